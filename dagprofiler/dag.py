@@ -1,0 +1,432 @@
+"""DAG: tasks wired together, checked, and run."""
+
+from __future__ import annotations
+
+import operator
+from functools import cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler.config import Config
+from dagprofiler.documents import utc_now
+from dagprofiler.errors import (
+    CostModelError,
+    DagProfilerError,
+    DeclarationError,
+    GraphError,
+    SerializationError,
+    ValidationError,
+    describe,
+    did_you_mean,
+)
+from dagprofiler.executors.serial import SerialExecutor
+from dagprofiler.graph import Wiring
+from dagprofiler.hooks import Hook
+from dagprofiler.records import RunLog
+from dagprofiler.run import Run
+from dagprofiler.serializers import check_serializer, frames_bytes
+from dagprofiler.task import Parameters, Task, check_declarations, codec, estimate
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Union
+
+    from dagprofiler.profile import Profile
+    from dagprofiler.serializers import Serializer
+
+    Inputs = Mapping[str, Mapping[str, Any]]
+    Edge = Union[tuple[str, str], tuple[str, str, Any], Sequence[Any]]
+
+__all__ = ["DAG"]
+
+
+class _Adjacency(dict[str, "list[str]"]):
+    """Task name to names; a task without any has an empty list, and looking adds nothing."""
+
+    def __missing__(self, name: str) -> list[str]:
+        return []
+
+
+class DAG:
+    """Tasks and the edges that data travels along between them.
+
+    Parameters
+    ----------
+    tasks
+        Name to task, or to a task class, of which an instance is made. Names
+        are non-empty strings without ``->``.
+    edges
+        Each ``(source, target)``, which carries the outputs of the source
+        that have the name of an input of the target, or all its outputs if
+        none has; or ``(source, target, fields)`` with a list of outputs, an
+        empty one for an edge that only orders, or a mapping of outputs to the
+        inputs that they become.
+    config
+        Parameters for all tasks.
+    serializer
+        How outputs travel, where a task does not say; pickle by default.
+
+    Attributes
+    ----------
+    tasks
+        Name to task.
+    config
+        Parameters for all tasks.
+    execution_order
+        Task names by Kahn's algorithm, the smallest ready name first.
+    edges, reverse_edges
+        Task name to the names of its successors, of its predecessors.
+    edge_fields
+        (source, target) to the outputs that travel on that edge.
+
+    Raises
+    ------
+    GraphError
+        If a name or an edge is not as above, names what does not exist, or is
+        given twice; CycleError if the edges form a cycle.
+    DeclarationError
+        If a task is none, or declares what it can't.
+
+    Notes
+    -----
+    Tasks and edges are fixed once the DAG is made, and a run never changes it.
+
+    Examples
+    --------
+    >>> from dagprofiler import task
+    >>> @task(inputs=[], outputs=["x"])
+    ... def source(cfg):
+    ...     return {"x": cfg.N}
+    >>> @task(inputs=["x"], outputs=["y"])
+    ... def double(x):
+    ...     return {"y": 2 * x}
+    >>> dag = DAG({"source": source, "double": double}, [("source", "double")], Config(N=4))
+    >>> dag.run().final_outputs
+    {'y': 8}
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[str, Task | type[Task]],
+        edges: Iterable[Edge] = (),
+        config: Config | None = None,
+        *,
+        serializer: Serializer | None = None,
+    ) -> None:
+        if serializer is not None:
+            check_serializer(serializer, "DAG")
+        self.config = Config() if config is None else config
+        self.serializer = serializer
+        self.tasks: dict[str, Task] = {}
+        declared = set()
+        for name, given in tasks.items():
+            task = self.tasks[name] = _check_task(name, given)
+            task.config = self.config
+            # A class has been checked when it was made; instances may differ.
+            if task.__dict__.keys() - {"name", "config"} or id(type(task)) not in declared:
+                check_declarations(task, f"task {name!r}")
+                declared.add(id(type(task)))
+        self._wiring = Wiring(
+            {name: task.outputs for name, task in self.tasks.items()},
+            {name: task.inputs for name, task in self.tasks.items()},
+            edges,
+        )
+
+    @cached_property
+    def execution_order(self) -> list[str]:
+        """Return the task names by Kahn's algorithm, the smallest ready name first."""
+        return [self._wiring.names[i] for i in self._wiring.order]
+
+    @cached_property
+    def edges(self) -> dict[str, list[str]]:
+        """Return for each task the names of its successors."""
+        names = self._wiring.names
+        return _Adjacency(
+            (names[source], [names[target] for target in row])
+            for source, row in self._wiring.successors.items()
+        )
+
+    @cached_property
+    def reverse_edges(self) -> dict[str, list[str]]:
+        """Return for each task the names of its predecessors."""
+        reverse = _Adjacency()
+        for source, targets in self.edges.items():
+            for target in targets:
+                reverse.setdefault(target, []).append(source)
+        return reverse
+
+    @cached_property
+    def edge_fields(self) -> dict[tuple[str, str], list[str]]:
+        """Return for each edge the outputs that travel on it."""
+        names = self._wiring.names
+        return {
+            (names[source], names[target]): [output for output, _ in routes]
+            for source, row in self._wiring.successors.items()
+            for target, routes in row.items()
+        }
+
+    def validate(self, inputs: Inputs | None = None) -> None:
+        """Check all that only matters for running; :meth:`run` does it first.
+
+        Parameters
+        ----------
+        inputs
+            Values from outside the graph, as for :meth:`run`.
+
+        Raises
+        ------
+        ValidationError
+            With every problem found: inputs that ``compute()`` needs and
+            nobody provides, inputs that it does not take, inputs with two
+            producers, cost models that fail.
+        """
+        self._check(self._numbered(inputs))
+
+    def run(
+        self,
+        seed: int | None = None,
+        *,
+        inputs: Inputs | None = None,
+        hooks: Sequence[Hook] = (),
+        keep: Iterable[str] = (),
+        on_error: str = "stop",
+    ) -> Profile:
+        """Run every task once, in execution order, and measure it.
+
+        Parameters
+        ----------
+        seed
+            An integer from 0 to 2**63 - 1: every task gets a random stream of
+            its own, for ``dagprofiler.rng()`` and for the legacy generators
+            of numpy and ``random``, whose states are restored afterwards.
+            None leaves them alone.
+        inputs
+            ``{task: {field: value}}``: values from outside the graph. They
+            are serialized and counted as any other input.
+        hooks
+            Observers of the run.
+        keep
+            Names of tasks whose outputs ``profile.outputs`` holds beside
+            those of the sinks.
+        on_error
+            ``"stop"``: after a failure nothing new starts. ``"finish"``:
+            tasks that do not depend on it still run.
+
+        Raises
+        ------
+        ValidationError
+            Before anything runs, with all problems found.
+        RunError
+            If a task or a hook failed; the first failure is its cause, and
+            ``.profile`` holds what was measured.
+        KeyboardInterrupt
+            On Ctrl-C, with ``.profile``.
+        """
+        started = perf_counter()
+        timestamp = utc_now()
+        seed = _check_seed(seed)
+        if on_error not in ("stop", "finish"):
+            raise ValidationError(
+                [GraphError(f"on_error must be 'stop' or 'finish', got {on_error!r}")]
+            )
+        for hook in hooks:
+            if not isinstance(hook, Hook):
+                raise DeclarationError(f"hooks: expected instances of Hook, got {hook!r}")
+        outside = self._numbered(inputs)
+        wanted = self._sinks() | {self._number(name, "keep") for name in keep}
+        parameters, estimates = self._check(outside)
+        encoded = self._encoded(outside)
+        executor = SerialExecutor(self.config, seed)
+        wiring = self._wiring
+        log = RunLog(
+            wiring=wiring,
+            nodes=list(self.tasks),
+            timestamp=timestamp,
+            started=started,
+            estimates=estimates,
+            executor=executor.name,
+            workers=executor.workers,
+            entries=[None] * len(wiring.names),
+            outside={i: sum(map(frames_bytes, fields.values())) for i, fields in encoded.items()},
+        )
+        return Run(
+            log,
+            [self.tasks[name] for name in wiring.names],
+            parameters,
+            config=self.config,
+            serializer=self.serializer,
+            executor=executor,
+            seed=seed,
+            outside=encoded,
+            keep=wanted,
+            hooks=hooks,
+            stop_on_error=on_error == "stop",
+        ).execute()
+
+    @classmethod
+    def from_yaml(cls, path: str | os.PathLike[str]) -> DAG:
+        """Read a DAG from a YAML file (extra ``yaml``).
+
+        Parameters
+        ----------
+        path
+            A file with ``config`` (a mapping), ``tasks`` (name to ``module``
+            and ``class``) and ``edges`` (each ``[source, target]``,
+            ``[source, target, fields]``, or a mapping of ``source``,
+            ``target`` and, optionally, ``data``).
+
+        Raises
+        ------
+        GraphError
+            If the file says something else, or names what can't be imported.
+        MissingExtraError
+            If PyYAML is not installed.
+        """
+        from dagprofiler.yaml_files import read_dag
+
+        return cls(*read_dag(path))
+
+    def _number(self, name: str, where: str) -> int:
+        """Return the number of the task `name`."""
+        number = self._numbers.get(name)
+        if number is None:
+            problem = f"{where}: there is no task {name!r}{did_you_mean(name, list(self.tasks))}"
+            raise ValidationError([GraphError(problem)])
+        return number
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self._wiring.names)}
+
+    def _numbered(self, inputs: Inputs | None) -> dict[int, Mapping[str, Any]]:
+        return {self._number(name, "inputs"): fields for name, fields in (inputs or {}).items()}
+
+    def _sinks(self) -> set[int]:
+        return set(range(len(self._wiring.names))).difference(self._wiring.successors)
+
+    def _check(
+        self, outside: Mapping[int, Mapping[str, Any]]
+    ) -> tuple[list[Parameters], dict[int, int]]:
+        """Return what each ``compute()`` takes and what each cost model says."""
+        wiring = self._wiring
+        problems: list[DagProfilerError] = []
+        parameters: list[Parameters] = []
+        estimates: dict[int, int] = {}
+        known: dict[int, Parameters] = {}
+        fine: set[tuple[Any, ...]] = set()
+        no_model = Task.estimate_instructions
+        for i, name in enumerate(wiring.names):
+            task = self.tasks[name]
+            compute = task.compute
+            function = id(getattr(compute, "__func__", compute))
+            takes = known.get(function)
+            if takes is None:
+                takes = known[function] = Parameters.of(compute)
+            parameters.append(takes)
+            key = (function, id(task.gathers), *wiring.inputs[i], *outside.get(i, ()))
+            if key not in fine:
+                found = list(_input_problems(name, task, takes, wiring, i, outside.get(i, ())))
+                problems += found
+                if not found:
+                    fine.add(key)
+            if task.estimate_instructions is not no_model:
+                try:
+                    value = estimate(name, task, self.config)
+                except CostModelError as error:
+                    problems.append(error)
+                else:
+                    if value is not None:
+                        estimates[i] = value
+        if problems:
+            raise ValidationError(problems) from problems[0]
+        return parameters, estimates
+
+    def _encoded(
+        self, outside: Mapping[int, Mapping[str, Any]]
+    ) -> dict[int, dict[str, Any]]:
+        """Return the values from outside as their tasks' serializers make them."""
+        encoded: dict[int, dict[str, Any]] = {}
+        for i, fields in outside.items():
+            name = self._wiring.names[i]
+            encode = codec(self.tasks[name], self.serializer)[0]
+            encoded[i] = {}
+            for field, value in fields.items():
+                try:
+                    encoded[i][field] = encode(value)
+                except Exception as error:
+                    raise SerializationError(
+                        f"inputs: {field!r} of task {name!r} ({type(value).__name__}) "
+                        f"cannot be serialized: {describe(error)}"
+                    ) from error
+        return encoded
+
+
+def _check_task(name: Any, given: Any) -> Task:
+    """Return the task that stands under `name`."""
+    if not isinstance(name, str) or not name:
+        raise GraphError(f"task name {name!r}: expected a non-empty string")
+    if "->" in name:
+        raise GraphError(f"task name {name!r} holds '->', which joins names in edge weights")
+    if isinstance(given, type) and issubclass(given, Task):
+        try:
+            given = given()
+        except TypeError as error:
+            raise DeclarationError(
+                f"task {name!r}: cannot make an instance of {given.__name__}: {error}"
+            ) from error
+    if not isinstance(given, Task):
+        raise DeclarationError(f"task {name!r}: expected a Task or a class of them, got {given!r}")
+    return given
+
+
+def _check_seed(seed: Any) -> int | None:
+    if seed is None:
+        return None
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    if not 0 <= number < 2**63:
+        raise ValidationError(
+            [GraphError(f"seed must be an integer from 0 to 2**63 - 1 or None, got {seed!r}")]
+        )
+    return number
+
+
+def _input_problems(
+    name: str,
+    task: Task,
+    takes: Parameters,
+    wiring: Wiring,
+    i: int,
+    outside: Iterable[str],
+) -> Iterable[GraphError]:
+    """Yield what binding the fields that arrive to ``compute()`` refuses."""
+    where = f"task {name!r}"
+    producers: dict[str, list[str]] = {}
+    for field, slot in zip(wiring.inputs[i], wiring.slots[i]):
+        producers.setdefault(field, []).append(repr(wiring.names[wiring.origins[slot][0]]))
+    for field in outside:
+        given = producers.setdefault(field, [])
+        given.append("run(inputs=...)")
+        if len(given) > 1 and field in task.gathers:
+            yield GraphError(f"{where}: input {field!r} is gathered from edges and given as well")
+    for field, names in producers.items():
+        if len(names) > 1 and field not in task.gathers:
+            yield GraphError(
+                f"{where}: input {field!r} has {len(names)} producers: {', '.join(names[:5])}"
+                f"{', ...' if len(names) > 5 else ''}; list it in 'gathers' to receive all"
+            )
+    arriving = producers.keys() | set(task.gathers)
+    for field in sorted(takes.required - arriving):
+        yield GraphError(f"{where}: compute() needs {field!r}, and nobody provides it")
+    if not takes.any:
+        accepted = sorted(takes.required | takes.optional)
+        for field in sorted(arriving - takes.required - takes.optional):
+            source = f" from {', '.join(producers[field][:5])}" if field in producers else ""
+            yield GraphError(
+                f"{where}: compute() does not take {field!r}{source} "
+                f"(it takes: {', '.join(map(repr, accepted)) or 'nothing'})"
+                f"{did_you_mean(field, accepted)}; an edge with fields [] only orders"
+            )

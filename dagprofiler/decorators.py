@@ -1,0 +1,162 @@
+"""@task turns a function into a task class; dag() wires tasks by their fields."""
+
+from __future__ import annotations
+
+from abc import ABCMeta
+from typing import TYPE_CHECKING, Any, Callable
+
+from dagprofiler.dag import DAG
+from dagprofiler.errors import DeclarationError, GraphError
+from dagprofiler.task import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dagprofiler.config import Config
+    from dagprofiler.serializers import Serializer
+
+__all__ = ["dag", "task"]
+
+
+def task(
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    config_deps: Sequence[str] | None = None,
+    estimate_fn: Callable[[Any], Any] | None = None,
+    *,
+    gathers: Sequence[str] = (),
+    serializer: Serializer | None = None,
+) -> Callable[[Callable[..., Mapping[str, Any]]], type[Task]]:
+    """Make a task class of a function.
+
+    Parameters
+    ----------
+    inputs
+        Input fields; by default the function's parameters without ``cfg``.
+    outputs
+        Output fields.
+    config_deps, gathers, serializer
+        As the attributes of :class:`~dagprofiler.Task`.
+    estimate_fn
+        Cost model: a function of the config that returns instructions.
+
+    Returns
+    -------
+    callable
+        A decorator. What it returns is a subclass of Task with the function's
+        name, module, docstring and signature; the function, which may take
+        ``cfg`` or not, is its ``compute``.
+
+    Examples
+    --------
+    >>> @task(outputs=["area"])
+    ... def rectangle(width, height):
+    ...     return {"area": width * height}
+    >>> rectangle.inputs
+    ['width', 'height']
+    """
+    if callable(inputs):
+        raise DeclarationError(
+            f"@task needs the names of the outputs: @task(outputs=[...]) on {inputs.__name__!r}"
+        )
+
+    def decorate(function: Callable[..., Mapping[str, Any]]) -> type[Task]:
+        if outputs is None:
+            raise DeclarationError(
+                f"task {function.__name__!r}: @task needs the names of the outputs: "
+                "@task(outputs=[...])"
+            )
+        body: dict[str, Any] = {
+            "__module__": function.__module__,
+            "__qualname__": function.__qualname__,
+            "__doc__": function.__doc__,
+            # What inspect.signature, inspect.getsource and doctest follow.
+            "__wrapped__": function,
+            "inputs": _parameters(function) if inputs is None else _listed(inputs),
+            "outputs": _listed(outputs),
+            "config_deps": _listed(config_deps or ()),
+            "gathers": _listed(gathers),
+            "serializer": serializer,
+            "compute": staticmethod(function),
+        }
+        if estimate_fn is not None:
+            body["estimate_instructions"] = staticmethod(estimate_fn)
+        made: type[Task] = ABCMeta(function.__name__, (Task,), body)
+        return made
+
+    return decorate
+
+
+def _listed(names: Sequence[str]) -> Any:
+    # A bare string is left to the check of declarations, which names the culprit.
+    return list(names) if isinstance(names, (list, tuple)) else names
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    """Return the names that `function` takes by keyword, without ``cfg``."""
+    from inspect import Parameter, signature
+
+    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    return [
+        name
+        for name, parameter in signature(function).parameters.items()
+        if parameter.kind in kinds and name != "cfg"
+    ]
+
+
+def dag(
+    tasks: Iterable[Task | type[Task]],
+    config: Config | None = None,
+    edges: Iterable[Any] | None = None,
+) -> DAG:
+    """Make a DAG of tasks whose fields say how they are wired.
+
+    Parameters
+    ----------
+    tasks
+        Task classes, which go by their class name, or tasks, which go by
+        their own.
+    config
+        Parameters for all tasks.
+    edges
+        Edges as for :class:`~dagprofiler.DAG`; by default one from the task
+        that has an output to every task that has an input of that name.
+
+    Raises
+    ------
+    GraphError
+        If two tasks have one name or one output that a task needs, or a task
+        would feed itself.
+    """
+    named: dict[str, Task] = {}
+    for given in tasks:
+        one = given(name=given.__name__, config=config) if isinstance(given, type) else given
+        if not isinstance(one, Task):
+            raise DeclarationError(f"dag(): expected tasks or task classes, got {given!r}")
+        if one.name in named:
+            raise GraphError(f"two tasks are named {one.name!r}")
+        named[one.name] = one
+    return DAG(named, _edges(named) if edges is None else edges, config)
+
+
+def _edges(tasks: Mapping[str, Task]) -> list[tuple[str, str]]:
+    """Return an edge for every pair of tasks that share a field."""
+    producers: dict[str, list[str]] = {}
+    for name, one in tasks.items():
+        for field in one.outputs:
+            producers.setdefault(field, []).append(name)
+    edges: dict[tuple[str, str], None] = {}
+    for name, one in tasks.items():
+        for field in one.inputs:
+            sources = producers.get(field, [])
+            if name in sources:
+                raise GraphError(f"task {name!r} would feed itself: {field!r} is input and output")
+            if len(sources) > 1 and field not in one.gathers:
+                raise GraphError(
+                    f"input {field!r} of task {name!r} has {len(sources)} producers: "
+                    f"{', '.join(map(repr, sources))}; give the edges, or list the input in "
+                    "'gathers' to receive all"
+                )
+            for source in sources:
+                edges[source, name] = None
+    return list(edges)

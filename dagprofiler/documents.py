@@ -1,0 +1,184 @@
+"""Documents: what JSON can hold, its text with one record a line, and whole files."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import stat
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime, timezone
+from typing import IO, TYPE_CHECKING, Any, Union
+
+from dagprofiler.errors import ProfileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["jsonable", "parse", "read", "render", "utc_now", "write"]
+
+#: Sections that hold tables side by side; each table has its rows on lines of their own.
+_TABLES = frozenset({"dag_structure", "timeline"})
+
+_encode = json.JSONEncoder(allow_nan=False).encode
+
+
+def utc_now() -> str:
+    """Return the time as ISO 8601 text in UTC, to the microsecond, with a ``Z``."""
+    return datetime.now(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+class _NotJson(Exception):
+    """A value has no JSON form; never leaves this module."""
+
+
+def jsonable(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return `parameters` as JSON holds them, and the names of those stored as text.
+
+    Arrays and tuples become lists, numpy scalars numbers. What JSON has no
+    form for (objects, NaN, integers beyond 64 bits) is stored as its ``str``.
+
+    Examples
+    --------
+    >>> jsonable({"n": 3, "shape": (2, 2), "model": complex(1, 2)})
+    ({'n': 3, 'shape': [2, 2], 'model': '(1+2j)'}, ['model'])
+    """
+    values: dict[str, Any] = {}
+    as_text = []
+    for name, value in parameters.items():
+        try:
+            values[name] = _plain(value)
+        except (_NotJson, RecursionError):
+            values[name] = str(value)
+            as_text.append(name)
+    return values, as_text
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise _NotJson
+        return {key: _plain(item) for key, item in value.items()}
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
+        python = value.tolist()
+        if type(python) is not type(value):
+            return _plain(python)
+    if hasattr(value, "to_dict"):
+        return _plain(value.to_dict())
+    raise _NotJson
+
+
+def render(document: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """Yield the JSON text of a document, piece by piece, one record a line."""
+    lead = "{\n"
+    for name, section in document:
+        yield f"{lead}{_encode(name)}: "
+        yield _table(section, nested=name in _TABLES)
+        lead = ",\n"
+    yield "\n}\n"
+
+
+def _table(value: Any, *, nested: bool = False, indent: str = "\n  ") -> str:
+    """Return the text of a list or a dict with each item on a line of its own.
+
+    One call of the encoder, which is C, for all items: marks that stand
+    between them in the list that it is given become line breaks afterwards.
+    A mark is random, so no value can look like it.
+    """
+    if not value or not isinstance(value, (list, dict)):
+        return _encode(value)
+    if nested and isinstance(value, dict):
+        tables = (f"{_encode(k)}: {_table(v, indent=indent + '  ')}" for k, v in value.items())
+        return f"{{{indent}{f',{indent}'.join(tables)}{indent[:-2]}}}"
+    mark, colon = os.urandom(8).hex(), os.urandom(8).hex()
+    if isinstance(value, list):
+        flat: list[Any] = [mark] * (2 * len(value) - 1)
+        flat[::2] = value
+    else:
+        flat = [mark] * (4 * len(value) - 1)
+        flat[::4] = value.keys()
+        flat[1::4] = [colon] * len(value)
+        flat[2::4] = value.values()
+    text = _encode(flat)[1:-1].replace(f', "{colon}", ', ": ").replace(f', "{mark}", ', f",{indent}")
+    start, end = "[]" if isinstance(value, list) else "{}"
+    return f"{start}{indent}{text}{indent[:-2]}{end}"
+
+
+def parse(text: Union[str, bytes]) -> Any:
+    """Return the document in a JSON text.
+
+    Raises
+    ------
+    ProfileError
+        If it is no JSON.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ProfileError("not JSON that can be read: nested too deep") from error
+    except ValueError as error:
+        raise ProfileError(f"not JSON: {error}") from error
+
+
+def read(path: Any) -> Union[str, bytes]:
+    """Return what is in a file or an open stream."""
+    if hasattr(path, "read"):
+        content: Union[str, bytes] = path.read()
+        return content
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def write(path: Any, pieces: Iterable[str]) -> str:
+    """Write text to a stream, or to a file that is replaced as a whole; return its name."""
+    if hasattr(path, "write"):
+        _write_pieces(path, pieces)
+        return str(getattr(path, "name", ""))
+    # A symbolic link stays: what it points to is replaced.
+    target = os.path.realpath(path)
+    try:
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        mode = None
+    if mode is not None and not stat.S_ISREG(mode):
+        # A device or a pipe has no old content to keep.
+        with open(target, "w", encoding="utf-8") as file:
+            _write_pieces(file, pieces)
+        return str(path)
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}.tmp")
+    # The umask applies to a new file; mkstemp would make it private.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            _write_pieces(file, pieces)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            os.chmod(temporary, stat.S_IMODE(mode))
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return str(path)
+
+
+def _write_pieces(stream: IO[Any], pieces: Iterable[str]) -> None:
+    binary = isinstance(stream, (io.RawIOBase, io.BufferedIOBase)) or "b" in str(
+        getattr(stream, "mode", "")
+    )
+    for piece in pieces:
+        stream.write(piece.encode() if binary else piece)

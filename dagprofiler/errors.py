@@ -1,0 +1,193 @@
+"""The errors that dagprofiler raises.
+
+Every class derives from :class:`DagProfilerError` and from the builtin that a
+caller would expect, and every instance pickles, so that an error raised in a
+worker process arrives whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dagprofiler.profile import Profile
+
+__all__ = [
+    "CostModelError",
+    "CycleError",
+    "DagProfilerError",
+    "DeclarationError",
+    "GraphError",
+    "MissingExtraError",
+    "OutputError",
+    "ProfileError",
+    "RunError",
+    "SerializationError",
+    "ValidationError",
+]
+
+
+class DagProfilerError(Exception):
+    """Base class of every error raised by dagprofiler."""
+
+
+class DeclarationError(DagProfilerError, TypeError):
+    """A task declares something that the DAG Task Standard does not allow."""
+
+
+class GraphError(DagProfilerError, ValueError):
+    """Tasks and edges do not form a usable graph."""
+
+
+class CycleError(GraphError):
+    """The edges form a cycle, so no execution order exists.
+
+    Attributes
+    ----------
+    cycle
+        Task names in edge order; the first and the last are the same.
+    """
+
+    def __init__(self, cycle: Sequence[str]) -> None:
+        super().__init__(cycle)
+        self.cycle = tuple(cycle)
+
+    def __str__(self) -> str:
+        return f"tasks form a cycle: {' -> '.join(map(repr, self.cycle))}"
+
+
+class ValidationError(GraphError):
+    """The graph cannot be run as it stands.
+
+    Attributes
+    ----------
+    problems
+        Every problem that was found, each an error of its own.
+    """
+
+    def __init__(self, problems: Sequence[DagProfilerError]) -> None:
+        super().__init__(problems)
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        if len(self.problems) == 1:
+            return str(self.problems[0])
+        lines = "".join(f"\n  - {problem}" for problem in self.problems)
+        return f"{len(self.problems)} problems:{lines}"
+
+
+class OutputError(DagProfilerError, ValueError):
+    """``compute()`` returned something else than its declared outputs."""
+
+
+class SerializationError(DagProfilerError, TypeError):
+    """A value could not be turned into bytes, or bytes into a value."""
+
+
+class CostModelError(DagProfilerError, ValueError):
+    """A cost model failed, or returned what is no instruction count."""
+
+
+class RunError(DagProfilerError, RuntimeError):
+    """Tasks failed while the DAG ran.
+
+    Attributes
+    ----------
+    task
+        The task that failed first; None if a hook failed and no task did.
+    failures
+        Everything that failed, by task name; a hook's failure stands under
+        ``"<class>.<method>"``. The first one is also ``__cause__``.
+    profile
+        What was measured until then, marked as partial.
+    """
+
+    def __init__(
+        self,
+        task: str | None,
+        failures: Mapping[str, BaseException],
+        profile: Profile,
+    ) -> None:
+        super().__init__(task, failures, profile)
+        self.task = task
+        self.failures = dict(failures)
+        self.profile = profile
+
+    def __str__(self) -> str:
+        name, error = next(iter(self.failures.items()))
+        what = f"task {name!r}" if name == self.task else f"hook {name}"
+        more = len(self.failures) - 1
+        others = f" (and {more} more: {', '.join(map(repr, list(self.failures)[1:6]))}"
+        others += ", ...)" if more > 5 else ")"
+        text = describe(error)
+        return f"{what} failed: {text}{others if more else ''}"
+
+
+class ProfileError(DagProfilerError, ValueError):
+    """A document is no valid profile.
+
+    Attributes
+    ----------
+    message
+        What is wrong.
+    path
+        Where: a JSON path such as ``$.edge_weights['a->b']``.
+    """
+
+    def __init__(self, message: str, path: str = "$") -> None:
+        super().__init__(message, path)
+        self.message = message
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+class MissingExtraError(DagProfilerError, ImportError):
+    """A feature needs a package that is not installed.
+
+    Attributes
+    ----------
+    extra
+        The extra that installs it: ``pip install "dagprofiler[<extra>]"``.
+    """
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(feature, extra)
+        self.feature = feature
+        self.extra = extra
+
+    def __str__(self) -> str:
+        return (
+            f"{self.feature} needs a package that is not installed: "
+            f'pip install "dagprofiler[{self.extra}]"'
+        )
+
+
+def describe(error: BaseException) -> str:
+    """Return ``ClassName: message`` for `error`, on one line.
+
+    Examples
+    --------
+    >>> describe(ValueError("no such cell"))
+    'ValueError: no such cell'
+    """
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def did_you_mean(word: Any, known: Sequence[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the nearest of `known`, or nothing.
+
+    Examples
+    --------
+    >>> did_you_mean("dta", ["data", "labels"])
+    "; did you mean 'data'?"
+    """
+    # difflib costs 3 ms to import and is needed only when something is wrong.
+    from difflib import get_close_matches
+
+    close = get_close_matches(str(word), known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,58 @@
+"""SerialExecutor: one task after the other, in the thread that drives the run."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler.machine import hostname
+from dagprofiler.task import perform
+
+if TYPE_CHECKING:
+    from dagprofiler.config import Config
+    from dagprofiler.task import Record, Work
+
+__all__ = ["SerialExecutor"]
+
+
+class SerialExecutor:
+    """Runs each task when its result is asked for.
+
+    This is the shape of every executor: :meth:`submit` takes a task and the
+    handles of its inputs, :meth:`next` gives back the next task that is done.
+    The run loop never looks into a handle; here it is the serialized value.
+
+    Attributes
+    ----------
+    name
+        What the profile calls it.
+    capacity
+        How many tasks it can hold at once.
+    workers
+        Who runs tasks, in the form of the profile's ``timeline.workers``.
+    """
+
+    name = "serial"
+    capacity = 1
+
+    def __init__(self, config: Config, seed: int | None) -> None:
+        self.workers: list[dict[str, Any]] = [
+            {
+                "host": hostname(),
+                "pid": os.getpid(),
+                "thread": threading.get_ident(),
+            }
+        ]
+        self._config = config
+        self._seed = seed
+        self._waiting: list[tuple[int, Work, list[Any]]] = []
+
+    def submit(self, number: int, work: Work, handles: list[Any]) -> None:
+        """Take task `number` over; `handles` stand for its inputs, in the order of the work."""
+        self._waiting.append((number, work, handles))
+
+    def next(self) -> tuple[int, int, Record]:
+        """Return a finished task's number, the index of its worker, and its record."""
+        number, work, handles = self._waiting.pop()
+        return number, 0, perform(work, handles, self._config, self._seed)

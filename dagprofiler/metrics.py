@@ -1,0 +1,131 @@
+"""What was measured: dataclasses for tasks, edges and a whole run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["DAGMetrics", "EdgeMetrics", "TaskMetrics"]
+
+
+@dataclass
+class TaskMetrics:
+    """What one execution of a task took.
+
+    Attributes
+    ----------
+    task
+        Name of the task: in a DAG the name it has there.
+    compute_time_ms
+        Wall-clock time of ``compute()``, in milliseconds.
+    serialize_time_ms, deserialize_time_ms
+        Wall-clock time of turning outputs into bytes and inputs into values,
+        in milliseconds.
+    bytes_in, bytes_out
+        Serialized size of all inputs and of all outputs, in bytes.
+    loop_idx
+        Number of the repetition; 0 unless the caller repeats.
+    """
+
+    task: str
+    compute_time_ms: float
+    serialize_time_ms: float
+    deserialize_time_ms: float
+    bytes_in: int
+    bytes_out: int
+    loop_idx: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the spec's six fields."""
+        return {
+            "task": self.task,
+            "compute_time_ms": self.compute_time_ms,
+            "serialize_time_ms": self.serialize_time_ms,
+            "deserialize_time_ms": self.deserialize_time_ms,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+        }
+
+
+@dataclass
+class EdgeMetrics:
+    """What one edge carried.
+
+    Attributes
+    ----------
+    source, target
+        Names of the tasks.
+    data_fields
+        The source's outputs that travel on this edge.
+    size_bytes
+        Payload in bytes by the spec's counting rule (see
+        :func:`dagprofiler.serializers.payload_bytes`).
+    wire_bytes
+        Serialized length in bytes; None where it was not recorded.
+    field_bytes
+        For each field its ``size_bytes`` and ``wire_bytes``; None where they
+        were not recorded.
+    """
+
+    source: str
+    target: str
+    data_fields: list[str]
+    size_bytes: int
+    wire_bytes: int | None = None
+    field_bytes: dict[str, dict[str, int]] | None = None
+
+    @property
+    def size_bits(self) -> int:
+        """Payload in bits: ``8 * size_bytes``."""
+        return 8 * self.size_bytes
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry of the profile's section ``edge_metrics``."""
+        entry: dict[str, Any] = {
+            "source": self.source,
+            "target": self.target,
+            "data_fields": self.data_fields,
+            "size_bytes": self.size_bytes,
+            "size_bits": 8 * self.size_bytes,
+        }
+        if self.wire_bytes is not None:
+            entry["wire_bytes"] = self.wire_bytes
+        if self.field_bytes is not None:
+            entry["fields"] = self.field_bytes
+        return entry
+
+
+@dataclass
+class DAGMetrics:
+    """What one run of a DAG took.
+
+    Attributes
+    ----------
+    task_metrics
+        One entry a task, in execution order.
+    edge_metrics
+        One entry an edge.
+    node_weights
+        Task name to estimated instructions; 0 where the task has no cost
+        model (the profile's ``weight_sources`` says which).
+    edge_weights
+        ``"source->target"`` to bits.
+    total_time_ms
+        Wall-clock time of the whole run, in milliseconds.
+    """
+
+    task_metrics: list[TaskMetrics]
+    edge_metrics: list[EdgeMetrics]
+    node_weights: dict[str, int]
+    edge_weights: dict[str, int]
+    total_time_ms: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain dicts and lists."""
+        return {
+            "task_metrics": [task.to_dict() for task in self.task_metrics],
+            "edge_metrics": [edge.to_dict() for edge in self.edge_metrics],
+            "node_weights": self.node_weights,
+            "edge_weights": self.edge_weights,
+            "total_time_ms": self.total_time_ms,
+        }

@@ -1,0 +1,358 @@
+"""Profile: everything that one run measured, and its life as a JSON file."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import IO, TYPE_CHECKING, Any
+
+from dagprofiler import __version__, machine
+from dagprofiler.config import Config, same_value
+from dagprofiler.documents import jsonable, parse, read, render, utc_now, write
+from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
+from dagprofiler.consistency import check_consistency
+from dagprofiler.schema import SCHEMA_VERSION, validate_profile
+from dagprofiler.summary import summary
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Union
+
+    from dagprofiler.records import RunLog
+
+    PathLike = Union[str, os.PathLike[str]]
+
+__all__ = ["Profile"]
+
+#: What a profile holds in attributes of their own; the rest stands in ``sections``.
+_OWN = (
+    "metadata",
+    "configuration",
+    "dag_structure",
+    "node_weights",
+    "edge_weights",
+    "execution_metrics",
+    "total_time_ms",
+    "edge_metrics",
+)
+
+_OUR_METADATA = {"dagprofiler_version": __version__, "schema_version": SCHEMA_VERSION}
+
+
+class Profile:
+    """The record of one run: what ran, with what, and what it cost.
+
+    Parameters
+    ----------
+    config
+        Parameters of the run.
+    dag_structure
+        ``nodes``, ``edges`` and ``execution_order``.
+    metrics
+        What was measured.
+    final_outputs
+        What the last task of the execution order returned.
+    seed
+        Seed of the run, or None.
+    timestamp
+        When the run started, as ISO 8601 text; by default now, in UTC.
+    hostname
+        Where it ran; by default this machine.
+    outputs
+        What the sinks, and the tasks that were asked for, returned, by task.
+    sections
+        Further sections of the document: ``run``, ``weight_sources``,
+        ``timeline``, ``environment``, and any that this version does not
+        know, which are kept as they are.
+    metadata
+        Further entries of the document's ``metadata``.
+
+    Notes
+    -----
+    Two profiles are equal when their documents are. Outputs are no part of
+    the document: a loaded profile has none.
+
+    Examples
+    --------
+    >>> from dagprofiler import DAG, task
+    >>> @task(inputs=[], outputs=["x"])
+    ... def source():
+    ...     return {"x": 1}
+    >>> profile = DAG({"source": source}, []).run()
+    >>> Profile.loads(profile.dumps()) == profile
+    True
+    """
+
+    #: Of a profile that a run has just made, what its tables are made from.
+    _log: RunLog
+
+    def __init__(
+        self,
+        config: Config,
+        dag_structure: dict[str, Any],
+        metrics: DAGMetrics,
+        final_outputs: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        timestamp: str | None = None,
+        hostname: str | None = None,
+        *,
+        outputs: Mapping[str, Mapping[str, Any]] | None = None,
+        sections: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.config = config
+        self.dag_structure = dag_structure
+        self.metrics = metrics
+        self.final_outputs = {} if final_outputs is None else final_outputs
+        self.outputs = {} if outputs is None else outputs
+        self.seed = seed
+        self.timestamp: str | None = utc_now() if timestamp is None else timestamp
+        self.hostname: str | None = machine.hostname() if hostname is None else hostname
+        self.sections = dict(sections or {})
+        self.metadata = dict(metadata or _OUR_METADATA)
+        self._edges_are_known = True
+
+    @classmethod
+    def from_log(
+        cls,
+        log: RunLog,
+        config: Config,
+        seed: int | None,
+        outputs: Mapping[str, Mapping[str, Any]],
+        final_outputs: Mapping[str, Any],
+    ) -> Profile:
+        """Return the profile of a run that has just ended.
+
+        Its tables are made from the log when somebody first asks for them.
+        """
+        profile = cls.__new__(cls)
+        profile._log = log
+        profile.config = config
+        profile.final_outputs = final_outputs
+        profile.outputs = outputs
+        profile.seed = seed
+        profile.timestamp = log.timestamp
+        profile.hostname = log.workers[0]["host"]
+        profile.metadata = dict(_OUR_METADATA)
+        profile._edges_are_known = True
+        return profile
+
+    # The next three are plain attributes of every profile but one that a run
+    # has just made: there each is computed at its first use.
+
+    @cached_property
+    def dag_structure(self) -> dict[str, Any]:
+        """Return ``nodes``, ``edges`` and ``execution_order``."""
+        return self._log.dag_structure()
+
+    @cached_property
+    def metrics(self) -> DAGMetrics:
+        """Return what was measured, by task and by edge."""
+        return self._log.metrics()
+
+    @cached_property
+    def sections(self) -> dict[str, Any]:
+        """Return the sections of the document that have no attribute of their own."""
+        return dict(self._log.sections())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the document: what :meth:`save` writes, as plain dicts and lists."""
+        return dict(self._document())
+
+    def _document(self) -> Iterator[tuple[str, Any]]:
+        """Yield the document's sections, the large ones only when their turn comes."""
+        configuration, as_text = jsonable(self.config)
+        known_as_text = self.metadata.get("configuration_as_text", ())
+        as_text += [name for name in known_as_text if name in configuration and name not in as_text]
+        metadata = {
+            "timestamp": self.timestamp,
+            **self.metadata,
+            "seed": self.seed,
+            "hostname": self.hostname,
+            "configuration_as_text": as_text,
+        }
+        if not as_text:
+            del metadata["configuration_as_text"]
+        if self.hostname is None:
+            del metadata["hostname"]
+        metrics = self.metrics
+        yield "metadata", metadata
+        yield "configuration", configuration
+        yield "dag_structure", self.dag_structure
+        yield "node_weights", metrics.node_weights
+        yield "edge_weights", metrics.edge_weights
+        yield "execution_metrics", [task.to_dict() for task in metrics.task_metrics]
+        if metrics.total_time_ms is not None:
+            yield "total_time_ms", metrics.total_time_ms
+        if self._edges_are_known and metrics.edge_metrics:
+            yield "edge_metrics", [edge.to_dict() for edge in metrics.edge_metrics]
+        # Not `self.sections`, unless somebody has looked at it: these are large.
+        held = self.__dict__.get("sections")
+        yield from self._log.sections() if held is None else held.items()
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Profile:
+        """Return the profile that the document `data` stands for.
+
+        Raises
+        ------
+        ProfileError
+            If `data` is not valid by the schema, contradicts itself, or is of
+            a newer schema version than this one.
+        """
+        validate_profile(data)
+        check_consistency(data)
+        structure, metadata = data["dag_structure"], dict(data["metadata"])
+        profile = cls(
+            config=Config(**data["configuration"]),
+            dag_structure=structure,
+            metrics=DAGMetrics(
+                task_metrics=[
+                    TaskMetrics(
+                        entry["task"],
+                        entry["compute_time_ms"],
+                        entry.get("serialize_time_ms"),
+                        entry.get("deserialize_time_ms"),
+                        entry["bytes_in"],
+                        entry["bytes_out"],
+                    )
+                    for entry in data.get("execution_metrics", ())
+                ],
+                edge_metrics=_edges_of(data),
+                node_weights=data["node_weights"],
+                edge_weights=data["edge_weights"],
+                total_time_ms=data.get("total_time_ms"),
+            ),
+            seed=metadata.pop("seed", None),
+            timestamp=metadata.pop("timestamp"),
+            hostname=metadata.get("hostname", ""),
+            sections={name: value for name, value in data.items() if name not in _OWN},
+            metadata=metadata,
+        )
+        profile.hostname = metadata.pop("hostname", None)
+        profile.metadata = metadata
+        profile._edges_are_known = "edge_metrics" in data
+        return profile
+
+    def dumps(self) -> str:
+        """Return the document as JSON text, one record a line."""
+        return "".join(render(self._document()))
+
+    @classmethod
+    def loads(cls, text: str | bytes) -> Profile:
+        """Return the profile in a JSON text; errors as :meth:`from_dict`."""
+        return cls.from_dict(parse(text))
+
+    def save(self, path: PathLike | IO[Any]) -> str:
+        """Write the document as JSON.
+
+        Parameters
+        ----------
+        path
+            Where to; or an open stream, text or binary.
+
+        Returns
+        -------
+        str
+            The path; of a stream its name, or an empty string.
+
+        Notes
+        -----
+        A file is replaced as a whole: whoever reads it, and whatever ends this
+        process, finds the old document or the new one. A symbolic link stays,
+        and what it points to is replaced; permissions stay as they are, and
+        those of a new file follow the umask.
+        """
+        return write(path, render(self._document()))
+
+    @classmethod
+    def load(cls, path: PathLike | IO[Any]) -> Profile:
+        """Return the profile in a file or an open stream; errors as :meth:`from_dict`."""
+        return cls.from_dict(parse(read(path)))
+
+    def compare(self, other: Profile) -> dict[str, Any]:
+        """Return how this profile differs from `other`.
+
+        Returns
+        -------
+        dict
+            ``config_diff``: parameter to its value in ``self`` and ``other``,
+            None where there is none. ``node_weight_diff`` (instructions) and
+            ``edge_weight_diff`` (bits): name to ``self``, ``other``, ``diff``
+            (self - other) and ``pct`` (``diff`` in percent of ``other``,
+            infinite where that is 0); a task or edge that one side lacks
+            counts as 0 there. ``time_diff_ms``: total time, self - other;
+            None where a profile has no total time.
+            What is equal is left out.
+        """
+        mine, theirs = self.metrics, other.metrics
+        times = mine.total_time_ms, theirs.total_time_ms
+        return {
+            "config_diff": {
+                name: {"self": self.config.get(name), "other": other.config.get(name)}
+                for name in _union(self.config, other.config)
+                if not same_value(self.config.get(name), other.config.get(name))
+            },
+            "node_weight_diff": _weight_diff(mine.node_weights, theirs.node_weights),
+            "edge_weight_diff": _weight_diff(mine.edge_weights, theirs.edge_weights),
+            "time_diff_ms": None if None in times else times[0] - times[1],
+        }
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Profile):
+            return NotImplemented
+        return self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        metrics = self.metrics
+        return (
+            f"<Profile: {len(self.dag_structure['nodes'])} tasks, "
+            f"{len(self.dag_structure['edges'])} edges, {metrics.total_time_ms} ms>"
+        )
+
+    def __str__(self) -> str:
+        return summary(self)
+
+
+def _edges_of(data: Mapping[str, Any]) -> list[EdgeMetrics]:
+    """Return the edge metrics of a document; without details where it has none."""
+    if "edge_metrics" in data:
+        return [
+            EdgeMetrics(
+                entry["source"],
+                entry["target"],
+                entry["data_fields"],
+                entry["size_bytes"],
+                entry.get("wire_bytes"),
+                entry.get("fields"),
+            )
+            for entry in data["edge_metrics"]
+        ]
+    weights = data["edge_weights"]
+    ends = {f"{e['source']}->{e['target']}": e for e in data["dag_structure"]["edges"]}
+    return [
+        EdgeMetrics(ends[key]["source"], ends[key]["target"], [], bits // 8)
+        for key, bits in weights.items()
+    ]
+
+
+def _union(first: Iterable[str], second: Iterable[str]) -> list[str]:
+    """Return the names of both, in the order in which they first appear."""
+    return list(dict.fromkeys([*first, *second]))
+
+
+def _weight_diff(mine: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str, Any]:
+    differences = {}
+    for name in _union(mine, theirs):
+        left, right = mine.get(name, 0), theirs.get(name, 0)
+        if left != right:
+            diff = left - right
+            differences[name] = {
+                "self": left,
+                "other": right,
+                "diff": diff,
+                "pct": diff / right * 100 if right else float("inf"),
+            }
+    return differences

@@ -1,0 +1,296 @@
+"""RunLog: what a run wrote down, and the tables that are made of it when asked for.
+
+The run loop stores raw readings only. Dataclasses, weights and the sections of
+the profile follow from them; they are made when somebody looks at them, so
+that running does not pay for reporting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Dict, Tuple
+
+from dagprofiler.errors import describe
+from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dagprofiler.graph import Wiring
+
+#: Of one task: its worker, its times and its sizes (see ``dagprofiler.task.Record``).
+Entry = Tuple[int, Tuple[Any, ...], Dict[str, Tuple[int, int]]]
+
+__all__ = ["TIMELINE_COLUMNS", "RunLog", "TaskRecord"]
+
+_PHASES = (
+    "deserialize_start_ms",
+    "deserialize_end_ms",
+    "compute_start_ms",
+    "compute_end_ms",
+    "serialize_start_ms",
+    "serialize_end_ms",
+)
+TIMELINE_COLUMNS = ("task", "round", "worker", "ready_ms", *_PHASES)
+
+NO_MODEL = "the task has no cost model"
+NOT_FINISHED = "the task did not finish"
+
+
+@dataclass
+class TaskRecord:
+    """One finished or failed task, as hooks see it.
+
+    Attributes
+    ----------
+    task
+        Its name in the DAG.
+    state
+        ``"succeeded"`` or ``"failed"``.
+    metrics
+        What it took; None if it failed.
+    phases
+        Start and end of each phase, in milliseconds from the run's start
+        (``compute_start_ms``, ...); None from where it failed.
+    worker
+        Who ran it: ``host``, ``pid``, ``thread``.
+    error
+        Why it failed; None if it succeeded.
+    """
+
+    task: str
+    state: str
+    metrics: TaskMetrics | None
+    phases: dict[str, float | None]
+    worker: dict[str, Any]
+    error: Exception | None = None
+
+
+@dataclass
+class RunLog:
+    """Raw readings of one run.
+
+    Attributes
+    ----------
+    wiring
+        The graph that ran.
+    nodes
+        Task names in the order in which the DAG was given them.
+    timestamp
+        When the run began, as ISO 8601 text in UTC.
+    started
+        Reading of the clock, in seconds, when the run began.
+    estimates
+        Task number to the instructions its cost model gives; tasks without a
+        model are absent.
+    environment
+        The machine, as :func:`dagprofiler.machine.environment` tells it.
+    workers
+        Who ran tasks: ``host``, ``pid``, ``thread``.
+    entries
+        For each task None, or its worker, its times and its sizes.
+    errors
+        Task number to its error.
+    skipped
+        Tasks that could not run because something before them failed.
+    outside
+        Task number to the bytes that came from outside the graph.
+    reason
+        Why the run is partial; None if it is complete.
+    prepare_s, loop_s, hooks_s, total_s
+        What was spent before the first task, in the loop (tasks included,
+        hooks not), in hooks, and in all, in seconds.
+    """
+
+    wiring: Wiring
+    nodes: list[str]
+    timestamp: str
+    started: float
+    estimates: dict[int, int]
+    executor: str
+    workers: list[dict[str, Any]]
+    entries: list[Entry | None]
+    environment: dict[str, Any] = field(default_factory=dict)
+    errors: dict[int, Exception] = field(default_factory=dict)
+    skipped: set[int] = field(default_factory=set)
+    outside: dict[int, int] = field(default_factory=dict)
+    reason: str | None = None
+    prepare_s: float = 0.0
+    loop_s: float = 0.0
+    hooks_s: float = 0.0
+    total_s: float = 0.0
+
+    def succeeded(self, i: int) -> bool:
+        """Tell whether task number `i` has finished without an error."""
+        return self.entries[i] is not None and i not in self.errors
+
+    def dag_structure(self) -> dict[str, Any]:
+        """Return the profile's section of that name."""
+        names = self.wiring.names
+        return {
+            "nodes": list(self.nodes),
+            "edges": [
+                {"source": names[source], "target": names[target]}
+                for source, row in self.wiring.successors.items()
+                for target in row
+            ],
+            "execution_order": [names[i] for i in self.wiring.order],
+        }
+
+    def metrics(self) -> DAGMetrics:
+        """Return the metrics of all tasks that succeeded and of the edges they feed."""
+        names, order, estimates = self.wiring.names, self.wiring.order, self.estimates
+        edges = self._edge_metrics()
+        return DAGMetrics(
+            task_metrics=[self._task_metrics(i) for i in order if self.succeeded(i)],
+            edge_metrics=edges,
+            node_weights={names[i]: estimates.get(i, 0) for i in order},
+            edge_weights={f"{e.source}->{e.target}": 8 * e.size_bytes for e in edges},
+            total_time_ms=_ms(self.total_s),
+        )
+
+    def record(self, i: int) -> TaskRecord:
+        """Return what happened to task number `i`, which finished or failed, for hooks."""
+        worker, times, _ = self._entry(i)
+        error = self.errors.get(i)
+        return TaskRecord(
+            task=self.wiring.names[i],
+            state="succeeded" if error is None else "failed",
+            metrics=self._task_metrics(i) if error is None else None,
+            phases=dict(zip(_PHASES, self._from_start(times))),
+            worker=self.workers[worker],
+            error=error,
+        )
+
+    def sections(self) -> Iterator[tuple[str, Any]]:
+        """Yield the profile's sections on the run itself, each made when its turn comes."""
+        yield "run", self._run()
+        yield "weight_sources", self._weight_sources()
+        yield "timeline", self._timeline()
+        yield "environment", self.environment
+
+    def _entry(self, i: int) -> Entry:
+        entry = self.entries[i]
+        assert entry is not None, "asked for a task that has not run"
+        return entry
+
+    def _task_metrics(self, i: int) -> TaskMetrics:
+        _, t, sizes = self._entry(i)
+        bytes_in = self.outside.get(i, 0)
+        for slot in self.wiring.slots[i]:
+            source, output = self.wiring.origins[slot]
+            bytes_in += self._entry(source)[2][output][1]
+        bytes_out = 0
+        for _, wire in sizes.values():
+            bytes_out += wire
+        return TaskMetrics(
+            self.wiring.names[i],
+            _ms(t[3] - t[2]),
+            _ms(t[5] - t[4]),
+            _ms(t[1] - t[0]),
+            bytes_in,
+            bytes_out,
+        )
+
+    def _edge_metrics(self) -> list[EdgeMetrics]:
+        names = self.wiring.names
+        edges = []
+        for source, row in self.wiring.successors.items():
+            if not self.succeeded(source):
+                continue
+            sizes = self._entry(source)[2]
+            # Consumers that take the same fields, as most do, share one table of them.
+            tables: dict[int, tuple[list[str], int, int, dict[str, dict[str, int]]]] = {}
+            for target, routes in row.items():
+                table = tables.get(id(routes))
+                if table is None:
+                    fields = [output for output, _ in routes]
+                    table = tables[id(routes)] = (
+                        fields,
+                        sum([sizes[field][0] for field in fields]),
+                        sum([sizes[field][1] for field in fields]),
+                        {f: {"size_bytes": sizes[f][0], "wire_bytes": sizes[f][1]} for f in fields},
+                    )
+                edges.append(EdgeMetrics(names[source], names[target], *table))
+        return edges
+
+    def _run(self) -> dict[str, Any]:
+        names = self.wiring.names
+        busy = sum(
+            (end - start)
+            for entry in self.entries
+            if entry is not None
+            for start, end in zip(entry[1][::2], entry[1][1::2])
+            if end is not None
+        )
+        section: dict[str, Any] = {
+            "state": "complete" if self.reason is None else "partial",
+            "overhead": {
+                "prepare_ms": _ms(self.prepare_s),
+                "loop_ms": _ms(max(0.0, self.loop_s - busy)),
+                "hooks_ms": _ms(self.hooks_s),
+            },
+            "executor": self.executor,
+            "rounds": 1,
+        }
+        if self.reason is None:
+            return section
+        section["reason"] = self.reason
+        states: dict[str, Any] = {}
+        for i in self.wiring.order:
+            if i in self.errors:
+                states[names[i]] = {"state": "failed", "error": describe(self.errors[i])}
+            elif i in self.skipped:
+                states[names[i]] = {"state": "skipped"}
+            elif self.entries[i] is None:
+                states[names[i]] = {"state": "cancelled"}
+        section["tasks"] = states
+        return section
+
+    def _weight_sources(self) -> dict[str, Any]:
+        names = self.wiring.names
+        section = {}
+        for i in self.wiring.order:
+            estimated = self.estimates.get(i)
+            wall_ms = None
+            if self.succeeded(i):
+                t = self._entry(i)[1]
+                wall_ms = _ms(t[3] - t[2])
+            entry: dict[str, Any] = {
+                "node_weight": "default" if estimated is None else "estimated_instructions",
+                "estimated_instructions": estimated,
+                "wall_time_ms": wall_ms,
+            }
+            if estimated is None or wall_ms is None:
+                reasons = entry["reasons"] = {}
+                if estimated is None:
+                    reasons["estimated_instructions"] = NO_MODEL
+                if wall_ms is None:
+                    reasons["wall_time_ms"] = NOT_FINISHED
+            section[names[i]] = entry
+        return section
+
+    def _timeline(self) -> dict[str, Any]:
+        names, entries = self.wiring.names, self.entries
+        ready = [self.started + self.prepare_s] * len(names)
+        for source, row in self.wiring.successors.items():
+            if self.succeeded(source):
+                end = self._entry(source)[1][5]
+                for target in row:
+                    ready[target] = max(ready[target], end)
+        records = []
+        for i in self.wiring.order:
+            entry = entries[i]
+            if entry is not None:
+                times = self._from_start((ready[i], *entry[1]))
+                records.append([names[i], 0, entry[0], *times])
+        return {"workers": self.workers, "columns": list(TIMELINE_COLUMNS), "records": records}
+
+    def _from_start(self, times: Iterable[float | None]) -> list[float | None]:
+        started = self.started
+        return [None if t is None else _ms(t - started) for t in times]
+
+
+def _ms(seconds: float) -> float:
+    """Return milliseconds, to the nanosecond, which is as fine as the clock is."""
+    return round(seconds * 1000.0, 6)

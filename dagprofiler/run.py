@@ -1,0 +1,248 @@
+"""The ready-loop: the one way through which every run goes."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler.errors import RunError, describe
+from dagprofiler.hooks import RunInfo
+from dagprofiler.machine import environment
+from dagprofiler.profile import Profile
+from dagprofiler.seeding import generators_restored
+from dagprofiler.serializers import PickleSerializer
+from dagprofiler.task import Work, codec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dagprofiler.config import Config
+    from dagprofiler.executors.serial import SerialExecutor
+    from dagprofiler.hooks import Hook
+    from dagprofiler.records import RunLog
+    from dagprofiler.serializers import Serializer
+    from dagprofiler.task import Codec, Parameters, Task
+
+__all__ = ["Run"]
+
+
+class _HookFailed(Exception):  # noqa: N818  (a signal, not an error of the library)
+    """A hook raised; its error is the cause. Never leaves this module."""
+
+
+class Run:
+    """One run of a DAG that has been found valid.
+
+    Parameters
+    ----------
+    log
+        Where readings go; it also knows the graph.
+    tasks, parameters
+        For each task number the task, and what its ``compute()`` takes.
+    outside
+        Task number to the fields that are fed from outside the graph.
+    keep
+        Numbers of the tasks whose outputs are wanted.
+    """
+
+    def __init__(
+        self,
+        log: RunLog,
+        tasks: Sequence[Task],
+        parameters: Sequence[Parameters],
+        *,
+        config: Config,
+        serializer: Serializer | None,
+        executor: SerialExecutor,
+        seed: int | None,
+        outside: Mapping[int, Mapping[str, Any]],
+        keep: set[int],
+        hooks: Sequence[Hook],
+        stop_on_error: bool,
+    ) -> None:
+        self._log = log
+        self._wiring = log.wiring
+        self._tasks = tasks
+        self._parameters = parameters
+        self._config = config
+        self._serializer = serializer
+        self._executor = executor
+        self._seed = seed
+        self._outside = outside
+        self._keep = keep
+        self._hooks = hooks
+        self._stop_on_error = stop_on_error
+        self._stopped = False
+        #: What stands in each slot, as a handle of the executor, while somebody needs it.
+        self._handles: list[Any] = [None] * len(log.wiring.uses)
+        self._decoders: list[Codec] = [PickleSerializer.loads] * len(log.wiring.uses)
+        self._uses = list(log.wiring.uses)
+        self._outputs: dict[int, Mapping[str, Any]] = {}
+
+    def execute(self) -> Profile:
+        """Run all tasks and return the profile.
+
+        Raises
+        ------
+        RunError
+            If a task or a hook failed; it holds the partial profile.
+        """
+        names = self._wiring.names
+        failures: dict[str, BaseException] = {}
+        try:
+            try:
+                with generators_restored(self._seed):
+                    self._loop()
+            except _HookFailed as failed:
+                failures[str(failed)] = failed.__cause__ or failed
+            failures = {**{names[i]: e for i, e in self._log.errors.items()}, **failures}
+            first = next(iter(failures), None)
+            if first is not None:
+                kind = "task" if self._log.errors else "hook"
+                self._log.reason = f"{kind} {first!r} failed: {describe(failures[first])}"
+            profile = self._profile()
+            try:
+                self._tell("run_finished", profile)
+            except _HookFailed as failed:
+                failures[str(failed)] = failed.__cause__ or failed
+        except BaseException as error:
+            # Ctrl-C and the like pass through, and take along what was measured.
+            self._log.reason = f"interrupted by {describe(error)}"
+            error.profile = self._profile()  # type: ignore[attr-defined]
+            raise
+        finally:
+            for hook in self._hooks:
+                hook.close()
+        if failures:
+            failed_task = next((names[i] for i in self._log.errors), None)
+            raise RunError(failed_task, failures, profile) from next(iter(failures.values()))
+        return profile
+
+    def _loop(self) -> None:
+        log, wiring, executor = self._log, self._wiring, self._executor
+        hooks, successors, puts = self._hooks, wiring.successors, wiring.puts
+        entries, handles, capacity = log.entries, self._handles, executor.capacity
+        waiting = list(wiring.waiting)
+        # Ascending, so a heap as it stands; the smallest number is Kahn's next task.
+        ready = [i for i, count in enumerate(waiting) if not count]
+        running = 0
+        if hooks:
+            order = [wiring.names[i] for i in wiring.order]
+            tasks = dict(zip(wiring.names, self._tasks))
+            self._tell("run_started", RunInfo(tasks, order, self._config, self._seed))
+        begun = perf_counter()
+        log.prepare_s = begun - log.started - log.hooks_s
+        hooks_before = log.hooks_s
+        try:
+            while running or (ready and not self._stopped):
+                while ready and running < capacity and not self._stopped:
+                    i = heappop(ready)
+                    if hooks:
+                        self._tell("task_started", wiring.names[i])
+                    executor.submit(i, *self._work(i))
+                    running += 1
+                i, worker, record = executor.next()
+                running -= 1
+                entries[i] = (worker, record.times, record.sizes)
+                if record.error is not None:
+                    self._fail(i, record.error)
+                    continue
+                for field, slot in puts[i].items():
+                    handles[slot] = record.frames[field]
+                if record.outputs is not None:
+                    self._outputs[i] = record.outputs
+                if hooks:
+                    del record
+                    self._tell("task_finished", log.record(i))
+                for target in successors.get(i, ()):
+                    waiting[target] -= 1
+                    if not waiting[target]:
+                        heappush(ready, target)
+        finally:
+            ended = perf_counter()
+            log.loop_s = ended - begun - (log.hooks_s - hooks_before)
+            log.total_s = ended - log.started
+
+    def _work(self, i: int) -> tuple[Work, list[Any]]:
+        """Return what the executor needs of task number `i`, and the handles of its inputs."""
+        wiring, task, decoders = self._wiring, self._tasks[i], self._decoders
+        task.config = self._config
+        encode, decode = codec(task, self._serializer)
+        plain = encode is PickleSerializer.dumps
+        if not plain:
+            for slot in wiring.puts[i].values():
+                decoders[slot] = decode
+        inputs, slots, gathered = wiring.inputs[i], wiring.slots[i], task.gathers
+        input_decoders = [decoders[slot] for slot in slots]
+        frames = [self._take(slot) for slot in slots]
+        outside = self._outside.get(i)
+        if outside:
+            inputs = [*inputs, *outside]
+            input_decoders += [decode] * len(outside)
+            frames += outside.values()
+            gathered = [field for field in gathered if field not in outside]
+        work = Work(
+            wiring.names[i],
+            task,
+            task.compute,
+            inputs,
+            input_decoders,
+            gathered,
+            self._parameters[i].takes_cfg,
+            task.outputs,
+            encode,
+            plain,
+            i in self._keep,
+        )
+        return work, frames
+
+    def _take(self, slot: int) -> Any:
+        """Return the handle in `slot`, and let go of it if nobody else needs it."""
+        handle = self._handles[slot]
+        self._uses[slot] -= 1
+        if not self._uses[slot]:
+            self._handles[slot] = None
+        return handle
+
+    def _fail(self, i: int, error: Exception) -> None:
+        """Note that task number `i` failed: what comes after it is skipped."""
+        log, wiring = self._log, self._wiring
+        log.errors[i] = error
+        below = [i]
+        while below:
+            for target in wiring.successors.get(below.pop(), ()):
+                if target not in log.skipped:
+                    log.skipped.add(target)
+                    below.append(target)
+                    for slot in wiring.slots[target]:
+                        self._take(slot)
+        if self._stop_on_error:
+            self._stopped = True
+        self._tell("task_failed", log.record(i))
+
+    def _tell(self, method: str, what: Any) -> None:
+        """Call one method of all hooks, on their own account."""
+        begun = perf_counter()
+        try:
+            for hook in self._hooks:
+                try:
+                    getattr(hook, method)(what)
+                except Exception as error:
+                    place = f"{type(hook).__name__}.{method}"
+                    raise _HookFailed(place) from error
+        finally:
+            self._log.hooks_s += perf_counter() - begun
+
+    def _profile(self) -> Profile:
+        self._log.environment = environment()
+        names, outputs = self._wiring.names, self._outputs
+        order = [i for i in self._wiring.order if i in outputs]
+        last = self._wiring.order[-1:]
+        return Profile.from_log(
+            self._log,
+            self._config,
+            self._seed,
+            outputs={names[i]: outputs[i] for i in order},
+            final_outputs=outputs.get(last[0], {}) if last else {},
+        )

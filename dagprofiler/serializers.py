@@ -1,0 +1,258 @@
+"""Serializers: how the value of an output becomes bytes, and what its size is."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from functools import partial
+from typing import Any, Protocol, Union, runtime_checkable
+
+from dagprofiler.errors import DeclarationError, MissingExtraError
+
+__all__ = [
+    "ArrowSerializer",
+    "CloudpickleSerializer",
+    "FrameList",
+    "Frames",
+    "MsgpackSerializer",
+    "OutOfBandPickle",
+    "PickleSerializer",
+    "Serializer",
+    "check_serializer",
+    "frames_bytes",
+    "is_array",
+    "payload_bytes",
+]
+
+#: What a serializer makes of a value: bytes, or a list of buffers.
+Frames = Union[bytes, list[Any]]
+
+
+class FrameList(list[Any]):
+    """The frames of one value where they must be told from a list that is a value."""
+
+
+@runtime_checkable
+class Serializer(Protocol):
+    """Turns values into frames and back.
+
+    Attributes
+    ----------
+    name
+        What messages call it.
+    """
+
+    name: str
+
+    def dumps(self, obj: Any) -> Frames:
+        """Return `obj` as bytes, or as a list of buffers that need not be copied."""
+
+    def loads(self, frames: Any) -> Any:
+        """Return the value that `frames`, made by :meth:`dumps`, stand for."""
+
+
+class PickleSerializer:
+    """Pickle with its highest protocol: what is used unless something else is chosen."""
+
+    name = "pickle"
+    dumps = staticmethod(partial(pickle.dumps, protocol=pickle.HIGHEST_PROTOCOL))
+    loads = staticmethod(pickle.loads)
+
+
+class OutOfBandPickle:
+    """Pickle protocol 5 with out-of-band buffers: large values are not copied.
+
+    Consumers get read-only views of the memory that the producer returned.
+    A producer must therefore not change a value after it has returned it.
+    Values whose buffers are not contiguous are copied as plain pickle does.
+
+    Notes
+    -----
+    PEP 574.
+    """
+
+    name = "pickle-oob"
+
+    @staticmethod
+    def dumps(obj: Any) -> Frames:
+        buffers: list[pickle.PickleBuffer] = []
+        data = pickle.dumps(obj, protocol=5, buffer_callback=buffers.append)
+        return [data, *(buffer.raw().toreadonly() for buffer in buffers)]
+
+    @staticmethod
+    def loads(frames: Any) -> Any:
+        return pickle.loads(frames[0], buffers=frames[1:])
+
+
+class CloudpickleSerializer:
+    """cloudpickle: also lambdas, closures and classes of ``__main__`` (extra ``cloudpickle``)."""
+
+    name = "cloudpickle"
+
+    def __init__(self) -> None:
+        try:
+            import cloudpickle
+        except ImportError as error:
+            raise MissingExtraError("CloudpickleSerializer", "cloudpickle") from error
+        self.dumps = partial(cloudpickle.dumps, protocol=pickle.HIGHEST_PROTOCOL)
+
+    @staticmethod
+    def loads(frames: Any) -> Any:
+        return pickle.loads(frames)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()
+
+
+class MsgpackSerializer:
+    """MessagePack: plain data that programs in other languages read (extra ``msgpack``).
+
+    Notes
+    -----
+    MessagePack knows one kind of sequence: a tuple comes back as a list.
+    """
+
+    name = "msgpack"
+
+    def __init__(self) -> None:
+        try:
+            import msgpack
+        except ImportError as error:
+            raise MissingExtraError("MsgpackSerializer", "msgpack") from error
+        self.dumps = msgpack.packb
+        self.loads = partial(msgpack.unpackb, strict_map_key=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()
+
+
+class ArrowSerializer:
+    """Arrow IPC stream for tables: pyarrow, Polars and pandas (extra ``arrow``).
+
+    A consumer gets the kind of table that the producer returned; its columns
+    are read-only views of the received bytes where Arrow can do so.
+    """
+
+    name = "arrow"
+
+    def __init__(self) -> None:
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise MissingExtraError("ArrowSerializer", "arrow") from error
+        self._arrow = pyarrow
+
+    def dumps(self, obj: Any) -> Frames:
+        arrow = self._arrow
+        kind = _table_kind(obj)
+        if kind == "pandas":
+            table = arrow.Table.from_pandas(obj)
+        elif kind == "polars":
+            table = obj.to_arrow()
+        elif isinstance(obj, (arrow.Table, arrow.RecordBatch)):
+            kind, table = type(obj).__name__, obj
+        else:
+            raise TypeError(
+                f"expected a table of pyarrow, Polars or pandas, got {type(obj).__name__}"
+            )
+        sink = arrow.BufferOutputStream()
+        with arrow.ipc.new_stream(sink, table.schema) as writer:
+            writer.write(table)
+        return [kind.encode(), sink.getvalue()]
+
+    def loads(self, frames: Any) -> Any:
+        kind = bytes(frames[0])
+        with self._arrow.ipc.open_stream(self._arrow.py_buffer(frames[1])) as reader:
+            if kind == b"RecordBatch":
+                return reader.read_next_batch()
+            table = reader.read_all()
+        if kind == b"pandas":
+            return table.to_pandas()
+        if kind == b"polars":
+            import polars
+
+            return polars.from_arrow(table)
+        return table
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()
+
+
+def _table_kind(obj: Any) -> str:
+    """Return ``"pandas"`` or ``"polars"`` for their data frames, else an empty string."""
+    for kind in ("pandas", "polars"):
+        module = sys.modules.get(kind)
+        if module is not None and isinstance(obj, module.DataFrame):
+            return kind
+    return ""
+
+
+def check_serializer(serializer: Any, owner: str) -> None:
+    """Raise a DeclarationError that names `owner` if `serializer` is none."""
+    if isinstance(serializer, type):
+        raise DeclarationError(
+            f"{owner}: serializer must be an instance, got the class {serializer.__name__}; "
+            f"write {serializer.__name__}()"
+        )
+    if not isinstance(serializer, Serializer):
+        raise DeclarationError(
+            f"{owner}: serializer must have name, dumps and loads, got {serializer!r}"
+        )
+
+
+def frames_bytes(frames: Any) -> int:
+    """Return the length in bytes of what a serializer made.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a buffer nor a list of buffers.
+
+    Examples
+    --------
+    >>> frames_bytes(b"abc"), frames_bytes([b"abc", memoryview(b"de")])
+    (3, 5)
+    """
+    if isinstance(frames, bytes):
+        return len(frames)
+    if isinstance(frames, (list, tuple)):
+        return sum(memoryview(frame).nbytes for frame in frames)
+    return memoryview(frames).nbytes
+
+
+#: Types whose payload is what pickle makes of them, known without a further look.
+_PLAIN = frozenset({type(None), bool, int, float, complex, str, dict, list, tuple, set})
+
+
+def payload_bytes(value: Any, wire_bytes: int) -> int:
+    """Return the payload of `value` in bytes by the spec's counting rule.
+
+    The rule (specification, section 6.3) holds for the default serializer: an
+    array counts its ``nbytes``, bytes their length, and anything else, also an
+    array of objects, its serialized length.
+
+    Parameters
+    ----------
+    value
+        What a task returned.
+    wire_bytes
+        Its serialized length, in bytes.
+
+    Examples
+    --------
+    >>> payload_bytes(b"abc", 18), payload_bytes([1, 2], 20)
+    (3, 20)
+    """
+    if type(value) in _PLAIN:
+        return wire_bytes
+    if isinstance(value, bytes):
+        return len(value)
+    if is_array(value) and not value.dtype.hasobject:
+        return int(value.nbytes)
+    return wire_bytes
+
+
+def is_array(value: Any) -> bool:
+    """Tell whether `value` is a numpy array, without importing numpy to find out."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)

@@ -1,0 +1,97 @@
+"""summary(): a profile as text for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dagprofiler.profile import Profile
+
+__all__ = ["summary"]
+
+#: Tasks and edges shown of a large profile.
+_MOST = 40
+
+
+def summary(profile: Profile) -> str:
+    """Return a table of tasks and one of edges, and what the run did besides.
+
+    A weight marked ``*`` is a default: the task has no cost model. Of a large
+    profile the first 40 tasks and edges are shown.
+    """
+    metrics, structure = profile.metrics, profile.dag_structure
+    run = profile.sections.get("run", {})
+    defaults = {
+        name
+        for name, entry in profile.sections.get("weight_sources", {}).items()
+        if entry["node_weight"] == "default"
+    }
+    lines = [
+        f"dagprofiler {profile.metadata['dagprofiler_version']} on {profile.hostname}, "
+        f"{profile.timestamp}, seed {profile.seed}",
+        f"{len(structure['nodes'])} tasks, {len(structure['edges'])} edges, "
+        f"total {_number(metrics.total_time_ms)} ms",
+    ]
+    if run.get("state") == "partial":
+        lines.append(f"PARTIAL: {run.get('reason')}")
+        lines += [
+            f"  {name}: {entry['state']}" for name, entry in list(run["tasks"].items())[:_MOST]
+        ]
+    rows = [
+        (
+            task.task,
+            _number(task.compute_time_ms),
+            _number(task.serialize_time_ms),
+            _number(task.deserialize_time_ms),
+            _number(task.bytes_in),
+            _number(task.bytes_out),
+            _number(metrics.node_weights.get(task.task)) + "*" * (task.task in defaults),
+        )
+        for task in metrics.task_metrics[:_MOST]
+    ]
+    head = ("task", "compute ms", "serialize ms", "deserialize ms", "bytes in", "bytes out")
+    lines += ["", *_columns([(*head, "instructions"), *rows])]
+    lines += _rest(len(metrics.task_metrics), "tasks")
+    if defaults.intersection(task.task for task in metrics.task_metrics[:_MOST]):
+        lines.append("* default: no cost model")
+    if metrics.edge_metrics:
+        edges = [
+            (
+                f"{edge.source} -> {edge.target}",
+                _number(edge.size_bytes),
+                _number(edge.wire_bytes),
+                ", ".join(edge.data_fields),
+            )
+            for edge in metrics.edge_metrics[:_MOST]
+        ]
+        lines += ["", *_columns([("edge", "bytes", "on the wire", "fields"), *edges], left=(0, 3))]
+        lines += _rest(len(metrics.edge_metrics), "edges")
+    if "overhead" in run:
+        kinds = ", ".join(
+            f"{kind[: -len('_ms')]} {_number(value)} ms" for kind, value in run["overhead"].items()
+        )
+        lines += ["", f"overhead: {kinds}"]
+    return "\n".join(lines)
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.3f}" if isinstance(value, float) else f"{value:,}"
+
+
+def _columns(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i in left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _rest(count: int, what: str) -> list[str]:
+    return [f"... and {count - _MOST:,} more {what}"] if count > _MOST else []
