@@ -25,7 +25,7 @@ from dagprofiler.hooks import Hook
 from dagprofiler.records import RunLog
 from dagprofiler.run import Run
 from dagprofiler.serializers import check_serializer, frames_bytes
-from dagprofiler.task import Parameters, Task, check_declarations, codec, estimate
+from dagprofiler.task import Contract, Task, check_declarations, estimate
 
 if TYPE_CHECKING:
     import os
@@ -119,14 +119,14 @@ class DAG:
         self.config = Config() if config is None else config
         self.serializer = serializer
         self.tasks: dict[str, Task] = {}
-        declared = set()
+        declared: set[type[Task]] = set()
         for name, given in tasks.items():
             task = self.tasks[name] = _check_task(name, given)
             task.config = self.config
             # A class has been checked when it was made; instances may differ.
-            if task.__dict__.keys() - {"name", "config"} or id(type(task)) not in declared:
+            if _has_own_attributes(task) or type(task) not in declared:
                 check_declarations(task, f"task {name!r}")
-                declared.add(id(type(task)))
+                declared.add(type(task))
         self._wiring = Wiring(
             {name: task.outputs for name, task in self.tasks.items()},
             {name: task.inputs for name, task in self.tasks.items()},
@@ -235,8 +235,8 @@ class DAG:
                 raise DeclarationError(f"hooks: expected instances of Hook, got {hook!r}")
         outside = self._numbered(inputs)
         wanted = self._sinks() | {self._number(name, "keep") for name in keep}
-        parameters, estimates = self._check(outside)
-        encoded = self._encoded(outside)
+        contracts, estimates = self._check(outside)
+        encoded = self._encoded(outside, contracts)
         executor = SerialExecutor(self.config, seed)
         wiring = self._wiring
         log = RunLog(
@@ -253,9 +253,8 @@ class DAG:
         return Run(
             log,
             [self.tasks[name] for name in wiring.names],
-            parameters,
+            contracts,
             config=self.config,
-            serializer=self.serializer,
             executor=executor,
             seed=seed,
             outside=encoded,
@@ -307,53 +306,53 @@ class DAG:
 
     def _check(
         self, outside: Mapping[int, Mapping[str, Any]]
-    ) -> tuple[list[Parameters], dict[int, int]]:
-        """Return what each ``compute()`` takes and what each cost model says."""
+    ) -> tuple[list[Contract], dict[int, int]]:
+        """Return the contract of each task, and what each cost model says."""
         wiring = self._wiring
         problems: list[DagProfilerError] = []
-        parameters: list[Parameters] = []
+        contracts: list[Contract] = []
         estimates: dict[int, int] = {}
-        known: dict[int, Parameters] = {}
+        of_class: dict[type[Task], Contract] = {}
         fine: set[tuple[Any, ...]] = set()
-        no_model = Task.estimate_instructions
         for i, name in enumerate(wiring.names):
             task = self.tasks[name]
-            compute = task.compute
-            function = id(getattr(compute, "__func__", compute))
-            takes = known.get(function)
-            if takes is None:
-                takes = known[function] = Parameters.of(compute)
-            parameters.append(takes)
-            key = (function, id(task.gathers), *wiring.inputs[i], *outside.get(i, ()))
-            if key not in fine:
-                found = list(_input_problems(name, task, takes, wiring, i, outside.get(i, ())))
+            if _has_own_attributes(task):
+                contract = Contract.of(task, self.serializer)
+            elif type(task) in of_class:
+                contract = of_class[type(task)]
+            else:
+                contract = of_class[type(task)] = Contract.of(task, self.serializer)
+            contracts.append(contract)
+            # Many tasks are alike: what has been bound once binds again.
+            likeness = (contract.parameters, *wiring.inputs[i], *outside.get(i, ()))
+            if likeness not in fine:
+                found = list(_input_problems(name, contract, wiring, i, outside.get(i, ())))
                 problems += found
                 if not found:
-                    fine.add(key)
-            if task.estimate_instructions is not no_model:
+                    fine.add(likeness)
+            if contract.has_model:
                 try:
-                    value = estimate(name, task, self.config)
+                    estimated = estimate(name, task, self.config)
                 except CostModelError as error:
                     problems.append(error)
                 else:
-                    if value is not None:
-                        estimates[i] = value
+                    if estimated is not None:
+                        estimates[i] = estimated
         if problems:
             raise ValidationError(problems) from problems[0]
-        return parameters, estimates
+        return contracts, estimates
 
     def _encoded(
-        self, outside: Mapping[int, Mapping[str, Any]]
+        self, outside: Mapping[int, Mapping[str, Any]], contracts: Sequence[Contract]
     ) -> dict[int, dict[str, Any]]:
         """Return the values from outside as their tasks' serializers make them."""
         encoded: dict[int, dict[str, Any]] = {}
         for i, fields in outside.items():
             name = self._wiring.names[i]
-            encode = codec(self.tasks[name], self.serializer)[0]
             encoded[i] = {}
             for field, value in fields.items():
                 try:
-                    encoded[i][field] = encode(value)
+                    encoded[i][field] = contracts[i].encode(value)
                 except Exception as error:
                     raise SerializationError(
                         f"inputs: {field!r} of task {name!r} ({type(value).__name__}) "
@@ -380,6 +379,12 @@ def _check_task(name: Any, given: Any) -> Task:
     return given
 
 
+def _has_own_attributes(task: Task) -> bool:
+    """Tell whether `task` may differ from its class in more than name and config."""
+    own = vars(task)
+    return len(own) > 2 or "name" not in own
+
+
 def _check_seed(seed: Any) -> int | None:
     if seed is None:
         return None
@@ -396,29 +401,29 @@ def _check_seed(seed: Any) -> int | None:
 
 def _input_problems(
     name: str,
-    task: Task,
-    takes: Parameters,
+    contract: Contract,
     wiring: Wiring,
     i: int,
     outside: Iterable[str],
 ) -> Iterable[GraphError]:
     """Yield what binding the fields that arrive to ``compute()`` refuses."""
     where = f"task {name!r}"
+    takes, gathers = contract.parameters, contract.gathers
     producers: dict[str, list[str]] = {}
     for field, slot in zip(wiring.inputs[i], wiring.slots[i]):
         producers.setdefault(field, []).append(repr(wiring.names[wiring.origins[slot][0]]))
     for field in outside:
         given = producers.setdefault(field, [])
         given.append("run(inputs=...)")
-        if len(given) > 1 and field in task.gathers:
+        if len(given) > 1 and field in gathers:
             yield GraphError(f"{where}: input {field!r} is gathered from edges and given as well")
     for field, names in producers.items():
-        if len(names) > 1 and field not in task.gathers:
+        if len(names) > 1 and field not in gathers:
             yield GraphError(
                 f"{where}: input {field!r} has {len(names)} producers: {', '.join(names[:5])}"
                 f"{', ...' if len(names) > 5 else ''}; list it in 'gathers' to receive all"
             )
-    arriving = producers.keys() | set(task.gathers)
+    arriving = producers.keys() | set(gathers)
     for field in sorted(takes.required - arriving):
         yield GraphError(f"{where}: compute() needs {field!r}, and nobody provides it")
     if not takes.any:

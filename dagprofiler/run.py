@@ -11,18 +11,16 @@ from dagprofiler.hooks import RunInfo
 from dagprofiler.machine import environment
 from dagprofiler.profile import Profile
 from dagprofiler.seeding import generators_restored
-from dagprofiler.serializers import PickleSerializer
-from dagprofiler.task import Work, codec
+from dagprofiler.task import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dagprofiler.config import Config
     from dagprofiler.executors.serial import SerialExecutor
     from dagprofiler.hooks import Hook
     from dagprofiler.records import RunLog
-    from dagprofiler.serializers import Serializer
-    from dagprofiler.task import Codec, Parameters, Task
+    from dagprofiler.task import Contract, Task
 
 __all__ = ["Run"]
 
@@ -38,8 +36,8 @@ class Run:
     ----------
     log
         Where readings go; it also knows the graph.
-    tasks, parameters
-        For each task number the task, and what its ``compute()`` takes.
+    tasks, contracts
+        For each task number the task, and what it declares.
     outside
         Task number to the fields that are fed from outside the graph.
     keep
@@ -50,10 +48,9 @@ class Run:
         self,
         log: RunLog,
         tasks: Sequence[Task],
-        parameters: Sequence[Parameters],
+        contracts: Sequence[Contract],
         *,
         config: Config,
-        serializer: Serializer | None,
         executor: SerialExecutor,
         seed: int | None,
         outside: Mapping[int, Mapping[str, Any]],
@@ -64,9 +61,8 @@ class Run:
         self._log = log
         self._wiring = log.wiring
         self._tasks = tasks
-        self._parameters = parameters
+        self._contracts = contracts
         self._config = config
-        self._serializer = serializer
         self._executor = executor
         self._seed = seed
         self._outside = outside
@@ -76,7 +72,7 @@ class Run:
         self._stopped = False
         #: What stands in each slot, as a handle of the executor, while somebody needs it.
         self._handles: list[Any] = [None] * len(log.wiring.uses)
-        self._decoders: list[Codec] = [PickleSerializer.loads] * len(log.wiring.uses)
+        self._decoders = [contracts[source].decode for source, _ in log.wiring.origins]
         self._uses = list(log.wiring.uses)
         self._outputs: dict[int, Mapping[str, Any]] = {}
 
@@ -166,44 +162,33 @@ class Run:
 
     def _work(self, i: int) -> tuple[Work, list[Any]]:
         """Return what the executor needs of task number `i`, and the handles of its inputs."""
-        wiring, task, decoders = self._wiring, self._tasks[i], self._decoders
+        wiring, task, contract = self._wiring, self._tasks[i], self._contracts[i]
         task.config = self._config
-        encode, decode = codec(task, self._serializer)
-        plain = encode is PickleSerializer.dumps
-        if not plain:
-            for slot in wiring.puts[i].values():
-                decoders[slot] = decode
-        inputs, slots, gathered = wiring.inputs[i], wiring.slots[i], task.gathers
-        input_decoders = [decoders[slot] for slot in slots]
-        frames = [self._take(slot) for slot in slots]
+        inputs: Sequence[str] = wiring.inputs[i]
+        slots = wiring.slots[i]
+        frames = self._take(slots)
+        decoders = [self._decoders[slot] for slot in slots]
         outside = self._outside.get(i)
         if outside:
             inputs = [*inputs, *outside]
-            input_decoders += [decode] * len(outside)
             frames += outside.values()
-            gathered = [field for field in gathered if field not in outside]
-        work = Work(
-            wiring.names[i],
-            task,
-            task.compute,
-            inputs,
-            input_decoders,
-            gathered,
-            self._parameters[i].takes_cfg,
-            task.outputs,
-            encode,
-            plain,
-            i in self._keep,
-        )
-        return work, frames
+            decoders += [contract.decode] * len(outside)
+            gathers = [field for field in contract.gathers if field not in outside]
+            contract = contract._replace(gathers=gathers)
+        return Work(
+            wiring.names[i], task, contract, inputs, decoders, i in self._keep
+        ), frames
 
-    def _take(self, slot: int) -> Any:
-        """Return the handle in `slot`, and let go of it if nobody else needs it."""
-        handle = self._handles[slot]
-        self._uses[slot] -= 1
-        if not self._uses[slot]:
-            self._handles[slot] = None
-        return handle
+    def _take(self, slots: Iterable[int]) -> list[Any]:
+        """Return the handles in `slots`, and let go of those that nobody else needs."""
+        handles, uses = self._handles, self._uses
+        taken = []
+        for slot in slots:
+            taken.append(handles[slot])
+            uses[slot] -= 1
+            if not uses[slot]:
+                handles[slot] = None
+        return taken
 
     def _fail(self, i: int, error: Exception) -> None:
         """Note that task number `i` failed: what comes after it is skipped."""
@@ -215,8 +200,7 @@ class Run:
                 if target not in log.skipped:
                     log.skipped.add(target)
                     below.append(target)
-                    for slot in wiring.slots[target]:
-                        self._take(slot)
+                    self._take(wiring.slots[target])
         if self._stop_on_error:
             self._stopped = True
         self._tell("task_failed", log.record(i))

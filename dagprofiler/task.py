@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, SupportsFloat
 
@@ -33,12 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Codec",
-    "Parameters",
+    "Contract",
     "Record",
     "Task",
     "Work",
     "check_declarations",
-    "codec",
     "estimate",
     "perform",
 ]
@@ -176,27 +175,20 @@ class Task(ABC):
         SerializationError
             If a value cannot be encoded or decoded.
         """
-        encode, decode = codec(self)
-        record = perform(
-            Work(
-                name=self.name,
-                task=self,
-                compute=self.compute,
-                inputs=list(inputs),
-                decoders=[
-                    decode if isinstance(value, (bytes, FrameList)) else _unchanged
-                    for value in inputs.values()
-                ],
-                gathered=(),
-                takes_cfg=Parameters.of(self.compute).takes_cfg,
-                outputs=self.outputs,
-                encode=encode,
-                counts_payload=True,
-                keep=True,
-            ),
-            list(inputs.values()),
-            self.config if config is None else config,
+        contract = Contract.of(self)
+        work = Work(
+            name=self.name,
+            task=self,
+            contract=contract._replace(gathers=[]),
+            inputs=list(inputs),
+            decoders=[
+                contract.decode if isinstance(value, (bytes, FrameList)) else _unchanged
+                for value in inputs.values()
+            ],
+            keep=True,
         )
+        cfg = self.config if config is None else config
+        record = perform(work, list(inputs.values()), cfg)
         if record.error is not None:
             raise record.error
         t = record.times
@@ -271,20 +263,6 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
 Codec = Callable[[Any], Any]
 
 
-def codec(task: Task, default: Serializer | None = None) -> tuple[Codec, Codec]:
-    """Return how `task` encodes its outputs and how those are decoded.
-
-    Its own ``serialize`` and ``deserialize`` come first, then its
-    ``serializer``, then `default`, then pickle.
-    """
-    if task.serialize is not Task.serialize or task.deserialize is not Task.deserialize:
-        return task.serialize, task.deserialize
-    serializer = task.serializer or default
-    if serializer is None:
-        return PickleSerializer.dumps, PickleSerializer.loads
-    return serializer.dumps, serializer.loads
-
-
 class Parameters(NamedTuple):
     """Which keyword arguments a function takes.
 
@@ -356,6 +334,60 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
     return int(number)
 
 
+class Contract(NamedTuple):
+    """What a task declares, as far as running it goes.
+
+    Tasks of one class share it, unless an instance has attributes of its own.
+
+    Attributes
+    ----------
+    parameters
+        What ``compute()`` takes.
+    gathers
+        Inputs that arrive as a list.
+    outputs
+        Outputs that must be returned.
+    encode, decode
+        How outputs become frames, and frames values again.
+    counts_payload
+        Whether sizes follow the spec's rule for the default serializer; else
+        they are the length of what the serializer made.
+    has_model
+        Whether the task has a cost model.
+    """
+
+    parameters: Parameters
+    gathers: list[str]
+    outputs: list[str]
+    encode: Codec
+    decode: Codec
+    counts_payload: bool
+    has_model: bool
+
+    @classmethod
+    def of(cls, task: Task, default: Serializer | None = None) -> Contract:
+        """Read the contract of `task`.
+
+        Its own ``serialize`` and ``deserialize`` come first, then its
+        ``serializer``, then `default`, then pickle.
+        """
+        serializer = task.serializer or default
+        encode, decode = PickleSerializer.dumps, PickleSerializer.loads
+        if task.serialize is not Task.serialize or task.deserialize is not Task.deserialize:
+            encode, decode = task.serialize, task.deserialize
+        elif serializer is not None:
+            encode, decode = serializer.dumps, serializer.loads
+        return cls(
+            Parameters.of(task.compute),
+            task.gathers,
+            task.outputs,
+            encode,
+            decode,
+            encode is PickleSerializer.dumps,
+            task.estimate_instructions is not Task.estimate_instructions,
+        )
+
+
 class Work(NamedTuple):
     """All that :func:`perform` needs to know of one task.
 
@@ -363,35 +395,17 @@ class Work(NamedTuple):
     ----------
     name
         The task's name in the DAG.
-    compute
-        ``task.compute``, or what stands in for it.
     inputs, decoders
         The fields that are fed and, for each, its producer's decoder.
-    gathered
-        Inputs that arrive as a list.
-    takes_cfg
-        Whether `compute` wants the config.
-    outputs
-        Declared outputs.
-    encode
-        Turns an output into frames.
-    counts_payload
-        Whether sizes follow the spec's rule for the default serializer; else
-        they are the length of what the serializer made.
     keep
         Whether the outputs themselves are wanted back.
     """
 
     name: str
     task: Task
-    compute: Callable[..., Any]
-    inputs: list[str]
-    decoders: list[Codec]
-    gathered: tuple[str, ...] | list[str]
-    takes_cfg: bool
-    outputs: list[str]
-    encode: Codec
-    counts_payload: bool
+    contract: Contract
+    inputs: Iterable[str]
+    decoders: Iterable[Codec]
     keep: bool
 
 
@@ -437,95 +451,93 @@ def perform(
     seed
         Seed of the run; None leaves all random generators alone.
     """
-    t0 = t1 = t2 = t3 = t4 = None
+    # The hot path of every run: no helper calls, and names bound once.
+    name, task, contract, inputs, decoders, keep = work
+    parameters, gathers, declared, encode, _, counts_payload, _ = contract
+    t0 = t1 = t2 = t3 = t4 = t5 = None
+    field = data = outputs = None
     try:
         t0 = perf_counter()
-        arguments = _decode(work, frames)
+        arguments: dict[str, Any] = {field: [] for field in gathers} if gathers else {}
+        for field, decode, data in zip(inputs, decoders, frames):
+            if field in gathers:
+                arguments[field].append(decode(data))
+            else:
+                arguments[field] = decode(data)
         t1 = perf_counter()
+        # Now nothing in here holds on to the serialized inputs.
+        data = None
         frames.clear()
-        if work.takes_cfg:
+        if parameters.takes_cfg:
             arguments["cfg"] = config
         if seed is not None:
-            enter_stream(seed, work.name)
-        compute = work.compute
+            enter_stream(seed, name)
+        compute = task.compute
         t2 = perf_counter()
         outputs = compute(**arguments)
         t3 = perf_counter()
         del arguments
-        if type(outputs) is not dict or not outputs.keys() >= set(work.outputs):
-            _check_outputs(work, outputs)
+        if not isinstance(outputs, Mapping):
+            raise _no_mapping(work, outputs)
+        for field in declared:
+            if field not in outputs:
+                raise _missing_outputs(work, outputs)
+        encoded = {}
         t4 = perf_counter()
-        encoded = _encode(work, outputs)
-        t5 = perf_counter()
-        sizes = _sizes(work, outputs, encoded)
-    except Exception as error:  # noqa: BLE001  (whatever a user's code raises is its result)
-        return Record((t0, t1, t2, t3, t4, None), {}, {}, None, error)
-    return Record((t0, t1, t2, t3, t4, t5), sizes, encoded, outputs if work.keep else None, None)
-
-
-def _decode(work: Work, frames: list[Any]) -> dict[str, Any]:
-    arguments: dict[str, Any] = {field: [] for field in work.gathered}
-    gathered = work.gathered
-    for field, decode, data in zip(work.inputs, work.decoders, frames):
-        try:
-            value = decode(data)
-        except Exception as error:
-            raise SerializationError(
-                f"task {work.name!r}: input {field!r} cannot be decoded: {describe(error)}"
-            ) from error
-        if field in gathered:
-            arguments[field].append(value)
-        else:
-            arguments[field] = value
-    return arguments
-
-
-def _encode(work: Work, outputs: Mapping[str, Any]) -> dict[str, Any]:
-    encode = work.encode
-    encoded = {}
-    for field, value in outputs.items():
-        try:
+        for field, value in outputs.items():
             encoded[field] = encode(value)
-        except Exception as error:
-            raise SerializationError(
-                f"task {work.name!r}: output {field!r} ({type(value).__name__}) "
-                f"cannot be serialized: {describe(error)}"
-            ) from error
-    return encoded
+        t5 = perf_counter()
+        sizes = {}
+        for field, data in encoded.items():
+            wire = len(data) if type(data) is bytes else _length(work, field, data)
+            payload = payload_bytes(outputs[field], wire) if counts_payload else wire
+            sizes[field] = (payload, wire)
+    except Exception as error:  # noqa: BLE001  (whatever a user's code raises is its result)
+        failure = error
+        if t1 is None:
+            failure = _wrapped(error, f"task {name!r}: input {field!r} cannot be decoded")
+        elif t4 is not None and t5 is None:
+            kind = type(outputs[field]).__name__  # type: ignore[index]
+            where = f"task {name!r}: output {field!r} ({kind}) cannot be serialized"
+            failure = _wrapped(error, where)
+        return Record((t0, t1, t2, t3, t4, t5), {}, {}, None, failure)
+    return Record((t0, t1, t2, t3, t4, t5), sizes, encoded, outputs if keep else None, None)
 
 
-def _sizes(
-    work: Work, outputs: Mapping[str, Any], encoded: Mapping[str, Any]
-) -> dict[str, tuple[int, int]]:
-    sizes = {}
-    for field, frames in encoded.items():
-        try:
-            wire = frames_bytes(frames)
-        except TypeError as error:
-            raise SerializationError(
-                f"task {work.name!r}: serialize() of output {field!r} returned "
-                f"{type(frames).__name__}, expected bytes or a list of buffers"
-            ) from error
-        payload = payload_bytes(outputs[field], wire) if work.counts_payload else wire
-        sizes[field] = (payload, wire)
-    return sizes
+def _wrapped(error: Exception, where: str) -> SerializationError:
+    """Return a SerializationError that says where, with `error` as its cause."""
+    wrapped = SerializationError(f"{where}: {describe(error)}")
+    wrapped.__cause__ = error
+    return wrapped.with_traceback(error.__traceback__)
 
 
-def _check_outputs(work: Work, outputs: Any) -> None:
-    """Raise an OutputError unless `outputs` is a mapping with all declared fields."""
-    where = f"task {work.name!r}: compute()"
-    declared = ", ".join(map(repr, work.outputs)) or "none"
-    if not isinstance(outputs, Mapping):
-        raise OutputError(
-            f"{where} returned {type(outputs).__name__}, expected a mapping of its "
-            f"outputs (declared: {declared})"
-        )
-    missing = [field for field in work.outputs if field not in outputs]
-    if missing:
-        raise OutputError(
-            f"{where} returned no {', '.join(map(repr, missing))} (declared: {declared}; "
-            f"returned: {', '.join(map(repr, outputs)) or 'nothing'})"
-        )
+def _length(work: Work, field: str, frames: Any) -> int:
+    try:
+        return frames_bytes(frames)
+    except TypeError as error:
+        raise SerializationError(
+            f"task {work.name!r}: serialize() of output {field!r} returned "
+            f"{type(frames).__name__}, expected bytes or a list of buffers"
+        ) from error
+
+
+def _no_mapping(work: Work, outputs: Any) -> OutputError:
+    return OutputError(
+        f"task {work.name!r}: compute() returned {type(outputs).__name__}, expected a mapping "
+        f"of its outputs ({_named('declared', work.contract.outputs)})"
+    )
+
+
+def _missing_outputs(work: Work, outputs: Mapping[str, Any]) -> OutputError:
+    missing = [field for field in work.contract.outputs if field not in outputs]
+    return OutputError(
+        f"task {work.name!r}: compute() returned no {', '.join(map(repr, missing))} "
+        f"({_named('declared', work.contract.outputs)}; {_named('returned', outputs)})"
+    )
+
+
+def _named(what: str, fields: Iterable[str]) -> str:
+    return f"{what}: {', '.join(map(repr, fields)) or 'none'}"
 
 
 def _unchanged(value: Any) -> Any:

@@ -1,0 +1,599 @@
+from __future__ import annotations
+
+import copy
+import json
+import math
+import pickle
+import subprocess
+import sys
+import traceback
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from jsonschema import ValidationError as JsonSchemaError
+
+from dagprofiler.errors import ProfileError
+from dagprofiler.schema import (
+    PROFILE_SCHEMA,
+    SCHEMA_VERSION,
+    _surely_valid,
+    _validator,
+    json_path,
+    shorten,
+    validate_profile,
+)
+
+README_SAMPLE = """
+{
+  "metadata": {
+    "timestamp": "2025-01-30T17:45:00Z",
+    "dagprofiler_version": "0.1.0",
+    "seed": 42,
+    "hostname": "worker-01"
+  },
+  "configuration": {"N": 10000},
+  "dag_structure": {
+    "nodes": ["collect", "process", "classify"],
+    "edges": [
+      {"source": "collect", "target": "process"},
+      {"source": "collect", "target": "classify"},
+      {"source": "process", "target": "classify"}
+    ],
+    "execution_order": ["collect", "process", "classify"]
+  },
+  "node_weights": {"collect": 100000, "process": 1000000, "classify": 0},
+  "edge_weights": {
+    "collect->process": 6400000,
+    "collect->classify": 640080,
+    "process->classify": 6400000
+  },
+  "execution_metrics": [
+    {
+      "task": "collect",
+      "compute_time_ms": 5.627,
+      "serialize_time_ms": 0.129,
+      "deserialize_time_ms": 0.0,
+      "bytes_in": 0,
+      "bytes_out": 600395
+    }
+  ],
+  "total_time_ms": 45.2
+}
+"""
+
+STANDARD_SAMPLE = """
+{
+  "metadata": {
+    "timestamp": "2025-01-30T17:45:00Z",
+    "dagprofiler_version": "0.1.0",
+    "seed": 42,
+    "hostname": "worker-01"
+  },
+  "configuration": {"N_UE": 10000, "N_CELL": 7, "N_SLICE": 5},
+  "dag_structure": {
+    "nodes": ["T0", "T1", "T2"],
+    "edges": [{"source": "T0", "target": "T1"}, {"source": "T0", "target": "T2"}],
+    "execution_order": ["T0", "T1", "T2"]
+  },
+  "node_weights": {"T0": 3760000, "T1": 54150},
+  "edge_weights": {"T0->T1": 4400000, "T0->T2": 560000},
+  "execution_metrics": [
+    {
+      "task": "T0",
+      "compute_time_ms": 5.627,
+      "serialize_time_ms": 0.129,
+      "deserialize_time_ms": 0.0,
+      "bytes_in": 0,
+      "bytes_out": 600395
+    }
+  ],
+  "total_time_ms": 45.2
+}
+"""
+
+#: Every section and every field that the schema knows.
+COMPLETE = """
+{
+  "metadata": {
+    "timestamp": "2026-11-20T23:59:32.123456Z",
+    "dagprofiler_version": "0.2.0",
+    "schema_version": 1,
+    "seed": null,
+    "hostname": "worker-01",
+    "configuration_as_text": ["model"]
+  },
+  "configuration": {"N": 3, "model": "<Model>", "nested": {"x": [1, null, true]}},
+  "dag_structure": {
+    "nodes": ["a", "b", "c"],
+    "edges": [{"source": "a", "target": "b"}, {"source": "b", "target": "c"}],
+    "execution_order": ["a", "b", "c"]
+  },
+  "node_weights": {"a": 30, "b": 0, "c": 0},
+  "edge_weights": {"a->b": 64, "b->c": 0},
+  "execution_metrics": [
+    {"task": "a", "compute_time_ms": 5.6, "serialize_time_ms": 0.1, "deserialize_time_ms": 0.0,
+     "bytes_in": 0, "bytes_out": 123},
+    {"task": "b", "compute_time_ms": 1, "bytes_in": 123, "bytes_out": 0}
+  ],
+  "total_time_ms": 45.2,
+  "run": {
+    "state": "partial",
+    "reason": "task 'c' failed",
+    "tasks": {"c": {"state": "failed", "error": "ValueError: boom"}},
+    "overhead": {"prepare_ms": 0.5, "loop_ms": 0.25, "hooks_ms": 0},
+    "executor": "serial",
+    "rounds": 1
+  },
+  "edge_metrics": [
+    {"source": "a", "target": "b", "data_fields": ["x"], "size_bytes": 8, "size_bits": 64,
+     "wire_bytes": 123, "fields": {"x": {"size_bytes": 8, "wire_bytes": 123}}},
+    {"source": "b", "target": "c", "data_fields": [], "size_bytes": 0}
+  ],
+  "weight_sources": {
+    "a": {"node_weight": "estimated_instructions", "estimated_instructions": 30,
+          "wall_time_ms": 5.6},
+    "c": {"node_weight": "default", "estimated_instructions": null, "wall_time_ms": null,
+          "reasons": {"estimated_instructions": "the task has no cost model",
+                      "wall_time_ms": "the task failed"}}
+  },
+  "timeline": {
+    "workers": [{"host": "worker-01", "pid": 4711, "thread": 140000000000000}],
+    "columns": ["task", "round", "worker", "ready_ms", "compute_start_ms", "compute_end_ms"],
+    "records": [["a", 0, 0, 0.01, 0.02, 5.5], ["c", 0, null, 6.5, 6.75, null]]
+  },
+  "environment": {
+    "python": "3.11.7", "implementation": "CPython", "os": "Linux-6.1", "machine": "x86_64",
+    "cpu": null, "cores": 2, "versions": {"numpy": "2.4.0", "pyarrow": null}
+  }
+}
+"""
+
+SAMPLES = {"readme": README_SAMPLE, "standard": STANDARD_SAMPLE, "complete": COMPLETE}
+
+
+@pytest.fixture
+def document():
+    return json.loads(COMPLETE)
+
+
+def put(document, path, value):
+    """Set what is at `path` of `document`."""
+    for part in path[:-1]:
+        document = document[part]
+    document[path[-1]] = value
+
+
+def drop(document, path):
+    for part in path[:-1]:
+        document = document[part]
+    del document[path[-1]]
+
+
+def refusal(document):
+    with pytest.raises(ProfileError) as caught:
+        validate_profile(document)
+    return caught.value
+
+
+def paths(value, prefix=()):
+    """Yield the path of every value inside `value`."""
+    children = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, child in children:
+        yield (*prefix, key)
+        if isinstance(child, (dict, list)):
+            yield from paths(child, (*prefix, key))
+
+
+def numbers(value, schema):
+    """Yield the numbers in `value` that `schema` describes."""
+    if isinstance(value, dict):
+        others = schema.get("additionalProperties", True)
+        for key, child in value.items():
+            described = schema.get("properties", {}).get(key, others)
+            if described is not True:
+                yield from numbers(child, described)
+    elif isinstance(value, list):
+        prefix = schema.get("prefixItems", [])
+        for i, child in enumerate(value):
+            yield from numbers(child, prefix[i] if i < len(prefix) else schema["items"])
+    elif isinstance(value, (int, float)):
+        yield value
+
+
+def subschemas(schema):
+    yield schema
+    for child in schema.get("properties", {}).values():
+        yield from subschemas(child)
+    for child in schema.get("prefixItems", []):
+        yield from subschemas(child)
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(schema.get(keyword), dict):
+            yield from subschemas(schema[keyword])
+
+
+# The schema
+
+
+def test_the_schema_is_a_valid_draft_2020_12_schema():
+    assert PROFILE_SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    Draft202012Validator.check_schema(PROFILE_SCHEMA)
+
+
+def test_the_schema_is_json():
+    assert json.loads(json.dumps(PROFILE_SCHEMA, allow_nan=False)) == PROFILE_SCHEMA
+
+
+def test_every_field_is_described():
+    assert all(schema["description"] for schema in subschemas(PROFILE_SCHEMA))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "unit"), [("_ms", "millisecond"), ("_bytes", "in bytes"), ("_bits", "in bits")]
+)
+def test_fields_with_a_unit_in_their_name_describe_it(suffix, unit):
+    fields = [
+        (name, field)
+        for schema in subschemas(PROFILE_SCHEMA)
+        for name, field in schema.get("properties", {}).items()
+        if name.endswith(suffix)
+    ]
+    assert fields
+    assert all(unit in field["description"] for _, field in fields)
+
+
+def test_what_0_1_0_required_is_required_and_nothing_else():
+    assert PROFILE_SCHEMA["required"] == [
+        "metadata",
+        "configuration",
+        "dag_structure",
+        "node_weights",
+        "edge_weights",
+    ]
+
+
+# What is valid
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples_are_valid(name):
+    assert validate_profile(json.loads(SAMPLES[name])) is True
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples_are_surely_valid_and_jsonschema_agrees(name):
+    assert _surely_valid(json.loads(SAMPLES[name]))
+    Draft202012Validator(PROFILE_SCHEMA).validate(json.loads(SAMPLES[name]))
+
+
+def test_a_profile_of_an_empty_dag_is_valid():
+    structure = {"nodes": [], "edges": [], "execution_order": []}
+    metadata = {"timestamp": "2026-01-01T00:00:00Z", "dagprofiler_version": "0.2.0"}
+    empty = {"configuration": {}, "node_weights": {}, "edge_weights": {}}
+    assert _surely_valid({"metadata": metadata, "dag_structure": structure, **empty})
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("metadata", "timestamp"), "2025-01-30T17:45:00.123456"),
+        (("metadata", "seed"), -7),
+        (("metadata", "seed"), 2**63 - 1),
+        (("metadata", "extra"), {"any": "thing"}),
+        (("samples",), {"a later": "version's"}),
+        (("execution_metrics", 0, "loop_idx"), "whatever"),
+        (("node_weights", "a"), 2**63 - 1),
+        (("total_time_ms",), 10**30),
+        (("configuration", "N"), math.nan),
+        (("configuration", "N"), [math.inf, 10**400, -1]),
+        (("environment", "cores"), None),
+        (("run", "overhead"), {"something_ms": 1.5}),
+    ],
+)
+def test_allowed_values_take_the_quick_way_and_jsonschema_agrees(document, path, value):
+    put(document, path, value)
+    assert _surely_valid(document)
+    assert validate_profile(document)
+    assert _validator().is_valid(document)
+
+
+def test_integers_written_as_floats_are_valid_although_not_at_first_sight(document):
+    put(document, ("node_weights", "a"), 30.0)
+    assert not _surely_valid(document)
+    assert validate_profile(document)
+
+
+def test_times_whose_sum_is_no_finite_number_are_valid_although_not_at_first_sight(document):
+    for entry in document["execution_metrics"]:
+        entry["compute_time_ms"] = 1.7e308
+    assert not _surely_valid(document)
+    assert validate_profile(document)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_jsonschema_is_not_imported_for_valid_documents(name):
+    program = (
+        "import json, sys\n"
+        "from dagprofiler.schema import validate_profile\n"
+        "assert validate_profile(json.load(sys.stdin))\n"
+        "sys.exit('jsonschema' in sys.modules)\n"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, input=SAMPLES[name], text=True, check=False)
+    assert done.returncode == 0
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "where", "message"),
+    [
+        (("metadata",), [], "$.metadata", "[] is not of type 'object'"),
+        (("metadata", "timestamp"), 3, "$.metadata.timestamp", "3 is not of type 'string'"),
+        (
+            ("metadata", "seed"),
+            "x",
+            "$.metadata.seed",
+            "'x' is not of type 'integer', 'null'",
+        ),
+        (
+            ("metadata", "seed"),
+            2**63,
+            "$.metadata.seed",
+            "9223372036854775808 is greater than the maximum of 9223372036854775807",
+        ),
+        (
+            ("metadata", "schema_version"),
+            0,
+            "$.metadata.schema_version",
+            "0 is less than the minimum of 1",
+        ),
+        (
+            ("edge_weights", "a->b"),
+            -8,
+            "$.edge_weights['a->b']",
+            "-8 is less than the minimum of 0",
+        ),
+        (
+            ("node_weights", "a"),
+            True,
+            "$.node_weights.a",
+            "True is not of type 'integer'",
+        ),
+        (
+            ("node_weights", "a"),
+            2**63,
+            "$.node_weights.a",
+            "9223372036854775808 is greater than the maximum of 9223372036854775807",
+        ),
+        (
+            ("execution_metrics", 1, "bytes_in"),
+            1.5,
+            "$.execution_metrics[1].bytes_in",
+            "1.5 is not of type 'integer'",
+        ),
+        (
+            ("execution_metrics", 0, "compute_time_ms"),
+            None,
+            "$.execution_metrics[0].compute_time_ms",
+            "None is not of type 'number'",
+        ),
+        (("total_time_ms",), math.nan, "$.total_time_ms", "nan is no finite number"),
+        (("total_time_ms",), math.inf, "$.total_time_ms", "inf is no finite number"),
+        (("total_time_ms",), -math.inf, "$.total_time_ms", "-inf is no finite number"),
+        (("node_weights", "a"), math.nan, "$.node_weights.a", "nan is no finite number"),
+        (("run", "state"), "done", "$.run.state", "'done' is not one of ['complete', 'partial']"),
+        (
+            ("run", "tasks", "c", "state"),
+            "succeeded",
+            "$.run.tasks.c.state",
+            "'succeeded' is not one of ['failed', 'skipped', 'cancelled']",
+        ),
+        (
+            ("timeline", "columns", 0),
+            "name",
+            "$.timeline.columns[0]",
+            "'name' is not one of ['task']",
+        ),
+        (
+            ("timeline", "records", 1, 4),
+            math.nan,
+            "$.timeline.records[1][4]",
+            "nan is no finite number",
+        ),
+        (("timeline", "records", 1), ["a"], "$.timeline.records[1]", "['a'] is too short"),
+        (
+            ("edge_metrics", 0, "fields", "x", "wire_bytes"),
+            -1,
+            "$.edge_metrics[0].fields.x.wire_bytes",
+            "-1 is less than the minimum of 0",
+        ),
+        (
+            ("weight_sources", "a", "wall_time_ms"),
+            "fast",
+            "$.weight_sources.a.wall_time_ms",
+            "'fast' is not of type 'number', 'null'",
+        ),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_place(document, path, value, where, message):
+    put(document, path, value)
+    assert not _surely_valid(document)
+    error = refusal(document)
+    assert (error.path, error.message) == (where, message)
+    assert str(error) == f"{where}: {message}"
+    assert isinstance(error.__cause__, JsonSchemaError)
+
+
+@pytest.mark.parametrize(
+    ("path", "where"),
+    [
+        (("node_weights",), "$"),
+        (("dag_structure", "nodes"), "$.dag_structure"),
+        (("metadata", "timestamp"), "$.metadata"),
+        (("execution_metrics", 1, "task"), "$.execution_metrics[1]"),
+        (("edge_metrics", 0, "size_bytes"), "$.edge_metrics[0]"),
+    ],
+)
+def test_a_missing_field_is_named(document, path, where):
+    drop(document, path)
+    assert not _surely_valid(document)
+    error = refusal(document)
+    assert (error.path, error.message) == (where, f"{path[-1]!r} is a required property")
+
+
+@pytest.mark.parametrize("data", [None, 1, "profile", [], [1, 2], math.nan])
+def test_what_is_no_object_is_refused(data):
+    assert refusal(data).path == "$"
+
+
+def test_the_last_of_many_entries_is_checked_too(document):
+    entries = [dict(document["execution_metrics"][0]) for _ in range(2500)]
+    document["execution_metrics"] = entries
+    assert _surely_valid(document)
+    entries[-1]["bytes_in"] = -1
+    assert refusal(document).path == "$.execution_metrics[2499].bytes_in"
+
+
+@pytest.mark.parametrize("version", [2, 99, 2.0])
+def test_a_newer_schema_version_is_refused_with_a_clear_word(document, version):
+    document["metadata"]["schema_version"] = version
+    document["node_weights"] = "of a shape that this version does not know"
+    error = refusal(document)
+    assert error.path == "$.metadata.schema_version"
+    assert error.message == (
+        f"the profile has schema version {version}, this dagprofiler reads versions up to "
+        f"{SCHEMA_VERSION}; upgrade dagprofiler to read it"
+    )
+
+
+@pytest.mark.parametrize("version", [True, "2", None, math.inf, math.nan, 2**64])
+def test_a_schema_version_that_is_none_is_left_to_the_schema(document, version):
+    document["metadata"]["schema_version"] = version
+    error = refusal(document)
+    assert error.path == "$.metadata.schema_version"
+    assert "upgrade" not in error.message
+
+
+def test_large_values_are_quoted_in_part_only(document):
+    document["node_weights"] = ["x" * 100] * 1000
+    error = refusal(document)
+    assert error.path == "$.node_weights"
+    assert error.message.startswith("['xxx")
+    assert error.message.endswith("is not of type 'object'")
+    assert len(str(error)) < 400
+
+
+def test_a_traceback_does_not_print_the_whole_document(document):
+    document["node_weights"] = {f"task{i}": i for i in range(10_000)}
+    del document["metadata"]["timestamp"], document["edge_weights"]
+    error = refusal(document)
+    assert "task5000" not in "".join(traceback.format_exception(None, error, None))
+
+
+def test_long_keys_are_shortened_in_the_path(document):
+    document["node_weights"]["k" * 10_000] = -1
+    document["edge_weights"]["->" * 10_000] = 0
+    assert len(str(refusal(document))) < 500
+
+
+def test_a_value_that_cannot_be_quoted_is_refused_too(document):
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    document["total_time_ms"] = deep
+    assert refusal(document).message.startswith("the document cannot be judged: RecursionError")
+
+
+def test_errors_of_the_schema_pickle(document):
+    document["total_time_ms"] = -1
+    error = refusal(document)
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.path, again.message) == (error.path, error.message)
+
+
+# The quick check and jsonschema
+
+PATHS = list(paths(json.loads(COMPLETE)))
+
+VALUES = st.one_of(
+    st.sampled_from([None, True, False, -1, 0, 1, 2**63 - 1, 2**63, -(2**63), 10**400]),
+    st.sampled_from([0.5, -0.5, 1e300, math.nan, math.inf, -math.inf]),
+    st.sampled_from(["", "a", "complete", "failed", "task", [], {}, [None], [[]], [{}], {"": {}}]),
+    st.sampled_from([["a", 0, 0], ["a", 0, 0, math.nan], {"a": 1}, {"a": math.inf}, {"a": None}]),
+    st.integers(),
+    st.text(max_size=3),
+)
+
+
+@st.composite
+def mutated_documents(draw):
+    """Draw a complete document with some values replaced, removed or added."""
+    document = json.loads(COMPLETE)
+    for path in draw(st.lists(st.sampled_from(PATHS), max_size=3)):
+        try:
+            how = draw(st.sampled_from(["put", "put", "drop", "twin"]))
+            if how == "put":
+                put(document, path, copy.deepcopy(draw(VALUES)))
+            elif how == "drop":
+                drop(document, path)
+            else:
+                put(document, path, [copy.deepcopy(draw(VALUES)), copy.deepcopy(draw(VALUES))])
+        except (KeyError, IndexError, TypeError):
+            continue
+    return document
+
+
+@settings(max_examples=300, deadline=None)
+@given(mutated_documents())
+def test_the_quick_check_accepts_what_jsonschema_accepts(document):
+    # None of the drawn values is an integer written as a float, the one case that is
+    # left to jsonschema although it is valid.
+    accepted = _surely_valid(document)
+    assert accepted == _validator().is_valid(document)
+    if accepted:
+        assert Draft202012Validator(PROFILE_SCHEMA).is_valid(document)
+        assert all(abs(number) < 2**1024 for number in numbers(document, PROFILE_SCHEMA))
+
+
+@settings(max_examples=200, deadline=None)
+@given(mutated_documents())
+def test_any_document_is_either_valid_or_a_profile_error_that_shows_the_place(document):
+    try:
+        assert validate_profile(document)
+    except ProfileError as error:
+        assert error.path.startswith("$")  # noqa: PT017
+        assert not _validator().is_valid(document)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.recursive(VALUES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_any_json_is_refused_in_words(data):
+    with pytest.raises(ProfileError):
+        validate_profile(data)
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("parts", "path"),
+    [
+        ([], "$"),
+        (["total_time_ms"], "$.total_time_ms"),
+        (["edge_weights", "a->b"], "$.edge_weights['a->b']"),
+        (["execution_metrics", 3, "bytes_in"], "$.execution_metrics[3].bytes_in"),
+        (["node_weights", "it's"], '$.node_weights["it\'s"]'),
+        (["node_weights", "3"], "$.node_weights['3']"),
+        (["node_weights", ""], "$.node_weights['']"),
+    ],
+)
+def test_json_path_spells_keys_and_indices(parts, path):
+    assert json_path(parts) == path
+
+
+def test_shorten_keeps_both_ends():
+    assert shorten("short") == "short"
+    assert shorten("a" * 1000 + "z" * 1000) == "a" * 150 + " ... " + "z" * 150
