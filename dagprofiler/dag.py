@@ -324,7 +324,7 @@ class DAG:
                 contract = of_class[type(task)] = Contract.of(task, self.serializer)
             contracts.append(contract)
             # Many tasks are alike: what has been bound once binds again.
-            likeness = (contract.parameters, *wiring.inputs[i], *outside.get(i, ()))
+            likeness = (id(contract.parameters), *wiring.inputs[i], *outside.get(i, ()))
             if likeness not in fine:
                 found = list(_input_problems(name, contract, wiring, i, outside.get(i, ())))
                 problems += found

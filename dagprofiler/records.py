@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from dagprofiler.graph import Wiring
 
-#: Of one task: its worker, its times and its sizes (see ``dagprofiler.task.Record``).
-Entry = Tuple[int, Tuple[Any, ...], Dict[str, Tuple[int, int]]]
+#: Of one task: six readings of the clock, payload and wire bytes, as in
+#: ``dagprofiler.task.Record``, and the number of its worker.
+Entry = Tuple[Any, Any, Any, Any, Any, Any, Dict[str, int], Dict[str, int], int]
 
 __all__ = ["TIMELINE_COLUMNS", "RunLog", "TaskRecord"]
 
@@ -88,7 +89,7 @@ class RunLog:
     workers
         Who ran tasks: ``host``, ``pid``, ``thread``.
     entries
-        For each task None, or its worker, its times and its sizes.
+        For each task None, or what was read of it.
     errors
         Task number to its error.
     skipped
@@ -151,7 +152,7 @@ class RunLog:
 
     def record(self, i: int) -> TaskRecord:
         """Return what happened to task number `i`, which finished or failed, for hooks."""
-        worker, times, _ = self._entry(i)
+        *times, _, _, worker = self._entry(i)
         error = self.errors.get(i)
         return TaskRecord(
             task=self.wiring.names[i],
@@ -175,21 +176,18 @@ class RunLog:
         return entry
 
     def _task_metrics(self, i: int) -> TaskMetrics:
-        _, t, sizes = self._entry(i)
+        t0, t1, t2, t3, t4, t5, _, wire, _ = self._entry(i)
         bytes_in = self.outside.get(i, 0)
         for slot in self.wiring.slots[i]:
             source, output = self.wiring.origins[slot]
-            bytes_in += self._entry(source)[2][output][1]
-        bytes_out = 0
-        for _, wire in sizes.values():
-            bytes_out += wire
+            bytes_in += self._entry(source)[7][output]
         return TaskMetrics(
             self.wiring.names[i],
-            _ms(t[3] - t[2]),
-            _ms(t[5] - t[4]),
-            _ms(t[1] - t[0]),
+            _ms(t3 - t2),
+            _ms(t5 - t4),
+            _ms(t1 - t0),
             bytes_in,
-            bytes_out,
+            sum(wire.values()),
         )
 
     def _edge_metrics(self) -> list[EdgeMetrics]:
@@ -198,7 +196,7 @@ class RunLog:
         for source, row in self.wiring.successors.items():
             if not self.succeeded(source):
                 continue
-            sizes = self._entry(source)[2]
+            payload, wire = self._entry(source)[6:8]
             # Consumers that take the same fields, as most do, share one table of them.
             tables: dict[int, tuple[list[str], int, int, dict[str, dict[str, int]]]] = {}
             for target, routes in row.items():
@@ -207,9 +205,9 @@ class RunLog:
                     fields = [output for output, _ in routes]
                     table = tables[id(routes)] = (
                         fields,
-                        sum([sizes[field][0] for field in fields]),
-                        sum([sizes[field][1] for field in fields]),
-                        {f: {"size_bytes": sizes[f][0], "wire_bytes": sizes[f][1]} for f in fields},
+                        sum([payload[field] for field in fields]),
+                        sum([wire[field] for field in fields]),
+                        {f: {"size_bytes": payload[f], "wire_bytes": wire[f]} for f in fields},
                     )
                 edges.append(EdgeMetrics(names[source], names[target], *table))
         return edges
@@ -220,7 +218,7 @@ class RunLog:
             (end - start)
             for entry in self.entries
             if entry is not None
-            for start, end in zip(entry[1][::2], entry[1][1::2])
+            for start, end in zip(entry[0:6:2], entry[1:6:2])
             if end is not None
         )
         section: dict[str, Any] = {
@@ -254,20 +252,20 @@ class RunLog:
             estimated = self.estimates.get(i)
             wall_ms = None
             if self.succeeded(i):
-                t = self._entry(i)[1]
-                wall_ms = _ms(t[3] - t[2])
-            entry: dict[str, Any] = {
+                entry = self._entry(i)
+                wall_ms = _ms(entry[3] - entry[2])
+            described: dict[str, Any] = {
                 "node_weight": "default" if estimated is None else "estimated_instructions",
                 "estimated_instructions": estimated,
                 "wall_time_ms": wall_ms,
             }
             if estimated is None or wall_ms is None:
-                reasons = entry["reasons"] = {}
+                reasons = described["reasons"] = {}
                 if estimated is None:
                     reasons["estimated_instructions"] = NO_MODEL
                 if wall_ms is None:
                     reasons["wall_time_ms"] = NOT_FINISHED
-            section[names[i]] = entry
+            section[names[i]] = described
         return section
 
     def _timeline(self) -> dict[str, Any]:
@@ -275,15 +273,15 @@ class RunLog:
         ready = [self.started + self.prepare_s] * len(names)
         for source, row in self.wiring.successors.items():
             if self.succeeded(source):
-                end = self._entry(source)[1][5]
+                end = self._entry(source)[5]
                 for target in row:
                     ready[target] = max(ready[target], end)
         records = []
         for i in self.wiring.order:
             entry = entries[i]
             if entry is not None:
-                times = self._from_start((ready[i], *entry[1]))
-                records.append([names[i], 0, entry[0], *times])
+                times = self._from_start((ready[i], *entry[:6]))
+                records.append([names[i], 0, entry[8], *times])
         return {"workers": self.workers, "columns": list(TIMELINE_COLUMNS), "records": records}
 
     def _from_start(self, times: Iterable[float | None]) -> list[float | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from itertools import islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from dagprofiler.hooks import RunInfo
 from dagprofiler.machine import environment
 from dagprofiler.profile import Profile
 from dagprofiler.seeding import generators_restored
-from dagprofiler.task import Work
+from dagprofiler.task import new_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from dagprofiler.executors.serial import SerialExecutor
     from dagprofiler.hooks import Hook
     from dagprofiler.records import RunLog
-    from dagprofiler.task import Contract, Task
+    from dagprofiler.task import Codec, Contract, Task, Work
 
 __all__ = ["Run"]
 
@@ -73,6 +74,8 @@ class Run:
         #: What stands in each slot, as a handle of the executor, while somebody needs it.
         self._handles: list[Any] = [None] * len(log.wiring.uses)
         self._decoders = [contracts[source].decode for source, _ in log.wiring.origins]
+        #: The decoder of all slots, where there is only one, without end.
+        self._decoder = repeat(self._decoders[0]) if len(set(self._decoders)) == 1 else None
         self._uses = list(log.wiring.uses)
         self._outputs: dict[int, Mapping[str, Any]] = {}
 
@@ -136,24 +139,29 @@ class Run:
                     i = heappop(ready)
                     if hooks:
                         self._tell("task_started", wiring.names[i])
-                    executor.submit(i, *self._work(i))
+                    work, frames = self._work(i)
+                    executor.submit(i, work, frames)
+                    del frames
                     running += 1
                 i, worker, record = executor.next()
                 running -= 1
-                entries[i] = (worker, record.times, record.sizes)
-                if record.error is not None:
-                    self._fail(i, record.error)
+                *measured, frames, outputs, error = record
+                entries[i] = (*measured, worker)
+                if error is not None:
+                    self._fail(i, error)
                     continue
                 for field, slot in puts[i].items():
-                    handles[slot] = record.frames[field]
-                if record.outputs is not None:
-                    self._outputs[i] = record.outputs
+                    handles[slot] = frames[field]
+                # From here on only the slots hold what was produced.
+                del record, frames
+                if outputs is not None:
+                    self._outputs[i] = outputs
+                    del outputs
                 if hooks:
-                    del record
                     self._tell("task_finished", log.record(i))
                 for target in successors.get(i, ()):
-                    waiting[target] -= 1
-                    if not waiting[target]:
+                    waiting[target] = left = waiting[target] - 1
+                    if not left:
                         heappush(ready, target)
         finally:
             ended = perf_counter()
@@ -167,16 +175,16 @@ class Run:
         inputs: Sequence[str] = wiring.inputs[i]
         slots = wiring.slots[i]
         frames = self._take(slots)
-        decoders = [self._decoders[slot] for slot in slots]
+        decoders: Iterable[Codec] = self._decoder or [self._decoders[slot] for slot in slots]
         outside = self._outside.get(i)
         if outside:
+            decoders = [*islice(decoders, len(slots)), *[contract.decode] * len(outside)]
             inputs = [*inputs, *outside]
             frames += outside.values()
-            decoders += [contract.decode] * len(outside)
             gathers = [field for field in contract.gathers if field not in outside]
             contract = contract._replace(gathers=gathers)
-        return Work(
-            wiring.names[i], task, contract, inputs, decoders, i in self._keep
+        return new_work(
+            (wiring.names[i], task, contract, inputs, decoders, i in self._keep)
         ), frames
 
     def _take(self, slots: Iterable[int]) -> list[Any]:

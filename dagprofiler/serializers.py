@@ -10,6 +10,7 @@ from typing import Any, Protocol, Union, runtime_checkable
 from dagprofiler.errors import DeclarationError, MissingExtraError
 
 __all__ = [
+    "PICKLED_AS_COUNTED",
     "ArrowSerializer",
     "CloudpickleSerializer",
     "FrameList",
@@ -220,8 +221,8 @@ def frames_bytes(frames: Any) -> int:
     return memoryview(frames).nbytes
 
 
-#: Types whose payload is what pickle makes of them, known without a further look.
-_PLAIN = frozenset({type(None), bool, int, float, complex, str, dict, list, tuple, set})
+#: Types whose payload is what pickle makes of them: most values need no further look.
+PICKLED_AS_COUNTED = frozenset({type(None), bool, int, float, complex, str, dict, list, tuple, set})
 
 
 def payload_bytes(value: Any, wire_bytes: int) -> int:
@@ -243,8 +244,6 @@ def payload_bytes(value: Any, wire_bytes: int) -> int:
     >>> payload_bytes(b"abc", 18), payload_bytes([1, 2], 20)
     (3, 20)
     """
-    if type(value) in _PLAIN:
-        return wire_bytes
     if isinstance(value, bytes):
         return len(value)
     if is_array(value) and not value.dtype.hasobject:
