@@ -25,7 +25,14 @@ from dagprofiler.hooks import Hook
 from dagprofiler.records import RunLog
 from dagprofiler.run import Run
 from dagprofiler.serializers import check_serializer, frames_bytes
-from dagprofiler.task import Contract, Task, check_declarations, estimate
+from dagprofiler.task import (
+    Contract,
+    Task,
+    check_declarations,
+    contract_reader,
+    declares_as_its_class,
+    estimate,
+)
 
 if TYPE_CHECKING:
     import os
@@ -119,14 +126,12 @@ class DAG:
         self.config = Config() if config is None else config
         self.serializer = serializer
         self.tasks: dict[str, Task] = {}
-        declared: set[type[Task]] = set()
         for name, given in tasks.items():
             task = self.tasks[name] = _check_task(name, given)
             task.config = self.config
             # A class has been checked when it was made; instances may differ.
-            if _has_own_attributes(task) or type(task) not in declared:
+            if not declares_as_its_class(task):
                 check_declarations(task, f"task {name!r}")
-                declared.add(type(task))
         self._wiring = Wiring(
             {name: task.outputs for name, task in self.tasks.items()},
             {name: task.inputs for name, task in self.tasks.items()},
@@ -234,7 +239,7 @@ class DAG:
             if not isinstance(hook, Hook):
                 raise DeclarationError(f"hooks: expected instances of Hook, got {hook!r}")
         outside = self._numbered(inputs)
-        wanted = self._sinks() | {self._number(name, "keep") for name in keep}
+        wanted = {self._number(name, "keep") for name in keep}
         contracts, estimates = self._check(outside)
         encoded = self._encoded(outside, contracts)
         executor = SerialExecutor(self.config, seed)
@@ -248,6 +253,7 @@ class DAG:
             executor=executor.name,
             workers=executor.workers,
             entries=[None] * len(wiring.names),
+            ran_on=[0] * len(wiring.names),
             outside={i: sum(map(frames_bytes, fields.values())) for i, fields in encoded.items()},
         )
         return Run(
@@ -301,9 +307,6 @@ class DAG:
     def _numbered(self, inputs: Inputs | None) -> dict[int, Mapping[str, Any]]:
         return {self._number(name, "inputs"): fields for name, fields in (inputs or {}).items()}
 
-    def _sinks(self) -> set[int]:
-        return set(range(len(self._wiring.names))).difference(self._wiring.successors)
-
     def _check(
         self, outside: Mapping[int, Mapping[str, Any]]
     ) -> tuple[list[Contract], dict[int, int]]:
@@ -312,16 +315,11 @@ class DAG:
         problems: list[DagProfilerError] = []
         contracts: list[Contract] = []
         estimates: dict[int, int] = {}
-        of_class: dict[type[Task], Contract] = {}
+        read_contract = contract_reader(self.serializer)
         fine: set[tuple[Any, ...]] = set()
         for i, name in enumerate(wiring.names):
             task = self.tasks[name]
-            if _has_own_attributes(task):
-                contract = Contract.of(task, self.serializer)
-            elif type(task) in of_class:
-                contract = of_class[type(task)]
-            else:
-                contract = of_class[type(task)] = Contract.of(task, self.serializer)
+            contract = read_contract(task)
             contracts.append(contract)
             # Many tasks are alike: what has been bound once binds again.
             likeness = (id(contract.parameters), *wiring.inputs[i], *outside.get(i, ()))
@@ -377,12 +375,6 @@ def _check_task(name: Any, given: Any) -> Task:
     if not isinstance(given, Task):
         raise DeclarationError(f"task {name!r}: expected a Task or a class of them, got {given!r}")
     return given
-
-
-def _has_own_attributes(task: Task) -> bool:
-    """Tell whether `task` may differ from its class in more than name and config."""
-    own = vars(task)
-    return len(own) > 2 or "name" not in own
 
 
 def _check_seed(seed: Any) -> int | None:

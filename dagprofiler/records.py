@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from dagprofiler.graph import Wiring
 
 #: Of one task: six readings of the clock, payload and wire bytes, as in
-#: ``dagprofiler.task.Record``, and the number of its worker.
-Entry = Tuple[Any, Any, Any, Any, Any, Any, Dict[str, int], Dict[str, int], int]
+#: ``dagprofiler.task.Record``.
+Entry = Tuple[Any, Any, Any, Any, Any, Any, Dict[str, int], Dict[str, int]]
 
 __all__ = ["TIMELINE_COLUMNS", "RunLog", "TaskRecord"]
 
@@ -90,6 +90,8 @@ class RunLog:
         Who ran tasks: ``host``, ``pid``, ``thread``.
     entries
         For each task None, or what was read of it.
+    ran_on
+        For each task the number of its worker.
     errors
         Task number to its error.
     skipped
@@ -111,6 +113,7 @@ class RunLog:
     executor: str
     workers: list[dict[str, Any]]
     entries: list[Entry | None]
+    ran_on: list[int]
     environment: dict[str, Any] = field(default_factory=dict)
     errors: dict[int, Exception] = field(default_factory=dict)
     skipped: set[int] = field(default_factory=set)
@@ -152,14 +155,14 @@ class RunLog:
 
     def record(self, i: int) -> TaskRecord:
         """Return what happened to task number `i`, which finished or failed, for hooks."""
-        *times, _, _, worker = self._entry(i)
+        times = self._entry(i)[:6]
         error = self.errors.get(i)
         return TaskRecord(
             task=self.wiring.names[i],
             state="succeeded" if error is None else "failed",
             metrics=self._task_metrics(i) if error is None else None,
             phases=dict(zip(_PHASES, self._from_start(times))),
-            worker=self.workers[worker],
+            worker=self.workers[self.ran_on[i]],
             error=error,
         )
 
@@ -176,7 +179,7 @@ class RunLog:
         return entry
 
     def _task_metrics(self, i: int) -> TaskMetrics:
-        t0, t1, t2, t3, t4, t5, _, wire, _ = self._entry(i)
+        t0, t1, t2, t3, t4, t5, _, wire = self._entry(i)
         bytes_in = self.outside.get(i, 0)
         for slot in self.wiring.slots[i]:
             source, output = self.wiring.origins[slot]
@@ -196,7 +199,7 @@ class RunLog:
         for source, row in self.wiring.successors.items():
             if not self.succeeded(source):
                 continue
-            payload, wire = self._entry(source)[6:8]
+            payload, wire = self._entry(source)[6:]
             # Consumers that take the same fields, as most do, share one table of them.
             tables: dict[int, tuple[list[str], int, int, dict[str, dict[str, int]]]] = {}
             for target, routes in row.items():
@@ -281,7 +284,7 @@ class RunLog:
             entry = entries[i]
             if entry is not None:
                 times = self._from_start((ready[i], *entry[:6]))
-                records.append([names[i], 0, entry[8], *times])
+                records.append([names[i], 0, self.ran_on[i], *times])
         return {"workers": self.workers, "columns": list(TIMELINE_COLUMNS), "records": records}
 
     def _from_start(self, times: Iterable[float | None]) -> list[float | None]:

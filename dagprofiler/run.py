@@ -12,7 +12,6 @@ from dagprofiler.hooks import RunInfo
 from dagprofiler.machine import environment
 from dagprofiler.profile import Profile
 from dagprofiler.seeding import generators_restored
-from dagprofiler.task import new_work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from dagprofiler.executors.serial import SerialExecutor
     from dagprofiler.hooks import Hook
     from dagprofiler.records import RunLog
-    from dagprofiler.task import Codec, Contract, Task, Work
+    from dagprofiler.task import Codec, Contract, Task
 
 __all__ = ["Run"]
 
@@ -42,7 +41,7 @@ class Run:
     outside
         Task number to the fields that are fed from outside the graph.
     keep
-        Numbers of the tasks whose outputs are wanted.
+        Numbers of the tasks whose outputs are wanted beside those of the sinks.
     """
 
     def __init__(
@@ -73,9 +72,10 @@ class Run:
         self._stopped = False
         #: What stands in each slot, as a handle of the executor, while somebody needs it.
         self._handles: list[Any] = [None] * len(log.wiring.uses)
-        self._decoders = [contracts[source].decode for source, _ in log.wiring.origins]
-        #: The decoder of all slots, where there is only one, without end.
-        self._decoder = repeat(self._decoders[0]) if len(set(self._decoders)) == 1 else None
+        #: The decoder of all slots, without end, where there is only one.
+        self._decoder = None
+        if len({contract.decode for contract in contracts}) == 1:
+            self._decoder = repeat(contracts[0].decode)
         self._uses = list(log.wiring.uses)
         self._outputs: dict[int, Mapping[str, Any]] = {}
 
@@ -121,7 +121,8 @@ class Run:
     def _loop(self) -> None:
         log, wiring, executor = self._log, self._wiring, self._executor
         hooks, successors, puts = self._hooks, wiring.successors, wiring.puts
-        entries, handles, capacity = log.entries, self._handles, executor.capacity
+        entries, ran_on, handles = log.entries, log.ran_on, self._handles
+        capacity = executor.capacity
         waiting = list(wiring.waiting)
         # Ascending, so a heap as it stands; the smallest number is Kahn's next task.
         ready = [i for i, count in enumerate(waiting) if not count]
@@ -145,8 +146,8 @@ class Run:
                     running += 1
                 i, worker, record = executor.next()
                 running -= 1
-                *measured, frames, outputs, error = record
-                entries[i] = (*measured, worker)
+                entries[i], frames, outputs, error = record
+                ran_on[i] = worker
                 if error is not None:
                     self._fail(i, error)
                     continue
@@ -168,14 +169,22 @@ class Run:
             log.loop_s = ended - begun - (log.hooks_s - hooks_before)
             log.total_s = ended - log.started
 
-    def _work(self, i: int) -> tuple[Work, list[Any]]:
-        """Return what the executor needs of task number `i`, and the handles of its inputs."""
+    def _work(self, i: int) -> tuple[tuple[Any, ...], list[Any]]:
+        """Return the fields of task number `i`'s Work, and the handles of its inputs."""
         wiring, task, contract = self._wiring, self._tasks[i], self._contracts[i]
         task.config = self._config
         inputs: Sequence[str] = wiring.inputs[i]
         slots = wiring.slots[i]
-        frames = self._take(slots)
-        decoders: Iterable[Codec] = self._decoder or [self._decoders[slot] for slot in slots]
+        handles, uses = self._handles, self._uses
+        frames = []
+        for slot in slots:
+            frames.append(handles[slot])
+            uses[slot] -= 1
+            if not uses[slot]:
+                handles[slot] = None
+        decoders: Iterable[Codec] = self._decoder or [
+            self._contracts[wiring.origins[slot][0]].decode for slot in slots
+        ]
         outside = self._outside.get(i)
         if outside:
             decoders = [*islice(decoders, len(slots)), *[contract.decode] * len(outside)]
@@ -183,20 +192,8 @@ class Run:
             frames += outside.values()
             gathers = [field for field in contract.gathers if field not in outside]
             contract = contract._replace(gathers=gathers)
-        return new_work(
-            (wiring.names[i], task, contract, inputs, decoders, i in self._keep)
-        ), frames
-
-    def _take(self, slots: Iterable[int]) -> list[Any]:
-        """Return the handles in `slots`, and let go of those that nobody else needs."""
-        handles, uses = self._handles, self._uses
-        taken = []
-        for slot in slots:
-            taken.append(handles[slot])
-            uses[slot] -= 1
-            if not uses[slot]:
-                handles[slot] = None
-        return taken
+        keep = i not in wiring.successors or i in self._keep
+        return (wiring.names[i], task, contract, inputs, decoders, keep), frames
 
     def _fail(self, i: int, error: Exception) -> None:
         """Note that task number `i` failed: what comes after it is skipped."""
@@ -208,7 +205,10 @@ class Run:
                 if target not in log.skipped:
                     log.skipped.add(target)
                     below.append(target)
-                    self._take(wiring.slots[target])
+                    for slot in wiring.slots[target]:
+                        self._uses[slot] -= 1
+                        if not self._uses[slot]:
+                            self._handles[slot] = None
         if self._stop_on_error:
             self._stopped = True
         self._tell("task_failed", log.record(i))

@@ -6,7 +6,6 @@ import keyword
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, SupportsFloat
 
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Codec",
     "Contract",
+    "Readings",
     "Record",
     "Task",
     "Work",
@@ -110,10 +110,16 @@ class Task(ABC):
     serializer: Serializer | None = None
     config: Config | None = None
     name: str = _ClassName()  # type: ignore[assignment]
+    #: Whether all instances declare the same, so that no property makes it up.
+    _is_fixed = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         check_declarations(cls, f"task class {cls.__name__!r}")
+        cls._is_fixed = not any(
+            hasattr(getattr(cls, name), "__get__")
+            for name in ("inputs", "outputs", "gathers", "config_deps", "serializer")
+        )
 
     def __init__(self, name: str | None = None, config: Config | None = None) -> None:
         self.name = name or type(self).__name__
@@ -190,9 +196,10 @@ class Task(ABC):
             keep=True,
         )
         cfg = self.config if config is None else config
-        record = perform(work, list(inputs.values()), cfg)
+        record = Record(*perform(work, list(inputs.values()), cfg))
         if record.error is not None:
             raise record.error
+        read = Readings(*record.readings)
         return {
             "outputs": {
                 field: FrameList(frames) if type(frames) is list else frames
@@ -201,11 +208,11 @@ class Task(ABC):
             "outputs_raw": record.outputs,
             "metrics": TaskMetrics(
                 task=self.name,
-                compute_time_ms=(record.compute_end - record.compute_start) * 1e3,
-                serialize_time_ms=(record.serialize_end - record.serialize_start) * 1e3,
-                deserialize_time_ms=(record.deserialize_end - record.deserialize_start) * 1e3,
+                compute_time_ms=(read.compute_end - read.compute_start) * 1e3,
+                serialize_time_ms=(read.serialize_end - read.serialize_start) * 1e3,
+                deserialize_time_ms=(read.deserialize_end - read.deserialize_start) * 1e3,
                 bytes_in=self._count_bytes(inputs),
-                bytes_out=sum(record.wire_bytes.values()),
+                bytes_out=sum(read.wire_bytes.values()),
             ),
         }
 
@@ -389,6 +396,42 @@ class Contract(NamedTuple):
         )
 
 
+#: What an instance may set for itself and thereby differ from its class.
+_CONTRACT_ATTRIBUTES = frozenset(
+    {
+        "inputs",
+        "outputs",
+        "gathers",
+        "config_deps",
+        "serializer",
+        "serialize",
+        "deserialize",
+        "compute",
+        "estimate_instructions",
+    }
+)
+
+
+def declares_as_its_class(task: Task) -> bool:
+    """Tell whether the contract of `task` is that of every instance of its class."""
+    return _CONTRACT_ATTRIBUTES.isdisjoint(vars(task)) and type(task)._is_fixed
+
+
+def contract_reader(default: Serializer | None) -> Callable[[Task], Contract]:
+    """Return a function that reads the contract of a task, and of each class only once."""
+    of_class: dict[type[Task], Contract] = {}
+
+    def read(task: Task) -> Contract:
+        contract = of_class.get(type(task))
+        if contract is None or not _CONTRACT_ATTRIBUTES.isdisjoint(vars(task)):
+            contract = Contract.of(task, default)
+            if declares_as_its_class(task):
+                of_class[type(task)] = contract
+        return contract
+
+    return read
+
+
 class Work(NamedTuple):
     """All that :func:`perform` needs to know of one task.
 
@@ -410,21 +453,15 @@ class Work(NamedTuple):
     keep: bool
 
 
-class Record(NamedTuple):
-    """What came of one task.
+class Readings(NamedTuple):
+    """What was read while one task ran.
 
     Attributes
     ----------
     deserialize_start, ..., serialize_end
-        Readings of the clock, in seconds; None from where it failed.
+        Readings of the clock, in seconds; None from where the task failed.
     payload_bytes, wire_bytes
         Output to its payload by the spec's rule, and to its serialized length.
-    frames
-        Output to its serialized form.
-    outputs
-        What ``compute()`` returned, if it was wanted back.
-    error
-        Why it failed; None if it succeeded.
     """
 
     deserialize_start: Any
@@ -435,25 +472,38 @@ class Record(NamedTuple):
     serialize_end: Any
     payload_bytes: dict[str, int]
     wire_bytes: dict[str, int]
+
+
+class Record(NamedTuple):
+    """What came of one task.
+
+    Attributes
+    ----------
+    readings
+        The fields of its :class:`Readings`.
+    frames
+        Output to its serialized form.
+    outputs
+        What ``compute()`` returned, if it was wanted back.
+    error
+        Why it failed; None if it succeeded.
+    """
+
+    readings: tuple[Any, ...]
     frames: dict[str, Any]
     outputs: Mapping[str, Any] | None
     error: Exception | None
 
 
-#: ``Work(*fields)`` and ``Record(*fields)`` of a tuple, in a third of the time.
-new_work = partial(tuple.__new__, Work)
-new_record = partial(tuple.__new__, Record)
-
-
 def perform(
-    work: Work, frames: list[Any], config: Config | None, seed: int | None = None
-) -> Record:
+    work: tuple[Any, ...], frames: list[Any], config: Config | None, seed: int | None = None
+) -> tuple[Any, ...]:
     """Run one task: decode its inputs, compute, check, encode its outputs.
 
     Parameters
     ----------
     work
-        What to do.
+        What to do: the fields of a :class:`Work`.
     frames
         The serialized inputs, in the order of ``work.inputs``. The list is
         emptied once they are decoded, so that their memory can go.
@@ -461,6 +511,13 @@ def perform(
         Parameters of the run.
     seed
         Seed of the run; None leaves all random generators alone.
+
+    Returns
+    -------
+    tuple
+        The fields of a :class:`Record`. A bare tuple, as `work` may be one,
+        since making named ones takes a tenth of the time of a run of small
+        tasks.
     """
     # The hot path of every run: no helper calls, and names bound once.
     name, task, contract, inputs, decoders, keep = work
@@ -489,10 +546,10 @@ def perform(
         t3 = perf_counter()
         del arguments
         if type(outputs) is not dict and not isinstance(outputs, Mapping):
-            raise _no_mapping(work, outputs)
+            raise _no_mapping(name, declared, outputs)
         for field in declared:
             if field not in outputs:
-                raise _missing_outputs(work, outputs)
+                raise _missing_outputs(name, declared, outputs)
         encoded = {}
         t4 = perf_counter()
         for field, value in outputs.items():
@@ -500,7 +557,7 @@ def perform(
         t5 = perf_counter()
         payload = wire = {}
         for field, data in encoded.items():
-            wire[field] = len(data) if type(data) is bytes else _length(work, field, data)
+            wire[field] = len(data) if type(data) is bytes else _length(name, field, data)
             if counts_payload and type(outputs[field]) not in PICKLED_AS_COUNTED:
                 if payload is wire:
                     payload = dict(wire)
@@ -515,10 +572,8 @@ def perform(
             kind = type(outputs[field]).__name__  # type: ignore[index]
             where = f"task {name!r}: output {field!r} ({kind}) cannot be serialized"
             failure = _wrapped(error, where)
-        return Record(t0, t1, t2, t3, t4, t5, {}, {}, {}, None, failure)
-    return new_record(
-        (t0, t1, t2, t3, t4, t5, payload, wire, encoded, outputs if keep else None, None)
-    )
+        return (t0, t1, t2, t3, t4, t5, {}, {}), {}, None, failure
+    return (t0, t1, t2, t3, t4, t5, payload, wire), encoded, outputs if keep else None, None
 
 
 def _wrapped(error: Exception, where: str) -> SerializationError:
@@ -528,28 +583,30 @@ def _wrapped(error: Exception, where: str) -> SerializationError:
     return wrapped.with_traceback(error.__traceback__)
 
 
-def _length(work: Work, field: str, frames: Any) -> int:
+def _length(name: str, field: str, frames: Any) -> int:
     try:
         return frames_bytes(frames)
     except TypeError as error:
         raise SerializationError(
-            f"task {work.name!r}: serialize() of output {field!r} returned "
+            f"task {name!r}: serialize() of output {field!r} returned "
             f"{type(frames).__name__}, expected bytes or a list of buffers"
         ) from error
 
 
-def _no_mapping(work: Work, outputs: Any) -> OutputError:
+def _no_mapping(name: str, declared: list[str], outputs: Any) -> OutputError:
     return OutputError(
-        f"task {work.name!r}: compute() returned {type(outputs).__name__}, expected a mapping "
-        f"of its outputs ({_named('declared', work.contract.outputs)})"
+        f"task {name!r}: compute() returned {type(outputs).__name__}, expected a mapping "
+        f"of its outputs ({_named('declared', declared)})"
     )
 
 
-def _missing_outputs(work: Work, outputs: Mapping[str, Any]) -> OutputError:
-    missing = [field for field in work.contract.outputs if field not in outputs]
+def _missing_outputs(
+    name: str, declared: list[str], outputs: Mapping[str, Any]
+) -> OutputError:
+    missing = [field for field in declared if field not in outputs]
     return OutputError(
-        f"task {work.name!r}: compute() returned no {', '.join(map(repr, missing))} "
-        f"({_named('declared', work.contract.outputs)}; {_named('returned', outputs)})"
+        f"task {name!r}: compute() returned no {', '.join(map(repr, missing))} "
+        f"({_named('declared', declared)}; {_named('returned', outputs)})"
     )
 
 

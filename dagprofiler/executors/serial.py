@@ -11,7 +11,6 @@ from dagprofiler.task import perform
 
 if TYPE_CHECKING:
     from dagprofiler.config import Config
-    from dagprofiler.task import Record, Work
 
 __all__ = ["SerialExecutor"]
 
@@ -46,13 +45,13 @@ class SerialExecutor:
         ]
         self._config = config
         self._seed = seed
-        self._waiting: list[tuple[int, Work, list[Any]]] = []
+        self._waiting: list[tuple[int, tuple[Any, ...], list[Any]]] = []
 
-    def submit(self, number: int, work: Work, handles: list[Any]) -> None:
+    def submit(self, number: int, work: tuple[Any, ...], handles: list[Any]) -> None:
         """Take task `number` over; `handles` stand for its inputs, in the order of the work."""
         self._waiting.append((number, work, handles))
 
-    def next(self) -> tuple[int, int, Record]:
+    def next(self) -> tuple[int, int, tuple[Any, ...]]:
         """Return a finished task's number, the index of its worker, and its record."""
         number, work, handles = self._waiting.pop()
         return number, 0, perform(work, handles, self._config, self._seed)
