@@ -146,29 +146,26 @@ class DAG:
     @cached_property
     def edges(self) -> dict[str, list[str]]:
         """Return for each task the names of its successors."""
-        names = self._wiring.names
-        return _Adjacency(
-            (names[source], [names[target] for target in row])
-            for source, row in self._wiring.successors.items()
-        )
+        names, adjacency = self._wiring.names, _Adjacency()
+        for source, target, _ in self._wiring.edges():
+            adjacency.setdefault(names[source], []).append(names[target])
+        return adjacency
 
     @cached_property
     def reverse_edges(self) -> dict[str, list[str]]:
         """Return for each task the names of its predecessors."""
-        reverse = _Adjacency()
-        for source, targets in self.edges.items():
-            for target in targets:
-                reverse.setdefault(target, []).append(source)
-        return reverse
+        names, adjacency = self._wiring.names, _Adjacency()
+        for source, target, _ in self._wiring.edges():
+            adjacency.setdefault(names[target], []).append(names[source])
+        return adjacency
 
     @cached_property
     def edge_fields(self) -> dict[tuple[str, str], list[str]]:
         """Return for each edge the outputs that travel on it."""
-        names = self._wiring.names
+        wiring, names = self._wiring, self._wiring.names
         return {
-            (names[source], names[target]): [output for output, _ in routes]
-            for source, row in self._wiring.successors.items()
-            for target, routes in row.items()
+            (names[source], names[target]): wiring.fields(source, routes)
+            for source, target, routes in wiring.edges()
         }
 
     def validate(self, inputs: Inputs | None = None) -> None:
@@ -403,7 +400,7 @@ def _input_problems(
     takes, gathers = contract.parameters, contract.gathers
     producers: dict[str, list[str]] = {}
     for field, slot in zip(wiring.inputs[i], wiring.slots[i]):
-        producers.setdefault(field, []).append(repr(wiring.names[wiring.origins[slot][0]]))
+        producers.setdefault(field, []).append(repr(wiring.names[wiring.owner[slot]]))
     for field in outside:
         given = producers.setdefault(field, [])
         given.append("run(inputs=...)")

@@ -135,8 +135,7 @@ class RunLog:
             "nodes": list(self.nodes),
             "edges": [
                 {"source": names[source], "target": names[target]}
-                for source, row in self.wiring.successors.items()
-                for target in row
+                for source, target, _ in self.wiring.edges()
             ],
             "execution_order": [names[i] for i in self.wiring.order],
         }
@@ -182,7 +181,7 @@ class RunLog:
         t0, t1, t2, t3, t4, t5, _, wire = self._entry(i)
         bytes_in = self.outside.get(i, 0)
         for slot in self.wiring.slots[i]:
-            source, output = self.wiring.origins[slot]
+            source, output = self.wiring.source_of(slot)
             bytes_in += self._entry(source)[7][output]
         return TaskMetrics(
             self.wiring.names[i],
@@ -196,23 +195,22 @@ class RunLog:
     def _edge_metrics(self) -> list[EdgeMetrics]:
         names = self.wiring.names
         edges = []
-        for source, row in self.wiring.successors.items():
+        # Consumers that take the same fields, as most do, share one table of them.
+        tables: dict[tuple[int, int], tuple[list[str], int, int, dict[str, dict[str, int]]]] = {}
+        for source, target, routes in self.wiring.edges():
             if not self.succeeded(source):
                 continue
-            payload, wire = self._entry(source)[6:]
-            # Consumers that take the same fields, as most do, share one table of them.
-            tables: dict[int, tuple[list[str], int, int, dict[str, dict[str, int]]]] = {}
-            for target, routes in row.items():
-                table = tables.get(id(routes))
-                if table is None:
-                    fields = [output for output, _ in routes]
-                    table = tables[id(routes)] = (
-                        fields,
-                        sum([payload[field] for field in fields]),
-                        sum([wire[field] for field in fields]),
-                        {f: {"size_bytes": payload[f], "wire_bytes": wire[f]} for f in fields},
-                    )
-                edges.append(EdgeMetrics(names[source], names[target], *table))
+            table = tables.get((source, id(routes)))
+            if table is None:
+                payload, wire = self._entry(source)[6:]
+                fields = self.wiring.fields(source, routes)
+                table = tables[source, id(routes)] = (
+                    fields,
+                    sum([payload[field] for field in fields]),
+                    sum([wire[field] for field in fields]),
+                    {f: {"size_bytes": payload[f], "wire_bytes": wire[f]} for f in fields},
+                )
+            edges.append(EdgeMetrics(names[source], names[target], *table))
         return edges
 
     def _run(self) -> dict[str, Any]:
@@ -274,10 +272,10 @@ class RunLog:
     def _timeline(self) -> dict[str, Any]:
         names, entries = self.wiring.names, self.entries
         ready = [self.started + self.prepare_s] * len(names)
-        for source, row in self.wiring.successors.items():
+        for source, targets in self.wiring.successors.items():
             if self.succeeded(source):
                 end = self._entry(source)[5]
-                for target in row:
+                for target in targets:
                     ready[target] = max(ready[target], end)
         records = []
         for i in self.wiring.order:

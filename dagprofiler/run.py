@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
 from itertools import islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import RunError, describe
+from dagprofiler.graph import ReadyQueue, released
 from dagprofiler.hooks import RunInfo
 from dagprofiler.machine import environment
 from dagprofiler.profile import Profile
@@ -120,12 +120,12 @@ class Run:
 
     def _loop(self) -> None:
         log, wiring, executor = self._log, self._wiring, self._executor
-        hooks, successors, puts = self._hooks, wiring.successors, wiring.puts
+        hooks, successors, first_slot = self._hooks, wiring.successors, wiring.first_slot
         entries, ran_on, handles = log.entries, log.ran_on, self._handles
         capacity = executor.capacity
+        uses, outputs_of = self._uses, wiring.outputs
         waiting = list(wiring.waiting)
-        # Ascending, so a heap as it stands; the smallest number is Kahn's next task.
-        ready = [i for i, count in enumerate(waiting) if not count]
+        ready = ReadyQueue(i for i, count in enumerate(waiting) if not count)
         running = 0
         if hooks:
             order = [wiring.names[i] for i in wiring.order]
@@ -137,7 +137,7 @@ class Run:
         try:
             while running or (ready and not self._stopped):
                 while ready and running < capacity and not self._stopped:
-                    i = heappop(ready)
+                    i = ready.pop()
                     if hooks:
                         self._tell("task_started", wiring.names[i])
                     work, frames = self._work(i)
@@ -151,8 +151,9 @@ class Run:
                 if error is not None:
                     self._fail(i, error)
                     continue
-                for field, slot in puts[i].items():
-                    handles[slot] = frames[field]
+                for slot, field in enumerate(outputs_of[i], first_slot[i]):
+                    if uses[slot]:
+                        handles[slot] = frames[field]
                 # From here on only the slots hold what was produced.
                 del record, frames
                 if outputs is not None:
@@ -160,10 +161,9 @@ class Run:
                     del outputs
                 if hooks:
                     self._tell("task_finished", log.record(i))
-                for target in successors.get(i, ()):
-                    waiting[target] = left = waiting[target] - 1
-                    if not left:
-                        heappush(ready, target)
+                targets = successors.get(i)
+                if targets:
+                    ready.add(released(targets, waiting))
         finally:
             ended = perf_counter()
             log.loop_s = ended - begun - (log.hooks_s - hooks_before)
@@ -183,7 +183,7 @@ class Run:
             if not uses[slot]:
                 handles[slot] = None
         decoders: Iterable[Codec] = self._decoder or [
-            self._contracts[wiring.origins[slot][0]].decode for slot in slots
+            self._contracts[wiring.owner[slot]].decode for slot in slots
         ]
         outside = self._outside.get(i)
         if outside:
