@@ -313,13 +313,15 @@ class DAG:
         contracts: list[Contract] = []
         estimates: dict[int, int] = {}
         read_contract = contract_reader(self.serializer)
+        inputs, first_input = wiring.inputs, wiring.first_input
         fine: set[tuple[Any, ...]] = set()
         for i, name in enumerate(wiring.names):
             task = self.tasks[name]
             contract = read_contract(task)
             contracts.append(contract)
             # Many tasks are alike: what has been bound once binds again.
-            likeness = (id(contract.parameters), *wiring.inputs[i], *outside.get(i, ()))
+            fields = inputs[first_input[i] : first_input[i + 1]]
+            likeness = (id(contract.parameters), *fields, *outside.get(i, ()))
             if likeness not in fine:
                 found = list(_input_problems(name, contract, wiring, i, outside.get(i, ())))
                 problems += found
@@ -399,7 +401,7 @@ def _input_problems(
     where = f"task {name!r}"
     takes, gathers = contract.parameters, contract.gathers
     producers: dict[str, list[str]] = {}
-    for field, slot in zip(wiring.inputs[i], wiring.slots[i]):
+    for field, slot in wiring.feeds(i):
         producers.setdefault(field, []).append(repr(wiring.names[wiring.owner[slot]]))
     for field in outside:
         given = producers.setdefault(field, [])

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.errors import CycleError, GraphError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["ReadyQueue", "Route", "Wiring", "kahn_order", "released"]
+__all__ = ["Route", "Wiring", "kahn_order", "readiness"]
 
 #: One field on its way: its position among the source's outputs, and the target's input.
 Route = tuple[int, str]
@@ -48,27 +48,92 @@ def kahn_order(nodes: Sequence[str], successors: Mapping[str, Iterable[str]]) ->
     """
     names = sorted(nodes)
     index = {name: i for i, name in enumerate(names)}
-    below = {index[s]: [index[t] for t in targets] for s, targets in successors.items()}
-    return [names[i] for i in _order(names, below)]
+    count = len(names)
+    edges = [index[s] * count + index[t] for s, targets in successors.items() for t in targets]
+    targets, first_target = _rows(sorted(edges), count)
+    return [names[i] for i in _order(names, targets, first_target)]
 
 
-def _order(names: Sequence[str], successors: Mapping[int, Iterable[int]]) -> list[int]:
-    """Return the Kahn order of indices into the sorted `names`."""
+def _rows(edges: Sequence[int], count: int) -> tuple[list[int], list[int]]:
+    """Return the targets of sorted edges, and for each source where its own begin.
+
+    Edges are numbers, ``source * count + target``: flat lists of numbers cost
+    the garbage collector nothing, which an object for each task would.
+    """
+    lengths = [0] * count
+    for edge in edges:
+        lengths[edge // count] += 1
+    return [edge % count for edge in edges], list(accumulate(lengths, initial=0))
+
+
+def readiness(
+    waiting: list[int], targets: Sequence[int], first_target: Sequence[int]
+) -> tuple[Callable[[], int | None], Callable[[int], None]]:
+    """Return two functions that hand out tasks as they become ready.
+
+    Parameters
+    ----------
+    waiting
+        For each task how many predecessors it has; counted down from now on.
+    targets, first_target
+        The successors of all tasks, and where those of each begin.
+
+    Returns
+    -------
+    pop
+        Takes the smallest number that is ready; None if there is none.
+    done
+        Says that a task is done, which may make others ready.
+
+    Notes
+    -----
+    A heap, and beside it a batch: what becomes ready at once while there is no
+    batch is sorted once and then costs nothing more. Wide stages are of that
+    kind. Closures, since a call of them takes half the time of a method's.
+    """
+    batch = [i for i, count in enumerate(waiting) if not count]
+    batch.reverse()
+    heap: list[int] = []
+
+    def pop() -> int | None:
+        if batch and (not heap or batch[-1] < heap[0]):
+            return batch.pop()
+        return heappop(heap) if heap else None
+
+    def done(number: int) -> None:
+        free = []
+        for target in targets[first_target[number] : first_target[number + 1]]:
+            waiting[target] = left = waiting[target] - 1
+            if not left:
+                free.append(target)
+        if len(free) > 1 and not batch:
+            free.sort(reverse=True)
+            batch.extend(free)
+        else:
+            for target in free:
+                heappush(heap, target)
+
+    return pop, done
+
+
+def _order(
+    names: Sequence[str], targets: Sequence[int], first_target: Sequence[int]
+) -> list[int]:
+    """Return the Kahn order of numbers of the sorted `names`."""
     waiting = [0] * len(names)
-    for targets in successors.values():
-        for target in targets:
-            waiting[target] += 1
-    ready = ReadyQueue(i for i, count in enumerate(waiting) if not count)
+    for target in targets:
+        waiting[target] += 1
+    pop, done = readiness(waiting, targets, first_target)
     order = []
-    while ready:
-        i = ready.pop()
-        order.append(i)
-        targets = successors.get(i)
-        if targets:
-            ready.add(released(targets, waiting))
+    number = pop()
+    while number is not None:
+        order.append(number)
+        done(number)
+        number = pop()
     if len(order) < len(names):
         stuck = {i for i, count in enumerate(waiting) if count}
-        raise CycleError([names[i] for i in _cycle(stuck, successors)])
+        after = {i: targets[first_target[i] : first_target[i + 1]] for i in stuck}
+        raise CycleError([names[i] for i in _cycle(stuck, after)])
     return order
 
 
@@ -108,13 +173,13 @@ class Wiring:
         Task names, sorted.
     order
         Task numbers in execution order.
-    successors
-        Task number to the numbers that follow it; tasks without any are absent.
+    targets, first_target
+        The successors of all tasks, and where those of each task begin.
     waiting
         How many predecessors each task has.
-    inputs, slots
-        For each task the inputs that edges feed, in the order of the edges,
-        and the slot from which each is fed.
+    inputs, slots, first_input
+        The inputs that edges feed, those of one task together in the order of
+        the edges; the slot that feeds each; and where those of each task begin.
     outputs, first_slot
         For each task its declared outputs, and the slot of the first.
     owner, uses
@@ -135,18 +200,21 @@ class Wiring:
         self.first_slot = list(accumulate(map(len, self.outputs), initial=0))
         self.owner = [i for i, fields in enumerate(self.outputs) for _ in fields]
         self.uses = [0] * len(self.owner)
-        self.inputs: list[list[str]] = [[] for _ in names]
-        self.slots: list[list[int]] = [[] for _ in names]
         self.waiting = [0] * len(names)
-        self.successors: dict[int, list[int]] = {}
         self.routes: dict[int, tuple[Route, ...]] = {}
         self._connect([inputs[name] for name in names], edges)
-        self.order = _order(names, self.successors)
+        self.targets, self.first_target = _rows(sorted(self.routes), len(names))
+        self.order = _order(names, self.targets, self.first_target)
 
     def _connect(self, inputs: Sequence[Sequence[str]], edges: Iterable[Any]) -> None:
         index = {name: i for i, name in enumerate(self.names)}
-        outputs, count = self.outputs, len(self.names)
-        last_outputs = last_inputs = last_match = None
+        outputs, first_slot, uses = self.outputs, self.first_slot, self.uses
+        routes_of, waiting, count = self.routes, self.waiting, len(self.names)
+        last_outputs = last_inputs = None
+        match: tuple[Route, ...] = ()
+        fed: list[int] = []
+        slots: list[int] = []
+        fields: list[str] = []
         for edge in edges:
             spec = None
             if type(edge) is tuple and len(edge) == 2:
@@ -161,27 +229,32 @@ class Wiring:
                 raise GraphError(f"edge {name!r} -> {name!r}: a task cannot feed itself")
             if spec is not None:
                 routes = _explicit(name, target_name, spec, outputs[source])
-            elif outputs[source] is last_outputs and inputs[target] is last_inputs:
+            else:
                 # Edges between tasks of the same classes tend to follow each other.
-                routes = last_match
+                if outputs[source] is not last_outputs or inputs[target] is not last_inputs:
+                    last_outputs, last_inputs = outputs[source], inputs[target]
+                    match = _match(last_outputs, last_inputs)
+                routes = match
+            number = source * count + target
+            if number in routes_of:
+                routes_of[number] = self._merge(source, target, routes_of[number], routes)
             else:
-                last_outputs, last_inputs = outputs[source], inputs[target]
-                routes = last_match = _match(last_outputs, last_inputs)
-            key = source * count + target
-            if key in self.routes:
-                self.routes[key] = self._merge(source, target, self.routes[key], routes)
-            else:
-                self.routes[key] = routes
-                self.waiting[target] += 1
-                if source in self.successors:
-                    self.successors[source].append(target)
-                else:
-                    self.successors[source] = [target]
+                routes_of[number] = routes
+                waiting[target] += 1
             for position, field in routes:
-                slot = self.first_slot[source] + position
-                self.uses[slot] += 1
-                self.inputs[target].append(field)
-                self.slots[target].append(slot)
+                slot = first_slot[source] + position
+                uses[slot] += 1
+                fed.append(target)
+                slots.append(slot)
+                fields.append(field)
+        # Sorting is stable: what feeds a task stays in the order of the edges.
+        by_target = sorted(range(len(fed)), key=fed.__getitem__)
+        self.slots = [slots[k] for k in by_target]
+        self.inputs = [fields[k] for k in by_target]
+        lengths = [0] * count
+        for target in fed:
+            lengths[target] += 1
+        self.first_input = list(accumulate(lengths, initial=0))
 
     def _merge(
         self, source: int, target: int, first: tuple[Route, ...], second: tuple[Route, ...]
@@ -201,6 +274,15 @@ class Wiring:
         count = len(self.names)
         for key, routes in self.routes.items():
             yield (*divmod(key, count), routes)
+
+    def feeds(self, task: int) -> list[tuple[str, int]]:
+        """Return the inputs of a task that edges feed, and the slot that feeds each."""
+        span = slice(self.first_input[task], self.first_input[task + 1])
+        return list(zip(self.inputs[span], self.slots[span]))
+
+    def successors(self, task: int) -> list[int]:
+        """Return the tasks that an edge leads to from `task`."""
+        return self.targets[self.first_target[task] : self.first_target[task + 1]]
 
     def source_of(self, slot: int) -> tuple[int, str]:
         """Return whose output a slot holds, and its name."""
@@ -268,47 +350,3 @@ def _explicit(source: str, target: str, spec: Any, outputs: Sequence[str]) -> tu
             raise GraphError(f"{where}: field {field!r} is named twice")
         routes[position] = destination
     return tuple(routes.items())
-
-
-class ReadyQueue:
-    """Numbers of tasks that are ready, the smallest first.
-
-    A heap, and beside it a batch: what became ready all at once when there was
-    no batch is sorted once and then costs nothing more, which is what the wide
-    stages of a graph are made of.
-    """
-
-    __slots__ = ("_batch", "_heap")
-
-    def __init__(self, numbers: Iterable[int]) -> None:
-        self._batch = sorted(numbers, reverse=True)
-        self._heap: list[int] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._batch or self._heap)
-
-    def pop(self) -> int:
-        """Remove the smallest number and return it."""
-        batch, heap = self._batch, self._heap
-        if batch and (not heap or batch[-1] < heap[0]):
-            return batch.pop()
-        return heappop(heap)
-
-    def add(self, numbers: list[int]) -> None:
-        """Add numbers in any order."""
-        if not self._batch and len(numbers) > 1:
-            numbers.sort(reverse=True)
-            self._batch = numbers
-        else:
-            for number in numbers:
-                heappush(self._heap, number)
-
-
-def released(targets: Iterable[int], waiting: list[int]) -> list[int]:
-    """Count down what `targets` wait for; return those that wait for nothing now."""
-    ready = []
-    for target in targets:
-        waiting[target] = left = waiting[target] - 1
-        if not left:
-            ready.append(target)
-    return ready

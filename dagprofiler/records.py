@@ -180,7 +180,7 @@ class RunLog:
     def _task_metrics(self, i: int) -> TaskMetrics:
         t0, t1, t2, t3, t4, t5, _, wire = self._entry(i)
         bytes_in = self.outside.get(i, 0)
-        for slot in self.wiring.slots[i]:
+        for _, slot in self.wiring.feeds(i):
             source, output = self.wiring.source_of(slot)
             bytes_in += self._entry(source)[7][output]
         return TaskMetrics(
@@ -272,10 +272,10 @@ class RunLog:
     def _timeline(self) -> dict[str, Any]:
         names, entries = self.wiring.names, self.entries
         ready = [self.started + self.prepare_s] * len(names)
-        for source, targets in self.wiring.successors.items():
+        for source in range(len(names)):
             if self.succeeded(source):
                 end = self._entry(source)[5]
-                for target in targets:
+                for target in self.wiring.successors(source):
                     ready[target] = max(ready[target], end)
         records = []
         for i in self.wiring.order:

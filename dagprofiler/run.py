@@ -7,14 +7,14 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import RunError, describe
-from dagprofiler.graph import ReadyQueue, released
+from dagprofiler.graph import readiness
 from dagprofiler.hooks import RunInfo
 from dagprofiler.machine import environment
 from dagprofiler.profile import Profile
 from dagprofiler.seeding import generators_restored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dagprofiler.config import Config
     from dagprofiler.executors.serial import SerialExecutor
@@ -72,10 +72,6 @@ class Run:
         self._stopped = False
         #: What stands in each slot, as a handle of the executor, while somebody needs it.
         self._handles: list[Any] = [None] * len(log.wiring.uses)
-        #: The decoder of all slots, without end, where there is only one.
-        self._decoder = None
-        if len({contract.decode for contract in contracts}) == 1:
-            self._decoder = repeat(contracts[0].decode)
         self._uses = list(log.wiring.uses)
         self._outputs: dict[int, Mapping[str, Any]] = {}
 
@@ -120,12 +116,12 @@ class Run:
 
     def _loop(self) -> None:
         log, wiring, executor = self._log, self._wiring, self._executor
-        hooks, successors, first_slot = self._hooks, wiring.successors, wiring.first_slot
+        hooks, first_slot = self._hooks, wiring.first_slot
         entries, ran_on, handles = log.entries, log.ran_on, self._handles
         capacity = executor.capacity
         uses, outputs_of = self._uses, wiring.outputs
-        waiting = list(wiring.waiting)
-        ready = ReadyQueue(i for i, count in enumerate(waiting) if not count)
+        work = self._works()
+        pop, done = readiness(list(wiring.waiting), wiring.targets, wiring.first_target)
         running = 0
         if hooks:
             order = [wiring.names[i] for i in wiring.order]
@@ -135,15 +131,17 @@ class Run:
         log.prepare_s = begun - log.started - log.hooks_s
         hooks_before = log.hooks_s
         try:
-            while running or (ready and not self._stopped):
-                while ready and running < capacity and not self._stopped:
-                    i = ready.pop()
+            while True:
+                while running < capacity and not self._stopped:
+                    ready = pop()
+                    if ready is None:
+                        break
                     if hooks:
-                        self._tell("task_started", wiring.names[i])
-                    work, frames = self._work(i)
-                    executor.submit(i, work, frames)
-                    del frames
+                        self._tell("task_started", wiring.names[ready])
+                    executor.submit(ready, *work(ready))
                     running += 1
+                if not running:
+                    break
                 i, worker, record = executor.next()
                 running -= 1
                 entries[i], frames, outputs, error = record
@@ -151,9 +149,11 @@ class Run:
                 if error is not None:
                     self._fail(i, error)
                     continue
-                for slot, field in enumerate(outputs_of[i], first_slot[i]):
+                slot = first_slot[i]
+                for field in outputs_of[i]:
                     if uses[slot]:
                         handles[slot] = frames[field]
+                    slot += 1
                 # From here on only the slots hold what was produced.
                 del record, frames
                 if outputs is not None:
@@ -161,39 +161,55 @@ class Run:
                     del outputs
                 if hooks:
                     self._tell("task_finished", log.record(i))
-                targets = successors.get(i)
-                if targets:
-                    ready.add(released(targets, waiting))
+                done(i)
         finally:
             ended = perf_counter()
             log.loop_s = ended - begun - (log.hooks_s - hooks_before)
             log.total_s = ended - log.started
 
-    def _work(self, i: int) -> tuple[tuple[Any, ...], list[Any]]:
-        """Return the fields of task number `i`'s Work, and the handles of its inputs."""
-        wiring, task, contract = self._wiring, self._tasks[i], self._contracts[i]
-        task.config = self._config
-        inputs: Sequence[str] = wiring.inputs[i]
-        slots = wiring.slots[i]
+    def _works(self) -> Callable[[int], tuple[tuple[Any, ...], list[Any]]]:
+        """Return a function that makes a task's Work, and takes the handles of its inputs.
+
+        A closure, as :func:`~dagprofiler.graph.readiness`: it runs once a task.
+        """
+        wiring, tasks, contracts, config = self._wiring, self._tasks, self._contracts, self._config
+        names, inputs, slots, first_input = (
+            wiring.names,
+            wiring.inputs,
+            wiring.slots,
+            wiring.first_input,
+        )
+        first_target, wanted, outside = wiring.first_target, self._keep, self._outside
         handles, uses = self._handles, self._uses
-        frames = []
-        for slot in slots:
-            frames.append(handles[slot])
-            uses[slot] -= 1
-            if not uses[slot]:
-                handles[slot] = None
-        decoders: Iterable[Codec] = self._decoder or [
-            self._contracts[wiring.owner[slot]].decode for slot in slots
-        ]
-        outside = self._outside.get(i)
-        if outside:
-            decoders = [*islice(decoders, len(slots)), *[contract.decode] * len(outside)]
-            inputs = [*inputs, *outside]
-            frames += outside.values()
-            gathers = [field for field in contract.gathers if field not in outside]
-            contract = contract._replace(gathers=gathers)
-        keep = i not in wiring.successors or i in self._keep
-        return (wiring.names[i], task, contract, inputs, decoders, keep), frames
+        # The decoder of all slots, without end, where there is only one.
+        every_decoder = None
+        if len({contract.decode for contract in contracts}) == 1:
+            every_decoder = repeat(contracts[0].decode)
+
+        def work(i: int) -> tuple[tuple[Any, ...], list[Any]]:
+            task, contract = tasks[i], contracts[i]
+            task.config = config
+            begin, end = first_input[i], first_input[i + 1]
+            fields, frames = inputs[begin:end], []
+            for slot in slots[begin:end]:
+                frames.append(handles[slot])
+                uses[slot] -= 1
+                if not uses[slot]:
+                    handles[slot] = None
+            decoders: Iterable[Codec] = every_decoder or [
+                contracts[wiring.owner[slot]].decode for slot in slots[begin:end]
+            ]
+            if i in outside:
+                given = outside[i]
+                decoders = [*islice(decoders, len(fields)), *[contract.decode] * len(given)]
+                fields += given
+                frames += given.values()
+                gathers = [field for field in contract.gathers if field not in given]
+                contract = contract._replace(gathers=gathers)
+            keep = first_target[i] == first_target[i + 1] or i in wanted
+            return (names[i], task, contract, fields, decoders, keep), frames
+
+        return work
 
     def _fail(self, i: int, error: Exception) -> None:
         """Note that task number `i` failed: what comes after it is skipped."""
@@ -201,11 +217,11 @@ class Run:
         log.errors[i] = error
         below = [i]
         while below:
-            for target in wiring.successors.get(below.pop(), ()):
+            for target in wiring.successors(below.pop()):
                 if target not in log.skipped:
                     log.skipped.add(target)
                     below.append(target)
-                    for slot in wiring.slots[target]:
+                    for _, slot in wiring.feeds(target):
                         self._uses[slot] -= 1
                         if not self._uses[slot]:
                             self._handles[slot] = None
