@@ -249,8 +249,6 @@ class DAG:
             estimates=estimates,
             executor=executor.name,
             workers=executor.workers,
-            entries=[None] * len(wiring.names),
-            ran_on=[0] * len(wiring.names),
             outside={i: sum(map(frames_bytes, fields.values())) for i, fields in encoded.items()},
         )
         return Run(
@@ -310,26 +308,27 @@ class DAG:
         """Return the contract of each task, and what each cost model says."""
         wiring = self._wiring
         problems: list[DagProfilerError] = []
-        contracts: list[Contract] = []
+        tasks = [self.tasks[name] for name in wiring.names]
+        contracts = list(map(contract_reader(self.serializer), tasks))
+        # Many tasks are alike: what arrives is bound once for all of them.
+        spans = zip(contracts, wiring.first_input, wiring.first_input[1:])
+        kinds = [(id(c.parameters), *wiring.inputs[begin:end]) for c, begin, end in spans]
+        for i, fields in outside.items():
+            kinds[i] = (*kinds[i], None, *fields)
+        refused = {
+            kind
+            for kind, i in dict(zip(kinds, range(len(kinds)))).items()
+            if any(_input_problems(wiring, i, contracts[i], outside.get(i, ())))
+        }
+        if refused:
+            for i, kind in enumerate(kinds):
+                if kind in refused:
+                    problems += _input_problems(wiring, i, contracts[i], outside.get(i, ()))
         estimates: dict[int, int] = {}
-        read_contract = contract_reader(self.serializer)
-        inputs, first_input = wiring.inputs, wiring.first_input
-        fine: set[tuple[Any, ...]] = set()
-        for i, name in enumerate(wiring.names):
-            task = self.tasks[name]
-            contract = read_contract(task)
-            contracts.append(contract)
-            # Many tasks are alike: what has been bound once binds again.
-            fields = inputs[first_input[i] : first_input[i + 1]]
-            likeness = (id(contract.parameters), *fields, *outside.get(i, ()))
-            if likeness not in fine:
-                found = list(_input_problems(name, contract, wiring, i, outside.get(i, ())))
-                problems += found
-                if not found:
-                    fine.add(likeness)
+        for i, contract in enumerate(contracts):
             if contract.has_model:
                 try:
-                    estimated = estimate(name, task, self.config)
+                    estimated = estimate(wiring.names[i], tasks[i], self.config)
                 except CostModelError as error:
                     problems.append(error)
                 else:
@@ -391,14 +390,10 @@ def _check_seed(seed: Any) -> int | None:
 
 
 def _input_problems(
-    name: str,
-    contract: Contract,
-    wiring: Wiring,
-    i: int,
-    outside: Iterable[str],
+    wiring: Wiring, i: int, contract: Contract, outside: Iterable[str]
 ) -> Iterable[GraphError]:
     """Yield what binding the fields that arrive to ``compute()`` refuses."""
-    where = f"task {name!r}"
+    where = f"task {wiring.names[i]!r}"
     takes, gathers = contract.parameters, contract.gathers
     producers: dict[str, list[str]] = {}
     for field, slot in wiring.feeds(i):

@@ -1,14 +1,15 @@
 """RunLog: what a run wrote down, and the tables that are made of it when asked for.
 
-The run loop stores raw readings only. Dataclasses, weights and the sections of
-the profile follow from them; they are made when somebody looks at them, so
-that running does not pay for reporting.
+The run loop stores raw readings only, in flat lists of numbers, which cost the
+garbage collector nothing. Dataclasses, weights and the sections of the profile
+follow from them; they are made when somebody looks at them, so that running
+does not pay for reporting.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Dict, Tuple
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import describe
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from dagprofiler.graph import Wiring
-
-#: Of one task: six readings of the clock, payload and wire bytes, as in
-#: ``dagprofiler.task.Record``.
-Entry = Tuple[Any, Any, Any, Any, Any, Any, Dict[str, int], Dict[str, int]]
 
 __all__ = ["TIMELINE_COLUMNS", "RunLog", "TaskRecord"]
 
@@ -88,10 +85,16 @@ class RunLog:
         The machine, as :func:`dagprofiler.machine.environment` tells it.
     workers
         Who ran tasks: ``host``, ``pid``, ``thread``.
-    entries
-        For each task None, or what was read of it.
+    times
+        Six readings of the clock a task, in seconds, as in
+        :class:`dagprofiler.task.Record`; None where it did not get so far.
     ran_on
         For each task the number of its worker.
+    payload_bytes, wire_bytes
+        For each slot of the wiring the size of what it held.
+    undeclared_bytes
+        Task number to the serialized length of outputs that it does not
+        declare, where it returned any.
     errors
         Task number to its error.
     skipped
@@ -112,8 +115,11 @@ class RunLog:
     estimates: dict[int, int]
     executor: str
     workers: list[dict[str, Any]]
-    entries: list[Entry | None]
-    ran_on: list[int]
+    times: list[float | None] = field(init=False)
+    ran_on: list[int] = field(init=False)
+    payload_bytes: list[int] = field(init=False)
+    wire_bytes: list[int] = field(init=False)
+    undeclared_bytes: dict[int, int] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     errors: dict[int, Exception] = field(default_factory=dict)
     skipped: set[int] = field(default_factory=set)
@@ -124,9 +130,20 @@ class RunLog:
     hooks_s: float = 0.0
     total_s: float = 0.0
 
+    def __post_init__(self) -> None:
+        tasks, slots = len(self.wiring.names), len(self.wiring.owner)
+        self.times = [None] * (6 * tasks)
+        self.ran_on = [0] * tasks
+        self.payload_bytes = [0] * slots
+        self.wire_bytes = [0] * slots
+
     def succeeded(self, i: int) -> bool:
         """Tell whether task number `i` has finished without an error."""
-        return self.entries[i] is not None and i not in self.errors
+        return self.times[6 * i + 5] is not None and i not in self.errors
+
+    def times_of(self, i: int) -> Any:
+        """Return the six readings of the clock of task number `i`."""
+        return self.times[6 * i : 6 * i + 6]
 
     def dag_structure(self) -> dict[str, Any]:
         """Return the profile's section of that name."""
@@ -154,13 +171,12 @@ class RunLog:
 
     def record(self, i: int) -> TaskRecord:
         """Return what happened to task number `i`, which finished or failed, for hooks."""
-        times = self._entry(i)[:6]
         error = self.errors.get(i)
         return TaskRecord(
             task=self.wiring.names[i],
             state="succeeded" if error is None else "failed",
             metrics=self._task_metrics(i) if error is None else None,
-            phases=dict(zip(_PHASES, self._from_start(times))),
+            phases=dict(zip(_PHASES, self._from_start(self.times_of(i)))),
             worker=self.workers[self.ran_on[i]],
             error=error,
         )
@@ -172,43 +188,45 @@ class RunLog:
         yield "timeline", self._timeline()
         yield "environment", self.environment
 
-    def _entry(self, i: int) -> Entry:
-        entry = self.entries[i]
-        assert entry is not None, "asked for a task that has not run"
-        return entry
-
     def _task_metrics(self, i: int) -> TaskMetrics:
-        t0, t1, t2, t3, t4, t5, _, wire = self._entry(i)
-        bytes_in = self.outside.get(i, 0)
-        for _, slot in self.wiring.feeds(i):
-            source, output = self.wiring.source_of(slot)
-            bytes_in += self._entry(source)[7][output]
+        wiring, wire_bytes = self.wiring, self.wire_bytes
+        t0, t1, t2, t3, t4, t5 = self.times_of(i)
+        begin, end = wiring.first_input[i], wiring.first_input[i + 1]
+        bytes_in = sum([wire_bytes[slot] for slot in wiring.slots[begin:end]])
+        bytes_out = sum(wire_bytes[wiring.first_slot[i] : wiring.first_slot[i + 1]])
         return TaskMetrics(
-            self.wiring.names[i],
+            wiring.names[i],
             _ms(t3 - t2),
             _ms(t5 - t4),
             _ms(t1 - t0),
-            bytes_in,
-            sum(wire.values()),
+            bytes_in + self.outside.get(i, 0),
+            bytes_out + self.undeclared_bytes.get(i, 0),
         )
 
     def _edge_metrics(self) -> list[EdgeMetrics]:
-        names = self.wiring.names
+        wiring, names = self.wiring, self.wiring.names
+        payload_bytes, wire_bytes = self.payload_bytes, self.wire_bytes
         edges = []
         # Consumers that take the same fields, as most do, share one table of them.
         tables: dict[tuple[int, int], tuple[list[str], int, int, dict[str, dict[str, int]]]] = {}
-        for source, target, routes in self.wiring.edges():
+        for source, target, routes in wiring.edges():
             if not self.succeeded(source):
                 continue
             table = tables.get((source, id(routes)))
             if table is None:
-                payload, wire = self._entry(source)[6:]
-                fields = self.wiring.fields(source, routes)
+                first, outputs = wiring.first_slot[source], wiring.outputs[source]
+                fields = {
+                    outputs[position]: {
+                        "size_bytes": payload_bytes[first + position],
+                        "wire_bytes": wire_bytes[first + position],
+                    }
+                    for position, _ in routes
+                }
                 table = tables[source, id(routes)] = (
+                    list(fields),
+                    sum([sizes["size_bytes"] for sizes in fields.values()]),
+                    sum([sizes["wire_bytes"] for sizes in fields.values()]),
                     fields,
-                    sum([payload[field] for field in fields]),
-                    sum([wire[field] for field in fields]),
-                    {f: {"size_bytes": payload[f], "wire_bytes": wire[f]} for f in fields},
                 )
             edges.append(EdgeMetrics(names[source], names[target], *table))
         return edges
@@ -216,11 +234,9 @@ class RunLog:
     def _run(self) -> dict[str, Any]:
         names = self.wiring.names
         busy = sum(
-            (end - start)
-            for entry in self.entries
-            if entry is not None
-            for start, end in zip(entry[0:6:2], entry[1:6:2])
-            if end is not None
+            end - start
+            for start, end in zip(self.times[::2], self.times[1::2])
+            if start is not None and end is not None
         )
         section: dict[str, Any] = {
             "state": "complete" if self.reason is None else "partial",
@@ -241,7 +257,7 @@ class RunLog:
                 states[names[i]] = {"state": "failed", "error": describe(self.errors[i])}
             elif i in self.skipped:
                 states[names[i]] = {"state": "skipped"}
-            elif self.entries[i] is None:
+            elif not self.succeeded(i):
                 states[names[i]] = {"state": "cancelled"}
         section["tasks"] = states
         return section
@@ -253,8 +269,8 @@ class RunLog:
             estimated = self.estimates.get(i)
             wall_ms = None
             if self.succeeded(i):
-                entry = self._entry(i)
-                wall_ms = _ms(entry[3] - entry[2])
+                times = self.times_of(i)
+                wall_ms = _ms(times[3] - times[2])
             described: dict[str, Any] = {
                 "node_weight": "default" if estimated is None else "estimated_instructions",
                 "estimated_instructions": estimated,
@@ -270,18 +286,17 @@ class RunLog:
         return section
 
     def _timeline(self) -> dict[str, Any]:
-        names, entries = self.wiring.names, self.entries
+        names = self.wiring.names
         ready = [self.started + self.prepare_s] * len(names)
         for source in range(len(names)):
             if self.succeeded(source):
-                end = self._entry(source)[5]
+                end: Any = self.times[6 * source + 5]
                 for target in self.wiring.successors(source):
                     ready[target] = max(ready[target], end)
         records = []
         for i in self.wiring.order:
-            entry = entries[i]
-            if entry is not None:
-                times = self._from_start((ready[i], *entry[:6]))
+            if self.times[6 * i] is not None:
+                times = self._from_start([ready[i], *self.times_of(i)])
                 records.append([names[i], 0, self.ran_on[i], *times])
         return {"workers": self.workers, "columns": list(TIMELINE_COLUMNS), "records": records}
 

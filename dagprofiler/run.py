@@ -117,7 +117,8 @@ class Run:
     def _loop(self) -> None:
         log, wiring, executor = self._log, self._wiring, self._executor
         hooks, first_slot = self._hooks, wiring.first_slot
-        entries, ran_on, handles = log.entries, log.ran_on, self._handles
+        times, ran_on, handles = log.times, log.ran_on, self._handles
+        payload_bytes, wire_bytes = log.payload_bytes, log.wire_bytes
         capacity = executor.capacity
         uses, outputs_of = self._uses, wiring.outputs
         work = self._works()
@@ -144,16 +145,22 @@ class Run:
                     break
                 i, worker, record = executor.next()
                 running -= 1
-                entries[i], frames, outputs, error = record
+                times[6 * i : 6 * i + 6], payload, wire, frames, outputs, error = record
                 ran_on[i] = worker
                 if error is not None:
                     self._fail(i, error)
                     continue
                 slot = first_slot[i]
                 for field in outputs_of[i]:
+                    payload_bytes[slot] = payload[field]
+                    wire_bytes[slot] = wire[field]
                     if uses[slot]:
                         handles[slot] = frames[field]
                     slot += 1
+                if len(wire) > len(outputs_of[i]):
+                    log.undeclared_bytes[i] = sum(
+                        size for field, size in wire.items() if field not in outputs_of[i]
+                    )
                 # From here on only the slots hold what was produced.
                 del record, frames
                 if outputs is not None:

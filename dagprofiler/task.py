@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Codec",
     "Contract",
-    "Readings",
     "Record",
     "Task",
     "Work",
@@ -199,7 +198,7 @@ class Task(ABC):
         record = Record(*perform(work, list(inputs.values()), cfg))
         if record.error is not None:
             raise record.error
-        read = Readings(*record.readings)
+        t0, t1, t2, t3, t4, t5 = record.times
         return {
             "outputs": {
                 field: FrameList(frames) if type(frames) is list else frames
@@ -208,11 +207,11 @@ class Task(ABC):
             "outputs_raw": record.outputs,
             "metrics": TaskMetrics(
                 task=self.name,
-                compute_time_ms=(read.compute_end - read.compute_start) * 1e3,
-                serialize_time_ms=(read.serialize_end - read.serialize_start) * 1e3,
-                deserialize_time_ms=(read.deserialize_end - read.deserialize_start) * 1e3,
+                compute_time_ms=(t3 - t2) * 1e3,
+                serialize_time_ms=(t5 - t4) * 1e3,
+                deserialize_time_ms=(t1 - t0) * 1e3,
                 bytes_in=self._count_bytes(inputs),
-                bytes_out=sum(read.wire_bytes.values()),
+                bytes_out=sum(record.wire_bytes.values()),
             ),
         }
 
@@ -453,34 +452,16 @@ class Work(NamedTuple):
     keep: bool
 
 
-class Readings(NamedTuple):
-    """What was read while one task ran.
-
-    Attributes
-    ----------
-    deserialize_start, ..., serialize_end
-        Readings of the clock, in seconds; None from where the task failed.
-    payload_bytes, wire_bytes
-        Output to its payload by the spec's rule, and to its serialized length.
-    """
-
-    deserialize_start: Any
-    deserialize_end: Any
-    compute_start: Any
-    compute_end: Any
-    serialize_start: Any
-    serialize_end: Any
-    payload_bytes: dict[str, int]
-    wire_bytes: dict[str, int]
-
-
 class Record(NamedTuple):
     """What came of one task.
 
     Attributes
     ----------
-    readings
-        The fields of its :class:`Readings`.
+    times
+        Six readings of the clock, in seconds: start and end of deserialization,
+        of ``compute()`` and of serialization; None from where it failed.
+    payload_bytes, wire_bytes
+        Output to its payload by the spec's rule, and to its serialized length.
     frames
         Output to its serialized form.
     outputs
@@ -489,7 +470,9 @@ class Record(NamedTuple):
         Why it failed; None if it succeeded.
     """
 
-    readings: tuple[Any, ...]
+    times: tuple[Any, ...]
+    payload_bytes: dict[str, int]
+    wire_bytes: dict[str, int]
     frames: dict[str, Any]
     outputs: Mapping[str, Any] | None
     error: Exception | None
@@ -572,8 +555,8 @@ def perform(
             kind = type(outputs[field]).__name__  # type: ignore[index]
             where = f"task {name!r}: output {field!r} ({kind}) cannot be serialized"
             failure = _wrapped(error, where)
-        return (t0, t1, t2, t3, t4, t5, {}, {}), {}, None, failure
-    return (t0, t1, t2, t3, t4, t5, payload, wire), encoded, outputs if keep else None, None
+        return (t0, t1, t2, t3, t4, t5), {}, {}, {}, None, failure
+    return (t0, t1, t2, t3, t4, t5), payload, wire, encoded, outputs if keep else None, None
 
 
 def _wrapped(error: Exception, where: str) -> SerializationError:
