@@ -25,14 +25,7 @@ from dagprofiler.hooks import Hook
 from dagprofiler.records import RunLog
 from dagprofiler.run import Run
 from dagprofiler.serializers import check_serializer, frames_bytes
-from dagprofiler.task import (
-    Contract,
-    Task,
-    check_declarations,
-    contract_reader,
-    declares_as_its_class,
-    estimate,
-)
+from dagprofiler.task import Contract, ContractReader, Task, estimate
 
 if TYPE_CHECKING:
     import os
@@ -129,12 +122,13 @@ class DAG:
         for name, given in tasks.items():
             task = self.tasks[name] = _check_task(name, given)
             task.config = self.config
-            # A class has been checked when it was made; instances may differ.
-            if not declares_as_its_class(task):
-                check_declarations(task, f"task {name!r}")
+        read = ContractReader(serializer).read
+        names = sorted(self.tasks)
+        self._contracts = [read(name, self.tasks[name]) for name in names]
         self._wiring = Wiring(
-            {name: task.outputs for name, task in self.tasks.items()},
-            {name: task.inputs for name, task in self.tasks.items()},
+            names,
+            [contract.outputs for contract in self._contracts],
+            [contract.inputs for contract in self._contracts],
             edges,
         )
 
@@ -237,8 +231,8 @@ class DAG:
                 raise DeclarationError(f"hooks: expected instances of Hook, got {hook!r}")
         outside = self._numbered(inputs)
         wanted = {self._number(name, "keep") for name in keep}
-        contracts, estimates = self._check(outside)
-        encoded = self._encoded(outside, contracts)
+        estimates = self._check(outside)
+        encoded = self._encoded(outside)
         executor = SerialExecutor(self.config, seed)
         wiring = self._wiring
         log = RunLog(
@@ -254,7 +248,7 @@ class DAG:
         return Run(
             log,
             [self.tasks[name] for name in wiring.names],
-            contracts,
+            self._contracts,
             config=self.config,
             executor=executor,
             seed=seed,
@@ -302,33 +296,28 @@ class DAG:
     def _numbered(self, inputs: Inputs | None) -> dict[int, Mapping[str, Any]]:
         return {self._number(name, "inputs"): fields for name, fields in (inputs or {}).items()}
 
-    def _check(
-        self, outside: Mapping[int, Mapping[str, Any]]
-    ) -> tuple[list[Contract], dict[int, int]]:
-        """Return the contract of each task, and what each cost model says."""
-        wiring = self._wiring
+    def _check(self, outside: Mapping[int, Mapping[str, Any]]) -> dict[int, int]:
+        """Return what each cost model says, if there are no problems."""
+        wiring, contracts = self._wiring, self._contracts
         problems: list[DagProfilerError] = []
-        tasks = [self.tasks[name] for name in wiring.names]
-        contracts = list(map(contract_reader(self.serializer), tasks))
-        # Many tasks are alike: what arrives is bound once for all of them.
-        spans = zip(contracts, wiring.first_input, wiring.first_input[1:])
-        kinds = [(id(c.parameters), *wiring.inputs[begin:end]) for c, begin, end in spans]
-        for i, fields in outside.items():
-            kinds[i] = (*kinds[i], None, *fields)
-        refused = {
-            kind
-            for kind, i in dict(zip(kinds, range(len(kinds)))).items()
-            if any(_input_problems(wiring, i, contracts[i], outside.get(i, ())))
-        }
-        if refused:
-            for i, kind in enumerate(kinds):
-                if kind in refused:
-                    problems += _input_problems(wiring, i, contracts[i], outside.get(i, ()))
-        estimates: dict[int, int] = {}
+        first, inputs = wiring.first_input, wiring.inputs
+        # Many tasks are alike: what arrives is bound once for all that are.
+        alike: dict[tuple[Any, ...], bool] = {}
         for i, contract in enumerate(contracts):
-            if contract.has_model:
+            given = outside.get(i, ()) if outside else ()
+            kind = (id(contract.parameters), *inputs[first[i] : first[i + 1]], None, *given)
+            fine = alike.get(kind)
+            if not fine:
+                found = list(_input_problems(wiring, i, contract, given))
+                problems += found
+                alike[kind] = not found
+        estimates: dict[int, int] = {}
+        no_model = Task.estimate_instructions
+        for i, name in enumerate(wiring.names):
+            task = self.tasks[name]
+            if task.estimate_instructions is not no_model:
                 try:
-                    estimated = estimate(wiring.names[i], tasks[i], self.config)
+                    estimated = estimate(name, task, self.config)
                 except CostModelError as error:
                     problems.append(error)
                 else:
@@ -336,11 +325,9 @@ class DAG:
                         estimates[i] = estimated
         if problems:
             raise ValidationError(problems) from problems[0]
-        return contracts, estimates
+        return estimates
 
-    def _encoded(
-        self, outside: Mapping[int, Mapping[str, Any]], contracts: Sequence[Contract]
-    ) -> dict[int, dict[str, Any]]:
+    def _encoded(self, outside: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
         """Return the values from outside as their tasks' serializers make them."""
         encoded: dict[int, dict[str, Any]] = {}
         for i, fields in outside.items():
@@ -348,7 +335,7 @@ class DAG:
             encoded[i] = {}
             for field, value in fields.items():
                 try:
-                    encoded[i][field] = contracts[i].encode(value)
+                    encoded[i][field] = self._contracts[i].encode(value)
                 except Exception as error:
                     raise SerializationError(
                         f"inputs: {field!r} of task {name!r} ({type(value).__name__}) "

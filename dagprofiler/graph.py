@@ -162,15 +162,15 @@ class Wiring:
 
     Parameters
     ----------
+    names
+        Task names, sorted.
     outputs, inputs
-        Task name to its declared fields; the same names in both.
+        For each task its declared fields.
     edges
         Edges in the forms that :class:`dagprofiler.DAG` takes.
 
     Attributes
     ----------
-    names
-        Task names, sorted.
     order
         Task numbers in execution order.
     targets, first_target
@@ -191,18 +191,19 @@ class Wiring:
 
     def __init__(
         self,
-        outputs: Mapping[str, Sequence[str]],
-        inputs: Mapping[str, Sequence[str]],
+        names: list[str],
+        outputs: list[list[str]],
+        inputs: Sequence[Sequence[str]],
         edges: Iterable[Any],
     ) -> None:
-        self.names = names = sorted(outputs)
-        self.outputs = [outputs[name] for name in names]
+        self.names = names
+        self.outputs = outputs
         self.first_slot = list(accumulate(map(len, self.outputs), initial=0))
         self.owner = [i for i, fields in enumerate(self.outputs) for _ in fields]
         self.uses = [0] * len(self.owner)
         self.waiting = [0] * len(names)
         self.routes: dict[int, tuple[Route, ...]] = {}
-        self._connect([inputs[name] for name in names], edges)
+        self._connect(inputs, edges)
         self.targets, self.first_target = _rows(sorted(self.routes), len(names))
         self.order = _order(names, self.targets, self.first_target)
 

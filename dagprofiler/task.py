@@ -6,6 +6,7 @@ import keyword
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, SupportsFloat
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Codec",
     "Contract",
+    "ContractReader",
     "Record",
     "Task",
     "Work",
@@ -109,16 +111,10 @@ class Task(ABC):
     serializer: Serializer | None = None
     config: Config | None = None
     name: str = _ClassName()  # type: ignore[assignment]
-    #: Whether all instances declare the same, so that no property makes it up.
-    _is_fixed = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         check_declarations(cls, f"task class {cls.__name__!r}")
-        cls._is_fixed = not any(
-            hasattr(getattr(cls, name), "__get__")
-            for name in ("inputs", "outputs", "gathers", "config_deps", "serializer")
-        )
 
     def __init__(self, name: str | None = None, config: Config | None = None) -> None:
         self.name = name or type(self).__name__
@@ -182,7 +178,7 @@ class Task(ABC):
         SerializationError
             If a value cannot be encoded or decoded.
         """
-        contract = Contract.of(self)
+        contract = Contract.of(self, Parameters.of(self.compute))
         work = Work(
             name=self.name,
             task=self,
@@ -342,37 +338,35 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
 
 
 class Contract(NamedTuple):
-    """What a task declares, as far as running it goes.
-
-    Tasks of one class share it, unless an instance has attributes of its own.
+    """What a task declares, as far as wiring and running it go.
 
     Attributes
     ----------
     parameters
         What ``compute()`` takes.
+    inputs, outputs
+        Declared fields.
     gathers
         Inputs that arrive as a list.
-    outputs
-        Outputs that must be returned.
     encode, decode
         How outputs become frames, and frames values again.
     counts_payload
         Whether sizes follow the spec's rule for the default serializer; else
         they are the length of what the serializer made.
-    has_model
-        Whether the task has a cost model.
     """
 
     parameters: Parameters
-    gathers: list[str]
+    inputs: list[str]
     outputs: list[str]
+    gathers: list[str]
     encode: Codec
     decode: Codec
     counts_payload: bool
-    has_model: bool
 
     @classmethod
-    def of(cls, task: Task, default: Serializer | None = None) -> Contract:
+    def of(
+        cls, task: Task, parameters: Parameters, default: Serializer | None = None
+    ) -> Contract:
         """Read the contract of `task`.
 
         Its own ``serialize`` and ``deserialize`` come first, then its
@@ -384,51 +378,61 @@ class Contract(NamedTuple):
             encode, decode = task.serialize, task.deserialize
         elif serializer is not None:
             encode, decode = serializer.dumps, serializer.loads
-        return cls(
-            Parameters.of(task.compute),
-            task.gathers,
-            task.outputs,
-            encode,
-            decode,
-            encode is PickleSerializer.dumps,
-            task.estimate_instructions is not Task.estimate_instructions,
-        )
+        plain = encode is PickleSerializer.dumps
+        return cls(parameters, task.inputs, task.outputs, task.gathers, encode, decode, plain)
 
 
-#: What an instance may set for itself and thereby differ from its class.
-_CONTRACT_ATTRIBUTES = frozenset(
-    {
-        "inputs",
-        "outputs",
-        "gathers",
-        "config_deps",
-        "serializer",
-        "serialize",
-        "deserialize",
-        "compute",
-        "estimate_instructions",
-    }
-)
+class ContractReader:
+    """Reads the contracts of tasks, and that of tasks which are alike only once.
 
+    Parameters
+    ----------
+    default
+        Serializer of tasks that choose none.
+    """
 
-def declares_as_its_class(task: Task) -> bool:
-    """Tell whether the contract of `task` is that of every instance of its class."""
-    return _CONTRACT_ATTRIBUTES.isdisjoint(vars(task)) and type(task)._is_fixed
+    def __init__(self, default: Serializer | None) -> None:
+        self._default = default
+        self._of_class: dict[type[Task], tuple[Any, Any, Contract]] = {}
+        self._parameters: dict[Any, Parameters] = {}
 
+    def read(self, name: str, task: Task) -> Contract:
+        """Return the contract of `task`, which stands under `name`.
 
-def contract_reader(default: Serializer | None) -> Callable[[Task], Contract]:
-    """Return a function that reads the contract of a task, and of each class only once."""
-    of_class: dict[type[Task], Contract] = {}
-
-    def read(task: Task) -> Contract:
-        contract = of_class.get(type(task))
-        if contract is None or not _CONTRACT_ATTRIBUTES.isdisjoint(vars(task)):
-            contract = Contract.of(task, default)
-            if declares_as_its_class(task):
-                of_class[type(task)] = contract
+        An instance that declares something else than the first of its class
+        is checked, and gets a contract of its own.
+        """
+        known = self._of_class.get(type(task))
+        if known is not None:
+            declarations, first, contract = known
+            try:
+                if declarations(task) == first:
+                    return contract
+            except AttributeError:
+                # An own compute() that is no method.
+                pass
+        check_declarations(task, f"task {name!r}")
+        compute = task.compute
+        function = getattr(compute, "__func__", compute)
+        if function not in self._parameters:
+            self._parameters[function] = Parameters.of(compute)
+        contract = Contract.of(task, self._parameters[function], self._default)
+        if known is None:
+            method = "compute" if function is compute else "compute.__func__"
+            declarations = attrgetter(*_DECLARATIONS, method)
+            self._of_class[type(task)] = declarations, declarations(task), contract
         return contract
 
-    return read
+
+_DECLARATIONS = (
+    "inputs",
+    "outputs",
+    "config_deps",
+    "gathers",
+    "serializer",
+    "serialize",
+    "deserialize",
+)
 
 
 class Work(NamedTuple):
@@ -504,7 +508,7 @@ def perform(
     """
     # The hot path of every run: no helper calls, and names bound once.
     name, task, contract, inputs, decoders, keep = work
-    parameters, gathers, declared, encode, _, counts_payload, _ = contract
+    parameters, _, declared, gathers, encode, _, counts_payload = contract
     t0 = t1 = t2 = t3 = t4 = t5 = None
     field = data = outputs = None
     try:
