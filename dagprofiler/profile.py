@@ -7,7 +7,15 @@ from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler import __version__, machine
 from dagprofiler.config import Config, same_value
-from dagprofiler.documents import jsonable, parse, read, render, utc_now, write
+from dagprofiler.documents import (
+    collector_paused,
+    jsonable,
+    parse,
+    read,
+    render,
+    utc_now,
+    write,
+)
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.consistency import check_consistency
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
@@ -148,16 +156,19 @@ class Profile:
     @cached_property
     def metrics(self) -> DAGMetrics:
         """Return what was measured, by task and by edge."""
-        return self._log.metrics()
+        with collector_paused():
+            return self._log.metrics()
 
     @cached_property
     def sections(self) -> dict[str, Any]:
         """Return the sections of the document that have no attribute of their own."""
-        return dict(self._log.sections())
+        with collector_paused():
+            return dict(self._log.sections())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document: what :meth:`save` writes, as plain dicts and lists."""
-        return dict(self._document())
+        with collector_paused():
+            return dict(self._document())
 
     def _document(self) -> Iterator[tuple[str, Any]]:
         """Yield the document's sections, the large ones only when their turn comes."""
@@ -236,12 +247,14 @@ class Profile:
 
     def dumps(self) -> str:
         """Return the document as JSON text, one record a line."""
-        return "".join(render(self._document()))
+        with collector_paused():
+            return "".join(render(self._document()))
 
     @classmethod
     def loads(cls, text: str | bytes) -> Profile:
         """Return the profile in a JSON text; errors as :meth:`from_dict`."""
-        return cls.from_dict(parse(text))
+        with collector_paused():
+            return cls.from_dict(parse(text))
 
     def save(self, path: PathLike | IO[Any]) -> str:
         """Write the document as JSON.
@@ -263,12 +276,14 @@ class Profile:
         and what it points to is replaced; permissions stay as they are, and
         those of a new file follow the umask.
         """
-        return write(path, render(self._document()))
+        with collector_paused():
+            return write(path, render(self._document()))
 
     @classmethod
     def load(cls, path: PathLike | IO[Any]) -> Profile:
         """Return the profile in a file or an open stream; errors as :meth:`from_dict`."""
-        return cls.from_dict(parse(read(path)))
+        with collector_paused():
+            return cls.from_dict(parse(read(path)))
 
     def compare(self, other: Profile) -> dict[str, Any]:
         """Return how this profile differs from `other`.

@@ -191,15 +191,16 @@ class RunLog:
     def _task_metrics(self, i: int) -> TaskMetrics:
         wiring, wire_bytes = self.wiring, self.wire_bytes
         t0, t1, t2, t3, t4, t5 = self.times_of(i)
-        begin, end = wiring.first_input[i], wiring.first_input[i + 1]
-        bytes_in = sum([wire_bytes[slot] for slot in wiring.slots[begin:end]])
+        bytes_in = self.outside.get(i, 0)
+        for slot in wiring.slots[wiring.first_input[i] : wiring.first_input[i + 1]]:
+            bytes_in += wire_bytes[slot]
         bytes_out = sum(wire_bytes[wiring.first_slot[i] : wiring.first_slot[i + 1]])
         return TaskMetrics(
             wiring.names[i],
-            _ms(t3 - t2),
-            _ms(t5 - t4),
-            _ms(t1 - t0),
-            bytes_in + self.outside.get(i, 0),
+            round((t3 - t2) * 1000.0, 6),
+            round((t5 - t4) * 1000.0, 6),
+            round((t1 - t0) * 1000.0, 6),
+            bytes_in,
             bytes_out + self.undeclared_bytes.get(i, 0),
         )
 
@@ -215,19 +216,14 @@ class RunLog:
             table = tables.get((source, id(routes)))
             if table is None:
                 first, outputs = wiring.first_slot[source], wiring.outputs[source]
-                fields = {
-                    outputs[position]: {
-                        "size_bytes": payload_bytes[first + position],
-                        "wire_bytes": wire_bytes[first + position],
-                    }
-                    for position, _ in routes
-                }
-                table = tables[source, id(routes)] = (
-                    list(fields),
-                    sum([sizes["size_bytes"] for sizes in fields.values()]),
-                    sum([sizes["wire_bytes"] for sizes in fields.values()]),
-                    fields,
-                )
+                fields = {}
+                size = wire = 0
+                for position, _ in routes:
+                    payload, length = payload_bytes[first + position], wire_bytes[first + position]
+                    fields[outputs[position]] = {"size_bytes": payload, "wire_bytes": length}
+                    size += payload
+                    wire += length
+                table = tables[source, id(routes)] = (list(fields), size, wire, fields)
             edges.append(EdgeMetrics(names[source], names[target], *table))
         return edges
 
@@ -302,7 +298,7 @@ class RunLog:
 
     def _from_start(self, times: Iterable[float | None]) -> list[float | None]:
         started = self.started
-        return [None if t is None else _ms(t - started) for t in times]
+        return [None if t is None else round((t - started) * 1000.0, 6) for t in times]
 
 
 def _ms(seconds: float) -> float:
