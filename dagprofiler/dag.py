@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.config import Config
+from dagprofiler.contracts import ContractReader
 from dagprofiler.documents import utc_now
 from dagprofiler.errors import (
     CostModelError,
@@ -25,13 +26,14 @@ from dagprofiler.hooks import Hook
 from dagprofiler.records import RunLog
 from dagprofiler.run import Run
 from dagprofiler.serializers import check_serializer, frames_bytes
-from dagprofiler.task import Contract, ContractReader, Task, estimate
+from dagprofiler.task import Task, estimate
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Union
 
+    from dagprofiler.pipeline import Contract
     from dagprofiler.profile import Profile
     from dagprofiler.serializers import Serializer
 

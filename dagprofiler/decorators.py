@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, cast
 
 from dagprofiler.dag import DAG
 from dagprofiler.errors import DeclarationError, GraphError
@@ -81,8 +81,7 @@ def task(
         }
         if estimate_fn is not None:
             body["estimate_instructions"] = staticmethod(estimate_fn)
-        made: type[Task] = ABCMeta(function.__name__, (Task,), body)
-        return made
+        return cast("type[Task]", ABCMeta(function.__name__, (Task,), body))
 
     return decorate
 

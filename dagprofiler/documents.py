@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
-from typing import IO, TYPE_CHECKING, Any, Union
+from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler.errors import ProfileError
 
@@ -49,7 +49,7 @@ def collector_paused() -> Iterator[None]:
         gc.enable()
 
 
-class _NotJson(Exception):
+class _NotJson(Exception):  # noqa: N818  (a signal, not an error of the library)
     """A value has no JSON form; never leaves this module."""
 
 
@@ -129,12 +129,14 @@ def _table(value: Any, *, nested: bool = False, indent: str = "\n  ") -> str:
         flat[::4] = value.keys()
         flat[1::4] = [colon] * len(value)
         flat[2::4] = value.values()
-    text = _encode(flat)[1:-1].replace(f', "{colon}", ', ": ").replace(f', "{mark}", ', f",{indent}")
+    text = (
+        _encode(flat)[1:-1].replace(f', "{colon}", ', ": ").replace(f', "{mark}", ', f",{indent}")
+    )
     start, end = "[]" if isinstance(value, list) else "{}"
     return f"{start}{indent}{text}{indent[:-2]}{end}"
 
 
-def parse(text: Union[str, bytes]) -> Any:
+def parse(text: str | bytes) -> Any:
     """Return the document in a JSON text.
 
     Raises
@@ -150,10 +152,10 @@ def parse(text: Union[str, bytes]) -> Any:
         raise ProfileError(f"not JSON: {error}") from error
 
 
-def read(path: Any) -> Union[str, bytes]:
+def read(path: Any) -> str | bytes:
     """Return what is in a file or an open stream."""
     if hasattr(path, "read"):
-        content: Union[str, bytes] = path.read()
+        content: str | bytes = path.read()
         return content
     with open(path, "rb") as file:
         return file.read()

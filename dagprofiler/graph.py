@@ -116,9 +116,7 @@ def readiness(
     return pop, done
 
 
-def _order(
-    names: Sequence[str], targets: Sequence[int], first_target: Sequence[int]
-) -> list[int]:
+def _order(names: Sequence[str], targets: Sequence[int], first_target: Sequence[int]) -> list[int]:
     """Return the Kahn order of numbers of the sorted `names`."""
     waiting = [0] * len(names)
     for target in targets:
@@ -300,7 +298,7 @@ def _split(edge: Any) -> tuple[Any, Any, Any]:
     """Return (source, target, spec) of an edge in any of its forms."""
     try:
         if isinstance(edge, (str, Mapping)):
-            raise TypeError  # noqa: TRY301  (they unpack, but are no pairs)
+            raise TypeError
         if len(edge) == 2:
             source, target = edge
             return source, target, None

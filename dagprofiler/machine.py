@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 __all__ = ["environment", "hostname"]
@@ -30,7 +30,7 @@ def environment() -> dict[str, Any]:
     return {**_machine(), "versions": {"numpy": None if numpy is None else numpy.__version__}}
 
 
-@lru_cache(maxsize=None)
+@cache
 def _machine() -> dict[str, Any]:
     import platform
 

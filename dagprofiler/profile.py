@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler import __version__, machine
 from dagprofiler.config import Config, same_value
+from dagprofiler.consistency import check_consistency
 from dagprofiler.documents import (
     collector_paused,
     jsonable,
@@ -17,7 +18,6 @@ from dagprofiler.documents import (
     write,
 )
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
-from dagprofiler.consistency import check_consistency
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 from dagprofiler.summary import summary
 

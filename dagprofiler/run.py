@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from dagprofiler.config import Config
     from dagprofiler.executors.serial import SerialExecutor
     from dagprofiler.hooks import Hook
+    from dagprofiler.pipeline import Codec, Contract
     from dagprofiler.records import RunLog
-    from dagprofiler.task import Codec, Contract, Task
+    from dagprofiler.task import Task
 
 __all__ = ["Run"]
 

@@ -29,10 +29,14 @@ def summary(profile: Profile) -> str:
         if entry["node_weight"] == "default"
     }
     lines = [
-        f"dagprofiler {profile.metadata['dagprofiler_version']} on {profile.hostname}, "
-        f"{profile.timestamp}, seed {profile.seed}",
-        f"{len(structure['nodes'])} tasks, {len(structure['edges'])} edges, "
-        f"total {_number(metrics.total_time_ms)} ms",
+        (
+            f"dagprofiler {profile.metadata['dagprofiler_version']} on {profile.hostname}, "
+            f"{profile.timestamp}, seed {profile.seed}"
+        ),
+        (
+            f"{len(structure['nodes'])} tasks, {len(structure['edges'])} edges, "
+            f"total {_number(metrics.total_time_ms)} ms"
+        ),
     ]
     if run.get("state") == "partial":
         lines.append(f"PARTIAL: {run.get('reason')}")

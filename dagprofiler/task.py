@@ -1,49 +1,31 @@
-"""Task: the contract of the DAG Task Standard, and the measured pipeline of one task."""
+"""Task: what a developer declares by the DAG Task Standard."""
 
 from __future__ import annotations
 
 import keyword
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from operator import attrgetter
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, SupportsFloat
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
-from dagprofiler.errors import (
-    CostModelError,
-    DeclarationError,
-    OutputError,
-    SerializationError,
-    describe,
-)
+from dagprofiler.errors import CostModelError, DeclarationError, describe
 from dagprofiler.metrics import TaskMetrics
-from dagprofiler.seeding import enter_stream
+from dagprofiler.pipeline import Contract, Parameters, Record, Work, perform
 from dagprofiler.serializers import (
-    PICKLED_AS_COUNTED,
     FrameList,
     PickleSerializer,
     Serializer,
     check_serializer,
     frames_bytes,
     is_array,
-    payload_bytes,
 )
 
 if TYPE_CHECKING:
-    from dagprofiler.config import Config
+    from collections.abc import Mapping
 
-__all__ = [
-    "Codec",
-    "Contract",
-    "ContractReader",
-    "Record",
-    "Task",
-    "Work",
-    "check_declarations",
-    "estimate",
-    "perform",
-]
+    from dagprofiler.config import Config
+    from dagprofiler.pipeline import Codec
+
+__all__ = ["Task", "check_declarations", "contract_of", "estimate"]
 
 _MAX_INT = 2**63 - 1
 
@@ -178,11 +160,11 @@ class Task(ABC):
         SerializationError
             If a value cannot be encoded or decoded.
         """
-        contract = Contract.of(self, Parameters.of(self.compute))
+        contract = contract_of(self, Parameters.of(self.compute))
         work = Work(
             name=self.name,
             task=self,
-            contract=contract._replace(gathers=[]),
+            contract=contract._replace(gathers=[], overrides_run=False),
             inputs=list(inputs),
             decoders=[
                 contract.decode if isinstance(value, (bytes, FrameList)) else _unchanged
@@ -262,50 +244,6 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
         check_serializer(task.serializer, owner)
 
 
-#: One half of a serializer: value to frames, or frames to value.
-Codec = Callable[[Any], Any]
-
-
-class Parameters(NamedTuple):
-    """Which keyword arguments a function takes.
-
-    Attributes
-    ----------
-    required, optional
-        Names that must and that may be given, ``cfg`` left out.
-    any
-        Whether it takes every name (``**kwargs``).
-    takes_cfg
-        Whether it takes ``cfg``.
-    """
-
-    required: frozenset[str]
-    optional: frozenset[str]
-    any: bool
-    takes_cfg: bool
-
-    @classmethod
-    def of(cls, function: Callable[..., Any]) -> Parameters:
-        """Read the signature of `function`; positional-only parameters can't be given."""
-        # inspect costs 8 ms to import, and what only declares tasks never needs it.
-        from inspect import Parameter, signature
-
-        required, optional, any_ = set(), set(), False
-        for parameter in signature(function).parameters.values():
-            if parameter.kind is Parameter.VAR_KEYWORD:
-                any_ = True
-            elif parameter.kind is Parameter.VAR_POSITIONAL:
-                continue
-            elif parameter.default is Parameter.empty:
-                # A positional-only parameter has a name that no keyword can give.
-                by_name = parameter.kind is not Parameter.POSITIONAL_ONLY
-                required.add(parameter.name if by_name else f"{parameter.name}, /")
-            elif parameter.kind is not Parameter.POSITIONAL_ONLY:
-                optional.add(parameter.name)
-        takes_cfg = any_ or "cfg" in required or "cfg" in optional
-        return cls(frozenset(required - {"cfg"}), frozenset(optional - {"cfg"}), any_, takes_cfg)
-
-
 def estimate(name: str, task: Task, config: Config) -> int | None:
     """Return the estimated instructions of `task` under `config`; None without a model.
 
@@ -326,7 +264,7 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
         return None
     try:
         if isinstance(value, (str, bytes)):
-            raise TypeError  # noqa: TRY301  (text that reads like a number is none)
+            raise TypeError
         number = math.ceil(value)
     except (TypeError, ValueError, OverflowError):
         raise CostModelError(
@@ -337,268 +275,29 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
     return int(number)
 
 
-class Contract(NamedTuple):
-    """What a task declares, as far as wiring and running it go.
+def contract_of(task: Task, parameters: Parameters, default: Serializer | None = None) -> Contract:
+    """Return the contract of `task`, whose ``compute()`` takes `parameters`.
 
-    Attributes
-    ----------
-    parameters
-        What ``compute()`` takes.
-    inputs, outputs
-        Declared fields.
-    gathers
-        Inputs that arrive as a list.
-    encode, decode
-        How outputs become frames, and frames values again.
-    counts_payload
-        Whether sizes follow the spec's rule for the default serializer; else
-        they are the length of what the serializer made.
+    Its own ``serialize`` and ``deserialize`` come first, then its
+    ``serializer``, then `default`, then pickle.
     """
-
-    parameters: Parameters
-    inputs: list[str]
-    outputs: list[str]
-    gathers: list[str]
-    encode: Codec
-    decode: Codec
-    counts_payload: bool
-
-    @classmethod
-    def of(
-        cls, task: Task, parameters: Parameters, default: Serializer | None = None
-    ) -> Contract:
-        """Read the contract of `task`.
-
-        Its own ``serialize`` and ``deserialize`` come first, then its
-        ``serializer``, then `default`, then pickle.
-        """
-        serializer = task.serializer or default
-        encode, decode = PickleSerializer.dumps, PickleSerializer.loads
-        if task.serialize is not Task.serialize or task.deserialize is not Task.deserialize:
-            encode, decode = task.serialize, task.deserialize
-        elif serializer is not None:
-            encode, decode = serializer.dumps, serializer.loads
-        plain = encode is PickleSerializer.dumps
-        return cls(parameters, task.inputs, task.outputs, task.gathers, encode, decode, plain)
-
-
-class ContractReader:
-    """Reads the contracts of tasks, and that of tasks which are alike only once.
-
-    Parameters
-    ----------
-    default
-        Serializer of tasks that choose none.
-    """
-
-    def __init__(self, default: Serializer | None) -> None:
-        self._default = default
-        self._of_class: dict[type[Task], tuple[Any, Any, Contract]] = {}
-        self._parameters: dict[Any, Parameters] = {}
-
-    def read(self, name: str, task: Task) -> Contract:
-        """Return the contract of `task`, which stands under `name`.
-
-        An instance that declares something else than the first of its class
-        is checked, and gets a contract of its own.
-        """
-        known = self._of_class.get(type(task))
-        if known is not None:
-            declarations, first, contract = known
-            try:
-                if declarations(task) == first:
-                    return contract
-            except AttributeError:
-                # An own compute() that is no method.
-                pass
-        check_declarations(task, f"task {name!r}")
-        compute = task.compute
-        function = getattr(compute, "__func__", compute)
-        if function not in self._parameters:
-            self._parameters[function] = Parameters.of(compute)
-        contract = Contract.of(task, self._parameters[function], self._default)
-        if known is None:
-            method = "compute" if function is compute else "compute.__func__"
-            declarations = attrgetter(*_DECLARATIONS, method)
-            self._of_class[type(task)] = declarations, declarations(task), contract
-        return contract
-
-
-_DECLARATIONS = (
-    "inputs",
-    "outputs",
-    "config_deps",
-    "gathers",
-    "serializer",
-    "serialize",
-    "deserialize",
-)
-
-
-class Work(NamedTuple):
-    """All that :func:`perform` needs to know of one task.
-
-    Attributes
-    ----------
-    name
-        The task's name in the DAG.
-    inputs, decoders
-        The fields that are fed and, for each, its producer's decoder.
-    keep
-        Whether the outputs themselves are wanted back.
-    """
-
-    name: str
-    task: Task
-    contract: Contract
-    inputs: Iterable[str]
-    decoders: Iterable[Codec]
-    keep: bool
-
-
-class Record(NamedTuple):
-    """What came of one task.
-
-    Attributes
-    ----------
-    times
-        Six readings of the clock, in seconds: start and end of deserialization,
-        of ``compute()`` and of serialization; None from where it failed.
-    payload_bytes, wire_bytes
-        Output to its payload by the spec's rule, and to its serialized length.
-    frames
-        Output to its serialized form.
-    outputs
-        What ``compute()`` returned, if it was wanted back.
-    error
-        Why it failed; None if it succeeded.
-    """
-
-    times: tuple[Any, ...]
-    payload_bytes: dict[str, int]
-    wire_bytes: dict[str, int]
-    frames: dict[str, Any]
-    outputs: Mapping[str, Any] | None
-    error: Exception | None
-
-
-def perform(
-    work: tuple[Any, ...], frames: list[Any], config: Config | None, seed: int | None = None
-) -> tuple[Any, ...]:
-    """Run one task: decode its inputs, compute, check, encode its outputs.
-
-    Parameters
-    ----------
-    work
-        What to do: the fields of a :class:`Work`.
-    frames
-        The serialized inputs, in the order of ``work.inputs``. The list is
-        emptied once they are decoded, so that their memory can go.
-    config
-        Parameters of the run.
-    seed
-        Seed of the run; None leaves all random generators alone.
-
-    Returns
-    -------
-    tuple
-        The fields of a :class:`Record`. A bare tuple, as `work` may be one,
-        since making named ones takes a tenth of the time of a run of small
-        tasks.
-    """
-    # The hot path of every run: no helper calls, and names bound once.
-    name, task, contract, inputs, decoders, keep = work
-    parameters, _, declared, gathers, encode, _, counts_payload = contract
-    t0 = t1 = t2 = t3 = t4 = t5 = None
-    field = data = outputs = None
-    try:
-        t0 = perf_counter()
-        arguments: dict[str, Any] = {field: [] for field in gathers} if gathers else {}
-        for field, decode, data in zip(inputs, decoders, frames):
-            if field in gathers:
-                arguments[field].append(decode(data))
-            else:
-                arguments[field] = decode(data)
-        t1 = perf_counter()
-        # Now nothing in here holds on to the serialized inputs.
-        data = None
-        frames.clear()
-        if parameters.takes_cfg:
-            arguments["cfg"] = config
-        if seed is not None:
-            enter_stream(seed, name)
-        compute = task.compute
-        t2 = perf_counter()
-        outputs = compute(**arguments)
-        t3 = perf_counter()
-        del arguments
-        if type(outputs) is not dict and not isinstance(outputs, Mapping):
-            raise _no_mapping(name, declared, outputs)
-        for field in declared:
-            if field not in outputs:
-                raise _missing_outputs(name, declared, outputs)
-        encoded = {}
-        t4 = perf_counter()
-        for field, value in outputs.items():
-            encoded[field] = encode(value)
-        t5 = perf_counter()
-        payload = wire = {}
-        for field, data in encoded.items():
-            wire[field] = len(data) if type(data) is bytes else _length(name, field, data)
-            if counts_payload and type(outputs[field]) not in PICKLED_AS_COUNTED:
-                if payload is wire:
-                    payload = dict(wire)
-                payload[field] = payload_bytes(outputs[field], wire[field])
-            elif payload is not wire:
-                payload[field] = wire[field]
-    except Exception as error:  # noqa: BLE001  (whatever a user's code raises is its result)
-        failure = error
-        if t1 is None:
-            failure = _wrapped(error, f"task {name!r}: input {field!r} cannot be decoded")
-        elif t4 is not None and t5 is None:
-            kind = type(outputs[field]).__name__  # type: ignore[index]
-            where = f"task {name!r}: output {field!r} ({kind}) cannot be serialized"
-            failure = _wrapped(error, where)
-        return (t0, t1, t2, t3, t4, t5), {}, {}, {}, None, failure
-    return (t0, t1, t2, t3, t4, t5), payload, wire, encoded, outputs if keep else None, None
-
-
-def _wrapped(error: Exception, where: str) -> SerializationError:
-    """Return a SerializationError that says where, with `error` as its cause."""
-    wrapped = SerializationError(f"{where}: {describe(error)}")
-    wrapped.__cause__ = error
-    return wrapped.with_traceback(error.__traceback__)
-
-
-def _length(name: str, field: str, frames: Any) -> int:
-    try:
-        return frames_bytes(frames)
-    except TypeError as error:
-        raise SerializationError(
-            f"task {name!r}: serialize() of output {field!r} returned "
-            f"{type(frames).__name__}, expected bytes or a list of buffers"
-        ) from error
-
-
-def _no_mapping(name: str, declared: list[str], outputs: Any) -> OutputError:
-    return OutputError(
-        f"task {name!r}: compute() returned {type(outputs).__name__}, expected a mapping "
-        f"of its outputs ({_named('declared', declared)})"
+    encode: Codec = PickleSerializer.dumps
+    decode: Codec = PickleSerializer.loads
+    serializer = task.serializer or default
+    if task.serialize is not Task.serialize or task.deserialize is not Task.deserialize:
+        encode, decode = task.serialize, task.deserialize
+    elif serializer is not None:
+        encode, decode = serializer.dumps, serializer.loads
+    return Contract(
+        parameters,
+        task.inputs,
+        task.outputs,
+        task.gathers,
+        encode,
+        decode,
+        counts_payload=encode is PickleSerializer.dumps,
+        overrides_run=type(task).run is not Task.run,
     )
-
-
-def _missing_outputs(
-    name: str, declared: list[str], outputs: Mapping[str, Any]
-) -> OutputError:
-    missing = [field for field in declared if field not in outputs]
-    return OutputError(
-        f"task {name!r}: compute() returned no {', '.join(map(repr, missing))} "
-        f"({_named('declared', declared)}; {_named('returned', outputs)})"
-    )
-
-
-def _named(what: str, fields: Iterable[str]) -> str:
-    return f"{what}: {', '.join(map(repr, fields)) or 'none'}"
 
 
 def _unchanged(value: Any) -> Any:

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.machine import hostname
-from dagprofiler.task import perform
+from dagprofiler.pipeline import perform
 
 if TYPE_CHECKING:
     from dagprofiler.config import Config

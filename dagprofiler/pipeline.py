@@ -1,0 +1,302 @@
+"""The measured pipeline of one task: decode, compute, check, encode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+
+from dagprofiler.errors import OutputError, SerializationError, describe
+from dagprofiler.seeding import enter_stream
+from dagprofiler.serializers import (
+    PICKLED_AS_COUNTED,
+    FrameList,
+    frames_bytes,
+    payload_bytes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dagprofiler.config import Config
+    from dagprofiler.task import Task
+
+__all__ = ["Codec", "Contract", "Parameters", "Record", "Work", "perform"]
+
+#: One half of a serializer: value to frames, or frames to value.
+Codec = Callable[[Any], Any]
+
+
+class Parameters(NamedTuple):
+    """Which keyword arguments a function takes.
+
+    Attributes
+    ----------
+    required, optional
+        Names that must and that may be given, ``cfg`` left out.
+    any
+        Whether it takes every name (``**kwargs``).
+    takes_cfg
+        Whether it takes ``cfg``.
+    """
+
+    required: frozenset[str]
+    optional: frozenset[str]
+    any: bool
+    takes_cfg: bool
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Parameters:
+        """Read the signature of `function`; positional-only parameters can't be given."""
+        # inspect costs 8 ms to import, and what only declares tasks never needs it.
+        from inspect import Parameter, signature
+
+        required, optional, any_ = set(), set(), False
+        for parameter in signature(function).parameters.values():
+            if parameter.kind is Parameter.VAR_KEYWORD:
+                any_ = True
+            elif parameter.kind is Parameter.VAR_POSITIONAL:
+                continue
+            elif parameter.default is Parameter.empty:
+                # A positional-only parameter has a name that no keyword can give.
+                by_name = parameter.kind is not Parameter.POSITIONAL_ONLY
+                required.add(parameter.name if by_name else f"{parameter.name}, /")
+            elif parameter.kind is not Parameter.POSITIONAL_ONLY:
+                optional.add(parameter.name)
+        takes_cfg = any_ or "cfg" in required or "cfg" in optional
+        return cls(frozenset(required - {"cfg"}), frozenset(optional - {"cfg"}), any_, takes_cfg)
+
+
+class Contract(NamedTuple):
+    """What a task declares, as far as wiring and running it go.
+
+    Attributes
+    ----------
+    parameters
+        What ``compute()`` takes.
+    inputs, outputs
+        Declared fields.
+    gathers
+        Inputs that arrive as a list.
+    encode, decode
+        How outputs become frames, and frames values again.
+    counts_payload
+        Whether sizes follow the spec's rule for the default serializer; else
+        they are the length of what the serializer made.
+    overrides_run
+        Whether the class has a ``run()`` of its own, which programs for
+        version 0.1.0 may have.
+    """
+
+    parameters: Parameters
+    inputs: list[str]
+    outputs: list[str]
+    gathers: list[str]
+    encode: Codec
+    decode: Codec
+    counts_payload: bool
+    overrides_run: bool
+
+
+class Work(NamedTuple):
+    """All that :func:`perform` needs to know of one task.
+
+    Attributes
+    ----------
+    name
+        The task's name in the DAG.
+    inputs, decoders
+        The fields that are fed and, for each, its producer's decoder.
+    keep
+        Whether the outputs themselves are wanted back.
+    """
+
+    name: str
+    task: Task
+    contract: Contract
+    inputs: Iterable[str]
+    decoders: Iterable[Codec]
+    keep: bool
+
+
+class Record(NamedTuple):
+    """What came of one task.
+
+    Attributes
+    ----------
+    times
+        Six readings of the clock, in seconds: start and end of deserialization,
+        of ``compute()`` and of serialization; None from where it failed.
+    payload_bytes, wire_bytes
+        Output to its payload by the spec's rule, and to its serialized length.
+    frames
+        Output to its serialized form.
+    outputs
+        What ``compute()`` returned, if it was wanted back.
+    error
+        Why it failed; None if it succeeded.
+    """
+
+    times: tuple[Any, ...]
+    payload_bytes: dict[str, int]
+    wire_bytes: dict[str, int]
+    frames: dict[str, Any]
+    outputs: Mapping[str, Any] | None
+    error: Exception | None
+
+
+def perform(  # noqa: C901, PLR0912  (the hot path of every run calls no helpers)
+    work: tuple[Any, ...], frames: list[Any], config: Config | None, seed: int | None = None
+) -> tuple[Any, ...]:
+    """Run one task: decode its inputs, compute, check, encode its outputs.
+
+    Parameters
+    ----------
+    work
+        What to do: the fields of a :class:`Work`.
+    frames
+        The serialized inputs, in the order of ``work.inputs``. The list is
+        emptied once they are decoded, so that their memory can go.
+    config
+        Parameters of the run.
+    seed
+        Seed of the run; None leaves all random generators alone.
+
+    Returns
+    -------
+    tuple
+        The fields of a :class:`Record`. A bare tuple, as `work` may be one,
+        since making named ones takes a tenth of the time of a run of small
+        tasks.
+    """
+    name, task, contract, inputs, decoders, keep = work
+    parameters, _, declared, gathers, encode, _, counts_payload, overrides_run = contract
+    t0 = t1 = t2 = t3 = t4 = t5 = None
+    field = data = outputs = None
+    try:
+        if overrides_run:
+            if seed is not None:
+                enter_stream(seed, name)
+            return _perform_by_run(work, frames, config)
+        t0 = perf_counter()
+        arguments: dict[str, Any] = {field: [] for field in gathers} if gathers else {}
+        for field, decode, data in zip(inputs, decoders, frames):
+            if field in gathers:
+                arguments[field].append(decode(data))
+            else:
+                arguments[field] = decode(data)
+        t1 = perf_counter()
+        # Now nothing in here holds on to the serialized inputs.
+        data = None
+        frames.clear()
+        if parameters.takes_cfg:
+            arguments["cfg"] = config
+        if seed is not None:
+            enter_stream(seed, name)
+        compute = task.compute
+        t2 = perf_counter()
+        outputs = compute(**arguments)
+        t3 = perf_counter()
+        del arguments
+        if type(outputs) is not dict and not isinstance(outputs, Mapping):
+            raise _no_mapping(name, declared, outputs)
+        for field in declared:
+            if field not in outputs:
+                raise _missing_outputs(name, declared, outputs)
+        encoded = {}
+        t4 = perf_counter()
+        for field, value in outputs.items():
+            encoded[field] = encode(value)
+        t5 = perf_counter()
+        payload, wire = _sizes(name, outputs, encoded, counts_payload=counts_payload)
+    except Exception as error:  # noqa: BLE001  (whatever a user's code raises is its result)
+        failure = error
+        if t0 is not None and t1 is None:
+            failure = _wrapped(error, f"task {name!r}: input {field!r} cannot be decoded")
+        elif t4 is not None and t5 is None:
+            kind = type(outputs[field]).__name__  # type: ignore[index]
+            where = f"task {name!r}: output {field!r} ({kind}) cannot be serialized"
+            failure = _wrapped(error, where)
+        return (t0, t1, t2, t3, t4, t5), {}, {}, {}, None, failure
+    return (t0, t1, t2, t3, t4, t5), payload, wire, encoded, outputs if keep else None, None
+
+
+def _perform_by_run(
+    work: tuple[Any, ...], frames: list[Any], config: Config | None
+) -> tuple[Any, ...]:
+    """Run a task that overrides :meth:`Task.run`, through its override.
+
+    It gets its inputs in its own format, as :meth:`Task.run` takes them. Its
+    phases are as long as it says, and are laid end to end.
+    """
+    name, task, contract, fields, decoders, keep = work
+    inputs: dict[str, Any] = {field: [] for field in contract.gathers}
+    for field, decode, data in zip(fields, decoders, frames):
+        if field in contract.gathers:
+            inputs[field].append(decode(data))
+        else:
+            own = data if decode == contract.decode else contract.encode(decode(data))
+            inputs[field] = FrameList(own) if type(own) is list else own
+    frames.clear()
+    begun = perf_counter()
+    result = task.run(inputs, config)
+    outputs, encoded, metrics = (result[key] for key in ("outputs_raw", "outputs", "metrics"))
+    loaded = begun + metrics.deserialize_time_ms / 1e3
+    computed = loaded + metrics.compute_time_ms / 1e3
+    ended = computed + metrics.serialize_time_ms / 1e3
+    payload, wire = _sizes(name, outputs, encoded, counts_payload=contract.counts_payload)
+    times = (begun, loaded, loaded, computed, computed, ended)
+    return times, payload, wire, encoded, outputs if keep else None, None
+
+
+def _sizes(
+    name: str, outputs: Mapping[str, Any], encoded: Mapping[str, Any], *, counts_payload: bool
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the payload and the serialized length of each output; often one dict for both."""
+    wire: dict[str, int] = {}
+    payload = wire
+    for field, data in encoded.items():
+        wire[field] = length = len(data) if type(data) is bytes else _length(name, field, data)
+        if counts_payload and type(outputs[field]) not in PICKLED_AS_COUNTED:
+            if payload is wire:
+                payload = dict(wire)
+            payload[field] = payload_bytes(outputs[field], length)
+        elif payload is not wire:
+            payload[field] = length
+    return payload, wire
+
+
+def _wrapped(error: Exception, where: str) -> SerializationError:
+    """Return a SerializationError that says where, with `error` as its cause."""
+    wrapped = SerializationError(f"{where}: {describe(error)}")
+    wrapped.__cause__ = error
+    return wrapped.with_traceback(error.__traceback__)
+
+
+def _length(name: str, field: str, frames: Any) -> int:
+    try:
+        return frames_bytes(frames)
+    except TypeError as error:
+        raise SerializationError(
+            f"task {name!r}: serialize() of output {field!r} returned "
+            f"{type(frames).__name__}, expected bytes or a list of buffers"
+        ) from error
+
+
+def _no_mapping(name: str, declared: list[str], outputs: Any) -> OutputError:
+    return OutputError(
+        f"task {name!r}: compute() returned {type(outputs).__name__}, expected a mapping "
+        f"of its outputs ({_named('declared', declared)})"
+    )
+
+
+def _missing_outputs(name: str, declared: list[str], outputs: Mapping[str, Any]) -> OutputError:
+    missing = [field for field in declared if field not in outputs]
+    return OutputError(
+        f"task {name!r}: compute() returned no {', '.join(map(repr, missing))} "
+        f"({_named('declared', declared)}; {_named('returned', outputs)})"
+    )
+
+
+def _named(what: str, fields: Iterable[str]) -> str:
+    return f"{what}: {', '.join(map(repr, fields)) or 'none'}"
