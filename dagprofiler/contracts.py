@@ -1,19 +1,23 @@
-"""ContractReader: the contracts of many tasks, most of them alike."""
+"""The contracts of many tasks, most of them alike, and whether their inputs fit them."""
 
 from __future__ import annotations
 
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.errors import GraphError, did_you_mean
 from dagprofiler.pipeline import Parameters
 from dagprofiler.task import check_declarations, contract_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dagprofiler.graph import Wiring
     from dagprofiler.pipeline import Contract
     from dagprofiler.serializers import Serializer
     from dagprofiler.task import Task
 
-__all__ = ["ContractReader"]
+__all__ = ["ContractReader", "input_problems"]
 
 _DECLARATIONS = (
     "inputs",
@@ -66,3 +70,37 @@ class ContractReader:
             declarations = attrgetter(*_DECLARATIONS, method)
             self._of_class[type(task)] = declarations, declarations(task), contract
         return contract
+
+
+def input_problems(
+    wiring: Wiring, i: int, contract: Contract, outside: Iterable[str]
+) -> Iterator[GraphError]:
+    """Yield what binding the fields that arrive to ``compute()`` refuses."""
+    where = f"task {wiring.names[i]!r}"
+    takes, gathers = contract.parameters, contract.gathers
+    producers: dict[str, list[str]] = {}
+    for field, slot in wiring.feeds(i):
+        producers.setdefault(field, []).append(repr(wiring.names[wiring.owner[slot]]))
+    for field in outside:
+        given = producers.setdefault(field, [])
+        given.append("run(inputs=...)")
+        if len(given) > 1 and field in gathers:
+            yield GraphError(f"{where}: input {field!r} is gathered from edges and given as well")
+    for field, names in producers.items():
+        if len(names) > 1 and field not in gathers:
+            yield GraphError(
+                f"{where}: input {field!r} has {len(names)} producers: {', '.join(names[:5])}"
+                f"{', ...' if len(names) > 5 else ''}; list it in 'gathers' to receive all"
+            )
+    arriving = producers.keys() | set(gathers)
+    for field in sorted(takes.required - arriving):
+        yield GraphError(f"{where}: compute() needs {field!r}, and nobody provides it")
+    if not takes.any:
+        accepted = sorted(takes.required | takes.optional)
+        for field in sorted(arriving - takes.required - takes.optional):
+            source = f" from {', '.join(producers[field][:5])}" if field in producers else ""
+            yield GraphError(
+                f"{where}: compute() does not take {field!r}{source} "
+                f"(it takes: {', '.join(map(repr, accepted)) or 'nothing'})"
+                f"{did_you_mean(field, accepted)}; an edge with fields [] only orders"
+            )

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.config import Config
-from dagprofiler.contracts import ContractReader
+from dagprofiler.contracts import ContractReader, input_problems
 from dagprofiler.documents import utc_now
 from dagprofiler.errors import (
     CostModelError,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Union
 
-    from dagprofiler.pipeline import Contract
     from dagprofiler.profile import Profile
     from dagprofiler.serializers import Serializer
 
@@ -310,7 +309,7 @@ class DAG:
             kind = (id(contract.parameters), *inputs[first[i] : first[i + 1]], None, *given)
             fine = alike.get(kind)
             if not fine:
-                found = list(_input_problems(wiring, i, contract, given))
+                found = list(input_problems(wiring, i, contract, given))
                 problems += found
                 alike[kind] = not found
         estimates: dict[int, int] = {}
@@ -376,37 +375,3 @@ def _check_seed(seed: Any) -> int | None:
             [GraphError(f"seed must be an integer from 0 to 2**63 - 1 or None, got {seed!r}")]
         )
     return number
-
-
-def _input_problems(
-    wiring: Wiring, i: int, contract: Contract, outside: Iterable[str]
-) -> Iterable[GraphError]:
-    """Yield what binding the fields that arrive to ``compute()`` refuses."""
-    where = f"task {wiring.names[i]!r}"
-    takes, gathers = contract.parameters, contract.gathers
-    producers: dict[str, list[str]] = {}
-    for field, slot in wiring.feeds(i):
-        producers.setdefault(field, []).append(repr(wiring.names[wiring.owner[slot]]))
-    for field in outside:
-        given = producers.setdefault(field, [])
-        given.append("run(inputs=...)")
-        if len(given) > 1 and field in gathers:
-            yield GraphError(f"{where}: input {field!r} is gathered from edges and given as well")
-    for field, names in producers.items():
-        if len(names) > 1 and field not in gathers:
-            yield GraphError(
-                f"{where}: input {field!r} has {len(names)} producers: {', '.join(names[:5])}"
-                f"{', ...' if len(names) > 5 else ''}; list it in 'gathers' to receive all"
-            )
-    arriving = producers.keys() | set(gathers)
-    for field in sorted(takes.required - arriving):
-        yield GraphError(f"{where}: compute() needs {field!r}, and nobody provides it")
-    if not takes.any:
-        accepted = sorted(takes.required | takes.optional)
-        for field in sorted(arriving - takes.required - takes.optional):
-            source = f" from {', '.join(producers[field][:5])}" if field in producers else ""
-            yield GraphError(
-                f"{where}: compute() does not take {field!r}{source} "
-                f"(it takes: {', '.join(map(repr, accepted)) or 'nothing'})"
-                f"{did_you_mean(field, accepted)}; an edge with fields [] only orders"
-            )

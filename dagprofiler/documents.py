@@ -24,7 +24,16 @@ __all__ = ["collector_paused", "jsonable", "parse", "read", "render", "utc_now",
 #: Sections that hold tables side by side; each table has its rows on lines of their own.
 _TABLES = frozenset({"dag_structure", "timeline"})
 
-_encode = json.JSONEncoder(allow_nan=False).encode
+
+def _number(value: Any) -> Any:
+    """Return a numpy scalar as the number it is."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+_encode = json.JSONEncoder(allow_nan=False, default=_number).encode
 
 
 def utc_now() -> str:
@@ -99,11 +108,20 @@ def _plain(value: Any) -> Any:
 
 
 def render(document: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    """Yield the JSON text of a document, piece by piece, one record a line."""
+    """Yield the JSON text of a document, piece by piece, one record a line.
+
+    Raises
+    ------
+    ProfileError
+        If a section holds what JSON has no form for: NaN, infinity, an object.
+    """
     lead = "{\n"
     for name, section in document:
-        yield f"{lead}{_encode(name)}: "
-        yield _table(section, nested=name in _TABLES)
+        try:
+            text = _table(section, nested=name in _TABLES)
+        except (TypeError, ValueError) as error:
+            raise ProfileError(f"cannot be written: {error}", f"$.{name}") from error
+        yield f"{lead}{_encode(name)}: {text}"
         lead = ",\n"
     yield "\n}\n"
 
@@ -139,17 +157,31 @@ def _table(value: Any, *, nested: bool = False, indent: str = "\n  ") -> str:
 def parse(text: str | bytes) -> Any:
     """Return the document in a JSON text.
 
+    NaN and infinity, which are no JSON, pass inside of ``configuration`` only,
+    where version 0.1.0 wrote them.
+
     Raises
     ------
     ProfileError
         If it is no JSON.
     """
+    constants = []
+
+    def constant(word: str) -> float:
+        constants.append(word)
+        return float(word)
+
     try:
-        return json.loads(text)
+        document = json.loads(text, parse_constant=constant)
+        if constants and isinstance(document, dict):
+            for name, section in document.items():
+                if name != "configuration":
+                    _encode(section)
     except RecursionError as error:
         raise ProfileError("not JSON that can be read: nested too deep") from error
     except ValueError as error:
         raise ProfileError(f"not JSON: {error}") from error
+    return document
 
 
 def read(path: Any) -> str | bytes:

@@ -134,15 +134,17 @@ class Profile:
         Its tables are made from the log when somebody first asks for them.
         """
         profile = cls.__new__(cls)
-        profile._log = log
-        profile.config = config
-        profile.final_outputs = final_outputs
-        profile.outputs = outputs
-        profile.seed = seed
-        profile.timestamp = log.timestamp
-        profile.hostname = log.workers[0]["host"]
-        profile.metadata = dict(_OUR_METADATA)
-        profile._edges_are_known = True
+        vars(profile).update(
+            config=config,
+            final_outputs=final_outputs,
+            outputs=outputs,
+            seed=seed,
+            timestamp=log.timestamp,
+            hostname=log.workers[0]["host"],
+            metadata=dict(_OUR_METADATA),
+            _edges_are_known=True,
+            _log=log,
+        )
         return profile
 
     # The next three are plain attributes of every profile but one that a run
@@ -213,22 +215,12 @@ class Profile:
         """
         validate_profile(data)
         check_consistency(data)
-        structure, metadata = data["dag_structure"], dict(data["metadata"])
+        metadata = dict(data["metadata"])
         profile = cls(
             config=Config(**data["configuration"]),
-            dag_structure=structure,
+            dag_structure=data["dag_structure"],
             metrics=DAGMetrics(
-                task_metrics=[
-                    TaskMetrics(
-                        entry["task"],
-                        entry["compute_time_ms"],
-                        entry.get("serialize_time_ms"),
-                        entry.get("deserialize_time_ms"),
-                        entry["bytes_in"],
-                        entry["bytes_out"],
-                    )
-                    for entry in data.get("execution_metrics", ())
-                ],
+                task_metrics=_tasks_of(data),
                 edge_metrics=_edges_of(data),
                 node_weights=data["node_weights"],
                 edge_weights=data["edge_weights"],
@@ -236,10 +228,9 @@ class Profile:
             ),
             seed=metadata.pop("seed", None),
             timestamp=metadata.pop("timestamp"),
-            hostname=metadata.get("hostname", ""),
             sections={name: value for name, value in data.items() if name not in _OWN},
-            metadata=metadata,
         )
+        # Unlike a new profile, one that does not say where it ran does not say here.
         profile.hostname = metadata.pop("hostname", None)
         profile.metadata = metadata
         profile._edges_are_known = "edge_metrics" in data
@@ -329,6 +320,21 @@ class Profile:
 
     def __str__(self) -> str:
         return summary(self)
+
+
+def _tasks_of(data: Mapping[str, Any]) -> list[TaskMetrics]:
+    """Return the task metrics of a document; a time that it lacks is None."""
+    return [
+        TaskMetrics(
+            entry["task"],
+            entry["compute_time_ms"],
+            entry.get("serialize_time_ms"),
+            entry.get("deserialize_time_ms"),
+            entry["bytes_in"],
+            entry["bytes_out"],
+        )
+        for entry in data.get("execution_metrics", ())
+    ]
 
 
 def _edges_of(data: Mapping[str, Any]) -> list[EdgeMetrics]:

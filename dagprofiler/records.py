@@ -61,7 +61,7 @@ class TaskRecord:
     metrics: TaskMetrics | None
     phases: dict[str, float | None]
     worker: dict[str, Any]
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 @dataclass
@@ -121,7 +121,7 @@ class RunLog:
     wire_bytes: list[int] = field(init=False)
     undeclared_bytes: dict[int, int] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
-    errors: dict[int, Exception] = field(default_factory=dict)
+    errors: dict[int, BaseException] = field(default_factory=dict)
     skipped: set[int] = field(default_factory=set)
     outside: dict[int, int] = field(default_factory=dict)
     reason: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ __all__ = ["Run"]
 
 
 class _HookFailed(Exception):  # noqa: N818  (a signal, not an error of the library)
-    """A hook raised; its error is the cause. Never leaves this module."""
+    """A hook raised, which ends the run. Never leaves this module."""
 
 
 class Run:
@@ -75,6 +76,7 @@ class Run:
         self._handles: list[Any] = [None] * len(log.wiring.uses)
         self._uses = list(log.wiring.uses)
         self._outputs: dict[int, Mapping[str, Any]] = {}
+        self._hook_failures: dict[str, BaseException] = {}
 
     def execute(self) -> Profile:
         """Run all tasks and return the profile.
@@ -84,51 +86,52 @@ class Run:
         RunError
             If a task or a hook failed; it holds the partial profile.
         """
-        names = self._wiring.names
-        failures: dict[str, BaseException] = {}
         try:
             try:
-                with generators_restored(self._seed):
+                with suppress(_HookFailed), generators_restored(self._seed):
+                    self._announce()
                     self._loop()
-            except _HookFailed as failed:
-                failures[str(failed)] = failed.__cause__ or failed
-            failures = {**{names[i]: e for i, e in self._log.errors.items()}, **failures}
-            first = next(iter(failures), None)
-            if first is not None:
-                kind = "task" if self._log.errors else "hook"
-                self._log.reason = f"{kind} {first!r} failed: {describe(failures[first])}"
-            profile = self._profile()
-            try:
-                self._tell("run_finished", profile)
-            except _HookFailed as failed:
-                failures[str(failed)] = failed.__cause__ or failed
+                for name, error in self._failures().items():
+                    kind = "task" if self._log.errors else "hook"
+                    self._log.reason = f"{kind} {name!r} failed: {describe(error)}"
+                    break
+                profile = self._profile()
+                with suppress(_HookFailed):
+                    self._tell("run_finished", profile)
+            finally:
+                self._close_hooks()
         except BaseException as error:
             # Ctrl-C and the like pass through, and take along what was measured.
+            self._log.errors.update(dict.fromkeys(self._executor.in_flight, error))
             self._log.reason = f"interrupted by {describe(error)}"
             error.profile = self._profile()  # type: ignore[attr-defined]
             raise
-        finally:
-            for hook in self._hooks:
-                hook.close()
+        failures = self._failures()
         if failures:
-            failed_task = next((names[i] for i in self._log.errors), None)
+            failed_task = next((self._wiring.names[i] for i in self._log.errors), None)
             raise RunError(failed_task, failures, profile) from next(iter(failures.values()))
         return profile
 
-    def _loop(self) -> None:
+    def _failures(self) -> dict[str, BaseException]:
+        """Return what failed: tasks in the order in which they did, then hooks."""
+        failed = {self._wiring.names[i]: error for i, error in self._log.errors.items()}
+        return {**failed, **self._hook_failures}
+
+    def _announce(self) -> None:
+        if self._hooks:
+            order = [self._wiring.names[i] for i in self._wiring.order]
+            tasks = dict(zip(self._wiring.names, self._tasks))
+            self._tell("run_started", RunInfo(tasks, order, self._config, self._seed))
+
+    def _loop(self) -> None:  # noqa: PLR0915  (hot: each call in it counts)
         log, wiring, executor = self._log, self._wiring, self._executor
-        hooks, first_slot = self._hooks, wiring.first_slot
-        times, ran_on, handles = log.times, log.ran_on, self._handles
+        hooks, handles, uses = self._hooks, self._handles, self._uses
+        outputs_of, first_slot = wiring.outputs, wiring.first_slot
+        times, ran_on, capacity = log.times, log.ran_on, executor.capacity
         payload_bytes, wire_bytes = log.payload_bytes, log.wire_bytes
-        capacity = executor.capacity
-        uses, outputs_of = self._uses, wiring.outputs
         work = self._works()
         pop, done = readiness(list(wiring.waiting), wiring.targets, wiring.first_target)
         running = 0
-        if hooks:
-            order = [wiring.names[i] for i in wiring.order]
-            tasks = dict(zip(wiring.names, self._tasks))
-            self._tell("run_started", RunInfo(tasks, order, self._config, self._seed))
         begun = perf_counter()
         log.prepare_s = begun - log.started - log.hooks_s
         hooks_before = log.hooks_s
@@ -159,9 +162,8 @@ class Run:
                         handles[slot] = frames[field]
                     slot += 1
                 if len(wire) > len(outputs_of[i]):
-                    log.undeclared_bytes[i] = sum(
-                        size for field, size in wire.items() if field not in outputs_of[i]
-                    )
+                    declared_bytes = sum(wire_bytes[first_slot[i] : slot])
+                    log.undeclared_bytes[i] = sum(wire.values()) - declared_bytes
                 # From here on only the slots hold what was produced.
                 del record, frames
                 if outputs is not None:
@@ -181,14 +183,9 @@ class Run:
         A closure, as :func:`~dagprofiler.graph.readiness`: it runs once a task.
         """
         wiring, tasks, contracts, config = self._wiring, self._tasks, self._contracts, self._config
-        names, inputs, slots, first_input = (
-            wiring.names,
-            wiring.inputs,
-            wiring.slots,
-            wiring.first_input,
-        )
-        first_target, wanted, outside = wiring.first_target, self._keep, self._outside
-        handles, uses = self._handles, self._uses
+        names, inputs, slots = wiring.names, wiring.inputs, wiring.slots
+        first_input, first_target = wiring.first_input, wiring.first_target
+        wanted, outside, handles, uses = self._keep, self._outside, self._handles, self._uses
         # The decoder of all slots, without end, where there is only one.
         every_decoder = None
         if len({contract.decode for contract in contracts}) == 1:
@@ -245,10 +242,17 @@ class Run:
                 try:
                     getattr(hook, method)(what)
                 except Exception as error:
-                    place = f"{type(hook).__name__}.{method}"
-                    raise _HookFailed(place) from error
+                    self._hook_failures[f"{type(hook).__name__}.{method}"] = error
+                    raise _HookFailed from error
         finally:
             self._log.hooks_s += perf_counter() - begun
+
+    def _close_hooks(self) -> None:
+        for hook in self._hooks:
+            try:
+                hook.close()
+            except Exception as error:  # noqa: BLE001  (the other hooks have to be closed too)
+                self._hook_failures[f"{type(hook).__name__}.close"] = error
 
     def _profile(self) -> Profile:
         self._log.environment = environment()

@@ -28,6 +28,9 @@ class SerialExecutor:
         What the profile calls it.
     capacity
         How many tasks it can hold at once.
+    in_flight
+        Numbers of the tasks that were running when something other than a
+        task's own failure, such as Ctrl-C, ended :meth:`next`.
     workers
         Who runs tasks, in the form of the profile's ``timeline.workers``.
     """
@@ -43,15 +46,20 @@ class SerialExecutor:
                 "thread": threading.get_ident(),
             }
         ]
+        self.in_flight: list[int] = []
         self._config = config
         self._seed = seed
-        self._waiting: list[tuple[int, tuple[Any, ...], list[Any]]] = []
+        self._submitted: tuple[int, tuple[Any, ...], list[Any]]
 
     def submit(self, number: int, work: tuple[Any, ...], handles: list[Any]) -> None:
         """Take task `number` over; `handles` stand for its inputs, in the order of the work."""
-        self._waiting.append((number, work, handles))
+        self._submitted = number, work, handles
 
     def next(self) -> tuple[int, int, tuple[Any, ...]]:
         """Return a finished task's number, the index of its worker, and its record."""
-        number, work, handles = self._waiting.pop()
-        return number, 0, perform(work, handles, self._config, self._seed)
+        number, work, handles = self._submitted
+        try:
+            return number, 0, perform(work, handles, self._config, self._seed)
+        except BaseException:
+            self.in_flight.append(number)
+            raise
