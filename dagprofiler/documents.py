@@ -9,17 +9,31 @@ import math
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
+from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler.errors import ProfileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
-__all__ = ["collector_paused", "jsonable", "parse", "read", "render", "utc_now", "write"]
+__all__ = [
+    "Items",
+    "collector_paused",
+    "held",
+    "jsonable",
+    "parse",
+    "read",
+    "render",
+    "utc_now",
+    "write",
+]
+
+#: Rows that are encoded at once: enough for speed, few enough for memory.
+_BATCH = 4096
 
 #: Sections that hold tables side by side; each table has its rows on lines of their own.
 _TABLES = frozenset({"dag_structure", "timeline"})
@@ -107,6 +121,29 @@ def _plain(value: Any) -> Any:
     raise _NotJson
 
 
+class Items:
+    """The items of a dict that is too large to be held: pairs, to be gone through once."""
+
+    def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
+        self._pairs = pairs
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return iter(self._pairs)
+
+
+def held(value: Any) -> Any:
+    """Return `value` with rows that are yet to be made made, as lists and dicts."""
+    if isinstance(value, Items):
+        return dict(value)
+    if isinstance(value, Iterator):
+        return list(value)
+    if isinstance(value, dict):
+        return {
+            key: held(item) if isinstance(item, Iterator) else item for key, item in value.items()
+        }
+    return value
+
+
 def render(document: Iterable[tuple[str, Any]]) -> Iterator[str]:
     """Yield the JSON text of a document, piece by piece, one record a line.
 
@@ -117,41 +154,64 @@ def render(document: Iterable[tuple[str, Any]]) -> Iterator[str]:
     """
     lead = "{\n"
     for name, section in document:
+        yield f"{lead}{_encode(name)}: "
         try:
-            text = _table(section, nested=name in _TABLES)
+            yield from _table(section, nested=name in _TABLES)
         except (TypeError, ValueError) as error:
             raise ProfileError(f"cannot be written: {error}", f"$.{name}") from error
-        yield f"{lead}{_encode(name)}: {text}"
         lead = ",\n"
     yield "\n}\n"
 
 
-def _table(value: Any, *, nested: bool = False, indent: str = "\n  ") -> str:
-    """Return the text of a list or a dict with each item on a line of its own.
-
-    One call of the encoder, which is C, for all items: marks that stand
-    between them in the list that it is given become line breaks afterwards.
-    A mark is random, so no value can look like it.
-    """
-    if not value or not isinstance(value, (list, dict)):
-        return _encode(value)
+def _table(value: Any, *, nested: bool = False, indent: str = "\n  ") -> Iterator[str]:
+    """Yield the text of a list or a dict with each item on a line of its own."""
     if nested and isinstance(value, dict):
-        tables = (f"{_encode(k)}: {_table(v, indent=indent + '  ')}" for k, v in value.items())
-        return f"{{{indent}{f',{indent}'.join(tables)}{indent[:-2]}}}"
-    mark, colon = os.urandom(8).hex(), os.urandom(8).hex()
-    if isinstance(value, list):
-        flat: list[Any] = [mark] * (2 * len(value) - 1)
-        flat[::2] = value
+        lead = "{"
+        for key, item in value.items():
+            yield f"{lead}{indent}{_encode(key)}: "
+            yield from _table(item, indent=indent + "  ")
+            lead = ","
+        yield f"{indent[:-2]}}}"
+        return
+    rows: Iterator[Any]
+    encode: Callable[[list[Any], str], str]
+    if isinstance(value, (dict, Items)):
+        rows = iter(value.items() if isinstance(value, dict) else value)
+        brackets, encode = "{}", _encode_items
+    elif isinstance(value, (list, Iterator)):
+        rows, brackets, encode = iter(value), "[]", _encode_rows
     else:
-        flat = [mark] * (4 * len(value) - 1)
-        flat[::4] = value.keys()
-        flat[1::4] = [colon] * len(value)
-        flat[2::4] = value.values()
-    text = (
-        _encode(flat)[1:-1].replace(f', "{colon}", ', ": ").replace(f', "{mark}", ', f",{indent}")
-    )
-    start, end = "[]" if isinstance(value, list) else "{}"
-    return f"{start}{indent}{text}{indent[:-2]}{end}"
+        yield _encode(value)
+        return
+    lead = brackets[0]
+    while True:
+        batch = list(islice(rows, _BATCH))
+        if not batch:
+            break
+        yield f"{lead}{indent}{encode(batch, indent)}"
+        lead = ","
+    yield f"{indent[:-2]}{brackets[1]}" if lead == "," else brackets
+
+
+# One call of the encoder, which is C, for many rows: marks that stand between
+# them in the list that it is given become line breaks afterwards. A mark is
+# random, so no value can look like it.
+
+
+def _encode_rows(rows: list[Any], indent: str) -> str:
+    mark = os.urandom(8).hex()
+    flat: list[Any] = [mark] * (2 * len(rows) - 1)
+    flat[::2] = rows
+    return _encode(flat)[1:-1].replace(f', "{mark}", ', f",{indent}")
+
+
+def _encode_items(items: list[tuple[str, Any]], indent: str) -> str:
+    mark, colon = os.urandom(8).hex(), os.urandom(8).hex()
+    flat: list[Any] = [mark] * (4 * len(items) - 1)
+    flat[::4], flat[2::4] = zip(*items)
+    flat[1::4] = [colon] * len(items)
+    text = _encode(flat)[1:-1].replace(f', "{colon}", ', ": ")
+    return text.replace(f', "{mark}", ', f",{indent}")
 
 
 def parse(text: str | bytes) -> Any:
@@ -189,8 +249,12 @@ def read(path: Any) -> str | bytes:
     if hasattr(path, "read"):
         content: str | bytes = path.read()
         return content
-    with open(path, "rb") as file:
-        return file.read()
+    try:
+        # As text at once: bytes beside it would double what a large file takes.
+        with open(path, encoding="utf-8-sig") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise ProfileError(f"not JSON: {error}") from error
 
 
 def write(path: Any, pieces: Iterable[str]) -> str:

@@ -63,8 +63,9 @@ class EdgeMetrics:
     wire_bytes
         Serialized length in bytes; None where it was not recorded.
     field_bytes
-        For each field its ``size_bytes`` and ``wire_bytes``; None where they
-        were not recorded.
+        For each of several fields its ``size_bytes`` and ``wire_bytes``; None
+        where they were not recorded, and for a single field, whose figures
+        are those of the edge.
     """
 
     source: str

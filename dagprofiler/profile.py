@@ -10,6 +10,7 @@ from dagprofiler.config import Config, same_value
 from dagprofiler.consistency import check_consistency
 from dagprofiler.documents import (
     collector_paused,
+    held,
     jsonable,
     parse,
     read,
@@ -31,18 +32,6 @@ if TYPE_CHECKING:
     PathLike = Union[str, os.PathLike[str]]
 
 __all__ = ["Profile"]
-
-#: What a profile holds in attributes of their own; the rest stands in ``sections``.
-_OWN = (
-    "metadata",
-    "configuration",
-    "dag_structure",
-    "node_weights",
-    "edge_weights",
-    "execution_metrics",
-    "total_time_ms",
-    "edge_metrics",
-)
 
 _OUR_METADATA = {"dagprofiler_version": __version__, "schema_version": SCHEMA_VERSION}
 
@@ -153,7 +142,8 @@ class Profile:
     @cached_property
     def dag_structure(self) -> dict[str, Any]:
         """Return ``nodes``, ``edges`` and ``execution_order``."""
-        return self._log.dag_structure()
+        structure: dict[str, Any] = held(self._log.dag_structure())
+        return structure
 
     @cached_property
     def metrics(self) -> DAGMetrics:
@@ -165,15 +155,15 @@ class Profile:
     def sections(self) -> dict[str, Any]:
         """Return the sections of the document that have no attribute of their own."""
         with collector_paused():
-            return dict(self._log.sections())
+            return {name: held(section) for name, section in self._log.sections()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document: what :meth:`save` writes, as plain dicts and lists."""
         with collector_paused():
-            return dict(self._document())
+            return {name: held(section) for name, section in self._document()}
 
     def _document(self) -> Iterator[tuple[str, Any]]:
-        """Yield the document's sections, the large ones only when their turn comes."""
+        """Yield the document's sections; of what nobody has looked at, rows yet to be made."""
         configuration, as_text = jsonable(self.config)
         known_as_text = self.metadata.get("configuration_as_text", ())
         as_text += [name for name in known_as_text if name in configuration and name not in as_text]
@@ -188,20 +178,22 @@ class Profile:
             del metadata["configuration_as_text"]
         if self.hostname is None:
             del metadata["hostname"]
-        metrics = self.metrics
+        made = vars(self)
+        metrics: DAGMetrics | RunLog = made.get("metrics") or self._log
         yield "metadata", metadata
         yield "configuration", configuration
-        yield "dag_structure", self.dag_structure
+        yield (
+            "dag_structure",
+            made["dag_structure"] if "dag_structure" in made else self._log.dag_structure(),
+        )
         yield "node_weights", metrics.node_weights
         yield "edge_weights", metrics.edge_weights
-        yield "execution_metrics", [task.to_dict() for task in metrics.task_metrics]
+        yield "execution_metrics", (task.to_dict() for task in metrics.task_metrics)
         if metrics.total_time_ms is not None:
             yield "total_time_ms", metrics.total_time_ms
-        if self._edges_are_known and metrics.edge_metrics:
-            yield "edge_metrics", [edge.to_dict() for edge in metrics.edge_metrics]
-        # Not `self.sections`, unless somebody has looked at it: these are large.
-        held = self.__dict__.get("sections")
-        yield from self._log.sections() if held is None else held.items()
+        if self._edges_are_known:
+            yield "edge_metrics", (edge.to_dict() for edge in metrics.edge_metrics)
+        yield from made["sections"].items() if "sections" in made else self._log.sections()
 
     @classmethod
     def from_dict(cls, data: Any) -> Profile:
@@ -213,27 +205,34 @@ class Profile:
             If `data` is not valid by the schema, contradicts itself, or is of
             a newer schema version than this one.
         """
+        return cls._of_document(dict(data) if isinstance(data, dict) else data)
+
+    @classmethod
+    def _of_document(cls, data: Any) -> Profile:
+        """Return the profile of a document, which is taken apart, so that its memory goes."""
         validate_profile(data)
         check_consistency(data)
         metadata = dict(data["metadata"])
+        edges_are_known = "edge_metrics" in data
+        edge_metrics = _edges_of(data)
         profile = cls(
-            config=Config(**data["configuration"]),
-            dag_structure=data["dag_structure"],
+            config=Config(**data.pop("configuration")),
+            dag_structure=data.pop("dag_structure"),
             metrics=DAGMetrics(
-                task_metrics=_tasks_of(data),
-                edge_metrics=_edges_of(data),
-                node_weights=data["node_weights"],
-                edge_weights=data["edge_weights"],
-                total_time_ms=data.get("total_time_ms"),
+                task_metrics=_tasks_of(data.pop("execution_metrics", ())),
+                edge_metrics=edge_metrics,
+                node_weights=data.pop("node_weights"),
+                edge_weights=data.pop("edge_weights"),
+                total_time_ms=data.pop("total_time_ms", None),
             ),
             seed=metadata.pop("seed", None),
             timestamp=metadata.pop("timestamp"),
-            sections={name: value for name, value in data.items() if name not in _OWN},
+            sections={name: value for name, value in data.items() if name != "metadata"},
         )
         # Unlike a new profile, one that does not say where it ran does not say here.
         profile.hostname = metadata.pop("hostname", None)
         profile.metadata = metadata
-        profile._edges_are_known = "edge_metrics" in data
+        profile._edges_are_known = edges_are_known
         return profile
 
     def dumps(self) -> str:
@@ -245,7 +244,7 @@ class Profile:
     def loads(cls, text: str | bytes) -> Profile:
         """Return the profile in a JSON text; errors as :meth:`from_dict`."""
         with collector_paused():
-            return cls.from_dict(parse(text))
+            return cls._of_document(parse(text))
 
     def save(self, path: PathLike | IO[Any]) -> str:
         """Write the document as JSON.
@@ -274,7 +273,7 @@ class Profile:
     def load(cls, path: PathLike | IO[Any]) -> Profile:
         """Return the profile in a file or an open stream; errors as :meth:`from_dict`."""
         with collector_paused():
-            return cls.from_dict(parse(read(path)))
+            return cls._of_document(parse(read(path)))
 
     def compare(self, other: Profile) -> dict[str, Any]:
         """Return how this profile differs from `other`.
@@ -322,8 +321,8 @@ class Profile:
         return summary(self)
 
 
-def _tasks_of(data: Mapping[str, Any]) -> list[TaskMetrics]:
-    """Return the task metrics of a document; a time that it lacks is None."""
+def _tasks_of(entries: Iterable[Mapping[str, Any]]) -> list[TaskMetrics]:
+    """Return the metrics in ``execution_metrics``; a time that is not there is None."""
     return [
         TaskMetrics(
             entry["task"],
@@ -333,12 +332,12 @@ def _tasks_of(data: Mapping[str, Any]) -> list[TaskMetrics]:
             entry["bytes_in"],
             entry["bytes_out"],
         )
-        for entry in data.get("execution_metrics", ())
+        for entry in entries
     ]
 
 
-def _edges_of(data: Mapping[str, Any]) -> list[EdgeMetrics]:
-    """Return the edge metrics of a document; without details where it has none."""
+def _edges_of(data: dict[str, Any]) -> list[EdgeMetrics]:
+    """Take the edge metrics out of a document; without details where it has none."""
     if "edge_metrics" in data:
         return [
             EdgeMetrics(
@@ -349,7 +348,7 @@ def _edges_of(data: Mapping[str, Any]) -> list[EdgeMetrics]:
                 entry.get("wire_bytes"),
                 entry.get("fields"),
             )
-            for entry in data["edge_metrics"]
+            for entry in data.pop("edge_metrics")
         ]
     weights = data["edge_weights"]
     ends = {f"{e['source']}->{e['target']}": e for e in data["dag_structure"]["edges"]}

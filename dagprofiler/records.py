@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.documents import Items
 from dagprofiler.errors import describe
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 
@@ -146,28 +147,74 @@ class RunLog:
         return self.times[6 * i : 6 * i + 6]
 
     def dag_structure(self) -> dict[str, Any]:
-        """Return the profile's section of that name."""
+        """Return the profile's section of that name, its tables as rows yet to be made."""
         names = self.wiring.names
         return {
             "nodes": list(self.nodes),
-            "edges": [
+            "edges": (
                 {"source": names[source], "target": names[target]}
                 for source, target, _ in self.wiring.edges()
-            ],
+            ),
             "execution_order": [names[i] for i in self.wiring.order],
         }
 
     def metrics(self) -> DAGMetrics:
         """Return the metrics of all tasks that succeeded and of the edges they feed."""
-        names, order, estimates = self.wiring.names, self.wiring.order, self.estimates
-        edges = self._edge_metrics()
         return DAGMetrics(
-            task_metrics=[self._task_metrics(i) for i in order if self.succeeded(i)],
-            edge_metrics=edges,
-            node_weights={names[i]: estimates.get(i, 0) for i in order},
-            edge_weights={f"{e.source}->{e.target}": 8 * e.size_bytes for e in edges},
-            total_time_ms=_ms(self.total_s),
+            task_metrics=list(self.task_metrics),
+            edge_metrics=list(self.edge_metrics),
+            node_weights=dict(self.node_weights),
+            edge_weights=dict(self.edge_weights),
+            total_time_ms=self.total_time_ms,
         )
+
+    # What DAGMetrics holds, under the same names, one after the other.
+
+    @property
+    def task_metrics(self) -> Iterator[TaskMetrics]:
+        """Yield the metrics of the tasks that succeeded, in execution order."""
+        return (self._task_metrics(i) for i in self.wiring.order if self.succeeded(i))
+
+    @property
+    def edge_metrics(self) -> Iterator[EdgeMetrics]:
+        """Yield the metrics of the edges whose source succeeded, in the order given."""
+        wiring, names = self.wiring, self.wiring.names
+        payload_bytes, wire_bytes = self.payload_bytes, self.wire_bytes
+        for source, target, routes in wiring.edges():
+            if not self.succeeded(source):
+                continue
+            first, outputs = wiring.first_slot[source], wiring.outputs[source]
+            fields, size, wire = [], 0, 0
+            for position, _ in routes:
+                fields.append(outputs[position])
+                size += payload_bytes[first + position]
+                wire += wire_bytes[first + position]
+            by_field = None
+            if len(fields) > 1:
+                by_field = {
+                    outputs[position]: {
+                        "size_bytes": payload_bytes[first + position],
+                        "wire_bytes": wire_bytes[first + position],
+                    }
+                    for position, _ in routes
+                }
+            yield EdgeMetrics(names[source], names[target], fields, size, wire, by_field)
+
+    @property
+    def node_weights(self) -> Items:
+        """Yield each task and its estimated instructions, 0 without a model."""
+        names, estimates = self.wiring.names, self.estimates
+        return Items((names[i], estimates.get(i, 0)) for i in self.wiring.order)
+
+    @property
+    def edge_weights(self) -> Items:
+        """Yield each edge as ``source->target`` and its payload in bits."""
+        return Items((f"{e.source}->{e.target}", 8 * e.size_bytes) for e in self.edge_metrics)
+
+    @property
+    def total_time_ms(self) -> float:
+        """Return the wall-clock time of the run, in milliseconds."""
+        return _ms(self.total_s)
 
     def record(self, i: int) -> TaskRecord:
         """Return what happened to task number `i`, which finished or failed, for hooks."""
@@ -182,10 +229,17 @@ class RunLog:
         )
 
     def sections(self) -> Iterator[tuple[str, Any]]:
-        """Yield the profile's sections on the run itself, each made when its turn comes."""
+        """Yield the profile's sections on the run itself, their tables as rows yet to be made."""
         yield "run", self._run()
-        yield "weight_sources", self._weight_sources()
-        yield "timeline", self._timeline()
+        yield "weight_sources", Items(self._weight_sources())
+        yield (
+            "timeline",
+            {
+                "workers": self.workers,
+                "columns": list(TIMELINE_COLUMNS),
+                "records": self._timeline(),
+            },
+        )
         yield "environment", self.environment
 
     def _task_metrics(self, i: int) -> TaskMetrics:
@@ -203,29 +257,6 @@ class RunLog:
             bytes_in,
             bytes_out + self.undeclared_bytes.get(i, 0),
         )
-
-    def _edge_metrics(self) -> list[EdgeMetrics]:
-        wiring, names = self.wiring, self.wiring.names
-        payload_bytes, wire_bytes = self.payload_bytes, self.wire_bytes
-        edges = []
-        # Consumers that take the same fields, as most do, share one table of them.
-        tables: dict[tuple[int, int], tuple[list[str], int, int, dict[str, dict[str, int]]]] = {}
-        for source, target, routes in wiring.edges():
-            if not self.succeeded(source):
-                continue
-            table = tables.get((source, id(routes)))
-            if table is None:
-                first, outputs = wiring.first_slot[source], wiring.outputs[source]
-                fields = {}
-                size = wire = 0
-                for position, _ in routes:
-                    payload, length = payload_bytes[first + position], wire_bytes[first + position]
-                    fields[outputs[position]] = {"size_bytes": payload, "wire_bytes": length}
-                    size += payload
-                    wire += length
-                table = tables[source, id(routes)] = (list(fields), size, wire, fields)
-            edges.append(EdgeMetrics(names[source], names[target], *table))
-        return edges
 
     def _run(self) -> dict[str, Any]:
         names = self.wiring.names
@@ -258,30 +289,28 @@ class RunLog:
         section["tasks"] = states
         return section
 
-    def _weight_sources(self) -> dict[str, Any]:
-        names = self.wiring.names
-        section = {}
+    def _weight_sources(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for i in self.wiring.order:
             estimated = self.estimates.get(i)
             wall_ms = None
             if self.succeeded(i):
                 times = self.times_of(i)
                 wall_ms = _ms(times[3] - times[2])
-            described: dict[str, Any] = {
+            sources: dict[str, Any] = {
                 "node_weight": "default" if estimated is None else "estimated_instructions",
                 "estimated_instructions": estimated,
                 "wall_time_ms": wall_ms,
             }
-            if estimated is None or wall_ms is None:
-                reasons = described["reasons"] = {}
-                if estimated is None:
-                    reasons["estimated_instructions"] = NO_MODEL
-                if wall_ms is None:
-                    reasons["wall_time_ms"] = NOT_FINISHED
-            section[names[i]] = described
-        return section
+            reasons = {}
+            if estimated is None:
+                reasons["estimated_instructions"] = NO_MODEL
+            if wall_ms is None:
+                reasons["wall_time_ms"] = NOT_FINISHED
+            if reasons:
+                sources["reasons"] = reasons
+            yield self.wiring.names[i], sources
 
-    def _timeline(self) -> dict[str, Any]:
+    def _timeline(self) -> Iterator[list[Any]]:
         names = self.wiring.names
         ready = [self.started + self.prepare_s] * len(names)
         for source in range(len(names)):
@@ -289,12 +318,10 @@ class RunLog:
                 end: Any = self.times[6 * source + 5]
                 for target in self.wiring.successors(source):
                     ready[target] = max(ready[target], end)
-        records = []
         for i in self.wiring.order:
             if self.times[6 * i] is not None:
                 times = self._from_start([ready[i], *self.times_of(i)])
-                records.append([names[i], 0, self.ran_on[i], *times])
-        return {"workers": self.workers, "columns": list(TIMELINE_COLUMNS), "records": records}
+                yield [names[i], 0, self.ran_on[i], *times]
 
     def _from_start(self, times: Iterable[float | None]) -> list[float | None]:
         started = self.started

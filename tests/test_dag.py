@@ -1,0 +1,711 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from dagprofiler import (
+    DAG,
+    Config,
+    CycleError,
+    DeclarationError,
+    GraphError,
+    Profile,
+    SerializationError,
+    Task,
+    ValidationError,
+    task,
+)
+
+
+def make(name, outputs=(), inputs=(), gathers=(), compute=None):
+    """Return a task class that passes on which inputs it got, or uses `compute`."""
+
+    def report(self, cfg, **fields):
+        return {field: {self.label: fields} for field in outputs}
+
+    body = {
+        "outputs": list(outputs),
+        "inputs": list(inputs),
+        "gathers": list(gathers),
+        "label": name,
+        "compute": compute or report,
+    }
+    return type(name, (Task,), body)
+
+
+def constant(**outputs):
+    return make("Constant", outputs, compute=lambda self: outputs)
+
+
+def received(dag, **arguments):
+    """Return what the compute() of the last task got."""
+    (value,) = dag.run(**arguments).final_outputs.values()
+    (fields,) = value.values()
+    return fields
+
+
+Sink = make("Sink", ["got"], ["x", "y"])
+
+
+def refused(*arguments, error=GraphError, **options):
+    with pytest.raises(error) as caught:
+        DAG(*arguments, **options)
+    return str(caught.value)
+
+
+def problems(dag, **arguments):
+    """Return the words on all problems, which validate() and run() agree on."""
+    with pytest.raises(ValidationError) as from_validate:
+        dag.validate(**arguments)
+    with pytest.raises(ValidationError) as from_run:
+        dag.run(**arguments)
+    assert str(from_validate.value) == str(from_run.value)
+    return [str(problem) for problem in from_run.value.problems]
+
+
+# Tasks and their names
+
+
+def test_a_dag_of_no_tasks_is_valid():
+    profile = DAG({}, []).run(seed=1, keep=[])
+    assert profile.final_outputs == {}
+    assert profile.outputs == {}
+    assert profile.dag_structure == {"nodes": [], "edges": [], "execution_order": []}
+    assert Profile.loads(profile.dumps()) == profile
+
+
+def test_tasks_may_be_given_as_classes():
+    dag = DAG({"a": constant(x=1), "b": Sink()}, [("a", "b")])
+    assert all(isinstance(one, Task) for one in dag.tasks.values())
+    assert received(dag) == {"x": 1}
+
+
+def test_tasks_keep_the_order_in_which_they_are_given():
+    dag = DAG({"b": constant(x=1), "a": constant(x=2)})
+    assert list(dag.tasks) == ["b", "a"]
+    assert dag.run().dag_structure["nodes"] == ["b", "a"]
+    assert dag.execution_order == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["", 3, None, ("a",), b"a"])
+def test_names_must_be_non_empty_strings(name):
+    assert refused({name: Sink}) == f"task name {name!r}: expected a non-empty string"
+
+
+def test_names_with_an_arrow_are_refused():
+    assert refused({"a->b": Sink}) == (
+        "task name 'a->b' holds '->', which joins names in edge weights"
+    )
+
+
+def test_names_may_be_anything_else():
+    names = ["a b", "-", ">", "ß\n", "$.x['y']", "🚀", "__proto__"]
+    profile = DAG({name: constant(x=1) for name in names}).run(seed=3)
+    assert list(profile.outputs) == sorted(names)
+    assert Profile.loads(profile.dumps()) == profile
+
+
+@pytest.mark.parametrize("given", [3, None, "Sink", dict, Config(N=1)])
+def test_what_is_no_task_is_refused(given):
+    assert refused({"a": given}, error=DeclarationError) == (
+        f"task 'a': expected a Task or a class of them, got {given!r}"
+    )
+
+
+def test_a_class_that_needs_arguments_is_refused():
+    class Needs(Sink):
+        def __init__(self, size):
+            super().__init__()
+
+    message = refused({"a": Needs}, error=DeclarationError)
+    assert message.startswith("task 'a': cannot make an instance of Needs: ")
+    assert "size" in message
+
+
+def test_a_serializer_that_is_none_is_refused():
+    assert refused({}, serializer=3, error=DeclarationError) == (
+        "DAG: serializer must have name, dumps and loads, got 3"
+    )
+
+
+def test_graph_errors_are_value_errors():
+    with pytest.raises(ValueError, match="a cycle"):
+        DAG({"a": Sink, "b": Sink}, [("a", "b"), ("b", "a")])
+
+
+def test_the_config_is_empty_by_default():
+    assert DAG({}).config == Config()
+
+
+# Edges
+
+
+@pytest.mark.parametrize("edge", [("a", "nobody"), ("nobody", "a"), ("nobody", "nothing")])
+def test_edges_of_unknown_tasks_are_refused(edge):
+    unknown = "nobody" if edge[0] == "a" else edge[0]
+    assert refused({"a": Sink}, [edge]) == (
+        f"edge {edge[0]!r} -> {edge[1]!r}: there is no task {unknown!r}"
+    )
+
+
+def test_a_task_that_is_misspelled_is_guessed():
+    assert refused({"collect": Sink, "process": Sink}, [("colect", "process")]) == (
+        "edge 'colect' -> 'process': there is no task 'colect'; did you mean 'collect'?"
+    )
+
+
+@pytest.mark.parametrize("edge", [(["a"], "a"), (3, "a"), ("a", None)])
+def test_edges_of_what_is_no_name_are_refused(edge):
+    assert "there is no task" in refused({"a": Sink}, [edge])
+
+
+@pytest.mark.parametrize("edge", ["ab", ("a",), ("a", "b", [], 1), 5, None, {"a": "b"}])
+def test_edges_of_another_form_are_refused(edge):
+    assert refused({"a": Sink, "b": Sink}, [edge]) == (
+        f"edge {edge!r}: expected (source, target) or (source, target, fields)"
+    )
+
+
+@pytest.mark.parametrize("edge", [("a", "b"), ["a", "b"], ("a", "b", None), ["a", "b", ["x"]]])
+def test_edges_may_be_lists_and_none_is_no_fields(edge):
+    dag = DAG({"a": constant(x=1), "b": Sink}, [edge])
+    assert dag.edge_fields == {("a", "b"): ["x"]}
+
+
+@pytest.mark.parametrize(
+    "edge", [("a", "b"), ("a", "b", ["x"]), ("a", "b", []), ("a", "b", {"x": "y"})]
+)
+def test_an_edge_given_twice_is_refused(edge):
+    assert refused({"a": constant(x=1), "b": Sink}, [edge, edge]) == (
+        "edge 'a' -> 'b' is given twice"
+    )
+
+
+@pytest.mark.parametrize("second", [("a", "b"), ("a", "b", {"x": "y"}), ("a", "b", ["x", "y"])])
+def test_parallel_edges_with_a_common_field_are_refused(second):
+    tasks = {"a": constant(x=1, y=2, z=3), "b": Sink}
+    assert "edge 'a' -> 'b': parallel edges both carry 'x'" in refused(
+        tasks, [("a", "b", ["z", "x"]), second]
+    )
+
+
+def test_all_common_fields_of_parallel_edges_are_named():
+    tasks = {"a": constant(x=1, y=2, z=3), "b": Sink}
+    assert refused(tasks, [("a", "b", ["x", "y", "z"]), ("a", "b", ["y", "x"])]) == (
+        "edge 'a' -> 'b': parallel edges both carry 'x', 'y'"
+    )
+
+
+def test_parallel_edges_with_different_fields_become_one_edge():
+    dag = DAG(
+        {"a": constant(x=1, y=2), "b": Sink}, [("a", "b", ["y"]), ("a", "b", ["x"])]
+    )
+    assert dag.edges == {"a": ["b"]}
+    assert dag.reverse_edges == {"b": ["a"]}
+    assert dag.edge_fields == {("a", "b"): ["y", "x"]}
+    profile = dag.run()
+    assert len(profile.metrics.edge_metrics) == 1
+    assert profile.dag_structure["edges"] == [{"source": "a", "target": "b"}]
+    assert received(dag) == {"x": 1, "y": 2}
+
+
+def test_a_task_cannot_feed_itself():
+    assert refused({"a": Sink}, [("a", "a")]) == "edge 'a' -> 'a': a task cannot feed itself"
+
+
+def test_a_cycle_is_spelled_out():
+    tasks = dict.fromkeys("abcdef", Sink)
+    edges = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "b"), ("d", "e"), ("f", "a")]
+    with pytest.raises(CycleError) as caught:
+        DAG(tasks, edges)
+    assert str(caught.value) == "tasks form a cycle: 'b' -> 'c' -> 'd' -> 'b'"
+    assert caught.value.cycle == ("b", "c", "d", "b")
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_a_cycle_is_an_error_of_the_constructor_even_of_order_only_edges():
+    assert refused({"a": Sink, "b": Sink}, [("a", "b", []), ("b", "a", [])]) == (
+        "tasks form a cycle: 'a' -> 'b' -> 'a'"
+    )
+
+
+@pytest.mark.parametrize("fields", [["dta"], {"dta": "x"}])
+def test_an_explicit_field_must_be_an_output(fields):
+    tasks = {"a": constant(data=1, labels=2), "b": Sink}
+    assert refused(tasks, [("a", "b", fields)]) == (
+        "edge 'a' -> 'b': field 'dta' is not an output of 'a' (outputs: 'data', 'labels'); "
+        "did you mean 'data'?"
+    )
+
+
+def test_a_source_without_outputs_has_none_to_name():
+    assert refused({"a": constant(), "b": Sink}, [("a", "b", ["x"])]) == (
+        "edge 'a' -> 'b': field 'x' is not an output of 'a' (outputs: none)"
+    )
+
+
+@pytest.mark.parametrize("fields", ["x", 3, {"x"}])
+def test_fields_must_be_a_list_or_a_mapping(fields):
+    assert refused({"a": constant(x=1), "b": Sink}, [("a", "b", fields)]) == (
+        f"edge 'a' -> 'b': expected a list of fields or a mapping of outputs to inputs, "
+        f"got {fields!r}"
+    )
+
+
+def test_a_field_named_twice_is_refused():
+    assert refused({"a": constant(x=1), "b": Sink}, [("a", "b", ["x", "x"])]) == (
+        "edge 'a' -> 'b': field 'x' is named twice"
+    )
+
+
+def test_an_input_that_is_no_name_is_refused():
+    assert refused({"a": constant(x=1), "b": Sink}, [("a", "b", {"x": 3})]) == (
+        "edge 'a' -> 'b': input 3 is not a name"
+    )
+
+
+def test_an_edge_cannot_feed_cfg():
+    with pytest.raises(GraphError, match="'cfg'"):
+        DAG({"a": constant(x=1), "b": Sink}, [("a", "b", {"x": "cfg"})]).run()
+
+
+# Which fields travel
+
+
+def test_matching_names_travel_sorted():
+    dag = DAG({"a": constant(z=0, y=2, x=1), "b": Sink}, [("a", "b")])
+    assert dag.edge_fields == {("a", "b"): ["x", "y"]}
+    assert received(dag) == {"x": 1, "y": 2}
+
+
+def test_all_outputs_travel_if_no_name_matches():
+    dag = DAG({"a": constant(q=0, p=2), "b": Sink}, [("a", "b")])
+    assert dag.edge_fields == {("a", "b"): ["p", "q"]}
+    assert received(dag) == {"p": 2, "q": 0}
+
+
+def test_explicit_fields_travel_whatever_the_target_declares():
+    dag = DAG({"a": constant(q=0, x=2), "b": Sink}, [("a", "b", ["q"])])
+    assert dag.edge_fields == {("a", "b"): ["q"]}
+    assert received(dag) == {"q": 0}
+
+
+def test_an_edge_with_an_empty_list_only_orders():
+    order = []
+
+    def noting(name):
+        return make(name, ["x"], compute=lambda self: order.append(name) or {"x": 1})
+
+    dag = DAG({"a": noting("a"), "b": noting("b")}, [("b", "a", [])])
+    profile = dag.run()
+    assert order == ["b", "a"]
+    assert dag.edge_fields == {("b", "a"): []}
+    (edge,) = profile.metrics.edge_metrics
+    assert (edge.data_fields, edge.size_bytes, edge.wire_bytes, edge.field_bytes) == ([], 0, 0, {})
+    assert profile.metrics.edge_weights == {"b->a": 0}
+    assert profile.metrics.task_metrics[1].bytes_in == 0
+
+
+def test_an_edge_may_rename_on_the_way():
+    dag = DAG({"a": constant(p=1, q=2), "b": Sink}, [("a", "b", {"p": "x", "q": "y"})])
+    assert dag.edge_fields == {("a", "b"): ["p", "q"]}
+    assert received(dag) == {"x": 1, "y": 2}
+    assert dag.run().metrics.edge_metrics[0].data_fields == ["p", "q"]
+
+
+def test_an_empty_mapping_only_orders_too():
+    assert DAG({"a": constant(x=1), "b": Sink}, [("a", "b", {})]).edge_fields == {("a", "b"): []}
+
+
+def test_names_may_be_swapped_on_the_way():
+    dag = DAG({"a": constant(x=1, y=2), "b": Sink}, [("a", "b", {"x": "y", "y": "x"})])
+    assert received(dag) == {"x": 2, "y": 1}
+
+
+def test_adjacency_names_neighbours_in_the_order_of_the_edges():
+    tasks = dict.fromkeys("abcd", constant(x=1))
+    dag = DAG(tasks, [("b", "d", []), ("a", "d", []), ("a", "c", [])])
+    assert dag.edges["a"] == ["d", "c"]
+    assert dag.reverse_edges["d"] == ["b", "a"]
+    assert dag.edges["d"] == dag.reverse_edges["a"] == []
+    assert "d" not in dag.edges
+
+
+@pytest.mark.parametrize(
+    ("edges", "order"),
+    [
+        ([], "abcd"),
+        ([("d", "a", [])], "bcda"),
+        ([("c", "a", []), ("d", "b", [])], "cadb"),
+        ([("b", "a", []), ("b", "d", []), ("c", "d", [])], "bacd"),
+    ],
+)
+def test_the_smallest_ready_name_comes_first(edges, order):
+    dag = DAG(dict.fromkeys("dbca", constant(x=1)), edges)
+    assert "".join(dag.execution_order) == order
+    assert [m.task for m in dag.run().metrics.task_metrics] == list(order)
+
+
+# Fan-in
+
+
+def test_two_producers_of_one_input_are_a_problem():
+    dag = DAG({"a": constant(x=1), "b": constant(x=2), "c": Sink}, [("a", "c"), ("b", "c")])
+    assert problems(dag) == [
+        "task 'c': input 'x' has 2 producers: 'a', 'b'; list it in 'gathers' to receive all"
+    ]
+
+
+def test_many_producers_are_counted_and_some_are_named():
+    tasks = {f"a{i}": constant(x=i) for i in range(9)}
+    dag = DAG({**tasks, "c": Sink}, [(name, "c") for name in tasks])
+    assert problems(dag) == [
+        "task 'c': input 'x' has 9 producers: 'a0', 'a1', 'a2', 'a3', 'a4', ...; "
+        "list it in 'gathers' to receive all"
+    ]
+
+
+def test_one_producer_of_one_input_by_two_fields_is_a_problem_too():
+    dag = DAG({"a": constant(x=1, y=2), "b": Sink}, [("a", "b", {"x": "x", "y": "x"})])
+    assert "input 'x' has 2 producers: 'a', 'a'" in problems(dag)[0]
+
+
+Gather = make("Gather", ["got"], ["x"], ["x"])
+
+
+def test_gathered_inputs_arrive_in_the_order_of_the_edges():
+    tasks = {"a": constant(x=1), "b": constant(x=2), "c": constant(x=3), "z": Gather}
+    dag = DAG(tasks, [("c", "z"), ("a", "z"), ("b", "z")])
+    assert received(dag) == {"x": [3, 1, 2]}
+
+
+def test_a_gathered_input_with_one_producer_is_a_list_of_one():
+    assert received(DAG({"a": constant(x=1), "z": Gather}, [("a", "z")])) == {"x": [1]}
+
+
+def test_a_gathered_input_without_producers_is_an_empty_list():
+    assert received(DAG({"z": Gather})) == {"x": []}
+
+
+def test_fields_are_renamed_into_a_gathered_input():
+    dag = DAG(
+        {"a": constant(p=1, q=2), "b": constant(x=3), "z": Gather},
+        [("a", "z", {"q": "x"}), ("b", "z"), ("a", "z", {"p": "x"})],
+    )
+    assert received(dag) == {"x": [2, 3, 1]}
+
+
+def test_a_gathered_input_leaves_the_others_as_they_are():
+    mixed = make("Mixed", ["got"], ["x", "y"], ["x"])
+    dag = DAG(
+        {"a": constant(x=1, y=5), "b": constant(x=2), "z": mixed}, [("a", "z"), ("b", "z")]
+    )
+    assert received(dag) == {"x": [1, 2], "y": 5}
+
+
+def test_gathered_lists_are_not_shared():
+    def grow(self, x):
+        x.append(0)
+        return {"got": {"": {"x": x}}}
+
+    grows = make("Grows", ["got"], ["x"], ["x"], compute=grow)
+    dag = DAG({"a": constant(x=1), "y": grows, "z": grows}, [("a", "y"), ("a", "z")])
+    assert dag.run().outputs == {n: {"got": {"": {"x": [1, 0]}}} for n in "yz"}
+
+
+def test_an_instance_may_choose_what_it_gathers():
+    alike, other = Gather(), Gather()
+    other.gathers = []
+    tasks = {"a": constant(x=1), "b": constant(x=2), "y": alike, "z": other}
+    edges = [(source, target) for source in "ab" for target in "yz"]
+    assert problems(DAG(tasks, edges)) == [
+        "task 'z': input 'x' has 2 producers: 'a', 'b'; list it in 'gathers' to receive all"
+    ]
+
+
+# validate()
+
+
+def test_the_constructor_leaves_inputs_to_validate():
+    dag = DAG({"b": make("Needs", ["y"], ["x"], compute=lambda self, x: {"y": x})})
+    assert problems(dag) == ["task 'b': compute() needs 'x', and nobody provides it"]
+
+
+def test_validate_of_a_valid_dag_says_nothing_and_runs_nothing():
+    ran = []
+    dag = DAG({"a": make("A", ["x"], compute=lambda self: ran.append(1) or {"x": 1})})
+    assert dag.validate() is None
+    assert ran == []
+
+
+def test_unexpected_inputs_are_named_with_their_source_and_the_nearest_name():
+    takes = make("Takes", ["y"], ["data"], compute=lambda self, data=0, *, cfg: {"y": data})
+    dag = DAG({"a": constant(dat=1), "b": takes}, [("a", "b")])
+    assert problems(dag) == [
+        "task 'b': compute() does not take 'dat' from 'a' (it takes: 'data'); "
+        "did you mean 'data'?; an edge with fields [] only orders"
+    ]
+
+
+def test_a_task_that_takes_nothing_says_so():
+    dag = DAG({"a": constant(x=1), "b": constant(y=2)}, [("a", "b")])
+    assert problems(dag) == [
+        "task 'b': compute() does not take 'x' from 'a' (it takes: nothing); "
+        "an edge with fields [] only orders"
+    ]
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda self, x: {"got": x},
+        lambda self, x, y=2: {"got": x},
+        lambda self, x, *, y=2, cfg=None: {"got": x},
+        lambda self, *args, x: {"got": x},
+        lambda self, **fields: {"got": fields["x"]},
+        lambda self, cfg, x=0, **fields: {"got": x},
+    ],
+)
+def test_what_binds_to_the_signature_is_fine(compute):
+    dag = DAG({"a": constant(x=1), "b": make("B", ["got"], compute=compute)}, [("a", "b")])
+    assert dag.run().final_outputs == {"got": 1}
+
+
+def test_a_declared_input_with_a_default_needs_no_producer():
+    dag = DAG({"b": make("B", ["y"], ["x"], compute=lambda self, x=7: {"y": x})})
+    assert dag.run().final_outputs == {"y": 7}
+
+
+def test_an_undeclared_parameter_without_a_default_is_missing():
+    dag = DAG({"b": make("B", ["y"], compute=lambda self, cfg, *, extra: {"y": extra})})
+    assert problems(dag) == ["task 'b': compute() needs 'extra', and nobody provides it"]
+
+
+def test_a_positional_only_parameter_cannot_be_fed():
+    def compute(self, x, /):
+        return {"y": x}
+
+    dag = DAG({"a": constant(x=1), "b": make("B", ["y"], ["x"], compute=compute)}, [("a", "b")])
+    assert problems(dag) == [
+        "task 'b': compute() needs 'x, /', and nobody provides it",
+        "task 'b': compute() does not take 'x' from 'a' (it takes: 'x, /'); "
+        "an edge with fields [] only orders",
+    ]
+
+
+def test_an_edge_that_only_orders_provides_nothing():
+    needs = make("B", ["y"], ["x"], compute=lambda self, x: {"y": x})
+    dag = DAG({"a": constant(x=1), "b": needs}, [("a", "b", [])])
+    assert problems(dag) == ["task 'b': compute() needs 'x', and nobody provides it"]
+
+
+def test_a_gathered_input_that_compute_does_not_take_is_a_problem():
+    dag = DAG({"b": make("B", ["y"], ["x"], ["x"], compute=lambda self: {"y": 1})})
+    assert problems(dag) == [
+        "task 'b': compute() does not take 'x' (it takes: nothing); "
+        "an edge with fields [] only orders"
+    ]
+
+
+def test_all_problems_are_found_at_once():
+    needs = make("Needs", ["y"], ["x"], compute=lambda self, x: {"y": x})
+    costly = make("Costly", ["y"], compute=lambda self: {"y": 1})
+    costly.estimate_instructions = staticmethod(lambda cfg: -1)
+    tasks = {
+        "a": constant(x=1),
+        "b": constant(x=2),
+        "c": Sink,
+        "d": needs,
+        "e": needs,
+        "f": constant(q=1),
+        "g": costly,
+        "h": costly,
+    }
+    dag = DAG(tasks, [("a", "c"), ("b", "c"), ("a", "f"), ("a", "e")])
+    expected = [
+        "task 'c': input 'x' has 2 producers: 'a', 'b'; list it in 'gathers' to receive all",
+        "task 'd': compute() needs 'x', and nobody provides it",
+        "task 'f': compute() does not take 'x' from 'a' (it takes: nothing); "
+        "an edge with fields [] only orders",
+        "task 'g': estimate_instructions returned -1, expected 0 to 2**63 - 1",
+        "task 'h': estimate_instructions returned -1, expected 0 to 2**63 - 1",
+    ]
+    assert sorted(problems(dag)) == expected
+    with pytest.raises(ValidationError) as caught:
+        dag.validate()
+    lines = str(caught.value).split("\n  - ")
+    assert lines[0] == "5 problems:"
+    assert sorted(lines[1:]) == expected
+    assert isinstance(caught.value, GraphError)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_nothing_starts_while_there_are_problems():
+    ran = []
+    tasks = {
+        "a": make("A", ["x"], compute=lambda self: ran.append(1) or {"x": 1}),
+        "b": make("B", ["y"], compute=lambda self, z: {"y": z}),
+    }
+    problems(DAG(tasks))
+    assert ran == []
+
+
+def test_instances_with_a_compute_of_their_own_are_judged_by_it():
+    def compute(x):
+        return {"got": x}
+
+    one, two = constant(got=1)(), constant(got=2)()
+    one.compute = compute
+    tasks = {"a": constant(x=5), "b": one, "c": two}
+    assert DAG(tasks, [("a", "b")]).run().outputs == {"b": {"got": 5}, "c": {"got": 2}}
+    assert problems(DAG(tasks)) == ["task 'b': compute() needs 'x', and nobody provides it"]
+
+
+# run(inputs=...)
+
+
+def test_inputs_feed_fields_from_outside():
+    dag = DAG({"b": Sink})
+    array = np.arange(5)
+    fields = received(dag, inputs={"b": {"x": array, "y": [1, 2]}})
+    assert fields["x"].tolist() == [0, 1, 2, 3, 4]
+    assert fields["x"] is not array
+    assert fields["y"] == [1, 2]
+
+
+def test_inputs_join_what_edges_bring():
+    dag = DAG({"a": constant(x=1), "b": Sink}, [("a", "b")])
+    assert received(dag, inputs={"b": {"y": 2}}) == {"x": 1, "y": 2}
+    assert received(dag) == {"x": 1}
+
+
+def test_inputs_are_counted_as_bytes_in_but_are_no_edge():
+    dag = DAG({"a": constant(x=1), "b": Sink}, [("a", "b")])
+    profile = dag.run(inputs={"b": {"y": b"12345"}})
+    sizes = len(Task.serialize(1)), len(Task.serialize(b"12345"))
+    assert profile.metrics.task_metrics[1].bytes_in == sum(sizes)
+    assert list(profile.metrics.edge_weights) == ["a->b"]
+
+
+def test_inputs_of_unknown_tasks_are_a_problem():
+    dag = DAG({"classify": Sink})
+    assert problems(dag, inputs={"clasify": {"x": 1}}) == [
+        "inputs: there is no task 'clasify'; did you mean 'classify'?"
+    ]
+
+
+def test_inputs_that_compute_does_not_take_are_a_problem():
+    dag = DAG({"a": constant(x=1)})
+    assert problems(dag, inputs={"a": {"y": 1}}) == [
+        "task 'a': compute() does not take 'y' from run(inputs=...) (it takes: nothing); "
+        "an edge with fields [] only orders"
+    ]
+
+
+def test_an_input_from_an_edge_and_from_outside_has_two_producers():
+    dag = DAG({"a": constant(x=1), "b": Sink}, [("a", "b")])
+    assert problems(dag, inputs={"b": {"x": 1}}) == [
+        "task 'b': input 'x' has 2 producers: 'a', run(inputs=...); "
+        "list it in 'gathers' to receive all"
+    ]
+
+
+def test_an_input_that_is_gathered_and_given_is_a_problem():
+    dag = DAG({"a": constant(x=1), "b": Gather}, [("a", "b")])
+    assert problems(dag, inputs={"b": {"x": [1]}}) == [
+        "task 'b': input 'x' is gathered from edges and given as well"
+    ]
+
+
+def test_a_gathered_input_may_be_given_whole():
+    assert received(DAG({"b": Gather}), inputs={"b": {"x": [1, 2]}}) == {"x": [1, 2]}
+
+
+def test_inputs_that_cannot_be_serialized_are_named():
+    with pytest.raises(SerializationError) as caught:
+        DAG({"b": Sink}).run(inputs={"b": {"x": lambda: None}})
+    assert str(caught.value).startswith(
+        "inputs: 'x' of task 'b' (function) cannot be serialized: "
+    )
+    assert caught.value.__cause__ is not None
+
+
+def test_validate_takes_inputs_too():
+    dag = DAG({"b": make("B", ["y"], ["x"], compute=lambda self, x: {"y": x})})
+    dag.validate({"b": {"x": 1}})
+    with pytest.raises(ValidationError):
+        dag.validate()
+
+
+# Other arguments of run()
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 1.0, "1", [1]])
+def test_a_seed_must_be_an_integer_in_range(seed):
+    with pytest.raises(ValidationError) as caught:
+        DAG({}).run(seed)
+    assert str(caught.value) == (
+        f"seed must be an integer from 0 to 2**63 - 1 or None, got {seed!r}"
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 2**63 - 1, np.int64(5)])
+def test_a_seed_becomes_an_int(seed):
+    profile = DAG({}).run(seed)
+    assert profile.seed == seed
+    assert type(profile.seed) is int
+
+
+def test_on_error_must_be_one_of_its_words():
+    with pytest.raises(ValidationError) as caught:
+        DAG({}).run(on_error="ignore")
+    assert str(caught.value) == "on_error must be 'stop' or 'finish', got 'ignore'"
+
+
+def test_keep_names_tasks():
+    with pytest.raises(ValidationError) as caught:
+        DAG({"collect": Sink}).run(keep=["colect"])
+    assert str(caught.value) == "keep: there is no task 'colect'; did you mean 'collect'?"
+
+
+# A run never changes the DAG
+
+
+@task(inputs=[], outputs=["x", "unused"], estimate_fn=lambda cfg: cfg.N)
+def source(cfg):
+    return {"x": list(range(cfg.N)), "unused": 1}
+
+
+@task(inputs=["x"], outputs=["x"], gathers=["x"])
+def double(x, extra=0):
+    if extra == "fail":
+        raise ValueError
+    return {"x": [2 * value for values in x for value in values]}
+
+
+def test_a_run_never_changes_the_dag():
+    def codes(dag):
+        return [vars(one).copy() for one in dag.tasks.values()]
+
+    dag = DAG(
+        {"s": source, "d": double, "e": double},
+        [("s", "d"), ("s", "e", {"x": "x"}), ("d", "e")],
+        Config(N=4),
+    )
+    dag.run(inputs={"d": {"extra": 1}})
+    before, attributes = vars(dag._wiring).copy(), codes(dag)
+    text = repr([before, dag.edges, dag.reverse_edges, dag.edge_fields, dag.execution_order])
+    for arguments in ({}, {"seed": 3}, {"keep": ["s"]}, {"inputs": {"d": {"extra": 2}}}):
+        dag.run(**arguments)
+        with pytest.raises(RuntimeError):
+            dag.run(inputs={"e": {"extra": "fail"}})
+        after = vars(dag._wiring)
+        assert text == repr(
+            [after, dag.edges, dag.reverse_edges, dag.edge_fields, dag.execution_order]
+        )
+        assert codes(dag) == attributes
+    assert [m.bytes_in for m in dag.run().metrics.task_metrics] == [
+        m.bytes_in for m in dag.run(keep=["d"], seed=1).metrics.task_metrics
+    ]

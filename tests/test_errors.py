@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+
+import pytest
+
+import dagprofiler
+from dagprofiler import (
+    DAG,
+    CostModelError,
+    CycleError,
+    DagProfilerError,
+    DeclarationError,
+    GraphError,
+    MissingExtraError,
+    OutputError,
+    ProfileError,
+    RunError,
+    SerializationError,
+    Task,
+    ValidationError,
+    errors,
+)
+from dagprofiler.errors import describe, did_you_mean
+
+
+def run_error():
+    return RunError("a", {"a": ValueError("boom")}, DAG({}).run())
+
+
+#: One instance of every error, and the builtin that a caller would expect it to be.
+INSTANCES = [
+    (DeclarationError("task class 'A': inputs must be a list"), TypeError),
+    (GraphError("edge 'a' -> 'a': a task cannot feed itself"), ValueError),
+    (CycleError(["a", "b", "a"]), ValueError),
+    (ValidationError([GraphError("one"), CostModelError("two")]), ValueError),
+    (OutputError("task 'a': compute() returned no 'x'"), ValueError),
+    (run_error(), RuntimeError),
+    (ProfileError("is not a number", "$.total_time_ms"), ValueError),
+    (SerializationError("task 'a': output 'x' cannot be serialized"), TypeError),
+    (CostModelError("task 'a': estimate_instructions failed"), ValueError),
+    (MissingExtraError("DAG.from_yaml", "yaml"), ImportError),
+]
+every_error = pytest.mark.parametrize(
+    ("error", "builtin"), INSTANCES, ids=[type(error).__name__ for error, _ in INSTANCES]
+)
+
+
+def test_no_error_is_left_out_here():
+    defined = {
+        cls
+        for _, cls in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(cls, DagProfilerError)
+    }
+    assert defined == {DagProfilerError, *(type(error) for error, _ in INSTANCES)}
+
+
+@every_error
+def test_every_error_derives_from_the_root_and_from_its_builtin(error, builtin):
+    assert isinstance(error, DagProfilerError)
+    assert isinstance(error, builtin)
+
+
+@every_error
+def test_every_error_is_public_and_documented(error, builtin):
+    name = type(error).__name__
+    assert getattr(dagprofiler, name) is type(error)
+    assert name in errors.__all__
+    assert inspect.getdoc(type(error))
+
+
+@every_error
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_every_error_pickles_with_its_message_and_attributes(error, builtin, protocol):
+    loaded = pickle.loads(pickle.dumps(error, protocol))
+    assert type(loaded) is type(error)
+    assert str(loaded) == str(error)
+    assert loaded.__dict__.keys() == error.__dict__.keys()
+    assert pickle.loads(pickle.dumps(loaded)).__dict__.keys() == error.__dict__.keys()
+
+
+@every_error
+def test_every_error_can_be_copied(error, builtin):
+    assert str(copy.copy(error)) == str(error)
+    assert str(copy.deepcopy(error)) == str(error)
+
+
+def test_a_validation_error_is_a_graph_error_and_so_is_a_cycle_error():
+    assert issubclass(ValidationError, GraphError)
+    assert issubclass(CycleError, GraphError)
+
+
+def test_cycle_error_names_the_cycle():
+    error = CycleError("aba")
+    assert error.cycle == ("a", "b", "a")
+    assert str(error) == "tasks form a cycle: 'a' -> 'b' -> 'a'"
+    assert pickle.loads(pickle.dumps(error)).cycle == ("a", "b", "a")
+
+
+def test_a_validation_error_with_one_problem_reads_like_it():
+    error = ValidationError([GraphError("input 'x' is missing")])
+    assert str(error) == "input 'x' is missing"
+
+
+def test_a_validation_error_lists_all_its_problems():
+    error = ValidationError([GraphError("first"), CostModelError("second")])
+    assert str(error) == "2 problems:\n  - first\n  - second"
+    loaded = pickle.loads(pickle.dumps(error))
+    assert [type(problem) for problem in loaded.problems] == [GraphError, CostModelError]
+    assert [str(problem) for problem in loaded.problems] == ["first", "second"]
+
+
+def test_a_run_error_tells_the_task_and_what_happened():
+    profile = DAG({}).run()
+    boom = ValueError("boom")
+    error = RunError("a", {"a": boom}, profile)
+    assert str(error) == "task 'a' failed: ValueError: boom"
+    assert error.task == "a"
+    assert error.failures == {"a": boom}
+    assert error.profile is profile
+
+
+def test_a_run_error_counts_further_failures():
+    failures = {name: KeyError(name) for name in "abc"}
+    assert str(RunError("a", failures, DAG({}).run())) == (
+        "task 'a' failed: KeyError: 'a' (and 2 more: 'b', 'c')"
+    )
+
+
+def test_a_run_error_names_five_further_failures_at_most():
+    profile = DAG({}).run()
+    six = {name: ValueError() for name in "abcdef"}
+    assert str(RunError("a", six, profile)).endswith("(and 5 more: 'b', 'c', 'd', 'e', 'f')")
+    seven = {name: ValueError() for name in "abcdefg"}
+    assert str(RunError("a", seven, profile)).endswith("(and 6 more: 'b', 'c', 'd', 'e', 'f', ...)")
+
+
+def test_a_run_error_of_a_hook_names_the_hook():
+    error = RunError(None, {"Progress.task_finished": OSError("disk full")}, DAG({}).run())
+    assert str(error) == "hook Progress.task_finished failed: OSError: disk full"
+    assert error.task is None
+
+
+class Fails(Task):
+    outputs = ["x"]
+
+    def compute(self):
+        raise LookupError("no such cell")
+
+
+def test_a_run_error_that_was_really_raised_pickles_with_its_profile():
+    with pytest.raises(RunError) as caught:
+        DAG({"a": Fails(), "b": Fails()}, [("a", "b", [])]).run(seed=7)
+    loaded = pickle.loads(pickle.dumps(caught.value))
+    assert loaded.task == "a"
+    assert str(loaded) == "task 'a' failed: LookupError: no such cell"
+    assert repr(loaded.failures["a"]) == "LookupError('no such cell')"
+    assert loaded.profile.seed == 7
+    assert loaded.profile.to_dict() == caught.value.profile.to_dict()
+
+
+def test_a_profile_error_says_where():
+    error = ProfileError("-1 is less than the minimum of 0", "$.edge_weights['a->b']")
+    assert str(error) == "$.edge_weights['a->b']: -1 is less than the minimum of 0"
+    assert (error.message, error.path) == (
+        "-1 is less than the minimum of 0",
+        "$.edge_weights['a->b']",
+    )
+    assert ProfileError("not an object").path == "$"
+
+
+def test_a_missing_extra_error_says_what_to_install():
+    error = MissingExtraError("DAG.from_yaml", "yaml")
+    assert error.extra == "yaml"
+    assert str(error) == (
+        'DAG.from_yaml needs a package that is not installed: pip install "dagprofiler[yaml]"'
+    )
+
+
+def test_describe_names_the_class_and_keeps_to_one_line():
+    assert describe(ValueError("no\n  such   cell")) == "ValueError: no such cell"
+    assert describe(ValueError()) == "ValueError"
+    assert describe(KeyboardInterrupt()) == "KeyboardInterrupt"
+
+
+class Rude(Exception):  # noqa: N818  (a name that a user may choose)
+    def __str__(self):
+        raise ZeroDivisionError
+
+
+def test_describe_survives_an_error_that_cannot_be_printed():
+    assert describe(Rude()).startswith("Rude")
+
+
+def test_did_you_mean_is_silent_where_nothing_is_near():
+    assert did_you_mean("dta", ["data", "labels"]) == "; did you mean 'data'?"
+    assert did_you_mean("zzz", ["data", "labels"]) == ""
+    assert did_you_mean(5, []) == ""

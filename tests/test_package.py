@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+import types
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+import dagprofiler
+from dagprofiler import DAG, schema
+from dagprofiler.task import Task as TaskFromItsModule
+
+ROOT = Path(__file__).resolve().parent.parent
+
+PUBLIC = {
+    "Task",
+    "Config",
+    "DAG",
+    "Profile",
+    "TaskMetrics",
+    "EdgeMetrics",
+    "DAGMetrics",
+    "task",
+    "rng",
+    "Hook",
+    "DagProfilerError",
+    "DeclarationError",
+    "GraphError",
+    "CycleError",
+    "ValidationError",
+    "OutputError",
+    "RunError",
+    "ProfileError",
+    "SerializationError",
+    "CostModelError",
+    "MissingExtraError",
+    "__version__",
+}
+
+
+def python(code, *options):
+    """Return what a fresh interpreter prints."""
+    return subprocess.run(
+        [sys.executable, *options, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_the_public_names_are_these():
+    assert set(dagprofiler.__all__) == PUBLIC
+    assert all(hasattr(dagprofiler, name) for name in PUBLIC)
+
+
+def test_a_star_import_brings_the_public_names_and_no_others():
+    code = "from dagprofiler import *; print(*sorted(n for n in dir() if n != '__builtins__'))"
+    names = set(python(code).split())
+    assert names - {n for n in names if n.startswith("__")} == PUBLIC - {"__version__"}
+
+
+def test_the_names_of_the_standard_are_where_it_puts_them():
+    from dagprofiler.config import Config
+    from dagprofiler.decorators import dag, task
+    from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
+    from dagprofiler.profile import Profile
+    from dagprofiler.schema import PROFILE_SCHEMA, validate_profile
+
+    for given in (Config, DAGMetrics, EdgeMetrics, TaskMetrics, Profile, task):
+        assert getattr(dagprofiler, given.__name__) is given
+    assert callable(dag)
+    assert callable(validate_profile)
+    assert PROFILE_SCHEMA is schema.PROFILE_SCHEMA
+
+
+def test_the_function_task_hides_the_submodule_yet_its_names_import():
+    assert inspect.isfunction(dagprofiler.task)
+    assert isinstance(sys.modules["dagprofiler.task"], types.ModuleType)
+    assert TaskFromItsModule is dagprofiler.Task
+    code = "from dagprofiler.task import Task; import dagprofiler; print(dagprofiler.task)"
+    assert python(code).startswith("<function task")
+    code = "import dagprofiler.task; print(dagprofiler.task)"
+    assert python(code).startswith("<function task")
+
+
+def test_every_public_class_and_function_is_documented():
+    for name in PUBLIC - {"__version__"}:
+        assert getattr(dagprofiler, name).__doc__, name
+
+
+def test_importing_loads_neither_numpy_nor_jsonschema_nor_any_extra():
+    heavy = "{'numpy', 'jsonschema', 'yaml', 'msgpack', 'cloudpickle', 'pyarrow', 'hypothesis'}"
+    code = (
+        "import sys, dagprofiler, dagprofiler.schema, dagprofiler.serializers; "
+        f"print(sorted({heavy} & sys.modules.keys()))"
+    )
+    assert python(code) == "[]"
+
+
+def test_a_program_without_arrays_runs_and_saves_without_loading_numpy(tmp_path):
+    code = f"""
+import sys
+from dagprofiler import DAG, Config, Profile, task
+
+@task(inputs=[], outputs=["x"])
+def one(cfg):
+    return {{"x": cfg.N}}
+
+path = {str(tmp_path / "profile.json")!r}
+DAG({{"one": one}}, [], Config(N=5)).run().save(path)
+assert Profile.load(path).config == {{"N": 5}}
+print(sorted({{"numpy", "jsonschema"}} & sys.modules.keys()))
+"""
+    assert python(code) == "[]"
+
+
+def test_importing_warns_of_nothing():
+    assert python("import dagprofiler; print('fine')", "-W", "error") == "fine"
+
+
+def test_the_marker_of_a_typed_package_is_shipped():
+    assert files("dagprofiler").joinpath("py.typed").is_file()
+
+
+def test_the_version_is_a_version():
+    assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc|\.dev)\d+)?", dagprofiler.__version__)
+
+
+def test_the_version_stands_in_one_place():
+    sources = [ROOT / "pyproject.toml", *(ROOT / "dagprofiler").rglob("*.py")]
+    assert len(sources) > 10
+    holders = [path for path in sources if dagprofiler.__version__ in path.read_text("utf-8")]
+    assert holders == [ROOT / "dagprofiler" / "__init__.py"]
+    assert holders[0].read_text("utf-8").count(dagprofiler.__version__) == 1
+
+
+def test_profiles_carry_the_version():
+    metadata = DAG({}).run().to_dict()["metadata"]
+    assert metadata["dagprofiler_version"] == dagprofiler.__version__
+
+
+OVERRIDES = """
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dagprofiler import DAG, Config, DAGMetrics, Profile, Task, task
+from dagprofiler.decorators import dag
+
+
+class NoInput(Task):
+    outputs = ["x"]
+
+    def compute(self) -> dict[str, int]:
+        return {"x": 1}
+
+
+class OnlyConfig(Task):
+    outputs = ["x"]
+    config_deps = ["N"]
+
+    def compute(self, cfg: Config) -> dict[str, Any]:
+        return {"x": cfg.N}
+
+    @staticmethod
+    def estimate_instructions(cfg: Config) -> int:
+        return int(cfg.N) * 10
+
+
+class OptionalConfig(Task):
+    inputs = ["x"]
+    outputs = ["y"]
+
+    def compute(self, x: int, cfg: Config | None = None) -> Mapping[str, float]:
+        return {"y": x / 2}
+
+    @staticmethod
+    def estimate_instructions(cfg: Config) -> float | None:
+        return None
+
+
+class KeywordOnly(Task):
+    inputs = ["x", "y"]
+
+    def compute(self, *, x: int, y: str = "", **rest: object) -> dict[str, object]:
+        return {}
+
+
+class Static(Task):
+    @staticmethod
+    def compute(x: bytes) -> dict[str, bytes]:
+        return {}
+
+    @staticmethod
+    def serialize(data: Any) -> bytes:
+        return bytes(data)
+
+    @staticmethod
+    def deserialize(data: Any) -> bytes:
+        return bytes(data)
+
+
+@task(inputs=["y"], outputs=["z"], estimate_fn=lambda cfg: cfg.N * 10)
+def decorated(y: float, cfg: Config) -> dict[str, float]:
+    return {"z": y}
+
+
+made: DAG = DAG(
+    tasks={"a": NoInput(), "b": OptionalConfig, "c": decorated()},
+    edges=[("a", "b"), ("b", "c", ["y"]), ("a", "c", {"x": "w"})],
+    config=Config(N=1),
+)
+profile: Profile = dag(tasks=[NoInput, decorated], config=Config(N=1)).run(seed=1)
+metrics: DAGMetrics = profile.metrics
+weights: dict[str, int] = metrics.node_weights
+"""
+
+
+@pytest.mark.external
+def test_mypy_strict_accepts_overrides_of_compute_with_any_signature(tmp_path):
+    pytest.importorskip("mypy")
+    program = tmp_path / "program.py"
+    program.write_text(OVERRIDES)
+    options = ["--strict", "--cache-dir", str(tmp_path / "cache"), "--config-file", ""]
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, str(program)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.stdout.strip() == "Success: no issues found in 1 source file"

@@ -1,0 +1,436 @@
+from __future__ import annotations
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagprofiler import DAG, DeclarationError, MissingExtraError, RunError, SerializationError, Task
+from dagprofiler.serializers import (
+    ArrowSerializer,
+    CloudpickleSerializer,
+    MsgpackSerializer,
+    OutOfBandPickle,
+    PickleSerializer,
+    Serializer,
+    check_serializer,
+    frames_bytes,
+    is_array,
+    payload_bytes,
+)
+
+plain_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(-5, 5), inner),
+    max_leaves=10,
+)
+
+
+class Give(Task):
+    """Returns one value, kept in the instance."""
+
+    outputs = ["x"]
+
+    def __init__(self, value, serializer=None):
+        super().__init__()
+        self.value = value
+        self.serializer = serializer
+
+    def compute(self):
+        return {"x": self.value}
+
+
+class Take(Task):
+    """Notes what it receives."""
+
+    inputs = ["x"]
+
+    def __init__(self):
+        super().__init__()
+        self.received = None
+
+    def compute(self, x):
+        self.received = x
+        return {}
+
+
+def send(value, serializer=None, *, to_dag=None):
+    """Send `value` along an edge; return what arrives, and the edge's metrics."""
+    take = Take()
+    dag = DAG(
+        {"give": Give(value, serializer), "take": take}, [("give", "take")], serializer=to_dag
+    )
+    (edge,) = dag.run().metrics.edge_metrics
+    return take.received, edge
+
+
+# All serializers
+
+
+SERIALIZERS = [PickleSerializer, OutOfBandPickle, CloudpickleSerializer, MsgpackSerializer]
+
+
+@pytest.mark.parametrize("kind", SERIALIZERS)
+@given(value=plain_values)
+def test_plain_data_comes_back_as_it_was(kind, value):
+    serializer = kind()
+    frames = serializer.dumps(value)
+    assert serializer.loads(frames) == value
+    assert frames_bytes(frames) > 0
+
+
+@pytest.mark.parametrize("kind", SERIALIZERS)
+def test_every_serializer_follows_the_protocol_and_pickles(kind):
+    serializer = kind()
+    check_serializer(serializer, "DAG")
+    assert isinstance(serializer, Serializer)
+    loaded = pickle.loads(pickle.dumps(serializer))
+    assert type(loaded) is kind
+    assert loaded.name == serializer.name
+    assert loaded.loads(serializer.dumps({"a": [1]})) == {"a": [1]}
+
+
+def test_every_serializer_has_a_name_of_its_own():
+    names = [kind.name for kind in (*SERIALIZERS, ArrowSerializer)]
+    assert names == ["pickle", "pickle-oob", "cloudpickle", "msgpack", "arrow"]
+
+
+@pytest.mark.parametrize("kind", SERIALIZERS)
+def test_a_serializer_works_for_a_task_and_for_a_dag(kind):
+    value = {"cells": [1, 2, 3]}
+    assert send(value, kind())[0] == value
+    assert send(value, to_dag=kind())[0] == value
+
+
+def test_a_task_s_serializer_comes_before_the_dag_s():
+    value = ("a", 1)
+    assert send(value, to_dag=MsgpackSerializer())[0] == ["a", 1]
+    assert send(value, PickleSerializer(), to_dag=MsgpackSerializer())[0] == ("a", 1)
+
+
+# Choosing one
+
+
+def test_a_class_instead_of_a_serializer_is_refused_with_the_fix():
+    with pytest.raises(DeclarationError) as caught:
+        DAG({}, serializer=OutOfBandPickle)
+    assert str(caught.value) == (
+        "DAG: serializer must be an instance, got the class OutOfBandPickle; "
+        "write OutOfBandPickle()"
+    )
+
+
+@pytest.mark.parametrize("wrong", ["pickle", 5, object(), pickle])
+def test_what_is_no_serializer_is_refused(wrong):
+    with pytest.raises(DeclarationError) as caught:
+        DAG({}, serializer=wrong)
+    assert str(caught.value) == f"DAG: serializer must have name, dumps and loads, got {wrong!r}"
+
+
+def test_a_task_class_with_a_wrong_serializer_is_refused_when_it_is_made():
+    with pytest.raises(DeclarationError) as caught:
+        type("Wrong", (Task,), {"serializer": MsgpackSerializer})
+    assert str(caught.value) == (
+        "task class 'Wrong': serializer must be an instance, got the class MsgpackSerializer; "
+        "write MsgpackSerializer()"
+    )
+
+
+def test_an_instance_with_a_wrong_serializer_is_refused_by_the_dag():
+    with pytest.raises(DeclarationError, match=r"^task 'give': serializer must have name, dumps"):
+        DAG({"give": Give(1, "pickle")})
+
+
+class Text:
+    """A user's serializer: no subclass of anything."""
+
+    name = "text"
+
+    def dumps(self, obj):
+        return str(obj).encode()
+
+    def loads(self, frames):
+        return frames.decode()
+
+
+def test_a_serializer_of_one_s_own_needs_no_base_class():
+    received, edge = send(12345, Text())
+    assert received == "12345"
+    assert (edge.size_bytes, edge.wire_bytes) == (5, 5)
+
+
+# Pickle
+
+
+def test_pickle_uses_its_highest_protocol_as_the_standard_says():
+    value = {"a": [1, "x"]}
+    assert PickleSerializer.dumps(value) == pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    assert Task.serialize(value) == PickleSerializer.dumps(value)
+    assert Task.deserialize(Task.serialize(value)) == value
+
+
+# Out-of-band pickle
+
+
+def test_out_of_band_arrays_share_the_producer_s_memory_and_are_read_only():
+    serializer = OutOfBandPickle()
+    array = np.arange(1000.0)
+    frames = serializer.dumps({"a": array, "b": "text"})
+    received = serializer.loads(frames)["a"]
+    assert np.shares_memory(received, array)
+    np.testing.assert_array_equal(received, array)
+    assert not received.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        received[0] = 5
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        received.setflags(write=True)
+    assert array.flags.writeable
+
+
+def test_out_of_band_frames_hold_the_buffers_apart_from_a_small_pickle():
+    head, buffer = OutOfBandPickle().dumps(np.zeros(1000))
+    assert len(head) < 500
+    assert memoryview(buffer).nbytes == 8000
+    assert memoryview(buffer).readonly
+
+
+def test_consumers_in_a_dag_receive_views_of_what_the_producer_returned():
+    array = np.arange(1000)
+    tasks = {"give": Give(array), "one": Take(), "two": Take()}
+    edges = [("give", "one"), ("give", "two")]
+    DAG(tasks, edges, serializer=OutOfBandPickle()).run()
+    for name in ("one", "two"):
+        assert np.shares_memory(tasks[name].received, array)
+        assert not tasks[name].received.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(10)[::2],
+        np.arange(24).reshape(2, 3, 4).transpose(2, 0, 1),
+        np.asfortranarray(np.arange(6).reshape(2, 3)),
+        np.array(3),
+        np.arange(0),
+        np.array([{"a": 1}, "x"], dtype=object),
+        np.array([(1, 2.0)], dtype=[("n", "i4"), ("w", "f8")]),
+        np.array(["2026-11-20"], dtype="M8[D]"),
+    ],
+    ids=["strided", "transposed", "fortran", "scalar", "empty", "objects", "records", "dates"],
+)
+def test_out_of_band_carries_arrays_of_every_kind(array):
+    serializer = OutOfBandPickle()
+    received = serializer.loads(serializer.dumps(array))
+    np.testing.assert_array_equal(received, array)
+    assert received.dtype == array.dtype
+    assert send(array, serializer)[0].shape == array.shape
+
+
+# cloudpickle
+
+
+def test_cloudpickle_carries_what_pickle_cannot():
+    offset = 5
+    received, _ = send(lambda x: x + offset, CloudpickleSerializer())
+    assert received(1) == 6
+    with pytest.raises(RunError) as caught:
+        send(lambda x: x + offset)
+    cause = caught.value.__cause__
+    assert isinstance(cause, SerializationError)
+    assert str(cause).startswith("task 'give': output 'x' (function) cannot be serialized: ")
+
+
+# msgpack
+
+
+def test_msgpack_knows_one_kind_of_sequence():
+    serializer = MsgpackSerializer()
+    assert serializer.loads(serializer.dumps((1, (2,)))) == [1, [2]]
+
+
+def test_msgpack_is_readable_by_others():
+    assert MsgpackSerializer().dumps({"a": [1, 2]}) == b"\x81\xa1a\x92\x01\x02"
+
+
+@pytest.mark.parametrize("value", [{1, 2}, np.zeros(2), 2**64, object()])
+def test_msgpack_refuses_what_it_has_no_form_for_and_the_error_names_the_output(value):
+    with pytest.raises(RunError) as caught:
+        send(value, MsgpackSerializer())
+    cause = caught.value.__cause__
+    assert isinstance(cause, SerializationError)
+    kind = type(value).__name__
+    assert str(cause).startswith(f"task 'give': output 'x' ({kind}) cannot be serialized: ")
+
+
+# Missing extras
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "extra"),
+    [
+        (CloudpickleSerializer, "cloudpickle", "cloudpickle"),
+        (MsgpackSerializer, "msgpack", "msgpack"),
+        (ArrowSerializer, "pyarrow", "arrow"),
+    ],
+)
+def test_a_missing_package_is_an_error_that_names_the_extra(monkeypatch, kind, module, extra):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError) as caught:
+        kind()
+    assert caught.value.extra == extra
+    assert isinstance(caught.value.__cause__, ImportError)
+    assert str(caught.value) == (
+        f'{kind.__name__} needs a package that is not installed: pip install "dagprofiler[{extra}]"'
+    )
+
+
+# Sizes
+
+
+def test_frames_are_as_long_as_their_bytes():
+    assert frames_bytes(b"") == 0
+    assert frames_bytes(b"abc") == 3
+    assert frames_bytes(bytearray(4)) == 4
+    assert frames_bytes(memoryview(np.zeros((2, 3)))) == 48
+    assert frames_bytes([b"abc", np.zeros(2), memoryview(b"de")]) == 21
+    assert frames_bytes([]) == 0
+
+
+@pytest.mark.parametrize("wrong", ["text", 5, None, ["text"], {"a": b""}])
+def test_frames_are_buffers_or_lists_of_them(wrong):
+    with pytest.raises(TypeError):
+        frames_bytes(wrong)
+
+
+class Confused(Text):
+    def dumps(self, obj):
+        return "text"
+
+
+def test_a_serializer_that_returns_no_buffer_is_named_with_its_output():
+    with pytest.raises(RunError) as caught:
+        send(1, Confused())
+    assert isinstance(caught.value.__cause__, SerializationError)
+    assert str(caught.value.__cause__) == (
+        "task 'give': serialize() of output 'x' returned str, expected bytes or a list of buffers"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b"abc", 3),
+        (np.zeros(10), 80),
+        (np.zeros((2, 3), dtype="i2"), 12),
+        (np.arange(10)[::2], 40),
+        (np.array(1.0), 8),
+        (np.zeros(0), 0),
+        (np.array([1, "x"], dtype=object), None),
+        (np.array([(1, "x")], dtype=[("n", "i4"), ("o", "O")]), None),
+        (np.float64(1), None),
+        (bytearray(3), None),
+        ("abc", None),
+        ([np.zeros(10)], None),
+        (None, None),
+    ],
+    ids=repr,
+)
+def test_the_spec_counts_arrays_and_bytes_and_everything_else_by_its_serialized_length(
+    value, expected
+):
+    wire = len(Task.serialize(value))
+    assert payload_bytes(value, wire) == (wire if expected is None else expected)
+    _, edge = send(value)
+    assert edge.size_bytes == (wire if expected is None else expected)
+    assert edge.wire_bytes == wire
+    assert edge.field_bytes == {"x": {"size_bytes": edge.size_bytes, "wire_bytes": wire}}
+
+
+@pytest.mark.parametrize("serializer", [Text(), OutOfBandPickle(), CloudpickleSerializer()])
+@pytest.mark.parametrize("whose", ["task", "dag"])
+def test_a_producer_with_a_serializer_of_its_own_counts_what_it_made(serializer, whose):
+    array = np.zeros(100)
+    own, shared = (serializer, None) if whose == "task" else (None, serializer)
+    _, edge = send(array, own, to_dag=shared)
+    assert edge.size_bytes == edge.wire_bytes == frames_bytes(serializer.dumps(array))
+
+
+def test_is_array_tells_arrays_from_their_likes():
+    assert is_array(np.zeros(1))
+    assert not is_array([0])
+    assert not is_array(np.float64(0))
+
+
+# Arrow
+
+
+@pytest.fixture
+def arrow():
+    return pytest.importorskip("pyarrow")
+
+
+@pytest.mark.external
+def test_arrow_tables_come_back_as_views_of_the_bytes(arrow):
+    serializer = ArrowSerializer()
+    table = arrow.table({"n": list(range(1000)), "s": ["x"] * 1000})
+    frames = serializer.dumps(table)
+    received = serializer.loads(frames)
+    assert received.equals(table)
+    column = received.column("n").chunk(0).to_numpy(zero_copy_only=True)
+    assert np.shares_memory(column, np.frombuffer(frames[1], dtype="u1"))
+    assert not column.flags.writeable
+
+
+@pytest.mark.external
+def test_arrow_keeps_record_batches_and_empty_tables_what_they_are(arrow):
+    serializer = ArrowSerializer()
+    batch = arrow.RecordBatch.from_pydict({"n": [1, 2]})
+    for value in (batch, batch.slice(0, 0), arrow.table({"n": []}), arrow.table({})):
+        received = serializer.loads(serializer.dumps(value))
+        assert type(received) is type(value)
+        assert received.equals(value)
+
+
+@pytest.mark.external
+def test_arrow_keeps_the_schema_and_its_metadata(arrow):
+    serializer = ArrowSerializer()
+    schema = arrow.schema([arrow.field("n", arrow.int8(), nullable=False)], {"unit": "ms"})
+    received = serializer.loads(serializer.dumps(arrow.table({"n": [1]}, schema=schema)))
+    assert received.schema.equals(schema, check_metadata=True)
+
+
+@pytest.mark.external
+def test_arrow_returns_polars_frames_for_polars_frames(arrow):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"n": [1, None], "s": ["a", "b"], "l": [[1], []]})
+    received, edge = send(frame, ArrowSerializer())
+    assert isinstance(received, polars.DataFrame)
+    assert received.equals(frame)
+    assert edge.size_bytes == edge.wire_bytes
+
+
+@pytest.mark.external
+def test_arrow_returns_pandas_frames_with_their_index(arrow):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"n": [1.5, 2.5], "s": ["a", "b"]}, index=["first", "second"])
+    received, _ = send(frame, ArrowSerializer())
+    pandas.testing.assert_frame_equal(received, frame)
+
+
+@pytest.mark.external
+def test_arrow_pickles_and_says_what_it_takes(arrow):
+    serializer = pickle.loads(pickle.dumps(ArrowSerializer()))
+    check_serializer(serializer, "DAG")
+    with pytest.raises(TypeError) as caught:
+        serializer.dumps([1, 2])
+    assert str(caught.value) == "expected a table of pyarrow, Polars or pandas, got list"
+    with pytest.raises(RunError, match=r"output 'x' \(list\) cannot be serialized"):
+        send([1, 2], serializer)
