@@ -91,7 +91,7 @@ class Config(Mapping[str, Any]):
         return [*super().__dir__(), *(n for n in self._params if n.isidentifier())]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._params,)
+        return _rebuild, (type(self), self._params)
 
     def __copy__(self) -> Config:
         return self
@@ -106,11 +106,13 @@ class Config(Mapping[str, Any]):
 
     def copy(self, /, **overrides: Any) -> Config:
         """Return a new Config with `overrides` applied; this one stays as it is."""
-        return Config(**{**self._params, **overrides})
+        return _rebuild(type(self), {**self._params, **overrides})
 
 
-def _rebuild(parameters: dict[str, Any]) -> Config:
-    return Config(**parameters)
+def _rebuild(kind: type[Config], parameters: dict[str, Any]) -> Config:
+    config = kind.__new__(kind)
+    object.__setattr__(config, "_params", parameters)
+    return config
 
 
 def same_value(left: Any, right: Any) -> bool:
@@ -127,8 +129,12 @@ def same_value(left: Any, right: Any) -> bool:
     if left is right:
         return True
     numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(left, numpy.ndarray):
-        return type(left) is type(right) and bool(numpy.array_equal(left, right))
+    if numpy is not None and (isinstance(left, numpy.ndarray) or isinstance(right, numpy.ndarray)):
+        if type(left) is not type(right) or left.shape != right.shape:
+            return False
+        if left.dtype.hasobject or right.dtype.hasobject:
+            return all(map(same_value, left.flat, right.flat))
+        return bool((left == right).all())
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(same_value(left[k], right[k]) for k in left)
     if isinstance(left, (list, tuple)) and type(left) is type(right):
@@ -136,8 +142,4 @@ def same_value(left: Any, right: Any) -> bool:
     equals = getattr(left, "equals", None)
     if callable(equals) and type(left) is type(right):
         return bool(equals(right))
-    try:
-        return bool(left == right)
-    except ValueError:
-        # A number or text against an array: compared element by element, no truth value.
-        return False
+    return bool(left == right)

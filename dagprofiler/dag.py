@@ -306,7 +306,7 @@ class DAG:
         alike: dict[tuple[Any, ...], bool] = {}
         for i, contract in enumerate(contracts):
             given = outside.get(i, ()) if outside else ()
-            kind = (id(contract.parameters), *inputs[first[i] : first[i + 1]], None, *given)
+            kind = (id(contract), *inputs[first[i] : first[i + 1]], None, *given)
             fine = alike.get(kind)
             if not fine:
                 found = list(input_problems(wiring, i, contract, given))

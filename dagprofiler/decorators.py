@@ -129,7 +129,14 @@ def dag(
     """
     named: dict[str, Task] = {}
     for given in tasks:
-        one = given(name=given.__name__, config=config) if isinstance(given, type) else given
+        one = given
+        if isinstance(given, type) and issubclass(given, Task):
+            try:
+                one = given(name=given.__name__, config=config)
+            except TypeError as error:
+                raise DeclarationError(
+                    f"dag(): cannot make an instance of {given.__name__}: {error}"
+                ) from error
         if not isinstance(one, Task):
             raise DeclarationError(f"dag(): expected tasks or task classes, got {given!r}")
         if one.name in named:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import io
 import json
 import math
 import os
@@ -92,10 +91,18 @@ def jsonable(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     for name, value in parameters.items():
         try:
             values[name] = _plain(value)
-        except (_NotJson, RecursionError):
-            values[name] = str(value)
+        except Exception:  # noqa: BLE001  (to_dict() of an object is a user's code)
+            values[name] = _text(value)
             as_text.append(name)
     return values, as_text
+
+
+def _text(value: Any) -> str:
+    """Return the text of any value, also of one whose ``str`` fails."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001  (a profile is not lost to what a parameter does)
+        return object.__repr__(value)
 
 
 def _plain(value: Any) -> Any:
@@ -116,7 +123,7 @@ def _plain(value: Any) -> Any:
         python = value.tolist()
         if type(python) is not type(value):
             return _plain(python)
-    if hasattr(value, "to_dict"):
+    if hasattr(value, "to_dict") and not isinstance(value, type):
         return _plain(value.to_dict())
     raise _NotJson
 
@@ -206,6 +213,9 @@ def _encode_rows(rows: list[Any], indent: str) -> str:
 
 
 def _encode_items(items: list[tuple[str, Any]], indent: str) -> str:
+    if not all(isinstance(key, str) for key, _ in items):
+        # Numbers as keys, which json turns into text.
+        return _encode(dict(items))[1:-1]
     mark, colon = os.urandom(8).hex(), os.urandom(8).hex()
     flat: list[Any] = [mark] * (4 * len(items) - 1)
     flat[::4], flat[2::4] = zip(*items)
@@ -273,8 +283,7 @@ def write(path: Any, pieces: Iterable[str]) -> str:
         with open(target, "w", encoding="utf-8") as file:
             _write_pieces(file, pieces)
         return str(path)
-    folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}.tmp")
+    temporary = os.path.join(os.path.dirname(target), f".dagprofiler-{os.urandom(6).hex()}.tmp")
     # The umask applies to a new file; mkstemp would make it private.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
@@ -293,8 +302,10 @@ def write(path: Any, pieces: Iterable[str]) -> str:
 
 
 def _write_pieces(stream: IO[Any], pieces: Iterable[str]) -> None:
-    binary = isinstance(stream, (io.RawIOBase, io.BufferedIOBase)) or "b" in str(
-        getattr(stream, "mode", "")
-    )
+    try:
+        stream.write("")
+        binary = False
+    except TypeError:
+        binary = True
     for piece in pieces:
         stream.write(piece.encode() if binary else piece)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from heapq import heappop, heappush
 from itertools import accumulate
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import CycleError, GraphError, did_you_mean
@@ -15,7 +16,7 @@ from dagprofiler.errors import CycleError, GraphError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["Route", "Wiring", "kahn_order", "readiness"]
+__all__ = ["Route", "Wiring", "can_be_field", "kahn_order", "readiness"]
 
 #: One field on its way: its position among the source's outputs, and the target's input.
 Route = tuple[int, str]
@@ -317,6 +318,16 @@ def _unknown_task(source: Any, target: Any, index: Mapping[str, int]) -> GraphEr
     )
 
 
+def can_be_field(name: Any) -> bool:
+    """Tell whether `name` can be an input: a keyword argument that ``compute()`` can take."""
+    return (
+        isinstance(name, str)
+        and name.isidentifier()
+        and not iskeyword(name)
+        and name not in ("cfg", "self")
+    )
+
+
 def _match(outputs: Sequence[str], inputs: Sequence[str]) -> tuple[Route, ...]:
     """Return the routes of an edge without fields: equal names, else all outputs."""
     matching = set(outputs).intersection(inputs) or outputs
@@ -342,8 +353,8 @@ def _explicit(source: str, target: str, spec: Any, outputs: Sequence[str]) -> tu
                 f"(outputs: {', '.join(map(repr, outputs)) or 'none'})"
                 f"{did_you_mean(field, outputs)}"
             )
-        if not isinstance(destination, str):
-            raise GraphError(f"{where}: input {destination!r} is not a name")
+        if not can_be_field(destination):
+            raise GraphError(f"{where}: {destination!r} cannot be an input")
         position = outputs.index(field)
         if position in routes:
             raise GraphError(f"{where}: field {field!r} is named twice")

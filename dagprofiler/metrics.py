@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = ["DAGMetrics", "EdgeMetrics", "TaskMetrics"]
@@ -62,10 +62,9 @@ class EdgeMetrics:
         :func:`dagprofiler.serializers.payload_bytes`).
     wire_bytes
         Serialized length in bytes; None where it was not recorded.
-    field_bytes
-        For each of several fields its ``size_bytes`` and ``wire_bytes``; None
-        where they were not recorded, and for a single field, whose figures
-        are those of the edge.
+    several
+        Where the edge carries several fields: for each its ``size_bytes`` and
+        ``wire_bytes``; read :attr:`field_bytes`.
     """
 
     source: str
@@ -73,12 +72,20 @@ class EdgeMetrics:
     data_fields: list[str]
     size_bytes: int
     wire_bytes: int | None = None
-    field_bytes: dict[str, dict[str, int]] | None = None
+    several: dict[str, dict[str, int]] | None = field(default=None, repr=False)
 
     @property
     def size_bits(self) -> int:
         """Payload in bits: ``8 * size_bytes``."""
         return 8 * self.size_bytes
+
+    @property
+    def field_bytes(self) -> dict[str, dict[str, int]] | None:
+        """For each field its ``size_bytes`` and ``wire_bytes``; None where not recorded."""
+        if self.several is None and self.wire_bytes is not None and len(self.data_fields) < 2:
+            sizes = {"size_bytes": self.size_bytes, "wire_bytes": self.wire_bytes}
+            return dict.fromkeys(self.data_fields, sizes)
+        return self.several
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry of the profile's section ``edge_metrics``."""
@@ -91,8 +98,8 @@ class EdgeMetrics:
         }
         if self.wire_bytes is not None:
             entry["wire_bytes"] = self.wire_bytes
-        if self.field_bytes is not None:
-            entry["fields"] = self.field_bytes
+        if self.several is not None:
+            entry["fields"] = self.several
         return entry
 
 

@@ -327,8 +327,8 @@ def _tasks_of(entries: Iterable[Mapping[str, Any]]) -> list[TaskMetrics]:
         TaskMetrics(
             entry["task"],
             entry["compute_time_ms"],
-            entry.get("serialize_time_ms"),
-            entry.get("deserialize_time_ms"),
+            entry.get("serialize_time_ms"),  # type: ignore[arg-type]
+            entry.get("deserialize_time_ms"),  # type: ignore[arg-type]
             entry["bytes_in"],
             entry["bytes_out"],
         )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import keyword
 import math
+import operator
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from dagprofiler.errors import CostModelError, DeclarationError, describe
+from dagprofiler.graph import can_be_field
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.pipeline import Contract, Parameters, Record, Work, perform
 from dagprofiler.serializers import (
@@ -225,15 +226,10 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
                 raise DeclarationError(f"{owner}: {attribute} holds {name!r}, expected a string")
             if names.count(name) > 1:
                 raise DeclarationError(f"{owner}: {attribute} names {name!r} twice")
-            if attribute == "config_deps":
-                continue
-            if not name.isidentifier() or keyword.iskeyword(name):
+            if attribute != "config_deps" and not can_be_field(name):
                 raise DeclarationError(
-                    f"{owner}: {attribute} holds {name!r}, which cannot be a keyword argument"
-                )
-            if name in ("cfg", "self"):
-                raise DeclarationError(
-                    f"{owner}: {attribute} holds {name!r}, which compute() keeps for itself"
+                    f"{owner}: {attribute} holds {name!r}, which cannot be a keyword argument "
+                    "of compute()"
                 )
             if attribute == "gathers" and name not in task.inputs:
                 raise DeclarationError(
@@ -263,16 +259,16 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
     if value is None:
         return None
     try:
-        if isinstance(value, (str, bytes)):
-            raise TypeError
-        number = math.ceil(value)
+        # Through the float that math.ceil makes of it, a large numpy integer would change.
+        number = operator.index(value) if hasattr(value, "__index__") else math.ceil(value)
+        in_range = value >= 0 and number <= _MAX_INT
     except (TypeError, ValueError, OverflowError):
         raise CostModelError(
             f"{where} returned {value!r}, expected a finite number or None"
         ) from None
-    if not 0 <= number <= _MAX_INT:
+    if not in_range:
         raise CostModelError(f"{where} returned {value!r}, expected 0 to 2**63 - 1")
-    return int(number)
+    return number
 
 
 def contract_of(task: Task, parameters: Parameters, default: Serializer | None = None) -> Contract:
@@ -290,9 +286,10 @@ def contract_of(task: Task, parameters: Parameters, default: Serializer | None =
         encode, decode = serializer.dumps, serializer.loads
     return Contract(
         parameters,
-        task.inputs,
-        task.outputs,
-        task.gathers,
+        # Copies: a list that is changed later changes nothing here.
+        list(task.inputs),
+        list(task.outputs),
+        list(task.gathers),
         encode,
         decode,
         counts_payload=encode is PickleSerializer.dumps,

@@ -25,10 +25,13 @@ def read_dag(path: str | os.PathLike[str]) -> tuple[dict[str, type[Task]], list[
     with open(path, encoding="utf-8") as file:
         try:
             document = yaml.safe_load(file)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise GraphError(f"{path}: not YAML: {error}") from error
     document = _typed(document, dict, f"{path}")
     config = _typed(document.get("config"), dict, f"{path}: config")
+    for name in config:
+        if not isinstance(name, str):
+            raise GraphError(f"{path}: config: expected names, got {name!r}")
     tasks = _typed(document.get("tasks"), dict, f"{path}: tasks")
     edges = _typed(document.get("edges"), list, f"{path}: edges")
     return (
@@ -49,11 +52,13 @@ def _typed(value: Any, kind: type[Any], where: str) -> Any:
 
 
 def _task_class(spec: Any, where: str) -> type[Task]:
-    if not isinstance(spec, dict) or not {"module", "class"} <= spec.keys():
+    words = [spec.get("module"), spec.get("class")] if isinstance(spec, dict) else []
+    if not words or not all(isinstance(word, str) and word for word in words):
         raise GraphError(f"{where}: expected 'module' and 'class', got {spec!r}")
     try:
         found: type[Task] = getattr(importlib.import_module(spec["module"]), spec["class"])
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError) as error:
+        # TypeError: a relative name, and there is nothing that it could be relative to.
         raise GraphError(f"{where}: {error}") from error
     return found
 
