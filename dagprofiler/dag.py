@@ -24,7 +24,7 @@ from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph import Wiring
 from dagprofiler.hooks import Hook
 from dagprofiler.records import RunLog
-from dagprofiler.run import Run
+from dagprofiler.run import Run, close_hooks
 from dagprofiler.serializers import check_serializer, frames_bytes
 from dagprofiler.task import Task, estimate
 
@@ -185,7 +185,7 @@ class DAG:
         seed: int | None = None,
         *,
         inputs: Inputs | None = None,
-        hooks: Sequence[Hook] = (),
+        hooks: Iterable[Hook] = (),
         keep: Iterable[str] = (),
         on_error: str = "stop",
     ) -> Profile:
@@ -221,15 +221,37 @@ class DAG:
             On Ctrl-C, with ``.profile``.
         """
         started = perf_counter()
+        watching = list(hooks)
+        for hook in watching:
+            if not isinstance(hook, Hook):
+                raise DeclarationError(f"hooks: expected instances of Hook, got {hook!r}")
+        try:
+            run = self._prepared(started, seed, inputs, watching, keep, on_error)
+        except BaseException:
+            close_hooks(watching, {})
+            raise
+        return run.execute()
+
+    def _prepared(
+        self,
+        started: float,
+        seed: int | None,
+        inputs: Inputs | None,
+        hooks: list[Hook],
+        keep: Iterable[str],
+        on_error: str,
+    ) -> Run:
+        """Return a run that only waits to be executed, or raise a ValidationError."""
         timestamp = utc_now()
         seed = _check_seed(seed)
         if on_error not in ("stop", "finish"):
             raise ValidationError(
                 [GraphError(f"on_error must be 'stop' or 'finish', got {on_error!r}")]
             )
-        for hook in hooks:
-            if not isinstance(hook, Hook):
-                raise DeclarationError(f"hooks: expected instances of Hook, got {hook!r}")
+        if isinstance(keep, str):
+            raise ValidationError(
+                [GraphError(f"keep must be names of tasks, got {keep!r}; write [{keep!r}]")]
+            )
         outside = self._numbered(inputs)
         wanted = {self._number(name, "keep") for name in keep}
         estimates = self._check(outside)
@@ -257,7 +279,7 @@ class DAG:
             keep=wanted,
             hooks=hooks,
             stop_on_error=on_error == "stop",
-        ).execute()
+        )
 
     @classmethod
     def from_yaml(cls, path: str | os.PathLike[str]) -> DAG:
@@ -367,7 +389,8 @@ def _check_seed(seed: Any) -> int | None:
     if seed is None:
         return None
     try:
-        number = operator.index(seed)
+        # Before Python 3.10 the index of True is True.
+        number = int(operator.index(seed))
     except TypeError:
         number = -1
     if not 0 <= number < 2**63:

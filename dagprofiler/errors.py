@@ -174,7 +174,10 @@ def describe(error: BaseException) -> str:
     >>> describe(ValueError("no such cell"))
     'ValueError: no such cell'
     """
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001  (a task's failure is reported even if it can't say it)
+        text = "(its message cannot be had)"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

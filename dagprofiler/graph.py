@@ -16,7 +16,7 @@ from dagprofiler.errors import CycleError, GraphError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["Route", "Wiring", "can_be_field", "kahn_order", "readiness"]
+__all__ = ["Route", "Wiring", "field_problem", "kahn_order", "readiness"]
 
 #: One field on its way: its position among the source's outputs, and the target's input.
 Route = tuple[int, str]
@@ -284,11 +284,6 @@ class Wiring:
         """Return the tasks that an edge leads to from `task`."""
         return self.targets[self.first_target[task] : self.first_target[task + 1]]
 
-    def source_of(self, slot: int) -> tuple[int, str]:
-        """Return whose output a slot holds, and its name."""
-        source = self.owner[slot]
-        return source, self.outputs[source][slot - self.first_slot[source]]
-
     def fields(self, source: int, routes: Iterable[Route]) -> list[str]:
         """Return the outputs of `source` that travel on `routes`."""
         outputs = self.outputs[source]
@@ -318,14 +313,15 @@ def _unknown_task(source: Any, target: Any, index: Mapping[str, int]) -> GraphEr
     )
 
 
-def can_be_field(name: Any) -> bool:
-    """Tell whether `name` can be an input: a keyword argument that ``compute()`` can take."""
-    return (
-        isinstance(name, str)
-        and name.isidentifier()
-        and not iskeyword(name)
-        and name not in ("cfg", "self")
-    )
+def field_problem(name: Any) -> str | None:
+    """Return why `name` cannot be a field, a keyword argument of ``compute()``; None if it can."""
+    if not isinstance(name, str):
+        return "is not a name"
+    if not name.isidentifier() or iskeyword(name):
+        return "cannot be a keyword argument"
+    if name in ("cfg", "self"):
+        return "compute() keeps for itself"
+    return None
 
 
 def _match(outputs: Sequence[str], inputs: Sequence[str]) -> tuple[Route, ...]:
@@ -353,8 +349,9 @@ def _explicit(source: str, target: str, spec: Any, outputs: Sequence[str]) -> tu
                 f"(outputs: {', '.join(map(repr, outputs)) or 'none'})"
                 f"{did_you_mean(field, outputs)}"
             )
-        if not can_be_field(destination):
-            raise GraphError(f"{where}: {destination!r} cannot be an input")
+        problem = field_problem(destination)
+        if problem is not None:
+            raise GraphError(f"{where}: input {destination!r} {problem}")
         position = outputs.index(field)
         if position in routes:
             raise GraphError(f"{where}: field {field!r} is named twice")

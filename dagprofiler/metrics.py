@@ -76,7 +76,7 @@ class EdgeMetrics:
 
     @property
     def size_bits(self) -> int:
-        """Payload in bits: ``8 * size_bytes``."""
+        """Payload in bits, ``8 * size_bytes``."""
         return 8 * self.size_bytes
 
     @property

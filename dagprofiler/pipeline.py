@@ -211,9 +211,14 @@ def perform(  # noqa: C901, PLR0912  (the hot path of every run calls no helpers
         payload, wire = _sizes(name, outputs, encoded, counts_payload=counts_payload)
     except Exception as error:  # noqa: BLE001  (whatever a user's code raises is its result)
         failure = error
+        # The phase that failed ends here; those after it never were.
         if t0 is not None and t1 is None:
+            t1 = perf_counter()
             failure = _wrapped(error, f"task {name!r}: input {field!r} cannot be decoded")
+        elif t2 is not None and t3 is None:
+            t3 = perf_counter()
         elif t4 is not None and t5 is None:
+            t5 = perf_counter()
             kind = type(outputs[field]).__name__  # type: ignore[index]
             where = f"task {name!r}: output {field!r} ({kind}) cannot be serialized"
             failure = _wrapped(error, where)
@@ -241,6 +246,9 @@ def _perform_by_run(
     begun = perf_counter()
     result = task.run(inputs, config)
     outputs, encoded, metrics = (result[key] for key in ("outputs_raw", "outputs", "metrics"))
+    for field in contract.outputs:
+        if field not in outputs or field not in encoded:
+            raise _missing_outputs(name, contract.outputs, encoded)
     loaded = begun + metrics.deserialize_time_ms / 1e3
     computed = loaded + metrics.compute_time_ms / 1e3
     ended = computed + metrics.serialize_time_ms / 1e3

@@ -192,7 +192,7 @@ class Profile:
         if metrics.total_time_ms is not None:
             yield "total_time_ms", metrics.total_time_ms
         if self._edges_are_known:
-            yield "edge_metrics", (edge.to_dict() for edge in metrics.edge_metrics)
+            yield "edge_metrics", map(_edge_entry, metrics.edge_metrics)
         yield from made["sections"].items() if "sections" in made else self._log.sections()
 
     @classmethod
@@ -319,6 +319,13 @@ class Profile:
 
     def __str__(self) -> str:
         return summary(self)
+
+
+def _edge_entry(edge: EdgeMetrics) -> dict[str, Any]:
+    """Return an entry of ``edge_metrics``; the bits stand in ``edge_weights``."""
+    entry = edge.to_dict()
+    del entry["size_bits"]
+    return entry
 
 
 def _tasks_of(entries: Iterable[Mapping[str, Any]]) -> list[TaskMetrics]:

@@ -24,11 +24,25 @@ if TYPE_CHECKING:
     from dagprofiler.records import RunLog
     from dagprofiler.task import Task
 
-__all__ = ["Run"]
+__all__ = ["Run", "close_hooks"]
 
 
 class _HookFailed(Exception):  # noqa: N818  (a signal, not an error of the library)
     """A hook raised, which ends the run. Never leaves this module."""
+
+
+def close_hooks(hooks: Sequence[Hook], failures: dict[str, BaseException]) -> None:
+    """Close all hooks, whatever comes of it; add what fails to `failures`."""
+    interrupt = None
+    for hook in hooks:
+        try:
+            hook.close()
+        except Exception as error:  # noqa: BLE001  (the other hooks have to be closed too)
+            failures[f"{type(hook).__name__}.close"] = error
+        except BaseException as error:  # noqa: BLE001  (the same; Ctrl-C goes on below)
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
 
 
 class Run:
@@ -41,7 +55,8 @@ class Run:
     tasks, contracts
         For each task number the task, and what it declares.
     outside
-        Task number to the fields that are fed from outside the graph.
+        Task number to the fields that are fed from outside the graph,
+        serialized; taken out when they are used.
     keep
         Numbers of the tasks whose outputs are wanted beside those of the sinks.
     """
@@ -55,7 +70,7 @@ class Run:
         config: Config,
         executor: SerialExecutor,
         seed: int | None,
-        outside: Mapping[int, Mapping[str, Any]],
+        outside: dict[int, dict[str, Any]],
         keep: set[int],
         hooks: Sequence[Hook],
         stop_on_error: bool,
@@ -77,6 +92,8 @@ class Run:
         self._uses = list(log.wiring.uses)
         self._outputs: dict[int, Mapping[str, Any]] = {}
         self._hook_failures: dict[str, BaseException] = {}
+        self._hooks_s = self._hooks_before = 0.0
+        self._begun: float | None = None
 
     def execute(self) -> Profile:
         """Run all tasks and return the profile.
@@ -86,24 +103,24 @@ class Run:
         RunError
             If a task or a hook failed; it holds the partial profile.
         """
+        log = self._log
         try:
             try:
-                with suppress(_HookFailed), generators_restored(self._seed):
-                    self._announce()
-                    self._loop()
-                for name, error in self._failures().items():
-                    kind = "task" if self._log.errors else "hook"
-                    self._log.reason = f"{kind} {name!r} failed: {describe(error)}"
-                    break
+                try:
+                    with suppress(_HookFailed), generators_restored(self._seed):
+                        self._announce()
+                        self._loop()
+                finally:
+                    self._settle()
                 profile = self._profile()
                 with suppress(_HookFailed):
                     self._tell("run_finished", profile)
             finally:
-                self._close_hooks()
+                close_hooks(self._hooks, self._hook_failures)
         except BaseException as error:
             # Ctrl-C and the like pass through, and take along what was measured.
-            self._log.errors.update(dict.fromkeys(self._executor.in_flight, error))
-            self._log.reason = f"interrupted by {describe(error)}"
+            log.errors.update(dict.fromkeys(self._executor.in_flight, error))
+            log.reason = f"interrupted by {describe(error)}"
             error.profile = self._profile()  # type: ignore[attr-defined]
             raise
         failures = self._failures()
@@ -112,18 +129,37 @@ class Run:
             raise RunError(failed_task, failures, profile) from next(iter(failures.values()))
         return profile
 
+    def _settle(self) -> None:
+        """Close the accounts of the run: from here on its figures stand."""
+        log = self._log
+        log.total_s = perf_counter() - log.started
+        log.hooks_s = self._hooks_s
+        if self._begun is None:
+            log.prepare_s = log.total_s - log.hooks_s
+        else:
+            log.prepare_s = self._begun - log.started - self._hooks_before
+            log.loop_s = log.total_s - log.prepare_s - log.hooks_s
+        for name, error in self._failures().items():
+            kind = "task" if log.errors else "hook"
+            log.reason = f"{kind} {name!r} failed: {describe(error)}"
+            break
+        # Tracebacks of failures hold on to this object; nobody needs these any more.
+        self._handles.clear()
+        self._outside.clear()
+
     def _failures(self) -> dict[str, BaseException]:
         """Return what failed: tasks in the order in which they did, then hooks."""
         failed = {self._wiring.names[i]: error for i, error in self._log.errors.items()}
         return {**failed, **self._hook_failures}
 
     def _announce(self) -> None:
+        """Tell the hooks that everything is valid and the first task is about to start."""
         if self._hooks:
             order = [self._wiring.names[i] for i in self._wiring.order]
             tasks = dict(zip(self._wiring.names, self._tasks))
             self._tell("run_started", RunInfo(tasks, order, self._config, self._seed))
 
-    def _loop(self) -> None:  # noqa: PLR0915  (hot: each call in it counts)
+    def _loop(self) -> None:
         log, wiring, executor = self._log, self._wiring, self._executor
         hooks, handles, uses = self._hooks, self._handles, self._uses
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
@@ -132,50 +168,44 @@ class Run:
         work = self._works()
         pop, done = readiness(list(wiring.waiting), wiring.targets, wiring.first_target)
         running = 0
-        begun = perf_counter()
-        log.prepare_s = begun - log.started - log.hooks_s
-        hooks_before = log.hooks_s
-        try:
-            while True:
-                while running < capacity and not self._stopped:
-                    ready = pop()
-                    if ready is None:
-                        break
-                    if hooks:
-                        self._tell("task_started", wiring.names[ready])
-                    executor.submit(ready, *work(ready))
-                    running += 1
-                if not running:
+        self._hooks_before = self._hooks_s
+        self._begun = perf_counter()
+        while True:
+            while running < capacity and not self._stopped:
+                ready = pop()
+                if ready is None:
                     break
-                i, worker, record = executor.next()
-                running -= 1
-                times[6 * i : 6 * i + 6], payload, wire, frames, outputs, error = record
-                ran_on[i] = worker
-                if error is not None:
-                    self._fail(i, error)
-                    continue
-                slot = first_slot[i]
-                for field in outputs_of[i]:
-                    payload_bytes[slot] = payload[field]
-                    wire_bytes[slot] = wire[field]
-                    if uses[slot]:
-                        handles[slot] = frames[field]
-                    slot += 1
-                if len(wire) > len(outputs_of[i]):
-                    declared_bytes = sum(wire_bytes[first_slot[i] : slot])
-                    log.undeclared_bytes[i] = sum(wire.values()) - declared_bytes
-                # From here on only the slots hold what was produced.
-                del record, frames
-                if outputs is not None:
-                    self._outputs[i] = outputs
-                    del outputs
                 if hooks:
-                    self._tell("task_finished", log.record(i))
-                done(i)
-        finally:
-            ended = perf_counter()
-            log.loop_s = ended - begun - (log.hooks_s - hooks_before)
-            log.total_s = ended - log.started
+                    self._tell("task_started", wiring.names[ready])
+                executor.submit(ready, *work(ready))
+                running += 1
+            if not running:
+                break
+            i, worker, record = executor.next()
+            running -= 1
+            times[6 * i : 6 * i + 6], payload, wire, frames, outputs, error = record
+            ran_on[i] = worker
+            if error is not None:
+                self._fail(i, error)
+                continue
+            slot = first_slot[i]
+            for field in outputs_of[i]:
+                payload_bytes[slot] = payload[field]
+                wire_bytes[slot] = wire[field]
+                if uses[slot]:
+                    handles[slot] = frames[field]
+                slot += 1
+            if len(wire) > len(outputs_of[i]):
+                declared_bytes = sum(wire_bytes[first_slot[i] : slot])
+                log.undeclared_bytes[i] = sum(wire.values()) - declared_bytes
+            # From here on only the slots hold what was produced.
+            del record, frames
+            if outputs is not None:
+                self._outputs[i] = outputs
+                del outputs
+            if hooks:
+                self._tell("task_finished", log.record(i))
+            done(i)
 
     def _works(self) -> Callable[[int], tuple[tuple[Any, ...], list[Any]]]:
         """Return a function that makes a task's Work, and takes the handles of its inputs.
@@ -205,7 +235,7 @@ class Run:
                 contracts[wiring.owner[slot]].decode for slot in slots[begin:end]
             ]
             if i in outside:
-                given = outside[i]
+                given = outside.pop(i)
                 decoders = [*islice(decoders, len(fields)), *[contract.decode] * len(given)]
                 fields += given
                 frames += given.values()
@@ -236,6 +266,8 @@ class Run:
 
     def _tell(self, method: str, what: Any) -> None:
         """Call one method of all hooks, on their own account."""
+        if not self._hooks:
+            return
         begun = perf_counter()
         try:
             for hook in self._hooks:
@@ -245,14 +277,7 @@ class Run:
                     self._hook_failures[f"{type(hook).__name__}.{method}"] = error
                     raise _HookFailed from error
         finally:
-            self._log.hooks_s += perf_counter() - begun
-
-    def _close_hooks(self) -> None:
-        for hook in self._hooks:
-            try:
-                hook.close()
-            except Exception as error:  # noqa: BLE001  (the other hooks have to be closed too)
-                self._hook_failures[f"{type(hook).__name__}.close"] = error
+            self._hooks_s += perf_counter() - begun
 
     def _profile(self) -> Profile:
         self._log.environment = environment()

@@ -262,7 +262,7 @@ _ENVIRONMENT = _object(
         "cores": _integer("Logical processors of the host; null if unknown.", null=True),
         "versions": _map(
             "Versions of packages, by name.",
-            _value(["string", "null"], "Version; null if the package is not installed."),
+            _value(["string", "null"], "Version; null if the package was not loaded."),
         ),
     },
 )

@@ -26,12 +26,12 @@ def summary(profile: Profile) -> str:
     defaults = {
         name
         for name, entry in profile.sections.get("weight_sources", {}).items()
-        if entry["node_weight"] == "default"
+        if entry.get("node_weight") == "default"
     }
     lines = [
         (
-            f"dagprofiler {profile.metadata['dagprofiler_version']} on {profile.hostname}, "
-            f"{profile.timestamp}, seed {profile.seed}"
+            f"dagprofiler {_shown(profile.metadata.get('dagprofiler_version'))} "
+            f"on {_shown(profile.hostname)}, {_shown(profile.timestamp)}, seed {profile.seed}"
         ),
         (
             f"{len(structure['nodes'])} tasks, {len(structure['edges'])} edges, "
@@ -39,13 +39,13 @@ def summary(profile: Profile) -> str:
         ),
     ]
     if run.get("state") == "partial":
-        lines.append(f"PARTIAL: {run.get('reason')}")
-        lines += [
-            f"  {name}: {entry['state']}" for name, entry in list(run["tasks"].items())[:_MOST]
-        ]
+        states = run.get("tasks", {})
+        lines.append(f"PARTIAL: {_shown(run.get('reason'))}")
+        lines += [f"  {_shown(t)}: {states[t].get('state')}" for t in list(states)[:_MOST]]
+        lines += _rest(len(states), "tasks")
     rows = [
         (
-            task.task,
+            _shown(task.task),
             _number(task.compute_time_ms),
             _number(task.serialize_time_ms),
             _number(task.deserialize_time_ms),
@@ -63,10 +63,10 @@ def summary(profile: Profile) -> str:
     if metrics.edge_metrics:
         edges = [
             (
-                f"{edge.source} -> {edge.target}",
+                f"{_shown(edge.source)} -> {_shown(edge.target)}",
                 _number(edge.size_bytes),
                 _number(edge.wire_bytes),
-                ", ".join(edge.data_fields),
+                _shown(", ".join(edge.data_fields)),
             )
             for edge in metrics.edge_metrics[:_MOST]
         ]
@@ -78,6 +78,11 @@ def summary(profile: Profile) -> str:
         )
         lines += ["", f"overhead: {kinds}"]
     return "\n".join(lines)
+
+
+def _shown(text: Any) -> str:
+    """Return `text` with what would upset a terminal or break the line written as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
 def _number(value: Any) -> str:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from dagprofiler.errors import CostModelError, DeclarationError, describe
-from dagprofiler.graph import can_be_field
+from dagprofiler.graph import field_problem
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.pipeline import Contract, Parameters, Record, Work, perform
 from dagprofiler.serializers import (
@@ -226,11 +226,9 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
                 raise DeclarationError(f"{owner}: {attribute} holds {name!r}, expected a string")
             if names.count(name) > 1:
                 raise DeclarationError(f"{owner}: {attribute} names {name!r} twice")
-            if attribute != "config_deps" and not can_be_field(name):
-                raise DeclarationError(
-                    f"{owner}: {attribute} holds {name!r}, which cannot be a keyword argument "
-                    "of compute()"
-                )
+            problem = None if attribute == "config_deps" else field_problem(name)
+            if problem is not None:
+                raise DeclarationError(f"{owner}: {attribute} holds {name!r}, which {problem}")
             if attribute == "gathers" and name not in task.inputs:
                 raise DeclarationError(
                     f"{owner}: gathers holds {name!r}, which is not an input "

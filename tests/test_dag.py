@@ -199,9 +199,7 @@ def test_all_common_fields_of_parallel_edges_are_named():
 
 
 def test_parallel_edges_with_different_fields_become_one_edge():
-    dag = DAG(
-        {"a": constant(x=1, y=2), "b": Sink}, [("a", "b", ["y"]), ("a", "b", ["x"])]
-    )
+    dag = DAG({"a": constant(x=1, y=2), "b": Sink}, [("a", "b", ["y"]), ("a", "b", ["x"])])
     assert dag.edges == {"a": ["b"]}
     assert dag.reverse_edges == {"b": ["a"]}
     assert dag.edge_fields == {("a", "b"): ["y", "x"]}
@@ -260,15 +258,11 @@ def test_a_field_named_twice_is_refused():
     )
 
 
-def test_an_input_that_is_no_name_is_refused():
-    assert refused({"a": constant(x=1), "b": Sink}, [("a", "b", {"x": 3})]) == (
-        "edge 'a' -> 'b': input 3 is not a name"
-    )
-
-
-def test_an_edge_cannot_feed_cfg():
-    with pytest.raises(GraphError, match="'cfg'"):
-        DAG({"a": constant(x=1), "b": Sink}, [("a", "b", {"x": "cfg"})]).run()
+def test_an_input_that_cannot_be_a_keyword_argument_is_refused():
+    for name in (3, None, "", "two words", "class", "cfg", "self"):
+        assert refused({"a": constant(x=1), "b": Sink}, [("a", "b", {"x": name})]) == (
+            f"edge 'a' -> 'b': {name!r} cannot be an input"
+        )
 
 
 # Which fields travel
@@ -362,8 +356,10 @@ def test_many_producers_are_counted_and_some_are_named():
     tasks = {f"a{i}": constant(x=i) for i in range(9)}
     dag = DAG({**tasks, "c": Sink}, [(name, "c") for name in tasks])
     assert problems(dag) == [
-        "task 'c': input 'x' has 9 producers: 'a0', 'a1', 'a2', 'a3', 'a4', ...; "
-        "list it in 'gathers' to receive all"
+        (
+            "task 'c': input 'x' has 9 producers: 'a0', 'a1', 'a2', 'a3', 'a4', ...; "
+            "list it in 'gathers' to receive all"
+        )
     ]
 
 
@@ -399,9 +395,7 @@ def test_fields_are_renamed_into_a_gathered_input():
 
 def test_a_gathered_input_leaves_the_others_as_they_are():
     mixed = make("Mixed", ["got"], ["x", "y"], ["x"])
-    dag = DAG(
-        {"a": constant(x=1, y=5), "b": constant(x=2), "z": mixed}, [("a", "z"), ("b", "z")]
-    )
+    dag = DAG({"a": constant(x=1, y=5), "b": constant(x=2), "z": mixed}, [("a", "z"), ("b", "z")])
     assert received(dag) == {"x": [1, 2], "y": 5}
 
 
@@ -425,7 +419,7 @@ def test_an_instance_may_choose_what_it_gathers():
     ]
 
 
-# validate()
+# What validate() finds
 
 
 def test_the_constructor_leaves_inputs_to_validate():
@@ -444,16 +438,20 @@ def test_unexpected_inputs_are_named_with_their_source_and_the_nearest_name():
     takes = make("Takes", ["y"], ["data"], compute=lambda self, data=0, *, cfg: {"y": data})
     dag = DAG({"a": constant(dat=1), "b": takes}, [("a", "b")])
     assert problems(dag) == [
-        "task 'b': compute() does not take 'dat' from 'a' (it takes: 'data'); "
-        "did you mean 'data'?; an edge with fields [] only orders"
+        (
+            "task 'b': compute() does not take 'dat' from 'a' (it takes: 'data'); "
+            "did you mean 'data'?; an edge with fields [] only orders"
+        )
     ]
 
 
 def test_a_task_that_takes_nothing_says_so():
     dag = DAG({"a": constant(x=1), "b": constant(y=2)}, [("a", "b")])
     assert problems(dag) == [
-        "task 'b': compute() does not take 'x' from 'a' (it takes: nothing); "
-        "an edge with fields [] only orders"
+        (
+            "task 'b': compute() does not take 'x' from 'a' (it takes: nothing); "
+            "an edge with fields [] only orders"
+        )
     ]
 
 
@@ -490,8 +488,10 @@ def test_a_positional_only_parameter_cannot_be_fed():
     dag = DAG({"a": constant(x=1), "b": make("B", ["y"], ["x"], compute=compute)}, [("a", "b")])
     assert problems(dag) == [
         "task 'b': compute() needs 'x, /', and nobody provides it",
-        "task 'b': compute() does not take 'x' from 'a' (it takes: 'x, /'); "
-        "an edge with fields [] only orders",
+        (
+            "task 'b': compute() does not take 'x' from 'a' (it takes: 'x, /'); "
+            "an edge with fields [] only orders"
+        ),
     ]
 
 
@@ -504,8 +504,10 @@ def test_an_edge_that_only_orders_provides_nothing():
 def test_a_gathered_input_that_compute_does_not_take_is_a_problem():
     dag = DAG({"b": make("B", ["y"], ["x"], ["x"], compute=lambda self: {"y": 1})})
     assert problems(dag) == [
-        "task 'b': compute() does not take 'x' (it takes: nothing); "
-        "an edge with fields [] only orders"
+        (
+            "task 'b': compute() does not take 'x' (it takes: nothing); "
+            "an edge with fields [] only orders"
+        )
     ]
 
 
@@ -527,8 +529,10 @@ def test_all_problems_are_found_at_once():
     expected = [
         "task 'c': input 'x' has 2 producers: 'a', 'b'; list it in 'gathers' to receive all",
         "task 'd': compute() needs 'x', and nobody provides it",
-        "task 'f': compute() does not take 'x' from 'a' (it takes: nothing); "
-        "an edge with fields [] only orders",
+        (
+            "task 'f': compute() does not take 'x' from 'a' (it takes: nothing); "
+            "an edge with fields [] only orders"
+        ),
         "task 'g': estimate_instructions returned -1, expected 0 to 2**63 - 1",
         "task 'h': estimate_instructions returned -1, expected 0 to 2**63 - 1",
     ]
@@ -563,7 +567,7 @@ def test_instances_with_a_compute_of_their_own_are_judged_by_it():
     assert problems(DAG(tasks)) == ["task 'b': compute() needs 'x', and nobody provides it"]
 
 
-# run(inputs=...)
+# Values from outside the graph
 
 
 def test_inputs_feed_fields_from_outside():
@@ -599,16 +603,20 @@ def test_inputs_of_unknown_tasks_are_a_problem():
 def test_inputs_that_compute_does_not_take_are_a_problem():
     dag = DAG({"a": constant(x=1)})
     assert problems(dag, inputs={"a": {"y": 1}}) == [
-        "task 'a': compute() does not take 'y' from run(inputs=...) (it takes: nothing); "
-        "an edge with fields [] only orders"
+        (
+            "task 'a': compute() does not take 'y' from run(inputs=...) (it takes: nothing); "
+            "an edge with fields [] only orders"
+        )
     ]
 
 
 def test_an_input_from_an_edge_and_from_outside_has_two_producers():
     dag = DAG({"a": constant(x=1), "b": Sink}, [("a", "b")])
     assert problems(dag, inputs={"b": {"x": 1}}) == [
-        "task 'b': input 'x' has 2 producers: 'a', run(inputs=...); "
-        "list it in 'gathers' to receive all"
+        (
+            "task 'b': input 'x' has 2 producers: 'a', run(inputs=...); "
+            "list it in 'gathers' to receive all"
+        )
     ]
 
 
@@ -626,9 +634,7 @@ def test_a_gathered_input_may_be_given_whole():
 def test_inputs_that_cannot_be_serialized_are_named():
     with pytest.raises(SerializationError) as caught:
         DAG({"b": Sink}).run(inputs={"b": {"x": lambda: None}})
-    assert str(caught.value).startswith(
-        "inputs: 'x' of task 'b' (function) cannot be serialized: "
-    )
+    assert str(caught.value).startswith("inputs: 'x' of task 'b' (function) cannot be serialized: ")
     assert caught.value.__cause__ is not None
 
 

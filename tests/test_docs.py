@@ -18,6 +18,10 @@ from typing import NamedTuple
 
 import pytest
 
+import dagprofiler
+from dagprofiler import Profile
+from dagprofiler.schema import PROFILE_SCHEMA
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -33,7 +37,7 @@ WITH_EXAMPLES = {
     "tutorial.md",
 }
 
-FENCE = re.compile(r"^(?P<fence>`{3,})(?P<kind>[^\n`]*)\n(?P<text>.*?)^(?P=fence)$", re.M | re.S)
+FENCE = re.compile(r"(?ms)^(?P<fence>`{3,})(?P<kind>[^\n`]*)\n(?P<text>.*?)^(?P=fence)$")
 CHECKER = doctest.OutputChecker()
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -105,6 +109,62 @@ def test_index_links_every_page():
     }
 
     assert linked == {page.stem for page in PAGES} - {"README", "index"}
+
+
+def test_samples_of_a_profile_load():
+    samples = [
+        block.text
+        for page in PAGES
+        for block in blocks(page.read_text(encoding="utf-8"))
+        if block.kind == "json"
+    ]
+
+    for sample in samples:
+        Profile.loads(sample)
+    assert len(samples) >= 2
+
+
+def test_profile_format_page_names_every_field_of_the_schema():
+    page = (ROOT / "docs" / "profile-format.md").read_text(encoding="utf-8")
+    words = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"`([^`]+)`", page))))
+
+    assert words >= set(fields(PROFILE_SCHEMA))
+
+
+def fields(schema):
+    """Yield the names of all properties in a schema."""
+    if isinstance(schema, dict):
+        yield from schema.get("properties", ())
+        for below in schema.values():
+            yield from fields(below)
+
+
+def test_api_page_names_every_public_name():
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    missing = [
+        name
+        for name in dagprofiler.__all__
+        if not re.search(rf"auto\w+:: dagprofiler\.(\w+\.)?{name}$", page, re.MULTILINE)
+    ]
+
+    assert missing == ["__version__"]
+
+
+def test_architecture_page_names_every_module():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    package = Path(dagprofiler.__file__).parent
+    modules = {file.relative_to(package).as_posix() for file in package.rglob("*.py")}
+
+    assert set(re.findall(r"^\| `([\w/]+\.py)` \|", page, re.MULTILINE)) == modules - {
+        "executors/__init__.py"
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_a_page_lead_somewhere(page):
+    links = re.findall(r"\]\(([^):#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+
+    assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 def test_output_that_differs_from_the_page_is_noticed():

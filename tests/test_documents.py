@@ -61,10 +61,13 @@ def test_the_time_is_utc_with_a_z_and_microseconds():
 
 
 def test_the_collector_is_paused_and_runs_again_after_an_error():
+    def fail_while_paused():
+        with collector_paused():
+            raise KeyError(gc.isenabled())
+
     assert gc.isenabled()
-    with pytest.raises(KeyError), collector_paused():
-        assert not gc.isenabled()
-        raise KeyError
+    with pytest.raises(KeyError, match="False"):
+        fail_while_paused()
     assert gc.isenabled()
 
 
@@ -147,7 +150,6 @@ def test_what_json_can_hold_is_stored_as_json(value, expected):
         (frozenset([1]), "frozenset({1})"),
         (range(3), "range(0, 3)"),
         (np.datetime64("2026-02-12"), "2026-02-12"),
-        (np.longdouble(1), "1.0"),
         (Path("here"), "here"),
         (int, "<class 'int'>"),
     ],
@@ -192,7 +194,10 @@ def test_values_are_copied_so_that_documents_share_nothing_with_the_config():
 DOCUMENT = [
     ("metadata", {"seed": None, "host": "worker-01"}),
     ("configuration", {}),
-    ("dag_structure", {"nodes": ["a", "b"], "edges": [{"source": "a", "target": "b"}], "order": []}),
+    (
+        "dag_structure",
+        {"nodes": ["a", "b"], "edges": [{"source": "a", "target": "b"}], "order": []},
+    ),
     ("weights", {"a": 1, "b": 2.5}),
     ("metrics", [{"task": "a", "fields": ["x", "y"]}, {"task": "b", "fields": []}]),
     ("total_time_ms", 45.2),
@@ -247,11 +252,49 @@ def test_the_text_is_json_of_the_same_document():
     assert json.loads("".join(render(DOCUMENT))) == dict(DOCUMENT)
 
 
+@pytest.mark.parametrize("empty", [{}, [], {"records": []}, {"a": {}, "b": {"c": []}}])
+@pytest.mark.parametrize("section", ["dag_structure", "timeline", "other"])
+def test_what_is_empty_is_written_as_such(section, empty):
+    document = {"before": 1, section: empty, "after": 2}
+    assert json.loads("".join(render(document.items()))) == document
+
+
+@pytest.mark.parametrize("count", [1, 4095, 4096, 4097, 9000])
+def test_long_tables_are_whole(count):
+    document = {
+        "list": [[i, "x"] for i in range(count)],
+        "dict": {str(i): {"n": i} for i in range(count)},
+        "timeline": {"records": [["t", i] for i in range(count)]},
+    }
+    text = "".join(render(document.items()))
+    assert json.loads(text) == document
+    assert text.count("\n") == 3 * count + 10
+
+
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("place", [lambda n: n, lambda n: [n], lambda n: {"a": {"b": n}}])
 def test_nan_and_infinity_are_never_written(number, place):
-    with pytest.raises(ValueError, match="not JSON compliant"):
+    with pytest.raises(ProfileError, match=r"^\$\.section: cannot be written: .*JSON") as caught:
         list(render([("section", place(number))]))
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_an_object_is_refused_with_the_section_that_holds_it():
+    with pytest.raises(ProfileError, match=r"^\$\.late: cannot be written: .*object"):
+        list(render([("early", 1), ("late", [object()])]))
+
+
+def test_scalars_of_numpy_are_written_as_numbers():
+    document = {
+        "n": np.int64(3),
+        "list": [np.float32(0.5), np.bool_(0)],
+        "dict": {"u": np.uint8(9)},
+    }
+    assert json.loads("".join(render(document.items()))) == {
+        "n": 3,
+        "list": [0.5, False],
+        "dict": {"u": 9},
+    }
 
 
 @pytest.mark.parametrize(
@@ -270,11 +313,13 @@ def test_hostile_text_stays_what_it_is_in_every_place(hostile):
 
 
 def test_keys_that_are_no_text_are_written_as_json_writes_them():
-    document = {"levels": {1: "one", None: "none", True: "yes"}, "deeper": {"levels": {2: 3}}}
+    document = {"levels": {1: "one", None: "none"}, "deeper": {"levels": {2: 3}}}
     assert json.loads("".join(render(document.items()))) == json.loads(json.dumps(document))
 
 
-@pytest.mark.parametrize("text", ["", "  ", "{", "[1,]", '{"a": }', "nul", "\x00", "{}x", b"\xff{}"])
+@pytest.mark.parametrize(
+    "text", ["", "  ", "{", "[1,]", '{"a": }', "nul", "\x00", "{}x", b"\xff{}"]
+)
 def test_what_is_no_json_is_refused_with_the_reason(text):
     with pytest.raises(ProfileError, match=r"^\$: not JSON: ") as caught:
         parse(text)
@@ -299,7 +344,7 @@ def test_bytes_may_be_in_any_encoding_that_json_knows(encoding):
 def test_a_file_is_read_by_name_path_or_stream(tmp_path):
     path = tmp_path / "file.json"
     path.write_bytes(b"{}\r\n")
-    assert read(str(path)) == read(path) == b"{}\r\n"
+    assert parse(read(str(path))) == parse(read(path)) == {}
     with open(path, "rb") as binary, open(path, encoding="utf-8") as text:
         assert parse(read(binary)) == parse(read(text)) == {}
     assert parse(read(io.StringIO("[1]"))) == parse(read(io.BytesIO(b"[1]"))) == [1]
@@ -461,11 +506,11 @@ def test_a_pipe_is_written_to_and_read_from_and_not_replaced(tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     received = []
-    reader = threading.Thread(target=lambda: received.append(read(fifo)), daemon=True)
+    reader = threading.Thread(target=lambda: received.append(parse(read(fifo))), daemon=True)
     reader.start()
-    write(fifo, ["a", "b"])
+    write(fifo, ["[1", "2]"])
     reader.join(30)
-    assert received == [b"ab"]
+    assert received == [[12]]
     assert stat.S_ISFIFO(os.stat(fifo).st_mode)
 
 

@@ -98,7 +98,7 @@ class Produce(Task):
 class Consume(Task):
     inputs = ["data"]
 
-    def compute(self, data):
+    def compute(self, data, label=None):
         return {}
 
 
@@ -121,3 +121,21 @@ def test_bytes_in_and_out_are_serialized_lengths():
     data, label = (len(Task.serialize(value)) for value in (np.zeros(10), "x"))
     assert (first.bytes_in, first.bytes_out) == (0, data + label)
     assert (second.bytes_in, second.bytes_out) == (data, 0)
+
+
+def test_an_edge_of_several_fields_records_each_of_them():
+    tasks = {"first": Produce(), "second": Consume()}
+    (edge,) = DAG(tasks, [("first", "second", ["data", "label"])]).run().metrics.edge_metrics
+    data, label = (len(Task.serialize(value)) for value in (np.zeros(10), "x"))
+    assert edge.field_bytes == {
+        "data": {"size_bytes": 80, "wire_bytes": data},
+        "label": {"size_bytes": label, "wire_bytes": label},
+    }
+    assert (edge.size_bytes, edge.wire_bytes) == (80 + label, data + label)
+
+
+def test_the_figures_of_a_single_field_are_those_of_the_edge():
+    tasks = {"first": Produce(), "second": Consume()}
+    (edge,) = DAG(tasks, [("first", "second")]).run().metrics.edge_metrics
+    assert edge.field_bytes is None
+    assert edge.wire_bytes == len(Task.serialize(np.zeros(10)))

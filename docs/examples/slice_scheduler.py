@@ -13,7 +13,7 @@ A "block" below is one resource block in one slot.
 """
 
 # The standard's names: fields Q, CQI and slice, parameters N_UE, N_CELL, ...
-# ruff: noqa: A002, D102, N803, N806, PLR0917
+# ruff: noqa: A002, D102, N803, N806
 
 from __future__ import annotations
 

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from dagprofiler import DAG, Config, DeclarationError, Hook, Profile, RunError, Task
+from dagprofiler import ValidationError as Invalid
+
+METHODS = ["run_started", "task_started", "task_finished", "task_failed", "run_finished", "close"]
+
+
+class Works(Task):
+    outputs = ["x"]
+
+    def compute(self, cfg, **fields):
+        return {"x": 1}
+
+
+class Fails(Task):
+    outputs = ["x"]
+
+    def compute(self, cfg, **fields):
+        raise ValueError("no")
+
+
+class Notes(Hook):
+    """Writes down every call; raises where it is told to."""
+
+    def __init__(self, calls=None, fails_in=None, label=""):
+        self.calls = [] if calls is None else calls
+        self.fails_in, self.label = fails_in, label
+
+    def note(self, method, *arguments):
+        self.calls.append((self.label + method, *arguments))
+        if method == self.fails_in:
+            raise OSError(method)
+
+    def run_started(self, run):
+        self.run = run
+        self.note("run_started")
+
+    def task_started(self, task):
+        self.note("task_started", task)
+
+    def task_finished(self, record):
+        self.record = record
+        self.note("task_finished", record.task)
+
+    def task_failed(self, record):
+        self.failed = record
+        self.note("task_failed", record.task)
+
+    def run_finished(self, profile):
+        self.profile = profile
+        self.note("run_finished")
+
+    def close(self):
+        self.note("close")
+
+
+def test_a_hook_may_override_nothing():
+    profile = DAG({"a": Works}).run(hooks=[Hook()])
+    assert profile.final_outputs == {"x": 1}
+
+
+def test_calls_come_in_order():
+    notes = Notes()
+    profile = DAG({"a": Works, "b": Works}, [("b", "a")]).run(hooks=[notes])
+    assert notes.calls == [
+        ("run_started",),
+        ("task_started", "b"),
+        ("task_finished", "b"),
+        ("task_started", "a"),
+        ("task_finished", "a"),
+        ("run_finished",),
+        ("close",),
+    ]
+    assert notes.profile is profile
+
+
+def test_calls_come_in_order_when_a_task_fails():
+    for on_error, later in (
+        ("stop", []),
+        ("finish", [("task_started", "c"), ("task_finished", "c")]),
+    ):
+        notes = Notes()
+        with pytest.raises(RunError) as caught:
+            DAG({"a": Fails, "b": Works, "c": Works}, [("a", "b")]).run(
+                on_error=on_error, hooks=[notes]
+            )
+        assert notes.calls == [
+            ("run_started",),
+            ("task_started", "a"),
+            ("task_failed", "a"),
+            *later,
+            ("run_finished",),
+            ("close",),
+        ]
+        assert notes.profile is caught.value.profile
+        assert notes.profile.to_dict()["run"]["state"] == "partial"
+
+
+def test_an_empty_run_is_told_too():
+    notes = Notes()
+    DAG({}).run(hooks=[notes])
+    assert notes.calls == [("run_started",), ("run_finished",), ("close",)]
+
+
+def test_each_call_goes_to_all_hooks_in_their_order():
+    calls = []
+    DAG({"a": Works}).run(hooks=[Notes(calls, label="1 "), Notes(calls, label="2 ")])
+    assert [call[0] for call in calls] == [
+        f"{number} {method}" for method in METHODS if method != "task_failed" for number in "12"
+    ]
+
+
+def test_a_hook_sees_what_is_about_to_run():
+    notes, config = Notes(), Config(N=3)
+    dag = DAG({"b": Works, "a": Works}, [("b", "a")], config)
+    dag.run(7, hooks=[notes])
+    run = notes.run
+    assert dict(run.tasks) == dag.tasks
+    assert list(run.execution_order) == ["b", "a"]
+    assert run.config is config
+    assert run.seed == 7
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        run.seed = 8
+
+
+def test_a_hook_sees_the_record_of_a_task():
+    notes = Notes()
+    profile = DAG({"a": Works}).run(hooks=[notes])
+    record = notes.record
+    assert (record.task, record.state, record.error) == ("a", "succeeded", None)
+    assert record.metrics == profile.metrics.task_metrics[0]
+    assert record.worker == profile.to_dict()["timeline"]["workers"][0]
+    (row,) = profile.to_dict()["timeline"]["records"]
+    assert list(record.phases.values()) == row[4:]
+    assert list(record.phases) == profile.to_dict()["timeline"]["columns"][4:]
+
+
+def test_a_hook_sees_the_record_of_a_failure():
+    notes = Notes()
+    with pytest.raises(RunError) as caught:
+        DAG({"a": Fails}).run(hooks=[notes])
+    record = notes.failed
+    assert (record.task, record.state, record.metrics) == ("a", "failed", None)
+    assert record.error is caught.value.__cause__
+    assert record.phases["compute_start_ms"] is not None
+    assert record.phases["serialize_start_ms"] is None
+
+
+def test_a_hook_may_run_another_dag():
+    class Nests(Hook):
+        def task_finished(self, record):
+            self.seen = DAG({"inner": Works}).run(5).final_outputs
+
+    nests = Nests()
+    assert DAG({"a": Works}).run(5, hooks=[nests]).final_outputs == nests.seen
+
+
+@pytest.mark.parametrize("hook", [Hook, None, "hook", object()])
+def test_what_is_no_hook_is_refused(hook):
+    with pytest.raises(DeclarationError) as caught:
+        DAG({}).run(hooks=[hook])
+    assert str(caught.value) == f"hooks: expected instances of Hook, got {hook!r}"
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m != "task_failed"])
+def test_a_hook_that_raises_ends_the_run_like_a_failing_task(method):
+    notes, other = Notes(fails_in=method), Notes()
+    with pytest.raises(RunError) as caught:
+        DAG({"a": Works, "b": Works}).run(hooks=[notes, other])
+    error = caught.value
+    place = f"Notes.{method}"
+    assert str(error) == f"hook {place} failed: OSError: {method}"
+    assert error.task is None
+    assert list(error.failures) == [place]
+    assert error.__cause__ is error.failures[place]
+    assert isinstance(error.__cause__, OSError)
+    assert Profile.loads(error.profile.dumps()) == error.profile
+    assert other.calls[-1] == ("close",)
+    assert notes.calls.count(("close",)) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "finished"), [("run_started", ""), ("task_started", ""), ("task_finished", "a")]
+)
+def test_nothing_new_starts_after_a_hook_has_raised(method, finished):
+    notes = Notes(fails_in=method)
+    with pytest.raises(RunError) as caught:
+        DAG({"a": Works, "b": Works}).run(hooks=[notes], on_error="finish")
+    profile = caught.value.profile
+    assert [one.task for one in profile.metrics.task_metrics] == list(finished)
+    run = profile.to_dict()["run"]
+    assert run["state"] == "partial"
+    assert run["reason"] == f"hook 'Notes.{method}' failed: OSError: {method}"
+    cancelled = {name: {"state": "cancelled"} for name in "ab" if name not in finished}
+    assert run["tasks"] == cancelled
+    assert [call[0] for call in notes.calls][-2:] == ["run_finished", "close"]
+
+
+def test_a_hook_that_raises_about_a_failure_leaves_it_first():
+    notes = Notes(fails_in="task_failed")
+    with pytest.raises(RunError) as caught:
+        DAG({"a": Fails}).run(hooks=[notes])
+    error = caught.value
+    assert error.task == "a"
+    assert list(error.failures) == ["a", "Notes.task_failed"]
+    assert isinstance(error.__cause__, ValueError)
+    assert str(error) == "task 'a' failed: ValueError: no (and 1 more: 'Notes.task_failed')"
+
+
+def test_all_hooks_are_closed_even_if_closing_fails():
+    calls = []
+    hooks = [Notes(calls, "close", label="1 "), Notes(calls, label="2 ")]
+    with pytest.raises(RunError):
+        DAG({"a": Works}).run(hooks=hooks)
+    assert calls[-2:] == [("1 close",), ("2 close",)]
+
+
+def test_hooks_are_closed_even_if_closing_is_interrupted():
+    class Interrupts(Hook):
+        def close(self):
+            raise KeyboardInterrupt
+
+    notes = Notes()
+    with pytest.raises(KeyboardInterrupt):
+        DAG({"a": Works}).run(hooks=[Interrupts(), notes])
+    assert notes.calls[-1] == ("close",)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_hooks_are_closed_after_an_interrupt(error):
+    class Interrupted(Works):
+        def compute(self, cfg):
+            raise error
+
+    notes = Notes()
+    with pytest.raises(error):
+        DAG({"a": Interrupted}).run(hooks=[notes])
+    assert notes.calls[-1] == ("close",)
+    assert notes.calls.count(("close",)) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"seed": -1}, {"on_error": "never"}, {"keep": ["z"]}, {"inputs": {"a": {"cfg": 1}}}],
+    ids=repr,
+)
+def test_hooks_are_closed_even_if_nothing_could_start(arguments):
+    class Needs(Task):
+        outputs = ["x"]
+
+        def compute(self, y):
+            return {"x": y}
+
+    notes = Notes()
+    with pytest.raises(Invalid):
+        DAG({"a": Needs}).run(hooks=[notes], **arguments)
+    assert notes.calls == [("close",)]
+
+
+def test_hooks_may_come_from_an_iterator():
+    notes = Notes()
+    DAG({"a": Works}).run(hooks=iter([notes]))
+    assert notes.calls[-1] == ("close",)
+    assert notes.calls[0] == ("run_started",)
+
+
+def test_a_hook_may_watch_several_runs():
+    notes = Notes()
+    dag = DAG({"a": Works})
+    dag.run(hooks=[notes])
+    dag.run(hooks=[notes])
+    assert notes.calls[:5] == notes.calls[5:]

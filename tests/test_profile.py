@@ -1,0 +1,1240 @@
+from __future__ import annotations
+
+import copy
+import gc
+import gzip
+import io
+import json
+import math
+import os
+import pickle
+import random
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagprofiler import (
+    DAG,
+    Config,
+    DAGMetrics,
+    EdgeMetrics,
+    Profile,
+    ProfileError,
+    RunError,
+    Task,
+    TaskMetrics,
+    __version__,
+)
+from dagprofiler.consistency import check_consistency
+from dagprofiler.schema import SCHEMA_VERSION, validate_profile
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of POSIX")
+
+README_SAMPLE = """
+{
+  "metadata": {
+    "timestamp": "2025-01-30T17:45:00Z",
+    "dagprofiler_version": "0.1.0",
+    "seed": 42,
+    "hostname": "worker-01"
+  },
+  "configuration": {
+    "N": 10000
+  },
+  "dag_structure": {
+    "nodes": ["collect", "process", "classify"],
+    "edges": [
+      {"source": "collect", "target": "process"},
+      {"source": "collect", "target": "classify"},
+      {"source": "process", "target": "classify"}
+    ],
+    "execution_order": ["collect", "process", "classify"]
+  },
+  "node_weights": {
+    "collect": 100000,
+    "process": 1000000,
+    "classify": 0
+  },
+  "edge_weights": {
+    "collect->process": 6400000,
+    "collect->classify": 640080,
+    "process->classify": 6400000
+  },
+  "execution_metrics": [
+    {
+      "task": "collect",
+      "compute_time_ms": 5.627,
+      "serialize_time_ms": 0.129,
+      "deserialize_time_ms": 0.0,
+      "bytes_in": 0,
+      "bytes_out": 600395
+    }
+  ],
+  "total_time_ms": 45.2
+}
+"""
+
+STANDARD_SAMPLE = """
+{
+  "metadata": {
+    "timestamp": "2025-01-30T17:45:00Z",
+    "dagprofiler_version": "0.1.0",
+    "seed": 42,
+    "hostname": "worker-01"
+  },
+  "configuration": {
+    "N_UE": 10000,
+    "N_CELL": 7,
+    "N_SLICE": 5
+  },
+  "dag_structure": {
+    "nodes": ["T0", "T1", "T2"],
+    "edges": [
+      {"source": "T0", "target": "T1"},
+      {"source": "T0", "target": "T2"}
+    ],
+    "execution_order": ["T0", "T1", "T2"]
+  },
+  "node_weights": {
+    "T0": 3760000,
+    "T1": 54150
+  },
+  "edge_weights": {
+    "T0->T1": 4400000,
+    "T0->T2": 560000
+  },
+  "execution_metrics": [
+    {
+      "task": "T0",
+      "compute_time_ms": 5.627,
+      "serialize_time_ms": 0.129,
+      "deserialize_time_ms": 0.0,
+      "bytes_in": 0,
+      "bytes_out": 600395
+    }
+  ],
+  "total_time_ms": 45.2
+}
+"""
+
+#: As 0.1.0 wrote it, in everything but the line breaks inside lists: local time
+#: without an offset, numbers that JSON lacks, an edge listed twice, and metrics
+#: named after classes.
+OLD = """
+{
+  "metadata": {
+    "timestamp": "2026-02-12T09:30:00.123456",
+    "dagprofiler_version": "0.1.0",
+    "seed": 7,
+    "hostname": "lab-7"
+  },
+  "configuration": {
+    "N": 4,
+    "threshold": NaN,
+    "bound": -Infinity,
+    "grid": [0, 1, 2],
+    "mixed": [1.5, NaN],
+    "big": 100000000000000000000,
+    "shape": [2, 2],
+    "model": "(1+2j)",
+    "inner": {"a": 1},
+    "scale": 0.5
+  },
+  "dag_structure": {
+    "nodes": ["collect", "p1", "p2"],
+    "edges": [
+      {"source": "collect", "target": "p1"},
+      {"source": "collect", "target": "p2"},
+      {"source": "collect", "target": "p1"}
+    ],
+    "execution_order": ["collect", "p1", "p2"]
+  },
+  "node_weights": {
+    "collect": 40,
+    "p1": 0,
+    "p2": 0
+  },
+  "edge_weights": {
+    "collect->p1": 136,
+    "collect->p2": 392
+  },
+  "execution_metrics": [
+    {
+      "task": "Collect",
+      "compute_time_ms": 0.25,
+      "serialize_time_ms": 0.125,
+      "deserialize_time_ms": 0.0,
+      "bytes_in": 0,
+      "bytes_out": 176
+    },
+    {
+      "task": "Process",
+      "compute_time_ms": 1.25,
+      "serialize_time_ms": 0.125,
+      "deserialize_time_ms": 0.0625,
+      "bytes_in": 17,
+      "bytes_out": 5
+    },
+    {
+      "task": "Process",
+      "compute_time_ms": 2.25,
+      "serialize_time_ms": 0.125,
+      "deserialize_time_ms": 0.125,
+      "bytes_in": 176,
+      "bytes_out": 159
+    }
+  ],
+  "total_time_ms": 4.5
+}
+"""
+
+DOCUMENTS = {"readme": README_SAMPLE, "standard": STANDARD_SAMPLE, "0.1.0": OLD}
+
+
+class Collect(Task):
+    inputs = []
+    outputs = ["data", "labels"]
+    config_deps = ["N"]
+
+    def compute(self, cfg=None):
+        return {"data": np.random.randn(cfg.N, 2), "labels": list(range(cfg.N))}
+
+    @staticmethod
+    def estimate_instructions(cfg):
+        return cfg.N * 10
+
+
+class Process(Task):
+    inputs = ["data"]
+    outputs = ["features"]
+
+    def compute(self, data):
+        return {"features": data**2}
+
+
+class Classify(Task):
+    inputs = ["features", "labels"]
+    outputs = ["classes"]
+
+    def compute(self, features, labels):
+        return {"classes": labels}
+
+
+class TwoPartError(Exception):
+    """As many errors in the wild, it does not pickle: ``args`` are not its parameters."""
+
+    def __init__(self, part, reason):
+        super().__init__(f"{part}: {reason}")
+        self.held = threading.Lock()
+
+
+class Failing(Classify):
+    def compute(self, features, labels):
+        raise TwoPartError("classes", "none")
+
+
+def example(last=Classify, **config):
+    return DAG(
+        {"collect": Collect(), "process": Process(), "classify": last()},
+        [("collect", "process"), ("collect", "classify"), ("process", "classify")],
+        Config(**{"N": 4, **config}),
+    )
+
+
+@pytest.fixture
+def measured():
+    return example(shape=(2, 2), rates=np.arange(3)).run(seed=42)
+
+
+def partial():
+    with pytest.raises(RunError) as caught:
+        example(Failing).run()
+    return caught.value.profile
+
+
+STRUCTURE = {
+    "nodes": ["a", "b"],
+    "edges": [{"source": "a", "target": "b"}],
+    "execution_order": ["a", "b"],
+}
+
+
+def by_hand(*, config=None, weights=None, edge_bits=80, total=4.5, **keywords):
+    return Profile(
+        config=Config(N=4) if config is None else config,
+        dag_structure=STRUCTURE,
+        metrics=DAGMetrics(
+            task_metrics=[
+                TaskMetrics("a", 1.5, 0.25, 0.0, 0, 10),
+                TaskMetrics("b", 2.5, 0.125, 0.0625, 10, 7),
+            ],
+            edge_metrics=[EdgeMetrics("a", "b", ["x"], edge_bits // 8)],
+            node_weights={"a": 100, "b": 0} if weights is None else weights,
+            edge_weights={"a->b": edge_bits},
+            total_time_ms=total,
+        ),
+        **{"timestamp": "2026-11-20T23:59:32.123456Z", "hostname": "worker-01", **keywords},
+    )
+
+
+def minimal(**sections):
+    return {**json.loads(README_SAMPLE), **sections}
+
+
+def strict(text):
+    """Parse JSON and nothing that only Python takes for JSON."""
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+# A run's profile
+
+
+def test_a_measured_profile_equals_the_one_that_was_saved(tmp_path, measured):
+    path = tmp_path / "profile.json"
+    assert measured.save(path) == str(path)
+    assert Profile.load(path) == measured
+    assert Profile.load(str(path)) == measured
+    assert Profile.loads(measured.dumps()) == measured
+    assert Profile.from_dict(measured.to_dict()) == measured
+
+
+def test_looking_at_a_measured_profile_does_not_change_it():
+    for look in ("dag_structure", "metrics", "sections"):
+        profile = example().run(seed=1)
+        text = profile.dumps()
+        getattr(profile, look)
+        assert profile.dumps() == text
+
+
+def test_a_loaded_profile_has_what_the_measured_one_has(measured):
+    loaded = Profile.loads(measured.dumps())
+    assert loaded.config == Config(N=4, shape=[2, 2], rates=[0, 1, 2])
+    assert loaded.dag_structure == measured.dag_structure
+    assert loaded.metrics == measured.metrics
+    assert loaded.sections == measured.sections
+    assert (loaded.seed, loaded.timestamp, loaded.hostname) == (
+        42,
+        measured.timestamp,
+        measured.hostname,
+    )
+    assert str(loaded) == str(measured)
+    assert repr(loaded) == repr(measured)
+
+
+def test_outputs_stay_with_the_run(measured):
+    assert measured.final_outputs == {"classes": [0, 1, 2, 3]}
+    assert measured.outputs == {"classify": {"classes": [0, 1, 2, 3]}}
+    loaded = Profile.loads(measured.dumps())
+    assert loaded.final_outputs == loaded.outputs == {}
+
+
+def test_the_document_satisfies_the_schema_and_agrees_with_itself(measured):
+    document = strict(measured.dumps())
+    assert document == measured.to_dict()
+    assert validate_profile(document)
+    check_consistency(document)
+
+
+def test_the_document_has_the_sections_of_the_standard_and_ours_in_a_fixed_order(measured):
+    assert list(measured.to_dict()) == [
+        "metadata",
+        "configuration",
+        "dag_structure",
+        "node_weights",
+        "edge_weights",
+        "execution_metrics",
+        "total_time_ms",
+        "edge_metrics",
+        "run",
+        "weight_sources",
+        "timeline",
+        "environment",
+    ]
+
+
+def test_metrics_have_the_six_fields_of_the_standard_and_no_others(measured):
+    for entry in measured.to_dict()["execution_metrics"]:
+        assert list(entry) == [
+            "task",
+            "compute_time_ms",
+            "serialize_time_ms",
+            "deserialize_time_ms",
+            "bytes_in",
+            "bytes_out",
+        ]
+
+
+def test_the_metadata_says_when_where_and_by_what(measured):
+    metadata = measured.to_dict()["metadata"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", metadata["timestamp"])
+    assert metadata["dagprofiler_version"] == __version__
+    assert metadata["schema_version"] == SCHEMA_VERSION
+    assert metadata["seed"] == 42
+    assert metadata["hostname"] == measured.hostname != ""
+    assert "configuration_as_text" not in metadata
+
+
+def test_a_seed_of_numpy_is_saved_as_the_number_it_is():
+    profile = example().run(seed=np.int64(42))
+    assert strict(profile.dumps())["metadata"]["seed"] == 42
+
+
+def test_the_profile_of_an_empty_dag_is_saved_and_loaded():
+    profile = DAG({}, []).run()
+    assert Profile.loads(profile.dumps()) == profile
+    assert "0 tasks, 0 edges" in str(profile)
+
+
+def test_a_partial_profile_is_saved_and_loaded(tmp_path):
+    profile = partial()
+    profile.save(tmp_path / "partial.json")
+    loaded = Profile.load(tmp_path / "partial.json")
+    assert loaded == profile
+    assert loaded.sections["run"]["state"] == "partial"
+    assert loaded.sections["run"]["tasks"] == {
+        "classify": {"state": "failed", "error": "TwoPartError: classes: none"}
+    }
+
+
+COPIES = [copy.copy, copy.deepcopy, lambda profile: pickle.loads(pickle.dumps(profile))]
+
+
+@pytest.mark.parametrize("make", COPIES, ids=["copy", "deepcopy", "pickle"])
+def test_a_copy_of_a_measured_profile_equals_it(measured, make):
+    untouched = make(measured)
+    assert untouched == measured
+    assert measured.final_outputs == untouched.final_outputs
+    assert make(untouched).dumps() == untouched.dumps() == measured.dumps()
+
+
+@pytest.mark.parametrize("make", COPIES, ids=["copy", "deepcopy", "pickle"])
+def test_a_copy_of_a_loaded_profile_equals_it(make):
+    loaded = Profile.loads(OLD)
+    assert make(loaded) == loaded
+
+
+@pytest.mark.parametrize("make", COPIES, ids=["copy", "deepcopy", "pickle"])
+def test_a_partial_profile_is_copied_whatever_the_error_was(make):
+    profile = partial()
+    assert make(profile) == profile
+
+
+def test_a_deep_copy_is_independent(measured):
+    before = measured.dumps()
+    other = copy.deepcopy(measured)
+    other.metrics.node_weights["collect"] = 7
+    other.sections["run"]["state"] = "partial"
+    other.hostname = "elsewhere"
+    assert other != measured
+    assert measured.dumps() == before
+
+
+# Equality
+
+
+def test_profiles_are_equal_when_their_documents_are():
+    assert by_hand() == by_hand()
+    assert by_hand() != by_hand(edge_bits=88)
+    assert by_hand() != by_hand(seed=1)
+    assert by_hand() != by_hand(hostname="worker-02")
+    assert by_hand() != by_hand(sections={"note": 1})
+    assert by_hand() != by_hand(metadata={"note": 1})
+    assert by_hand(final_outputs={"x": 1}) == by_hand(outputs={"b": {"x": 2}})
+
+
+def test_a_profile_equals_nothing_else_and_cannot_be_hashed():
+    assert by_hand() != by_hand().to_dict()
+    assert (by_hand() == 1) is False
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(by_hand())
+
+
+# Made by hand
+
+
+def test_a_profile_made_by_hand_is_saved_and_loaded():
+    profile = by_hand(seed=3)
+    assert Profile.loads(profile.dumps()) == profile
+    assert profile.to_dict()["metadata"] == {
+        "timestamp": "2026-11-20T23:59:32.123456Z",
+        "dagprofiler_version": __version__,
+        "schema_version": SCHEMA_VERSION,
+        "seed": 3,
+        "hostname": "worker-01",
+    }
+
+
+def test_the_arguments_of_0_1_0_may_be_given_by_position():
+    metrics = DAGMetrics([], [], {"a": 1, "b": 2}, {"a->b": 8}, 4.5)
+    profile = Profile(Config(), STRUCTURE, metrics, {"x": 1}, 3, "2026-02-12T09:30:00", "lab-7")
+    assert profile.final_outputs == {"x": 1}
+    assert (profile.seed, profile.timestamp, profile.hostname) == (
+        3,
+        "2026-02-12T09:30:00",
+        "lab-7",
+    )
+    assert Profile.loads(profile.dumps()) == profile
+
+
+def test_time_and_host_are_now_and_here_unless_given():
+    profile = by_hand(timestamp=None, hostname=None)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", profile.timestamp)
+    assert profile.hostname
+
+
+def test_further_metadata_and_sections_are_saved_and_loaded():
+    profile = by_hand(metadata={"operator": "ada"}, sections={"energy": {"a": {"joules": 3.5}}})
+    document = strict(profile.dumps())
+    assert document["metadata"]["operator"] == "ada"
+    assert document["metadata"]["dagprofiler_version"] == __version__
+    assert document["energy"] == {"a": {"joules": 3.5}}
+    assert Profile.loads(profile.dumps()) == profile
+    assert str(profile)
+
+
+def test_numbers_of_numpy_in_a_profile_made_by_hand_are_saved_as_numbers():
+    profile = by_hand(
+        weights={"a": np.int64(3), "b": np.int32(4)}, total=np.float32(4.5), seed=np.int64(5)
+    )
+    document = strict(profile.dumps())
+    assert document["node_weights"] == {"a": 3, "b": 4}
+    assert document["total_time_ms"] == 4.5
+    assert document["metadata"]["seed"] == 5
+    assert Profile.loads(profile.dumps()) == profile
+
+
+def test_a_section_with_keys_that_are_no_text_is_written_as_json():
+    profile = by_hand(sections={"levels": {1: "one"}})
+    assert strict(profile.dumps())["levels"] == {"1": "one"}
+
+
+# Values that JSON lacks
+
+
+def test_config_values_that_json_lacks_are_text_and_are_listed(tmp_path):
+    config = Config(N=4, model=complex(1, 2), rates=np.arange(2), kinds={"b"}, limit=math.inf)
+    profile = by_hand(config=config)
+    document = strict(profile.dumps())
+    assert document["configuration"] == {
+        "N": 4,
+        "model": "(1+2j)",
+        "rates": [0, 1],
+        "kinds": "{'b'}",
+        "limit": "inf",
+    }
+    assert document["metadata"]["configuration_as_text"] == ["model", "kinds", "limit"]
+    profile.save(tmp_path / "profile.json")
+    loaded = Profile.load(tmp_path / "profile.json")
+    assert loaded.config["model"] == "(1+2j)"
+    assert loaded == profile
+    assert Profile.loads(loaded.dumps()) == profile
+
+
+def test_a_parameter_that_became_a_number_again_is_no_longer_listed_as_text():
+    loaded = Profile.loads(by_hand(config=Config(limit=math.inf, model=1j)).dumps())
+    loaded.config = loaded.config.copy(limit=3)
+    assert loaded.to_dict()["metadata"]["configuration_as_text"] == ["model"]
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_none_is_refused_and_the_old_file_stays(tmp_path, number):
+    path = tmp_path / "profile.json"
+    by_hand().save(path)
+    before = path.read_text()
+    for profile in (by_hand(total=number), by_hand(sections={"energy": {"a": [number]}})):
+        with pytest.raises(ProfileError, match=r"cannot be written: .*JSON"):
+            profile.save(path)
+        with pytest.raises(ProfileError, match=r"cannot be written: .*JSON"):
+            profile.dumps()
+    assert path.read_text() == before
+    assert os.listdir(tmp_path) == ["profile.json"]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+def test_a_number_that_is_none_is_refused_wherever_it_stands_but_in_the_configuration(number):
+    sample = minimal(energy={"a": [0, "@"]}), minimal(total_time_ms="@"), minimal()
+    sample[2]["metadata"]["load"] = "@"
+    for document, place in zip(sample, ("$.energy", "$.total_time_ms", "$.metadata")):
+        with pytest.raises(ProfileError) as caught:
+            Profile.loads(json.dumps(document).replace('"@"', number))
+        assert caught.value.path.startswith(place)
+    text = json.dumps(minimal(configuration={"N": "@"})).replace('"@"', number)
+    assert str(Profile.loads(text).config.N) == str(float(number))
+
+
+# Profiles of others
+
+
+@pytest.mark.parametrize("text", DOCUMENTS.values(), ids=DOCUMENTS)
+def test_the_samples_of_the_documents_and_the_files_of_0_1_0_load(tmp_path, text):
+    path = tmp_path / "profile.json"
+    path.write_text(text)
+    loaded = Profile.load(path)
+    document = json.loads(text)
+    assert loaded.dag_structure == document["dag_structure"]
+    assert loaded.metrics.node_weights == document["node_weights"]
+    assert loaded.metrics.edge_weights == document["edge_weights"]
+    assert [t.to_dict() for t in loaded.metrics.task_metrics] == document["execution_metrics"]
+    assert loaded.metrics.total_time_ms == document["total_time_ms"]
+    assert {
+        "timestamp": loaded.timestamp,
+        "dagprofiler_version": "0.1.0",
+        "seed": loaded.seed,
+        "hostname": loaded.hostname,
+    } == document["metadata"]
+    assert str(loaded).startswith(f"dagprofiler 0.1.0 on {loaded.hostname}, {loaded.timestamp}")
+
+
+@pytest.mark.parametrize("text", DOCUMENTS.values(), ids=DOCUMENTS)
+def test_the_files_of_others_are_saved_again_without_loss(text):
+    loaded = Profile.loads(text)
+    again = Profile.loads(loaded.dumps())
+    assert again == loaded
+    document, saved = json.loads(text), strict(loaded.dumps())
+    for name in document:
+        if name not in {"metadata", "configuration"}:
+            assert saved[name] == document[name]
+    assert list(saved) == list(document)
+    assert saved["metadata"].items() >= document["metadata"].items()
+    assert "schema_version" not in saved["metadata"]
+
+
+def test_the_samples_are_saved_exactly_as_they_are():
+    for text in (README_SAMPLE, STANDARD_SAMPLE):
+        assert Profile.loads(text).to_dict() == json.loads(text)
+
+
+def test_numbers_that_0_1_0_wrote_and_json_lacks_become_text_when_saved_again():
+    loaded = Profile.loads(OLD)
+    assert math.isnan(loaded.config.threshold)
+    assert loaded.config.big == 10**20
+    saved = strict(loaded.dumps())
+    assert saved["configuration"] == {
+        "N": 4,
+        "threshold": "nan",
+        "bound": "-inf",
+        "grid": [0, 1, 2],
+        "mixed": "[1.5, nan]",
+        "big": "100000000000000000000",
+        "shape": [2, 2],
+        "model": "(1+2j)",
+        "inner": {"a": 1},
+        "scale": 0.5,
+    }
+    as_text = ["threshold", "bound", "mixed", "big"]
+    assert saved["metadata"]["configuration_as_text"] == as_text
+
+
+def test_edges_of_a_file_that_tells_only_their_weights_have_no_fields():
+    metrics = Profile.loads(README_SAMPLE).metrics
+    assert metrics.edge_metrics[1] == EdgeMetrics("collect", "classify", [], 80010)
+    assert [edge.size_bits for edge in metrics.edge_metrics] == [6400000, 640080, 6400000]
+
+
+def test_what_is_merely_absent_is_no_error():
+    document = minimal(node_weights={}, edge_weights={})
+    del document["execution_metrics"], document["total_time_ms"]
+    document["metadata"] = {"timestamp": "2026-11-20", "dagprofiler_version": "9"}
+    loaded = Profile.from_dict(document)
+    assert (loaded.seed, loaded.hostname, loaded.metrics.total_time_ms) == (None, None, None)
+    assert loaded.metrics.task_metrics == loaded.metrics.edge_metrics == []
+    assert Profile.loads(loaded.dumps()) == loaded
+    assert loaded.to_dict() == {
+        **document,
+        "metadata": {**document["metadata"], "seed": None},
+        "execution_metrics": [],
+    }
+    assert str(loaded)
+    assert repr(loaded)
+
+
+def test_metrics_may_lack_the_times_that_the_schema_does_not_require():
+    entry = {"task": "collect", "compute_time_ms": 1.5, "bytes_in": 0, "bytes_out": 1}
+    loaded = Profile.from_dict(minimal(execution_metrics=[entry]))
+    assert loaded.metrics.task_metrics[0].compute_time_ms == 1.5
+    assert Profile.loads(loaded.dumps()) == loaded
+    assert str(loaded)
+
+
+def test_a_partial_run_need_not_tell_states_or_a_reason():
+    loaded = Profile.from_dict(minimal(run={"state": "partial"}))
+    assert "PARTIAL" in str(loaded)
+
+
+def test_unknown_sections_and_metadata_are_kept():
+    unknown = {"spans": [{"name": "x", "deep": [[1], {"y": None}]}], "answer": 42, "empty": {}}
+    document = minimal(**unknown)
+    document["metadata"]["operator"] = {"name": "ada"}
+    loaded = Profile.from_dict(document)
+    assert loaded.sections == unknown
+    assert loaded.to_dict() == document
+    again = Profile.loads(loaded.dumps())
+    assert again == loaded
+    assert again.to_dict() == document
+
+
+def test_text_is_the_same_after_it_was_loaded(measured):
+    odd = example(model=1j, limit=math.nan).run()
+    for text in (
+        measured.dumps(),
+        odd.dumps(),
+        by_hand(metadata={"operator": "ada", "dagprofiler_version": "9"}).dumps(),
+        Profile.loads(OLD).dumps(),
+    ):
+        assert Profile.loads(text).dumps() == text
+
+
+# What 0.1.0 reads
+
+
+class OldTaskMetrics:
+    """The signature to which 0.1.0 hands each entry of ``execution_metrics``."""
+
+    def __init__(
+        self,
+        task,
+        compute_time_ms,
+        serialize_time_ms,
+        deserialize_time_ms,
+        bytes_in,
+        bytes_out,
+        loop_idx=0,
+    ):
+        pass
+
+
+def test_documents_have_what_the_loader_of_0_1_0_asks_for(measured):
+    document = strict(measured.dumps())
+    for entry in document["execution_metrics"]:
+        OldTaskMetrics(**entry)
+    for key, bits in document["edge_weights"].items():
+        source, target = key.split("->")
+        assert {"source": source, "target": target} in document["dag_structure"]["edges"]
+        assert bits % 8 == 0
+    assert {"seed", "timestamp", "hostname"} <= document["metadata"].keys()
+
+
+OLD_READER = """
+import json, sys
+from importlib.metadata import version
+from dagprofiler import Profile
+from dagprofiler.schema import validate_profile
+
+assert version("dagprofiler") == "0.1.0"
+for path in sys.argv[1:]:
+    validate_profile(json.load(open(path)))
+    profile = Profile.load(path)
+    print(json.dumps([
+        profile.config.to_dict(), profile.dag_structure, profile.metrics.to_dict(),
+        profile.seed, profile.timestamp, profile.hostname,
+    ]))
+    profile.save(path)
+"""
+
+
+@pytest.mark.external
+def test_0_1_0_loads_our_files_and_we_load_what_it_makes_of_them(tmp_path, measured):
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "old"], check=True)
+    folder, suffix = ("Scripts", ".exe") if os.name == "nt" else ("bin", "")
+    python = tmp_path / "old" / folder / f"python{suffix}"
+    wanted = ["dagprofiler==0.1.0", "jsonschema"]
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True)
+    profiles = [measured, partial(), example(model=1j).run(), Profile.loads(OLD)]
+    paths = [profile.save(tmp_path / f"{i}.json") for i, profile in enumerate(profiles)]
+    done = subprocess.run(
+        [python, "-c", OLD_READER, *paths],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={name: text for name, text in os.environ.items() if name != "PYTHONPATH"},
+    )
+    for profile, path, line in zip(profiles, paths, done.stdout.splitlines()):
+        config, structure, metrics, seed, timestamp, hostname = strict(line)
+        document = profile.to_dict()
+        assert config == document["configuration"]
+        assert structure == profile.dag_structure
+        assert metrics["task_metrics"] == document["execution_metrics"]
+        assert metrics["node_weights"] == profile.metrics.node_weights
+        assert metrics["edge_weights"] == profile.metrics.edge_weights
+        assert metrics["total_time_ms"] == profile.metrics.total_time_ms
+        assert (seed, timestamp, hostname) == (profile.seed, profile.timestamp, profile.hostname)
+        rewritten = Profile.load(path)
+        assert rewritten.metadata == {"dagprofiler_version": "0.1.0"}
+        assert rewritten.metrics.task_metrics == profile.metrics.task_metrics
+    assert len(done.stdout.splitlines()) == len(profiles)
+
+
+# What is refused
+
+
+def changed(change, text=README_SAMPLE):
+    document = json.loads(text)
+    change(document)
+    return document
+
+
+REFUSED = {
+    "a missing section": (
+        lambda d: d.pop("node_weights"),
+        "$: 'node_weights' is a required property",
+    ),
+    "a wrong type": (
+        lambda d: d["node_weights"].update(collect="many"),
+        "$.node_weights.collect: 'many' is not of type 'integer'",
+    ),
+    "an edge weight that is no integer": (
+        lambda d: d["edge_weights"].update({"collect->process": 0.5}),
+        "$.edge_weights['collect->process']: 0.5 is not of type 'integer'",
+    ),
+    "a negative size": (
+        lambda d: d["execution_metrics"][0].update(bytes_in=-1),
+        "$.execution_metrics[0].bytes_in: -1 is less than the minimum of 0",
+    ),
+    "an edge to nowhere": (
+        lambda d: d["dag_structure"]["edges"].append({"source": "collect", "target": "x"}),
+        "$.dag_structure.edges[3].target: there is no task 'x'",
+    ),
+    "an order against the edges": (
+        lambda d: d["dag_structure"]["execution_order"].reverse(),
+        (
+            "$.dag_structure.execution_order[1]: 'process' comes before 'collect', "
+            "against the edge 'collect->process'"
+        ),
+    ),
+    "a weight of nothing": (
+        lambda d: d["node_weights"].update(x=1),
+        "$.node_weights.x: there is no task 'x'",
+    ),
+    "a newer format": (
+        lambda d: d["metadata"].update(schema_version=2),
+        (
+            "$.metadata.schema_version: the profile has schema version 2, this dagprofiler reads "
+            "versions up to 1; upgrade dagprofiler to read it"
+        ),
+    ),
+    "a newer format of unknown shape": (
+        lambda d: (d.clear(), d.update(metadata={"schema_version": 99})),
+        (
+            "$.metadata.schema_version: the profile has schema version 99, this dagprofiler reads "
+            "versions up to 1; upgrade dagprofiler to read it"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_no_profile_is_refused_with_the_place(tmp_path, change, message):
+    document = changed(change)
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps(document))
+    for load, argument in (
+        (Profile.load, path),
+        (Profile.loads, json.dumps(document)),
+        (Profile.loads, json.dumps(document).encode()),
+        (Profile.from_dict, document),
+    ):
+        with pytest.raises(ProfileError) as caught:
+            load(argument)
+        assert str(caught.value) == message
+        assert caught.value.path == message.partition(": ")[0]
+
+
+@pytest.mark.parametrize("document", [None, [], "profile", 3, {}, {"metadata": None}])
+def test_what_is_no_document_is_refused(document):
+    with pytest.raises(ProfileError):
+        Profile.from_dict(document)
+    with pytest.raises(ProfileError):
+        Profile.loads(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d["configuration"].update({1: 2}),
+        lambda d: d["node_weights"].update({1: 2}),
+        lambda d: d.update({1: 2}),
+        lambda d: d["metadata"].update({1: 2}),
+    ],
+    ids=["configuration", "node_weights", "sections", "metadata"],
+)
+def test_a_document_with_keys_that_are_no_text_is_refused(change):
+    with pytest.raises(ProfileError):
+        Profile.from_dict(changed(change))
+
+
+def test_a_missing_file_and_a_folder_are_the_systems_errors(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Profile.load(tmp_path / "nowhere.json")
+    with pytest.raises(OSError, match=re.escape(tmp_path.name)):
+        Profile.load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        by_hand().save(tmp_path / "nowhere" / "profile.json")
+
+
+# Documents and profiles do not share
+
+
+def test_from_dict_leaves_the_document_as_it_is(measured):
+    document = measured.to_dict()
+    before = copy.deepcopy(document)
+    loaded = Profile.from_dict(document)
+    loaded.seed, loaded.hostname = 1, "elsewhere"
+    loaded.metadata["note"] = loaded.sections["note"] = 1
+    assert document == before
+
+
+def test_editing_a_document_changes_neither_its_source_nor_what_was_made_of_it(measured):
+    before = measured.dumps()
+    document = measured.to_dict()
+    made = Profile.from_dict(document)
+    document["node_weights"]["collect"] = 7
+    document["edge_weights"]["collect->process"] = 8
+    document["dag_structure"]["nodes"].append("x")
+    document["dag_structure"]["edges"][0]["source"] = "x"
+    document["execution_metrics"][0]["task"] = "x"
+    document["edge_metrics"][0]["data_fields"].append("x")
+    document["configuration"]["rates"].append(7)
+    document["run"]["overhead"]["loop_ms"] = 9
+    document["timeline"]["records"][0][0] = "x"
+    document["environment"]["versions"]["numpy"] = "x"
+    assert measured.dumps() == before
+    assert made.dumps() == before
+
+
+def test_a_document_can_be_edited_into_another_profile_and_compared(measured):
+    document = measured.to_dict()
+    document["node_weights"]["collect"] = 80
+    assert measured.compare(Profile.from_dict(document))["node_weight_diff"] == {
+        "collect": {"self": 40, "other": 80, "diff": -40, "pct": -50.0}
+    }
+
+
+# Comparison
+
+
+def compare_of_0_1_0(mine, other):
+    """``Profile.compare`` of 0.1.0, word for word but for the names."""
+    comparison = {
+        "config_diff": {},
+        "node_weight_diff": {},
+        "edge_weight_diff": {},
+        "time_diff_ms": mine.metrics.total_time_ms - other.metrics.total_time_ms,
+    }
+    for key in set(mine.config) | set(other.config):
+        v1 = mine.config.get(key)
+        v2 = other.config.get(key)
+        if v1 != v2:
+            comparison["config_diff"][key] = {"self": v1, "other": v2}
+    for name, left, right in (
+        ("node_weight_diff", mine.metrics.node_weights, other.metrics.node_weights),
+        ("edge_weight_diff", mine.metrics.edge_weights, other.metrics.edge_weights),
+    ):
+        for key in set(left) | set(right):
+            w1 = left.get(key, 0)
+            w2 = right.get(key, 0)
+            if w1 != w2:
+                comparison[name][key] = {
+                    "self": w1,
+                    "other": w2,
+                    "diff": w1 - w2,
+                    "pct": (w1 - w2) / w2 * 100 if w2 else float("inf"),
+                }
+    return comparison
+
+
+WEIGHTS = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2**63 - 1) | st.integers(0, 3))
+VALUES = st.none() | st.integers(0, 2) | st.sampled_from(["x", 1.0, True, [1], [1, [2]], {"k": 1}])
+
+
+@st.composite
+def comparable(draw):
+    metrics = DAGMetrics([], [], draw(WEIGHTS), draw(WEIGHTS), draw(st.floats(0, 1e9)))
+    config = draw(st.dictionaries(st.sampled_from(["N", "M", "get"]), VALUES))
+    return Profile(Config(**config), STRUCTURE, metrics)
+
+
+@given(comparable(), comparable())
+def test_compare_gives_what_0_1_0_gives(mine, other):
+    assert mine.compare(other) == compare_of_0_1_0(mine, other)
+    assert all(not diff for diff in mine.compare(mine).values())
+
+
+def test_compare_tells_what_differs():
+    mine = by_hand(config=Config(N=4, only=1, same=3), weights={"a": 150, "b": 0}, total=4.5)
+    other = by_hand(config=Config(N=5, same=3), weights={"a": 100, "c": 7}, total=4.0, edge_bits=0)
+    assert mine.compare(other) == {
+        "config_diff": {"N": {"self": 4, "other": 5}, "only": {"self": 1, "other": None}},
+        "node_weight_diff": {
+            "a": {"self": 150, "other": 100, "diff": 50, "pct": 50.0},
+            "c": {"self": 0, "other": 7, "diff": -7, "pct": -100.0},
+        },
+        "edge_weight_diff": {"a->b": {"self": 80, "other": 0, "diff": 80, "pct": math.inf}},
+        "time_diff_ms": 0.5,
+    }
+
+
+def test_compare_takes_arrays_in_configs():
+    mine, same = by_hand(config=Config(r=np.arange(3))), by_hand(config=Config(r=np.arange(3)))
+    other = by_hand(config=Config(r=np.arange(4)))
+    assert mine.compare(same)["config_diff"] == {}
+    assert list(mine.compare(other)["config_diff"]) == ["r"]
+
+
+def test_compare_takes_profiles_of_others_and_without_a_total_time():
+    readme, standard = Profile.loads(README_SAMPLE), Profile.loads(STANDARD_SAMPLE)
+    assert readme.compare(standard)["time_diff_ms"] == 0.0
+    document = minimal()
+    del document["total_time_ms"]
+    assert readme.compare(Profile.from_dict(document))["time_diff_ms"] is None
+
+
+# Files and streams
+
+
+def test_saving_leaves_one_file_and_saving_again_replaces_it(tmp_path):
+    path = tmp_path / "profile.json"
+    by_hand().save(path)
+    by_hand(total=9.5).save(path)
+    assert Profile.load(path).metrics.total_time_ms == 9.5
+    assert os.listdir(tmp_path) == ["profile.json"]
+    assert path.read_bytes().endswith(b"}\n")
+    assert path.read_bytes().isascii()
+
+
+def test_streams_of_text_and_bytes_are_saved_to_and_loaded_from(tmp_path, measured):
+    for stream in (io.StringIO(), io.BytesIO()):
+        assert measured.save(stream) == ""
+        stream.seek(0)
+        assert Profile.load(stream) == measured
+    path = tmp_path / "profile.json.gz"
+    for mode in ("t", "b"):
+        with gzip.open(path, "w" + mode) as stream:
+            measured.save(stream)
+        with gzip.open(path, "r" + mode) as stream:
+            assert Profile.load(stream) == measured
+    with open(tmp_path / "profile.json", "w", encoding="utf-8") as stream:
+        assert measured.save(stream) == str(tmp_path / "profile.json")
+
+
+def test_a_profile_goes_to_standard_output(capsys, measured):
+    measured.save(sys.stdout)
+    assert Profile.loads(capsys.readouterr().out) == measured
+
+
+@posix
+def test_a_profile_goes_through_a_pipe(tmp_path, measured):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    writer = threading.Thread(target=measured.save, args=(fifo,), daemon=True)
+    writer.start()
+    assert Profile.load(fifo) == measured
+    writer.join(30)
+    assert os.listdir(tmp_path) == ["fifo"]
+
+
+def test_an_error_while_the_document_is_made_leaves_the_old_file(tmp_path):
+    path = tmp_path / "profile.json"
+    by_hand().save(path)
+    before = path.read_text()
+    with pytest.raises(ProfileError, match=r"^\$\.late: cannot be written: "):
+        by_hand(sections={"late": {"what": object()}}).save(path)
+    interrupted = by_hand()
+    interrupted.metrics.edge_metrics.append(Interrupting("a", "b", [], 0))
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.save(path)
+    assert path.read_text() == before
+    assert os.listdir(tmp_path) == ["profile.json"]
+    assert gc.isenabled()
+
+
+class Interrupting(EdgeMetrics):
+    def to_dict(self):
+        raise KeyboardInterrupt
+
+
+#: Kills a process that saves at each of the calls and returns that saving consists of.
+KILLED_AT_EACH_CALL = """
+import os, signal, sys
+from dagprofiler import Profile
+
+path, new_path, aside = sys.argv[1:]
+old, new = open(path).read(), open(new_path).read()
+profile = Profile.load(new_path)
+
+def save(where, last):
+    calls = 0
+    def count(frame, event, argument):
+        nonlocal calls
+        calls += 1
+        if calls == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+    sys.setprofile(count)
+    profile.save(where)
+    sys.setprofile(None)
+    return calls
+
+profile.save(aside)
+total = save(aside, -1)
+step = max(1, total // 100)
+for last in sorted({*range(1, total, step), *range(max(1, total - 60), total)}):
+    child = os.fork()
+    if not child:
+        save(path, last)
+        os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), status
+    found = open(path).read()
+    assert found in (old, new), found
+    print("old" if found == old else "new")
+    os.unlink(path)
+    open(path, "w").write(old)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_kill_at_any_call_leaves_the_old_file_or_the_new_one(tmp_path):
+    old, new = tmp_path / "profile.json", tmp_path / "new.json"
+    by_hand().save(old)
+    example().run().save(new)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED_AT_EACH_CALL, old, new, tmp_path / "aside.json"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    found = done.stdout.split()
+    assert {"old", "new"} == set(found)
+    assert found == sorted(found, reverse=True), "once the new file is there it stays"
+
+
+SAVED_WITHOUT_END = """
+import sys
+from dagprofiler import Profile
+
+path, *sources = sys.argv[1:]
+profiles = [Profile.load(source) for source in sources]
+while True:
+    for profile in profiles:
+        profile.save(path)
+        print(flush=True)
+"""
+
+
+def test_a_process_killed_from_outside_leaves_a_whole_file(tmp_path):
+    path = tmp_path / "target" / "profile.json"
+    path.parent.mkdir()
+    names = [f"task-{i}" for i in range(2000)]
+    texts = []
+    for note in ("first", "second"):
+        document = minimal(
+            dag_structure={"nodes": names, "edges": [], "execution_order": names},
+            node_weights=dict.fromkeys(names, len(note)),
+            edge_weights={},
+            execution_metrics=[],
+        )
+        Profile.from_dict(document).save(tmp_path / f"{note}.json")
+        texts.append((tmp_path / f"{note}.json").read_text())
+    chance = random.Random(3)
+    for _ in range(4):
+        saving = subprocess.Popen(
+            [
+                *(sys.executable, "-c", SAVED_WITHOUT_END),
+                *(path, tmp_path / "first.json", tmp_path / "second.json"),
+            ],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        with saving:
+            for _ in range(chance.randrange(1, 8)):
+                assert saving.stdout.readline(), "the process saves until it is killed"
+            saving.kill()
+        assert path.read_text() in texts
+
+
+# As people see it
+
+
+GOLDEN = """\
+{
+"metadata": {
+  "timestamp": "2026-11-20T23:59:32.123456Z",
+  "dagprofiler_version": "VERSION",
+  "schema_version": 1,
+  "seed": null,
+  "hostname": "worker-01"
+},
+"configuration": {
+  "N": 4
+},
+"dag_structure": {
+  "nodes": [
+    "a",
+    "b"
+  ],
+  "edges": [
+    {"source": "a", "target": "b"}
+  ],
+  "execution_order": [
+    "a",
+    "b"
+  ]
+},
+"node_weights": {
+  "a": 100,
+  "b": 0
+},
+"edge_weights": {
+  "a->b": 80
+},
+"execution_metrics": [
+  {"task": "a", "compute_time_ms": 1.5, "serialize_time_ms": 0.25, \
+"deserialize_time_ms": 0.0, "bytes_in": 0, "bytes_out": 10},
+  {"task": "b", "compute_time_ms": 2.5, "serialize_time_ms": 0.125, \
+"deserialize_time_ms": 0.0625, "bytes_in": 10, "bytes_out": 7}
+],
+"total_time_ms": 4.5,
+"edge_metrics": [
+  {"source": "a", "target": "b", "data_fields": ["x"], "size_bytes": 10}
+]
+}
+"""
+
+
+def test_the_file_has_one_record_a_line():
+    assert by_hand().dumps() == GOLDEN.replace("VERSION", __version__)
+
+
+def test_each_task_and_each_edge_has_a_line_of_its_own(measured):
+    lines = measured.dumps().splitlines()
+    for start in ('  {"task": "process"', '  "process": {', '    ["process", 0, 0,'):
+        assert sum(line.startswith(start) for line in lines) == 1
+    assert '  "collect->process": 512,' in lines
+    assert max(map(len, lines)) < 300
+
+
+def test_the_representation_is_short():
+    assert repr(by_hand()) == "<Profile: 2 tasks, 1 edges, 4.5 ms>"
+    assert repr(Profile.loads(README_SAMPLE)) == "<Profile: 3 tasks, 3 edges, 45.2 ms>"
+
+
+def test_paths_of_every_kind_are_taken(tmp_path):
+    class Pathlike:
+        def __fspath__(self):
+            return str(tmp_path / "profile.json")
+
+    for path in (Pathlike(), Path(tmp_path, "profile.json"), str(tmp_path / "profile.json")):
+        by_hand().save(path)
+        assert Profile.load(path) == by_hand()

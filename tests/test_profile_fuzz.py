@@ -1,0 +1,468 @@
+from __future__ import annotations
+
+import copy
+import json
+import math
+
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from dagprofiler import (
+    DAG,
+    Config,
+    DAGMetrics,
+    EdgeMetrics,
+    Profile,
+    ProfileError,
+    Task,
+    TaskMetrics,
+)
+from dagprofiler.consistency import check_consistency
+from dagprofiler.schema import validate_profile
+
+#: A document with every section that there is.
+FULL = {
+    "metadata": {
+        "timestamp": "2026-11-20T23:59:32.123456Z",
+        "dagprofiler_version": "0.2.0",
+        "schema_version": 1,
+        "seed": 42,
+        "hostname": "worker-01",
+        "configuration_as_text": ["model"],
+    },
+    "configuration": {"N": 4, "model": "(1+2j)", "grid": [[1, 2.5], None], "inner": {"a": True}},
+    "dag_structure": {
+        "nodes": ["a", "b", "c"],
+        "edges": [
+            {"source": "a", "target": "b"},
+            {"source": "a", "target": "c"},
+            {"source": "b", "target": "c"},
+        ],
+        "execution_order": ["a", "b", "c"],
+    },
+    "node_weights": {"a": 40, "b": 0, "c": 7},
+    "edge_weights": {"a->b": 64, "a->c": 0, "b->c": 8},
+    "execution_metrics": [
+        {
+            "task": name,
+            "compute_time_ms": 1.5,
+            "serialize_time_ms": 0.25,
+            "deserialize_time_ms": 0.0,
+            "bytes_in": 0,
+            "bytes_out": 10,
+        }
+        for name in ("a", "b")
+    ],
+    "total_time_ms": 45.2,
+    "edge_metrics": [
+        {
+            "source": "a",
+            "target": "b",
+            "data_fields": ["x"],
+            "size_bytes": 8,
+            "size_bits": 64,
+            "wire_bytes": 20,
+            "fields": {"x": {"size_bytes": 8, "wire_bytes": 20}},
+        },
+        {"source": "b", "target": "c", "data_fields": [], "size_bytes": 1},
+    ],
+    "run": {
+        "state": "partial",
+        "reason": "task 'c' failed: ValueError: boom",
+        "tasks": {"c": {"state": "failed", "error": "ValueError: boom"}},
+        "overhead": {"prepare_ms": 0.25, "loop_ms": 0.5, "hooks_ms": 0.0},
+        "executor": "serial",
+        "rounds": 1,
+    },
+    "weight_sources": {
+        "a": {
+            "node_weight": "estimated_instructions",
+            "estimated_instructions": 40,
+            "wall_time_ms": 1.5,
+        },
+        "c": {
+            "node_weight": "default",
+            "estimated_instructions": None,
+            "wall_time_ms": None,
+            "reasons": {"estimated_instructions": "no model", "wall_time_ms": "not finished"},
+        },
+    },
+    "timeline": {
+        "workers": [{"host": "worker-01", "pid": 7, "thread": 9}],
+        "columns": ["task", "round", "worker", "ready_ms", "compute_start_ms"],
+        "records": [["a", 0, 0, 0.0, 0.5], ["c", 0, 0, 1.5, None]],
+    },
+    "environment": {
+        "python": "3.11.7",
+        "os": "Linux",
+        "cpu": None,
+        "cores": 2,
+        "versions": {"numpy": None},
+    },
+    "unknown": {"deep": [{"x": [1, None]}]},
+}
+
+#: What 0.1.0 wrote: no schema version, and an edge listed twice.
+OLD = {
+    "metadata": {
+        "timestamp": "2026-02-12T09:30:00.123456",
+        "dagprofiler_version": "0.1.0",
+        "seed": None,
+        "hostname": "lab-7",
+    },
+    "configuration": {"N": 4, "threshold": math.nan},
+    "dag_structure": {
+        "nodes": ["a", "b"],
+        "edges": [{"source": "a", "target": "b"}, {"source": "a", "target": "b"}],
+        "execution_order": ["a", "b"],
+    },
+    "node_weights": {"a": 40, "b": 0},
+    "edge_weights": {"a->b": 136},
+    "execution_metrics": [
+        {
+            "task": "Task",
+            "compute_time_ms": 0.25,
+            "serialize_time_ms": 0.125,
+            "deserialize_time_ms": 0.0,
+            "bytes_in": 0,
+            "bytes_out": 176,
+        }
+    ]
+    * 2,
+    "total_time_ms": 4.5,
+}
+
+HOSTILE = [
+    "",
+    " ",
+    '"',
+    "'",
+    "\\",
+    "\n",
+    "\r\n",
+    "\x00",
+    "\x1f",
+    "\x7f",
+    "\u2028",
+    "\ufeff",
+    "\ud800",
+    "\udfff",
+    '"},\n{"',
+    '", "',
+    "]}",
+    "null",
+    "NaN",
+    "$.a[0]",
+    "%s{}{0}",
+    "__class__",
+    "_params",
+    "self",
+    "data",
+    "x" * 70_000,
+]
+
+
+def refuse(constant):
+    raise AssertionError(constant)
+
+
+def load(text):
+    """Return the profile in `text` and None, or None and the error."""
+    try:
+        return Profile.loads(text), None
+    except ProfileError as error:
+        return None, error
+
+
+def loads_whole_or_is_refused(text):
+    """Load `text`; whatever loads must be right in every way, else ProfileError says where."""
+    profile, error = load(text)
+    if profile is None:
+        assert error.path.startswith("$")
+        assert str(error).startswith(f"{error.path}: ")
+        assert len(str(error)) < 5000
+        return None
+    document = profile.to_dict()
+    assert validate_profile(document)
+    check_consistency(document)
+    saved = profile.dumps()
+    assert json.loads(saved, parse_constant=refuse) == document
+    again = Profile.loads(saved)
+    assert again == profile
+    assert again.dumps() == saved
+    assert str(again) == str(profile)
+    assert repr(again) == repr(profile)
+    loaded = json.loads(text)
+    for name in loaded.keys() - {"metadata", "configuration", "execution_metrics", "edge_metrics"}:
+        assert document[name] == loaded[name]
+    for name, value in loaded["metadata"].items():
+        if name != "configuration_as_text":
+            assert document["metadata"][name] == value
+    assert [t.task for t in profile.metrics.task_metrics] == [
+        entry["task"] for entry in loaded.get("execution_metrics", ())
+    ]
+    assert document["configuration"].keys() == loaded["configuration"].keys()
+    return profile
+
+
+def places(value, parent=None, key=None):
+    """Return all nodes of a document, as pairs of what holds them and where."""
+    found = [] if parent is None else [(parent, key)]
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    if isinstance(value, (dict, list)):
+        for below, item in items:
+            found += (
+                places(item, value, below) if isinstance(item, (dict, list)) else [(value, below)]
+            )
+    return found
+
+
+NUMBERS = (
+    st.integers() | st.floats() | st.sampled_from([2**63, -(2**63), 2**64, 10**400, -0.0, 1e308])
+)
+TEXTS = st.sampled_from(["a", "b", "c", "a->b", "b->a", "default", "partial", *HOSTILE]) | st.text()
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(TEXTS, below, max_size=3),
+    max_leaves=6,
+)
+
+
+def retyped(value):
+    """Return values that say the same, more or less, in another type."""
+    if isinstance(value, bool) or value is None:
+        return [int(bool(value)), str(value), []]
+    if isinstance(value, (int, float)):
+        near = [float(value), value + 0.5] if abs(value) < 2**64 else [0.5]
+        return [*near, str(value), -value, bool(value), [value], None]
+    if isinstance(value, str):
+        return [[value], {value: value}, value.upper(), value + " ", None, 0]
+    if isinstance(value, list):
+        return [dict.fromkeys("ab", value), value[::-1], value * 2, [value], None, {}]
+    return [list(value), [*map(list, value.items())], list(value.values()), [value], None, ""]
+
+
+@st.composite
+def mutated(draw, documents=(FULL, OLD)):
+    document = copy.deepcopy(draw(st.sampled_from(documents)))
+    for _ in range(draw(st.integers(1, 3))):
+        nodes = places(document)
+        if not nodes:
+            break
+        holder, key = draw(st.sampled_from(nodes))
+        kind = draw(st.sampled_from(["delete", "replace", "retype", "duplicate", "rename", "move"]))
+        if kind == "delete":
+            del holder[key]
+        elif kind == "replace":
+            holder[key] = draw(ANYTHING)
+        elif kind == "retype":
+            holder[key] = draw(st.sampled_from(retyped(holder[key])))
+        elif kind == "move":
+            other, there = draw(st.sampled_from(nodes))
+            holder[key] = copy.deepcopy(other[there])
+        elif isinstance(holder, list):
+            holder.insert(key, copy.deepcopy(holder[key]))
+        else:
+            name = draw(TEXTS)
+            holder[name] = copy.deepcopy(holder[key])
+            if kind == "rename" and name != key:
+                del holder[key]
+    return document
+
+
+@pytest.mark.parametrize("document", [FULL, OLD], ids=["full", "old"])
+def test_the_documents_that_are_mutated_load(document):
+    assert loads_whole_or_is_refused(json.dumps(document)) is not None
+
+
+@settings(max_examples=600, deadline=None)
+@given(mutated())
+def test_a_mutated_document_loads_whole_or_is_refused(document):
+    loads_whole_or_is_refused(json.dumps(document))
+
+
+@pytest.mark.parametrize("document", [FULL, OLD], ids=["full", "old"])
+def test_a_document_that_lacks_or_repeats_any_node_loads_whole_or_is_refused(document):
+    for i in range(len(places(document))):
+        for change in ("delete", "null", "duplicate"):
+            changed = copy.deepcopy(document)
+            holder, key = places(changed)[i]
+            if change == "delete":
+                del holder[key]
+            elif change == "null":
+                holder[key] = None
+            elif isinstance(holder, list):
+                holder.append(holder[key])
+            else:
+                holder["again"] = holder[key]
+            loads_whole_or_is_refused(json.dumps(changed))
+
+
+@pytest.mark.parametrize("document", [FULL, OLD], ids=["full", "old"])
+def test_every_truncated_document_is_refused(document):
+    text = json.dumps(document)
+    for end in range(len(text)):
+        with pytest.raises(ProfileError, match=r"^\$: not JSON: "):
+            Profile.loads(text[:end])
+
+
+def test_every_truncated_file_is_refused(tmp_path):
+    saved = Profile.from_dict(FULL).dumps()
+    for end in range(0, len(saved) - 2, 7):
+        with pytest.raises(ProfileError, match=r"^\$: not JSON: "):
+            Profile.loads(saved[:end].encode())
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+@example(b"")
+@example(b"\xef\xbb\xbf")
+@example(b"\xff\xfe")
+@example(b"\x00\x00\x00\x00")
+@example(b"{}")
+@example(b"null")
+def test_random_bytes_are_refused(content):
+    with pytest.raises(ProfileError):
+        Profile.loads(content)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_a_document_with_damaged_bytes_loads_whole_or_is_refused(data):
+    content = json.dumps(data.draw(st.sampled_from([FULL, OLD]))).encode()
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(content)))
+        length = data.draw(st.integers(0, 20))
+        content = content[:start] + data.draw(st.binary(max_size=4)) + content[start + length :]
+    loads_whole_or_is_refused(content)
+
+
+@settings(max_examples=50, deadline=None)
+@given(mutated() | st.binary(max_size=50))
+def test_a_damaged_file_loads_whole_or_is_refused(tmp_path_factory, content):
+    path = tmp_path_factory.getbasetemp() / "damaged.json"
+    content = content if isinstance(content, bytes) else json.dumps(content).encode()
+    path.write_bytes(content)
+    try:
+        profile = Profile.load(path)
+    except ProfileError:
+        return
+    assert profile == Profile.loads(content)
+
+
+NESTED = {
+    "list": ("[", "]"),
+    "object": ('{"a":', "}"),
+}
+
+
+@pytest.mark.parametrize("section", ["configuration", "unknown", "metadata", "node_weights", "run"])
+@pytest.mark.parametrize(("start", "end"), NESTED.values(), ids=NESTED)
+@pytest.mark.parametrize("depth", [50, 150, 100_000])
+def test_a_deeply_nested_document_loads_whole_or_is_refused(section, start, end, depth):
+    text = json.dumps({**FULL, section: {"x": "@"}})
+    if section == "metadata":
+        text = json.dumps({**FULL, section: {**FULL["metadata"], "x": "@"}})
+    loads_whole_or_is_refused(text.replace('"@"', start * depth + "0" + end * depth))
+
+
+@pytest.mark.parametrize(
+    "number", ["1" * 5000, "-" + "1" * 5000, "1" * 400, "1e999", "-1e999", "1e-999"]
+)
+@pytest.mark.parametrize("quoted", ["40", "64", "1.5", "45.2", "42", "4", "2", "1", "2.5", "7"])
+def test_a_huge_number_anywhere_loads_whole_or_is_refused(number, quoted):
+    text = json.dumps(FULL)
+    for before, after in ((": ", ","), (": ", "}"), ("[", ","), (", ", "]")):
+        place = f"{before}{quoted}{after}"
+        if place in text:
+            loads_whole_or_is_refused(text.replace(place, f"{before}{number}{after}", 1))
+
+
+@settings(deadline=None)
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | NUMBERS
+        | st.text()
+        | st.complex_numbers()
+        | st.binary(max_size=3),
+        lambda below: (
+            st.lists(below, max_size=3)
+            | st.tuples(below, below)
+            | st.dictionaries(st.text(max_size=3) | st.integers(0, 9), below, max_size=3)
+        ),
+        max_leaves=10,
+    )
+)
+def test_any_config_is_saved_and_loaded(value):
+    profile = Profile(
+        Config(value=value, n=1), FULL["dag_structure"], DAGMetrics([], [], {}, {}, 1.0)
+    )
+    saved = profile.dumps()
+    json.loads(saved, parse_constant=refuse)
+    assert Profile.loads(saved) == profile
+    loads_whole_or_is_refused(saved)
+
+
+# Two halves of one character become that character on the way through JSON.
+NAMES = (
+    st.sampled_from(HOSTILE) | st.text(st.characters(exclude_categories=[]), max_size=9)
+).filter(lambda name: "->" not in name and name == json.loads(json.dumps(name)))
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(NAMES, min_size=1, max_size=5, unique=True), st.data())
+def test_hostile_names_are_saved_and_loaded_in_every_place(names, data):
+    field = data.draw(NAMES)
+    edges = list(zip(names, names[1:]))
+    keys = [f"{source}->{target}" for source, target in edges]
+    assume(keys == json.loads(json.dumps(keys)))
+    profile = Profile(
+        Config(**{field: field}),
+        {
+            "nodes": names,
+            "edges": [{"source": source, "target": target} for source, target in edges],
+            "execution_order": names,
+        },
+        DAGMetrics(
+            [TaskMetrics(name, 1.5, 0.25, 0.0, 0, 1) for name in names],
+            [EdgeMetrics(*edge, [field], 1, 2, {field: {"size_bytes": 1}}) for edge in edges],
+            {name: i for i, name in enumerate(names)},
+            dict.fromkeys(keys, 8),
+            4.5,
+        ),
+        hostname=field,
+        sections={
+            "run": {"state": "partial", "tasks": {name: {"state": "skipped"} for name in names}},
+            "timeline": {
+                "workers": [{"host": field}],
+                "columns": ["task", "round", "worker"],
+                "records": [[name, 0, 0] for name in names],
+            },
+        },
+    )
+    loaded = loads_whole_or_is_refused(profile.dumps())
+    assert loaded == profile
+    assert loaded.dag_structure["nodes"] == names
+    assert loaded.metrics == profile.metrics
+
+
+class Passing(Task):
+    inputs = ["x"]
+    outputs = ["x"]
+
+    def compute(self, x=None):
+        return {"x": x}
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(NAMES.filter(bool), min_size=2, max_size=4, unique=True))
+def test_a_run_with_hostile_names_is_saved_and_loaded(names):
+    edges = list(zip(names, names[1:]))
+    assume(edges == [tuple(edge) for edge in json.loads(json.dumps(edges))])
+    profile = DAG({name: Passing() for name in names}, edges).run()
+    loaded = loads_whole_or_is_refused(profile.dumps())
+    assert loaded == profile
+    assert list(loaded.metrics.node_weights) == names

@@ -1,0 +1,1135 @@
+from __future__ import annotations
+
+import gc
+import pickle
+import random
+import sys
+import weakref
+import zlib
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dagprofiler
+from dagprofiler import DAG, Config, Hook, Profile, RunError, Task, ValidationError
+from dagprofiler.serializers import OutOfBandPickle
+
+# A brute-force reference in plain dicts, and random programs for it.
+
+FIELDS = "pqrst"
+NAMES = st.text("ab-> é\n.", min_size=1, max_size=3).filter(lambda name: "->" not in name)
+
+
+class Node(Task):
+    """Makes values of many kinds, all of which follow from what it received."""
+
+    def __init__(self, outputs, inputs, gathers, log=None):
+        super().__init__()
+        self.outputs, self.inputs, self.gathers = outputs, inputs, gathers
+        self.before = log
+
+    def compute(self, cfg, **fields):
+        if self.before is not None:
+            self.before(self)
+        return produce(self.outputs, fields)
+
+
+def produce(outputs, fields):
+    """Return values of many kinds, which depend on all of `fields`."""
+    digest = zlib.crc32(repr(sorted(fields.items())).encode())
+    kinds = (
+        lambda n: str(n).encode() * (n % 4),
+        lambda n: np.full(n % 5, n),
+        lambda n: np.array([n, str(n)], dtype=object),
+        lambda n: [n, {"n": n / 7}],
+        lambda n: f"{n}" * (n % 3),
+        lambda n: n,
+    )
+    return {
+        field: kinds[(digest + 3 * place) % len(kinds)](digest + place)
+        for place, field in enumerate(outputs)
+    }
+
+
+def some_of(items):
+    return st.lists(st.sampled_from(items), unique=True) if items else st.just([])
+
+
+@st.composite
+def programs(draw):
+    """Return {name: (outputs, inputs, gathers)} and edges without a cycle, in any order."""
+    names = draw(st.lists(NAMES, unique=True, max_size=7))
+    nodes = {}
+    for name in names:
+        inputs = draw(some_of(FIELDS))
+        nodes[name] = (draw(some_of(FIELDS)), inputs, draw(some_of(inputs)))
+    edges = []
+    for place, target in enumerate(names):
+        for source in draw(some_of(names[:place])):
+            outputs = draw(st.permutations(nodes[source][0]))
+            renamed = {field: draw(st.sampled_from(FIELDS)) for field in outputs}
+            cut = draw(st.integers(0, len(outputs)))
+            first, second = outputs[:cut], outputs[cut:]
+            forms = [
+                [(source, target)],
+                [(source, target, [])],
+                [(source, target, first)],
+                [(source, target, renamed)],
+            ]
+            if first and second:
+                rest = {field: renamed[field] for field in second}
+                forms.append([(source, target, first), (source, target, rest)])
+            edges += draw(st.sampled_from(forms))
+    order = draw(st.permutations(sorted(names)))
+    return {name: nodes[name] for name in order}, draw(st.permutations(edges))
+
+
+class Reference:
+    """What must come of a program, found the slow way."""
+
+    def __init__(self, nodes, edges, failing=(), on_error="finish"):
+        self.routes = []
+        for source, target, *fields in edges:
+            (outputs, *_), (_, inputs, _) = nodes[source], nodes[target]
+            if not fields:
+                pairs = [(f, f) for f in sorted(outputs) if f in inputs]
+                pairs = pairs or [(f, f) for f in sorted(outputs)]
+            elif isinstance(fields[0], dict):
+                pairs = list(fields[0].items())
+            else:
+                pairs = [(f, f) for f in fields[0]]
+            self.routes += [(source, output, target, field) for output, field in pairs]
+        self.before = {name: {s for s, t, *_ in edges if t == name} for name in nodes}
+        self.order = []
+        while len(self.order) < len(nodes):
+            done = set(self.order)
+            self.order.append(
+                min(name for name in nodes if name not in done and self.before[name] <= done)
+            )
+        self.ambiguous = {
+            (target, field)
+            for (target, field), n in Counter((t, f) for _, _, t, f in self.routes).items()
+            if n > 1 and field not in nodes[target][2]
+        }
+        self.values, self.states = {}, {}
+        for name in self.order:
+            if not all(self.states[b] == "succeeded" for b in self.before[name]):
+                bad = {self.states[b] for b in self.before[name]}
+                self.states[name] = "skipped" if bad & {"failed", "skipped"} else "cancelled"
+            elif on_error == "stop" and "failed" in self.states.values():
+                self.states[name] = "cancelled"
+            elif name in failing:
+                self.states[name] = "failed"
+            else:
+                self.states[name] = "succeeded"
+                self.values[name] = self._execute(name, *nodes[name])
+
+    def _execute(self, name, outputs, inputs, gathers):
+        fields: dict[str, Any] = {field: [] for field in gathers}
+        for source, output, target, field in self.routes:
+            if target == name and field in gathers:
+                fields[field].append(self.values[source][output])
+            elif target == name:
+                fields[field] = self.values[source][output]
+        return produce(outputs, fields)
+
+    def carried(self, source, target):
+        return [output for s, output, t, _ in self.routes if (s, t) == (source, target)]
+
+
+def payload(value):
+    if isinstance(value, bytes):
+        return len(value)
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return value.nbytes
+    return wire(value)
+
+
+def wire(value):
+    return len(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
+
+
+@given(programs())
+@settings(max_examples=150, deadline=None)
+def test_random_dags_do_as_a_brute_force_router_does(program):
+    nodes, edges = program
+    dag = DAG({name: Node(*node) for name, node in nodes.items()}, edges)
+    expected = Reference(nodes, edges)
+    assert dag.execution_order == expected.order
+    if expected.ambiguous:
+        with pytest.raises(ValidationError) as caught:
+            dag.run()
+        words = [str(problem).split(" has ")[0] for problem in caught.value.problems]
+        assert sorted(words) == sorted(f"task {t!r}: input {f!r}" for t, f in expected.ambiguous)
+        return
+    profile = dag.run(keep=nodes)
+    assert list(profile.outputs) == expected.order
+    assert repr(profile.outputs) == repr(expected.values)
+    assert profile.final_outputs is [{}, *profile.outputs.values()][-1] or not nodes
+    pairs = list(dict.fromkeys((source, target) for source, target, *_ in edges))
+    sizes = {}
+    for source, target in pairs:
+        fields = expected.carried(source, target)
+        sizes[source, target] = (
+            fields,
+            {
+                field: {
+                    "size_bytes": payload(expected.values[source][field]),
+                    "wire_bytes": wire(expected.values[source][field]),
+                }
+                for field in fields
+            },
+        )
+    measured = profile.metrics.edge_metrics
+    assert {(e.source, e.target): (e.data_fields, e.field_bytes) for e in measured} == sizes
+    for edge in measured:
+        _, fields = sizes[edge.source, edge.target]
+        assert edge.size_bytes == sum(field["size_bytes"] for field in fields.values())
+        assert edge.wire_bytes == sum(field["wire_bytes"] for field in fields.values())
+        assert profile.metrics.edge_weights[f"{edge.source}->{edge.target}"] == edge.size_bits
+    assert [one.task for one in profile.metrics.task_metrics] == expected.order
+    for one in profile.metrics.task_metrics:
+        arriving = [(s, o) for s, o, t, _ in expected.routes if t == one.task]
+        assert one.bytes_in == sum(wire(expected.values[s][o]) for s, o in arriving)
+        assert one.bytes_out == sum(map(wire, expected.values[one.task].values()))
+    assert Profile.loads(profile.dumps()) == profile
+
+
+@given(programs(), st.data(), st.sampled_from(["stop", "finish"]))
+@settings(max_examples=100, deadline=None)
+def test_random_failures_leave_the_states_that_brute_force_finds(program, data, on_error):
+    nodes, edges = program
+    failing = data.draw(some_of(sorted(nodes)))
+    expected = Reference(nodes, edges, failing, on_error)
+    ran = []
+
+    def before(node):
+        ran.append(names[node])
+        if names[node] in failing:
+            raise ValueError(names[node])
+
+    dag = DAG({name: Node(*node, before) for name, node in nodes.items()}, edges)
+    names = {one: name for name, one in dag.tasks.items()}
+    if expected.ambiguous:
+        return
+    failed = [name for name in expected.order if expected.states[name] == "failed"]
+    if failed:
+        with pytest.raises(RunError) as caught:
+            dag.run(on_error=on_error, keep=nodes)
+        error = caught.value
+        assert list(error.failures) == failed
+        assert error.task == failed[0]
+        assert error.__cause__ is error.failures[failed[0]]
+        profile = error.profile
+        states = {name: s for name, s in expected.states.items() if s != "succeeded"}
+        recorded = profile.to_dict()["run"]["tasks"]
+        assert {name: task["state"] for name, task in recorded.items()} == states
+    else:
+        profile = dag.run(on_error=on_error, keep=nodes)
+    assert ran == [n for n in expected.order if expected.states[n] in ("succeeded", "failed")]
+    assert repr(profile.outputs) == repr(expected.values)
+    assert [one.task for one in profile.metrics.task_metrics] == list(expected.values)
+    assert Profile.loads(profile.dumps()) == profile
+
+
+# Bytes: one serialization, and gone after the last consumer
+
+
+class Frame(bytearray):
+    """Serialized data that can be counted while it lives."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other):
+        return self is other
+
+
+class Counting:
+    """A serializer that knows which frames are alive, and how often it was called."""
+
+    name = "counting"
+
+    def __init__(self):
+        self.alive = weakref.WeakSet()
+        self.dumped = self.loaded = 0
+
+    def dumps(self, obj):
+        self.dumped += 1
+        frame = Frame(pickle.dumps(obj))
+        self.alive.add(frame)
+        return [frame]
+
+    def loads(self, frames):
+        self.loaded += 1
+        return pickle.loads(frames[0])
+
+    def values(self):
+        return sorted(repr(pickle.loads(frame)) for frame in self.alive)
+
+
+class Step(Task):
+    """Returns its name in every output, after it has told `watch` that it computes."""
+
+    def __init__(self, outputs, watch=None, error=None):
+        super().__init__()
+        self.outputs, self.watch, self.error = outputs, watch, error
+
+    def compute(self, cfg, **fields):
+        if self.watch is not None:
+            self.watch()
+        if self.error is not None:
+            raise self.error
+        return {field: field for field in self.outputs}
+
+
+@given(programs())
+@settings(max_examples=100, deadline=None)
+def test_exactly_the_bytes_that_somebody_still_needs_are_alive(program):
+    nodes, edges = program
+    expected = Reference(nodes, edges)
+    if expected.ambiguous:
+        return
+    serializer = Counting()
+    found = {}
+
+    def before(node):
+        found[names[node]] = serializer.values()
+
+    dag = DAG(
+        {name: Node(*node, before) for name, node in nodes.items()}, edges, serializer=serializer
+    )
+    names = {one: name for name, one in dag.tasks.items()}
+    dag.run(keep=nodes)
+    for place, name in enumerate(expected.order):
+        done, to_come = expected.order[:place], expected.order[place + 1 :]
+        needed = {(s, o) for s, o, t, _ in expected.routes if s in done and t in to_come}
+        assert found[name] == sorted(repr(expected.values[s][o]) for s, o in needed)
+    assert not serializer.alive
+    assert serializer.dumped == sum(len(outputs) for outputs, *_ in nodes.values())
+    assert serializer.loaded == len(expected.routes)
+
+
+def test_bytes_go_field_by_field():
+    serializer, seen = Counting(), []
+
+    def watch():
+        seen.append(serializer.values())
+
+    dag = DAG(
+        {
+            "a": Step(["early", "late", "never"]),
+            "b": Step(["b"], watch),
+            "c": Step([], watch),
+            "d": Step([], watch),
+        },
+        [("a", "b", ["early"]), ("a", "d", ["late"]), ("b", "c"), ("c", "d", [])],
+        serializer=serializer,
+    )
+    dag.run()
+    assert seen == [["'late'"], ["'late'"], []]
+
+
+def test_bytes_of_a_gathered_input_go_too():
+    serializer, seen = Counting(), []
+    last = Step([], lambda: seen.append(serializer.values()))
+    last.inputs = last.gathers = ["x"]
+    tasks = {f"a{i}": Step(["x"]) for i in range(5)}
+    DAG({**tasks, "z": last}, [(name, "z") for name in tasks], serializer=serializer).run()
+    assert seen == [[]]
+    assert (serializer.dumped, serializer.loaded) == (5, 5)
+
+
+def test_bytes_of_inputs_from_outside_go_after_their_only_consumer():
+    serializer, seen = Counting(), []
+
+    def watch():
+        seen.append(serializer.values())
+
+    dag = DAG(
+        {"a": Step(["x"], watch), "b": Step([], watch)}, [("a", "b", [])], serializer=serializer
+    )
+    dag.run(inputs={"a": {"f": 1}, "b": {"g": 2}})
+    assert seen == [["2"], []]
+
+
+def test_bytes_for_tasks_that_are_skipped_go_at_once():
+    serializer, seen = Counting(), []
+    tasks = {
+        "a": Step(["x", "y"]),
+        "b": Step([], error=ValueError()),
+        "c": Step(["z"]),
+        "d": Step([]),
+        "e": Step([], lambda: seen.append(serializer.values())),
+    }
+    edges = [("a", "c", ["x"]), ("b", "c", []), ("c", "d"), ("a", "d", ["y"]), ("a", "e", ["y"])]
+    with pytest.raises(RunError):
+        DAG(tasks, edges, serializer=serializer).run(on_error="finish")
+    assert seen == [[]]
+
+
+def test_a_failed_run_holds_no_bytes():
+    serializer = Counting()
+    tasks = {"a": Step(["x"]), "b": Step([], error=ValueError()), "c": Step([])}
+    with pytest.raises(RunError) as caught:
+        DAG(tasks, [("a", "b"), ("a", "c")], serializer=serializer).run()
+    assert not serializer.alive
+    assert caught.value.task == "b"
+
+
+@pytest.mark.parametrize("consumers", [0, 1, 16])
+def test_an_output_is_serialized_once_whoever_consumes_it(consumers):
+    serializer = Counting()
+    sinks = {f"z{i:02}": Step([]) for i in range(consumers)}
+    dag = DAG({"a": Step(["x"]), **sinks}, [("a", z) for z in sinks], serializer=serializer)
+    dag.run()
+    assert (serializer.dumped, serializer.loaded) == (1, consumers)
+
+
+def test_consumers_do_not_share_values():
+    class Append(Task):
+        outputs = ["y"]
+
+        def compute(self, x):
+            x.append(1)
+            return {"y": x}
+
+    class Lists(Task):
+        outputs = ["x"]
+
+        def compute(self):
+            return {"x": [0]}
+
+    tasks = {"a": Lists, "b": Append, "c": Append}
+    profile = DAG(tasks, [("a", "b"), ("a", "c")]).run(keep=list("a"))
+    assert profile.outputs == {"a": {"x": [0]}, "b": {"y": [0, 1]}, "c": {"y": [0, 1]}}
+
+
+class Value:
+    """Something that can be counted while it lives."""
+
+    alive: weakref.WeakSet[Value] = weakref.WeakSet()
+
+    def __init__(self):
+        self.alive.add(self)
+
+    def __reduce__(self):
+        return Value, ()
+
+
+def test_values_are_gone_when_their_consumer_returns():
+    seen = []
+
+    class Passes(Task):
+        inputs = outputs = ["x"]
+
+        def compute(self, x=None):
+            seen.append(len(Value.alive))
+            return {"x": Value()}
+
+    DAG(dict.fromkeys("abcd", Passes), [("a", "b"), ("b", "c"), ("c", "d")]).run()
+    # Each sees its own input and nothing else; the last value went with the profile.
+    assert seen == [0, 1, 1, 1]
+    assert not Value.alive
+
+
+# What an edge weighs
+
+
+class Gives(Task):
+    outputs = ["x"]
+
+    def __init__(self, value, serializer=None):
+        super().__init__()
+        self.value, self.serializer = value, serializer
+
+    def compute(self):
+        return {"x": self.value}
+
+
+def edge_of(dag):
+    (edge,) = dag.run().metrics.edge_metrics
+    return edge
+
+
+VALUES = [
+    (b"", 0),
+    (b"12345", 5),
+    (np.zeros((3, 4)), 96),
+    (np.zeros((10, 10))[::2, ::5], 80),
+    (np.float32(1), None),
+    (bytearray(b"123"), None),
+    (np.array([1, "two"], dtype=object), None),
+    (np.zeros(2, dtype=[("a", "i4"), ("b", "O")]), None),
+    (np.array("2026-01-01", dtype="M8[D]"), 8),
+    ([b"12345"], None),
+    ({"a": np.zeros(100)}, None),
+    (None, None),
+]
+
+
+@pytest.mark.parametrize(("value", "size"), VALUES, ids=lambda v: repr(v)[:30])
+def test_sizes_under_the_default_serializer_are_those_of_the_specification(value, size):
+    dag = DAG({"a": Gives(value), "b": Step([])}, [("a", "b")])
+    edge = edge_of(dag)
+    assert edge.wire_bytes == wire(value)
+    assert edge.size_bytes == (wire(value) if size is None else size)
+    assert edge.size_bits == 8 * edge.size_bytes
+    sizes = {"size_bytes": edge.size_bytes, "wire_bytes": edge.wire_bytes}
+    assert edge.field_bytes == {"x": sizes}
+
+
+def test_each_of_several_fields_has_its_sizes():
+    class Two(Task):
+        outputs = ["x", "y"]
+
+        def compute(self):
+            return {"x": b"123", "y": [1]}
+
+    edge = edge_of(DAG({"a": Two, "b": Step([])}, [("a", "b")]))
+    assert edge.field_bytes == {
+        "x": {"size_bytes": 3, "wire_bytes": wire(b"123")},
+        "y": {"size_bytes": wire([1]), "wire_bytes": wire([1])},
+    }
+
+
+class Doubled(Gives):
+    """Writes everything twice."""
+
+    @staticmethod
+    def serialize(data):
+        return pickle.dumps(data) * 2
+
+    @staticmethod
+    def deserialize(data):
+        return pickle.loads(data)
+
+
+@pytest.mark.parametrize("value", [b"12345", np.zeros(100), [1, 2]], ids=repr)
+def test_sizes_under_a_serializer_of_their_own_are_what_it_made(value):
+    edge = edge_of(DAG({"a": Doubled(value), "b": Step([])}, [("a", "b")]))
+    assert edge.size_bytes == edge.wire_bytes == 2 * len(pickle.dumps(value))
+    serializer = OutOfBandPickle()
+    frames = serializer.dumps(value)
+    length = sum(memoryview(frame).nbytes for frame in frames)
+    for dag in (
+        DAG({"a": Gives(value, serializer), "b": Step([])}, [("a", "b")]),
+        DAG({"a": Gives(value), "b": Step([])}, [("a", "b")], serializer=serializer),
+    ):
+        edge = edge_of(dag)
+        assert edge.size_bytes == edge.wire_bytes == length
+
+
+# Which serializer is used
+
+
+class Marked:
+    """A serializer whose bytes, and whose values after decoding, say that it was used."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def dumps(self, obj):
+        return pickle.dumps((self.name, obj))
+
+    def loads(self, frames):
+        name, obj = pickle.loads(frames)
+        assert name == self.name
+        return f"{obj} by {name}"
+
+
+class Own(Gives):
+    @staticmethod
+    def serialize(data):
+        return Marked("own").dumps(data)
+
+    @staticmethod
+    def deserialize(data):
+        return Marked("own").loads(data)
+
+
+class Sees(Task):
+    outputs = ["seen"]
+
+    def compute(self, cfg, **fields):
+        return {"seen": fields}
+
+
+class SeesInItsOwnWay(Sees):
+    serializer = Marked("consumer")
+
+
+class SeesAndOverrides(Sees):
+    @staticmethod
+    def serialize(data):
+        return b"nothing"
+
+    @staticmethod
+    def deserialize(data):
+        raise AssertionError(data)
+
+
+@pytest.mark.parametrize("consumer", [Sees, SeesInItsOwnWay, SeesAndOverrides])
+@pytest.mark.parametrize(
+    ("producer", "serializer", "seen"),
+    [
+        (Gives("v"), None, "v"),
+        (Gives("v"), Marked("dag"), "v by dag"),
+        (Gives("v", Marked("task")), None, "v by task"),
+        (Gives("v", Marked("task")), Marked("dag"), "v by task"),
+        (Own("v"), None, "v by own"),
+        (Own("v"), Marked("dag"), "v by own"),
+        (Own("v", Marked("task")), Marked("dag"), "v by own"),
+    ],
+)
+def test_the_producer_decides_on_the_format_and_its_decoder_decodes(
+    producer, serializer, seen, consumer
+):
+    dag = DAG({"a": producer, "b": consumer}, [("a", "b")], serializer=serializer)
+    assert dag.run().final_outputs == {"seen": {"x": seen}}
+
+
+def test_each_input_is_decoded_by_its_own_producer():
+    tasks = {"a": Gives("v"), "b": Own("w"), "c": Gives("x", Marked("task")), "z": Sees}
+    edges = [("a", "z", {"x": "p"}), ("b", "z", {"x": "q"}), ("c", "z", {"x": "r"})]
+    assert DAG(tasks, edges).run().final_outputs == {
+        "seen": {"p": "v", "q": "w by own", "r": "x by task"}
+    }
+
+
+def test_gathered_items_are_decoded_by_their_own_producers():
+    sees = Sees()
+    sees.inputs = sees.gathers = ["x"]
+    tasks = {"a": Gives("v"), "b": Own("w"), "z": sees}
+    dag = DAG(tasks, [("b", "z"), ("a", "z")])
+    assert dag.run().final_outputs == {"seen": {"x": ["w by own", "v"]}}
+
+
+def test_inputs_from_outside_travel_in_the_format_of_the_task_that_takes_them():
+    profile = DAG({"b": SeesInItsOwnWay}).run(inputs={"b": {"x": "v"}})
+    assert profile.final_outputs == {"seen": {"x": "v by consumer"}}
+    assert profile.metrics.task_metrics[0].bytes_in == len(Marked("consumer").dumps("v"))
+
+
+def test_an_instance_may_override_serialize():
+    gives = Gives("v")
+    gives.serialize, gives.deserialize = Own.serialize, Own.deserialize
+    tasks = {"a": gives, "b": Gives("w"), "z": Sees}
+    edges = [("a", "z", {"x": "p"}), ("b", "z", {"x": "q"})]
+    assert DAG(tasks, edges).run().final_outputs == {"seen": {"p": "v by own", "q": "w"}}
+
+
+def test_large_buffers_are_shared_read_only_by_the_serializer_that_does_not_copy():
+    array = np.arange(100_000)
+    dag = DAG({"a": Gives(array), "b": Sees, "c": Sees}, serializer=OutOfBandPickle())
+    dag = DAG(dag.tasks, [("a", "b"), ("a", "c")], serializer=OutOfBandPickle())
+    seen = [one["seen"]["x"] for one in dag.run().outputs.values()]
+    for one in seen:
+        assert np.shares_memory(one, array)
+        assert not one.flags.writeable
+        assert (one == array).all()
+
+
+# Outputs
+
+
+def test_outputs_hold_every_sink_and_what_is_kept():
+    tasks = {"a": Step(["x"]), "b": Step(["y"]), "c": Step(["z"]), "d": Step(["w"])}
+    dag = DAG(tasks, [("a", "b", []), ("b", "c"), ("b", "d")])
+    assert dag.run().outputs == {"c": {"z": "z"}, "d": {"w": "w"}}
+    assert dag.run(keep=["a"]).outputs == {"a": {"x": "x"}, "c": {"z": "z"}, "d": {"w": "w"}}
+    assert dag.run(keep=dag.tasks).outputs.keys() == tasks.keys()
+
+
+def test_final_outputs_are_those_of_the_last_task():
+    dag = DAG({"b": Step(["x"]), "a": Step(["y"])})
+    assert dag.run().final_outputs == {"x": "x"}
+
+
+def test_final_outputs_of_a_run_whose_last_task_failed_are_empty():
+    dag = DAG({"a": Step(["x"]), "b": Step(["y"], error=ValueError())})
+    with pytest.raises(RunError) as caught:
+        dag.run()
+    assert caught.value.profile.final_outputs == {}
+    assert caught.value.profile.outputs == {"a": {"x": "x"}}
+
+
+# Failure
+
+
+def chain(error, **options):
+    """Run a graph in which b fails: a -> b -> c -> d, and e beside them."""
+    tasks = {name: Step([name]) for name in "acde"}
+    tasks["b"] = Step(["b"], error=error)
+    return DAG(tasks, [("a", "b"), ("b", "c"), ("c", "d")]).run(**options)
+
+
+@pytest.mark.parametrize(("on_error", "e"), [("stop", "cancelled"), ("finish", None)])
+def test_a_failure_carries_a_partial_profile_that_saves_and_loads(on_error, e, tmp_path):
+    error = ValueError("no such\n  cell")
+    with pytest.raises(RunError) as caught:
+        chain(error, on_error=on_error)
+    run_error = caught.value
+    assert isinstance(run_error, RuntimeError)
+    assert str(run_error) == "task 'b' failed: ValueError: no such cell"
+    assert run_error.task == "b"
+    assert run_error.failures == {"b": error}
+    assert run_error.__cause__ is error
+    profile = run_error.profile
+    path = tmp_path / "partial.json"
+    profile.save(path)
+    assert Profile.load(path) == profile
+    run = profile.to_dict()["run"]
+    assert run["state"] == "partial"
+    assert run["reason"] == "task 'b' failed: ValueError: no such cell"
+    states = {
+        "b": {"state": "failed", "error": "ValueError: no such cell"},
+        "c": {"state": "skipped"},
+        "d": {"state": "skipped"},
+    }
+    if e is not None:
+        states["e"] = {"state": e}
+    assert run["tasks"] == states
+    assert list(profile.metrics.edge_weights) == ["a->b"]
+    assert "e" in str(profile)
+
+
+def test_a_complete_run_says_so():
+    run = DAG({"a": Step([])}).run().to_dict()["run"]
+    assert run["state"] == "complete"
+    assert "tasks" not in run
+    assert "reason" not in run
+
+
+def test_stop_is_the_default():
+    ran = []
+    tasks = {
+        "a": Step([], error=ValueError()),
+        "b": Step([], lambda: ran.append("b")),
+    }
+    with pytest.raises(RunError):
+        DAG(tasks).run()
+    assert ran == []
+    with pytest.raises(RunError):
+        DAG(tasks).run(on_error="finish")
+    assert ran == ["b"]
+
+
+def test_all_failures_are_told_the_first_one_first():
+    tasks = {name: Step([], error=ValueError(name)) for name in "cab"}
+    with pytest.raises(RunError) as caught:
+        DAG(tasks).run(on_error="finish")
+    assert list(caught.value.failures) == ["a", "b", "c"]
+    assert caught.value.task == "a"
+    assert caught.value.__cause__ is caught.value.failures["a"]
+    assert str(caught.value) == "task 'a' failed: ValueError: a (and 2 more: 'b', 'c')"
+
+
+def test_many_failures_are_counted_and_some_are_named():
+    tasks = {f"t{i}": Step([], error=ValueError("x")) for i in range(9)}
+    with pytest.raises(RunError) as caught:
+        DAG(tasks).run(on_error="finish")
+    assert str(caught.value) == (
+        "task 't0' failed: ValueError: x (and 8 more: 't1', 't2', 't3', 't4', 't5', ...)"
+    )
+
+
+def test_a_run_error_pickles():
+    with pytest.raises(RunError) as caught:
+        DAG({"a": Gives(1), "b": Doubled(2)}, [("a", "b", [])]).run(hooks=[Breaks("run_finished")])
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    assert again.profile == caught.value.profile
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
+@pytest.mark.parametrize("on_error", ["stop", "finish"])
+def test_interrupts_pass_through_and_take_the_profile_along(error, on_error):
+    closed = []
+
+    class Closes(Hook):
+        def close(self):
+            closed.append(True)
+
+    with pytest.raises(type(error)) as caught:
+        chain(error, on_error=on_error, hooks=[Closes()])
+    assert caught.value is error
+    assert closed == [True]
+    profile = error.profile
+    run = profile.to_dict()["run"]
+    assert run["state"] == "partial"
+    assert run["reason"].startswith(f"interrupted by {type(error).__name__}")
+    states = {name: task["state"] for name, task in run["tasks"].items()}
+    assert states.keys() == set("bcde")
+    assert states["b"] == "failed"
+    assert states["e"] == "cancelled"
+    assert [one.task for one in profile.metrics.task_metrics] == ["a"]
+    assert Profile.loads(profile.dumps()) == profile
+
+
+def test_an_interrupt_in_a_hook_takes_the_profile_along():
+    class Interrupts(Hook):
+        def task_finished(self, record):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        DAG({"a": Step(["x"]), "b": Step([])}).run(hooks=[Interrupts()])
+    run = caught.value.profile.to_dict()["run"]
+    assert run["tasks"] == {"b": {"state": "cancelled"}}
+
+
+def test_a_dag_runs_again_after_a_failure():
+    class Flaky(Task):
+        outputs = ["x"]
+        calls = 0
+
+        def compute(self):
+            self.calls += 1
+            if self.calls == 1:
+                raise ValueError
+            return {"x": self.calls}
+
+    dag = DAG({"a": Flaky, "b": Sees}, [("a", "b")])
+    with pytest.raises(RunError):
+        dag.run()
+    profile = dag.run()
+    assert profile.final_outputs == {"seen": {"x": 2}}
+    assert profile.to_dict()["run"]["state"] == "complete"
+
+
+class Breaks(Hook):
+    """Raises in one of its methods."""
+
+    def __init__(self, method):
+        def fail(*arguments):
+            raise ValueError(method)
+
+        setattr(self, method, fail)
+
+    def __reduce__(self):
+        return object, ()
+
+
+# Random streams
+
+
+class Draws(Task):
+    outputs = ["drawn"]
+
+    def compute(self, cfg, **fields):
+        return {"drawn": draw_three()}
+
+
+def draw_three():
+    return np.random.random(), random.random(), dagprofiler.rng().random()
+
+
+def drawn(names, seed, edges=(), **options):
+    outputs = DAG(dict.fromkeys(names, Draws), edges).run(seed, keep=names, **options).outputs
+    return {name: fields["drawn"] for name, fields in outputs.items()}
+
+
+def test_a_seed_gives_the_same_numbers_again_and_another_seed_others():
+    first, again, other = drawn("ab", 42), drawn("ab", 42), drawn("ab", 43)
+    assert first == again
+    everything = [*first["a"], *first["b"], *other["a"], *other["b"]]
+    assert len(set(everything)) == len(everything)
+
+
+def test_numbers_do_not_depend_on_order_or_company():
+    alone = {**drawn("a", 7), **drawn("b", 7), **drawn("c", 7)}
+    assert drawn("abc", 7) == alone
+    assert drawn("cba", 7, [("c", "b", []), ("b", "a", [])]) == alone
+
+
+def test_a_task_of_two_names_has_two_streams():
+    one = Draws()
+    first, second = DAG({"a": one, "b": one}).run(5).outputs.values()
+    assert first != second
+
+
+def test_the_stream_goes_on_within_a_task():
+    class Twice(Draws):
+        def compute(self):
+            return {"drawn": (draw_three(), draw_three())}
+
+    first, second = DAG({"a": Twice}).run(1).final_outputs["drawn"]
+    assert not set(first) & set(second)
+    assert first == drawn("a", 1)["a"]
+
+
+@pytest.mark.parametrize("error", [None, ValueError(), KeyboardInterrupt()])
+def test_the_callers_generators_are_as_before(error):
+    random.seed(1)
+    np.random.seed(1)
+    np.random.standard_normal()
+    states = random.getstate(), np.random.get_state()
+    tasks = {"a": Draws, "b": Step([], error=error)}
+    try:
+        DAG(tasks).run(3)
+    except (RunError, KeyboardInterrupt):
+        assert error is not None
+    assert random.getstate() == states[0]
+    for before, after in zip(states[1], np.random.get_state()):
+        assert np.array_equal(before, after)
+
+
+def test_without_a_seed_the_generators_are_left_alone():
+    random.seed(1)
+    np.random.seed(1)
+    expected = np.random.random(), random.random()
+    random.seed(1)
+    np.random.seed(1)
+    assert drawn("a", None)["a"][:2] == expected
+    assert dagprofiler.rng() is not dagprofiler.rng()
+
+
+def test_a_run_inside_a_task_leaves_the_tasks_stream_as_it_was():
+    class Nests(Draws):
+        def compute(self):
+            generator = dagprofiler.rng()
+            inner = DAG({"inner": Draws}).run(9).final_outputs["drawn"]
+            assert dagprofiler.rng() is generator
+            return {"drawn": (draw_three(), inner)}
+
+    outer, inner = DAG({"a": Nests}).run(1).final_outputs["drawn"]
+    assert outer == drawn("a", 1)["a"]
+    assert inner == drawn(["inner"], 9)["inner"]
+
+
+# Time
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_run_leaves_the_garbage_collector_alone(enabled):
+    seen = []
+    was = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        tasks = {name: Step(["x"], lambda: seen.append(gc.isenabled())) for name in "ab"}
+        profile = DAG(tasks).run()
+        assert gc.isenabled() is enabled
+        profile.dumps()
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if was else gc.disable)()
+    assert seen == [enabled, enabled]
+
+
+class Clock:
+    """A clock that goes on when it is told to, and by `tick` at every reading."""
+
+    def __init__(self, tick=0.0):
+        self.now, self.tick = 1000.0, tick
+
+    def __call__(self):
+        self.now += self.tick
+        return self.now
+
+    def passes(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    for name, module in list(sys.modules.items()):
+        if name.startswith("dagprofiler.") and hasattr(module, "perf_counter"):
+            monkeypatch.setattr(module, "perf_counter", made)
+    return made
+
+
+class Timed(Task):
+    """Decodes in 4 s, computes in 2 s, encodes in 1 s an output; estimates in 16 s."""
+
+    def __init__(self, clock, outputs=("x",), error=None):
+        super().__init__()
+        self.clock, self.outputs, self.error = clock, list(outputs), error
+
+    def estimate_instructions(self, cfg):
+        self.clock.passes(16)
+        return 1
+
+    def compute(self, cfg, **fields):
+        self.clock.passes(2)
+        if self.error is not None:
+            raise self.error
+        return dict.fromkeys(self.outputs, 1)
+
+    def serialize(self, data):
+        self.clock.passes(1)
+        return pickle.dumps(data)
+
+    def deserialize(self, data):
+        self.clock.passes(4)
+        return pickle.loads(data)
+
+
+class Watches(Hook):
+    """Takes 8 s in each call."""
+
+    def __init__(self, clock):
+        for method in ("run_started", "task_started", "task_finished", "task_failed"):
+            setattr(self, method, lambda what: clock.passes(8))
+
+
+def test_every_second_is_in_one_figure(clock):
+    dag = DAG({"a": Timed(clock, "xy"), "b": Timed(clock)}, [("a", "b")])
+    profile = dag.run(hooks=[Watches(clock)])
+    first, second = profile.metrics.task_metrics
+    assert (first.deserialize_time_ms, second.deserialize_time_ms) == (0.0, 8000.0)
+    assert (first.compute_time_ms, second.compute_time_ms) == (2000.0, 2000.0)
+    assert (first.serialize_time_ms, second.serialize_time_ms) == (2000.0, 1000.0)
+    overhead = {"prepare_ms": 32000.0, "loop_ms": 0.0, "hooks_ms": 40000.0}
+    assert profile.to_dict()["run"]["overhead"] == overhead
+    assert profile.metrics.total_time_ms == 32000 + 4000 + 11000 + 40000
+
+
+def test_the_timeline_holds_start_and_end_of_each_phase(clock):
+    dag = DAG(
+        {"a": Timed(clock), "b": Timed(clock), "c": Timed(clock, "")}, [("a", "c"), ("b", "c", [])]
+    )
+    timeline = dag.run().to_dict()["timeline"]
+    assert timeline["columns"] == [
+        "task",
+        "round",
+        "worker",
+        "ready_ms",
+        "deserialize_start_ms",
+        "deserialize_end_ms",
+        "compute_start_ms",
+        "compute_end_ms",
+        "serialize_start_ms",
+        "serialize_end_ms",
+    ]
+    # The cost models of the three took 48 s.
+    seconds = [
+        ["a", 0, 0, 48, 48, 48, 48, 50, 50, 51],
+        ["b", 0, 0, 48, 51, 51, 51, 53, 53, 54],
+        ["c", 0, 0, 54, 54, 58, 58, 60, 60, 60],
+    ]
+    assert timeline["records"] == [[*row[:3], *(1000.0 * t for t in row[3:])] for row in seconds]
+    assert [set(worker) for worker in timeline["workers"]] == [{"host", "pid", "thread"}]
+
+
+def test_the_timeline_of_a_failed_task_ends_where_it_failed(clock):
+    dag = DAG({"a": Timed(clock), "b": Timed(clock, error=ValueError())}, [("a", "b")])
+    with pytest.raises(RunError) as caught:
+        dag.run()
+    row = caught.value.profile.to_dict()["timeline"]["records"][1]
+    assert row[:7] == ["b", 0, 0, 35000.0, 35000.0, 39000.0, 39000.0]
+    assert row[8:] == [None, None]
+
+
+def test_the_time_of_a_task_that_failed_is_no_overhead(clock):
+    dag = DAG({"a": Timed(clock, error=ValueError()), "b": Timed(clock)})
+    with pytest.raises(RunError) as caught:
+        dag.run(on_error="finish")
+    profile = caught.value.profile
+    assert profile.metrics.total_time_ms == 32000.0 + 2000.0 + 3000.0
+    assert profile.to_dict()["run"]["overhead"]["loop_ms"] == 0.0
+
+
+def test_the_time_of_the_hooks_last_calls_is_in_no_figure(clock):
+    class Late(Hook):
+        def run_finished(self, profile):
+            self.seen = profile.dumps()
+            clock.passes(8)
+
+        def close(self):
+            clock.passes(8)
+
+    late = Late()
+    profile = DAG({"a": Timed(clock)}).run(hooks=[late])
+    assert profile.metrics.total_time_ms == 16000.0 + 3000.0
+    assert late.seen == profile.dumps()
+
+
+def test_a_hook_that_only_comes_last_costs_nothing_either(clock):
+    class Late(Hook):
+        def run_finished(self, profile):
+            clock.passes(8)
+
+    profile = DAG({"a": Timed(clock)}).run(hooks=[Late()])
+    assert_that_all_time_is_in_some_figure(profile)
+
+
+def assert_that_all_time_is_in_some_figure(profile):
+    document = profile.to_dict()
+    phases = 0.0
+    for _, _, _, _, *times in document["timeline"]["records"]:
+        for start, end in zip(times[::2], times[1::2]):
+            if end is not None:
+                phases += end - start
+    total = sum(document["run"]["overhead"].values()) + phases
+    assert total == document["total_time_ms"]
+
+
+@given(programs(), st.data())
+@settings(max_examples=50, deadline=None)
+def test_all_time_is_in_some_figure_whatever_reads_the_clock(program, data):
+    nodes, edges = program
+    if Reference(nodes, edges).ambiguous:
+        return
+    clock = Clock(tick=data.draw(st.sampled_from([0, 1, 0.125])))
+    failing = data.draw(some_of(sorted(nodes)))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("dag", "run", "pipeline"):
+            patch.setattr(sys.modules[f"dagprofiler.{module}"], "perf_counter", clock)
+        tasks = {}
+        for name, node in nodes.items():
+            error = ValueError() if name in failing else None
+            tasks[name] = Timed(clock, node[0], error)
+            tasks[name].inputs, tasks[name].gathers = node[1:]
+        try:
+            profile = DAG(tasks, edges).run(
+                on_error=data.draw(st.sampled_from(["stop", "finish"])),
+                hooks=data.draw(st.sampled_from([[], [Watches(clock)]])),
+            )
+        except RunError as error:
+            profile = error.profile
+        else:
+            busy = [
+                one.compute_time_ms + one.serialize_time_ms + one.deserialize_time_ms
+                for one in profile.metrics.task_metrics
+            ]
+            overhead = profile.to_dict()["run"]["overhead"].values()
+            assert sum(overhead) + sum(busy) == profile.metrics.total_time_ms
+        assert_that_all_time_is_in_some_figure(profile)
+
+
+@pytest.mark.parametrize("method", ["run_started", "task_started", "task_finished"])
+@pytest.mark.parametrize("error", [ValueError(), KeyboardInterrupt()], ids=repr)
+def test_all_time_is_in_some_figure_where_a_hook_ends_the_run(clock, method, error):
+    def fails(what):
+        clock.passes(8)
+        raise error
+
+    hook = Hook()
+    setattr(hook, method, fails)
+    with pytest.raises((RunError, KeyboardInterrupt)) as caught:
+        DAG({"a": Timed(clock)}).run(hooks=[hook])
+    profile = caught.value.profile
+    assert_that_all_time_is_in_some_figure(profile)
+    assert profile.to_dict()["run"]["overhead"]["hooks_ms"] == 8000.0
+    assert profile.to_dict()["run"]["overhead"]["prepare_ms"] == 16000.0
+
+
+# Scale
+
+
+def test_a_long_chain_and_a_wide_stage_run():
+    count = 3000
+    names = [f"{i:05}" for i in range(count)]
+    tasks = {name: Step(["x"]) for name in names}
+    assert DAG(tasks, zip(names, names[1:])).run().final_outputs == {"x": "x"}
+    last = Step(["x"])
+    last.inputs = last.gathers = ["x"]
+    tasks[names[-1]] = last
+    wide = [(names[0], name) for name in names[1:-1]]
+    wide += [(name, names[-1]) for name in names[1:-1]]
+    profile = DAG(tasks, wide, Config()).run()
+    assert len(profile.metrics.edge_metrics) == len(wide)
