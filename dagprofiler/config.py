@@ -130,11 +130,7 @@ def same_value(left: Any, right: Any) -> bool:
         return True
     numpy = sys.modules.get("numpy")
     if numpy is not None and (isinstance(left, numpy.ndarray) or isinstance(right, numpy.ndarray)):
-        if type(left) is not type(right) or left.shape != right.shape:
-            return False
-        if left.dtype.hasobject or right.dtype.hasobject:
-            return all(map(same_value, left.flat, right.flat))
-        return bool((left == right).all())
+        return _same_array(left, right)
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(same_value(left[k], right[k]) for k in left)
     if isinstance(left, (list, tuple)) and type(left) is type(right):
@@ -142,4 +138,16 @@ def same_value(left: Any, right: Any) -> bool:
     equals = getattr(left, "equals", None)
     if callable(equals) and type(left) is type(right):
         return bool(equals(right))
-    return bool(left == right)
+    try:
+        return bool(left == right)
+    except ValueError:
+        # What compares element by element has no truth value, and is no such value.
+        return False
+
+
+def _same_array(left: Any, right: Any) -> bool:
+    if type(left) is not type(right) or left.shape != right.shape:
+        return False
+    if left.dtype.hasobject or right.dtype.hasobject:
+        return all(map(same_value, left.flat, right.flat))
+    return bool((left == right).all())

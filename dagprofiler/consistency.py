@@ -10,9 +10,8 @@ from itertools import repeat
 from operator import eq, itemgetter, le, mul
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import CycleError, ProfileError
+from dagprofiler.errors import CycleError, ProfileError, json_path, shorten
 from dagprofiler.graph import kahn_order
-from dagprofiler.schema import json_path, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

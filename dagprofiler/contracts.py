@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ _DECLARATIONS = (
     "serializer",
     "serialize",
     "deserialize",
+    "run.__func__",
 )
 
 
@@ -57,7 +59,7 @@ class ContractReader:
                 if declarations(task) == first:
                     return contract
             except AttributeError:
-                # An own compute() that is no method.
+                # An own compute() or run() that is no method.
                 pass
         check_declarations(task, f"task {name!r}")
         compute = task.compute
@@ -68,7 +70,9 @@ class ContractReader:
         if known is None:
             method = "compute" if function is compute else "compute.__func__"
             declarations = attrgetter(*_DECLARATIONS, method)
-            self._of_class[type(task)] = declarations, declarations(task), contract
+            # An instance whose own run() is no method can't speak for its class.
+            with suppress(AttributeError):
+                self._of_class[type(task)] = declarations, declarations(task), contract
         return contract
 
 

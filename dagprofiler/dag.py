@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from dagprofiler.errors import (
     did_you_mean,
 )
 from dagprofiler.executors.serial import SerialExecutor
-from dagprofiler.graph import Wiring
+from dagprofiler.graph import Wiring, field_problem
 from dagprofiler.hooks import Hook
 from dagprofiler.records import RunLog
 from dagprofiler.run import Run, close_hooks
@@ -30,7 +31,7 @@ from dagprofiler.task import Task, estimate
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Union
 
     from dagprofiler.profile import Profile
@@ -317,6 +318,7 @@ class DAG:
         return {name: i for i, name in enumerate(self._wiring.names)}
 
     def _numbered(self, inputs: Inputs | None) -> dict[int, Mapping[str, Any]]:
+        _check_inputs(inputs)
         return {self._number(name, "inputs"): fields for name, fields in (inputs or {}).items()}
 
     def _check(self, outside: Mapping[int, Mapping[str, Any]]) -> dict[int, int]:
@@ -378,11 +380,28 @@ def _check_task(name: Any, given: Any) -> Task:
             given = given()
         except TypeError as error:
             raise DeclarationError(
-                f"task {name!r}: cannot make an instance of {given.__name__}: {error}"
+                f"task {name!r}: cannot make an instance of {given.__name__!r}: {error}"
             ) from error
     if not isinstance(given, Task):
         raise DeclarationError(f"task {name!r}: expected a Task or a class of them, got {given!r}")
     return given
+
+
+def _check_inputs(inputs: Any) -> None:
+    """Raise a ValidationError unless `inputs` is None or ``{task: {field: value}}``."""
+    problems: list[str] = []
+    if isinstance(inputs, Mapping):
+        for name, fields in inputs.items():
+            where = f"inputs of task {name!r}"
+            if not isinstance(fields, Mapping):
+                problems.append(f"{where} must be {{field: value}}, got {fields!r}")
+                continue
+            wrong = {field: field_problem(field) for field in fields}
+            problems += [f"{where}: {field!r} {why}" for field, why in wrong.items() if why]
+    elif inputs is not None:
+        problems.append(f"inputs must be {{task: {{field: value}}}}, got {inputs!r}")
+    if problems:
+        raise ValidationError([GraphError(problem) for problem in problems])
 
 
 def _check_seed(seed: Any) -> int | None:

@@ -135,7 +135,7 @@ def dag(
                 one = given(name=given.__name__, config=config)
             except TypeError as error:
                 raise DeclarationError(
-                    f"dag(): cannot make an instance of {given.__name__}: {error}"
+                    f"dag(): cannot make an instance of {given.__name__!r}: {error}"
                 ) from error
         if not isinstance(one, Task):
             raise DeclarationError(f"dag(): expected tasks or task classes, got {given!r}")

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
-from dagprofiler.errors import ProfileError
+from dagprofiler.errors import ProfileError, json_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,6 +25,7 @@ __all__ = [
     "held",
     "jsonable",
     "parse",
+    "plain_document",
     "read",
     "render",
     "utc_now",
@@ -164,7 +165,7 @@ def render(document: Iterable[tuple[str, Any]]) -> Iterator[str]:
         yield f"{lead}{_encode(name)}: "
         try:
             yield from _table(section, nested=name in _TABLES)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise ProfileError(f"cannot be written: {error}", f"$.{name}") from error
         lead = ",\n"
     yield "\n}\n"
@@ -172,7 +173,7 @@ def render(document: Iterable[tuple[str, Any]]) -> Iterator[str]:
 
 def _table(value: Any, *, nested: bool = False, indent: str = "\n  ") -> Iterator[str]:
     """Yield the text of a list or a dict with each item on a line of its own."""
-    if nested and isinstance(value, dict):
+    if nested and isinstance(value, dict) and value:
         lead = "{"
         for key, item in value.items():
             yield f"{lead}{indent}{_encode(key)}: "
@@ -233,7 +234,7 @@ def parse(text: str | bytes) -> Any:
     Raises
     ------
     ProfileError
-        If it is no JSON.
+        If it is no JSON, or holds such a number elsewhere.
     """
     constants = []
 
@@ -242,24 +243,69 @@ def parse(text: str | bytes) -> Any:
         return float(word)
 
     try:
-        document = json.loads(text, parse_constant=constant)
-        if constants and isinstance(document, dict):
-            for name, section in document.items():
-                if name != "configuration":
-                    _encode(section)
+        if not isinstance(text, str):
+            text = text.decode(json.detect_encoding(text), "surrogatepass")
+        document: Any = json.loads(text, parse_constant=constant)
+        if constants:
+            plain_document(document)
     except RecursionError as error:
         raise ProfileError("not JSON that can be read: nested too deep") from error
+    except ProfileError:
+        raise
     except ValueError as error:
         raise ProfileError(f"not JSON: {error}") from error
     return document
 
 
+def plain_document(document: Any) -> Any:
+    """Return a deep copy of a document that is plain JSON.
+
+    Raises
+    ------
+    ProfileError
+        If something in it is no JSON value: a key that is no text, an object,
+        a number that is not finite outside of ``configuration``.
+    """
+    if not isinstance(document, dict):
+        return _plain_copy(document, (), finite=True)
+    return {
+        _key(name, ()): _plain_copy(section, (name,), finite=name != "configuration")
+        for name, section in document.items()
+    }
+
+
+def _key(key: Any, path: tuple[Any, ...]) -> str:
+    if not isinstance(key, str):
+        raise ProfileError(f"key {key!r} is no text", json_path(path))
+    return key
+
+
+def _plain_copy(value: Any, path: tuple[Any, ...], *, finite: bool) -> Any:
+    kind = type(value)
+    if kind is dict:
+        return {
+            _key(key, path): _plain_copy(item, (*path, key), finite=finite)
+            for key, item in value.items()
+        }
+    if kind is list or kind is tuple:
+        return [_plain_copy(item, (*path, i), finite=finite) for i, item in enumerate(value)]
+    if kind is float and finite and not math.isfinite(value):
+        raise ProfileError(f"{value!r} is not a finite number", json_path(path))
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    try:
+        number = _number(value)
+    except TypeError as error:
+        raise ProfileError(str(error), json_path(path)) from error
+    return _plain_copy(number, path, finite=finite)
+
+
 def read(path: Any) -> str | bytes:
     """Return what is in a file or an open stream."""
-    if hasattr(path, "read"):
-        content: str | bytes = path.read()
-        return content
     try:
+        if hasattr(path, "read"):
+            content: str | bytes = path.read()
+            return content
         # As text at once: bytes beside it would double what a large file takes.
         with open(path, encoding="utf-8-sig") as file:
             return file.read()
@@ -284,8 +330,12 @@ def write(path: Any, pieces: Iterable[str]) -> str:
             _write_pieces(file, pieces)
         return str(path)
     temporary = os.path.join(os.path.dirname(target), f".dagprofiler-{os.urandom(6).hex()}.tmp")
-    # The umask applies to a new file; mkstemp would make it private.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        # The umask applies to a new file; mkstemp would make it private.
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    except OSError as error:
+        # The user knows the path, not the name of a temporary file.
+        raise type(error)(error.errno, error.strerror, str(path)) from None
     try:
         with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
             _write_pieces(file, pieces)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dagprofiler.profile import Profile
 
@@ -194,3 +194,28 @@ def did_you_mean(word: Any, known: Sequence[str]) -> str:
 
     close = get_close_matches(str(word), known, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+_MAX_QUOTE = 300
+
+
+def json_path(parts: Iterable[Any]) -> str:
+    """Return keys and indices as a JSON path, long keys shortened.
+
+    Examples
+    --------
+    >>> json_path(["edge_weights", "a->b"]), json_path(["records", 3, "task"])
+    ("$.edge_weights['a->b']", '$.records[3].task')
+    """
+    return "$" + "".join(
+        f".{shorten(part)}" if str(part).isidentifier() else f"[{shorten(repr(part))}]"
+        for part in parts
+    )
+
+
+def shorten(text: str) -> str:
+    """Return `text`, its middle left out if it is long."""
+    if len(text) <= _MAX_QUOTE:
+        return text
+    half = _MAX_QUOTE // 2
+    return f"{text[:half]} ... {text[-half:]}"

@@ -20,7 +20,7 @@ class TaskMetrics:
         Wall-clock time of ``compute()``, in milliseconds.
     serialize_time_ms, deserialize_time_ms
         Wall-clock time of turning outputs into bytes and inputs into values,
-        in milliseconds.
+        in milliseconds; None in a profile of a file that lacks them.
     bytes_in, bytes_out
         Serialized size of all inputs and of all outputs, in bytes.
     loop_idx
@@ -36,8 +36,8 @@ class TaskMetrics:
     loop_idx: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the spec's six fields."""
-        return {
+        """Return the spec's six fields, without a time that is not known."""
+        fields = {
             "task": self.task,
             "compute_time_ms": self.compute_time_ms,
             "serialize_time_ms": self.serialize_time_ms,
@@ -45,6 +45,9 @@ class TaskMetrics:
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
         }
+        if self.serialize_time_ms is None or self.deserialize_time_ms is None:
+            return {name: value for name, value in fields.items() if value is not None}
+        return fields
 
 
 @dataclass

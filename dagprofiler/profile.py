@@ -13,13 +13,14 @@ from dagprofiler.documents import (
     held,
     jsonable,
     parse,
+    plain_document,
     read,
     render,
     utc_now,
     write,
 )
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
-from dagprofiler.schema import SCHEMA_VERSION, validate_profile
+from dagprofiler.schema import PROFILE_SCHEMA, SCHEMA_VERSION, validate_profile
 from dagprofiler.summary import summary
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Profile:
         self.timestamp: str | None = utc_now() if timestamp is None else timestamp
         self.hostname: str | None = machine.hostname() if hostname is None else hostname
         self.sections = dict(sections or {})
-        self.metadata = dict(metadata or _OUR_METADATA)
+        self.metadata = {**_OUR_METADATA, **(metadata or {})}
         self._edges_are_known = True
 
     @classmethod
@@ -158,7 +159,13 @@ class Profile:
             return {name: held(section) for name, section in self._log.sections()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the document: what :meth:`save` writes, as plain dicts and lists."""
+        """Return the document: what :meth:`save` writes, as plain dicts and lists of its own."""
+        with collector_paused():
+            document: dict[str, Any] = plain_document(self._whole())
+            return document
+
+    def _whole(self) -> dict[str, Any]:
+        """Return the document with its tables made, but not copied."""
         with collector_paused():
             return {name: held(section) for name, section in self._document()}
 
@@ -166,18 +173,17 @@ class Profile:
         """Yield the document's sections; of what nobody has looked at, rows yet to be made."""
         configuration, as_text = jsonable(self.config)
         known_as_text = self.metadata.get("configuration_as_text", ())
-        as_text += [name for name in known_as_text if name in configuration and name not in as_text]
-        metadata = {
-            "timestamp": self.timestamp,
-            **self.metadata,
-            "seed": self.seed,
-            "hostname": self.hostname,
-            "configuration_as_text": as_text,
-        }
-        if not as_text:
-            del metadata["configuration_as_text"]
-        if self.hostname is None:
-            del metadata["hostname"]
+        as_text = [
+            name
+            for name, value in configuration.items()
+            if name in as_text or (name in known_as_text and isinstance(value, str))
+        ]
+        metadata = {"timestamp": self.timestamp, **self.metadata, "seed": self.seed}
+        metadata.pop("configuration_as_text", None)
+        if self.hostname is not None:
+            metadata["hostname"] = self.hostname
+        if as_text:
+            metadata["configuration_as_text"] = as_text
         made = vars(self)
         metrics: DAGMetrics | RunLog = made.get("metrics") or self._log
         yield "metadata", metadata
@@ -197,7 +203,7 @@ class Profile:
 
     @classmethod
     def from_dict(cls, data: Any) -> Profile:
-        """Return the profile that the document `data` stands for.
+        """Return the profile that the document `data`, which is copied, stands for.
 
         Raises
         ------
@@ -205,13 +211,16 @@ class Profile:
             If `data` is not valid by the schema, contradicts itself, or is of
             a newer schema version than this one.
         """
-        return cls._of_document(dict(data) if isinstance(data, dict) else data)
+        with collector_paused():
+            return cls._of_document(plain_document(data))
 
     @classmethod
     def _of_document(cls, data: Any) -> Profile:
         """Return the profile of a document, which is taken apart, so that its memory goes."""
         validate_profile(data)
         check_consistency(data)
+        # The schema speaks for the sections that it knows; 1e999 is no number elsewhere either.
+        plain_document({n: v for n, v in data.items() if n not in PROFILE_SCHEMA["properties"]})
         metadata = dict(data["metadata"])
         edges_are_known = "edge_metrics" in data
         edge_metrics = _edges_of(data)
@@ -306,7 +315,7 @@ class Profile:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Profile):
             return NotImplemented
-        return self.to_dict() == other.to_dict()
+        return self._whole() == other._whole()
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.documents import Items
-from dagprofiler.errors import describe
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 
 if TYPE_CHECKING:
@@ -97,7 +96,8 @@ class RunLog:
         Task number to the serialized length of outputs that it does not
         declare, where it returned any.
     errors
-        Task number to its error.
+        Task number to what it failed with, in words: an error itself may hold
+        what cannot be copied.
     skipped
         Tasks that could not run because something before them failed.
     outside
@@ -122,7 +122,7 @@ class RunLog:
     wire_bytes: list[int] = field(init=False)
     undeclared_bytes: dict[int, int] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
-    errors: dict[int, BaseException] = field(default_factory=dict)
+    errors: dict[int, str] = field(default_factory=dict)
     skipped: set[int] = field(default_factory=set)
     outside: dict[int, int] = field(default_factory=dict)
     reason: str | None = None
@@ -216,9 +216,8 @@ class RunLog:
         """Return the wall-clock time of the run, in milliseconds."""
         return _ms(self.total_s)
 
-    def record(self, i: int) -> TaskRecord:
+    def record(self, i: int, error: BaseException | None = None) -> TaskRecord:
         """Return what happened to task number `i`, which finished or failed, for hooks."""
-        error = self.errors.get(i)
         return TaskRecord(
             task=self.wiring.names[i],
             state="succeeded" if error is None else "failed",
@@ -281,7 +280,7 @@ class RunLog:
         states: dict[str, Any] = {}
         for i in self.wiring.order:
             if i in self.errors:
-                states[names[i]] = {"state": "failed", "error": describe(self.errors[i])}
+                states[names[i]] = {"state": "failed", "error": self.errors[i]}
             elif i in self.skipped:
                 states[names[i]] = {"state": "skipped"}
             elif not self.succeeded(i):

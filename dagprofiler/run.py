@@ -91,6 +91,7 @@ class Run:
         self._handles: list[Any] = [None] * len(log.wiring.uses)
         self._uses = list(log.wiring.uses)
         self._outputs: dict[int, Mapping[str, Any]] = {}
+        self._errors: dict[int, BaseException] = {}
         self._hook_failures: dict[str, BaseException] = {}
         self._hooks_s = self._hooks_before = 0.0
         self._begun: float | None = None
@@ -119,13 +120,13 @@ class Run:
                 close_hooks(self._hooks, self._hook_failures)
         except BaseException as error:
             # Ctrl-C and the like pass through, and take along what was measured.
-            log.errors.update(dict.fromkeys(self._executor.in_flight, error))
+            log.errors.update(dict.fromkeys(self._executor.in_flight, describe(error)))
             log.reason = f"interrupted by {describe(error)}"
             error.profile = self._profile()  # type: ignore[attr-defined]
             raise
         failures = self._failures()
         if failures:
-            failed_task = next((self._wiring.names[i] for i in self._log.errors), None)
+            failed_task = next((self._wiring.names[i] for i in self._errors), None)
             raise RunError(failed_task, failures, profile) from next(iter(failures.values()))
         return profile
 
@@ -149,7 +150,7 @@ class Run:
 
     def _failures(self) -> dict[str, BaseException]:
         """Return what failed: tasks in the order in which they did, then hooks."""
-        failed = {self._wiring.names[i]: error for i, error in self._log.errors.items()}
+        failed = {self._wiring.names[i]: error for i, error in self._errors.items()}
         return {**failed, **self._hook_failures}
 
     def _announce(self) -> None:
@@ -249,7 +250,8 @@ class Run:
     def _fail(self, i: int, error: Exception) -> None:
         """Note that task number `i` failed: what comes after it is skipped."""
         log, wiring = self._log, self._wiring
-        log.errors[i] = error
+        self._errors[i] = error
+        log.errors[i] = describe(error)
         below = [i]
         while below:
             for target in wiring.successors(below.pop()):
@@ -262,7 +264,7 @@ class Run:
                             self._handles[slot] = None
         if self._stop_on_error:
             self._stopped = True
-        self._tell("task_failed", log.record(i))
+        self._tell("task_failed", log.record(i, error))
 
     def _tell(self, method: str, what: Any) -> None:
         """Call one method of all hooks, on their own account."""

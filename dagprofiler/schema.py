@@ -16,7 +16,7 @@ from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import ProfileError, describe
+from dagprofiler.errors import ProfileError, describe, json_path, shorten
 from dagprofiler.quickcheck import surely_satisfies
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ __all__ = ["PROFILE_SCHEMA", "SCHEMA_VERSION", "validate_profile"]
 SCHEMA_VERSION = 1
 
 _MAX_INT = 2**63 - 1
-_MAX_QUOTE = 300
 
 
 def _value(kind: str | list[str], description: str, **keywords: Any) -> dict[str, Any]:
@@ -329,28 +328,6 @@ def validate_profile(data: Any) -> bool:
     if not _surely_valid(data):
         _judge(data)
     return True
-
-
-def json_path(parts: Iterable[Any]) -> str:
-    """Return keys and indices as a JSON path, long keys shortened.
-
-    Examples
-    --------
-    >>> json_path(["edge_weights", "a->b"]), json_path(["records", 3, "task"])
-    ("$.edge_weights['a->b']", '$.records[3].task')
-    """
-    return "$" + "".join(
-        f".{shorten(part)}" if str(part).isidentifier() else f"[{shorten(repr(part))}]"
-        for part in parts
-    )
-
-
-def shorten(text: str) -> str:
-    """Return `text`, its middle left out if it is long."""
-    if len(text) <= _MAX_QUOTE:
-        return text
-    half = _MAX_QUOTE // 2
-    return f"{text[:half]} ... {text[-half:]}"
 
 
 def _refuse_newer(data: Any) -> None:

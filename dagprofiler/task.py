@@ -277,7 +277,9 @@ def contract_of(task: Task, parameters: Parameters, default: Serializer | None =
     """
     encode: Codec = PickleSerializer.dumps
     decode: Codec = PickleSerializer.loads
-    serializer = task.serializer or default
+    # A run() of its own encodes and decodes by itself, and knows no DAG's serializer.
+    overrides_run = getattr(task.run, "__func__", None) is not Task.run
+    serializer = task.serializer or (None if overrides_run else default)
     if task.serialize is not Task.serialize or task.deserialize is not Task.deserialize:
         encode, decode = task.serialize, task.deserialize
     elif serializer is not None:
@@ -291,7 +293,7 @@ def contract_of(task: Task, parameters: Parameters, default: Serializer | None =
         encode,
         decode,
         counts_payload=encode is PickleSerializer.dumps,
-        overrides_run=type(task).run is not Task.run,
+        overrides_run=overrides_run,
     )
 
 

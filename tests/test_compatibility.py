@@ -406,17 +406,18 @@ def test_an_override_of_run_that_loses_an_output_fails_like_a_task(lost):
     assert list(caught.value.profile.metrics.edge_weights) == ["a->b"]
 
 
-def test_an_override_of_run_may_stand_in_the_instance():
-    plain, seen = Sink(), []
+@pytest.mark.parametrize("name", ["a", "m", "z"])
+def test_an_override_of_run_may_stand_in_one_instance(name):
+    replaced, seen = Source(1), []
 
     def run(inputs, config=None):
-        seen.append(sorted(inputs))
-        return Sink.run(plain, inputs, config)
+        seen.append(config)
+        return Source.run(replaced, inputs, config)
 
-    plain.run = run
-    dag = DAG({"a": Source(1), "b": plain}, [("a", "b", {"x": "z"})])
-    assert dag.run().final_outputs == {"got": 1}
-    assert seen == [["z"]]
+    replaced.run = run
+    dag = DAG({"b": Source(2), name: replaced, "y": Source(3)}, [], Config(factor=2))
+    assert dag.run().outputs == {"b": {"x": 2}, name: {"x": 1}, "y": {"x": 3}}
+    assert seen == [dag.config]
 
 
 # Config

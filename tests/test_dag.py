@@ -120,7 +120,7 @@ def test_a_class_that_needs_arguments_is_refused():
             super().__init__()
 
     message = refused({"a": Needs}, error=DeclarationError)
-    assert message.startswith("task 'a': cannot make an instance of Needs: ")
+    assert message.startswith("task 'a': cannot make an instance of 'Needs': ")
     assert "size" in message
 
 
@@ -258,11 +258,22 @@ def test_a_field_named_twice_is_refused():
     )
 
 
-def test_an_input_that_cannot_be_a_keyword_argument_is_refused():
-    for name in (3, None, "", "two words", "class", "cfg", "self"):
-        assert refused({"a": constant(x=1), "b": Sink}, [("a", "b", {"x": name})]) == (
-            f"edge 'a' -> 'b': {name!r} cannot be an input"
-        )
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        (3, "is not a name"),
+        (None, "is not a name"),
+        ("", "cannot be a keyword argument"),
+        ("two words", "cannot be a keyword argument"),
+        ("class", "cannot be a keyword argument"),
+        ("cfg", "compute() keeps for itself"),
+        ("self", "compute() keeps for itself"),
+    ],
+)
+def test_an_edge_cannot_feed_what_is_no_keyword_argument(name, problem):
+    assert refused({"a": constant(x=1), "b": Sink}, [("a", "b", {"x": name})]) == (
+        f"edge 'a' -> 'b': input {name!r} {problem}"
+    )
 
 
 # Which fields travel
@@ -567,6 +578,22 @@ def test_instances_with_a_compute_of_their_own_are_judged_by_it():
     assert problems(DAG(tasks)) == ["task 'b': compute() needs 'x', and nobody provides it"]
 
 
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_alike_tasks_with_a_compute_of_another_kind_are_told_apart(names):
+    class Call:
+        def __call__(self, x):
+            return {"got": x}
+
+    plain = constant(got=2)
+    called = plain()
+    called.compute = Call()
+    tasks = dict(zip(names, [plain(), called]))
+    (name,) = (name for name, one in tasks.items() if one is called)
+    profile = DAG(tasks).run(inputs={name: {"x": 5}})
+    assert profile.outputs[name] == {"got": 5}
+    assert sorted(fields["got"] for fields in profile.outputs.values()) == [2, 5]
+
+
 # Values from outside the graph
 
 
@@ -627,6 +654,18 @@ def test_an_input_that_is_gathered_and_given_is_a_problem():
     ]
 
 
+def test_inputs_cannot_stand_in_for_cfg():
+    (problem,) = problems(DAG({"b": Sink}), inputs={"b": {"cfg": Config()}})
+    assert "'b'" in problem
+    assert "'cfg'" in problem
+
+
+@pytest.mark.parametrize("inputs", [3, [("b", {})], {"b": 3}, {"b": "x"}, {"b": {3: 1}}], ids=repr)
+def test_inputs_of_another_form_are_refused(inputs):
+    with pytest.raises(ValidationError, match="inputs"):
+        DAG({"b": Sink}).run(inputs=inputs)
+
+
 def test_a_gathered_input_may_be_given_whole():
     assert received(DAG({"b": Gather}), inputs={"b": {"x": [1, 2]}}) == {"x": [1, 2]}
 
@@ -674,6 +713,9 @@ def test_keep_names_tasks():
     with pytest.raises(ValidationError) as caught:
         DAG({"collect": Sink}).run(keep=["colect"])
     assert str(caught.value) == "keep: there is no task 'colect'; did you mean 'collect'?"
+    with pytest.raises(ValidationError) as caught:
+        DAG({"collect": Sink}).run(keep="collect")
+    assert str(caught.value) == ("keep must be names of tasks, got 'collect'; write ['collect']")
 
 
 # A run never changes the DAG

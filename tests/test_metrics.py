@@ -137,5 +137,7 @@ def test_an_edge_of_several_fields_records_each_of_them():
 def test_the_figures_of_a_single_field_are_those_of_the_edge():
     tasks = {"first": Produce(), "second": Consume()}
     (edge,) = DAG(tasks, [("first", "second")]).run().metrics.edge_metrics
-    assert edge.field_bytes is None
+    assert edge.field_bytes == {
+        "data": {"size_bytes": edge.size_bytes, "wire_bytes": edge.wire_bytes}
+    }
     assert edge.wire_bytes == len(Task.serialize(np.zeros(10)))

@@ -737,6 +737,33 @@ def test_many_failures_are_counted_and_some_are_named():
     )
 
 
+class MuteError(Exception):
+    def __str__(self):
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ValueError(), "ValueError"),
+        (ValueError("\ud800 \0"), "ValueError: \ud800 \0"),
+        (MuteError(), "MuteError: (its message cannot be had)"),
+        (StopIteration("end"), "StopIteration: end"),
+        (RecursionError("deep"), "RecursionError: deep"),
+    ],
+    ids=["empty", "surrogate", "mute", "stop", "recursion"],
+)
+def test_any_failure_can_be_told_and_saved(error, words, tmp_path):
+    with pytest.raises(RunError) as caught:
+        DAG({"a": Step([], error=error)}).run()
+    assert str(caught.value) == f"task 'a' failed: {words}"
+    profile = caught.value.profile
+    path = tmp_path / "profile.json"
+    profile.save(path)
+    assert Profile.load(path) == profile
+    assert profile.to_dict()["run"]["tasks"]["a"]["error"] == words
+
+
 def test_a_run_error_pickles():
     with pytest.raises(RunError) as caught:
         DAG({"a": Gives(1), "b": Doubled(2)}, [("a", "b", [])]).run(hooks=[Breaks("run_finished")])
@@ -828,7 +855,7 @@ def draw_three():
 
 
 def drawn(names, seed, edges=(), **options):
-    outputs = DAG(dict.fromkeys(names, Draws), edges).run(seed, keep=names, **options).outputs
+    outputs = DAG(dict.fromkeys(names, Draws), edges).run(seed, keep=list(names), **options).outputs
     return {name: fields["drawn"] for name, fields in outputs.items()}
 
 

@@ -94,14 +94,27 @@ def test_a_name_given_twice_is_refused(attribute):
 
 
 @pytest.mark.parametrize("attribute", ["inputs", "outputs"])
-@pytest.mark.parametrize("name", ["cfg", "self", "", "two words", "a-b", "1st", "class"])
+@pytest.mark.parametrize("name", ["", "two words", "a-b", "1st", "class", "None"])
 def test_a_name_that_is_no_keyword_argument_is_refused(attribute, name):
     with pytest.raises(DeclarationError) as caught:
         type("Bad", (Source,), {attribute: [name]})
     assert str(caught.value) == (
-        f"task class 'Bad': {attribute} holds {name!r}, which cannot be a keyword argument "
-        "of compute()"
+        f"task class 'Bad': {attribute} holds {name!r}, which cannot be a keyword argument"
     )
+
+
+@pytest.mark.parametrize("attribute", ["inputs", "outputs"])
+@pytest.mark.parametrize("name", ["cfg", "self"])
+def test_cfg_and_self_as_fields_are_refused(attribute, name):
+    with pytest.raises(DeclarationError) as caught:
+        type("Bad", (Source,), {attribute: [name]})
+    assert str(caught.value) == (
+        f"task class 'Bad': {attribute} holds {name!r}, which compute() keeps for itself"
+    )
+
+
+def test_config_deps_need_not_be_keyword_arguments():
+    assert type("Fine", (Source,), {"config_deps": ["a-b", "cfg"]}).config_deps == ["a-b", "cfg"]
 
 
 def test_a_gathered_field_must_be_an_input():
@@ -207,7 +220,7 @@ def test_compute_must_be_implemented():
 
     with pytest.raises(TypeError, match="compute"):
         Idle()
-    with pytest.raises(DeclarationError, match="task 'idle': cannot make an instance of Idle: "):
+    with pytest.raises(DeclarationError, match="task 'idle': cannot make an instance of 'Idle': "):
         DAG({"idle": Idle})
 
 
