@@ -6,7 +6,7 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import GraphError, did_you_mean
+from dagprofiler.errors import DeclarationError, GraphError, did_you_mean
 from dagprofiler.pipeline import Parameters
 from dagprofiler.task import check_declarations, contract_of
 
@@ -44,7 +44,7 @@ class ContractReader:
     def __init__(self, default: Serializer | None) -> None:
         self._default = default
         self._of_class: dict[type[Task], tuple[Any, Any, Contract]] = {}
-        self._parameters: dict[Any, Parameters] = {}
+        self._parameters: dict[int, Parameters] = {}
 
     def read(self, name: str, task: Task) -> Contract:
         """Return the contract of `task`, which stands under `name`.
@@ -64,9 +64,16 @@ class ContractReader:
         check_declarations(task, f"task {name!r}")
         compute = task.compute
         function = getattr(compute, "__func__", compute)
-        if function not in self._parameters:
-            self._parameters[function] = Parameters.of(compute)
-        contract = contract_of(task, self._parameters[function], self._default)
+        # By identity, which holds while the tasks do: a callable need not be hashable.
+        parameters = self._parameters.get(id(function))
+        if parameters is None:
+            try:
+                parameters = self._parameters[id(function)] = Parameters.of(compute)
+            except (TypeError, ValueError) as error:
+                raise DeclarationError(
+                    f"task {name!r}: compute {compute!r} has no signature: {error}"
+                ) from error
+        contract = contract_of(task, parameters, self._default)
         if known is None:
             method = "compute" if function is compute else "compute.__func__"
             declarations = attrgetter(*_DECLARATIONS, method)

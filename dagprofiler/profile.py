@@ -219,8 +219,9 @@ class Profile:
         """Return the profile of a document, which is taken apart, so that its memory goes."""
         validate_profile(data)
         check_consistency(data)
-        # The schema speaks for the sections that it knows; 1e999 is no number elsewhere either.
-        plain_document({n: v for n, v in data.items() if n not in PROFILE_SCHEMA["properties"]})
+        # Large tables are what the schema says; in free-form sections 1e999 may hide.
+        described = PROFILE_SCHEMA["properties"].keys() - {"metadata"}
+        plain_document({name: part for name, part in data.items() if name not in described})
         metadata = dict(data["metadata"])
         edges_are_known = "edge_metrics" in data
         edge_metrics = _edges_of(data)

@@ -173,7 +173,8 @@ class Task(ABC):
             ],
             keep=True,
         )
-        cfg = self.config if config is None else config
+        # An empty config gives way to the task's own, as in version 0.1.0.
+        cfg = config or self.config or config
         record = Record(*perform(work, list(inputs.values()), cfg))
         if record.error is not None:
             raise record.error
