@@ -76,6 +76,7 @@ class Task(ABC):
 
     Examples
     --------
+    >>> from dagprofiler import Config
     >>> class Scale(Task):
     ...     inputs = ["x"]
     ...     outputs = ["y"]
