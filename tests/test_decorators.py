@@ -136,7 +136,7 @@ def test_the_signature_is_the_function_s():
 
 def test_the_source_is_the_function_s():
     assert "Return N numbers." in inspect.getsource(source)
-    assert inspect.unwrap(source) is source.compute
+    assert source.__wrapped__ is source.compute
 
 
 # Declarations
