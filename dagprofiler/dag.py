@@ -27,7 +27,7 @@ from dagprofiler.hooks import Hook
 from dagprofiler.records import RunLog
 from dagprofiler.run import Run, close_hooks
 from dagprofiler.serializers import check_serializer, frames_bytes
-from dagprofiler.task import Task, estimate
+from dagprofiler.task import Task, estimate, instance_of
 
 if TYPE_CHECKING:
     import os
@@ -376,12 +376,7 @@ def _check_task(name: Any, given: Any) -> Task:
     if "->" in name:
         raise GraphError(f"task name {name!r} holds '->', which joins names in edge weights")
     if isinstance(given, type) and issubclass(given, Task):
-        try:
-            given = given()
-        except TypeError as error:
-            raise DeclarationError(
-                f"task {name!r}: cannot make an instance of {given.__name__!r}: {error}"
-            ) from error
+        given = instance_of(given, f"task {name!r}")
     if not isinstance(given, Task):
         raise DeclarationError(f"task {name!r}: expected a Task or a class of them, got {given!r}")
     return given

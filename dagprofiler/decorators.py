@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, cast
 
 from dagprofiler.dag import DAG
 from dagprofiler.errors import DeclarationError, GraphError
-from dagprofiler.task import Task
+from dagprofiler.task import Task, instance_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -135,12 +135,7 @@ def dag(
     for given in tasks:
         one = given
         if isinstance(given, type) and issubclass(given, Task):
-            try:
-                one = given(name=given.__name__, config=config)
-            except TypeError as error:
-                raise DeclarationError(
-                    f"dag(): cannot make an instance of {given.__name__!r}: {error}"
-                ) from error
+            one = instance_of(given, "dag()", name=given.__name__, config=config)
         if not isinstance(one, Task):
             raise DeclarationError(f"dag(): expected tasks or task classes, got {given!r}")
         if one.name in named:

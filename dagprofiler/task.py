@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dagprofiler.config import Config
     from dagprofiler.pipeline import Codec
 
-__all__ = ["Task", "check_declarations", "contract_of", "estimate"]
+__all__ = ["Task", "check_declarations", "contract_of", "estimate", "instance_of"]
 
 _MAX_INT = 2**63 - 1
 
@@ -269,6 +269,16 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
     if not in_range:
         raise CostModelError(f"{where} returned {value!r}, expected 0 to 2**63 - 1")
     return number
+
+
+def instance_of(kind: type[Task], where: str, **arguments: Any) -> Task:
+    """Return an instance of a task class, or raise a DeclarationError that says where."""
+    try:
+        return kind(**arguments)
+    except TypeError as error:
+        raise DeclarationError(
+            f"{where}: cannot make an instance of {kind.__name__!r}: {error}"
+        ) from error
 
 
 def contract_of(task: Task, parameters: Parameters, default: Serializer | None = None) -> Contract:

@@ -37,92 +37,11 @@ from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of POSIX")
 
-README_SAMPLE = """
-{
-  "metadata": {
-    "timestamp": "2025-01-30T17:45:00Z",
-    "dagprofiler_version": "0.1.0",
-    "seed": 42,
-    "hostname": "worker-01"
-  },
-  "configuration": {
-    "N": 10000
-  },
-  "dag_structure": {
-    "nodes": ["collect", "process", "classify"],
-    "edges": [
-      {"source": "collect", "target": "process"},
-      {"source": "collect", "target": "classify"},
-      {"source": "process", "target": "classify"}
-    ],
-    "execution_order": ["collect", "process", "classify"]
-  },
-  "node_weights": {
-    "collect": 100000,
-    "process": 1000000,
-    "classify": 0
-  },
-  "edge_weights": {
-    "collect->process": 6400000,
-    "collect->classify": 640080,
-    "process->classify": 6400000
-  },
-  "execution_metrics": [
-    {
-      "task": "collect",
-      "compute_time_ms": 5.627,
-      "serialize_time_ms": 0.129,
-      "deserialize_time_ms": 0.0,
-      "bytes_in": 0,
-      "bytes_out": 600395
-    }
-  ],
-  "total_time_ms": 45.2
-}
-"""
+#: The samples of the documents that define the standard.
+DATA = Path(__file__).parent / "data"
+README_SAMPLE = (DATA / "readme-sample.json").read_text()
 
-STANDARD_SAMPLE = """
-{
-  "metadata": {
-    "timestamp": "2025-01-30T17:45:00Z",
-    "dagprofiler_version": "0.1.0",
-    "seed": 42,
-    "hostname": "worker-01"
-  },
-  "configuration": {
-    "N_UE": 10000,
-    "N_CELL": 7,
-    "N_SLICE": 5
-  },
-  "dag_structure": {
-    "nodes": ["T0", "T1", "T2"],
-    "edges": [
-      {"source": "T0", "target": "T1"},
-      {"source": "T0", "target": "T2"}
-    ],
-    "execution_order": ["T0", "T1", "T2"]
-  },
-  "node_weights": {
-    "T0": 3760000,
-    "T1": 54150
-  },
-  "edge_weights": {
-    "T0->T1": 4400000,
-    "T0->T2": 560000
-  },
-  "execution_metrics": [
-    {
-      "task": "T0",
-      "compute_time_ms": 5.627,
-      "serialize_time_ms": 0.129,
-      "deserialize_time_ms": 0.0,
-      "bytes_in": 0,
-      "bytes_out": 600395
-    }
-  ],
-  "total_time_ms": 45.2
-}
-"""
+STANDARD_SAMPLE = (DATA / "standard-sample.json").read_text()
 
 #: As 0.1.0 wrote it, in everything but the line breaks inside lists: local time
 #: without an offset, numbers that JSON lacks, an edge listed twice, and metrics
