@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dagprofiler.errors import did_you_mean
+from dagprofiler.errors import DeclarationError, did_you_mean
 
 __all__ = ["Config"]
 
@@ -40,7 +40,12 @@ class Config(Mapping[str, Any]):
 
     _params: dict[str, Any]
 
-    def __init__(self, /, **parameters: Any) -> None:
+    def __init__(self, /, *positional: Any, **parameters: Any) -> None:
+        if positional:
+            raise DeclarationError(
+                f"Config takes parameters by name, got {positional[0]!r}; "
+                "write Config(N=3), or Config(**mapping)"
+            )
         object.__setattr__(self, "_params", parameters)
 
     def __getattr__(self, name: str) -> Any:

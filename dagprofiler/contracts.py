@@ -71,7 +71,8 @@ class ContractReader:
                 parameters = self._parameters[id(function)] = Parameters.of(compute)
             except (TypeError, ValueError) as error:
                 raise DeclarationError(
-                    f"task {name!r}: compute {compute!r} has no signature: {error}"
+                    f"task {name!r}: compute() has no signature that fits: {error}; "
+                    "is 'self' missing?"
                 ) from error
         contract = contract_of(task, parameters, self._default)
         if known is None:
@@ -105,7 +106,8 @@ def input_problems(
             )
     arriving = producers.keys() | set(gathers)
     for field in sorted(takes.required - arriving):
-        yield GraphError(f"{where}: compute() needs {field!r}, and nobody provides it")
+        hint = "" if takes.takes_cfg else did_you_mean(field, ["cfg"])
+        yield GraphError(f"{where}: compute() needs {field!r}, and nobody provides it{hint}")
     if not takes.any:
         accepted = sorted(takes.required | takes.optional)
         for field in sorted(arriving - takes.required - takes.optional):

@@ -26,6 +26,7 @@ from dagprofiler.graph import Wiring, field_problem
 from dagprofiler.hooks import Hook
 from dagprofiler.records import RunLog
 from dagprofiler.run import Run, close_hooks
+from dagprofiler.seeding import load_generators
 from dagprofiler.serializers import check_serializer, frames_bytes
 from dagprofiler.task import Task, estimate, instance_of
 
@@ -65,7 +66,7 @@ class DAG:
         empty one for an edge that only orders, or a mapping of outputs to the
         inputs that they become.
     config
-        Parameters for all tasks.
+        Parameters for all tasks; of another mapping a Config is made.
     serializer
         How outputs travel, where a task does not say; pickle by default.
 
@@ -112,13 +113,19 @@ class DAG:
         self,
         tasks: Mapping[str, Task | type[Task]],
         edges: Iterable[Edge] = (),
-        config: Config | None = None,
+        config: Config | Mapping[str, Any] | None = None,
         *,
         serializer: Serializer | None = None,
     ) -> None:
         if serializer is not None:
             check_serializer(serializer, "DAG")
-        self.config = Config() if config is None else config
+        if not isinstance(tasks, Mapping):
+            raise DeclarationError(f"tasks must be {{name: task}}, got {tasks!r}")
+        if isinstance(edges, Mapping):
+            raise GraphError(f"edges must be a list of (source, target), got {edges!r}")
+        if config is None or not isinstance(config, Config):
+            config = Config(**(config or {}))
+        self.config = config
         self.serializer = serializer
         self.tasks: dict[str, Task] = {}
         for name, given in tasks.items():
@@ -133,6 +140,9 @@ class DAG:
             [contract.inputs for contract in self._contracts],
             edges,
         )
+
+    def __repr__(self) -> str:
+        return f"<DAG: {len(self.tasks)} tasks, {len(self._wiring.routes)} edges>"
 
     @cached_property
     def execution_order(self) -> list[str]:
@@ -221,11 +231,10 @@ class DAG:
         KeyboardInterrupt
             On Ctrl-C, with ``.profile``.
         """
+        if seed is not None:
+            load_generators()
         started = perf_counter()
-        watching = list(hooks)
-        for hook in watching:
-            if not isinstance(hook, Hook):
-                raise DeclarationError(f"hooks: expected instances of Hook, got {hook!r}")
+        watching = _check_hooks(hooks)
         try:
             run = self._prepared(started, seed, inputs, watching, keep, on_error)
         except BaseException:
@@ -380,6 +389,16 @@ def _check_task(name: Any, given: Any) -> Task:
     if not isinstance(given, Task):
         raise DeclarationError(f"task {name!r}: expected a Task or a class of them, got {given!r}")
     return given
+
+
+def _check_hooks(hooks: Any) -> list[Hook]:
+    if isinstance(hooks, Hook):
+        raise DeclarationError(f"hooks must be a list of hooks, got {hooks!r}; put it in a list")
+    found = list(hooks)
+    for hook in found:
+        if not isinstance(hook, Hook):
+            raise DeclarationError(f"hooks: expected instances of Hook, got {hook!r}")
+    return found
 
 
 def _check_inputs(inputs: Any) -> None:

@@ -111,6 +111,8 @@ def dag(
     tasks: Iterable[Task | type[Task]],
     config: Config | None = None,
     edges: Iterable[Any] | None = None,
+    *,
+    serializer: Serializer | None = None,
 ) -> DAG:
     """Make a DAG of tasks whose fields say how they are wired.
 
@@ -124,6 +126,8 @@ def dag(
     edges
         Edges as for :class:`~dagprofiler.DAG`; by default one from the task
         that has an output to every task that has an input of that name.
+    serializer
+        As for :class:`~dagprofiler.DAG`.
 
     Raises
     ------
@@ -141,7 +145,8 @@ def dag(
         if one.name in named:
             raise GraphError(f"two tasks are named {one.name!r}")
         named[one.name] = one
-    return DAG(named, _edges(named) if edges is None else edges, config)
+    wired = _edges(named) if edges is None else edges
+    return DAG(named, wired, config, serializer=serializer)
 
 
 def _edges(tasks: Mapping[str, Task]) -> list[tuple[str, str]]:

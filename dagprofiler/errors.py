@@ -192,8 +192,9 @@ def did_you_mean(word: Any, known: Sequence[str]) -> str:
     # difflib costs 3 ms to import and is needed only when something is wrong.
     from difflib import get_close_matches
 
-    close = get_close_matches(str(word), known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    lower = {name.lower(): name for name in reversed(known)}
+    close = get_close_matches(str(word).lower(), lower, n=1)
+    return f"; did you mean {lower[close[0]]!r}?" if close else ""
 
 
 _MAX_QUOTE = 300

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-__all__ = ["enter_stream", "generators_restored", "rng"]
+__all__ = ["enter_stream", "generators_restored", "load_generators", "rng"]
 
 #: The key of the current task's stream, and the stream's generator once somebody asked for it.
 _key: ContextVar[int | None] = ContextVar("key", default=None)
@@ -52,6 +52,13 @@ def rng() -> np.random.Generator:
         generator = default_rng(key)
         _generator.set(generator)
     return generator
+
+
+def load_generators() -> None:
+    """Import what a seeded run needs: some 50 ms the first time, which are nobody's run time."""
+    import hashlib  # noqa: F401
+
+    import numpy.random  # noqa: F401
 
 
 def enter_stream(seed: int, task: str) -> None:

@@ -101,8 +101,16 @@ class Task(ABC):
         check_declarations(cls, f"task class {cls.__name__!r}")
 
     def __init__(self, name: str | None = None, config: Config | None = None) -> None:
+        if name is not None and not isinstance(name, str):
+            raise DeclarationError(
+                f"task class {type(self).__name__!r}: name must be a string, got {name!r}; "
+                "the computation itself is called by compute()"
+            )
         self.name = name or type(self).__name__
         self.config = config
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
 
     @abstractmethod
     def compute(self, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
