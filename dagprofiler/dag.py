@@ -128,9 +128,15 @@ class DAG:
         self.config = config
         self.serializer = serializer
         self.tasks: dict[str, Task] = {}
+        # isinstance() of an abstract class is slow, so it is asked once a class.
+        known: set[type] = set()
         for name, given in tasks.items():
-            task = self.tasks[name] = _check_task(name, given)
-            task.config = self.config
+            if not isinstance(name, str) or not name or "->" in name:
+                raise _bad_name(name)
+            task = given if type(given) in known else _check_task(name, given)
+            known.add(type(task))
+            task.config = config
+            self.tasks[name] = task
         read = ContractReader(serializer).read
         names = sorted(self.tasks)
         self._contracts = [read(name, self.tasks[name]) for name in names]
@@ -378,12 +384,14 @@ class DAG:
         return encoded
 
 
+def _bad_name(name: Any) -> GraphError:
+    if isinstance(name, str) and name:
+        return GraphError(f"task name {name!r} holds '->', which joins names in edge weights")
+    return GraphError(f"task name {name!r}: expected a non-empty string")
+
+
 def _check_task(name: Any, given: Any) -> Task:
-    """Return the task that stands under `name`."""
-    if not isinstance(name, str) or not name:
-        raise GraphError(f"task name {name!r}: expected a non-empty string")
-    if "->" in name:
-        raise GraphError(f"task name {name!r} holds '->', which joins names in edge weights")
+    """Return the task that stands under `name`; of a class, an instance."""
     if isinstance(given, type) and issubclass(given, Task):
         given = instance_of(given, f"task {name!r}")
     if not isinstance(given, Task):

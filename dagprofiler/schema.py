@@ -359,8 +359,9 @@ def _judge(data: Any) -> None:
         message = f"{error.instance!r} is no finite number"
     else:
         message = shorten(error.message)
+    # A traceback prints the cause, and with it all of the schema and the offending instance.
+    error.schema = reprlib.repr(error.schema)
     if isinstance(error.instance, (dict, list)):
-        # A traceback prints the cause, and with it all of the offending instance.
         error.instance = reprlib.repr(error.instance)
     raise ProfileError(message, json_path(error.absolute_path)) from error
 

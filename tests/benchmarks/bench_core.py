@@ -296,14 +296,20 @@ class Bench:
     def million(self) -> Iterator[Sequence[str]]:
         sizes = [25_000, 50_000, 100_000] if self.quick else [250_000, 500_000, 1_000_000]
         goal = "done within 4 GB, linear"
-        results = {n: self.contenders[OURS].ask_afresh("million", n=n) for n in sizes}
-        for n, seconds in results.items():
-            peak = seconds.pop("peak") / 2**10
-            figures = ", ".join(f"{what} {value:.1f} s" for what, value in seconds.items())
-            yield f"{n:,} no-op tasks", NONE, goal, NONE, f"{figures}; {peak:.2f} GB"
-        for what in results[sizes[0]]:
-            power = exponent(sizes, [results[n][what] for n in sizes])
-            yield f"… {what} grows with", NONE, "n^1", NONE, f"n^{power:.2f}"
+        for shape, what in (("chain", "a chain"), ("sparse", "layers, 2 edges a task")):
+            results = {
+                n: self.contenders[OURS].ask_afresh("million", n=n, shape=shape) for n in sizes
+            }
+            for n, seconds in results.items():
+                peak = seconds.pop("peak") / 2**10
+                figures = ", ".join(f"{step} {value:.1f} s" for step, value in seconds.items())
+                yield f"{n:,} no-op tasks, {what}", NONE, goal, NONE, f"{figures}; {peak:.2f} GB"
+            powers = {
+                step: exponent(sizes, [results[n][step] for n in sizes])
+                for step in results[sizes[0]]
+            }
+            figures = ", ".join(f"{step} n^{power:.2f}" for step, power in powers.items())
+            yield "… grows with", NONE, "n^1", NONE, figures
 
 
 ROWS = ("run", "fan", "array", "nocopy", "memory", "json", "imports", "overhead", "million")

@@ -454,9 +454,9 @@ def measure_overhead() -> dict[str, float]:
     return {"reported": reported / total, "unknown": 1 - (phases + reported) / total}
 
 
-def measure_million(n: int) -> dict[str, float]:
+def measure_million(n: int, shape: str) -> dict[str, float]:
     """Construct, run, save and load n no-op tasks; `peak` is of the whole process."""
-    tasks, edges = sparse(n)
+    tasks, edges = {"chain": chain, "sparse": sparse}[shape](n)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "profile.json"
         construct, dag = timed(partial(DAG, tasks, edges, Config()))
