@@ -133,7 +133,7 @@ class DAG:
         for name, given in tasks.items():
             if not isinstance(name, str) or not name or "->" in name:
                 raise _bad_name(name)
-            task = given if type(given) in known else _check_task(name, given)
+            task: Any = given if type(given) in known else _check_task(name, given)
             known.add(type(task))
             task.config = config
             self.tasks[name] = task
