@@ -46,6 +46,8 @@ class Config(Mapping[str, Any]):
                 f"Config takes parameters by name, got {positional[0]!r}; "
                 "write Config(N=3), or Config(**mapping)"
             )
+        if hasattr(self, "_params"):
+            raise AttributeError("a Config never changes; use config.copy(...)")
         object.__setattr__(self, "_params", parameters)
 
     def __getattr__(self, name: str) -> Any:
@@ -96,7 +98,7 @@ class Config(Mapping[str, Any]):
         return [*super().__dir__(), *(n for n in self._params if n.isidentifier())]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._params)
+        return _rebuild, (type(self), dict(self._params))
 
     def __copy__(self) -> Config:
         return self
@@ -155,4 +157,8 @@ def _same_array(left: Any, right: Any) -> bool:
         return False
     if left.dtype.hasobject or right.dtype.hasobject:
         return all(map(same_value, left.flat, right.flat))
-    return bool((left == right).all())
+    try:
+        return bool((left == right).all())
+    except TypeError:
+        # Structured against plain: numpy has no == for them.
+        return False

@@ -44,7 +44,7 @@ class ContractReader:
     def __init__(self, default: Serializer | None) -> None:
         self._default = default
         self._of_class: dict[type[Task], tuple[Any, Any, Contract]] = {}
-        self._parameters: dict[int, Parameters] = {}
+        self._parameters: dict[tuple[int, bool], tuple[Any, Parameters]] = {}
 
     def read(self, name: str, task: Task) -> Contract:
         """Return the contract of `task`, which stands under `name`.
@@ -64,16 +64,18 @@ class ContractReader:
         check_declarations(task, f"task {name!r}")
         compute = task.compute
         function = getattr(compute, "__func__", compute)
-        # By identity, which holds while the tasks do: a callable need not be hashable.
-        parameters = self._parameters.get(id(function))
+        # By identity, since a callable need not be hashable; kept, so that it holds.
+        key = (id(function), function is compute)
+        parameters = self._parameters[key][1] if key in self._parameters else None
         if parameters is None:
             try:
-                parameters = self._parameters[id(function)] = Parameters.of(compute)
+                parameters = Parameters.of(compute)
             except (TypeError, ValueError) as error:
                 raise DeclarationError(
                     f"task {name!r}: compute() has no signature that fits: {error}; "
                     "is 'self' missing?"
                 ) from error
+            self._parameters[key] = function, parameters
         contract = contract_of(task, parameters, self._default)
         if known is None:
             method = "compute" if function is compute else "compute.__func__"
@@ -104,6 +106,9 @@ def input_problems(
                 f"{where}: input {field!r} has {len(names)} producers: {', '.join(names[:5])}"
                 f"{', ...' if len(names) > 5 else ''}; list it in 'gathers' to receive all"
             )
+    if contract.overrides_run:
+        # Such a run() may call compute() with whatever it likes.
+        return
     arriving = producers.keys() | set(gathers)
     for field in sorted(takes.required - arriving):
         hint = "" if takes.takes_cfg else did_you_mean(field, ["cfg"])

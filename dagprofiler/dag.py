@@ -139,11 +139,13 @@ class DAG:
             self.tasks[name] = task
         read = ContractReader(serializer).read
         names = sorted(self.tasks)
-        self._contracts = [read(name, self.tasks[name]) for name in names]
+        self._wired = [self.tasks[name] for name in names]
+        self._contracts = list(map(read, names, self._wired))
         self._wiring = Wiring(
             names,
             [contract.outputs for contract in self._contracts],
             [contract.inputs for contract in self._contracts],
+            [contract.gathers for contract in self._contracts],
             edges,
         )
 
@@ -269,6 +271,7 @@ class DAG:
                 [GraphError(f"keep must be names of tasks, got {keep!r}; write [{keep!r}]")]
             )
         outside = self._numbered(inputs)
+        tasks = self._current_tasks()
         wanted = {self._number(name, "keep") for name in keep}
         estimates = self._check(outside)
         encoded = self._encoded(outside)
@@ -286,7 +289,7 @@ class DAG:
         )
         return Run(
             log,
-            [self.tasks[name] for name in wiring.names],
+            tasks,
             self._contracts,
             config=self.config,
             executor=executor,
@@ -328,6 +331,29 @@ class DAG:
             raise ValidationError([GraphError(problem)])
         return number
 
+    def _current_tasks(self) -> list[Task]:
+        """Return the tasks by number; of one that has been replaced, take up the contract.
+
+        Programs for version 0.1.0 put other tasks into ``dag.tasks``. The
+        wiring stays as it is, so what is wired must still be declared.
+        """
+        tasks = [self.tasks[name] for name in self._wiring.names]
+        for i, (task, wired) in enumerate(zip(tasks, self._wired)):
+            if task is not wired:
+                name = self._wiring.names[i]
+                contract = ContractReader(self.serializer).read(name, _check_task(name, task))
+                if contract.outputs != self._contracts[i].outputs:
+                    raise ValidationError(
+                        [
+                            GraphError(
+                                f"task {name!r} was replaced by one with other outputs: "
+                                f"{contract.outputs!r}, wired are {self._contracts[i].outputs!r}"
+                            )
+                        ]
+                    )
+                self._contracts[i], self._wired[i] = contract, task
+        return tasks
+
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self._wiring.names)}
@@ -356,6 +382,7 @@ class DAG:
         for i, name in enumerate(wiring.names):
             task = self.tasks[name]
             if task.estimate_instructions is not no_model:
+                task.config = self.config
                 try:
                     estimated = estimate(name, task, self.config)
                 except CostModelError as error:

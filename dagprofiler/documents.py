@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import json
 import math
 import os
@@ -122,7 +123,8 @@ def _plain(value: Any) -> Any:
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
         python = value.tolist()
-        if type(python) is not type(value):
+        # Times become bare integers in nanoseconds: text says what they are.
+        if type(python) is not type(value) and value.dtype.kind not in "mM":
             return _plain(python)
     if hasattr(value, "to_dict") and not isinstance(value, type):
         return _plain(value.to_dict())
@@ -243,6 +245,8 @@ def parse(text: str | bytes) -> Any:
         return float(word)
 
     try:
+        if not isinstance(text, (str, bytes, bytearray)):
+            raise ProfileError(f"expected JSON text, got {type(text).__name__}")
         if not isinstance(text, str):
             text = text.decode(json.detect_encoding(text), "surrogatepass")
         document: Any = json.loads(text, parse_constant=constant)
@@ -266,12 +270,15 @@ def plain_document(document: Any) -> Any:
         If something in it is no JSON value: a key that is no text, an object,
         a number that is not finite outside of ``configuration``.
     """
-    if not isinstance(document, dict):
-        return _plain_copy(document, (), finite=True)
-    return {
-        _key(name, ()): _plain_copy(section, (name,), finite=name != "configuration")
-        for name, section in document.items()
-    }
+    try:
+        if not isinstance(document, dict):
+            return _plain_copy(document, (), finite=True)
+        return {
+            _key(name, ()): _plain_copy(section, (name,), finite=name != "configuration")
+            for name, section in document.items()
+        }
+    except RecursionError as error:
+        raise ProfileError("nested too deep") from error
 
 
 def _key(key: Any, path: tuple[Any, ...]) -> str:
@@ -324,8 +331,8 @@ def write(path: Any, pieces: Iterable[str]) -> str:
         mode = os.stat(target).st_mode
     except FileNotFoundError:
         mode = None
-    if mode is not None and not stat.S_ISREG(mode):
-        # A device or a pipe has no old content to keep.
+    if (mode is not None and not stat.S_ISREG(mode)) or os.path.abspath(path).startswith("/dev/"):
+        # A device or a pipe has no old content to keep, and /dev/stdout is not ours to replace.
         with open(target, "w", encoding="utf-8") as file:
             _write_pieces(file, pieces)
         return str(path)
@@ -357,5 +364,12 @@ def _write_pieces(stream: IO[Any], pieces: Iterable[str]) -> None:
         binary = False
     except TypeError:
         binary = True
-    for piece in pieces:
-        stream.write(piece.encode() if binary else piece)
+    raw = isinstance(stream, io.RawIOBase)
+    # Alone a raw stream may write less than it is given.
+    sink: IO[Any] = io.BufferedWriter(stream) if raw else stream
+    try:
+        for piece in pieces:
+            sink.write(piece.encode() if binary else piece)
+    finally:
+        if raw:
+            sink.detach()  # type: ignore[attr-defined]

@@ -115,6 +115,10 @@ class RunError(DagProfilerError, RuntimeError):
         self.failures = dict(failures)
         self.profile = profile
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        failures = {name: _portable(error) for name, error in self.failures.items()}
+        return _run_error, (self.task, failures, self.profile)
+
     def __str__(self) -> str:
         name, error = next(iter(self.failures.items()))
         what = f"task {name!r}" if name == self.task else f"hook {name}"
@@ -123,6 +127,25 @@ class RunError(DagProfilerError, RuntimeError):
         others += ", ...)" if more > 5 else ")"
         text = describe(error)
         return f"{what} failed: {text}{others if more else ''}"
+
+
+def _run_error(
+    task: str | None, failures: Mapping[str, BaseException], profile: Profile
+) -> RunError:
+    error = RunError(task, failures, profile)
+    error.__cause__ = next(iter(failures.values()), None)
+    return error
+
+
+def _portable(error: BaseException) -> BaseException:
+    """Return `error`, or what stands for it if it does not survive pickling."""
+    import pickle
+
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001  (an error's own __reduce__ may do anything)
+        return DagProfilerError(describe(error))
+    return error
 
 
 class ProfileError(DagProfilerError, ValueError):

@@ -163,7 +163,7 @@ class Wiring:
     ----------
     names
         Task names, sorted.
-    outputs, inputs
+    outputs, inputs, gathers
         For each task its declared fields.
     edges
         Edges in the forms that :class:`dagprofiler.DAG` takes.
@@ -184,15 +184,16 @@ class Wiring:
     owner, uses
         For each slot whose output it holds, and how many inputs it feeds.
     routes
-        Each edge, as ``source * len(names) + target``, to what it carries; in
-        the order in which the edges were given.
+        Each edge, as ``source * len(names) + target``, to what it carries:
+        by source, sources in the order in which edges first name them.
     """
 
     def __init__(
         self,
         names: list[str],
         outputs: list[list[str]],
-        inputs: Sequence[Sequence[str]],
+        inputs: Sequence[list[str]],
+        gathers: Sequence[Sequence[str]],
         edges: Iterable[Any],
     ) -> None:
         self.names = names
@@ -202,15 +203,24 @@ class Wiring:
         self.uses = [0] * len(self.owner)
         self.waiting = [0] * len(names)
         self.routes: dict[int, tuple[Route, ...]] = {}
-        self._connect(inputs, edges)
+        self._connect(inputs, gathers, edges)
         self.targets, self.first_target = _rows(sorted(self.routes), len(names))
         self.order = _order(names, self.targets, self.first_target)
 
-    def _connect(self, inputs: Sequence[Sequence[str]], edges: Iterable[Any]) -> None:
+    def _connect(  # noqa: PLR0912  (once an edge: a helper call counts)
+        self,
+        inputs: Sequence[list[str]],
+        gathers: Sequence[Sequence[str]],
+        edges: Iterable[Any],
+    ) -> None:
         index = {name: i for i, name in enumerate(self.names)}
         outputs, first_slot, uses = self.outputs, self.first_slot, self.uses
         routes_of, waiting, count = self.routes, self.waiting, len(self.names)
-        last_outputs = last_inputs = None
+        last_outputs = last_inputs = last_source = None
+        positions_of = _Positions().of
+        #: Each source and when an edge first named it; and whether its edges follow each other.
+        sources: dict[int, int] = {}
+        grouped = True
         match: tuple[Route, ...] = ()
         fed: list[int] = []
         slots: list[int] = []
@@ -227,13 +237,18 @@ class Wiring:
                 raise _unknown_task(name, target_name, index) from None
             if source == target:
                 raise GraphError(f"edge {name!r} -> {name!r}: a task cannot feed itself")
+            if source != last_source:
+                grouped = grouped and source not in sources
+                sources.setdefault(source, len(sources))
+                last_source = source
             if spec is not None:
-                routes = _explicit(name, target_name, spec, outputs[source])
+                positions = positions_of(outputs[source])
+                routes = _explicit(name, target_name, spec, positions)
             else:
                 # Edges between tasks of the same classes tend to follow each other.
                 if outputs[source] is not last_outputs or inputs[target] is not last_inputs:
                     last_outputs, last_inputs = outputs[source], inputs[target]
-                    match = _match(last_outputs, last_inputs)
+                    match = _match(positions_of(last_outputs), positions_of(last_inputs))
                 routes = match
             number = source * count + target
             if number in routes_of:
@@ -247,14 +262,35 @@ class Wiring:
                 fed.append(target)
                 slots.append(slot)
                 fields.append(field)
-        # Sorting is stable: what feeds a task stays in the order of the edges.
+        self._lay_out(fed, slots, fields)
+        if not grouped:
+            self._regroup(sources, [set(names) for names in gathers])
+
+    def _lay_out(self, fed: list[int], slots: list[int], fields: list[str]) -> None:
+        """Put the inputs of each task together; sorting keeps them in the order of the edges."""
         by_target = sorted(range(len(fed)), key=fed.__getitem__)
         self.slots = [slots[k] for k in by_target]
         self.inputs = [fields[k] for k in by_target]
-        lengths = [0] * count
+        lengths = [0] * len(self.names)
         for target in fed:
             lengths[target] += 1
         self.first_input = list(accumulate(lengths, initial=0))
+
+    def _regroup(self, sources: Mapping[int, int], gathers: Sequence[set[str]]) -> None:
+        """Bring edges, and inputs that are not gathered, into the order of version 0.1.0.
+
+        There they come by source, sources in the order in which edges first
+        name them.
+        """
+        count, owner = len(self.names), self.owner
+        edges = sorted(self.routes, key=lambda edge: sources[edge // count])
+        self.routes = {edge: self.routes[edge] for edge in edges}
+        for task, gathered in enumerate(gathers):
+            span = slice(self.first_input[task], self.first_input[task + 1])
+            feeds = list(zip(self.inputs[span], self.slots[span]))
+            feeds.sort(key=lambda f: -1 if f[0] in gathered else sources[owner[f[1]]])
+            self.inputs[span] = [field for field, _ in feeds]
+            self.slots[span] = [slot for _, slot in feeds]
 
     def _merge(
         self, source: int, target: int, first: tuple[Route, ...], second: tuple[Route, ...]
@@ -270,7 +306,7 @@ class Wiring:
         return first + second
 
     def edges(self) -> Iterator[tuple[int, int, tuple[Route, ...]]]:
-        """Yield source, target and routes of each edge, in the order given."""
+        """Yield source, target and routes of each edge, by source."""
         count = len(self.names)
         for key, routes in self.routes.items():
             yield (*divmod(key, count), routes)
@@ -324,13 +360,28 @@ def field_problem(name: Any) -> str | None:
     return None
 
 
-def _match(outputs: Sequence[str], inputs: Sequence[str]) -> tuple[Route, ...]:
+class _Positions:
+    """Lists of fields as mappings of field to position, each made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, dict[str, int]] = {}
+
+    def of(self, fields: list[str]) -> dict[str, int]:
+        """Return the positions in `fields`, a list that lives as long as this object."""
+        made = self._made.get(id(fields))
+        if made is None:
+            made = self._made[id(fields)] = {field: i for i, field in enumerate(fields)}
+        return made
+
+
+def _match(outputs: Mapping[str, int], inputs: Mapping[str, int]) -> tuple[Route, ...]:
     """Return the routes of an edge without fields: equal names, else all outputs."""
-    matching = set(outputs).intersection(inputs) or outputs
-    return tuple((outputs.index(field), field) for field in sorted(matching))
+    few, many = (outputs, inputs) if len(outputs) < len(inputs) else (inputs, outputs)
+    matching = [field for field in few if field in many] or outputs
+    return tuple((outputs[field], field) for field in sorted(matching))
 
 
-def _explicit(source: str, target: str, spec: Any, outputs: Sequence[str]) -> tuple[Route, ...]:
+def _explicit(source: str, target: str, spec: Any, outputs: Mapping[str, int]) -> tuple[Route, ...]:
     """Return the routes of an edge with a list of fields or a mapping of names."""
     where = f"edge {source!r} -> {target!r}"
     if isinstance(spec, Mapping):
@@ -347,12 +398,12 @@ def _explicit(source: str, target: str, spec: Any, outputs: Sequence[str]) -> tu
             raise GraphError(
                 f"{where}: field {field!r} is not an output of {source!r} "
                 f"(outputs: {', '.join(map(repr, outputs)) or 'none'})"
-                f"{did_you_mean(field, outputs)}"
+                f"{did_you_mean(field, list(outputs))}"
             )
         problem = field_problem(destination)
         if problem is not None:
             raise GraphError(f"{where}: input {destination!r} {problem}")
-        position = outputs.index(field)
+        position = outputs[field]
         if position in routes:
             raise GraphError(f"{where}: field {field!r} is named twice")
         routes[position] = destination

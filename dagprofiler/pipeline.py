@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from dagprofiler.errors import OutputError, SerializationError, describe
-from dagprofiler.seeding import enter_stream
+from dagprofiler.seeding import enter_stream, leave_stream
 from dagprofiler.serializers import (
     PICKLED_AS_COUNTED,
     FrameList,
@@ -52,7 +53,7 @@ class Parameters(NamedTuple):
         from inspect import Parameter, signature
 
         required, optional, any_ = set(), set(), False
-        for parameter in signature(function).parameters.values():
+        for parameter in signature(function, follow_wrapped=False).parameters.values():
             if parameter.kind is Parameter.VAR_KEYWORD:
                 any_ = True
             elif parameter.kind is Parameter.VAR_POSITIONAL:
@@ -64,6 +65,9 @@ class Parameters(NamedTuple):
             elif parameter.kind is not Parameter.POSITIONAL_ONLY:
                 optional.add(parameter.name)
         takes_cfg = any_ or "cfg" in required or "cfg" in optional
+        if any_ and hasattr(function, "__wrapped__"):
+            # A wrapper that takes everything hands cfg on to what may not take it.
+            takes_cfg = cls.of(function.__wrapped__).takes_cfg
         return cls(frozenset(required - {"cfg"}), frozenset(optional - {"cfg"}), any_, takes_cfg)
 
 
@@ -142,10 +146,10 @@ class Record(NamedTuple):
     wire_bytes: dict[str, int]
     frames: dict[str, Any]
     outputs: Mapping[str, Any] | None
-    error: Exception | None
+    error: BaseException | None
 
 
-def perform(  # noqa: C901, PLR0912  (the hot path of every run calls no helpers)
+def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls no helpers)
     work: tuple[Any, ...], frames: list[Any], config: Config | None, seed: int | None = None
 ) -> tuple[Any, ...]:
     """Run one task: decode its inputs, compute, check, encode its outputs.
@@ -197,9 +201,15 @@ def perform(  # noqa: C901, PLR0912  (the hot path of every run calls no helpers
         t2 = perf_counter()
         outputs = compute(**arguments)
         t3 = perf_counter()
+        if seed is not None:
+            leave_stream()
         del arguments
-        if type(outputs) is not dict and not isinstance(outputs, Mapping):
-            raise _no_mapping(name, declared, outputs)
+        returned = outputs
+        if type(outputs) is not dict:
+            if not isinstance(outputs, Mapping):
+                raise _no_mapping(name, declared, outputs)
+            # Read once: what follows must not depend on what reading it again would do.
+            outputs = dict(outputs)
         for field in declared:
             if field not in outputs:
                 raise _missing_outputs(name, declared, outputs)
@@ -209,12 +219,17 @@ def perform(  # noqa: C901, PLR0912  (the hot path of every run calls no helpers
             encoded[field] = encode(value)
         t5 = perf_counter()
         payload, wire = _sizes(name, outputs, encoded, counts_payload=counts_payload)
-    except Exception as error:  # noqa: BLE001  (whatever a user's code raises is its result)
-        failure = error
+    except BaseException as error:  # noqa: BLE001  (whatever a user's code raises is its result)
+        failure: BaseException = error
+        # Tracebacks of failures would hold on to them.
+        arguments = {}  # noqa: F841
+        if seed is not None:
+            leave_stream()
         # The phase that failed ends here; those after it never were.
         if t0 is not None and t1 is None:
             t1 = perf_counter()
-            failure = _wrapped(error, f"task {name!r}: input {field!r} cannot be decoded")
+            where = f"task {name!r}: input {field!r} cannot be decoded"
+            failure = _wrapped(error, where)
         elif t2 is not None and t3 is None:
             t3 = perf_counter()
         elif t4 is not None and t5 is None:
@@ -223,7 +238,7 @@ def perform(  # noqa: C901, PLR0912  (the hot path of every run calls no helpers
             where = f"task {name!r}: output {field!r} ({kind}) cannot be serialized"
             failure = _wrapped(error, where)
         return (t0, t1, t2, t3, t4, t5), {}, {}, {}, None, failure
-    return (t0, t1, t2, t3, t4, t5), payload, wire, encoded, outputs if keep else None, None
+    return (t0, t1, t2, t3, t4, t5), payload, wire, encoded, returned if keep else None, None
 
 
 def _perform_by_run(
@@ -244,14 +259,24 @@ def _perform_by_run(
             inputs[field] = FrameList(own) if type(own) is list else own
     frames.clear()
     begun = perf_counter()
-    result = task.run(inputs, config)
-    outputs, encoded, metrics = (result[key] for key in ("outputs_raw", "outputs", "metrics"))
+    try:
+        result = task.run(inputs, config)
+    except BaseException as error:  # noqa: BLE001  (as in perform)
+        return (begun, begun, begun, perf_counter(), None, None), {}, {}, {}, None, error
+    took = perf_counter() - begun
+    outputs, metrics = result["outputs_raw"], result["metrics"]
+    made = result.get("outputs", {})
     for field in contract.outputs:
-        if field not in outputs or field not in encoded:
-            raise _missing_outputs(name, contract.outputs, encoded)
-    loaded = begun + metrics.deserialize_time_ms / 1e3
-    computed = loaded + metrics.compute_time_ms / 1e3
-    ended = computed + metrics.serialize_time_ms / 1e3
+        if field not in outputs:
+            raise _missing_outputs(name, contract.outputs, outputs)
+    encoded = {
+        field: made[field] if field in made else contract.encode(value)
+        for field, value in outputs.items()
+    }
+    claimed = (metrics.deserialize_time_ms, metrics.compute_time_ms, metrics.serialize_time_ms)
+    # It cannot have taken longer than it took.
+    scale = min(1e-3, took / sum(claimed)) if sum(claimed) > 0 else 0.0
+    loaded, computed, ended = (begun + total * scale for total in accumulate(claimed))
     payload, wire = _sizes(name, outputs, encoded, counts_payload=contract.counts_payload)
     times = (begun, loaded, loaded, computed, computed, ended)
     return times, payload, wire, encoded, outputs if keep else None, None
@@ -274,8 +299,10 @@ def _sizes(
     return payload, wire
 
 
-def _wrapped(error: Exception, where: str) -> SerializationError:
-    """Return a SerializationError that says where, with `error` as its cause."""
+def _wrapped(error: BaseException, where: str) -> BaseException:
+    """Return a SerializationError that says where, caused by `error`; Ctrl-C stays itself."""
+    if not isinstance(error, Exception):
+        return error
     wrapped = SerializationError(f"{where}: {describe(error)}")
     wrapped.__cause__ = error
     return wrapped.with_traceback(error.__traceback__)

@@ -20,7 +20,7 @@ from dagprofiler.documents import (
     write,
 )
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
-from dagprofiler.schema import PROFILE_SCHEMA, SCHEMA_VERSION, validate_profile
+from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 from dagprofiler.summary import summary
 
 if TYPE_CHECKING:
@@ -33,6 +33,18 @@ if TYPE_CHECKING:
     PathLike = Union[str, os.PathLike[str]]
 
 __all__ = ["Profile"]
+
+#: Sections whose every value the schema describes.
+_TABLES = {
+    "configuration",
+    "dag_structure",
+    "node_weights",
+    "edge_weights",
+    "execution_metrics",
+    "edge_metrics",
+    "weight_sources",
+    "timeline",
+}
 
 _OUR_METADATA = {"dagprofiler_version": __version__, "schema_version": SCHEMA_VERSION}
 
@@ -219,9 +231,8 @@ class Profile:
         """Return the profile of a document, which is taken apart, so that its memory goes."""
         validate_profile(data)
         check_consistency(data)
-        # Large tables are what the schema says; in free-form sections 1e999 may hide.
-        described = PROFILE_SCHEMA["properties"].keys() - {"metadata"}
-        plain_document({name: part for name, part in data.items() if name not in described})
+        # In sections of free form 1e999 may hide; the tables are what the schema says.
+        plain_document({name: part for name, part in data.items() if name not in _TABLES})
         metadata = dict(data["metadata"])
         edges_are_known = "edge_metrics" in data
         edge_metrics = _edges_of(data)
@@ -306,7 +317,7 @@ class Profile:
             "config_diff": {
                 name: {"self": self.config.get(name), "other": other.config.get(name)}
                 for name in _union(self.config, other.config)
-                if not same_value(self.config.get(name), other.config.get(name))
+                if not _same_parameter(self.config.get(name), other.config.get(name))
             },
             "node_weight_diff": _weight_diff(mine.node_weights, theirs.node_weights),
             "edge_weight_diff": _weight_diff(mine.edge_weights, theirs.edge_weights),
@@ -329,6 +340,11 @@ class Profile:
 
     def __str__(self) -> str:
         return summary(self)
+
+
+def _same_parameter(mine: Any, theirs: Any) -> bool:
+    """Tell whether two values are equal, as they are or as a document holds them."""
+    return same_value(mine, theirs) or jsonable({"": mine}) == jsonable({"": theirs})
 
 
 def _edge_entry(edge: EdgeMetrics) -> dict[str, Any]:

@@ -38,11 +38,20 @@ def close_hooks(hooks: Sequence[Hook], failures: dict[str, BaseException]) -> No
         try:
             hook.close()
         except Exception as error:  # noqa: BLE001  (the other hooks have to be closed too)
-            failures[f"{type(hook).__name__}.close"] = error
+            _note(failures, hook, "close", error)
         except BaseException as error:  # noqa: BLE001  (the same; Ctrl-C goes on below)
             interrupt = error
     if interrupt is not None:
         raise interrupt
+
+
+def _note(
+    failures: dict[str, BaseException], hook: Hook, method: str, error: BaseException
+) -> None:
+    """Add the failure of a hook, under a key of its own."""
+    place = f"{type(hook).__name__}.{method}"
+    same = sum(key.split(" ")[0] == place for key in failures)
+    failures[f"{place} ({same + 1})" if same else place] = error
 
 
 class Run:
@@ -120,9 +129,9 @@ class Run:
                 close_hooks(self._hooks, self._hook_failures)
         except BaseException as error:
             # Ctrl-C and the like pass through, and take along what was measured.
-            log.errors.update(dict.fromkeys(self._executor.in_flight, describe(error)))
             log.reason = f"interrupted by {describe(error)}"
-            error.profile = self._profile()  # type: ignore[attr-defined]
+            with suppress(AttributeError):
+                error.profile = self._profile()  # type: ignore[attr-defined]
             raise
         failures = self._failures()
         if failures:
@@ -151,7 +160,9 @@ class Run:
     def _failures(self) -> dict[str, BaseException]:
         """Return what failed: tasks in the order in which they did, then hooks."""
         failed = {self._wiring.names[i]: error for i, error in self._errors.items()}
-        return {**failed, **self._hook_failures}
+        for place, error in self._hook_failures.items():
+            failed[f"hook {place}" if place in failed else place] = error
+        return failed
 
     def _announce(self) -> None:
         """Tell the hooks that everything is valid and the first task is about to start."""
@@ -247,10 +258,12 @@ class Run:
 
         return work
 
-    def _fail(self, i: int, error: Exception) -> None:
-        """Note that task number `i` failed: what comes after it is skipped."""
+    def _fail(self, i: int, error: BaseException) -> None:
+        """Note that task number `i` failed: what comes after it is skipped.
+
+        What is no Exception, such as Ctrl-C, is raised: it ends the run.
+        """
         log, wiring = self._log, self._wiring
-        self._errors[i] = error
         log.errors[i] = describe(error)
         below = [i]
         while below:
@@ -262,6 +275,9 @@ class Run:
                         self._uses[slot] -= 1
                         if not self._uses[slot]:
                             self._handles[slot] = None
+        if not isinstance(error, Exception):
+            raise error
+        self._errors[i] = error
         if self._stop_on_error:
             self._stopped = True
         self._tell("task_failed", log.record(i, error))
@@ -276,7 +292,7 @@ class Run:
                 try:
                     getattr(hook, method)(what)
                 except Exception as error:
-                    self._hook_failures[f"{type(hook).__name__}.{method}"] = error
+                    _note(self._hook_failures, hook, method, error)
                     raise _HookFailed from error
         finally:
             self._hooks_s += perf_counter() - begun

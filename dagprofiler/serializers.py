@@ -43,7 +43,9 @@ class Serializer(Protocol):
         What messages call it.
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What messages call it."""
 
     def dumps(self, obj: Any) -> Frames:
         """Return `obj` as bytes, or as a list of buffers that need not be copied."""
@@ -211,7 +213,7 @@ def frames_bytes(frames: Any) -> int:
     Raises
     ------
     TypeError
-        If it is neither a buffer nor a list of buffers.
+        If it is neither bytes nor a list of buffers.
 
     Examples
     --------
@@ -220,9 +222,9 @@ def frames_bytes(frames: Any) -> int:
     """
     if isinstance(frames, bytes):
         return len(frames)
-    if isinstance(frames, (list, tuple)):
+    if isinstance(frames, list):
         return sum(memoryview(frame).nbytes for frame in frames)
-    return memoryview(frames).nbytes
+    raise TypeError(f"expected bytes or a list of buffers, got {type(frames).__name__}")
 
 
 #: Types whose payload is what pickle makes of them: most values need no further look.

@@ -170,21 +170,24 @@ class Task(ABC):
         SerializationError
             If a value cannot be encoded or decoded.
         """
+        # What is gathered is given whole here; nothing given is an empty list, as in a DAG.
+        empty: dict[str, Any] = {field: [] for field in self.gathers if field not in inputs}
         contract = contract_of(self, Parameters.of(self.compute))
         work = Work(
             name=self.name,
             task=self,
             contract=contract._replace(gathers=[], overrides_run=False),
-            inputs=list(inputs),
+            inputs=[*inputs, *empty],
             decoders=[
                 contract.decode if isinstance(value, (bytes, FrameList)) else _unchanged
                 for value in inputs.values()
-            ],
+            ]
+            + [_unchanged] * len(empty),
             keep=True,
         )
         # An empty config gives way to the task's own, as in version 0.1.0.
-        cfg = config or self.config or config
-        record = Record(*perform(work, list(inputs.values()), cfg))
+        cfg = config or (config if self.config is None else self.config)
+        record = Record(*perform(work, [*inputs.values(), *empty.values()], cfg))
         if record.error is not None:
             raise record.error
         t0, t1, t2, t3, t4, t5 = record.times
@@ -231,21 +234,25 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
             raise DeclarationError(
                 f"{owner}: {attribute} must be a list of names, got {names!r}{hint}"
             )
+        seen: set[str] = set()
         for name in names:
             if not isinstance(name, str):
                 raise DeclarationError(f"{owner}: {attribute} holds {name!r}, expected a string")
-            if names.count(name) > 1:
+            if name in seen:
                 raise DeclarationError(f"{owner}: {attribute} names {name!r} twice")
+            seen.add(name)
             problem = None if attribute == "config_deps" else field_problem(name)
             if problem is not None:
                 raise DeclarationError(f"{owner}: {attribute} holds {name!r}, which {problem}")
-            if attribute == "gathers" and name not in task.inputs:
-                raise DeclarationError(
-                    f"{owner}: gathers holds {name!r}, which is not an input "
-                    f"(inputs: {', '.join(map(repr, task.inputs)) or 'none'})"
-                )
-    if task.serializer is not None:
-        check_serializer(task.serializer, owner)
+    if isinstance(task.inputs, (list, tuple)) and isinstance(task.gathers, (list, tuple)):
+        for name in set(task.gathers).difference(task.inputs):
+            raise DeclarationError(
+                f"{owner}: gathers holds {name!r}, which is not an input "
+                f"(inputs: {', '.join(map(repr, task.inputs)) or 'none'})"
+            )
+    serializer = task.serializer
+    if serializer is not None and not (isinstance(task, type) and hasattr(serializer, "__get__")):
+        check_serializer(serializer, owner)
 
 
 def estimate(name: str, task: Task, config: Config) -> int | None:
@@ -268,7 +275,10 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
         return None
     try:
         # Through the float that math.ceil makes of it, a large numpy integer would change.
-        number = operator.index(value) if hasattr(value, "__index__") else math.ceil(value)
+        try:
+            number = operator.index(value)
+        except TypeError:
+            number = math.ceil(value)
         in_range = value >= 0 and number <= _MAX_INT
     except (TypeError, ValueError, OverflowError):
         raise CostModelError(
@@ -299,7 +309,9 @@ def contract_of(task: Task, parameters: Parameters, default: Serializer | None =
     decode: Codec = PickleSerializer.loads
     # A run() of its own encodes and decodes by itself, and knows no DAG's serializer.
     overrides_run = getattr(task.run, "__func__", None) is not Task.run
-    serializer = task.serializer or (None if overrides_run else default)
+    serializer = task.serializer
+    if serializer is None and not overrides_run:
+        serializer = default
     if task.serialize is not Task.serialize or task.deserialize is not Task.deserialize:
         encode, decode = task.serialize, task.deserialize
     elif serializer is not None:

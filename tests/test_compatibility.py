@@ -392,7 +392,17 @@ def test_an_override_of_run_that_fails_fails_like_a_task():
     assert Profile.loads(profile.dumps()) == profile
 
 
-@pytest.mark.parametrize("lost", [{"outputs": {}}, {"outputs": {}, "outputs_raw": {}}, None])
+def test_an_override_of_run_may_return_no_serialized_outputs():
+    class Raw(Recorded):
+        def run(self, inputs, config=None):
+            result = super().run(inputs, config)
+            return {"outputs_raw": result["outputs_raw"], "metrics": result["metrics"]}
+
+    dag = recorded(recorder=Raw)
+    assert dag.run().final_outputs == recorded().run().final_outputs
+
+
+@pytest.mark.parametrize("lost", [{"outputs": {}, "outputs_raw": {}}, None])
 def test_an_override_of_run_that_loses_an_output_fails_like_a_task(lost):
     class Loses(Recorded):
         def run(self, inputs, config=None):

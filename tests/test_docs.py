@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
+import json
 import re
+import runpy
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -122,6 +124,22 @@ def test_samples_of_a_profile_load():
     for sample in samples:
         Profile.loads(sample)
     assert len(samples) >= 2
+
+
+def test_sample_of_the_quick_start_has_the_keys_of_a_real_one_in_their_order():
+    page = (ROOT / "docs" / "profile-format.md").read_text(encoding="utf-8")
+    sample = [block.text for block in blocks(page) if block.kind == "json"][1]
+    quickstart = runpy.run_path(str(ROOT / "docs" / "examples" / "quickstart.py"))
+    written = quickstart["build_dag"]().run(seed=42).dumps()
+
+    assert shape(json.loads(sample)) == shape(json.loads(written))
+
+
+def shape(value):
+    """Return the keys in a JSON value, in their order, and nothing of what they hold."""
+    if isinstance(value, dict):
+        return [(key, shape(below)) for key, below in value.items()]
+    return [shape(item) for item in value] if isinstance(value, list) else None
 
 
 def test_profile_format_page_names_every_field_of_the_schema():

@@ -28,9 +28,6 @@ class SerialExecutor:
         What the profile calls it.
     capacity
         How many tasks it can hold at once.
-    in_flight
-        Numbers of the tasks that were running when something other than a
-        task's own failure, such as Ctrl-C, ended :meth:`next`.
     workers
         Who runs tasks, in the form of the profile's ``timeline.workers``.
     """
@@ -46,7 +43,6 @@ class SerialExecutor:
                 "thread": threading.get_ident(),
             }
         ]
-        self.in_flight: list[int] = []
         self._config = config
         self._seed = seed
         self._submitted: tuple[int, tuple[Any, ...], list[Any]]
@@ -58,8 +54,4 @@ class SerialExecutor:
     def next(self) -> tuple[int, int, tuple[Any, ...]]:
         """Return a finished task's number, the index of its worker, and its record."""
         number, work, handles = self._submitted
-        try:
-            return number, 0, perform(work, handles, self._config, self._seed)
-        except BaseException:
-            self.in_flight.append(number)
-            raise
+        return number, 0, perform(work, handles, self._config, self._seed)
