@@ -6,7 +6,7 @@ C, and looks for the culprit only when the answer is no.
 
 from __future__ import annotations
 
-from itertools import repeat
+from itertools import accumulate, chain, repeat
 from operator import eq, itemgetter, le, mul
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,9 @@ __all__ = ["check_consistency"]
 
 _EDGES = ("dag_structure", "edges")
 _ORDER = ("dag_structure", "execution_order")
+_ROWS = ("timeline", "records")
+
+_MAX_WEIGHT = 2**63 - 1
 
 
 def check_consistency(data: Mapping[str, Any]) -> None:
@@ -38,8 +41,9 @@ def check_consistency(data: Mapping[str, Any]) -> None:
     Notes
     -----
     Profiles without a schema version come from 0.1.0 or know only the
-    standard: their edges may repeat, and their ``execution_metrics`` may be
-    named after classes. O(V + E) time if the execution order is complete,
+    standard: their edges may repeat, their names may hold ``->``, their node
+    weights may be any integers, and their ``execution_metrics`` may be named
+    after classes. O(V + E) time if the execution order is complete,
     O((V + E) log V) if it is not.
 
     Examples
@@ -55,18 +59,26 @@ def check_consistency(data: Mapping[str, Any]) -> None:
     nodes = dict(zip(structure["nodes"], range(len(structure["nodes"]))))
     edges = _Edges(structure["edges"], nodes)
     edges.check_order(structure["execution_order"])
-    _check_keys(data["node_weights"], nodes, "node_weights")
+    weights = data["node_weights"]
+    _check_keys(weights, nodes, "node_weights")
+    if versioned:
+        _check_names(structure["nodes"])
+        _check_bounds(weights)
     edges.check_weights(data["edge_weights"], repeated=not versioned)
     if "edge_metrics" in data:
         edges.check_metrics(data["edge_metrics"], data["edge_weights"])
+    finished: list[str] = []
     if versioned and "execution_metrics" in data:
-        tasks = _column(data["execution_metrics"], "task")
-        _numbers(tasks, nodes, "execution_metrics", below="task")
-        _check_distinct(tasks, "task", "execution_metrics", below="task")
+        finished = _column(data["execution_metrics"], "task")
+        _numbers(finished, nodes, "execution_metrics", below="task")
+        _check_distinct(finished, "task", "execution_metrics", below="task")
     if "timeline" in data:
         _check_timeline(data["timeline"], nodes)
-    _check_keys(data.get("weight_sources", {}), nodes, "weight_sources")
-    _check_keys(data.get("run", {}).get("tasks", {}), nodes, "run", "tasks")
+    sources = data.get("weight_sources", {})
+    _check_keys(sources, nodes, "weight_sources")
+    _check_sources(sources, weights)
+    if "run" in data:
+        _check_run(data["run"], nodes, finished)
 
 
 class _Edges:
@@ -185,22 +197,124 @@ class _Edges:
                 f"{expected[i]} bits here, but {weighed[i]} in edge_weights",
                 *("edge_metrics", i, "size_bytes"),
             )
+        _check_fields(entries)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    # The separator keeps the end of one name and the start of the next apart.
+    if "->" in " ".join(names):
+        i = next(i for i, name in enumerate(names) if "->" in name)
+        raise _error(
+            f"task name {_quote(names[i])} holds '->', which joins names in edge weights",
+            *("dag_structure", "nodes", i),
+        )
+
+
+def _check_bounds(weights: Mapping[str, int]) -> None:
+    if weights and not (min(weights.values()) >= 0 and max(weights.values()) <= _MAX_WEIGHT):
+        name = next(name for name in weights if not 0 <= weights[name] <= _MAX_WEIGHT)
+        # The weight itself may have more digits than Python writes.
+        raise _error("the weight is not from 0 to 2**63 - 1", "node_weights", name)
+
+
+def _check_sources(sources: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int]) -> None:
+    entries = list(sources.values())
+    chosen = _column(entries, "node_weight")
+    values = list(map({"default": 0}.get, chosen, map(dict.get, entries, chosen)))
+    if not set(map(type, values)) <= {int, float}:
+        i = next(i for i, value in enumerate(values) if type(value) not in (int, float))
+        raise _error(
+            f"there is no value for {_quote(chosen[i])} here",
+            *("weight_sources", list(sources)[i], "node_weight"),
+        )
+    weighed = list(map(weights.get, sources, values))
+    if values != weighed:
+        for name, choice, value, weight in zip(sources, chosen, values, weighed):
+            # Measured candidates are in other units than node_weights.
+            if value != weight and choice in ("default", "estimated_instructions"):
+                raise _error(
+                    f"{_quote(choice)} means {value} instructions, not what is in node_weights",
+                    *("weight_sources", name, "node_weight"),
+                )
+
+
+def _check_run(run: Mapping[str, Any], nodes: Mapping[str, int], finished: Sequence[str]) -> None:
+    tasks = run.get("tasks", {})
+    _check_keys(tasks, nodes, "run", "tasks")
+    if tasks and run["state"] == "complete":
+        name = next(iter(tasks))
+        raise _error(
+            f"the run is complete, but task {_quote(name)} is {tasks[name]['state']}",
+            *("run", "state"),
+        )
+    if not tasks.keys().isdisjoint(finished):
+        i = next(i for i, name in enumerate(finished) if name in tasks)
+        raise _error(
+            f"the task is {tasks[finished[i]]['state']}, but has metrics, "
+            f"at {json_path(('execution_metrics', i))}",
+            *("run", "tasks", finished[i]),
+        )
+
+
+def _check_fields(entries: Sequence[Mapping[str, Any]]) -> None:
+    """Check each edge's `data_fields`, and that its `fields` add up to it."""
+    names = _column(entries, "data_fields")
+    different = set(map(tuple, names))
+    if list(map(len, different)) != list(map(len, map(set, different))):
+        i = next(i for i, fields in enumerate(names) if len(set(fields)) < len(fields))
+        _check_distinct(names[i], "field", "edge_metrics", i, "data_fields")
+    numbers = [i for i, entry in enumerate(entries) if "fields" in entry]
+    detailed = [entries[i] for i in numbers]
+    fields = _column(detailed, "fields")
+    i = _difference(list(map(dict.keys, fields)), list(map(set, map(names.__getitem__, numbers))))
+    if i is not None:
+        raise _error("the keys are not the data_fields", "edge_metrics", numbers[i], "fields")
+    for size in ("size_bytes", "wire_bytes"):
+        _check_sums(detailed, numbers, size)
+
+
+def _check_sums(entries: Sequence[Mapping[str, Any]], numbers: Sequence[int], size: str) -> None:
+    """Check that `size` of the edges `numbers` is the sum over their fields, where all have it."""
+    fields = _column(entries, "fields")
+    parts = list(map(dict.get, chain.from_iterable(map(dict.values, fields)), repeat(size)))
+    if None in parts or None in map(dict.get, entries, repeat(size)):
+        known = [
+            i
+            for i, entry in enumerate(entries)
+            if size in entry and all(size in part for part in entry["fields"].values())
+        ]
+        _check_sums([entries[i] for i in known], [numbers[i] for i in known], size)
+        return
+    # All edges' sums agree if those of the first edge, the first two, the first three ... do.
+    sums = [0, *accumulate(map(int, parts))]
+    reached = list(map(sums.__getitem__, accumulate(map(len, fields))))
+    i = _difference(reached, list(accumulate(map(int, _column(entries, size)))))
+    if i is not None:
+        total = sum(part[size] for part in fields[i].values())
+        raise _error(
+            f"{entries[i][size]} bytes, but the fields add up to {total}",
+            *("edge_metrics", numbers[i], size),
+        )
 
 
 def _check_timeline(timeline: Mapping[str, Any], nodes: Mapping[str, int]) -> None:
-    rows, width = timeline["records"], len(timeline["columns"])
-    where = ("timeline", "records")
-    i = _difference(list(map(len, rows)), [width] * len(rows))
+    rows, columns = timeline["records"], timeline["columns"]
+    _check_distinct(columns, "column", "timeline", "columns")
+    i = _difference(list(map(len, rows)), [len(columns)] * len(rows))
     if i is not None:
-        raise _error(f"{len(rows[i])} entries for {width} columns", *where, i)
-    _numbers(_column(rows, 0), nodes, *where, below=0)
+        raise _error(f"{len(rows[i])} entries for {len(columns)} columns", *_ROWS, i)
+    tasks = _column(rows, 0)
+    _numbers(tasks, nodes, *_ROWS, below=0)
+    if len(set(tasks)) < len(tasks):
+        # Task and round tell a record.
+        _check_distinct(list(zip(tasks, _column(rows, 1))), "task and round", *_ROWS)
     workers = _column(rows, 2)
     known = {*range(len(timeline["workers"])), None}
     if not known.issuperset(workers):
         i = next(i for i, worker in enumerate(workers) if worker not in known)
         raise _error(
             f"there is no worker {workers[i]}, only {len(known) - 1} in timeline.workers",
-            *where,
+            *_ROWS,
             *(i, 2),
         )
 
@@ -231,10 +345,12 @@ def _check_keys(section: Mapping[str, Any], nodes: Mapping[str, int], *above: st
         raise _error(f"there is no task {_quote(name)}", *above, name)
 
 
-def _check_distinct(names: Sequence[str], what: str, *above: str, below: str | None = None) -> None:
+def _check_distinct(
+    names: Sequence[Any], what: str, *above: str | int, below: str | None = None
+) -> None:
     if len(set(names)) == len(names):
         return
-    first: dict[str, int] = {}
+    first: dict[Any, int] = {}
     i = next(i for i, name in enumerate(names) if first.setdefault(name, i) != i)
     path = (*above, i) if below is None else (*above, i, below)
     raise _error(f"{what} {_quote(names[i])} is listed before, at {first[names[i]]}", *path)
@@ -245,7 +361,7 @@ def _difference(left: Sequence[Any], right: Sequence[Any]) -> int | None:
     return None if left == right else list(map(eq, left, right)).index(False)
 
 
-def _quote(name: str) -> str:
+def _quote(name: Any) -> str:
     return shorten(repr(name))
 
 

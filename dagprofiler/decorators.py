@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, cast
 
 from dagprofiler.dag import DAG
 from dagprofiler.errors import DeclarationError, GraphError
+from dagprofiler.pipeline import signature_of
 from dagprofiler.task import Task, instance_of
 
 if TYPE_CHECKING:
@@ -62,9 +63,6 @@ def task(
         )
 
     def decorate(function: Callable[..., Mapping[str, Any]]) -> type[Task]:
-        # inspect costs 8 ms to import, and what declares no function never needs it.
-        from inspect import signature
-
         if outputs is None:
             raise DeclarationError(
                 f"task {function.__name__!r}: @task needs the names of the outputs: "
@@ -76,9 +74,9 @@ def task(
             "__doc__": function.__doc__,
             # Where inspect and doctest look; Python 3.13 no longer unwraps a class.
             "__wrapped__": function,
-            "__signature__": signature(function),
+            "__signature__": signature_of(function),
             "__firstlineno__": function.__code__.co_firstlineno,
-            "inputs": _fields(signature(function)) if inputs is None else _listed(inputs),
+            "inputs": _fields(signature_of(function)) if inputs is None else _listed(inputs),
             "outputs": _listed(outputs),
             "config_deps": _listed(config_deps or ()),
             "gathers": _listed(gathers),

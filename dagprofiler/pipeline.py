@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from itertools import accumulate
 from time import perf_counter
@@ -18,14 +19,28 @@ from dagprofiler.serializers import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from inspect import Signature
 
     from dagprofiler.config import Config
     from dagprofiler.task import Task
 
-__all__ = ["Codec", "Contract", "Parameters", "Record", "Work", "perform"]
+__all__ = ["Codec", "Contract", "Parameters", "Record", "Work", "perform", "signature_of"]
 
 #: One half of a serializer: value to frames, or frames to value.
 Codec = Callable[[Any], Any]
+
+
+def signature_of(function: Callable[..., Any], *, follow_wrapped: bool = True) -> Signature:
+    """Return the signature of `function`, whether or not its annotations can be evaluated."""
+    # inspect costs 8 ms to import, and what only declares tasks never needs it.
+    from inspect import signature
+
+    options: dict[str, Any] = {}
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format
+
+        options["annotation_format"] = Format.FORWARDREF
+    return signature(function, follow_wrapped=follow_wrapped, **options)
 
 
 class Parameters(NamedTuple):
@@ -49,20 +64,17 @@ class Parameters(NamedTuple):
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Parameters:
         """Read the signature of `function`; positional-only parameters can't be given."""
-        # inspect costs 8 ms to import, and what only declares tasks never needs it.
-        from inspect import Parameter, signature
-
         required, optional, any_ = set(), set(), False
-        for parameter in signature(function, follow_wrapped=False).parameters.values():
-            if parameter.kind is Parameter.VAR_KEYWORD:
+        for parameter in signature_of(function, follow_wrapped=False).parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
                 any_ = True
-            elif parameter.kind is Parameter.VAR_POSITIONAL:
+            elif parameter.kind is parameter.VAR_POSITIONAL:
                 continue
-            elif parameter.default is Parameter.empty:
+            elif parameter.default is parameter.empty:
                 # A positional-only parameter has a name that no keyword can give.
-                by_name = parameter.kind is not Parameter.POSITIONAL_ONLY
+                by_name = parameter.kind is not parameter.POSITIONAL_ONLY
                 required.add(parameter.name if by_name else f"{parameter.name}, /")
-            elif parameter.kind is not Parameter.POSITIONAL_ONLY:
+            elif parameter.kind is not parameter.POSITIONAL_ONLY:
                 optional.add(parameter.name)
         takes_cfg = any_ or "cfg" in required or "cfg" in optional
         if any_ and hasattr(function, "__wrapped__"):
@@ -181,7 +193,10 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         if overrides_run:
             if seed is not None:
                 enter_stream(seed, name)
-            return _perform_by_run(work, frames, config)
+            record = _perform_by_run(work, frames, config)
+            if seed is not None:
+                leave_stream()
+            return record
         t0 = perf_counter()
         arguments: dict[str, Any] = {field: [] for field in gathers} if gathers else {}
         for field, decode, data in zip(inputs, decoders, frames):

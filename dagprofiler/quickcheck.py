@@ -9,7 +9,7 @@ long. In return it says no more than "certainly valid" or "don't know".
 from __future__ import annotations
 
 from itertools import chain
-from math import isfinite
+from math import inf, isfinite
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -59,10 +59,10 @@ def surely_satisfies(data: Any, schema: Mapping[str, Any]) -> bool:
     data
         A document as ``json.load`` returns it.
     schema
-        A schema that says ``type`` throughout, ``minimum`` and ``maximum`` for
-        numbers, ``items`` for arrays, ``enum`` for nothing but strings, either
-        ``properties`` or ``additionalProperties`` for an object, and no keyword
-        besides those in ``KEYWORDS``.
+        A schema that says ``type`` throughout, ``items`` for arrays, ``enum``
+        for nothing but strings, either ``properties`` or
+        ``additionalProperties`` for an object, and no keyword besides those in
+        ``KEYWORDS``.
 
     Returns
     -------
@@ -116,7 +116,8 @@ def _numbers_valid(values: list[Any], schema: Mapping[str, Any], *, floats: bool
     # A sum is finite only if all of it is; where there is no NaN, min() and max() are right.
     if floats and not isfinite(sum(values)):
         return False
-    return bool(schema["minimum"] <= min(values) and max(values) <= schema["maximum"])
+    least, most = schema.get("minimum", -inf), schema.get("maximum", inf)
+    return bool(least <= min(values) and max(values) <= most)
 
 
 def _objects_valid(values: list[Any], schema: Mapping[str, Any]) -> bool:

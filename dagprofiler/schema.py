@@ -277,7 +277,12 @@ PROFILE_SCHEMA: dict[str, Any] = {
             "dag_structure": _DAG_STRUCTURE,
             "node_weights": _map(
                 "Task name -> estimated instruction count.",
-                _integer("In instructions; 0 for a task without a cost model."),
+                # 0.1.0 wrote any integer that a cost model returned.
+                _value(
+                    "integer",
+                    "In instructions; 0 for a task without a cost model. From 0 to 2**63 - 1 "
+                    "where `schema_version` is present.",
+                ),
             ),
             "edge_weights": _map("Edge key (src->dst) -> data size in bits.", _integer("In bits.")),
             "execution_metrics": _EXECUTION_METRICS,
