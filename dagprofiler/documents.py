@@ -339,7 +339,8 @@ def write(path: Any, pieces: Iterable[str]) -> str:
     temporary = os.path.join(os.path.dirname(target), f".dagprofiler-{os.urandom(6).hex()}.tmp")
     try:
         # The umask applies to a new file; mkstemp would make it private.
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        descriptor = os.open(temporary, flags, 0o666)
     except OSError as error:
         # The user knows the path, not the name of a temporary file.
         raise type(error)(error.errno, error.strerror, str(path)) from None
