@@ -14,7 +14,7 @@ from dagprofiler.errors import CycleError, ProfileError, json_path, shorten
 from dagprofiler.graph import kahn_order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["check_consistency"]
 
@@ -23,6 +23,8 @@ _ORDER = ("dag_structure", "execution_order")
 _ROWS = ("timeline", "records")
 
 _MAX_WEIGHT = 2**63 - 1
+
+_get: Callable[..., Any] = dict.get
 
 
 def check_consistency(data: Mapping[str, Any]) -> None:
@@ -146,12 +148,16 @@ class _Edges:
                 latest[target] = max(here, latest.get(target, -1))
 
     def check_weights(self, weights: Mapping[str, Any], *, repeated: bool) -> None:
-        if list(weights) == self.keys:
+        if self._same_keys(weights):
             return
         source_of = self._source_of(repeated=repeated)
         if not weights.keys() <= source_of.keys():
             key = next(key for key in weights if key not in source_of)
             raise _error(f"there is no edge {_quote(key)}", "edge_weights", key)
+
+    def _same_keys(self, weights: Mapping[str, Any]) -> bool:
+        """Tell whether the keys are those of `weights` in order, thus also distinct."""
+        return list(weights) == self.keys
 
     def _source_of(self, *, repeated: bool) -> dict[str, str]:
         """Return the source of each key, and check that no key stands for two edges.
@@ -175,22 +181,23 @@ class _Edges:
         self, entries: Sequence[Mapping[str, Any]], weights: Mapping[str, Any]
     ) -> None:
         sources, targets = _column(entries, "source"), _column(entries, "target")
-        keys = self.keys
-        if sources != self.sources or targets != self.targets:
+        expected = list(map(mul, _column(entries, "size_bytes"), repeat(8)))
+        if sources == self.sources and targets == self.targets and self._same_keys(weights):
+            keys, weighed = self.keys, list(weights.values())
+        else:
             keys = _edge_keys(sources, targets)
             i = _difference(list(map(self._source_of(repeated=True).get, keys)), sources)
             if i is not None:
                 raise _error(f"there is no edge {_quote(keys[i])}", "edge_metrics", i)
-        _check_distinct(keys, "edge", "edge_metrics")
-        expected = list(map(mul, _column(entries, "size_bytes"), repeat(8)))
-        bits = [entry.get("size_bits", size) for entry, size in zip(entries, expected)]
+            _check_distinct(keys, "edge", "edge_metrics")
+            weighed = list(map(weights.get, keys, expected))
+        bits = list(map(_get, entries, repeat("size_bits"), expected))
         i = _difference(bits, expected)
         if i is not None:
             raise _error(
                 f"{bits[i]} bits are not 8 x {entries[i]['size_bytes']} bytes",
                 *("edge_metrics", i, "size_bits"),
             )
-        weighed = list(map(weights.get, keys, expected))
         i = _difference(weighed, expected)
         if i is not None:
             raise _error(
@@ -220,7 +227,7 @@ def _check_bounds(weights: Mapping[str, int]) -> None:
 def _check_sources(sources: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int]) -> None:
     entries = list(sources.values())
     chosen = _column(entries, "node_weight")
-    values = list(map({"default": 0}.get, chosen, map(dict.get, entries, chosen)))
+    values = list(map({"default": 0}.get, chosen, map(_get, entries, chosen)))
     if not set(map(type, values)) <= {int, float}:
         i = next(i for i, value in enumerate(values) if type(value) not in (int, float))
         raise _error(
@@ -259,14 +266,18 @@ def _check_run(run: Mapping[str, Any], nodes: Mapping[str, int], finished: Seque
 def _check_fields(entries: Sequence[Mapping[str, Any]]) -> None:
     """Check each edge's `data_fields`, and that its `fields` add up to it."""
     names = _column(entries, "data_fields")
-    different = set(map(tuple, names))
-    if list(map(len, different)) != list(map(len, map(set, different))):
-        i = next(i for i, fields in enumerate(names) if len(set(fields)) < len(fields))
-        _check_distinct(names[i], "field", "edge_metrics", i, "data_fields")
-    numbers = [i for i, entry in enumerate(entries) if "fields" in entry]
+    if max(map(len, names), default=0) > 1:
+        different = set(map(tuple, names))
+        if list(map(len, different)) != list(map(len, map(set, different))):
+            for number, some in enumerate(names):
+                _check_distinct(some, "field", "edge_metrics", number, "data_fields")
+    fields = list(map(_get, entries, repeat("fields")))
+    if fields.count(None) == len(fields):
+        return
+    numbers = [i for i, by_name in enumerate(fields) if by_name is not None]
     detailed = [entries[i] for i in numbers]
     fields = _column(detailed, "fields")
-    i = _difference(list(map(dict.keys, fields)), list(map(set, map(names.__getitem__, numbers))))
+    i = _difference(list(map(dict.keys, fields)), [set(names[i]) for i in numbers])
     if i is not None:
         raise _error("the keys are not the data_fields", "edge_metrics", numbers[i], "fields")
     for size in ("size_bytes", "wire_bytes"):
@@ -276,8 +287,8 @@ def _check_fields(entries: Sequence[Mapping[str, Any]]) -> None:
 def _check_sums(entries: Sequence[Mapping[str, Any]], numbers: Sequence[int], size: str) -> None:
     """Check that `size` of the edges `numbers` is the sum over their fields, where all have it."""
     fields = _column(entries, "fields")
-    parts = list(map(dict.get, chain.from_iterable(map(dict.values, fields)), repeat(size)))
-    if None in parts or None in map(dict.get, entries, repeat(size)):
+    parts = list(map(_get, chain.from_iterable(map(dict.values, fields)), repeat(size)))
+    if None in parts or None in map(_get, entries, repeat(size)):
         known = [
             i
             for i, entry in enumerate(entries)

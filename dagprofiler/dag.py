@@ -197,6 +197,7 @@ class DAG:
             nobody provides, inputs that it does not take, inputs with two
             producers, cost models that fail.
         """
+        self._current_tasks()
         self._check(self._numbered(inputs))
 
     def run(
@@ -337,22 +338,19 @@ class DAG:
         Programs for version 0.1.0 put other tasks into ``dag.tasks``. The
         wiring stays as it is, so what is wired must still be declared.
         """
-        tasks = [self.tasks[name] for name in self._wiring.names]
-        for i, (task, wired) in enumerate(zip(tasks, self._wired)):
-            if task is not wired:
-                name = self._wiring.names[i]
-                contract = ContractReader(self.serializer).read(name, _check_task(name, task))
-                if contract.outputs != self._contracts[i].outputs:
-                    raise ValidationError(
-                        [
-                            GraphError(
-                                f"task {name!r} was replaced by one with other outputs: "
-                                f"{contract.outputs!r}, wired are {self._contracts[i].outputs!r}"
-                            )
-                        ]
+        for i, (name, wired) in enumerate(zip(self._wiring.names, self._wired)):
+            if self.tasks[name] is not wired:
+                task = self.tasks[name] = _check_task(name, self.tasks[name])
+                contract = ContractReader(self.serializer).read(name, task)
+                outputs = self._contracts[i].outputs
+                if contract.outputs != outputs:
+                    problem = (
+                        f"task {name!r} was replaced by one with other outputs: "
+                        f"{contract.outputs!r}, wired are {outputs!r}"
                     )
+                    raise ValidationError([GraphError(problem)])
                 self._contracts[i], self._wired[i] = contract, task
-        return tasks
+        return self._wired
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

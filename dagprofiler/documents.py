@@ -332,8 +332,9 @@ def write(path: Any, pieces: Iterable[str]) -> str:
     except FileNotFoundError:
         mode = None
     if (mode is not None and not stat.S_ISREG(mode)) or os.path.abspath(path).startswith("/dev/"):
-        # A device or a pipe has no old content to keep, and /dev/stdout is not ours to replace.
-        with open(target, "w", encoding="utf-8") as file:
+        # A device or a pipe has no old content to keep; and what stands behind
+        # /dev/stdout, be it a file, is written on, not replaced.
+        with open(path, "a", encoding="utf-8") as file:
             _write_pieces(file, pieces)
         return str(path)
     temporary = os.path.join(os.path.dirname(target), f".dagprofiler-{os.urandom(6).hex()}.tmp")

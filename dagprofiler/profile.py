@@ -79,6 +79,10 @@ class Profile:
 
     Notes
     -----
+    What stands in two places is edited in both, or the file will not load: a
+    node weight and its entry of ``weight_sources``, an edge weight and its
+    entry of ``metrics.edge_metrics``.
+
     Two profiles are equal when their documents are. Outputs are no part of
     the document: a loaded profile has none.
 
@@ -344,7 +348,7 @@ class Profile:
 
 def _same_parameter(mine: Any, theirs: Any) -> bool:
     """Tell whether two values are equal, as they are or as a document holds them."""
-    return same_value(mine, theirs) or jsonable({"": mine}) == jsonable({"": theirs})
+    return same_value(mine, theirs) or jsonable({"": mine})[0] == jsonable({"": theirs})[0]
 
 
 def _edge_entry(edge: EdgeMetrics) -> dict[str, Any]:
@@ -396,6 +400,14 @@ def _union(first: Iterable[str], second: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*first, *second]))
 
 
+def _percent(diff: int, base: int) -> float:
+    try:
+        return diff / base * 100
+    except (ZeroDivisionError, OverflowError):
+        # Version 0.1.0 wrote weights that no float holds.
+        return float("inf") if diff > 0 else float("-inf") if base else float("inf")
+
+
 def _weight_diff(mine: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str, Any]:
     differences = {}
     for name in _union(mine, theirs):
@@ -406,6 +418,6 @@ def _weight_diff(mine: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str
                 "self": left,
                 "other": right,
                 "diff": diff,
-                "pct": diff / right * 100 if right else float("inf"),
+                "pct": _percent(diff, right),
             }
     return differences

@@ -766,3 +766,24 @@ def test_deviation_config_is_immutable():
 def test_deviation_bytes_weigh_their_length():
     dag = DAG({"a": Source(b"12345"), "b": Sink()}, [("a", "b", {"x": "z"})])
     assert dag.run().metrics.edge_weights == {"a->b": 40}
+
+
+def test_an_override_of_run_may_stand_over_a_compute_without_parameters():
+    class Stub(Task):
+        inputs = ["x"]
+        outputs = ["z"]
+
+        def run(self, inputs, config=None):
+            x = self.deserialize(inputs["x"])
+            return {
+                "outputs": {"z": self.serialize(-x)},
+                "outputs_raw": {"z": -x},
+                "metrics": TaskMetrics(self.name, 0.0, 0.0, 0.0, 0, 0),
+            }
+
+        def compute(self):
+            raise NotImplementedError
+
+    dag = recorded(recorder=Stub)
+    dag.validate()
+    assert dag.run().final_outputs == {"got": -3}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagprofiler import DAG, Config, Task
+from dagprofiler import DAG, Config, DeclarationError, Task
 from dagprofiler.config import same_value
 
 
@@ -302,3 +302,32 @@ def test_data_frames_are_comparable_parameters():
     assert Config(a=frame) != Config(a=frame + 1)
     assert Config(a=frame) != Config(a=1)
     assert Config(a=1) != Config(a=frame)
+
+
+def test_a_config_cannot_be_made_twice():
+    cfg = Config(N=1)
+    with pytest.raises(AttributeError, match="never changes"):
+        cfg.__init__(N=2)
+    assert cfg == Config(N=1)
+
+
+def test_what_pickling_hands_out_is_a_copy():
+    cfg = Config(N=1)
+    _, (_, parameters) = cfg.__reduce__()
+    parameters["N"] = 2
+    assert cfg.N == 1
+
+
+def test_a_mapping_by_position_is_refused_with_the_way_to_write_it():
+    with pytest.raises(DeclarationError) as caught:
+        Config({"N": 3})
+    assert str(caught.value) == (
+        "Config takes parameters by name, got {'N': 3}; write Config(N=3), or Config(**mapping)"
+    )
+
+
+def test_structured_and_plain_arrays_are_different():
+    structured = np.zeros(2, dtype=[("a", float)])
+    assert not same_value(structured, np.zeros(2))
+    assert not same_value(np.zeros(2), structured)
+    assert same_value(structured, structured.copy())

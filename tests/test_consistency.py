@@ -46,7 +46,8 @@ def metrics(name):
 
 
 def edge(source, target, size=8, **more):
-    return {"source": source, "target": target, "data_fields": [], "size_bytes": size, **more}
+    entry = {"source": source, "target": target, "data_fields": [], "size_bytes": size}
+    return {**entry, **more}
 
 
 def timeline(*records, workers=1):
@@ -55,6 +56,15 @@ def timeline(*records, workers=1):
         "columns": ["task", "round", "worker", "ready_ms"],
         "records": list(records),
     }
+
+
+def source(choice, **candidates):
+    return {"node_weight": choice, **candidates}
+
+
+def fields(**sizes):
+    """Return the entry of an edge of 8 bytes, 20 on the wire, with `sizes` of its fields."""
+    return edge("a", "b", data_fields=["x", "y"], wire_bytes=20, fields=sizes)
 
 
 def chain(**sections):
@@ -85,7 +95,13 @@ def test_a_complete_profile_agrees_with_itself():
         chain(
             edge_metrics=[edge("a", "b", size_bits=64), edge("b", "c")],
             timeline=timeline(["a", 0, 0, 0.5], ["a", 1, 1, 0.5], ["b", 0, None, None], workers=2),
-            weight_sources={"a": {"node_weight": "default"}},
+            weight_sources={
+                "a": source("default", estimated_instructions=None),
+                "b": source("estimated_instructions", estimated_instructions=7),
+                "c": source("joules", joules=0.5),
+            },
+            node_weights={"a": 0, "b": 7, "c": 2**63 - 1},
+            execution_metrics=[metrics("a"), metrics("b")],
             run={"state": "partial", "tasks": {"c": {"state": "failed"}}},
         )
     )
@@ -120,10 +136,41 @@ def test_0_1_0_repeated_edges():
     check_consistency(profile("abc", ["ab", "ab", "bc"], order="a", version=None))
 
 
-def test_names_with_an_arrow_are_fine_while_they_are_unambiguous():
+def test_names_with_an_arrow_of_0_1_0_are_fine_while_they_are_unambiguous():
     names = ["a->b", "c", "d->"]
     edges = [("a->b", "c"), ("c", "d->")]
-    check_consistency(profile(names, edges, edge_metrics=[edge("c", "d->"), edge("a->b", "c")]))
+    entries = [edge("c", "d->"), edge("a->b", "c")]
+    check_consistency(profile(names, edges, version=None, edge_metrics=entries))
+
+
+@pytest.mark.parametrize("weight", [-1, 2**63, 10**400])
+def test_0_1_0_wrote_any_integer_as_a_node_weight(weight):
+    check_consistency(chain(node_weights={"a": weight}, version=None))
+
+
+def test_0_1_0_has_metrics_of_classes_named_like_tasks_that_failed():
+    run = {"state": "partial", "tasks": {"c": {"state": "failed"}}}
+    check_consistency(chain(run=run, version=None))
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"x": {"size_bytes": 3, "wire_bytes": 9}, "y": {"size_bytes": 5, "wire_bytes": 11}},
+        {"y": {"size_bytes": 5}, "x": {"size_bytes": 3, "wire_bytes": 9}},
+        {"x": {"wire_bytes": 9}, "y": {"size_bytes": 5, "wire_bytes": 11}},
+        {"x": {"size_bytes": 3.0}, "y": {"size_bytes": 5}},
+        {"x": {}, "y": {}},
+    ],
+)
+def test_fields_add_up_to_their_edge_or_are_not_all_known(sizes):
+    check_consistency(chain(edge_metrics=[edge("b", "c"), fields(**sizes)]))
+
+
+def test_an_edge_that_carries_nothing_may_have_no_fields():
+    document = chain(edge_metrics=[edge("a", "b", 0, fields={})])
+    document["edge_weights"] = {"a->b": 0}
+    check_consistency(document)
 
 
 # Structure
@@ -156,14 +203,21 @@ def test_an_edge_twice():
     )
 
 
-@pytest.mark.parametrize("version", [None, 1])
-def test_two_edges_of_one_key(version):
+def test_two_edges_of_one_key():
     edges = [("a", "b->c"), ("a", "d"), ("a->b", "c")]
     names = ["a", "a->b", "b->c", "c", "d"]
-    assert words(profile(names, edges, version=version)) == (
+    assert words(profile(names, edges, version=None)) == (
         "$.dag_structure.edges[0]",
         "this edge and another share the key 'a->b->c' of edge_weights",
     )
+
+
+def test_a_name_with_an_arrow():
+    assert words(profile(["a-", ">b", "a->b"], [])) == (
+        "$.dag_structure.nodes[2]",
+        "task name 'a->b' holds '->', which joins names in edge weights",
+    )
+    check_consistency(profile(["a-", ">b"], []))
 
 
 def test_an_order_with_a_task_that_is_not_there():
@@ -222,6 +276,68 @@ def test_a_weight_of_a_task_that_is_not_there(section, entry):
     assert words(document) == (f"$.{section}['x y']", "there is no task 'x y'")
 
 
+@pytest.mark.parametrize("weight", [-1, 2**63, 10**5000, 1e300], ids=["-", "64", "long", "float"])
+def test_a_node_weight_out_of_bounds(weight):
+    assert words(chain(node_weights={"a": 0, "b": weight})) == (
+        "$.node_weights.b",
+        "the weight is not from 0 to 2**63 - 1",
+    )
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        source("banana"),
+        source("estimated_instructions"),
+        source("estimated_instructions", estimated_instructions=None),
+        source("node_weight"),
+        source("reasons", reasons={}),
+        source("", estimated_instructions=0),
+    ],
+)
+def test_a_node_weight_of_a_source_without_a_value(entry):
+    assert words(chain(weight_sources={"a": source("default"), "b": entry})) == (
+        "$.weight_sources.b.node_weight",
+        f"there is no value for {entry['node_weight']!r} here",
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        (source("default"), 0),
+        (source("default", default=7), 0),
+        (source("estimated_instructions", estimated_instructions=8), 8),
+    ],
+)
+def test_a_source_against_the_node_weight(entry, value):
+    sources = {"a": source("joules", joules=0.5), "b": entry}
+    assert words(chain(node_weights={"a": 3, "b": 7}, weight_sources=sources)) == (
+        "$.weight_sources.b.node_weight",
+        f"{entry['node_weight']!r} means {value} instructions, not what is in node_weights",
+    )
+
+
+def test_a_source_of_a_task_without_a_node_weight_contradicts_nothing():
+    entry = source("estimated_instructions", estimated_instructions=8)
+    check_consistency(chain(node_weights={}, weight_sources={"a": entry}))
+
+
+@pytest.mark.parametrize("state", ["failed", "skipped", "cancelled"])
+def test_a_complete_run_in_which_a_task_did_not_succeed(state):
+    run = {"state": "complete", "tasks": {"c": {"state": state}}}
+    document = chain(run=run, execution_metrics=[metrics("a"), metrics("b")])
+    assert words(document) == ("$.run.state", f"the run is complete, but task 'c' is {state}")
+
+
+@pytest.mark.parametrize("state", ["failed", "skipped", "cancelled"])
+def test_metrics_of_a_task_that_did_not_succeed(state):
+    assert words(chain(run={"state": "partial", "tasks": {"c": {"state": state}}})) == (
+        "$.run.tasks.c",
+        f"the task is {state}, but has metrics, at $.execution_metrics[2]",
+    )
+
+
 def test_a_state_of_a_task_that_is_not_there():
     document = chain(run={"state": "partial", "tasks": {"x": {"state": "skipped"}}})
     assert words(document) == ("$.run.tasks.x", "there is no task 'x'")
@@ -240,7 +356,8 @@ def test_metrics_of_an_edge_that_is_not_there():
 
 def test_metrics_of_an_edge_that_merely_has_the_key_of_another():
     names = ["a", "b->c", "a->b", "c"]
-    document = profile(names, [("a", "b->c")], edge_metrics=[edge("a->b", "c")])
+    entries = [edge("a->b", "c")]
+    document = profile(names, [("a", "b->c")], version=None, edge_metrics=entries)
     assert words(document) == ("$.edge_metrics[0]", "there is no edge 'a->b->c'")
 
 
@@ -264,6 +381,38 @@ def test_a_size_that_is_not_the_weight():
     assert words(document) == (
         "$.edge_metrics[0].size_bytes",
         "72 bits here, but 64 in edge_weights",
+    )
+
+
+def test_a_field_twice():
+    entries = [edge("b", "c", data_fields=["x"]), edge("a", "b", data_fields=["x", "y", "x"])]
+    assert words(chain(edge_metrics=entries)) == (
+        "$.edge_metrics[1].data_fields[2]",
+        "field 'x' is listed before, at 0",
+    )
+
+
+@pytest.mark.parametrize("names", ["x", "xyz", "xz", ""])
+def test_sizes_of_other_fields_than_the_edge_carries(names):
+    document = chain(edge_metrics=[edge("b", "c"), fields(**{name: {} for name in names})])
+    assert words(document) == ("$.edge_metrics[1].fields", "the keys are not the data_fields")
+
+
+@pytest.mark.parametrize(("part", "size", "total"), [("size_bytes", 8, 9), ("wire_bytes", 20, 19)])
+@pytest.mark.parametrize("other", [{}, {"size_bytes": 8, "wire_bytes": 1}, {"size_bytes": 8}])
+def test_fields_that_do_not_add_up_to_their_edge(part, size, total, other):
+    wrong = fields(x={part: total - 4}, y={part: 4})
+    right = edge("b", "c", data_fields=["z"], wire_bytes=1, fields={"z": other})
+    assert words(chain(edge_metrics=[right, wrong])) == (
+        f"$.edge_metrics[1].{part}",
+        f"{size} bytes, but the fields add up to {total}",
+    )
+
+
+def test_sizes_of_no_fields_of_an_edge_that_carries_something():
+    assert words(chain(edge_metrics=[edge("a", "b", fields={})])) == (
+        "$.edge_metrics[0].size_bytes",
+        "8 bytes, but the fields add up to 0",
     )
 
 
@@ -296,6 +445,23 @@ def test_a_record_of_a_worker_that_is_not_there():
     assert words(document) == (
         "$.timeline.records[1][2]",
         "there is no worker 2, only 2 in timeline.workers",
+    )
+
+
+def test_a_column_twice():
+    document = chain(timeline=timeline())
+    document["timeline"]["columns"].append("ready_ms")
+    assert words(document) == (
+        "$.timeline.columns[4]",
+        "column 'ready_ms' is listed before, at 3",
+    )
+
+
+def test_a_round_of_a_task_twice():
+    rows = [["a", 0, 0, 0.5], ["b", 0, 0, 0.5], ["a", 1, 0, 0.5], ["a", 0, None, None]]
+    assert words(chain(timeline=timeline(*rows))) == (
+        "$.timeline.records[3]",
+        "task and round ('a', 0) is listed before, at 0",
     )
 
 
@@ -338,7 +504,7 @@ def test_an_order_is_refused_exactly_if_it_is_part_of_no_topological_order(data)
 def test_names_of_arrows_are_refused_exactly_if_two_edges_share_a_key(nodes, data):
     pairs = [(s, t) for i, s in enumerate(nodes) for t in nodes[i + 1 :]]
     edges = data.draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
-    document = profile(nodes, edges)
+    document = profile(nodes, edges, version=None)
     if len({f"{source}->{target}" for source, target in edges}) == len(edges):
         check_consistency(document)
     else:

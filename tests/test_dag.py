@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partialmethod, wraps
 
 import numpy as np
 import pytest
@@ -757,3 +758,173 @@ def test_a_run_never_changes_the_dag():
     assert [m.bytes_in for m in dag.run().metrics.task_metrics] == [
         m.bytes_in for m in dag.run(keep=["d"], seed=1).metrics.task_metrics
     ]
+
+
+# Tasks of unusual kinds
+
+
+def test_partial_methods_of_two_classes_are_told_apart():
+    class Scales(Task):
+        inputs = ["x"]
+        outputs = ["y"]
+
+        def scaled(self, x, factor):
+            return {"y": x * factor}
+
+        compute = partialmethod(scaled, factor=3)
+
+    class Shifts(Task):
+        inputs = ["y"]
+        outputs = ["z"]
+
+        def shifted(self, y, by):
+            return {"z": y + by}
+
+        compute = partialmethod(shifted, by=1)
+
+    tasks = {"a": constant(x=2), "b": Scales, "c": Shifts, "d": Shifts}
+    profile = DAG(tasks, [("a", "b"), ("b", "c"), ("b", "d")]).run()
+    assert profile.outputs == {"c": {"z": 7}, "d": {"z": 7}}
+
+
+@pytest.mark.parametrize("names", ["bc", "cb"])
+def test_a_function_is_a_method_in_one_class_and_static_in_another(names):
+    def add(x, y=5):
+        return {"got": y if isinstance(x, Task) else x + y}
+
+    method, static = names
+    as_method = make("Method", ["got"], ["y"], compute=add)
+    as_static = make("Static", ["got"], ["x", "y"], compute=staticmethod(add))
+    tasks = {"a": constant(x=1, y=2), method: as_method, static: as_static}
+    profile = DAG(tasks, [("a", method), ("a", static)]).run()
+    assert profile.outputs == {method: {"got": 2}, static: {"got": 3}}
+    (problem,) = problems(DAG({"a": constant(x=1), method: as_method}, [("a", method)]))
+    assert problem.startswith(f"task '{method}': compute() does not take 'x' from 'a'")
+
+
+def test_a_wrapper_may_add_an_argument():
+    def scaled(function):
+        @wraps(function)
+        def wrapper(self, x):
+            return function(self, x, factor=3)
+
+        return wrapper
+
+    @scaled
+    def compute(self, x, factor):
+        return {"y": x * factor}
+
+    kind = make("Scaled", ["y"], ["x"], compute=compute)
+    assert DAG({"a": constant(x=2), "b": kind}, [("a", "b")]).run().final_outputs == {"y": 6}
+    assert kind().run({"x": 2})["outputs_raw"] == {"y": 6}
+
+
+def passing_on(function):
+    @wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_wrapper_gets_cfg_only_if_what_it_wraps_takes_it(times):
+    def without(self, x):
+        return {"y": x}
+
+    def with_cfg(self, x, cfg):
+        return {"y": x * cfg.N}
+
+    for _ in range(times):
+        without, with_cfg = passing_on(without), passing_on(with_cfg)
+    tasks = {
+        "a": constant(x=2),
+        "b": make("Without", ["y"], ["x"], compute=without),
+        "c": make("With", ["y"], ["x"], compute=with_cfg),
+    }
+    dag = DAG(tasks, [("a", "b"), ("a", "c")], Config(N=4))
+    assert dag.run().outputs == {"b": {"y": 2}, "c": {"y": 8}}
+
+
+# Tasks that are replaced
+
+
+def test_a_task_that_is_replaced_is_used():
+    dag = DAG({"a": constant(x=1), "b": Sink}, [("a", "b")])
+    dag.tasks["a"] = constant(x=2)()
+    dag.tasks["b"] = make("Other", ["got"], ["x"], compute=lambda self, x: {"got": x + 10})()
+    dag.validate()
+    assert dag.run().final_outputs == {"got": 12}
+    assert dag.run().final_outputs == {"got": 12}
+
+
+def test_a_task_may_be_replaced_by_a_class():
+    dag = DAG({"a": constant(x=1)})
+    dag.tasks["a"] = constant(x=2)
+    assert dag.run().final_outputs == {"x": 2}
+
+
+def test_validate_and_run_agree_on_a_task_that_is_replaced():
+    def compute(self, x, other):
+        return {"got": x}
+
+    dag = DAG({"a": constant(x=1), "b": Sink}, [("a", "b")])
+    dag.tasks["b"] = make("Needs", ["got"], ["x"], compute=compute)()
+    assert problems(dag) == ["task 'b': compute() needs 'other', and nobody provides it"]
+
+
+def test_a_task_with_other_outputs_cannot_replace_one():
+    dag = DAG({"a": constant(x=1)})
+    dag.tasks["a"] = constant(y=2)()
+    with pytest.raises(ValidationError) as caught:
+        dag.run()
+    assert str(caught.value) == (
+        "task 'a' was replaced by one with other outputs: ['y'], wired are ['x']"
+    )
+
+
+def test_a_task_that_is_added_to_a_finished_dag_is_no_part_of_its_profile():
+    dag = DAG({"a": constant(x=1)})
+    dag.tasks["b"] = constant(y=2)()
+    profile = dag.run()
+    assert profile.dag_structure["nodes"] == profile.dag_structure["execution_order"] == ["a"]
+    assert Profile.loads(profile.dumps()) == profile
+
+
+def test_what_is_no_task_cannot_replace_one():
+    dag = DAG({"a": constant(x=1)})
+    dag.tasks["a"] = 5
+    with pytest.raises(DeclarationError, match="task 'a': expected a Task"):
+        dag.run()
+
+
+# Arguments of the wrong form
+
+
+def test_tasks_must_be_a_mapping():
+    message = refused([Sink()], error=DeclarationError)
+    assert message.startswith("tasks must be {name: task}, got [<Sink 'Sink'>]")
+
+
+@pytest.mark.parametrize("edges", [{}, {"a": "b"}])
+def test_edges_cannot_be_a_mapping(edges):
+    message = refused({"a": Sink, "b": Sink}, edges)
+    assert message == f"edges must be a list of (source, target), got {edges!r}"
+
+
+def test_an_edge_cannot_be_a_set_which_has_no_order():
+    message = refused({"a": Sink, "b": Sink}, [{"a", "b"}])
+    assert message.endswith("expected (source, target) or (source, target, fields)")
+
+
+def test_a_mapping_as_config_becomes_a_config():
+    dag = DAG({"a": Sink}, config={"N": 1})
+    assert isinstance(dag.config, Config)
+    assert dag.config == Config(N=1)
+
+
+def test_a_dag_and_a_task_say_what_they_are():
+    dag = DAG({"a": constant(x=1), "b": Sink}, [("a", "b")])
+    assert repr(dag) == "<DAG: 2 tasks, 1 edges>"
+    assert repr(dag.tasks["b"]) == "<Sink 'Sink'>"
+    assert repr(Sink(name="other")) == "<Sink 'other'>"

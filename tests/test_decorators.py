@@ -394,3 +394,10 @@ def test_dag_names_a_class_that_cannot_be_made():
 
     with pytest.raises(DeclarationError, match="'Abstract'"):
         dag([Abstract])
+
+
+def test_dag_takes_a_serializer():
+    serializer = OutOfBandPickle()
+    made = dag([source, process], Config(N=2), serializer=serializer)
+    assert made.serializer is serializer
+    assert made.run().final_outputs == {"result": [0, 2]}

@@ -565,3 +565,40 @@ def test_a_stream_that_encodes_into_a_file_gets_text(tmp_path):
     with open(tmp_path / "file", "wb") as raw:
         write(codecs.getwriter("utf-16-le")(raw), ["a", "b"])
     assert (tmp_path / "file").read_bytes() == "ab".encode("utf-16-le")
+
+
+class Slow(io.RawIOBase):
+    """A stream that takes a few bytes at a time, as an unbuffered pipe may."""
+
+    def __init__(self):
+        self.taken = b""
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        part = bytes(memoryview(data)[:7])
+        self.taken += part
+        return len(part)
+
+
+def test_a_raw_stream_gets_everything_and_stays_open():
+    stream = Slow()
+    pieces = ["some text\n" * 3000, "é\n", "the end\n"]
+    write(stream, pieces)
+    assert stream.taken.decode() == "".join(pieces)
+    assert not stream.closed
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.datetime64("2026-11-20T23:59:32.123456789"), "2026-11-20T23:59:32.123456789"),
+        (np.datetime64("2026-11-20"), "2026-11-20"),
+        (np.timedelta64(5, "ns"), "5 nanoseconds"),
+    ],
+)
+def test_times_of_numpy_are_text_and_listed(value, text):
+    assert jsonable({"t": value}) == ({"t": text}, ["t"])
+    (inside,) = jsonable({"t": [value]})[0].values()
+    assert isinstance(inside, str)

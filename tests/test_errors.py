@@ -198,3 +198,45 @@ def test_did_you_mean_is_silent_where_nothing_is_near():
     assert did_you_mean("dta", ["data", "labels"]) == "; did you mean 'data'?"
     assert did_you_mean("zzz", ["data", "labels"]) == ""
     assert did_you_mean(5, []) == ""
+
+
+class Unpicklable(Exception):  # noqa: N818  (a name that a user may choose)
+    def __init__(self):
+        super().__init__("holds a lambda")
+        self.function = lambda: None
+
+
+class Unrebuildable(Exception):  # noqa: N818
+    def __init__(self, first, second):
+        super().__init__(f"{first} {second}")
+
+
+@pytest.mark.parametrize(
+    "made", [lambda e: pickle.loads(pickle.dumps(e)), copy.copy, copy.deepcopy]
+)
+@pytest.mark.parametrize(
+    "cause", [ValueError("boom"), Unpicklable(), Unrebuildable(1, 2)], ids=repr
+)
+def test_a_run_error_travels_with_its_cause(made, cause):
+    class Raises(Task):
+        def compute(self):
+            raise cause
+
+    with pytest.raises(RunError) as caught:
+        DAG({"a": Raises, "b": Fails}).run(on_error="finish")
+    again = made(caught.value)
+    assert type(again) is RunError
+    assert list(again.failures) == ["a", "b"]
+    assert again.__cause__ is again.failures["a"]
+    assert str(cause) in str(again.__cause__)
+    assert isinstance(again.failures["b"], LookupError)
+    assert again.task == "a"
+    assert again.profile == caught.value.profile
+    if isinstance(cause, ValueError):
+        assert type(again.__cause__) is ValueError
+        assert str(again) == str(caught.value)
+
+
+def test_did_you_mean_ignores_case():
+    assert did_you_mean("DATA", ["data", "labels"]) == "; did you mean 'data'?"
+    assert did_you_mean("n_ue", ["N_UE"]) == "; did you mean 'N_UE'?"

@@ -275,3 +275,31 @@ def test_a_hook_may_watch_several_runs():
     dag.run(hooks=[notes])
     dag.run(hooks=[notes])
     assert notes.calls[:5] == notes.calls[5:]
+
+
+def test_two_hooks_of_one_class_fail_under_two_keys():
+    hooks = [Notes(fails_in="close"), Notes(fails_in="close"), Notes(fails_in="close")]
+    with pytest.raises(RunError) as caught:
+        DAG({"a": Works}).run(hooks=hooks)
+    failures = caught.value.failures
+    assert list(failures) == ["Notes.close", "Notes.close (2)", "Notes.close (3)"]
+    assert len({id(error) for error in failures.values()}) == 3
+
+
+def test_a_task_named_like_a_place_in_a_hook_keeps_its_key():
+    with pytest.raises(RunError) as caught:
+        DAG({"Notes.close": Fails}).run(hooks=[Notes(fails_in="close")])
+    error = caught.value
+    assert error.task == "Notes.close"
+    assert {name: type(one) for name, one in error.failures.items()} == {
+        "Notes.close": ValueError,
+        "hook Notes.close": OSError,
+    }
+    assert str(error).startswith("task 'Notes.close' failed: ValueError: no (and 1 more")
+
+
+def test_a_hook_that_is_not_in_a_list_is_refused():
+    with pytest.raises(
+        DeclarationError, match=r"hooks must be a list of hooks, .* put it in a list"
+    ):
+        DAG({"a": Works}).run(hooks=Notes())

@@ -835,6 +835,7 @@ def test_editing_a_document_changes_neither_its_source_nor_what_was_made_of_it(m
 def test_a_document_can_be_edited_into_another_profile_and_compared(measured):
     document = measured.to_dict()
     document["node_weights"]["collect"] = 80
+    document["weight_sources"]["collect"]["estimated_instructions"] = 80
     assert measured.compare(Profile.from_dict(document))["node_weight_diff"] == {
         "collect": {"self": 40, "other": 80, "diff": -40, "pct": -50.0}
     }
@@ -843,34 +844,34 @@ def test_a_document_can_be_edited_into_another_profile_and_compared(measured):
 # Comparison
 
 
-def compare_of_0_1_0(mine, other):
-    """``Profile.compare`` of 0.1.0, word for word but for the names."""
-    comparison = {
-        "config_diff": {},
-        "node_weight_diff": {},
-        "edge_weight_diff": {},
+def as_0_1_0_compares(mine, other):
+    """What 0.1.0 gives: all that differs, where an absent weight counts as 0."""
+
+    def weights(left, right):
+        pairs = {name: (left.get(name, 0), right.get(name, 0)) for name in {*left, *right}}
+        return {
+            name: {
+                "self": a,
+                "other": b,
+                "diff": a - b,
+                "pct": (a - b) / b * 100 if b else math.inf,
+            }
+            for name, (a, b) in pairs.items()
+            if a != b
+        }
+
+    names = {*mine.config, *other.config}
+    values = {
+        name: {"self": mine.config.get(name), "other": other.config.get(name)} for name in names
+    }
+    return {
+        "config_diff": {
+            name: pair for name, pair in values.items() if pair["self"] != pair["other"]
+        },
+        "node_weight_diff": weights(mine.metrics.node_weights, other.metrics.node_weights),
+        "edge_weight_diff": weights(mine.metrics.edge_weights, other.metrics.edge_weights),
         "time_diff_ms": mine.metrics.total_time_ms - other.metrics.total_time_ms,
     }
-    for key in set(mine.config) | set(other.config):
-        v1 = mine.config.get(key)
-        v2 = other.config.get(key)
-        if v1 != v2:
-            comparison["config_diff"][key] = {"self": v1, "other": v2}
-    for name, left, right in (
-        ("node_weight_diff", mine.metrics.node_weights, other.metrics.node_weights),
-        ("edge_weight_diff", mine.metrics.edge_weights, other.metrics.edge_weights),
-    ):
-        for key in set(left) | set(right):
-            w1 = left.get(key, 0)
-            w2 = right.get(key, 0)
-            if w1 != w2:
-                comparison[name][key] = {
-                    "self": w1,
-                    "other": w2,
-                    "diff": w1 - w2,
-                    "pct": (w1 - w2) / w2 * 100 if w2 else float("inf"),
-                }
-    return comparison
 
 
 WEIGHTS = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2**63 - 1) | st.integers(0, 3))
@@ -886,7 +887,7 @@ def comparable(draw):
 
 @given(comparable(), comparable())
 def test_compare_gives_what_0_1_0_gives(mine, other):
-    assert mine.compare(other) == compare_of_0_1_0(mine, other)
+    assert mine.compare(other) == as_0_1_0_compares(mine, other)
     assert all(not diff for diff in mine.compare(mine).values())
 
 
@@ -1157,3 +1158,94 @@ def test_paths_of_every_kind_are_taken(tmp_path):
     for path in (Pathlike(), Path(tmp_path, "profile.json"), str(tmp_path / "profile.json")):
         by_hand().save(path)
         assert Profile.load(path) == by_hand()
+
+
+@pytest.mark.parametrize("text", [None, 5, ["{}"]])
+def test_what_is_no_text_is_refused(text):
+    with pytest.raises(ProfileError, match="expected JSON text, got"):
+        Profile.loads(text)
+
+
+def nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("section", ["configuration", "environment", "run", "unknown"])
+@pytest.mark.parametrize("depth", [*range(100, 1000, 60), 100_000])
+def test_what_is_nested_too_deep_is_a_profile_error(section, depth):
+    place = section if section == "unknown" else "x"
+    text = "[" * depth + "]" * depth
+    whole = minimal() if section == "unknown" else minimal(**{section: {}})
+    if section == "run":
+        whole["run"] = {"state": "complete"}
+    if section == "configuration":
+        whole[section] = {}
+    target = whole if section == "unknown" else whole[section]
+    target[place] = "here"
+    try:
+        Profile.loads(json.dumps(whole).replace('"here"', text))
+    except ProfileError as error:
+        assert "nested too deep" in str(error)  # noqa: PT017  (a shallow one loads)
+    else:
+        assert depth < 1000
+    target[place] = nested(depth)
+    try:
+        Profile.from_dict(whole)
+    except ProfileError as error:
+        assert "nested too deep" in str(error)  # noqa: PT017
+    else:
+        assert depth < 1000
+
+
+@pytest.mark.parametrize("section", ["metadata", "configuration", "run", "environment", "unknown"])
+def test_a_document_that_holds_itself_is_a_profile_error(section):
+    document = minimal(run={"state": "complete"}, environment={}, unknown={})
+    document[section]["x"] = document
+    with pytest.raises(ProfileError, match="nested too deep"):
+        Profile.from_dict(document)
+
+
+@pytest.mark.parametrize("section", ["metadata", "run", "environment", "unknown"])
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "[[1e999]]"])
+def test_numbers_that_overflow_are_refused_outside_of_the_configuration(section, number):
+    document = minimal(run={"state": "complete"}, environment={}, unknown={})
+    document[section]["x"] = "here"
+    text = json.dumps(document).replace('"here"', number)
+    with pytest.raises(ProfileError, match="is not a finite number"):
+        Profile.loads(text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [(1, (2, 3)), np.arange(6.0).reshape(2, 3), np.float32(0.1), math.nan, [math.nan], 1 + 2j],
+    ids=repr,
+)
+def test_a_profile_differs_in_no_parameter_from_what_was_saved_of_it(value):
+    profile = example(value=value).run()
+    loaded = Profile.loads(profile.dumps())
+    assert profile.compare(loaded)["config_diff"] == {}
+    assert loaded.compare(profile)["config_diff"] == {}
+    assert profile.compare(profile)["config_diff"] == {}
+    assert list(profile.compare(example(value="other").run())["config_diff"]) == ["value"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="needs /dev/stdout")
+def test_saving_to_dev_stdout_adds_to_the_file_that_it_is(tmp_path):
+    program = (
+        "from dagprofiler import DAG\n"
+        "profile = DAG({}).run()\n"
+        "print('before', flush=True)\n"
+        "profile.save('/dev/stdout')\n"
+    )
+    path = tmp_path / "output"
+    path.write_text("earlier\n")
+    with path.open("ab") as output:
+        subprocess.run([sys.executable, "-c", program], stdout=output, check=True)
+        assert os.fstat(output.fileno()).st_ino == path.stat().st_ino
+    earlier, before, document = path.read_text().split("\n", 2)
+    assert (earlier, before) == ("earlier", "before")
+    assert Profile.loads(document).dag_structure["nodes"] == []
+    assert [p.name for p in tmp_path.iterdir()] == ["output"]

@@ -41,7 +41,7 @@ FULL = {
         ],
         "execution_order": ["a", "b", "c"],
     },
-    "node_weights": {"a": 40, "b": 0, "c": 7},
+    "node_weights": {"a": 40, "b": 7, "c": 0},
     "edge_weights": {"a->b": 64, "a->c": 0, "b->c": 8},
     "execution_metrics": [
         {
@@ -435,7 +435,7 @@ def test_hostile_names_are_saved_and_loaded_in_every_place(names, data):
         ),
         hostname=field,
         sections={
-            "run": {"state": "partial", "tasks": {name: {"state": "skipped"} for name in names}},
+            "run": {"state": "partial", "reason": names[0]},
             "timeline": {
                 "workers": [{"host": field}],
                 "columns": ["task", "round", "worker"],

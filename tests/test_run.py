@@ -7,6 +7,7 @@ import sys
 import weakref
 import zlib
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -1160,3 +1161,149 @@ def test_a_long_chain_and_a_wide_stage_run():
     wide += [(name, names[-1]) for name in names[1:-1]]
     profile = DAG(tasks, wide, Config()).run()
     assert len(profile.metrics.edge_metrics) == len(wide)
+
+
+def row_of(profile, name):
+    """Return the times of a task in the timeline, in seconds from its first one."""
+    (row,) = [row for row in profile.to_dict()["timeline"]["records"] if row[0] == name]
+    return [None if t is None else (t - row[4]) / 1000 for t in row[4:]]
+
+
+def test_an_interrupted_task_keeps_the_time_it_took(clock):
+    tasks = {name: Timed(clock) for name in "acd"}
+    tasks["b"] = Timed(clock, error=KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt) as caught:
+        DAG(tasks, [("a", "b"), ("b", "c")]).run()
+    profile = caught.value.profile
+    assert row_of(profile, "b") == [0, 4, 4, 6, None, None]
+    run = profile.to_dict()["run"]
+    assert run["overhead"] == {"prepare_ms": 64000.0, "loop_ms": 0.0, "hooks_ms": 0.0}
+    assert run["state"] == "partial"
+    assert {name: task["state"] for name, task in run["tasks"].items()} == {
+        "b": "failed",
+        "c": "skipped",
+        "d": "cancelled",
+    }
+    assert run["tasks"]["b"]["error"] == "KeyboardInterrupt"
+    assert Profile.loads(profile.dumps()) == profile
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()], ids=["error", "ctrl-c"])
+def test_an_own_run_that_fails_keeps_the_time_it_took(clock, error):
+    class ByRun(Timed):
+        def run(self, inputs, config=None):
+            self.clock.passes(32)
+            raise error
+
+    with pytest.raises((RunError, KeyboardInterrupt)) as caught:
+        DAG({"a": ByRun(clock), "b": Timed(clock)}, [("a", "b", [])]).run()
+    profile = caught.value.profile
+    start, _, compute_start, compute_end, *rest = row_of(profile, "a")
+    assert (start, compute_start, compute_end, rest) == (0, 0, 32, [None, None])
+    assert profile.to_dict()["run"]["overhead"]["loop_ms"] == 0.0
+    assert profile.to_dict()["run"]["tasks"]["b"] == {"state": "skipped"}
+
+
+@pytest.mark.parametrize(("factor", "phases"), [(1, [0, 0, 2, 3]), (8, [0, 0, 2, 3])])
+def test_an_own_run_cannot_claim_more_time_than_passed(clock, factor, phases):
+    class ByRun(Timed):
+        def run(self, inputs, config=None):
+            result = super().run(inputs, config)
+            metrics = result["metrics"]
+            metrics.compute_time_ms *= factor
+            metrics.serialize_time_ms *= factor
+            return result
+
+    profile = DAG({"a": ByRun(clock)}).run()
+    times = row_of(profile, "a")
+    assert [times[0], times[1], times[3], times[5]] == pytest.approx(phases)
+    assert_that_all_time_is_in_some_figure(profile)
+
+
+@pytest.mark.parametrize(
+    "claim", [(-1, 2, 0), (-2, 1, 0), (np.nan, 0, 0), (0, np.inf, 0)], ids=repr
+)
+def test_whatever_time_an_own_run_claims_the_profile_can_be_saved(claim):
+    class ByRun(Step):
+        def run(self, inputs, config=None):
+            result = super().run(inputs, config)
+            metrics = result["metrics"]
+            metrics.deserialize_time_ms, metrics.compute_time_ms, metrics.serialize_time_ms = claim
+            return result
+
+    profile = DAG({"a": ByRun(["x"])}).run()
+    assert Profile.loads(profile.dumps()) == profile
+    times = row_of(profile, "a")
+    assert times == sorted(times)
+    assert profile.metrics.total_time_ms >= times[-1] * 1000
+
+
+class BrokenMapping(Mapping):
+    def __getitem__(self, key):
+        raise ZeroDivisionError(key)
+
+    def __iter__(self):
+        return iter("x")
+
+    def __len__(self):
+        return 1
+
+    def __contains__(self, key):
+        return key == "x"
+
+
+@pytest.mark.parametrize("on_error", ["stop", "finish"])
+def test_a_mapping_that_cannot_be_read_fails_its_task_only(on_error):
+    class Broken(Task):
+        outputs = ["x"]
+
+        def compute(self):
+            return BrokenMapping()
+
+    dag = DAG({"a": Broken, "b": Step(["y"])})
+    with pytest.raises(RunError) as caught:
+        dag.run(on_error=on_error)
+    assert caught.value.task == "a"
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert caught.value.profile.outputs == ({"b": {"y": "y"}} if on_error == "finish" else {})
+
+
+class Received(Task):
+    """Says in which order its inputs came."""
+
+    inputs = ["p", "q"]
+    outputs = ["order"]
+
+    def compute(self, cfg, **fields):
+        return {"order": list(fields)}
+
+
+INTERLEAVED = [("a", "x", []), ("b", "z"), ("a", "z")]
+
+
+def test_edges_come_by_source_as_in_0_1_0():
+    dag = DAG({"a": Step(["p"]), "b": Step(["q"]), "x": Step([]), "z": Received}, INTERLEAVED)
+    profile = dag.run()
+    assert profile.final_outputs == {"order": ["p", "q"]}
+    assert list(dag.reverse_edges["z"]) == ["a", "b"]
+    by_source = [("a", "x"), ("a", "z"), ("b", "z")]
+    assert list(dag.edge_fields) == by_source
+    assert [(e["source"], e["target"]) for e in profile.dag_structure["edges"]] == by_source
+    assert [(e.source, e.target) for e in profile.metrics.edge_metrics] == by_source
+    assert list(profile.metrics.edge_weights) == ["a->x", "a->z", "b->z"]
+
+
+def test_what_is_gathered_comes_in_the_order_of_the_edges():
+    class Gathers(Task):
+        inputs = ["p", "r"]
+        gathers = ["p"]
+        outputs = ["got"]
+
+        def compute(self, p, r):
+            return {"got": p}
+
+    tasks = {"a": Step(["r"]), "b": Step(["q"]), "c": Step(["s"]), "x": Step([]), "z": Gathers}
+    edges = [("a", "x", []), ("b", "z", {"q": "p"}), ("c", "z", {"s": "p"}), ("a", "z", ["r"])]
+    assert DAG(tasks, edges).run().final_outputs == {"got": ["q", "s"]}
+    edges = [("c", "x", []), *edges]
+    assert DAG(tasks, edges).run().final_outputs == {"got": ["q", "s"]}

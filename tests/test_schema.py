@@ -222,7 +222,9 @@ def test_a_profile_of_an_empty_dag_is_valid():
         (("metadata", "extra"), {"any": "thing"}),
         (("samples",), {"a later": "version's"}),
         (("execution_metrics", 0, "loop_idx"), "whatever"),
-        (("node_weights", "a"), 2**63 - 1),
+        (("node_weights", "a"), -1),
+        (("node_weights", "a"), 10**400),
+        (("edge_weights", "a->b"), 2**63 - 1),
         (("total_time_ms",), 10**30),
         (("configuration", "N"), math.nan),
         (("configuration", "N"), [math.inf, 10**400, -1]),
@@ -302,9 +304,9 @@ def test_jsonschema_is_not_imported_for_valid_documents(name):
             "True is not of type 'integer'",
         ),
         (
-            ("node_weights", "a"),
+            ("edge_weights", "a->b"),
             2**63,
-            "$.node_weights.a",
+            "$.edge_weights['a->b']",
             "9223372036854775808 is greater than the maximum of 9223372036854775807",
         ),
         (
@@ -433,7 +435,7 @@ def test_a_traceback_does_not_print_the_whole_document(document):
 
 
 def test_long_keys_are_shortened_in_the_path(document):
-    document["node_weights"]["k" * 10_000] = -1
+    document["node_weights"]["k" * 10_000] = "x"
     document["edge_weights"]["->" * 10_000] = 0
     assert len(str(refusal(document))) < 500
 
@@ -494,7 +496,10 @@ def test_the_quick_check_accepts_what_jsonschema_accepts(document):
     assert accepted == _validator().is_valid(document)
     if accepted:
         assert Draft202012Validator(PROFILE_SCHEMA).is_valid(document)
-        assert all(abs(number) < 2**1024 for number in numbers(document, PROFILE_SCHEMA))
+        assert all(
+            isinstance(number, int) or math.isfinite(number)
+            for number in numbers(document, PROFILE_SCHEMA)
+        )
 
 
 @settings(max_examples=200, deadline=None)

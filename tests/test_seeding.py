@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
-from dagprofiler import DAG, RunError, Task, ValidationError, rng
+from dagprofiler import DAG, Hook, RunError, Task, ValidationError, rng
 from dagprofiler.seeding import enter_stream, generators_restored
 
 
@@ -231,3 +233,106 @@ def test_runs_in_several_threads_keep_the_generators_of_their_tasks_apart():
     for thread in threads:
         thread.join()
     assert results == [drawn(DAG({"a": Own(), "b": Own()}), 42)] * 4
+
+
+def draw_through(way):
+    class Draws(Task):
+        outputs = ["numbers"]
+
+        def compute(self):
+            return {"numbers": way()}
+
+    return DAG({"a": Draws}).run(seed=5).final_outputs["numbers"]
+
+
+async def draw():
+    return rng().random()
+
+
+async def draw_in_a_thread():
+    return await asyncio.to_thread(lambda: rng().random())
+
+
+async def draw_side_by_side():
+    return await asyncio.gather(draw(), draw(), draw_in_a_thread())
+
+
+@pytest.mark.parametrize("first", [draw, draw_in_a_thread])
+def test_coroutines_of_a_task_share_its_generator(first):
+    def by_coroutines():
+        numbers = [asyncio.run(first()), asyncio.run(draw()), rng().random()]
+        return numbers + asyncio.run(draw_side_by_side())
+
+    numbers = draw_through(by_coroutines)
+    assert len(set(numbers)) == 6
+    assert sorted(numbers) == sorted(draw_through(lambda: rng().random(6).tolist()))
+
+
+def test_the_legacy_streams_follow_from_more_than_32_bits():
+    numbers = drawn(independent("t62186", "t80106"), 0)
+    assert numbers["t62186"][1] != numbers["t80106"][1]
+
+
+class DrawByRun(Draw):
+    """Has a run() of its own, as programs for version 0.1.0 may."""
+
+    def run(self, inputs, config=None):
+        return super().run(inputs, config)
+
+
+class FailByRun(Draw):
+    def run(self, inputs, config=None):
+        rng()
+        raise ValueError
+
+
+class FailAfterRun(Draw):
+    def run(self, inputs, config=None):
+        rng()
+        return {}
+
+
+class Fail(Draw):
+    def compute(self):
+        rng()
+        raise ValueError
+
+
+@pytest.mark.parametrize("kind", [Draw, DrawByRun, Fail, FailByRun, FailAfterRun])
+def test_hooks_of_a_seeded_run_have_no_stream(kind):
+    generators = []
+
+    class Draws(Hook):
+        def task_started(self, task):
+            generators.extend([rng(), rng()])
+
+        def task_finished(self, record):
+            generators.extend([rng(), rng()])
+
+        task_failed = run_started = run_finished = task_finished
+
+    with suppress(RunError):
+        DAG({"a": kind, "b": kind}).run(seed=1, hooks=[Draws()], on_error="finish")
+    assert len(generators) == 12
+    assert len({id(generator) for generator in generators}) == 12
+
+
+def test_an_unseeded_run_inside_a_seeded_task_has_no_stream():
+    class Inner(Task):
+        outputs = ["generators"]
+
+        def compute(self):
+            return {"generators": [rng(), rng()]}
+
+    class Outer(Task):
+        outputs = ["numbers", "shared"]
+
+        def compute(self):
+            own = rng()
+            generators = DAG({"a": Inner}).run().final_outputs["generators"]
+            shared = any(one is own for one in generators) or generators[0] is generators[1]
+            return {"numbers": [own.random(), rng().random()], "shared": shared}
+
+    outputs = DAG({"a": Outer}).run(seed=5).final_outputs
+    assert not outputs["shared"]
+    assert outputs["numbers"] == draw_through(lambda: rng().random(2).tolist())

@@ -434,3 +434,43 @@ def test_arrow_pickles_and_says_what_it_takes(arrow):
     assert str(caught.value) == "expected a table of pyarrow, Polars or pandas, got list"
     with pytest.raises(RunError, match=r"output 'x' \(list\) cannot be serialized"):
         send([1, 2], serializer)
+
+
+@pytest.mark.parametrize("made", [bytearray(b"x"), memoryview(b"x"), (b"x",)], ids=type)
+def test_what_is_neither_bytes_nor_a_list_of_buffers_is_refused(made):
+    class Wrong(Give):
+        def serialize(self, data):
+            return made
+
+    with pytest.raises(RunError) as caught:
+        DAG({"a": Wrong(1)}).run()
+    error = caught.value.__cause__
+    assert isinstance(error, SerializationError)
+    assert str(error) == (
+        f"task 'a': serialize() of output 'x' returned {type(made).__name__}, "
+        "expected bytes or a list of buffers"
+    )
+
+
+class Falsy:
+    """A serializer that is False, as a container without items may be."""
+
+    name = "falsy"
+
+    def __len__(self):
+        return 0
+
+    def dumps(self, obj):
+        return b"falsy"
+
+    def loads(self, frames):
+        return f"from {frames.decode()}"
+
+
+@pytest.mark.parametrize(
+    ("own", "common"), [(Falsy(), None), (None, Falsy()), (Falsy(), PickleSerializer())]
+)
+def test_a_serializer_that_is_false_is_used(own, common):
+    take = Take()
+    DAG({"a": Give(1, own), "b": take}, [("a", "b")], serializer=common).run()
+    assert take.received == "from falsy"

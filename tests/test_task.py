@@ -21,6 +21,7 @@ from dagprofiler import (
     ValidationError,
     task,
 )
+from dagprofiler.serializers import OutOfBandPickle
 
 
 class Scale(Task):
@@ -620,3 +621,100 @@ def test_a_cost_model_may_be_a_method_of_the_instance():
 
 def test_the_default_model_says_0_as_in_0_1_0():
     assert Source.estimate_instructions(Config()) == 0
+
+
+def test_a_cost_model_of_a_shared_instance_reads_the_config_of_the_run():
+    class Costly(Source):
+        def estimate_instructions(self, cfg):
+            return self.config.N
+
+    shared = Costly()
+    first, second = DAG({"a": shared}, [], Config(N=1)), DAG({"a": shared}, [], Config(N=2))
+    assert first.run().metrics.node_weights == {"a": 1}
+    assert second.run().metrics.node_weights == {"a": 2}
+    assert first.run().metrics.node_weights == {"a": 1}
+
+
+def test_an_array_of_one_number_is_an_estimate():
+    profile = costing(lambda cfg: np.array(2.5)).run()
+    assert profile.metrics.node_weights == {"costly": 3}
+
+
+class Seen(Task):
+    outputs = ["seen"]
+
+    def compute(self, cfg):
+        return {"seen": cfg}
+
+
+@pytest.mark.parametrize(
+    "made", [lambda: Seen().run({}, Config()), lambda: Seen(config=Config()).run({})]
+)
+def test_an_empty_config_is_passed_on_as_it_is(made):
+    (cfg,) = made()["outputs_raw"].values()
+    assert isinstance(cfg, Config)
+    assert cfg == Config()
+
+
+def test_run_of_a_task_that_gathers_gives_an_empty_list_where_nothing_is_given():
+    class Gathers(Task):
+        inputs = ["p", "q"]
+        gathers = ["p", "q"]
+        outputs = ["got"]
+
+        def compute(self, p, q):
+            return {"got": (p, q)}
+
+    assert Gathers().run({})["outputs_raw"] == {"got": ([], [])}
+    assert Gathers().run({"q": [1]})["outputs_raw"] == {"got": ([], [1])}
+
+
+def test_inputs_may_be_a_property_where_some_are_gathered():
+    class Gathers(Task):
+        gathers = ["x"]
+        outputs = ["got"]
+
+        @property
+        def inputs(self):
+            return ["x"]
+
+        def compute(self, x):
+            return {"got": x}
+
+    dag = DAG({"a": Source, "b": Source, "c": Gathers}, [("a", "c"), ("b", "c")])
+    assert dag.run().final_outputs == {"got": [1, 1]}
+
+    class Wrong(Gathers):
+        gathers = ["other"]
+
+    with pytest.raises(DeclarationError, match="'other', which is not an input"):
+        DAG({"a": Wrong})
+
+
+def test_the_serializer_may_be_a_property():
+    class Own(Source):
+        @property
+        def serializer(self):
+            return OutOfBandPickle()
+
+    class Wrong(Source):
+        @property
+        def serializer(self):
+            return OutOfBandPickle
+
+    assert Own().run({})["outputs"]["x"] == OutOfBandPickle.dumps(1)
+    with pytest.raises(DeclarationError, match="must be an instance"):
+        DAG({"a": Wrong})
+
+
+def test_a_task_that_is_given_a_value_instead_of_a_name_says_so():
+    @task(inputs=["x"], outputs=["y"])
+    def f(x):
+        return {"y": x}
+
+    with pytest.raises(DeclarationError) as caught:
+        f(3)
+    assert str(caught.value) == (
+        "task class 'f': name must be a string, got 3; "
+        "the computation itself is called by compute()"
+    )
