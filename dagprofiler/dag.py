@@ -138,6 +138,7 @@ class DAG:
             task.config = config
             self.tasks[name] = task
         read = ContractReader(serializer).read
+        self._nodes = list(self.tasks)
         names = sorted(self.tasks)
         self._wired = [self.tasks[name] for name in names]
         self._contracts = list(map(read, names, self._wired))
@@ -280,7 +281,7 @@ class DAG:
         wiring = self._wiring
         log = RunLog(
             wiring=wiring,
-            nodes=list(self.tasks),
+            nodes=self._nodes,
             timestamp=timestamp,
             started=started,
             estimates=estimates,

@@ -5,7 +5,8 @@ Nothing in here knows what a task is; it sees names of tasks and of fields.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush
 from itertools import accumulate
 from keyword import iskeyword
@@ -329,7 +330,7 @@ class Wiring:
 def _split(edge: Any) -> tuple[Any, Any, Any]:
     """Return (source, target, spec) of an edge in any of its forms."""
     try:
-        if isinstance(edge, (str, Mapping, Set)):
+        if isinstance(edge, (str, Mapping, AbstractSet)):
             raise TypeError
         if len(edge) == 2:
             source, target = edge

@@ -289,6 +289,8 @@ def _perform_by_run(
         for field, value in outputs.items()
     }
     claimed = (metrics.deserialize_time_ms, metrics.compute_time_ms, metrics.serialize_time_ms)
+    if not all(0 <= time_ms < float("inf") for time_ms in claimed):
+        claimed = (0.0, took * 1e3, 0.0)
     # It cannot have taken longer than it took.
     scale = min(1e-3, took / sum(claimed)) if sum(claimed) > 0 else 0.0
     loaded, computed, ended = (begun + total * scale for total in accumulate(claimed))
