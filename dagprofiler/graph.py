@@ -103,8 +103,16 @@ def readiness(
         return heappop(heap) if heap else None
 
     def done(number: int) -> None:
+        begin, end = first_target[number], first_target[number + 1]
+        if end - begin == 1:
+            # Most tasks have one successor; it is worth a way of its own.
+            target = targets[begin]
+            waiting[target] = left = waiting[target] - 1
+            if not left:
+                heappush(heap, target)
+            return
         free = []
-        for target in targets[first_target[number] : first_target[number + 1]]:
+        for target in targets[begin:end]:
             waiting[target] = left = waiting[target] - 1
             if not left:
                 free.append(target)
@@ -239,8 +247,10 @@ class Wiring:
             if source == target:
                 raise GraphError(f"edge {name!r} -> {name!r}: a task cannot feed itself")
             if source != last_source:
-                grouped = grouped and source not in sources
-                sources.setdefault(source, len(sources))
+                if source in sources:
+                    grouped = False
+                else:
+                    sources[source] = len(sources)
                 last_source = source
             if spec is not None:
                 positions = positions_of(outputs[source])

@@ -233,7 +233,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         for field, value in outputs.items():
             encoded[field] = encode(value)
         t5 = perf_counter()
-        payload, wire = _sizes(name, outputs, encoded, counts_payload=counts_payload)
+        payload, wire = _sizes(name, outputs, encoded, counts_payload)
     except BaseException as error:  # noqa: BLE001  (whatever a user's code raises is its result)
         failure: BaseException = error
         # Tracebacks of failures would hold on to them.
@@ -294,13 +294,16 @@ def _perform_by_run(
     # It cannot have taken longer than it took.
     scale = min(1e-3, took / sum(claimed)) if sum(claimed) > 0 else 0.0
     loaded, computed, ended = (begun + total * scale for total in accumulate(claimed))
-    payload, wire = _sizes(name, outputs, encoded, counts_payload=contract.counts_payload)
+    payload, wire = _sizes(name, outputs, encoded, contract.counts_payload)
     times = (begun, loaded, loaded, computed, computed, ended)
     return times, payload, wire, encoded, outputs if keep else None, None
 
 
 def _sizes(
-    name: str, outputs: Mapping[str, Any], encoded: Mapping[str, Any], *, counts_payload: bool
+    name: str,
+    outputs: Mapping[str, Any],
+    encoded: Mapping[str, Any],
+    counts_payload: bool,  # noqa: FBT001  (a keyword costs time in every task)
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return the payload and the serialized length of each output; often one dict for both."""
     wire: dict[str, int] = {}

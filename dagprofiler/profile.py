@@ -201,13 +201,18 @@ class Profile:
         if as_text:
             metadata["configuration_as_text"] = as_text
         made = vars(self)
-        metrics: DAGMetrics | RunLog = made.get("metrics") or self._log
         yield "metadata", metadata
         yield "configuration", configuration
         yield (
             "dag_structure",
             made["dag_structure"] if "dag_structure" in made else self._log.dag_structure(),
         )
+        yield from self._measured() if "metrics" in made else self._log.measured()
+        yield from made["sections"].items() if "sections" in made else self._log.sections()
+
+    def _measured(self) -> Iterator[tuple[str, Any]]:
+        """Yield the sections of the document that :attr:`metrics` holds."""
+        metrics = self.metrics
         yield "node_weights", metrics.node_weights
         yield "edge_weights", metrics.edge_weights
         yield "execution_metrics", (task.to_dict() for task in metrics.task_metrics)
@@ -215,7 +220,6 @@ class Profile:
             yield "total_time_ms", metrics.total_time_ms
         if self._edges_are_known:
             yield "edge_metrics", map(_edge_entry, metrics.edge_metrics)
-        yield from made["sections"].items() if "sections" in made else self._log.sections()
 
     @classmethod
     def from_dict(cls, data: Any) -> Profile:

@@ -90,8 +90,10 @@ class RunLog:
         :class:`dagprofiler.task.Record`; None where it did not get so far.
     ran_on
         For each task the number of its worker.
-    payload_bytes, wire_bytes
-        For each slot of the wiring the size of what it held.
+    wire_bytes
+        For each slot of the wiring the serialized length of what it held.
+    payload_bytes
+        Slot to its payload, where that differs.
     undeclared_bytes
         Task number to the serialized length of outputs that it does not
         declare, where it returned any.
@@ -118,8 +120,8 @@ class RunLog:
     workers: list[dict[str, Any]]
     times: list[float | None] = field(init=False)
     ran_on: list[int] = field(init=False)
-    payload_bytes: list[int] = field(init=False)
     wire_bytes: list[int] = field(init=False)
+    payload_bytes: dict[int, int] = field(default_factory=dict)
     undeclared_bytes: dict[int, int] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
@@ -135,7 +137,6 @@ class RunLog:
         tasks, slots = len(self.wiring.names), len(self.wiring.owner)
         self.times = [None] * (6 * tasks)
         self.ran_on = [0] * tasks
-        self.payload_bytes = [0] * slots
         self.wire_bytes = [0] * slots
 
     def succeeded(self, i: int) -> bool:
@@ -161,67 +162,108 @@ class RunLog:
     def metrics(self) -> DAGMetrics:
         """Return the metrics of all tasks that succeeded and of the edges they feed."""
         return DAGMetrics(
-            task_metrics=list(self.task_metrics),
-            edge_metrics=list(self.edge_metrics),
-            node_weights=dict(self.node_weights),
-            edge_weights=dict(self.edge_weights),
-            total_time_ms=self.total_time_ms,
+            task_metrics=[TaskMetrics(**entry) for entry in self._tasks()],
+            edge_metrics=[
+                EdgeMetrics(
+                    entry["source"],
+                    entry["target"],
+                    entry["data_fields"],
+                    entry["size_bytes"],
+                    entry["wire_bytes"],
+                    entry.get("fields"),
+                )
+                for entry in self._edges()
+            ],
+            node_weights=dict(self._node_weights()),
+            edge_weights=dict(self._edge_weights()),
+            total_time_ms=_ms(self.total_s),
         )
 
-    # What DAGMetrics holds, under the same names, one after the other.
+    def measured(self) -> Iterator[tuple[str, Any]]:
+        """Yield the sections of the document that :meth:`metrics` holds as objects."""
+        yield "node_weights", Items(self._node_weights())
+        yield "edge_weights", Items(self._edge_weights())
+        yield "execution_metrics", self._tasks()
+        yield "total_time_ms", _ms(self.total_s)
+        yield "edge_metrics", self._edges()
 
-    @property
-    def task_metrics(self) -> Iterator[TaskMetrics]:
-        """Yield the metrics of the tasks that succeeded, in execution order."""
-        return (self._task_metrics(i) for i in self.wiring.order if self.succeeded(i))
+    def _tasks(self) -> Iterator[dict[str, Any]]:
+        """Yield the entries of the tasks that succeeded, in execution order."""
+        return (self._task(i) for i in self.wiring.order if self.succeeded(i))
 
-    @property
-    def edge_metrics(self) -> Iterator[EdgeMetrics]:
-        """Yield the metrics of the edges whose source succeeded, in the order given."""
-        wiring, names = self.wiring, self.wiring.names
-        payload_bytes, wire_bytes = self.payload_bytes, self.wire_bytes
-        for source, target, routes in wiring.edges():
-            if not self.succeeded(source):
-                continue
-            first, outputs = wiring.first_slot[source], wiring.outputs[source]
-            fields, size, wire = [], 0, 0
-            for position, _ in routes:
-                fields.append(outputs[position])
-                size += payload_bytes[first + position]
-                wire += wire_bytes[first + position]
-            by_field = None
-            if len(fields) > 1:
-                by_field = {
-                    outputs[position]: {
-                        "size_bytes": payload_bytes[first + position],
-                        "wire_bytes": wire_bytes[first + position],
+    def _task(self, i: int) -> dict[str, Any]:
+        wiring, wire_bytes = self.wiring, self.wire_bytes
+        t0, t1, t2, t3, t4, t5 = self.times_of(i)
+        bytes_in = self.outside.get(i, 0)
+        for slot in wiring.slots[wiring.first_input[i] : wiring.first_input[i + 1]]:
+            bytes_in += wire_bytes[slot]
+        bytes_out = sum(wire_bytes[wiring.first_slot[i] : wiring.first_slot[i + 1]])
+        return {
+            "task": wiring.names[i],
+            "compute_time_ms": round((t3 - t2) * 1000.0, 6),
+            "serialize_time_ms": round((t5 - t4) * 1000.0, 6),
+            "deserialize_time_ms": round((t1 - t0) * 1000.0, 6),
+            "bytes_in": bytes_in,
+            "bytes_out": bytes_out + self.undeclared_bytes.get(i, 0),
+        }
+
+    def _edges(self) -> Iterator[dict[str, Any]]:
+        """Yield the entries of the edges whose source succeeded, by source."""
+        names, wire_bytes, payload_bytes = self.wiring.names, self.wire_bytes, self.payload_bytes
+        for source, target, fields, slots in self._carried():
+            size = wire = 0
+            for slot in slots:
+                wire += wire_bytes[slot]
+                size += payload_bytes[slot] if slot in payload_bytes else wire_bytes[slot]
+            entry: dict[str, Any] = {
+                "source": names[source],
+                "target": names[target],
+                "data_fields": fields,
+                "size_bytes": size,
+                "wire_bytes": wire,
+            }
+            if len(slots) > 1:
+                entry["fields"] = {
+                    field: {
+                        "size_bytes": payload_bytes.get(slot, wire_bytes[slot]),
+                        "wire_bytes": wire_bytes[slot],
                     }
-                    for position, _ in routes
+                    for field, slot in zip(fields, slots)
                 }
-            yield EdgeMetrics(names[source], names[target], fields, size, wire, by_field)
+            yield entry
 
-    @property
-    def node_weights(self) -> Items:
+    def _carried(self) -> Iterator[tuple[int, int, list[str], list[int]]]:
+        """Yield source, target, fields and slots of the edges whose source succeeded."""
+        wiring, ended, errors = self.wiring, self.times[5::6], self.errors
+        count, first_slot, outputs_of = len(wiring.names), wiring.first_slot, wiring.outputs
+        for edge, routes in wiring.routes.items():
+            source = edge // count
+            if ended[source] is not None and source not in errors:
+                first, outputs = first_slot[source], outputs_of[source]
+                fields = [outputs[position] for position, _ in routes]
+                slots = [first + position for position, _ in routes]
+                yield source, edge - source * count, fields, slots
+
+    def _node_weights(self) -> Iterator[tuple[str, int]]:
         """Yield each task and its estimated instructions, 0 without a model."""
         names, estimates = self.wiring.names, self.estimates
-        return Items((names[i], estimates.get(i, 0)) for i in self.wiring.order)
+        return ((names[i], estimates.get(i, 0)) for i in self.wiring.order)
 
-    @property
-    def edge_weights(self) -> Items:
+    def _edge_weights(self) -> Iterator[tuple[str, int]]:
         """Yield each edge as ``source->target`` and its payload in bits."""
-        return Items((f"{e.source}->{e.target}", 8 * e.size_bytes) for e in self.edge_metrics)
-
-    @property
-    def total_time_ms(self) -> float:
-        """Return the wall-clock time of the run, in milliseconds."""
-        return _ms(self.total_s)
+        names, wire_bytes, payload_bytes = self.wiring.names, self.wire_bytes, self.payload_bytes
+        for source, target, _, slots in self._carried():
+            size = 0
+            for slot in slots:
+                size += payload_bytes[slot] if slot in payload_bytes else wire_bytes[slot]
+            yield f"{names[source]}->{names[target]}", 8 * size
 
     def record(self, i: int, error: BaseException | None = None) -> TaskRecord:
         """Return what happened to task number `i`, which finished or failed, for hooks."""
         return TaskRecord(
             task=self.wiring.names[i],
             state="succeeded" if error is None else "failed",
-            metrics=self._task_metrics(i) if error is None else None,
+            metrics=TaskMetrics(**self._task(i)) if error is None else None,
             phases=dict(zip(_PHASES, self._from_start(self.times_of(i)))),
             worker=self.workers[self.ran_on[i]],
             error=error,
@@ -240,22 +282,6 @@ class RunLog:
             },
         )
         yield "environment", self.environment
-
-    def _task_metrics(self, i: int) -> TaskMetrics:
-        wiring, wire_bytes = self.wiring, self.wire_bytes
-        t0, t1, t2, t3, t4, t5 = self.times_of(i)
-        bytes_in = self.outside.get(i, 0)
-        for slot in wiring.slots[wiring.first_input[i] : wiring.first_input[i + 1]]:
-            bytes_in += wire_bytes[slot]
-        bytes_out = sum(wire_bytes[wiring.first_slot[i] : wiring.first_slot[i + 1]])
-        return TaskMetrics(
-            wiring.names[i],
-            round((t3 - t2) * 1000.0, 6),
-            round((t5 - t4) * 1000.0, 6),
-            round((t1 - t0) * 1000.0, 6),
-            bytes_in,
-            bytes_out + self.undeclared_bytes.get(i, 0),
-        )
 
     def _run(self) -> dict[str, Any]:
         names = self.wiring.names
@@ -310,17 +336,24 @@ class RunLog:
             yield self.wiring.names[i], sources
 
     def _timeline(self) -> Iterator[list[Any]]:
-        names = self.wiring.names
+        wiring, names, ended = self.wiring, self.wiring.names, self.times[5::6]
+        targets, first_target = wiring.targets, wiring.first_target
         ready = [self.started + self.prepare_s] * len(names)
-        for source in range(len(names)):
-            if self.succeeded(source):
-                end: Any = self.times[6 * source + 5]
-                for target in self.wiring.successors(source):
+        for source, end in enumerate(ended):
+            if end is not None and source not in self.errors:
+                for target in targets[first_target[source] : first_target[source + 1]]:
                     ready[target] = max(ready[target], end)
+        started, ran_on = self.started, self.ran_on
         for i in self.wiring.order:
-            if self.times[6 * i] is not None:
-                times = self._from_start([ready[i], *self.times_of(i)])
-                yield [names[i], 0, self.ran_on[i], *times]
+            times = self.times_of(i)
+            if times[0] is None:
+                continue
+            times.insert(0, ready[i])
+            if times[6] is None:
+                row = self._from_start(times)
+            else:
+                row = [round((time - started) * 1000.0, 6) for time in times]
+            yield [names[i], 0, ran_on[i], *row]
 
     def _from_start(self, times: Iterable[float | None]) -> list[float | None]:
         started = self.started

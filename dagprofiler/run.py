@@ -171,7 +171,7 @@ class Run:
             tasks = dict(zip(self._wiring.names, self._tasks))
             self._tell("run_started", RunInfo(tasks, order, self._config, self._seed))
 
-    def _loop(self) -> None:
+    def _loop(self) -> None:  # noqa: C901, PLR0912  (hot: a helper call in it counts)
         log, wiring, executor = self._log, self._wiring, self._executor
         hooks, handles, uses = self._hooks, self._handles, self._uses
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
@@ -195,20 +195,23 @@ class Run:
                 break
             i, worker, record = executor.next()
             running -= 1
-            times[6 * i : 6 * i + 6], payload, wire, frames, outputs, error = record
+            k = 6 * i
+            times[k : k + 6], payload, wire, frames, outputs, error = record
             ran_on[i] = worker
             if error is not None:
                 self._fail(i, error)
                 continue
-            slot = first_slot[i]
-            for field in outputs_of[i]:
-                payload_bytes[slot] = payload[field]
+            slot, declared = first_slot[i], outputs_of[i]
+            for field in declared:
                 wire_bytes[slot] = wire[field]
                 if uses[slot]:
                     handles[slot] = frames[field]
                 slot += 1
-            if len(wire) > len(outputs_of[i]):
-                declared_bytes = sum(wire_bytes[first_slot[i] : slot])
+            if payload is not wire:
+                for slot, field in enumerate(declared, first_slot[i]):
+                    payload_bytes[slot] = payload[field]
+            if len(wire) > len(declared):
+                declared_bytes = sum(wire[field] for field in declared)
                 log.undeclared_bytes[i] = sum(wire.values()) - declared_bytes
             # From here on only the slots hold what was produced.
             del record, frames
