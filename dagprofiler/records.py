@@ -9,6 +9,7 @@ does not pay for reporting.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.documents import Items
@@ -189,7 +190,10 @@ class RunLog:
 
     def _tasks(self) -> Iterator[dict[str, Any]]:
         """Yield the entries of the tasks that succeeded, in execution order."""
-        return (self._task(i) for i in self.wiring.order if self.succeeded(i))
+        ended, errors = self.times[5::6], self.errors
+        for i in self.wiring.order:
+            if ended[i] is not None and i not in errors:
+                yield self._task(i)
 
     def _task(self, i: int) -> dict[str, Any]:
         wiring, wire_bytes = self.wiring, self.wire_bytes
@@ -207,42 +211,52 @@ class RunLog:
             "bytes_out": bytes_out + self.undeclared_bytes.get(i, 0),
         }
 
-    def _edges(self) -> Iterator[dict[str, Any]]:
-        """Yield the entries of the edges whose source succeeded, by source."""
-        names, wire_bytes, payload_bytes = self.wiring.names, self.wire_bytes, self.payload_bytes
-        for source, target, fields, slots in self._carried():
-            size = wire = 0
-            for slot in slots:
-                wire += wire_bytes[slot]
-                size += payload_bytes[slot] if slot in payload_bytes else wire_bytes[slot]
-            entry: dict[str, Any] = {
-                "source": names[source],
-                "target": names[target],
-                "data_fields": fields,
-                "size_bytes": size,
-                "wire_bytes": wire,
-            }
-            if len(slots) > 1:
-                entry["fields"] = {
-                    field: {
-                        "size_bytes": payload_bytes.get(slot, wire_bytes[slot]),
-                        "wire_bytes": wire_bytes[slot],
-                    }
-                    for field, slot in zip(fields, slots)
-                }
-            yield entry
-
-    def _carried(self) -> Iterator[tuple[int, int, list[str], list[int]]]:
-        """Yield source, target, fields and slots of the edges whose source succeeded."""
+    @cached_property
+    def _edge_sizes(self) -> dict[int, int]:
+        """Each edge whose source succeeded and its payload in bytes; by source."""
         wiring, ended, errors = self.wiring, self.times[5::6], self.errors
-        count, first_slot, outputs_of = len(wiring.names), wiring.first_slot, wiring.outputs
+        count, first_slot = len(wiring.names), wiring.first_slot
+        wire_bytes, payload_bytes = self.wire_bytes, self.payload_bytes
+        sizes = {}
         for edge, routes in wiring.routes.items():
             source = edge // count
             if ended[source] is not None and source not in errors:
-                first, outputs = first_slot[source], outputs_of[source]
-                fields = [outputs[position] for position, _ in routes]
-                slots = [first + position for position, _ in routes]
-                yield source, edge - source * count, fields, slots
+                first, size = first_slot[source], 0
+                for position, _ in routes:
+                    slot = first + position
+                    size += payload_bytes[slot] if slot in payload_bytes else wire_bytes[slot]
+                sizes[edge] = size
+        return sizes
+
+    def _edges(self) -> Iterator[dict[str, Any]]:
+        """Yield the entries of the edges whose source succeeded, by source."""
+        wiring, wire_bytes, payload_bytes = self.wiring, self.wire_bytes, self.payload_bytes
+        names, routes_of, first_slot = wiring.names, wiring.routes, wiring.first_slot
+        count = len(names)
+        for edge, size in self._edge_sizes.items():
+            source = edge // count
+            first, outputs, routes = first_slot[source], wiring.outputs[source], routes_of[edge]
+            wire = 0
+            for position, _ in routes:
+                wire += wire_bytes[first + position]
+            entry: dict[str, Any] = {
+                "source": names[source],
+                "target": names[edge - source * count],
+                "data_fields": [outputs[position] for position, _ in routes],
+                "size_bytes": size,
+                "wire_bytes": wire,
+            }
+            if len(routes) > 1:
+                entry["fields"] = {
+                    outputs[position]: {
+                        "size_bytes": payload_bytes.get(
+                            first + position, wire_bytes[first + position]
+                        ),
+                        "wire_bytes": wire_bytes[first + position],
+                    }
+                    for position, _ in routes
+                }
+            yield entry
 
     def _node_weights(self) -> Iterator[tuple[str, int]]:
         """Yield each task and its estimated instructions, 0 without a model."""
@@ -251,12 +265,9 @@ class RunLog:
 
     def _edge_weights(self) -> Iterator[tuple[str, int]]:
         """Yield each edge as ``source->target`` and its payload in bits."""
-        names, wire_bytes, payload_bytes = self.wiring.names, self.wire_bytes, self.payload_bytes
-        for source, target, _, slots in self._carried():
-            size = 0
-            for slot in slots:
-                size += payload_bytes[slot] if slot in payload_bytes else wire_bytes[slot]
-            yield f"{names[source]}->{names[target]}", 8 * size
+        names, count = self.wiring.names, len(self.wiring.names)
+        for edge, size in self._edge_sizes.items():
+            yield f"{names[edge // count]}->{names[edge % count]}", 8 * size
 
     def record(self, i: int, error: BaseException | None = None) -> TaskRecord:
         """Return what happened to task number `i`, which finished or failed, for hooks."""
@@ -343,17 +354,25 @@ class RunLog:
             if end is not None and source not in self.errors:
                 for target in targets[first_target[source] : first_target[source + 1]]:
                     ready[target] = max(ready[target], end)
-        started, ran_on = self.started, self.ran_on
+        start, ran_on = self.started, self.ran_on
         for i in self.wiring.order:
-            times = self.times_of(i)
-            if times[0] is None:
-                continue
-            times.insert(0, ready[i])
-            if times[6] is None:
-                row = self._from_start(times)
-            else:
-                row = [round((time - started) * 1000.0, 6) for time in times]
-            yield [names[i], 0, ran_on[i], *row]
+            t0, t1, t2, t3, t4, t5 = times = self.times_of(i)
+            if t5 is not None:
+                # Written out, since this is most of what a large profile holds.
+                yield [
+                    names[i],
+                    0,
+                    ran_on[i],
+                    round((ready[i] - start) * 1000.0, 6),
+                    round((t0 - start) * 1000.0, 6),
+                    round((t1 - start) * 1000.0, 6),
+                    round((t2 - start) * 1000.0, 6),
+                    round((t3 - start) * 1000.0, 6),
+                    round((t4 - start) * 1000.0, 6),
+                    round((t5 - start) * 1000.0, 6),
+                ]
+            elif t0 is not None:
+                yield [names[i], 0, ran_on[i], *self._from_start([ready[i], *times])]
 
     def _from_start(self, times: Iterable[float | None]) -> list[float | None]:
         started = self.started
