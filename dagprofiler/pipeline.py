@@ -198,11 +198,16 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
                 leave_stream()
             return record
         t0 = perf_counter()
-        arguments: dict[str, Any] = {field: [] for field in gathers} if gathers else {}
-        for field, decode, data in zip(inputs, decoders, frames):
-            if field in gathers:
-                arguments[field].append(decode(data))
-            else:
+        arguments: dict[str, Any] = {}
+        if gathers:
+            arguments.update((field, []) for field in gathers)
+            for field, decode, data in zip(inputs, decoders, frames):
+                if field in gathers:
+                    arguments[field].append(decode(data))
+                else:
+                    arguments[field] = decode(data)
+        else:
+            for field, decode, data in zip(inputs, decoders, frames):
                 arguments[field] = decode(data)
         t1 = perf_counter()
         # Now nothing in here holds on to the serialized inputs.

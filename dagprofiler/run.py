@@ -177,7 +177,7 @@ class Run:
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
         times, ran_on, capacity = log.times, log.ran_on, executor.capacity
         payload_bytes, wire_bytes = log.payload_bytes, log.wire_bytes
-        work = self._works()
+        submit, next_done, work = executor.submit, executor.next, self._works()
         pop, done = readiness(list(wiring.waiting), wiring.targets, wiring.first_target)
         running = 0
         self._hooks_before = self._hooks_s
@@ -189,11 +189,12 @@ class Run:
                     break
                 if hooks:
                     self._tell("task_started", wiring.names[ready])
-                executor.submit(ready, *work(ready))
+                todo, frames = work(ready)
+                submit(ready, todo, frames)
                 running += 1
             if not running:
                 break
-            i, worker, record = executor.next()
+            i, worker, record = next_done()
             running -= 1
             k = 6 * i
             times[k : k + 6], payload, wire, frames, outputs, error = record
@@ -243,8 +244,8 @@ class Run:
             fields, frames = inputs[begin:end], []
             for slot in slots[begin:end]:
                 frames.append(handles[slot])
-                uses[slot] -= 1
-                if not uses[slot]:
+                uses[slot] = left = uses[slot] - 1
+                if not left:
                     handles[slot] = None
             decoders: Iterable[Codec] = every_decoder or [
                 contracts[wiring.owner[slot]].decode for slot in slots[begin:end]
