@@ -11,7 +11,7 @@ from dagprofiler.pipeline import Parameters
 from dagprofiler.task import check_declarations, contract_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
     from dagprofiler.graph import Wiring
     from dagprofiler.pipeline import Contract
@@ -87,38 +87,45 @@ class ContractReader:
 
 
 def input_problems(
-    wiring: Wiring, i: int, contract: Contract, outside: Iterable[str]
+    wiring: Wiring, i: int, contract: Contract, outside: Collection[str]
 ) -> Iterator[GraphError]:
     """Yield what binding the fields that arrive to ``compute()`` refuses."""
     where = f"task {wiring.names[i]!r}"
     takes, gathers = contract.parameters, contract.gathers
-    producers: dict[str, list[str]] = {}
-    for field, slot in wiring.feeds(i):
-        producers.setdefault(field, []).append(repr(wiring.names[wiring.owner[slot]]))
+    fields = [*wiring.inputs[wiring.first_input[i] : wiring.first_input[i + 1]], *outside]
+    arriving = set(fields)
+    plain = [field for field in fields if field not in gathers]
+    if len(arriving.difference(gathers)) < len(plain):
+        for field in dict.fromkeys(plain):
+            names = _producers(wiring, i, field, outside)
+            if len(names) > 1:
+                yield GraphError(
+                    f"{where}: input {field!r} has {len(names)} producers: "
+                    f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}; "
+                    "list it in 'gathers' to receive all"
+                )
     for field in outside:
-        given = producers.setdefault(field, [])
-        given.append("run(inputs=...)")
-        if len(given) > 1 and field in gathers:
+        if field in gathers and len(_producers(wiring, i, field, outside)) > 1:
             yield GraphError(f"{where}: input {field!r} is gathered from edges and given as well")
-    for field, names in producers.items():
-        if len(names) > 1 and field not in gathers:
-            yield GraphError(
-                f"{where}: input {field!r} has {len(names)} producers: {', '.join(names[:5])}"
-                f"{', ...' if len(names) > 5 else ''}; list it in 'gathers' to receive all"
-            )
     if contract.overrides_run:
         # Such a run() may call compute() with whatever it likes.
         return
-    arriving = producers.keys() | set(gathers)
-    for field in sorted(takes.required - arriving):
+    for field in sorted(takes.required.difference(arriving, gathers)):
         hint = "" if takes.takes_cfg else did_you_mean(field, ["cfg"])
         yield GraphError(f"{where}: compute() needs {field!r}, and nobody provides it{hint}")
     if not takes.any:
         accepted = sorted(takes.required | takes.optional)
-        for field in sorted(arriving - takes.required - takes.optional):
-            source = f" from {', '.join(producers[field][:5])}" if field in producers else ""
+        for field in sorted(arriving.union(gathers).difference(accepted)):
+            names = _producers(wiring, i, field, outside)
+            source = f" from {', '.join(names[:5])}" if names else ""
             yield GraphError(
                 f"{where}: compute() does not take {field!r}{source} "
                 f"(it takes: {', '.join(map(repr, accepted)) or 'nothing'})"
                 f"{did_you_mean(field, accepted)}; an edge with fields [] only orders"
             )
+
+
+def _producers(wiring: Wiring, i: int, field: str, outside: Collection[str]) -> list[str]:
+    """Return who feeds `field` of task number `i`, quoted."""
+    names = [repr(wiring.names[wiring.owner[s]]) for f, s in wiring.feeds(i) if f == field]
+    return [*names, "run(inputs=...)"] if field in outside else names
