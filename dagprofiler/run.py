@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import islice, repeat
+from operator import eq
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -198,7 +199,8 @@ class Run:
             running -= 1
             k = 6 * i
             times[k : k + 6], payload, wire, frames, outputs, error = record
-            ran_on[i] = worker
+            if worker:
+                ran_on[i] = worker
             if error is not None:
                 self._fail(i, error)
                 continue
@@ -231,7 +233,11 @@ class Run:
         wiring, tasks, contracts, config = self._wiring, self._tasks, self._contracts, self._config
         names, inputs, slots = wiring.names, wiring.inputs, wiring.slots
         first_input, first_target = wiring.first_input, wiring.first_target
-        wanted, outside, handles, uses = self._keep, self._outside, self._handles, self._uses
+        outside, handles, uses = self._outside, self._handles, self._uses
+        # The sinks, and what was asked for.
+        keep = list(map(eq, first_target, first_target[1:]))
+        for i in self._keep:
+            keep[i] = True
         # The decoder of all slots, without end, where there is only one.
         every_decoder = None
         if len({contract.decode for contract in contracts}) == 1:
@@ -250,15 +256,14 @@ class Run:
             decoders: Iterable[Codec] = every_decoder or [
                 contracts[wiring.owner[slot]].decode for slot in slots[begin:end]
             ]
-            if i in outside:
+            if outside and i in outside:
                 given = outside.pop(i)
                 decoders = [*islice(decoders, len(fields)), *[contract.decode] * len(given)]
                 fields += given
                 frames += given.values()
                 gathers = [field for field in contract.gathers if field not in given]
                 contract = contract._replace(gathers=gathers)
-            keep = first_target[i] == first_target[i + 1] or i in wanted
-            return (names[i], task, contract, fields, decoders, keep), frames
+            return (names[i], task, contract, fields, decoders, keep[i]), frames
 
         return work
 
