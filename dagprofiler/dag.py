@@ -127,16 +127,17 @@ class DAG:
             config = Config(**(config or {}))
         self.config = config
         self.serializer = serializer
-        self.tasks: dict[str, Task] = {}
+        made = self.tasks = dict[str, Task]()
         # isinstance() of an abstract class is slow, so it is asked once a class.
         known: set[type] = set()
+        _check_names(tasks)
         for name, given in tasks.items():
-            if not isinstance(name, str) or not name or "->" in name:
-                raise _bad_name(name)
-            task: Any = given if type(given) in known else _check_task(name, given)
-            known.add(type(task))
+            task: Any = given
+            if type(given) not in known:
+                task = _check_task(name, given)
+                known.add(type(task))
             task.config = config
-            self.tasks[name] = task
+            made[name] = task
         read = ContractReader(serializer).read
         self._nodes = list(self.tasks)
         names = sorted(self.tasks)
@@ -339,7 +340,10 @@ class DAG:
         Programs for version 0.1.0 put other tasks into ``dag.tasks``. The
         wiring stays as it is, so what is wired must still be declared.
         """
-        for i, (name, wired) in enumerate(zip(self._wiring.names, self._wired)):
+        names = self._wiring.names
+        if all(map(operator.is_, map(self.tasks.__getitem__, names), self._wired)):
+            return self._wired
+        for i, (name, wired) in enumerate(zip(names, self._wired)):
             if self.tasks[name] is not wired:
                 task = self.tasks[name] = _check_task(name, self.tasks[name])
                 contract = ContractReader(self.serializer).read(name, task)
@@ -410,10 +414,18 @@ class DAG:
         return encoded
 
 
-def _bad_name(name: Any) -> GraphError:
-    if isinstance(name, str) and name:
-        return GraphError(f"task name {name!r} holds '->', which joins names in edge weights")
-    return GraphError(f"task name {name!r}: expected a non-empty string")
+def _check_names(names: Mapping[Any, Any]) -> None:
+    try:
+        # One search for all of them; which one it is matters only if there is one.
+        if "->" not in "\0".join(names) and "" not in names:
+            return
+    except TypeError:
+        pass
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise GraphError(f"task name {name!r}: expected a non-empty string")
+        if "->" in name:
+            raise GraphError(f"task name {name!r} holds '->', which joins names in edge weights")
 
 
 def _check_task(name: Any, given: Any) -> Task:

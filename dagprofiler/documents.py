@@ -48,7 +48,8 @@ def _number(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-_encode = json.JSONEncoder(allow_nan=False, default=_number).encode
+# A cycle ends in a RecursionError, which render() reports; looking for one costs a tenth.
+_encode = json.JSONEncoder(allow_nan=False, default=_number, check_circular=False).encode
 
 
 def utc_now() -> str:

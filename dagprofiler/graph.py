@@ -297,7 +297,10 @@ class Wiring:
         edges = sorted(self.routes, key=lambda edge: sources[edge // count])
         self.routes = {edge: self.routes[edge] for edge in edges}
         for task, gathered in enumerate(gathers):
-            span = slice(self.first_input[task], self.first_input[task + 1])
+            begin, end = self.first_input[task], self.first_input[task + 1]
+            if end - begin < 2:
+                continue
+            span = slice(begin, end)
             feeds = list(zip(self.inputs[span], self.slots[span]))
             feeds.sort(key=lambda f: -1 if f[0] in gathered else sources[owner[f[1]]])
             self.inputs[span] = [field for field, _ in feeds]
