@@ -8,6 +8,14 @@ from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.arguments import (
+    check_hooks,
+    check_inputs,
+    check_names,
+    check_seed,
+    check_task,
+    refused,
+)
 from dagprofiler.config import Config
 from dagprofiler.contracts import ContractReader, input_problems
 from dagprofiler.documents import utc_now
@@ -22,19 +30,19 @@ from dagprofiler.errors import (
     did_you_mean,
 )
 from dagprofiler.executors.serial import SerialExecutor
-from dagprofiler.graph import Wiring, field_problem
-from dagprofiler.hooks import Hook
+from dagprofiler.graph import Wiring
 from dagprofiler.records import RunLog
 from dagprofiler.run import Run, close_hooks
 from dagprofiler.seeding import load_generators
 from dagprofiler.serializers import check_serializer, frames_bytes
-from dagprofiler.task import Task, estimate, instance_of
+from dagprofiler.task import Task, estimate
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
     from typing import Union
 
+    from dagprofiler.hooks import Hook
     from dagprofiler.profile import Profile
     from dagprofiler.serializers import Serializer
 
@@ -123,18 +131,18 @@ class DAG:
             raise DeclarationError(f"tasks must be {{name: task}}, got {tasks!r}")
         if isinstance(edges, Mapping):
             raise GraphError(f"edges must be a list of (source, target), got {edges!r}")
-        if config is None or not isinstance(config, Config):
+        if not isinstance(config, Config):
             config = Config(**(config or {}))
         self.config = config
         self.serializer = serializer
         made = self.tasks = dict[str, Task]()
         # isinstance() of an abstract class is slow, so it is asked once a class.
         known: set[type] = set()
-        _check_names(tasks)
+        check_names(tasks)
         for name, given in tasks.items():
             task: Any = given
             if type(given) not in known:
-                task = _check_task(name, given)
+                task = check_task(name, given)
                 known.add(type(task))
             task.config = config
             made[name] = task
@@ -245,7 +253,7 @@ class DAG:
         if seed is not None:
             load_generators()
         started = perf_counter()
-        watching = _check_hooks(hooks)
+        watching = check_hooks(hooks)
         try:
             run = self._prepared(started, seed, inputs, watching, keep, on_error)
         except BaseException:
@@ -264,15 +272,11 @@ class DAG:
     ) -> Run:
         """Return a run that only waits to be executed, or raise a ValidationError."""
         timestamp = utc_now()
-        seed = _check_seed(seed)
+        seed = check_seed(seed)
         if on_error not in ("stop", "finish"):
-            raise ValidationError(
-                [GraphError(f"on_error must be 'stop' or 'finish', got {on_error!r}")]
-            )
+            raise refused(f"on_error must be 'stop' or 'finish', got {on_error!r}")
         if isinstance(keep, str):
-            raise ValidationError(
-                [GraphError(f"keep must be names of tasks, got {keep!r}; write [{keep!r}]")]
-            )
+            raise refused(f"keep must be names of tasks, got {keep!r}; write [{keep!r}]")
         outside = self._numbered(inputs)
         tasks = self._current_tasks()
         wanted = {self._number(name, "keep") for name in keep}
@@ -330,8 +334,8 @@ class DAG:
         """Return the number of the task `name`."""
         number = self._numbers.get(name)
         if number is None:
-            problem = f"{where}: there is no task {name!r}{did_you_mean(name, list(self.tasks))}"
-            raise ValidationError([GraphError(problem)])
+            hint = did_you_mean(name, list(self.tasks))
+            raise refused(f"{where}: there is no task {name!r}{hint}")
         return number
 
     def _current_tasks(self) -> list[Task]:
@@ -341,19 +345,20 @@ class DAG:
         wiring stays as it is, so what is wired must still be declared.
         """
         names = self._wiring.names
-        if all(map(operator.is_, map(self.tasks.__getitem__, names), self._wired)):
+        if all(map(operator.is_, map(self.tasks.get, names), self._wired)):
             return self._wired
         for i, (name, wired) in enumerate(zip(names, self._wired)):
+            if name not in self.tasks:
+                raise refused(f"task {name!r} was taken out of the DAG, which is wired with it")
             if self.tasks[name] is not wired:
-                task = self.tasks[name] = _check_task(name, self.tasks[name])
+                task = self.tasks[name] = check_task(name, self.tasks[name])
                 contract = ContractReader(self.serializer).read(name, task)
                 outputs = self._contracts[i].outputs
                 if contract.outputs != outputs:
-                    problem = (
+                    raise refused(
                         f"task {name!r} was replaced by one with other outputs: "
                         f"{contract.outputs!r}, wired are {outputs!r}"
                     )
-                    raise ValidationError([GraphError(problem)])
                 self._contracts[i], self._wired[i] = contract, task
         return self._wired
 
@@ -362,7 +367,7 @@ class DAG:
         return {name: i for i, name in enumerate(self._wiring.names)}
 
     def _numbered(self, inputs: Inputs | None) -> dict[int, Mapping[str, Any]]:
-        _check_inputs(inputs)
+        check_inputs(inputs)
         return {self._number(name, "inputs"): fields for name, fields in (inputs or {}).items()}
 
     def _check(self, outside: Mapping[int, Mapping[str, Any]]) -> dict[int, int]:
@@ -412,68 +417,3 @@ class DAG:
                         f"cannot be serialized: {describe(error)}"
                     ) from error
         return encoded
-
-
-def _check_names(names: Mapping[Any, Any]) -> None:
-    try:
-        # One search for all of them; which one it is matters only if there is one.
-        if "->" not in "\0".join(names) and "" not in names:
-            return
-    except TypeError:
-        pass
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise GraphError(f"task name {name!r}: expected a non-empty string")
-        if "->" in name:
-            raise GraphError(f"task name {name!r} holds '->', which joins names in edge weights")
-
-
-def _check_task(name: Any, given: Any) -> Task:
-    """Return the task that stands under `name`; of a class, an instance."""
-    if isinstance(given, type) and issubclass(given, Task):
-        given = instance_of(given, f"task {name!r}")
-    if not isinstance(given, Task):
-        raise DeclarationError(f"task {name!r}: expected a Task or a class of them, got {given!r}")
-    return given
-
-
-def _check_hooks(hooks: Any) -> list[Hook]:
-    if isinstance(hooks, Hook):
-        raise DeclarationError(f"hooks must be a list of hooks, got {hooks!r}; put it in a list")
-    found = list(hooks)
-    for hook in found:
-        if not isinstance(hook, Hook):
-            raise DeclarationError(f"hooks: expected instances of Hook, got {hook!r}")
-    return found
-
-
-def _check_inputs(inputs: Any) -> None:
-    """Raise a ValidationError unless `inputs` is None or ``{task: {field: value}}``."""
-    problems: list[str] = []
-    if isinstance(inputs, Mapping):
-        for name, fields in inputs.items():
-            where = f"inputs of task {name!r}"
-            if not isinstance(fields, Mapping):
-                problems.append(f"{where} must be {{field: value}}, got {fields!r}")
-                continue
-            wrong = {field: field_problem(field) for field in fields}
-            problems += [f"{where}: {field!r} {why}" for field, why in wrong.items() if why]
-    elif inputs is not None:
-        problems.append(f"inputs must be {{task: {{field: value}}}}, got {inputs!r}")
-    if problems:
-        raise ValidationError([GraphError(problem) for problem in problems])
-
-
-def _check_seed(seed: Any) -> int | None:
-    if seed is None:
-        return None
-    try:
-        # Before Python 3.10 the index of True is True.
-        number = int(operator.index(seed))
-    except TypeError:
-        number = -1
-    if not 0 <= number < 2**63:
-        raise ValidationError(
-            [GraphError(f"seed must be an integer from 0 to 2**63 - 1 or None, got {seed!r}")]
-        )
-    return number

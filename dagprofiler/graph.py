@@ -186,8 +186,9 @@ class Wiring:
     waiting
         How many predecessors each task has.
     inputs, slots, first_input
-        The inputs that edges feed, those of one task together in the order of
-        the edges; the slot that feeds each; and where those of each task begin.
+        The inputs that edges feed, those of one task together: gathered ones in
+        the order of the edges, others by source; the slot that feeds each; and
+        where those of each task begin.
     outputs, first_slot
         For each task its declared outputs, and the slot of the first.
     owner, uses

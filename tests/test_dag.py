@@ -928,3 +928,11 @@ def test_a_dag_and_a_task_say_what_they_are():
     assert repr(dag) == "<DAG: 2 tasks, 1 edges>"
     assert repr(dag.tasks["b"]) == "<Sink 'Sink'>"
     assert repr(Sink(name="other")) == "<Sink 'other'>"
+
+
+def test_a_task_that_was_taken_out_of_the_dag_is_named():
+    dag = DAG({"a": Sink, "b": Sink})
+    del dag.tasks["b"]
+    for call in (dag.run, dag.validate):
+        with pytest.raises(ValidationError, match="task 'b' was taken out of the DAG"):
+            call()

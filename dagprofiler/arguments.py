@@ -1,0 +1,92 @@
+"""Checks of what ``DAG()`` and ``DAG.run()`` are given, before anything is done with it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+from dagprofiler.errors import DeclarationError, GraphError, ValidationError
+from dagprofiler.graph import field_problem
+from dagprofiler.hooks import Hook
+from dagprofiler.task import Task, instance_of
+
+__all__ = [
+    "check_hooks",
+    "check_inputs",
+    "check_names",
+    "check_seed",
+    "check_task",
+    "refused",
+]
+
+
+def refused(problem: str) -> ValidationError:
+    """Return the error of a run that is refused for one problem."""
+    return ValidationError([GraphError(problem)])
+
+
+def check_names(names: Mapping[Any, Any]) -> None:
+    """Raise a GraphError unless all task names are non-empty strings without ``->``."""
+    try:
+        # One search for all of them; which one it is matters only if there is one.
+        if "->" not in "\0".join(names) and "" not in names:
+            return
+    except TypeError:
+        pass
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise GraphError(f"task name {name!r}: expected a non-empty string")
+        if "->" in name:
+            raise GraphError(f"task name {name!r} holds '->', which joins names in edge weights")
+
+
+def check_task(name: Any, given: Any) -> Task:
+    """Return the task that stands under `name`; of a class, an instance."""
+    if isinstance(given, type) and issubclass(given, Task):
+        given = instance_of(given, f"task {name!r}")
+    if not isinstance(given, Task):
+        raise DeclarationError(f"task {name!r}: expected a Task or a class of them, got {given!r}")
+    return given
+
+
+def check_hooks(hooks: Any) -> list[Hook]:
+    """Return the hooks as a list, or raise a DeclarationError."""
+    if isinstance(hooks, Hook):
+        raise DeclarationError(f"hooks must be a list of hooks, got {hooks!r}; put it in a list")
+    found = list(hooks)
+    for hook in found:
+        if not isinstance(hook, Hook):
+            raise DeclarationError(f"hooks: expected instances of Hook, got {hook!r}")
+    return found
+
+
+def check_inputs(inputs: Any) -> None:
+    """Raise a ValidationError unless `inputs` is None or ``{task: {field: value}}``."""
+    problems: list[str] = []
+    if isinstance(inputs, Mapping):
+        for name, fields in inputs.items():
+            where = f"inputs of task {name!r}"
+            if not isinstance(fields, Mapping):
+                problems.append(f"{where} must be {{field: value}}, got {fields!r}")
+                continue
+            wrong = {field: field_problem(field) for field in fields}
+            problems += [f"{where}: {field!r} {why}" for field, why in wrong.items() if why]
+    elif inputs is not None:
+        problems.append(f"inputs must be {{task: {{field: value}}}}, got {inputs!r}")
+    if problems:
+        raise ValidationError([GraphError(problem) for problem in problems])
+
+
+def check_seed(seed: Any) -> int | None:
+    """Return the seed as an int, or raise a ValidationError."""
+    if seed is None:
+        return None
+    try:
+        # Before Python 3.10 the index of True is True.
+        number = int(operator.index(seed))
+    except TypeError:
+        number = -1
+    if not 0 <= number < 2**63:
+        raise refused(f"seed must be an integer from 0 to 2**63 - 1 or None, got {seed!r}")
+    return number
