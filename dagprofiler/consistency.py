@@ -76,6 +76,10 @@ def check_consistency(data: Mapping[str, Any]) -> None:
         _check_distinct(finished, "task", "execution_metrics", below="task")
     if "timeline" in data:
         _check_timeline(data["timeline"], nodes)
+    if "samples" in data:
+        _check_samples(data["samples"], nodes, edges)
+    for name in ("tasks", "flags", "cold_ms"):
+        _check_keys(data.get("statistics", {}).get(name, {}), nodes, "statistics", name)
     sources = data.get("weight_sources", {})
     _check_keys(sources, nodes, "weight_sources")
     _check_sources(sources, weights)
@@ -254,13 +258,34 @@ def _check_run(run: Mapping[str, Any], nodes: Mapping[str, int], finished: Seque
             f"the run is complete, but task {_quote(name)} is {tasks[name]['state']}",
             *("run", "state"),
         )
-    if not tasks.keys().isdisjoint(finished):
-        i = next(i for i, name in enumerate(finished) if name in tasks)
+    # What failed in a later round has figures of those before it.
+    first = {name for name, entry in tasks.items() if not entry.get("round")}
+    if not first.isdisjoint(finished):
+        i = next(i for i, name in enumerate(finished) if name in first)
         raise _error(
             f"the task is {tasks[finished[i]]['state']}, but has metrics, "
             f"at {json_path(('execution_metrics', i))}",
             *("run", "tasks", finished[i]),
         )
+
+
+def _check_samples(samples: Mapping[str, Any], nodes: Mapping[str, int], edges: _Edges) -> None:
+    """Check that samples are of tasks and edges that exist, with an entry for each round."""
+    count = len(samples["rounds"])
+    _check_keys(samples["tasks"], nodes, "samples", "tasks")
+    keys = dict.fromkeys(edges.keys)
+    for name in samples.get("edges", {}):
+        if name not in keys:
+            raise _error(f"there is no edge {_quote(name)}", "samples", "edges", name)
+    columns: list[tuple[tuple[str, ...], list[Any]]] = []
+    if "total_ms" in samples:
+        columns.append((("total_ms",), samples["total_ms"]))
+    for kind in ("tasks", "edges"):
+        for name, row in samples.get(kind, {}).items():
+            columns += [((kind, name, column), values) for column, values in row.items()]
+    for path, values in columns:
+        if len(values) != count:
+            raise _error(f"{len(values)} entries for {count} rounds", "samples", *path)
 
 
 def _check_fields(entries: Sequence[Mapping[str, Any]]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Mapping
-from functools import cached_property
+from contextlib import ExitStack
+from functools import cached_property, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +32,15 @@ from dagprofiler.errors import (
     did_you_mean,
 )
 from dagprofiler.executors.serial import SerialExecutor
+from dagprofiler.fresh import FreshRounds
 from dagprofiler.graph import Wiring
+from dagprofiler.instruments import Instrumentation
+from dagprofiler.load import busy
+from dagprofiler.meters import select
 from dagprofiler.records import RunLog
+from dagprofiler.rounds import Plan, Rounds, rounds_of
 from dagprofiler.run import Run, close_hooks
-from dagprofiler.seeding import load_generators
+from dagprofiler.samples import is_precise
 from dagprofiler.serializers import check_serializer, frames_bytes
 from dagprofiler.task import Task, estimate
 
@@ -215,11 +222,13 @@ class DAG:
         seed: int | None = None,
         *,
         inputs: Inputs | None = None,
+        rounds: int | str | Rounds = 1,
+        meters: Any = None,
         hooks: Iterable[Hook] = (),
         keep: Iterable[str] = (),
         on_error: str = "stop",
     ) -> Profile:
-        """Run every task once, in execution order, and measure it.
+        """Run every task, in execution order, and measure it.
 
         Parameters
         ----------
@@ -231,6 +240,16 @@ class DAG:
         inputs
             ``{task: {field: value}}``: values from outside the graph. They
             are serialized and counted as any other input.
+        rounds
+            How often: a number, ``"auto"``, or :class:`~dagprofiler.Rounds`.
+            Of several rounds the profile holds the medians, every sample and
+            their statistics; outputs are those of the last round.
+        meters
+            What is measured around ``compute()``: names, objects that are a
+            :class:`~dagprofiler.Meter`, or a list of both. ``"wall"``, the
+            clock alone, is the default of one round; ``"default"``, which
+            adds CPU time and run-queue delay, that of several; ``"full"`` is
+            all that costs little.
         hooks
             Observers of the run.
         keep
@@ -250,42 +269,61 @@ class DAG:
         KeyboardInterrupt
             On Ctrl-C, with ``.profile``.
         """
-        if seed is not None:
-            load_generators()
         started = perf_counter()
         watching = check_hooks(hooks)
-        try:
-            run = self._prepared(started, seed, inputs, watching, keep, on_error)
-        except BaseException:
-            close_hooks(watching, {})
-            raise
-        return run.execute()
+        with ExitStack() as conditions:
+            try:
+                asked = rounds_of(rounds)
+                if asked.busy_cores:
+                    conditions.enter_context(busy(asked.busy_cores))
+                run = self._prepared(
+                    started,
+                    watching,
+                    seed=seed,
+                    inputs=inputs,
+                    rounds=asked,
+                    meters=meters,
+                    keep=keep,
+                    on_error=on_error,
+                )
+            except BaseException:
+                close_hooks(watching, {})
+                raise
+            return run.execute()
 
     def _prepared(
         self,
         started: float,
+        hooks: list[Hook],
+        *,
         seed: int | None,
         inputs: Inputs | None,
-        hooks: list[Hook],
+        rounds: Rounds,
+        meters: Any,
         keep: Iterable[str],
         on_error: str,
+        alone: bool = False,
     ) -> Run:
-        """Return a run that only waits to be executed, or raise a ValidationError."""
+        """Return a run that only waits to be executed, or raise a ValidationError.
+
+        Alone it takes one of the rounds that are asked for.
+        """
         timestamp = utc_now()
         seed = check_seed(seed)
         if on_error not in ("stop", "finish"):
             raise refused(f"on_error must be 'stop' or 'finish', got {on_error!r}")
         if isinstance(keep, str):
             raise refused(f"keep must be names of tasks, got {keep!r}; write [{keep!r}]")
+        selection = select(("wall" if rounds.n == 1 else "default") if meters is None else meters)
         outside = self._numbered(inputs)
         tasks = self._current_tasks()
-        wanted = {self._number(name, "keep") for name in keep}
+        wanted = [*keep]
+        keep_numbers = {self._number(name, "keep") for name in wanted}
         estimates = self._check(outside)
         encoded = self._encoded(outside)
         executor = SerialExecutor(self.config, seed)
-        wiring = self._wiring
         log = RunLog(
-            wiring=wiring,
+            wiring=self._wiring,
             nodes=self._nodes,
             timestamp=timestamp,
             started=started,
@@ -293,19 +331,53 @@ class DAG:
             executor=executor.name,
             workers=executor.workers,
             outside={i: sum(map(frames_bytes, fields.values())) for i, fields in encoded.items()},
+            conditions=rounds,
         )
+        instrumentation, elsewhere = None, None
+        if rounds.instrumented or selection.columns:
+            instrumentation = Instrumentation(
+                selection, rounds.collect_garbage == "tasks", rounds.check_outputs
+            )
+        if rounds.fresh_process and not alone:
+            one = partial(
+                self._prepared,
+                perf_counter(),
+                [],
+                seed=seed,
+                inputs=inputs,
+                rounds=rounds,
+                meters=meters,
+                keep=wanted,
+                on_error=on_error,
+                alone=True,
+            )
+            elsewhere = FreshRounds(one)
         return Run(
             log,
             tasks,
             self._contracts,
             config=self.config,
+            plan=Plan(
+                rounds.alone() if alone else rounds,
+                partial(is_precise, log),
+                allocation=selection.allocation and not alone,
+            ),
             executor=executor,
+            instrumentation=instrumentation,
             seed=seed,
             outside=encoded,
-            keep=wanted,
+            keep=keep_numbers,
             hooks=hooks,
             stop_on_error=on_error == "stop",
+            elsewhere=elsewhere,
         )
+
+    def with_config(self, config: Config | Mapping[str, Any]) -> DAG:
+        """Return a DAG of the same tasks and edges with another config."""
+        other = copy.copy(self)
+        other.config = config if isinstance(config, Config) else Config(**config)
+        other.tasks = dict(self.tasks)
+        return other
 
     @classmethod
     def from_yaml(cls, path: str | os.PathLike[str]) -> DAG:

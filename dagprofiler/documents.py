@@ -1,4 +1,4 @@
-"""Documents: what JSON can hold, its text with one record a line, and whole files."""
+"""Documents: what JSON can hold, and files that are read and replaced as a whole."""
 
 from __future__ import annotations
 
@@ -12,44 +12,23 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
-from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler.errors import ProfileError, json_path
+from dagprofiler.rendering import plain_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 __all__ = [
-    "Items",
     "collector_paused",
-    "held",
     "jsonable",
     "parse",
     "plain_document",
     "read",
-    "render",
     "utc_now",
     "write",
 ]
-
-#: Rows that are encoded at once: enough for speed, few enough for memory.
-_BATCH = 4096
-
-#: Sections that hold tables side by side; each table has its rows on lines of their own.
-_TABLES = frozenset({"dag_structure", "timeline"})
-
-
-def _number(value: Any) -> Any:
-    """Return a numpy scalar as the number it is."""
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.generic):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} has no JSON form")
-
-
-# A cycle ends in a RecursionError, which render() reports; looking for one costs a tenth.
-_encode = json.JSONEncoder(allow_nan=False, default=_number, check_circular=False).encode
 
 
 def utc_now() -> str:
@@ -132,102 +111,6 @@ def _plain(value: Any) -> Any:
     raise _NotJson
 
 
-class Items:
-    """The items of a dict that is too large to be held: pairs, to be gone through once."""
-
-    def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
-        self._pairs = pairs
-
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
-        return iter(self._pairs)
-
-
-def held(value: Any) -> Any:
-    """Return `value` with rows that are yet to be made made, as lists and dicts."""
-    if isinstance(value, Items):
-        return dict(value)
-    if isinstance(value, Iterator):
-        return list(value)
-    if isinstance(value, dict):
-        return {
-            key: held(item) if isinstance(item, Iterator) else item for key, item in value.items()
-        }
-    return value
-
-
-def render(document: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    """Yield the JSON text of a document, piece by piece, one record a line.
-
-    Raises
-    ------
-    ProfileError
-        If a section holds what JSON has no form for: NaN, infinity, an object.
-    """
-    lead = "{\n"
-    for name, section in document:
-        yield f"{lead}{_encode(name)}: "
-        try:
-            yield from _table(section, nested=name in _TABLES)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ProfileError(f"cannot be written: {error}", f"$.{name}") from error
-        lead = ",\n"
-    yield "\n}\n"
-
-
-def _table(value: Any, *, nested: bool = False, indent: str = "\n  ") -> Iterator[str]:
-    """Yield the text of a list or a dict with each item on a line of its own."""
-    if nested and isinstance(value, dict) and value:
-        lead = "{"
-        for key, item in value.items():
-            yield f"{lead}{indent}{_encode(key)}: "
-            yield from _table(item, indent=indent + "  ")
-            lead = ","
-        yield f"{indent[:-2]}}}"
-        return
-    rows: Iterator[Any]
-    encode: Callable[[list[Any], str], str]
-    if isinstance(value, (dict, Items)):
-        rows = iter(value.items() if isinstance(value, dict) else value)
-        brackets, encode = "{}", _encode_items
-    elif isinstance(value, (list, Iterator)):
-        rows, brackets, encode = iter(value), "[]", _encode_rows
-    else:
-        yield _encode(value)
-        return
-    lead = brackets[0]
-    while True:
-        batch = list(islice(rows, _BATCH))
-        if not batch:
-            break
-        yield f"{lead}{indent}{encode(batch, indent)}"
-        lead = ","
-    yield f"{indent[:-2]}{brackets[1]}" if lead == "," else brackets
-
-
-# One call of the encoder, which is C, for many rows: marks that stand between
-# them in the list that it is given become line breaks afterwards. A mark is
-# random, so no value can look like it.
-
-
-def _encode_rows(rows: list[Any], indent: str) -> str:
-    mark = os.urandom(8).hex()
-    flat: list[Any] = [mark] * (2 * len(rows) - 1)
-    flat[::2] = rows
-    return _encode(flat)[1:-1].replace(f', "{mark}", ', f",{indent}")
-
-
-def _encode_items(items: list[tuple[str, Any]], indent: str) -> str:
-    if not all(isinstance(key, str) for key, _ in items):
-        # Numbers as keys, which json turns into text.
-        return _encode(dict(items))[1:-1]
-    mark, colon = os.urandom(8).hex(), os.urandom(8).hex()
-    flat: list[Any] = [mark] * (4 * len(items) - 1)
-    flat[::4], flat[2::4] = zip(*items)
-    flat[1::4] = [colon] * len(items)
-    text = _encode(flat)[1:-1].replace(f', "{colon}", ', ": ")
-    return text.replace(f', "{mark}", ', f",{indent}")
-
-
 def parse(text: str | bytes) -> Any:
     """Return the document in a JSON text.
 
@@ -302,7 +185,7 @@ def _plain_copy(value: Any, path: tuple[Any, ...], *, finite: bool) -> Any:
     if value is None or isinstance(value, (str, int, float)):
         return value
     try:
-        number = _number(value)
+        number = plain_number(value)
     except TypeError as error:
         raise ProfileError(str(error), json_path(path)) from error
     return _plain_copy(number, path, finite=finite)

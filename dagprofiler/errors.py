@@ -26,6 +26,7 @@ __all__ = [
     "RunError",
     "SerializationError",
     "ValidationError",
+    "WeightError",
 ]
 
 
@@ -116,7 +117,7 @@ class RunError(DagProfilerError, RuntimeError):
         self.profile = profile
 
     def __reduce__(self) -> tuple[Any, ...]:
-        failures = {name: _portable(error) for name, error in self.failures.items()}
+        failures = {name: portable(error) for name, error in self.failures.items()}
         return _run_error, (self.task, failures, self.profile)
 
     def __str__(self) -> str:
@@ -137,7 +138,7 @@ def _run_error(
     return error
 
 
-def _portable(error: BaseException) -> BaseException:
+def portable(error: BaseException) -> BaseException:
     """Return `error`, or what stands for it if it does not survive pickling."""
     import pickle
 
@@ -166,6 +167,34 @@ class ProfileError(DagProfilerError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
+
+
+class WeightError(DagProfilerError, ValueError):
+    """A profile does not give every task a weight from the source that was asked for.
+
+    Attributes
+    ----------
+    source
+        Where the weights were to come from.
+    tasks
+        Names of the tasks that have none there; empty where it is not for a task.
+    reason
+        Why they have none.
+    """
+
+    def __init__(self, source: Any, tasks: Sequence[str], reason: str) -> None:
+        super().__init__(source, tasks, reason)
+        self.source = source
+        self.tasks = list(tasks)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        text = f"weights from {self.source!r}: "
+        if self.tasks:
+            more = len(self.tasks) - 5
+            names = ", ".join(map(repr, self.tasks[:5]))
+            text += f"none for {names}{f' and {more} more' if more > 0 else ''}: "
+        return text + self.reason
 
 
 class MissingExtraError(DagProfilerError, ImportError):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from inspect import Signature
 
     from dagprofiler.config import Config
+    from dagprofiler.instruments import Instruments, Readings
     from dagprofiler.task import Task
 
 __all__ = ["Codec", "Contract", "Parameters", "Record", "Work", "perform", "signature_of"]
@@ -151,6 +152,8 @@ class Record(NamedTuple):
         What ``compute()`` returned, if it was wanted back.
     error
         Why it failed; None if it succeeded.
+    readings
+        What the instruments read; None where there are none, or it failed.
     """
 
     times: tuple[Any, ...]
@@ -159,10 +162,15 @@ class Record(NamedTuple):
     frames: dict[str, Any]
     outputs: Mapping[str, Any] | None
     error: BaseException | None
+    readings: Readings | None
 
 
 def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls no helpers)
-    work: tuple[Any, ...], frames: list[Any], config: Config | None, seed: int | None = None
+    work: tuple[Any, ...],
+    frames: list[Any],
+    config: Config | None,
+    seed: int | None = None,
+    instruments: Instruments | None = None,
 ) -> tuple[Any, ...]:
     """Run one task: decode its inputs, compute, check, encode its outputs.
 
@@ -177,6 +185,8 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         Parameters of the run.
     seed
         Seed of the run; None leaves all random generators alone.
+    instruments
+        What to measure beside the phases.
 
     Returns
     -------
@@ -187,7 +197,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
     """
     name, task, contract, inputs, decoders, keep = work
     parameters, _, declared, gathers, encode, _, counts_payload, overrides_run = contract
-    t0 = t1 = t2 = t3 = t4 = t5 = None
+    t0 = t1 = t2 = t3 = t4 = t5 = readings = None
     field = data = outputs = None
     try:
         if overrides_run:
@@ -197,6 +207,8 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
             if seed is not None:
                 leave_stream()
             return record
+        if instruments is not None:
+            decoders, encode = instruments.begin(decoders, encode)
         t0 = perf_counter()
         arguments: dict[str, Any] = {}
         if gathers:
@@ -218,9 +230,13 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         if seed is not None:
             enter_stream(seed, name)
         compute = task.compute
+        if instruments is not None:
+            instruments.start()
         t2 = perf_counter()
         outputs = compute(**arguments)
         t3 = perf_counter()
+        if instruments is not None:
+            instruments.stop(name)
         if seed is not None:
             leave_stream()
         del arguments
@@ -239,6 +255,8 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
             encoded[field] = encode(value)
         t5 = perf_counter()
         payload, wire = _sizes(name, outputs, encoded, counts_payload)
+        if instruments is not None:
+            readings = instruments.readings(encoded)
     except BaseException as error:  # noqa: BLE001  (whatever a user's code raises is its result)
         failure: BaseException = error
         # Tracebacks of failures would hold on to them.
@@ -257,8 +275,11 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
             kind = type(outputs[field]).__name__  # type: ignore[index]
             where = f"task {name!r}: output {field!r} ({kind}) cannot be serialized"
             failure = _wrapped(error, where)
-        return (t0, t1, t2, t3, t4, t5), {}, {}, {}, None, failure
-    return (t0, t1, t2, t3, t4, t5), payload, wire, encoded, returned if keep else None, None
+        if instruments is not None:
+            instruments.stop(name)
+        return (t0, t1, t2, t3, t4, t5), {}, {}, {}, None, failure, None
+    kept = returned if keep else None
+    return (t0, t1, t2, t3, t4, t5), payload, wire, encoded, kept, None, readings
 
 
 def _perform_by_run(
@@ -282,7 +303,7 @@ def _perform_by_run(
     try:
         result = task.run(inputs, config)
     except BaseException as error:  # noqa: BLE001  (as in perform)
-        return (begun, begun, begun, perf_counter(), None, None), {}, {}, {}, None, error
+        return (begun, begun, begun, perf_counter(), None, None), {}, {}, {}, None, error, None
     took = perf_counter() - begun
     outputs, metrics = result["outputs_raw"], result["metrics"]
     made = result.get("outputs", {})
@@ -301,7 +322,7 @@ def _perform_by_run(
     loaded, computed, ended = (begun + total * scale for total in accumulate(claimed))
     payload, wire = _sizes(name, outputs, encoded, contract.counts_payload)
     times = (begun, loaded, loaded, computed, computed, ended)
-    return times, payload, wire, encoded, outputs if keep else None, None
+    return times, payload, wire, encoded, outputs if keep else None, None, None
 
 
 def _sizes(

@@ -10,18 +10,18 @@ from dagprofiler.config import Config, same_value
 from dagprofiler.consistency import check_consistency
 from dagprofiler.documents import (
     collector_paused,
-    held,
     jsonable,
     parse,
     plain_document,
     read,
-    render,
     utc_now,
     write,
 )
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
+from dagprofiler.rendering import Table, batched, held, render
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 from dagprofiler.summary import summary
+from dagprofiler.tables import Tables
 
 if TYPE_CHECKING:
     import os
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Union
 
     from dagprofiler.records import RunLog
+    from dagprofiler.weights import Weights
 
     PathLike = Union[str, os.PathLike[str]]
 
@@ -97,8 +98,8 @@ class Profile:
     True
     """
 
-    #: Of a profile that a run has just made, what its tables are made from.
-    _log: RunLog
+    #: Of a profile that a run has just made, what its sections are made by.
+    _tables: Tables
 
     def __init__(
         self,
@@ -149,7 +150,7 @@ class Profile:
             hostname=log.workers[0]["host"],
             metadata=dict(_OUR_METADATA),
             _edges_are_known=True,
-            _log=log,
+            _tables=Tables(log),
         )
         return profile
 
@@ -159,20 +160,20 @@ class Profile:
     @cached_property
     def dag_structure(self) -> dict[str, Any]:
         """Return ``nodes``, ``edges`` and ``execution_order``."""
-        structure: dict[str, Any] = held(self._log.dag_structure())
+        structure: dict[str, Any] = held(self._tables.dag_structure())
         return structure
 
     @cached_property
     def metrics(self) -> DAGMetrics:
         """Return what was measured, by task and by edge."""
         with collector_paused():
-            return self._log.metrics()
+            return self._tables.metrics()
 
     @cached_property
     def sections(self) -> dict[str, Any]:
         """Return the sections of the document that have no attribute of their own."""
         with collector_paused():
-            return {name: held(section) for name, section in self._log.sections()}
+            return {name: held(section) for name, section in self._tables.sections()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document: what :meth:`save` writes, as plain dicts and lists of its own."""
@@ -205,21 +206,21 @@ class Profile:
         yield "configuration", configuration
         yield (
             "dag_structure",
-            made["dag_structure"] if "dag_structure" in made else self._log.dag_structure(),
+            made["dag_structure"] if "dag_structure" in made else self._tables.dag_structure(),
         )
-        yield from self._measured() if "metrics" in made else self._log.measured()
-        yield from made["sections"].items() if "sections" in made else self._log.sections()
+        yield from self._measured() if "metrics" in made else self._tables.measured()
+        yield from made["sections"].items() if "sections" in made else self._tables.sections()
 
     def _measured(self) -> Iterator[tuple[str, Any]]:
         """Yield the sections of the document that :attr:`metrics` holds."""
         metrics = self.metrics
         yield "node_weights", metrics.node_weights
         yield "edge_weights", metrics.edge_weights
-        yield "execution_metrics", (task.to_dict() for task in metrics.task_metrics)
+        yield "execution_metrics", Table(batched(task.to_dict() for task in metrics.task_metrics))
         if metrics.total_time_ms is not None:
             yield "total_time_ms", metrics.total_time_ms
         if self._edges_are_known:
-            yield "edge_metrics", map(_edge_entry, metrics.edge_metrics)
+            yield "edge_metrics", Table(batched(map(_edge_entry, metrics.edge_metrics)))
 
     @classmethod
     def from_dict(cls, data: Any) -> Profile:
@@ -318,7 +319,13 @@ class Profile:
             counts as 0 there. ``time_diff_ms``: total time, self - other;
             None where a profile has no total time.
             What is equal is left out.
+            ``task_times`` and ``edge_times``: of what has samples on both
+            sides the ratio of the medians, self / other, its interval and a
+            verdict, as :func:`dagprofiler.comparing.compare_samples` explains
+            them; ``scale`` beside them where machines differ in speed.
         """
+        from dagprofiler.comparing import compare_samples
+
         mine, theirs = self.metrics, other.metrics
         times = mine.total_time_ms, theirs.total_time_ms
         return {
@@ -330,7 +337,38 @@ class Profile:
             "node_weight_diff": _weight_diff(mine.node_weights, theirs.node_weights),
             "edge_weight_diff": _weight_diff(mine.edge_weights, theirs.edge_weights),
             "time_diff_ms": None if None in times else times[0] - times[1],
+            **compare_samples(self, other),
         }
+
+    def weights(
+        self, source: str = "best", statistic: str = "median", rate: float | None = None
+    ) -> Weights:
+        """Return a weight for every task, all from one source, with unit and provenance.
+
+        Parameters
+        ----------
+        source
+            ``"counted"``, ``"estimated"``, ``"reference_time"``, ``"cpu_time"``,
+            ``"wall_time"``, or ``"best"``: the first of these that every task has.
+        statistic
+            ``"median"``, ``"mean"``, ``"min"`` or ``"max"`` of the measured samples.
+        rate
+            Reference units a second, finite and above 0; by default the calibration
+            score of the machine is what times are multiplied by.
+
+        Raises
+        ------
+        WeightError
+            If a task has no value from this source, a default 0 being none; if
+            reference times have no scale; if an argument is unknown or out of range.
+
+        See Also
+        --------
+        dagprofiler.weights.weights_of : Says what each source is.
+        """
+        from dagprofiler.weights import weights_of
+
+        return weights_of(self, source, statistic, rate)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Profile):

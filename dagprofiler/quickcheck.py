@@ -43,6 +43,7 @@ _NUMBERS = {int, float}
 #: What ``json.load`` makes of each type. A bool is no integer here.
 _PYTHON_TYPES: dict[str, set[type]] = {
     "array": {list},
+    "boolean": {bool},
     "integer": {int},
     "null": {_NULL},
     "number": _NUMBERS,
@@ -97,7 +98,7 @@ def _column_valid(values: list[Any], schema: Mapping[str, Any]) -> bool:
     if _NULL in kinds:
         kinds.remove(_NULL)
         values = [value for value in values if value is not None]
-    if not kinds:
+    if not kinds or kinds == {bool}:
         return True
     if kinds <= _NUMBERS:
         return _numbers_valid(values, schema, floats=float in kinds)

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import suppress
 from itertools import islice, repeat
 from operator import eq
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.calibration import cached as cached_calibration
+from dagprofiler.calibration import calibrate
 from dagprofiler.errors import RunError, describe
+from dagprofiler.fresh import Taken
 from dagprofiler.graph import readiness
 from dagprofiler.hooks import RunInfo
+from dagprofiler.instruments import COUNT_ALLOCATIONS
 from dagprofiler.machine import environment
 from dagprofiler.profile import Profile
+from dagprofiler.rounds import ALLOCATION, MEASURED
 from dagprofiler.seeding import generators_restored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from dagprofiler.config import Config
     from dagprofiler.executors.serial import SerialExecutor
+    from dagprofiler.fresh import FreshRounds
     from dagprofiler.hooks import Hook
+    from dagprofiler.instruments import Instrumentation
     from dagprofiler.pipeline import Codec, Contract
+    from dagprofiler.readings import RoundLog
     from dagprofiler.records import RunLog
+    from dagprofiler.rounds import Plan
     from dagprofiler.task import Task
 
 __all__ = ["Run", "close_hooks"]
@@ -56,7 +66,7 @@ def _note(
 
 
 class Run:
-    """One run of a DAG that has been found valid.
+    """One run of a DAG that has been found valid: all its rounds.
 
     Parameters
     ----------
@@ -64,11 +74,19 @@ class Run:
         Where readings go; it also knows the graph.
     tasks, contracts
         For each task number the task, and what it declares.
+    plan
+        The rounds to take.
+    executor
+        Where tasks run.
+    instrumentation
+        What is measured beside the phases; None for nothing.
     outside
         Task number to the fields that are fed from outside the graph,
-        serialized; taken out when they are used.
+        serialized.
     keep
         Numbers of the tasks whose outputs are wanted beside those of the sinks.
+    elsewhere
+        Takes a round in another process; None for rounds in this one.
     """
 
     def __init__(
@@ -78,28 +96,35 @@ class Run:
         contracts: Sequence[Contract],
         *,
         config: Config,
+        plan: Plan,
         executor: SerialExecutor,
+        instrumentation: Instrumentation | None,
         seed: int | None,
         outside: dict[int, dict[str, Any]],
         keep: set[int],
         hooks: Sequence[Hook],
         stop_on_error: bool,
+        elsewhere: FreshRounds | None,
     ) -> None:
         self._log = log
         self._wiring = log.wiring
         self._tasks = tasks
         self._contracts = contracts
         self._config = config
+        self._plan = plan
         self._executor = executor
+        self._instrumentation = instrumentation
         self._seed = seed
         self._outside = outside
         self._keep = keep
         self._hooks = hooks
         self._stop_on_error = stop_on_error
+        self._elsewhere = elsewhere
         self._stopped = False
+        self._round: RoundLog
         #: What stands in each slot, as a handle of the executor, while somebody needs it.
-        self._handles: list[Any] = [None] * len(log.wiring.uses)
-        self._uses = list(log.wiring.uses)
+        self._handles: list[Any] = []
+        self._uses: list[int] = []
         self._outputs: dict[int, Mapping[str, Any]] = {}
         self._errors: dict[int, BaseException] = {}
         self._hook_failures: dict[str, BaseException] = {}
@@ -107,7 +132,13 @@ class Run:
         self._begun: float | None = None
 
     def execute(self) -> Profile:
-        """Run all tasks and return the profile.
+        """Take all rounds and return the profile; errors as :meth:`steps`."""
+        for _ in self.steps():
+            pass
+        return self.profile
+
+    def steps(self) -> Generator[None]:
+        """Take one round a step; when there are no more, :attr:`profile` stands.
 
         Raises
         ------
@@ -118,9 +149,13 @@ class Run:
         try:
             try:
                 try:
-                    with suppress(_HookFailed), generators_restored(self._seed):
+                    with suppress(_HookFailed):
                         self._announce()
-                        self._loop()
+                        for kind in self._plan:
+                            self._take(kind)
+                            if self._errors:
+                                break
+                            yield
                 finally:
                     self._settle()
                 profile = self._profile()
@@ -130,7 +165,7 @@ class Run:
                 close_hooks(self._hooks, self._hook_failures)
         except BaseException as error:
             # Ctrl-C and the like pass through, and take along what was measured.
-            log.reason = f"interrupted by {describe(error)}"
+            log.reason = f"interrupted by {describe(error)}{self._where()}"
             with suppress(AttributeError):
                 error.profile = self._profile()  # type: ignore[attr-defined]
             raise
@@ -138,25 +173,43 @@ class Run:
         if failures:
             failed_task = next((self._wiring.names[i] for i in self._errors), None)
             raise RunError(failed_task, failures, profile) from next(iter(failures.values()))
-        return profile
+        self.profile = profile
+
+    def alone(self) -> Taken:
+        """Take all rounds in a process of its own; return the last one."""
+        with suppress(RunError):
+            self.execute()
+        return Taken(self._log.rounds[-1], self._log.workers[0], self._outputs, self._errors)
 
     def _settle(self) -> None:
         """Close the accounts of the run: from here on its figures stand."""
         log = self._log
+        self._executor.close()
+        log.ended_by = self._plan.ended_by
         log.total_s = perf_counter() - log.started
         log.hooks_s = self._hooks_s
         if self._begun is None:
             log.prepare_s = log.total_s - log.hooks_s
         else:
             log.prepare_s = self._begun - log.started - self._hooks_before
-            log.loop_s = log.total_s - log.prepare_s - log.hooks_s
         for name, error in self._failures().items():
-            kind = "task" if log.errors else "hook"
-            log.reason = f"{kind} {name!r} failed: {describe(error)}"
+            kind = "task" if self._errors else "hook"
+            log.reason = f"{kind} {name!r} failed{self._where()}: {describe(error)}"
             break
         # Tracebacks of failures hold on to this object; nobody needs these any more.
         self._handles.clear()
         self._outside.clear()
+
+    def _where(self) -> str:
+        """Return in which round this is, in words; nothing if there is only one."""
+        rounds = self._log.rounds
+        if self._plan.single or not rounds:
+            return ""
+        kind = rounds[-1].kind
+        if kind is not MEASURED:
+            return f" in the {kind.replace('_', '-')} round"
+        number, n = len(self._log.measured()), self._plan.rounds.n
+        return f" in round {number}" + ("" if n == "auto" else f" of {n}")
 
     def _failures(self) -> dict[str, BaseException]:
         """Return what failed: tasks in the order in which they did, then hooks."""
@@ -172,17 +225,57 @@ class Run:
             tasks = dict(zip(self._wiring.names, self._tasks))
             self._tell("run_started", RunInfo(tasks, order, self._config, self._seed))
 
+    def _take(self, kind: str) -> None:
+        """Run the whole DAG once, here or elsewhere."""
+        log = self._log
+        if self._begun is None:
+            self._begun, self._hooks_before = perf_counter(), self._hooks_s
+        # Of the last round nothing is needed any more but what was measured.
+        self._outputs = {}
+        if self._plan.rounds.collects:
+            begun = perf_counter()
+            gc.collect()
+            log.garbage_s += perf_counter() - begun
+        if self._elsewhere is not None and kind is not ALLOCATION:
+            self._adopt(self._elsewhere.take(), kind)
+            return
+        instruments = COUNT_ALLOCATIONS if kind is ALLOCATION else self._instrumentation
+        self._round = log.begin(kind, instruments.columns if instruments else [])
+        self._executor.instrument(instruments)
+        self._handles = [None] * len(self._wiring.uses)
+        self._uses = list(self._wiring.uses)
+        with generators_restored(self._seed):
+            hooks_before = self._hooks_s
+            begun = self._round.started_s = perf_counter()
+            try:
+                self._loop()
+            finally:
+                hooks_s = self._hooks_s - hooks_before
+                total_s = perf_counter() - begun
+                # What a user's program would not do is no part of its time.
+                self._round.total_s = total_s - hooks_s - self._round.garbage_s
+
+    def _adopt(self, taken: Taken, kind: str) -> None:
+        """Take over a round from another process, and tell the hooks of it."""
+        names = self._wiring.names
+        self._round = self._log.adopt(kind, taken.round, taken.worker)
+        self._errors, self._outputs = taken.errors, taken.outputs
+        if self._hooks:
+            for i in taken.round.by_start():
+                self._tell("task_started", names[i])
+                error = taken.errors.get(i)
+                method = "task_finished" if error is None else "task_failed"
+                self._tell(method, self._log.record(taken.round, i, error))
+
     def _loop(self) -> None:  # noqa: C901, PLR0912  (hot: a helper call in it counts)
-        log, wiring, executor = self._log, self._wiring, self._executor
+        log, wiring, executor, entry = self._log, self._wiring, self._executor, self._round
         hooks, handles, uses = self._hooks, self._handles, self._uses
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
-        times, ran_on, capacity = log.times, log.ran_on, executor.capacity
-        payload_bytes, wire_bytes = log.payload_bytes, log.wire_bytes
+        times, ran_on, capacity = entry.times, entry.ran_on, executor.capacity
+        payload_bytes, wire_bytes = entry.payload_bytes, entry.wire_bytes
         submit, next_done, work = executor.submit, executor.next, self._works()
         pop, done = readiness(list(wiring.waiting), wiring.targets, wiring.first_target)
         running = 0
-        self._hooks_before = self._hooks_s
-        self._begun = perf_counter()
         while True:
             while running < capacity and not self._stopped:
                 ready = pop()
@@ -198,7 +291,7 @@ class Run:
             i, worker, record = next_done()
             running -= 1
             k = 6 * i
-            times[k : k + 6], payload, wire, frames, outputs, error = record
+            times[k : k + 6], payload, wire, frames, outputs, error, readings = record
             if worker:
                 ran_on[i] = worker
             if error is not None:
@@ -215,14 +308,16 @@ class Run:
                     payload_bytes[slot] = payload[field]
             if len(wire) > len(declared):
                 declared_bytes = sum(wire[field] for field in declared)
-                log.undeclared_bytes[i] = sum(wire.values()) - declared_bytes
+                entry.undeclared_bytes[i] = sum(wire.values()) - declared_bytes
+            if readings is not None:
+                entry.note(wiring, i, readings)
             # From here on only the slots hold what was produced.
             del record, frames
             if outputs is not None:
                 self._outputs[i] = outputs
                 del outputs
             if hooks:
-                self._tell("task_finished", log.record(i))
+                self._tell("task_finished", log.record(entry, i))
             done(i)
 
     def _works(self) -> Callable[[int], tuple[tuple[Any, ...], list[Any]]]:
@@ -233,7 +328,9 @@ class Run:
         wiring, tasks, contracts, config = self._wiring, self._tasks, self._contracts, self._config
         names, inputs, slots = wiring.names, wiring.inputs, wiring.slots
         first_input, first_target = wiring.first_input, wiring.first_target
-        outside, handles, uses = self._outside, self._handles, self._uses
+        handles, uses = self._handles, self._uses
+        # Each task takes its part out; another round needs it again.
+        outside = self._outside if self._plan.single else dict(self._outside)
         # The sinks, and what was asked for.
         keep = list(map(eq, first_target, first_target[1:]))
         for i in self._keep:
@@ -272,13 +369,13 @@ class Run:
 
         What is no Exception, such as Ctrl-C, is raised: it ends the run.
         """
-        log, wiring = self._log, self._wiring
-        log.errors[i] = describe(error)
+        entry, wiring = self._round, self._wiring
+        entry.errors[i] = describe(error)
         below = [i]
         while below:
             for target in wiring.successors(below.pop()):
-                if target not in log.skipped:
-                    log.skipped.add(target)
+                if target not in entry.skipped:
+                    entry.skipped.add(target)
                     below.append(target)
                     for _, slot in wiring.feeds(target):
                         self._uses[slot] -= 1
@@ -289,7 +386,7 @@ class Run:
         self._errors[i] = error
         if self._stop_on_error:
             self._stopped = True
-        self._tell("task_failed", log.record(i, error))
+        self._tell("task_failed", self._log.record(entry, i, error))
 
     def _tell(self, method: str, what: Any) -> None:
         """Call one method of all hooks, on their own account."""
@@ -307,7 +404,11 @@ class Run:
             self._hooks_s += perf_counter() - begun
 
     def _profile(self) -> Profile:
-        self._log.environment = environment()
+        several = self._plan.rounds.n != 1
+        self._log.environment = environment(thorough=several)
+        calibration = calibrate() if several else cached_calibration()
+        if calibration is not None:
+            self._log.environment["calibration"] = calibration.to_dict()
         names, outputs = self._wiring.names, self._outputs
         order = [i for i in self._wiring.order if i in outputs]
         last = self._wiring.order[-1:]

@@ -5,7 +5,8 @@
 * absent: 0.1.0, and programs that know only the standard. Entries of
   ``execution_metrics`` may be named after the task's class.
 * 1: names are the task's name in the DAG throughout; the optional sections
-  ``run``, ``edge_metrics``, ``weight_sources``, ``timeline``, ``environment``.
+  ``run``, ``edge_metrics``, ``weight_sources``, ``samples``, ``statistics``,
+  ``timeline``, ``environment``.
 """
 
 from __future__ import annotations
@@ -127,6 +128,23 @@ _EXECUTION_METRICS = _list(
     ),
 )
 
+_CONDITIONS = _object(
+    "The rounds that were asked for.",
+    {
+        "n": _value(["integer", "string"], "Number of measured rounds, or `auto`."),
+        "warmup": _integer("Rounds before them."),
+        "max_rounds": _integer("Most measured rounds that `auto` takes."),
+        "max_time_s": _number("Time after which `auto` ends, in seconds."),
+        "precision": _number("Half-width of intervals that `auto` is after, as a share."),
+        "collect_garbage": _value(
+            ["string", "null"], "Before what garbage was collected: `rounds` or `tasks`."
+        ),
+        "fresh_process": _value("boolean", "Whether each round had a process of its own."),
+        "busy_cores": _integer("How many other cores were kept busy."),
+        "check_outputs": _value("boolean", "Whether outputs were compared between rounds."),
+    },
+)
+
 _RUN = _object(
     "How the run went.",
     {
@@ -145,18 +163,98 @@ _RUN = _object(
                         enum=["failed", "skipped", "cancelled"],
                     ),
                     "error": _text("What a failed task raised: class and message."),
+                    "round": _integer(
+                        "In which round, counted from 0 with warm-up; absent in the first. Rounds "
+                        "before it have measured the task."
+                    ),
                 },
                 ["state"],
             ),
         ),
         "overhead": _map(
-            "What the run did besides the tasks, by kind: `prepare_ms`, `loop_ms`, `hooks_ms`.",
-            _number("Time of this kind, in milliseconds."),
+            "What the run did besides the tasks, by kind: `prepare_ms`, `loop_ms`, `hooks_ms`; "
+            "with several rounds or meters `meters_ms`, `garbage_ms` (collecting it outside all "
+            "clocks), `between_rounds_ms`.",
+            _number("Time of this kind over all rounds, in milliseconds."),
         ),
         "executor": _text("Name of the executor that ran the tasks."),
-        "rounds": _integer("How often the DAG was run."),
+        "rounds": _integer("How often the DAG was run and measured, warm-up not counted."),
+        "conditions": _CONDITIONS,
+        "elapsed_ms": _number("Wall-clock time of all rounds together, in milliseconds."),
+        "ended_by": _text(
+            "What ended the measured rounds.",
+            enum=["n", "precision", "max_rounds", "max_time_s"],
+        ),
     },
     ["state"],
+)
+
+_SAMPLE_LIST = _list(
+    "A value for each round.",
+    _value(
+        ["number", "null"],
+        "In the unit that the column's name ends in; null where it was not measured.",
+    ),
+)
+
+_SAMPLES = _object(
+    "Everything that was measured in several rounds, or in one with meters.",
+    {
+        "rounds": _list(
+            "What each round was for, in their order.",
+            _text(
+                "Figures come from `measured` rounds; `allocation` is a pass that counts it.",
+                enum=["cold", "warm_up", "measured", "allocation"],
+            ),
+        ),
+        "total_ms": _list(
+            "Wall-clock time of each round, in milliseconds.",
+            _number("In milliseconds; null for the allocation pass.", null=True),
+        ),
+        "tasks": _map("By task.", _map("By quantity.", _SAMPLE_LIST)),
+        "edges": _map(
+            "By edge key (src->dst): `serialize_ms`, `deserialize_ms` of its fields, `size_bytes`, "
+            "`wire_bytes`.",
+            _map("By quantity.", _SAMPLE_LIST),
+        ),
+    },
+    ["rounds", "tasks"],
+)
+
+_SUMMARY = _object(
+    "What the measured rounds say of one quantity, in its unit: milliseconds, bytes, a count.",
+    {
+        "median": _value("number", "Median."),
+        "mad": _value("number", "Median absolute deviation, not scaled."),
+        "low": _value("number", "Lower end of the median's confidence interval."),
+        "high": _value("number", "Upper end of the median's confidence interval."),
+        "coverage": _value(
+            "number", "Probability that the interval covers the median.", minimum=0, maximum=1
+        ),
+        "min": _value("number", "Smallest value."),
+        "n": _integer("Number of values.", minimum=1),
+    },
+    ["median", "n"],
+)
+
+_STATISTICS = _object(
+    "The statistics of the samples.",
+    {
+        "confidence": _value(
+            "number", "Coverage that the intervals are after.", minimum=0, maximum=1
+        ),
+        "total_ms": _SUMMARY,
+        "tasks": _map("By task.", _map("By quantity.", _SUMMARY)),
+        "edges": _map("By edge key (src->dst).", _map("By quantity.", _SUMMARY)),
+        "cold_ms": _map(
+            "Time in compute() in the cold round, in milliseconds, by task.",
+            _number("In milliseconds; null if the task did not finish there.", null=True),
+        ),
+        "flags": _map(
+            "What to mind of a task's figures, by task; tasks without a flag are absent.",
+            _list("Flags.", _text("Name of a flag.")),
+        ),
+    },
 )
 
 _SIZE_BYTES = _integer("Payload by the standard's counting rule, in bytes.")
@@ -185,7 +283,8 @@ _EDGE_METRICS = _list(
 )
 
 _WEIGHT_SOURCES = _map(
-    "For each task all candidates for its node weight.",
+    "For each task all candidates for its node weight; those that no task has are absent, and "
+    "`environment.not_measured` says why.",
     _object(
         "One task.",
         {
@@ -195,6 +294,15 @@ _WEIGHT_SOURCES = _map(
             "estimated_instructions": _integer(
                 "What the task's cost model says, in instructions; null if it has none.", null=True
             ),
+            "counted_instructions": _integer(
+                "Counted by the processor, in instructions of user code.", null=True
+            ),
+            "reference_time_ms": _number(
+                "Time in compute() without run-queue delay, times the machine's calibration "
+                "score: milliseconds on the reference machine.",
+                null=True,
+            ),
+            "cpu_time_ms": _number("CPU time of the thread, in milliseconds.", null=True),
             "wall_time_ms": _number(
                 "Measured time in compute(), in milliseconds; null if the task did not finish.",
                 null=True,
@@ -258,10 +366,54 @@ _ENVIRONMENT = _object(
         "os": _text("Operating system and its version."),
         "machine": _text("Machine architecture."),
         "cpu": _value(["string", "null"], "Model of the processor; null if unknown."),
+        "cpu_mhz": _number(
+            "Highest frequency of the processor, or the only one known, in MHz; null if none is.",
+            null=True,
+        ),
         "cores": _integer("Logical processors of the host; null if unknown.", null=True),
+        "cores_usable": _integer(
+            "Logical processors that the process may use; null if unknown.", null=True
+        ),
+        "cores_quota": _number(
+            "Processor time that control groups grant, in cores; null if it is not limited.",
+            null=True,
+        ),
+        "memory_bytes": _integer("Memory of the host, in bytes; null if unknown.", null=True),
+        "thread_settings": _map(
+            "Environment variables that set the threads of numerical libraries, by name.",
+            _value(["string", "null"], "The variable's text; null if it is not set."),
+        ),
+        "blas_threads": _integer(
+            "Threads of numpy's BLAS; null if unknown or numpy was not loaded.", null=True
+        ),
         "versions": _map(
             "Versions of packages, by name.",
             _value(["string", "null"], "Version; null if the package was not loaded."),
+        ),
+        "calibration": _object(
+            "How fast the machine ran a built-in kernel; absent if it was not asked to.",
+            {
+                "score": _number(
+                    "Speed relative to the reference machine: milliseconds measured here, "
+                    "times this, are milliseconds there."
+                ),
+                "parts": _map(
+                    "The same for each kind of work, by name; the score is their geometric mean.",
+                    _number("Speed relative to the reference machine."),
+                ),
+                "spread": _number(
+                    "Half the width of the score's confidence interval, relative to the score."
+                ),
+                "kernel_version": _integer(
+                    "Version of the kernel; scores of different versions do not compare.",
+                    minimum=1,
+                ),
+            },
+            ["score", "parts", "spread", "kernel_version"],
+        ),
+        "not_measured": _map(
+            "What could not be measured, by the name it has where it is.",
+            _text("Why it could not."),
         ),
     },
 )
@@ -290,6 +442,8 @@ PROFILE_SCHEMA: dict[str, Any] = {
             "run": _RUN,
             "edge_metrics": _EDGE_METRICS,
             "weight_sources": _WEIGHT_SOURCES,
+            "samples": _SAMPLES,
+            "statistics": _STATISTICS,
             "timeline": _TIMELINE,
             "environment": _ENVIRONMENT,
         },

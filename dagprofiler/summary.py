@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.statistics import FLAGS
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dagprofiler.profile import Profile
 
@@ -43,6 +45,9 @@ def summary(profile: Profile) -> str:
         lines.append(f"PARTIAL: {_shown(run.get('reason'))}")
         lines += [f"  {_shown(t)}: {states[t].get('state')}" for t in list(states)[:_MOST]]
         lines += _rest(len(states), "tasks")
+    conditions = run.get("conditions")
+    if conditions is not None:
+        lines.append(_rounds_line(run, conditions))
     rows = [
         (
             _shown(task.task),
@@ -72,12 +77,67 @@ def summary(profile: Profile) -> str:
         ]
         lines += ["", *_columns([("edge", "bytes", "on the wire", "fields"), *edges], left=(0, 3))]
         lines += _rest(len(metrics.edge_metrics), "edges")
+    if "statistics" in profile.sections:
+        lines += _statistics(profile.sections["statistics"])
     if "overhead" in run:
         kinds = ", ".join(
             f"{kind[: -len('_ms')]} {_number(value)} ms" for kind, value in run["overhead"].items()
         )
         lines += ["", f"overhead: {kinds}"]
     return "\n".join(lines)
+
+
+def _rounds_line(run: Mapping[str, Any], conditions: Mapping[str, Any]) -> str:
+    """Return how often the DAG was measured, and under which conditions."""
+    words = [f"{run.get('rounds')} measured rounds"]
+    if conditions.get("warmup"):
+        words.append(f"{conditions['warmup']} warm-up")
+    if conditions.get("fresh_process"):
+        words.append("each in a new process")
+    if conditions.get("busy_cores"):
+        words.append(f"{conditions['busy_cores']} other cores busy")
+    if run.get("ended_by") in ("max_rounds", "max_time_s"):
+        words.append(f"ended by {run['ended_by']} before the precision was reached")
+    return f"{', '.join(words)}; times are medians"
+
+
+def _statistics(section: Mapping[str, Any]) -> list[str]:
+    """Return a table of the times in compute(), and what its flags mean."""
+    tasks, flags = section.get("tasks", {}), section.get("flags", {})
+    rows = [("task", "median ms", "interval", "coverage", "MAD", "min", "n", "flags")]
+    for name in list(tasks)[:_MOST]:
+        best = tasks[name].get("corrected_ms", tasks[name].get("wall_ms"))
+        if best is None:
+            continue
+        interval = f"{_number(best.get('low'))} to {_number(best.get('high'))}"
+        coverage = best.get("coverage")
+        figures = (
+            _number(best["median"]),
+            interval,
+            "-" if coverage is None else f"{coverage:.1%}",
+            _number(best.get("mad")),
+            _number(best.get("min")),
+            _number(best["n"]),
+        )
+        rows.append((_shown(name), *figures, _shown(", ".join(flags.get(name, ())))))
+    lines = ["", "compute(), without run-queue delay where that was measured:"]
+    lines += _columns(rows, left=(0, 7))
+    lines += _rest(len(tasks), "tasks")
+    raised = {flag for found in flags.values() for flag in found}
+    return lines + [f"{flag}: {meaning}" for flag, meaning in FLAGS.items() if flag in raised]
+
+
+def comparison_summary(
+    task_times: Mapping[str, Mapping[str, Any]], edge_times: Mapping[str, Mapping[str, Any]]
+) -> str:
+    """Return a table of what a comparison says of each task and edge."""
+    rows = [("", "ratio", "interval", "verdict")]
+    for name, entry in [*task_times.items(), *edge_times.items()]:
+        known = entry.get("low") is not None
+        interval = f"{_number(entry['low'])} to {_number(entry['high'])}" if known else "-"
+        verdict = ": ".join(_shown(entry[key]) for key in ("verdict", "reason") if key in entry)
+        rows.append((_shown(name), _number(entry.get("ratio")), interval, verdict))
+    return "\n".join(_columns(rows, left=(0, 3)))
 
 
 def _shown(text: Any) -> str:

@@ -546,6 +546,8 @@ def test_compare():
         "node_weight_diff",
         "edge_weight_diff",
         "time_diff_ms",
+        "task_times",
+        "edge_times",
     }
     assert comparison["config_diff"] == {
         "N": {"self": 100, "other": 200},

@@ -19,7 +19,14 @@ import numpy as np
 import pytest
 
 from dagprofiler import Config, ProfileError
-from dagprofiler.documents import collector_paused, jsonable, parse, read, render, utc_now, write
+from dagprofiler.documents import (
+    collector_paused,
+    jsonable,
+    parse,
+    read,
+    utc_now,
+    write,
+)
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions, links and pipes of POSIX")
 
@@ -187,134 +194,6 @@ def test_values_are_copied_so_that_documents_share_nothing_with_the_config():
     values, _ = jsonable({"inner": {"list": inner}})
     inner.append(2)
     assert values == {"inner": {"list": [1]}}
-
-
-# Text
-
-DOCUMENT = [
-    ("metadata", {"seed": None, "host": "worker-01"}),
-    ("configuration", {}),
-    (
-        "dag_structure",
-        {"nodes": ["a", "b"], "edges": [{"source": "a", "target": "b"}], "order": []},
-    ),
-    ("weights", {"a": 1, "b": 2.5}),
-    ("metrics", [{"task": "a", "fields": ["x", "y"]}, {"task": "b", "fields": []}]),
-    ("total_time_ms", 45.2),
-    ("timeline", {"columns": ["task"], "records": [["a", 0, None]]}),
-    ("nothing", []),
-]
-
-TEXT = """\
-{
-"metadata": {
-  "seed": null,
-  "host": "worker-01"
-},
-"configuration": {},
-"dag_structure": {
-  "nodes": [
-    "a",
-    "b"
-  ],
-  "edges": [
-    {"source": "a", "target": "b"}
-  ],
-  "order": []
-},
-"weights": {
-  "a": 1,
-  "b": 2.5
-},
-"metrics": [
-  {"task": "a", "fields": ["x", "y"]},
-  {"task": "b", "fields": []}
-],
-"total_time_ms": 45.2,
-"timeline": {
-  "columns": [
-    "task"
-  ],
-  "records": [
-    ["a", 0, null]
-  ]
-},
-"nothing": []
-}
-"""
-
-
-def test_each_record_stands_on_a_line_of_its_own():
-    assert "".join(render(DOCUMENT)) == TEXT
-
-
-def test_the_text_is_json_of_the_same_document():
-    assert json.loads("".join(render(DOCUMENT))) == dict(DOCUMENT)
-
-
-@pytest.mark.parametrize("empty", [{}, [], {"records": []}, {"a": {}, "b": {"c": []}}])
-@pytest.mark.parametrize("section", ["dag_structure", "timeline", "other"])
-def test_what_is_empty_is_written_as_such(section, empty):
-    document = {"before": 1, section: empty, "after": 2}
-    assert json.loads("".join(render(document.items()))) == document
-
-
-@pytest.mark.parametrize("count", [1, 4095, 4096, 4097, 9000])
-def test_long_tables_are_whole(count):
-    document = {
-        "list": [[i, "x"] for i in range(count)],
-        "dict": {str(i): {"n": i} for i in range(count)},
-        "timeline": {"records": [["t", i] for i in range(count)]},
-    }
-    text = "".join(render(document.items()))
-    assert json.loads(text) == document
-    assert text.count("\n") == 3 * count + 10
-
-
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("place", [lambda n: n, lambda n: [n], lambda n: {"a": {"b": n}}])
-def test_nan_and_infinity_are_never_written(number, place):
-    with pytest.raises(ProfileError, match=r"^\$\.section: cannot be written: .*JSON") as caught:
-        list(render([("section", place(number))]))
-    assert isinstance(caught.value.__cause__, ValueError)
-
-
-def test_an_object_is_refused_with_the_section_that_holds_it():
-    with pytest.raises(ProfileError, match=r"^\$\.late: cannot be written: .*object"):
-        list(render([("early", 1), ("late", [object()])]))
-
-
-def test_scalars_of_numpy_are_written_as_numbers():
-    document = {
-        "n": np.int64(3),
-        "list": [np.float32(0.5), np.bool_(0)],
-        "dict": {"u": np.uint8(9)},
-    }
-    assert json.loads("".join(render(document.items()))) == {
-        "n": 3,
-        "list": [0.5, False],
-        "dict": {"u": 9},
-    }
-
-
-@pytest.mark.parametrize(
-    "hostile", ['"', "\\", '", "', '},\n{"', "\n  ", "\x1f", "\x00", "\u2028", "\ud800", "é" * 9]
-)
-def test_hostile_text_stays_what_it_is_in_every_place(hostile):
-    document = {
-        hostile: 1,
-        "list": [hostile, hostile],
-        "dict": {hostile: hostile, "x" + hostile: [hostile]},
-        "timeline": {hostile: [hostile], "records": [[hostile], [hostile]]},
-    }
-    text = "".join(render(document.items()))
-    assert json.loads(text) == document
-    assert text.isascii()
-
-
-def test_keys_that_are_no_text_are_written_as_json_writes_them():
-    document = {"levels": {1: "one", None: "none"}, "deeper": {"levels": {2: 3}}}
-    assert json.loads("".join(render(document.items()))) == json.loads(json.dumps(document))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from dagprofiler import (
     SerializationError,
     Task,
     ValidationError,
+    WeightError,
     errors,
 )
 from dagprofiler.errors import describe, did_you_mean
@@ -42,6 +43,7 @@ INSTANCES = [
     (SerializationError("task 'a': output 'x' cannot be serialized"), TypeError),
     (CostModelError("task 'a': estimate_instructions failed"), ValueError),
     (MissingExtraError("DAG.from_yaml", "yaml"), ImportError),
+    (WeightError("estimated", ["a"], "the task has no cost model"), ValueError),
 ]
 every_error = pytest.mark.parametrize(
     ("error", "builtin"), INSTANCES, ids=[type(error).__name__ for error, _ in INSTANCES]

@@ -33,6 +33,7 @@ from dagprofiler import (
     __version__,
 )
 from dagprofiler.consistency import check_consistency
+from dagprofiler.errors import WeightError
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of POSIX")
@@ -874,6 +875,9 @@ def as_0_1_0_compares(mine, other):
     }
 
 
+#: What compare adds to that for profiles without samples.
+NO_TIMES = {"task_times": {}, "edge_times": {}}
+
 WEIGHTS = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2**63 - 1) | st.integers(0, 3))
 VALUES = st.none() | st.integers(0, 2) | st.sampled_from(["x", 1.0, True, [1], [1, [2]], {"k": 1}])
 
@@ -887,7 +891,7 @@ def comparable(draw):
 
 @given(comparable(), comparable())
 def test_compare_gives_what_0_1_0_gives(mine, other):
-    assert mine.compare(other) == as_0_1_0_compares(mine, other)
+    assert mine.compare(other) == {**as_0_1_0_compares(mine, other), **NO_TIMES}
     assert all(not diff for diff in mine.compare(mine).values())
 
 
@@ -902,6 +906,7 @@ def test_compare_tells_what_differs():
         },
         "edge_weight_diff": {"a->b": {"self": 80, "other": 0, "diff": 80, "pct": math.inf}},
         "time_diff_ms": 0.5,
+        **NO_TIMES,
     }
 
 
@@ -918,6 +923,51 @@ def test_compare_takes_profiles_of_others_and_without_a_total_time():
     document = minimal()
     del document["total_time_ms"]
     assert readme.compare(Profile.from_dict(document))["time_diff_ms"] is None
+
+
+def test_compare_tells_of_tasks_and_edges_with_samples_how_their_times_compare():
+    first, second = example().run(rounds=2), example().run(rounds=2)
+    loaded = Profile.loads(second.dumps())
+    difference = first.compare(loaded)
+    assert difference == first.compare(second)
+    assert list(difference["task_times"]) == first.dag_structure["execution_order"]
+    assert list(difference["edge_times"]) == list(first.metrics.edge_weights)
+    for entry in (*difference["task_times"].values(), *difference["edge_times"].values()):
+        assert entry["verdict"] == "can't say"
+        assert "fresh_process=True" in entry["reason"]
+
+
+# Weights
+
+
+def test_weights_come_from_one_source_with_unit_and_provenance(measured):
+    weights = measured.weights("wall_time")
+    assert weights.values == {
+        entry.task: entry.compute_time_ms for entry in measured.metrics.task_metrics
+    }
+    assert (weights.unit, weights.source, weights.statistic) == ("ms", "wall_time", "median")
+    assert weights == Profile.loads(measured.dumps()).weights("wall_time")
+    assert measured.weights("reference_time", "max", rate=1e3).values == weights.values
+
+
+def test_weights_survive_a_file_with_all_samples():
+    profile = example().run(rounds=3)
+    loaded = Profile.loads(profile.dumps())
+    for statistic in ("median", "mean", "min", "max"):
+        weights = profile.weights("reference_time", statistic)
+        assert loaded.weights("reference_time", statistic) == weights
+        assert list(weights.values) == profile.dag_structure["nodes"]
+
+
+def test_a_default_of_0_is_not_passed_off_as_a_weight():
+    without = [
+        name
+        for name, entry in example().run().sections["weight_sources"].items()
+        if entry["node_weight"] == "default"
+    ]
+    with pytest.raises(WeightError, match="the task has no cost model") as caught:
+        example().run().weights("estimated")
+    assert caught.value.tasks == without
 
 
 # Files and streams

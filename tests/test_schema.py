@@ -60,10 +60,15 @@ COMPLETE = """
   "run": {
     "state": "partial",
     "reason": "task 'c' failed",
-    "tasks": {"c": {"state": "failed", "error": "ValueError: boom"}},
+    "tasks": {"c": {"state": "failed", "error": "ValueError: boom", "round": 1}},
     "overhead": {"prepare_ms": 0.5, "loop_ms": 0.25, "hooks_ms": 0},
     "executor": "serial",
-    "rounds": 1
+    "rounds": 1,
+    "conditions": {"n": 6, "warmup": 1, "max_rounds": 30, "max_time_s": 30.0, "precision": 0.05,
+                   "collect_garbage": "rounds", "fresh_process": false, "busy_cores": 0,
+                   "check_outputs": false},
+    "elapsed_ms": 90.5,
+    "ended_by": "n"
   },
   "edge_metrics": [
     {"source": "a", "target": "b", "data_fields": ["x"], "size_bytes": 8, "size_bits": 64,
@@ -72,10 +77,31 @@ COMPLETE = """
   ],
   "weight_sources": {
     "a": {"node_weight": "estimated_instructions", "estimated_instructions": 30,
+          "counted_instructions": 28, "reference_time_ms": 6.1, "cpu_time_ms": 5.5,
           "wall_time_ms": 5.6},
     "c": {"node_weight": "default", "estimated_instructions": null, "wall_time_ms": null,
           "reasons": {"estimated_instructions": "the task has no cost model",
                       "wall_time_ms": "the task failed"}}
+  },
+  "samples": {
+    "rounds": ["cold", "measured", "allocation"],
+    "total_ms": [50, 45.2, null],
+    "tasks": {"a": {"wall_ms": [9.5, 5.6, null], "delay_ms": [0.0, 0.1, null],
+                    "corrected_ms": [9.5, 5.5, null], "instructions": [null, 123, null],
+                    "allocation_bytes": [null, null, 800]},
+              "b": {"wall_ms": [2, 1, null]}},
+    "edges": {"a->b": {"serialize_ms": [0.2, 0.1, null], "deserialize_ms": [0.2, null, null],
+                       "size_bytes": [8, 8, null], "wire_bytes": [123, 123, null]}}
+  },
+  "statistics": {
+    "confidence": 0.95,
+    "total_ms": {"median": 45.2, "mad": 0.0, "low": 45.2, "high": 45.2, "coverage": 0.0,
+                 "min": 45.2, "n": 1},
+    "tasks": {"a": {"wall_ms": {"median": 5.6, "mad": 0.0, "low": 5.6, "high": 5.6,
+                                "coverage": 0.0, "min": 5.6, "n": 1}}},
+    "edges": {"a->b": {"wire_bytes": {"median": 123, "n": 1}}},
+    "cold_ms": {"a": 9.5, "b": null},
+    "flags": {"a": ["wide_interval"]}
   },
   "timeline": {
     "workers": [{"host": "worker-01", "pid": 4711, "thread": 140000000000000}],
@@ -84,7 +110,11 @@ COMPLETE = """
   },
   "environment": {
     "python": "3.11.7", "implementation": "CPython", "os": "Linux-6.1", "machine": "x86_64",
-    "cpu": null, "cores": 2, "versions": {"numpy": "2.4.0", "pyarrow": null}
+    "cpu": null, "cores": 2, "versions": {"numpy": "2.4.0", "pyarrow": null},
+    "cpu_mhz": 2600.0, "cores_usable": 2, "cores_quota": null, "memory_bytes": 25276514304,
+    "thread_settings": {"OMP_NUM_THREADS": null}, "blas_threads": 2,
+    "calibration": {"score": 1.1, "parts": {"python": 1.1}, "spread": 0.01, "kernel_version": 1},
+    "not_measured": {"instructions": "no hardware counters on this machine"}
   }
 }
 """
@@ -220,7 +250,7 @@ def test_a_profile_of_an_empty_dag_is_valid():
         (("metadata", "seed"), -7),
         (("metadata", "seed"), 2**63 - 1),
         (("metadata", "extra"), {"any": "thing"}),
-        (("samples",), {"a later": "version's"}),
+        (("spans",), {"a later": "version's"}),
         (("execution_metrics", 0, "loop_idx"), "whatever"),
         (("node_weights", "a"), -1),
         (("node_weights", "a"), 10**400),

@@ -11,6 +11,7 @@ from dagprofiler.pipeline import perform
 
 if TYPE_CHECKING:
     from dagprofiler.config import Config
+    from dagprofiler.instruments import Instrumentation, Instruments
 
 __all__ = ["SerialExecutor"]
 
@@ -46,6 +47,15 @@ class SerialExecutor:
         self._config = config
         self._seed = seed
         self._submitted: tuple[int, tuple[Any, ...], list[Any]]
+        self._instrumentation: Instrumentation | None = None
+        self._instruments: Instruments | None = None
+
+    def instrument(self, instrumentation: Instrumentation | None) -> None:
+        """Measure the tasks that come from now on by these instruments, or by none."""
+        if instrumentation is not self._instrumentation:
+            self.close()
+            self._instrumentation = instrumentation
+            self._instruments = instrumentation and instrumentation.open()
 
     def submit(self, number: int, work: tuple[Any, ...], handles: list[Any]) -> None:
         """Take task `number` over; `handles` stand for its inputs, in the order of the work."""
@@ -54,4 +64,10 @@ class SerialExecutor:
     def next(self) -> tuple[int, int, tuple[Any, ...]]:
         """Return a finished task's number, the index of its worker, and its record."""
         number, work, handles = self._submitted
-        return number, 0, perform(work, handles, self._config, self._seed)
+        return number, 0, perform(work, handles, self._config, self._seed, self._instruments)
+
+    def close(self) -> None:
+        """Let go of the instruments; called once after the last task."""
+        if self._instruments is not None:
+            self._instruments.close()
+            self._instrumentation = self._instruments = None

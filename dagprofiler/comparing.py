@@ -1,0 +1,239 @@
+"""Comparing the samples of two profiles: ratios of times, and whether they mean something."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dagprofiler.calibration import Calibration
+from dagprofiler.ranktests import (
+    CANT_SAY,
+    Verdict,
+    compare_interleaved,
+    compare_unpaired,
+    verdicts,
+)
+from dagprofiler.rounds import MEASURED
+from dagprofiler.statistics import FEWEST_ROUNDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Optional
+
+    from dagprofiler.profile import Profile
+    from dagprofiler.ranktests import Comparison
+
+    #: What was measured in each of the measured rounds; None where nothing was.
+    Measured = Sequence[Optional[float]]
+
+__all__ = ["compare_samples"]
+
+_WAY_OUT = (
+    "take both profiles with run(rounds=Rounds(10, fresh_process=True)), "
+    "or let compare_runs(dag_a, dag_b) take them in turns"
+)
+_ONE_PROCESS = (
+    "rounds of one process cannot judge those of another, since processes differ 2 to 4 times "
+    f"as much as rounds do; {_WAY_OUT}"
+)
+#: Parts of ``run.conditions`` that times depend on, and what both have where none are told.
+_CONDITIONS = {"busy_cores": 0, "collect_garbage": "rounds"}
+
+#: Parts of ``environment`` that tell machines apart.
+_MACHINE = ("cpu", "machine", "cores")
+
+
+class _Pair(NamedTuple):
+    """The samples of one task or edge in two profiles."""
+
+    quantity: str
+    mine: Measured
+    theirs: Measured
+
+
+def compare_samples(mine: Profile, theirs: Profile, *, paired: bool = False) -> dict[str, Any]:
+    """Return how long tasks and edges took in one profile, seen from another.
+
+    Parameters
+    ----------
+    paired
+        Whether round i of one profile was taken beside round i of the other, so that what
+        disturbed one disturbed both. Else both must hold rounds in processes of their own.
+
+    Returns
+    -------
+    dict
+        ``task_times`` and ``edge_times``: the name of each task or edge with measured samples
+        on both sides to
+
+        * ``quantity``: ``"corrected_ms"``, without run-queue delay, where both have it, else
+          ``"wall_ms"``; of edges ``"transfer_ms"``, serializing and deserializing together.
+        * ``ratio``: median of `mine` divided by that of `theirs`; above 1 is slower. Of
+          interleaved rounds the typical ratio, since medians lose what pairs have in common.
+        * ``low``, ``high``, ``coverage``: interval of the typical ratio (Hodges and Lehmann),
+          and the probability with which it covers it as far as rounds differ; None for single
+          samples.
+        * ``verdict``: ``"faster"``, ``"slower"``, ``"no difference that can be seen"`` or
+          ``"can't say"``, corrected for the number of tasks, or of edges.
+        * ``reason``: what the verdict rests on; absent if there is nothing to say.
+
+        ``scale``: only where times of different machines were put on one scale; says how.
+
+    Notes
+    -----
+    The tests are those of :mod:`dagprofiler.ranktests`. "can't say" for all where the two
+    profiles cannot be compared: other machines or conditions, too few rounds, rounds of one
+    process. ``ratio`` stands there all the same. Ratio and interval are None where a sample is 0.
+
+    Examples
+    --------
+    >>> from dagprofiler import DAG
+    >>> compare_samples(DAG({}).run(), DAG({}).run())
+    {'task_times': {}, 'edge_times': {}}
+    """
+    samples, others = mine.sections.get("samples"), theirs.sections.get("samples")
+    if samples is None or others is None:
+        return {"task_times": {}, "edge_times": {}}
+    sides = (_Side(mine, samples), _Side(theirs, others))
+    factor, scale = _common_scale(*sides)
+    obstacles = "; ".join(_obstacles(*sides, scaled=bool(scale), paired=paired))
+    result: dict[str, Any] = {
+        f"{kind}_times": _judged(dict(pairs(*sides)), factor, obstacles, paired=paired)
+        for kind, pairs in (("task", _task_pairs), ("edge", _edge_pairs))
+    }
+    if scale:
+        result["scale"] = scale
+    return result
+
+
+class _Side:
+    """One of two profiles: its samples in the measured rounds, and where they come from."""
+
+    def __init__(self, profile: Profile, samples: Mapping[str, Any]) -> None:
+        sections = profile.sections
+        run, environment = sections.get("run", {}), sections.get("environment", {})
+        self.tasks: Mapping[str, Any] = samples["tasks"]
+        self.edges: Mapping[str, Any] = samples["edges"]
+        self.rounds = [i for i, kind in enumerate(samples["rounds"]) if kind == MEASURED]
+        self.host = profile.hostname
+        self.machine = (self.host, *map(environment.get, _MACHINE))
+        self.conditions: Mapping[str, Any] = run.get("conditions", {})
+        found = environment.get("calibration")
+        self.calibration = None if found is None else Calibration.from_dict(found)
+
+    def measured(self, row: Mapping[str, Sequence[Any]], column: str) -> Measured:
+        """Return a column of a task or an edge in the measured rounds; empty without any value."""
+        values = row.get(column)
+        found = [values[i] for i in self.rounds] if values else []
+        return found if any(value is not None for value in found) else []
+
+
+def _task_pairs(mine: _Side, theirs: _Side) -> Iterator[tuple[str, _Pair]]:
+    for name, row in mine.tasks.items():
+        for quantity in ("corrected_ms", "wall_ms"):
+            left = mine.measured(row, quantity)
+            right = theirs.measured(theirs.tasks.get(name, {}), quantity)
+            if left and right:
+                yield name, _Pair(quantity, left, right)
+                break
+
+
+def _edge_pairs(mine: _Side, theirs: _Side) -> Iterator[tuple[str, _Pair]]:
+    for name, row in mine.edges.items():
+        left, right = _transfer_ms(mine, row), _transfer_ms(theirs, theirs.edges.get(name, {}))
+        if any(v is not None for v in left) and any(v is not None for v in right):
+            yield name, _Pair("transfer_ms", left, right)
+
+
+def _transfer_ms(side: _Side, row: Mapping[str, Any]) -> Measured:
+    parts = side.measured(row, "serialize_ms"), side.measured(row, "deserialize_ms")
+    return [None if sent is None or got is None else sent + got for sent, got in zip(*parts)]
+
+
+def _common_scale(mine: _Side, theirs: _Side) -> tuple[float, str]:
+    """Return what to multiply ratios of different machines by, and how that was found."""
+    left, right = mine.calibration, theirs.calibration
+    if mine.machine == theirs.machine or left is None or right is None:
+        return 1.0, ""
+    if left.kernel_version != right.kernel_version:
+        return 1.0, ""
+    return left.score / right.score, (
+        f"times of host {mine.host!r} are multiplied by its calibration score of "
+        f"{left.score:.4g}, those of host {theirs.host!r} by its score of {right.score:.4g}: "
+        "milliseconds on the reference machine"
+    )
+
+
+def _obstacles(mine: _Side, theirs: _Side, *, scaled: bool, paired: bool) -> Iterator[str]:
+    """Yield why there can be no verdict."""
+    if mine.host is None or theirs.host is None:
+        yield "a profile that does not say on which host it was taken compares with no other"
+    elif mine.machine != theirs.machine:
+        yield _other_machine(mine, theirs, scaled=scaled)
+    for name, default in _CONDITIONS.items():
+        values = [side.conditions.get(name, default) for side in (mine, theirs)]
+        if values[0] != values[1]:
+            yield f"the conditions differ: {name} is {values[0]!r} here, {values[1]!r} there"
+    if paired:
+        return
+    if not all(side.conditions.get("fresh_process") for side in (mine, theirs)):
+        yield _ONE_PROCESS
+        return
+    fewest = min(len(mine.rounds), len(theirs.rounds))
+    if fewest < FEWEST_ROUNDS:
+        what = "1 measured round is" if fewest == 1 else f"{fewest} measured rounds are"
+        yield f"{what} too few, at least {FEWEST_ROUNDS} of each are needed; {_WAY_OUT}"
+
+
+def _other_machine(mine: _Side, theirs: _Side, *, scaled: bool) -> str:
+    hosts = f"hosts {mine.host!r} and {theirs.host!r} are different machines"
+    if scaled:
+        return (
+            f"{hosts}, and their calibration scores, by which the times are scaled, say how "
+            "fast they are on the whole, not at this"
+        )
+    return (
+        f"{hosts}, and the ratio is one of raw times, since not both were calibrated alike: "
+        "dagprofiler.calibrate() before each run, or several rounds, would give a common scale"
+    )
+
+
+def _judged(
+    pairs: Mapping[str, _Pair], factor: float, obstacles: str, *, paired: bool
+) -> dict[str, Any]:
+    compare = _in_pairs if paired else _apart
+    comparisons = {name: compare(pair, factor) for name, pair in pairs.items()}
+    if obstacles:
+        said = dict.fromkeys(pairs, Verdict(CANT_SAY, obstacles))
+    else:
+        said = verdicts(comparisons)
+    return {
+        name: _entry(pair.quantity, comparisons[name], said[name], paired=paired)
+        for name, pair in pairs.items()
+    }
+
+
+def _apart(pair: _Pair, factor: float) -> Comparison:
+    mine = [value * factor for value in pair.mine if value is not None]
+    return compare_unpaired(mine, [value for value in pair.theirs if value is not None])
+
+
+def _in_pairs(pair: _Pair, factor: float) -> Comparison:
+    both = [
+        (left * factor, right)
+        for left, right in zip(pair.mine, pair.theirs)
+        if left is not None and right is not None
+    ]
+    return compare_interleaved([left for left, _ in both], [right for _, right in both])
+
+
+def _entry(quantity: str, comparison: Comparison, said: Verdict, *, paired: bool) -> dict[str, Any]:
+    spread = min(comparison.n) > 1
+    entry = {
+        "quantity": quantity,
+        "ratio": comparison.ratio if paired else comparison.ratio_of_medians,
+        "low": comparison.low if spread else None,
+        "high": comparison.high if spread else None,
+        "coverage": comparison.coverage if spread else None,
+        "verdict": said.verdict,
+    }
+    return {**entry, "reason": said.reason} if said.reason else entry

@@ -1,0 +1,200 @@
+"""FreshRounds: each round of a run in a new process.
+
+A new interpreter is started for each round, as multiprocessing's "spawn" does
+it, but by subprocess: multiprocessing would leave a process of its own behind.
+The DAG goes there by a pipe; what was measured comes back in a file, so that
+the standard streams stay the user's.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import sys
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from dagprofiler.errors import DagProfilerError, SerializationError, describe, portable
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Mapping
+
+    from dagprofiler.readings import RoundLog
+    from dagprofiler.run import Run
+
+__all__ = ["FreshRounds", "Taken", "serve"]
+
+_GUARD = (
+    "a program that measures in new processes has to start under if __name__ == '__main__':, "
+    "since each of them imports it"
+)
+_SERVE = "from dagprofiler.fresh import serve; serve()"
+
+
+class Taken(NamedTuple):
+    """A round that a process took.
+
+    Attributes
+    ----------
+    round
+        What was measured.
+    worker
+        Who ran it, in the form of the profile's ``timeline.workers``.
+    outputs
+        Task number to the outputs that are wanted.
+    errors
+        Task number to what it failed with.
+    """
+
+    round: RoundLog
+    worker: dict[str, Any]
+    outputs: dict[int, Mapping[str, Any]]
+    errors: dict[int, BaseException]
+
+
+class FreshRounds:
+    """Takes rounds in processes, each of which is new and ends with its round.
+
+    Parameters
+    ----------
+    make_run
+        Returns the run of one round; travels to the process by pickle.
+
+    Raises
+    ------
+    SerializationError
+        If the DAG cannot travel.
+    """
+
+    def __init__(self, make_run: Callable[[], Run]) -> None:
+        from multiprocessing.spawn import get_preparation_data
+
+        if _preparing:
+            # This is such a process, and the program has no guard: it would go on for ever.
+            raise DagProfilerError(f"Rounds(fresh_process=True): {_GUARD}")
+        # What lets the new process find the modules of this one, and its main program.
+        preparation = get_preparation_data("dagprofiler")
+        preparation["authkey"] = bytes(preparation["authkey"])
+        try:
+            self._order = pickle.dumps(preparation) + pickle.dumps(make_run)
+        except Exception as error:
+            raise SerializationError(
+                "Rounds(fresh_process=True): the DAG cannot travel to a new process: "
+                f"{describe(error)}; define its tasks and its config in a module"
+            ) from error
+
+    def take(self) -> Taken:
+        """Take a round in a new process, and see that process off.
+
+        Raises
+        ------
+        DagProfilerError
+            If it ended without an answer, or could not make the DAG.
+        """
+        import subprocess
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="dagprofiler-") as folder:
+            path = os.path.join(folder, "round")
+            # The flags that multiprocessing hands on, too.
+            flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
+            process = subprocess.Popen(  # noqa: S603  (this interpreter, and code of this module)
+                [sys.executable, *flags, "-c", _SERVE, path], stdin=subprocess.PIPE
+            )
+            try:
+                code = self._converse(process)
+            finally:
+                _end(process)
+            if not os.path.exists(path):
+                raise DagProfilerError(
+                    f"Rounds(fresh_process=True): the new process ended with code {code} before "
+                    f"its round did; {_GUARD}"
+                )
+            with open(path, "rb") as file:
+                answer = pickle.load(file)
+        if isinstance(answer, BaseException):
+            raise answer
+        return Taken(*answer)
+
+    def _converse(self, process: subprocess.Popen[bytes]) -> int:
+        """Tell the process what to do, and wait until it is done."""
+        stdin: IO[bytes] = process.stdin  # type: ignore[assignment]
+        # A process that is gone already says so by its code. The pipe stays
+        # open: the process ends when this one does.
+        with suppress(BrokenPipeError):
+            stdin.write(len(self._order).to_bytes(8, "big") + self._order)
+            stdin.flush()
+        return process.wait()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process, whatever it does."""
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    with suppress(OSError):
+        process.stdin.close()  # type: ignore[union-attr]
+
+
+#: Whether this process is one of those, and still imports the program.
+_preparing = False
+
+
+def serve() -> None:
+    """Take the round that standard input describes; the answer goes to the file of argument 1."""
+    path = sys.argv.pop(1)
+    order = _take_over_stdin()
+    answer: Any
+    try:
+        answer = _round_of(order)
+        written = pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
+    except BaseException as error:  # noqa: BLE001  (the process that waits raises it)
+        written = pickle.dumps(portable(error), pickle.HIGHEST_PROTOCOL)
+    with open(f"{path}.part", "wb") as file:
+        file.write(written)
+    os.replace(f"{path}.part", path)
+
+
+def _round_of(order: bytes) -> tuple[Any, ...]:
+    """Take a round; return the fields of a :class:`Taken`."""
+    global _preparing  # noqa: PLW0603  (it is about the process)
+    from multiprocessing.spawn import prepare
+
+    stream = io.BytesIO(order)
+    preparation = pickle.load(stream)
+    try:
+        _preparing = True
+        prepare(preparation)
+        make_run = pickle.load(stream)
+    except Exception as error:
+        raise DagProfilerError(
+            f"Rounds(fresh_process=True): the new process cannot make the DAG: {describe(error)}; "
+            f"define its tasks in a module or a program file ({_GUARD})"
+        ) from error
+    finally:
+        _preparing = False
+    taken = make_run().alone()
+    return (*taken[:3], {i: portable(error) for i, error in taken.errors.items()})
+
+
+def _take_over_stdin() -> bytes:
+    """Return what standard input says, and from then on end with it; tasks find it empty."""
+    import signal
+    import threading
+
+    stdin = os.fdopen(os.dup(0), "rb")
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    order = stdin.read(int.from_bytes(stdin.read(8), "big"))
+
+    def end_with_parent() -> None:
+        stdin.read(1)
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    # Ctrl-C reaches this process too; the one that waits reports it.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    return order

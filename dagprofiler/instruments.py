@@ -1,0 +1,192 @@
+"""Instruments: what is measured of a task beside the six readings of the clock.
+
+A plain run has none. Several rounds, and whoever asks for meters, get a clock
+around each field that is encoded or decoded, and the meters around
+``compute()``; both cost time that a plain run does not pay.
+"""
+
+from __future__ import annotations
+
+import gc
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+
+from dagprofiler.meters import ALLOCATION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Union
+
+    from dagprofiler.meters import Selection
+
+    Codec = Callable[[Any], Any]
+    Number = Union[int, float, None]
+
+__all__ = ["COUNT_ALLOCATIONS", "Instrumentation", "Instruments", "Readings"]
+
+
+class Readings(NamedTuple):
+    """What the instruments read of one task.
+
+    Attributes
+    ----------
+    decode_s, encode_s
+        How long each input took to decode, in the order of the work, and each
+        output to encode, in seconds.
+    meters
+        What each meter read; None where it read nothing.
+    digest
+        A hash of the serialized outputs; None where none was asked for.
+    reasons
+        Why meters read nothing, by column, as far as is known now.
+    meters_s, garbage_s
+        What the meters themselves and collecting garbage cost, in seconds.
+    """
+
+    decode_s: list[float]
+    encode_s: dict[str, float]
+    meters: list[Number]
+    digest: bytes | None
+    reasons: Mapping[str, str]
+    meters_s: float
+    garbage_s: float
+
+
+class Instrumentation(NamedTuple):
+    """Which instruments to open; travels to workers, where :meth:`open` opens them.
+
+    Attributes
+    ----------
+    meters
+        What runs around ``compute()``.
+    collect_garbage
+        Whether to collect garbage before each task, outside all clocks.
+    hash_outputs
+        Whether to hash what a task returned, as it was serialized.
+    """
+
+    meters: Selection
+    collect_garbage: bool = False
+    hash_outputs: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        """What the meters measure."""
+        return self.meters.columns
+
+    def open(self) -> Instruments:
+        """Return the instruments of the thread that calls this."""
+        return Instruments(self)
+
+
+#: Of the pass that counts allocations.
+COUNT_ALLOCATIONS = Instrumentation(ALLOCATION)
+
+
+class Instruments:
+    """The open instruments of one worker, used by one task after the other."""
+
+    def __init__(self, instrumentation: Instrumentation) -> None:
+        self._meters = instrumentation.meters.open()
+        self._metering = False
+        self._hashes = instrumentation.hash_outputs
+        self._garbage = _Garbage() if instrumentation.collect_garbage else None
+        self._decode_s: list[float] = []
+        self._encode_s: list[float] = []
+        self._read: list[Number] = []
+        self._garbage_s = self._meters_s = 0.0
+
+    def begin(self, decoders: Iterable[Codec], encode: Codec) -> tuple[Iterator[Codec], Codec]:
+        """Prepare for a task; return its codecs with a clock around each."""
+        self._garbage_s = self._garbage.collect() if self._garbage else 0.0
+        self._decode_s, self._encode_s, self._read = [], [], []
+        spent_s = self._decode_s
+        return (_clocked(decode, spent_s) for decode in decoders), _clocked(encode, self._encode_s)
+
+    def start(self) -> None:
+        """Start the meters; what comes next is ``compute()``."""
+        self._metering = True
+        self._meters.start()
+
+    def stop(self, task: str) -> None:
+        """Stop the meters, if they are running."""
+        if self._metering:
+            self._metering = False
+            self._read = self._meters.stop(task)
+
+    def readings(self, encoded: Mapping[str, Any]) -> Readings:
+        """Return what was read of the task whose outputs are `encoded`."""
+        already_s, self._meters_s = self._meters_s, self._meters.cost_s
+        return Readings(
+            self._decode_s,
+            dict(zip(encoded, self._encode_s)),
+            self._read,
+            _digest(encoded) if self._hashes else None,
+            self._meters.reasons,
+            self._meters_s - already_s,
+            self._garbage_s,
+        )
+
+    def close(self) -> None:
+        """Let go of what the meters hold open, and of frozen objects."""
+        if self._garbage:
+            self._garbage.close()
+        self._meters.close()
+
+
+def _clocked(codec: Codec, spent_s: list[float]) -> Codec:
+    def clocked(value: Any) -> Any:
+        begun = perf_counter()
+        result = codec(value)
+        spent_s.append(perf_counter() - begun)
+        return result
+
+    return clocked
+
+
+def _digest(encoded: Mapping[str, Any]) -> bytes:
+    from hashlib import blake2b
+
+    digest = blake2b(digest_size=16)
+    for field, data in sorted(encoded.items()):
+        frames = data if isinstance(data, list) else [data]
+        # Lengths keep the end of one and the start of the next apart.
+        digest.update(repr((field, [memoryview(frame).nbytes for frame in frames])).encode())
+        for frame in frames:
+            digest.update(frame)
+    return digest.digest()
+
+
+class _Garbage:
+    """Collects what earlier tasks left, and keeps what is alive out of later collections.
+
+    What survives is frozen, so that the collector does not walk through it
+    while a task runs. Who has frozen objects already keeps them frozen: there
+    nothing is frozen or thawed.
+    """
+
+    def __init__(self) -> None:
+        # PyPy has neither.
+        self._freezes = hasattr(gc, "freeze") and gc.get_freeze_count() == 0
+        self._frozen = 0
+
+    def collect(self) -> float:
+        """Return the seconds that it took."""
+        begun = perf_counter()
+        self._thaw()
+        gc.collect()
+        if self._freezes:
+            gc.freeze()
+            self._frozen = gc.get_freeze_count()
+        return perf_counter() - begun
+
+    def _thaw(self) -> None:
+        if self._freezes and gc.get_freeze_count() > self._frozen:
+            # Somebody else froze objects meanwhile: from here on it is theirs.
+            self._freezes = False
+        if self._freezes:
+            gc.unfreeze()
+            self._frozen = 0
+
+    def close(self) -> None:
+        self._thaw()

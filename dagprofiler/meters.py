@@ -1,0 +1,481 @@
+"""What is measured around ``compute()`` beside the wall clock."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from operator import index
+from time import perf_counter
+from typing import Any, Callable, Protocol
+
+from dagprofiler.counters import COUNTERS, MILLISECOND_NS, BuiltIn, KernelFiles, Unavailable
+from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, shorten
+
+__all__ = ["ALLOCATION", "METER_SETS", "Meter", "Meters", "Selection", "column_of", "select"]
+
+#: Columns that the pipeline fills itself.
+_PIPELINE_COLUMNS = ("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms")
+
+#: Integers of a profile fit 64 bits.
+_INTEGERS = 2**63
+
+
+class Meter(Protocol):
+    """Measures one quantity of each task, from just before ``compute()`` to just after it.
+
+    A meter needs no base class: any object with these attributes will do.
+
+    Attributes
+    ----------
+    name
+        Of the quantity.
+    unit
+        Its unit, as in ``"ms"``, ``"bytes"`` or ``"J"``; ``"1"`` for a count.
+    reason
+        Why :meth:`stop` returned None.
+
+    Notes
+    -----
+    What it raises, or returns that is no finite number, never fails a run: the
+    value is null, with the reason beside it. Users' own meters are outermost,
+    so that their cost is in no other quantity. Where tasks run in other
+    processes, each worker gets a copy of the object by pickling.
+
+    Examples
+    --------
+    >>> class Energy:
+    ...     name, unit, reason = "energy", "J", None
+    ...
+    ...     def start(self):
+    ...         self.before_J = read_sensor_J()
+    ...
+    ...     def stop(self):
+    ...         return read_sensor_J() - self.before_J
+    >>> column_of(Energy())
+    'energy_J'
+    """
+
+    name: str
+    unit: str
+    reason: str | None
+
+    def start(self) -> None:
+        """Begin to measure; ``compute()`` is about to start."""
+
+    def stop(self) -> float | int | None:
+        """Return the quantity since :meth:`start`; None if it is not known, with `reason` set.
+
+        Comes after every start that raised nothing, also when the task failed.
+        """
+
+
+def column_of(meter: Meter) -> str:
+    """Return the name of a meter's column in the profile: name and unit, or a count's name.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace as Named
+    >>> column_of(Named(name="energy", unit="J")), column_of(Named(name="hits", unit="1"))
+    ('energy_J', 'hits')
+    """
+    return _column(meter.name, meter.unit)
+
+
+def _column(name: str, unit: str) -> str:
+    return name if unit in ("", "1") or name.endswith(f"_{unit}") else f"{name}_{unit}"
+
+
+class _CollectorTime:
+    """A meter of the time that the garbage collector takes."""
+
+    reason = None
+
+    def __init__(self, callbacks: list[Any]) -> None:
+        self._callbacks = callbacks
+        self._begun_ns: int | None = None
+        self._total_ns = 0
+
+    def start(self) -> None:
+        self._total_ns, self._begun_ns = 0, None
+        self._callbacks.append(self._note)
+
+    def stop(self) -> float:
+        self._callbacks.remove(self._note)
+        return self._total_ns / MILLISECOND_NS
+
+    def _note(self, phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            self._begun_ns = time.perf_counter_ns()
+        elif self._begun_ns is not None:
+            self._total_ns += time.perf_counter_ns() - self._begun_ns
+            self._begun_ns = None
+
+    def close(self) -> None:
+        if self._note in self._callbacks:
+            self._callbacks.remove(self._note)
+
+
+def _open_gc(_: KernelFiles) -> _CollectorTime:
+    import gc
+
+    callbacks = getattr(gc, "callbacks", None)
+    if callbacks is None:
+        raise Unavailable("this interpreter's collector has no callbacks")
+    return _CollectorTime(callbacks)
+
+
+class _ResidentBefore:
+    """A meter of the memory that is resident when a task starts."""
+
+    reason = None
+
+    def __init__(self, read: Callable[[], int]) -> None:
+        self._read = read
+        self._value = 0
+
+    def start(self) -> None:
+        self._value = self._read()
+
+    def stop(self) -> int:
+        return self._value
+
+
+def _open_resident_before(files: KernelFiles) -> _ResidentBefore:
+    fd = files.open("self/statm")
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
+    return _ResidentBefore(lambda: int(files.again(fd).split(None, 2)[1]) * page_bytes)
+
+
+class _PeakMemory:
+    """A meter of what a task adds to resident memory at its peak.
+
+    The kernel's mark of the peak is set back to what is resident when the task
+    starts, which whoever reads ``ru_maxrss`` sees too.
+    """
+
+    _resets = 0  # of the process, by whichever worker
+
+    def __init__(self, read: Callable[[], int], reset: Callable[[], object]) -> None:
+        self.reason: str | None = None
+        self._read = read
+        self._reset = reset
+        self._before = 0
+        self._resets_before = 0
+
+    def start(self) -> None:
+        self._reset()
+        _PeakMemory._resets += 1
+        self._resets_before = _PeakMemory._resets
+        self._before = self._read()
+
+    def stop(self) -> int | None:
+        if _PeakMemory._resets != self._resets_before:
+            self.reason = "another task started in the same process before this one ended"
+            return None
+        return self._read() - self._before
+
+
+def _open_peak_memory(files: KernelFiles) -> _PeakMemory:
+    clear_fd = files.open("self/clear_refs", os.O_WRONLY)
+    status_fd = files.open("self/status")
+
+    def read() -> int:
+        _, _, rest = files.again(status_fd).partition(b"VmHWM:")
+        return int(rest.split(None, 1)[0]) * 1024
+
+    def reset() -> None:
+        os.pwrite(clear_fd, b"5", 0)
+
+    if b"VmHWM:" not in files.again(status_fd):
+        raise Unavailable("the kernel keeps no mark of peak memory (VmHWM)")
+    return _PeakMemory(read, reset)
+
+
+class _Allocation:
+    """A meter of the peak of what Python and numpy allocate, by tracemalloc."""
+
+    def __init__(self, _: KernelFiles) -> None:
+        import tracemalloc
+
+        self.reason: str | None = None
+        self._tracing = tracemalloc
+        self._started = False
+        self._before = 0
+
+    def start(self) -> None:
+        if not self._tracing.is_tracing():
+            self._tracing.start()
+            self._started = True
+        self._tracing.reset_peak()
+        self._before = self._tracing.get_traced_memory()[0]
+
+    def stop(self) -> int | None:
+        if not self._tracing.is_tracing():
+            self.reason = "a task stopped tracemalloc"
+            return None
+        peak = self._tracing.get_traced_memory()[1]
+        self.close()
+        return peak - self._before
+
+    def close(self) -> None:
+        # What a user started stays on.
+        if self._started:
+            self._tracing.stop()
+            self._started = False
+
+
+# From the inside out: what takes longest is outermost.
+_BUILT_IN = {
+    **COUNTERS,
+    "gc": BuiltIn("ms", _open_gc),
+    "resident_before": BuiltIn("bytes", _open_resident_before),
+    "peak_memory": BuiltIn("bytes", _open_peak_memory),
+    "allocation": BuiltIn("bytes", _Allocation),
+}
+
+#: Names that stand for several meters.
+METER_SETS = {
+    "wall": (),
+    "default": ("delay", "cpu"),
+    "full": tuple(name for name in _BUILT_IN if name != "allocation"),
+}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is measured around each task beside the wall clock; it pickles if `own` does.
+
+    Attributes
+    ----------
+    names
+        Built-in meters, from the inside out.
+    own
+        Users' meters, outside of those.
+    allocation
+        Whether a pass of its own, :data:`ALLOCATION`, was asked for too.
+    """
+
+    names: tuple[str, ...] = ()
+    own: tuple[Meter, ...] = ()
+    allocation: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that it fills."""
+        names = [_column(name, _BUILT_IN[name].unit) for name in self.names]
+        return names + [column_of(meter) for meter in self.own]
+
+    def open(self, proc: str = "/proc") -> Meters:
+        """Open its meters for this thread."""
+        return Meters(self, proc)
+
+
+#: The pass that measures exact allocation. It slows Python down, so its times are not used.
+ALLOCATION = Selection(("allocation",))
+
+
+class Meters:
+    """The opened meters of one worker: of the thread that makes this object.
+
+    Parameters
+    ----------
+    selection
+        What to measure.
+    proc
+        Where the kernel's files on processes are.
+
+    Attributes
+    ----------
+    columns
+        The names of what :meth:`stop` returns.
+    reasons
+        Column to the first reason why it holds a null; columns without one are
+        absent. A reason that concerns one task alone names it.
+    cost_s
+        What :meth:`start` and :meth:`stop` took so far, in seconds.
+
+    Notes
+    -----
+    Files under ``/proc/thread-self`` are those of the thread that opened them.
+    All but ``delay``, ``cpu`` and what a user's meter does is about the whole
+    process: with several workers in one process it holds what the others did.
+    """
+
+    def __init__(self, selection: Selection, proc: str = "/proc") -> None:
+        self.columns = selection.columns
+        self.reasons: dict[str, str] = {}
+        self.cost_s = 0.0
+        self._files = KernelFiles(proc)
+        self._closers: list[Callable[[], None]] = [self._files.close]
+        self._failed: dict[int, str] = {}
+        # Position of the column and meter, from the inside out.
+        opened: list[tuple[int, Any]] = []
+        for position, name in enumerate(selection.names):
+            try:
+                meter = _BUILT_IN[name].open(self._files)
+                if hasattr(meter, "close"):
+                    self._closers.append(meter.close)
+                # A file that can be opened can still refuse to be read.
+                meter.start()
+                meter.stop()
+                opened.append((position, meter))
+            except Unavailable as reason:
+                self.reasons[self.columns[position]] = str(reason)
+            except Exception as error:  # noqa: BLE001  (nothing that is measured fails a run)
+                self.reasons[self.columns[position]] = f"cannot be read: {describe(error)}"
+        opened.extend(enumerate(selection.own, start=len(selection.names)))
+        self._starts = [(position, meter.start) for position, meter in reversed(opened)]
+        self._stops = [(position, meter.stop, meter) for position, meter in opened]
+        self._nulls: list[float | int | None] = [None] * len(self.columns)
+
+    def start(self) -> None:
+        """Start all meters, from the outside in."""
+        begun = perf_counter()
+        for position, start in self._starts:
+            try:
+                start()
+            except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
+                self._failed[position] = f"start() raised {describe(error)}"
+        self.cost_s += perf_counter() - begun
+
+    def stop(self, task: str) -> list[float | int | None]:
+        """Stop all meters, from the inside out, and return their values, one a column.
+
+        Parameters
+        ----------
+        task
+            Name of the task that ran since :meth:`start`.
+        """
+        begun = perf_counter()
+        values = self._nulls.copy()
+        for position, stop, meter in self._stops:
+            if position in self._failed:
+                continue
+            try:
+                value = stop()
+                if type(value) is not float or not isfinite(value):
+                    value = self._checked(position, value, meter)
+                values[position] = value
+            except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
+                self._failed[position] = f"stop() raised {describe(error)}"
+        if self._failed:
+            for position, what in self._failed.items():
+                self.reasons.setdefault(self.columns[position], f"task {task!r}: {what}")
+            self._failed.clear()
+        self.cost_s += perf_counter() - begun
+        return values
+
+    def _checked(self, position: int, value: Any, meter: Meter) -> float | int | None:
+        """Return what a meter returned if it is a number for a profile, as a plain one, or None."""
+        if type(value) is int and -_INTEGERS <= value < _INTEGERS:
+            return value
+        if value is None:
+            reason = getattr(meter, "reason", None) or "its meter returned None and no reason"
+            self.reasons.setdefault(self.columns[position], str(reason))
+            return None
+        number = _number(value)
+        if number is None:
+            self._failed[position] = (
+                f"stop() returned {shorten(repr(value))}, "
+                f"expected None or a finite number (an integer of at most 64 bits)"
+            )
+        return number
+
+    def close(self) -> None:
+        """Close what is open; values can no more be had."""
+        while self._closers:
+            self._closers.pop()()
+
+
+def _number(value: Any) -> float | int | None:
+    """Return a number of numpy or another library as a plain one; None if it is none."""
+    from numbers import Real
+
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number:
+        return None
+    try:
+        integer = index(value)
+    except TypeError:
+        number = float(value)
+        return number if isfinite(number) else None
+    return integer if -_INTEGERS <= integer < _INTEGERS else None
+
+
+def select(meters: Any) -> Selection:
+    """Return what ``run(meters=...)`` stands for.
+
+    Parameters
+    ----------
+    meters
+        A name, a :class:`Meter`, or an iterable of both. Names are those of
+        meters and of sets: ``"wall"`` is measured always, ``"default"`` adds
+        ``delay`` and ``cpu``, ``"full"`` all but ``allocation``.
+
+    Raises
+    ------
+    ValidationError
+        With all problems: unknown names, objects that are no meters, meters
+        that would fill one column twice.
+    """
+    wanted: set[str] = set()
+    own: list[Meter] = []
+    problems: list[str] = []
+    for given in _listed(meters):
+        if not isinstance(given, str):
+            problem = _meter_problem(given)
+            own += [] if problem else [given]
+        else:
+            known = [*METER_SETS, *_BUILT_IN]
+            problem = "" if given in known else _unknown(given, known)
+            wanted.update(METER_SETS.get(given, (given,)))
+        if problem:
+            problems.append(problem)
+    names = tuple(name for name in METER_SETS["full"] if name in wanted)
+    selection = Selection(names, tuple(own), "allocation" in wanted)
+    problems += _collisions(selection)
+    if problems:
+        raise ValidationError([GraphError(problem) for problem in problems])
+    return selection
+
+
+def _listed(meters: Any) -> list[Any]:
+    """Return the meters as a list; what is one itself, or nothing that has any, is one item."""
+    one = isinstance(meters, (str, bytes)) or not isinstance(meters, Iterable)
+    return [meters] if one or not _meter_problem(meters) else list(meters)
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    return f"meters: {name!r} is unknown (known: {', '.join(known)}){did_you_mean(name, known)}"
+
+
+def _meter_problem(given: Any) -> str:
+    """Return why something is no meter; nothing if it is one."""
+    missing = [name for name in ("name", "unit", "start", "stop") if not hasattr(given, name)]
+    if missing:
+        return (
+            f"meters: expected a name, or an object with name, unit, start() and stop(), "
+            f"got {given!r} (it has no {', '.join(missing)})"
+        )
+    if isinstance(given, type):
+        return f"meters: expected an object, got the class {given.__name__}; call it"
+    if not isinstance(given.name, str) or not given.name:
+        return f"meter {given!r}: name must be a non-empty string, got {given.name!r}"
+    if not isinstance(given.unit, str):
+        return f"meter {given.name!r}: unit must be a string ('1' for a count), got {given.unit!r}"
+    return ""
+
+
+def _collisions(selection: Selection) -> list[str]:
+    """Return a problem for each column that two would fill."""
+    columns = [*selection.columns, *(ALLOCATION.columns if selection.allocation else ())]
+    return [
+        f"meters: column {column!r} of one meter is the pipeline's own; give it another name"
+        if column in _PIPELINE_COLUMNS
+        else f"meters: two fill column {column!r}; give one of them another name"
+        for position, column in enumerate(columns)
+        if column in _PIPELINE_COLUMNS or column in columns[:position]
+    ]

@@ -1,0 +1,197 @@
+"""RoundLog: the raw readings of one round; Figures: what one or several rounds say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dagprofiler.statistics import median
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Optional, Union
+
+    from dagprofiler.graph import Wiring
+    from dagprofiler.instruments import Readings
+
+    Number = Union[int, float, None]
+    Column = list[Optional[float]]
+
+__all__ = ["Figures", "RoundLog", "figures", "phase_s"]
+
+
+@dataclass
+class RoundLog:
+    """Raw readings of one round, in flat lists, which cost the garbage collector nothing.
+
+    Attributes
+    ----------
+    kind
+        What the round is for, as :mod:`dagprofiler.rounds` names it.
+    times
+        Six readings of the clock a task, in seconds, as in
+        :class:`dagprofiler.pipeline.Record`; None where it did not get so far.
+    ran_on
+        For each task the number of its worker.
+    wire_bytes
+        For each slot of the wiring the serialized length of what it held.
+    payload_bytes
+        Slot to its payload, where that differs.
+    undeclared_bytes
+        Task number to the serialized length of outputs that it does not
+        declare, where it returned any.
+    errors
+        Task number to what it failed with, in words: an error itself may hold
+        what cannot be copied.
+    skipped
+        Tasks that could not run because something before them failed.
+    started_s, total_s
+        Reading of the clock when the round began, and how long it took.
+    decode_s, encode_s
+        How long each input of the wiring took to decode, and each slot to
+        encode, in seconds; empty without instruments.
+    columns, meters
+        What the meters of this round measure, and task number to what they read.
+    digests
+        Task number to the hash of its serialized outputs.
+    reasons
+        Why meters read nothing, by column.
+    meters_s, garbage_s
+        What meters and collecting garbage before tasks cost, in seconds.
+    """
+
+    kind: str
+    times: list[float | None]
+    ran_on: list[int]
+    wire_bytes: list[int]
+    payload_bytes: dict[int, int] = field(default_factory=dict)
+    undeclared_bytes: dict[int, int] = field(default_factory=dict)
+    errors: dict[int, str] = field(default_factory=dict)
+    skipped: set[int] = field(default_factory=set)
+    started_s: float = 0.0
+    total_s: float = 0.0
+    decode_s: Column = field(default_factory=list)
+    encode_s: Column = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
+    meters: dict[int, list[Number]] = field(default_factory=dict)
+    digests: dict[int, bytes] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    meters_s: float = 0.0
+    garbage_s: float = 0.0
+
+    @classmethod
+    def of(cls, kind: str, wiring: Wiring, columns: list[str]) -> RoundLog:
+        """Return the log of a round that is about to begin."""
+        tasks, slots = len(wiring.names), len(wiring.owner)
+        return cls(kind, [None] * (6 * tasks), [0] * tasks, [0] * slots, columns=columns)
+
+    def note(self, wiring: Wiring, i: int, readings: Readings) -> None:
+        """Write down what the instruments read of task number `i`."""
+        if not self.encode_s:
+            self.decode_s = [None] * len(wiring.slots)
+            self.encode_s = [None] * len(wiring.owner)
+        begin, end = wiring.first_input[i], wiring.first_input[i + 1]
+        # What came from outside the graph stands behind what edges fed.
+        self.decode_s[begin:end] = readings.decode_s[: end - begin]
+        for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i]):
+            self.encode_s[slot] = readings.encode_s[name]
+        self.meters[i] = readings.meters
+        self.reasons.update(readings.reasons)
+        self.meters_s += readings.meters_s
+        self.garbage_s += readings.garbage_s
+        if readings.digest is not None:
+            self.digests[i] = readings.digest
+
+    def succeeded(self, i: int) -> bool:
+        """Tell whether task number `i` has finished without an error."""
+        return self.times[6 * i + 5] is not None and i not in self.errors
+
+    def by_start(self) -> list[int]:
+        """Return the tasks that began, in the order in which they did."""
+        begun = {i: t for i, t in enumerate(self.times[::6]) if t is not None}
+        return sorted(begun, key=begun.__getitem__)
+
+    def times_of(self, i: int) -> Any:
+        """Return the six readings of the clock of task number `i`."""
+        return self.times[6 * i : 6 * i + 6]
+
+
+class Figures(NamedTuple):
+    """What is said of each task and slot: of several rounds the medians.
+
+    Attributes
+    ----------
+    deserialize_s, compute_s, serialize_s
+        For each task; None where it did not succeed.
+    wire_bytes, payload_bytes, undeclared_bytes
+        As in :class:`RoundLog`.
+    """
+
+    deserialize_s: Column
+    compute_s: Column
+    serialize_s: Column
+    wire_bytes: Sequence[int]
+    payload_bytes: dict[int, int]
+    undeclared_bytes: dict[int, int]
+
+
+def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
+    """Return the figures of rounds, one at least: the only one's, or the medians of all."""
+    decoding, computing, encoding = ([phase_s(one, start) for one in rounds] for start in (0, 2, 4))
+    if len(rounds) == 1:
+        only = rounds[0]
+        return Figures(
+            decoding[0],
+            computing[0],
+            encoding[0],
+            only.wire_bytes,
+            only.payload_bytes,
+            only.undeclared_bytes,
+        )
+    wire_bytes, payload_bytes, undeclared_bytes = [], {}, {}
+    for slot, task in enumerate(wiring.owner):
+        seen = [one for one in rounds if one.succeeded(task)]
+        wire = _middle([one.wire_bytes[slot] for one in seen])
+        payload = _middle([one.payload_bytes.get(slot, one.wire_bytes[slot]) for one in seen])
+        wire_bytes.append(wire)
+        if payload != wire:
+            payload_bytes[slot] = payload
+    for task in {task for one in rounds for task in one.undeclared_bytes}:
+        seen = [one for one in rounds if one.succeeded(task)]
+        undeclared_bytes[task] = _middle([one.undeclared_bytes.get(task, 0) for one in seen])
+    return Figures(
+        _medians(decoding),
+        _medians(computing),
+        _medians(encoding),
+        wire_bytes,
+        payload_bytes,
+        undeclared_bytes,
+    )
+
+
+def phase_s(one: RoundLog, start: int) -> Column:
+    """Return how long a phase took each task; None of tasks that did not succeed.
+
+    Parameters
+    ----------
+    start
+        Which of the six readings began the phase: 0, 2 or 4.
+    """
+    times = one.times
+    spent = [
+        None if done is None else end - begin  # type: ignore[operator]
+        for begin, end, done in zip(times[start::6], times[start + 1 :: 6], times[5::6])
+    ]
+    for task in one.errors:
+        spent[task] = None
+    return spent
+
+
+def _medians(columns: Sequence[Column]) -> Column:
+    known = ([value for value in row if value is not None] for row in zip(*columns))
+    return [median(values) if values else None for values in known]
+
+
+def _middle(sizes: list[int]) -> int:
+    """Return the lower median, since a size that was measured is no half byte; 0 of none."""
+    return sorted(sizes)[(len(sizes) - 1) // 2] if sizes else 0

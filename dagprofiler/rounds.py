@@ -1,0 +1,209 @@
+"""Rounds: how often a DAG is run, and under which conditions."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import asdict, dataclass, replace
+from sys import float_info
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Callable
+
+from dagprofiler.errors import GraphError, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["ALLOCATION", "COLD", "MEASURED", "WARM_UP", "Plan", "Rounds", "rounds_of"]
+
+#: What a round is for. Figures come from the measured ones.
+COLD, WARM_UP, MEASURED, ALLOCATION = "cold", "warm_up", "measured", "allocation"
+
+#: The fewest samples with a 95 % interval of their median: 1 - 2**(1 - n) is its coverage.
+MIN_ROUNDS = 6
+
+_GARBAGE = ("rounds", "tasks", None)
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How often a DAG is run, and under which conditions.
+
+    Parameters
+    ----------
+    n
+        Number of measured rounds; ``"auto"`` takes at least 6, and as many as
+        `precision` needs.
+    warmup
+        Rounds before them that count for nothing; the first is kept as
+        ``cold``. By default 2; none before a single round, and none where
+        each round has a process of its own.
+    max_rounds, max_time_s
+        ``"auto"`` ends after so many measured rounds, or when they have taken
+        so many seconds, but not before the sixth.
+    precision
+        ``"auto"`` ends when the 95 % interval of the median of every task
+        that makes up 1 % of the total or more is within plus or minus this
+        part of the median.
+    collect_garbage
+        ``"rounds"``: between rounds. ``"tasks"``: before each task too, which
+        costs in proportion to all that is alive (``overhead.garbage_ms``
+        says how much). None: the collector is left alone.
+    fresh_process
+        Whether each round is taken in a new process.
+    busy_cores
+        How many other cores are kept busy meanwhile.
+    check_outputs
+        Whether to compare a hash of the serialized outputs of each task
+        between rounds; tasks that differ are flagged.
+
+    Raises
+    ------
+    ValidationError
+        If a value is out of its range, or no interval can be had.
+
+    Notes
+    -----
+    Whole rounds, since a task that is looped finds its data in the cache, and
+    rounds in one process, since starting one costs more than most DAGs: times
+    in fresh processes differ two to four times as much as rounds in one do.
+
+    Examples
+    --------
+    >>> Rounds("auto", precision=0.02).max_rounds
+    30
+    >>> Rounds(10).warmup, Rounds(10, fresh_process=True).warmup
+    (2, 0)
+    """
+
+    n: int | str = "auto"
+    warmup: int | None = None
+    max_rounds: int = 30
+    max_time_s: float = 30.0
+    precision: float = 0.05
+    collect_garbage: str | None = "rounds"
+    fresh_process: bool = False
+    busy_cores: int = 0
+    check_outputs: bool = False
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.n, str) and self.n == "auto"):
+            self._set_integer("n", 1, "or 'auto'")
+        self._set_integer("max_rounds", 1)
+        self._set_integer("busy_cores", 0)
+        if self.warmup is None:
+            warmup = 0 if self.n == 1 or self.fresh_process else 2
+            object.__setattr__(self, "warmup", warmup)
+        self._set_integer("warmup", 0)
+        for name in ("max_time_s", "precision"):
+            value = getattr(self, name)
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not (number and 0 < value <= float_info.max):
+                raise _refused(f"{name} must be a finite number above 0, got {value!r}")
+        if self.collect_garbage not in _GARBAGE:
+            raise _refused(
+                f"collect_garbage must be 'rounds', 'tasks' or None, got {self.collect_garbage!r}"
+            )
+        for name in ("fresh_process", "check_outputs"):
+            if not isinstance(getattr(self, name), bool):
+                raise _refused(f"{name} must be True or False, got {getattr(self, name)!r}")
+        if self.n == "auto" and self.max_rounds < MIN_ROUNDS:
+            raise _refused(
+                f"max_rounds={self.max_rounds} cannot reach a 95 % interval, which 'auto' is "
+                f"after and which takes at least {MIN_ROUNDS} rounds"
+            )
+
+    def _set_integer(self, name: str, least: int, other: str = "") -> None:
+        value = getattr(self, name)
+        try:
+            number = -1 if isinstance(value, bool) else operator.index(value)
+        except TypeError:
+            number = -1
+        if number < least:
+            hint = f" {other}" if other else ""
+            raise _refused(f"{name} must be an integer of at least {least}{hint}, got {value!r}")
+        object.__setattr__(self, name, number)
+
+    @property
+    def instrumented(self) -> bool:
+        """Whether these conditions alone take instruments beside the clock of the phases."""
+        return self.n != 1 or self.collect_garbage == "tasks" or self.check_outputs
+
+    @property
+    def collects(self) -> bool:
+        """Whether garbage is collected before each round; a plain run leaves that alone."""
+        return self.n != 1 and self.collect_garbage is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the conditions as the profile's ``run.conditions`` holds them."""
+        return asdict(self)
+
+    def alone(self) -> Rounds:
+        """Return the conditions under which one of these rounds is taken in its own process."""
+        return replace(self, n=1, fresh_process=False, busy_cores=0)
+
+
+def rounds_of(given: Any) -> Rounds:
+    """Return what ``run(rounds=...)`` was given as Rounds."""
+    return given if isinstance(given, Rounds) else Rounds(given)
+
+
+class Plan:
+    """The rounds of one run, one after the other.
+
+    Parameters
+    ----------
+    rounds
+        What was asked for.
+    is_precise
+        Tells whether the measured rounds so far reach a precision.
+    allocation
+        Whether a pass that counts allocations comes last.
+
+    Attributes
+    ----------
+    ended_by
+        What ended the measured rounds: ``"n"``, ``"precision"``,
+        ``"max_rounds"`` or ``"max_time_s"``; None before that.
+    """
+
+    def __init__(
+        self, rounds: Rounds, is_precise: Callable[[float], bool], *, allocation: bool = False
+    ) -> None:
+        self.rounds = rounds
+        self.ended_by: str | None = None
+        self._is_precise = is_precise
+        self._allocation = allocation
+
+    @property
+    def single(self) -> bool:
+        """Whether one round is all there is."""
+        return self.rounds.n == 1 and not self.rounds.warmup and not self._allocation
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield what each round is for."""
+        for number in range(self.rounds.warmup or 0):
+            yield WARM_UP if number else COLD
+        begun, taken = perf_counter(), 0
+        while self.ended_by is None:
+            yield MEASURED
+            taken += 1
+            self.ended_by = self._end(taken, perf_counter() - begun)
+        if self._allocation:
+            yield ALLOCATION
+
+    def _end(self, taken: int, seconds: float) -> str | None:
+        """Return what says that `taken` measured rounds are enough; None if nothing does."""
+        rounds = self.rounds
+        if rounds.n != "auto":
+            return "n" if taken == rounds.n else None
+        if taken < MIN_ROUNDS:
+            return None
+        if self._is_precise(rounds.precision):
+            return "precision"
+        if taken >= rounds.max_rounds:
+            return "max_rounds"
+        return "max_time_s" if seconds >= rounds.max_time_s else None
+
+
+def _refused(problem: str) -> ValidationError:
+    return ValidationError([GraphError(f"Rounds: {problem}")])

@@ -1,0 +1,330 @@
+"""Weights: one number for each task, all from one source, and the word where they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import fsum, isfinite
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
+
+from dagprofiler.calibration import Calibration
+from dagprofiler.errors import WeightError, did_you_mean
+from dagprofiler.rounds import MEASURED
+from dagprofiler.samples import measured_of
+from dagprofiler.statistics import median
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dagprofiler.profile import Profile
+
+__all__ = ["SOURCES", "STATISTICS", "Weights", "weights_of"]
+
+Number = Union[int, float]
+
+
+class _Source(NamedTuple):
+    """Where a source stands in a profile: candidate in ``weight_sources``, column of samples."""
+
+    candidate: str
+    column: str
+    unit: str
+    words: str
+
+
+_SOURCES = {
+    "counted": _Source(
+        "counted_instructions", "instructions", "instructions", "counted instructions"
+    ),
+    "estimated": _Source("estimated_instructions", "", "instructions", ""),
+    "reference_time": _Source("reference_time_ms", "corrected_ms", "reference ms", ""),
+    "cpu_time": _Source("cpu_time_ms", "cpu_ms", "ms", "CPU time of the task's thread"),
+    "wall_time": _Source("wall_time_ms", "wall_ms", "ms", "wall time"),
+}
+
+#: Where weights can come from, in the order in which ``"best"`` tries them: instructions are
+#: the same on a busy machine, reference times mean something on another one, CPU times lack
+#: what a task waits for, and wall times hold what it waited for in vain.
+SOURCES = tuple(_SOURCES)
+
+_STATISTICS: dict[str, Callable[[Sequence[Number]], Number]] = {
+    "median": median,
+    "mean": lambda values: fsum(values) / len(values),
+    "min": min,
+    "max": max,
+}
+
+#: What can be said of a task's samples.
+STATISTICS = tuple(_STATISTICS)
+
+_NO_SCALE = (
+    "the machine of this profile was not calibrated, so its times have no common scale; call "
+    "dagprofiler.calibrate() before the run, take several rounds, which does it, or give rate="
+)
+_NO_SOURCES = "the profile holds no weight_sources, and {}"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What each task costs, by one source.
+
+    Attributes
+    ----------
+    values
+        Task name to weight, for every task of the DAG.
+    unit
+        ``"instructions"``; ``"ms"``; ``"reference ms"``, which are milliseconds on the reference
+        machine; or, for a rate, what it makes of seconds.
+    source
+        Where all of them come from, one of `SOURCES`.
+    statistic
+        What was asked for, one of `STATISTICS`. Of a single value each is the value.
+    provenance
+        In words: how many rounds, under which conditions, on which host, on which scale.
+    """
+
+    values: dict[str, Number]
+    unit: str
+    source: str
+    statistic: str
+    provenance: str
+
+
+def weights_of(
+    profile: Profile, source: str = "best", statistic: str = "median", rate: float | None = None
+) -> Weights:
+    """Return a weight for every task of a profile, all from one source.
+
+    Parameters
+    ----------
+    source
+        ``"counted"``: instructions that a hardware counter saw. ``"estimated"``: what the cost
+        models say, in instructions. ``"reference_time"``: time without run-queue delay, where
+        that was measured, on a scale that machines share. ``"cpu_time"``: of the task's thread,
+        in ms. ``"wall_time"``: as measured, in ms. ``"best"``: the first of these, in this
+        order, that has a value for every task.
+    statistic
+        ``"median"``, ``"mean"``, ``"min"`` or ``"max"`` of the measured samples; estimates have
+        none, and take no notice.
+    rate
+        For reference times: units a second, finite and above 0. By default times are multiplied
+        by the calibration score of the machine, which gives milliseconds on the reference
+        machine.
+
+    Raises
+    ------
+    WeightError
+        If an argument is unknown or out of its range; if a task has no value from this source,
+        a default of 0 being none; if reference times have no scale; or if the profile has no
+        samples of several rounds, and thus nothing but medians.
+
+    Notes
+    -----
+    In profiles without ``weight_sources`` (0.1.0 wrote such) a node weight of 0 cannot be told
+    from a task without a cost model, so that it is refused, and wall times are those of
+    ``execution_metrics``. O(tasks x rounds) time.
+
+    Examples
+    --------
+    >>> from dagprofiler import DAG, task
+    >>> @task(inputs=[], outputs=["x"], estimate_fn=lambda cfg: 100)
+    ... def source():
+    ...     return {"x": 1}
+    >>> weights_of(DAG({"source": source}, []).run(), "estimated").values
+    {'source': 100}
+    """
+    _check_arguments(source, statistic, rate)
+    reader = _Reader(profile, statistic)
+    if source != "best":
+        return _from_source(reader, source, rate)
+    refused = []
+    for name in SOURCES:
+        try:
+            return _from_source(reader, name, rate)
+        except WeightError as error:
+            refused.append(f"\n  - {error}")
+    raise WeightError(source, [], f"no source has one for every task:{''.join(refused)}")
+
+
+def _check_arguments(source: Any, statistic: Any, rate: Any) -> None:
+    sources = ("best", *SOURCES)
+    for value, known, what in ((source, sources, "source"), (statistic, STATISTICS, "statistic")):
+        if value not in known:
+            words = ", ".join(map(repr, known))
+            hint = did_you_mean(value, known)
+            raise WeightError(source, [], f"{what} must be one of {words}, got {value!r}{hint}")
+    if rate is None:
+        return
+    if source not in ("best", "reference_time"):
+        raise WeightError(source, [], f"rate={rate!r} is for source='reference_time'")
+    try:
+        valid = not isinstance(rate, bool) and rate > 0 and isfinite(rate)
+    except (OverflowError, TypeError, ValueError):
+        valid = False
+    if not valid:
+        raise WeightError(source, [], f"rate must be a finite number above 0, got {rate!r}")
+
+
+def _from_source(reader: _Reader, source: str, rate: float | None) -> Weights:
+    if source == "reference_time":
+        return _reference_time(reader, rate)
+    _, _, unit, words = _SOURCES[source]
+    values = reader.values(source)
+    if source == "estimated":
+        provenance = "what the cost models of the tasks say; none of it is measured"
+    else:
+        provenance = reader.provenance(words)
+    if unit == "instructions":
+        # Half an instruction is what a median of two makes, not what a processor does.
+        values = {name: round(value) for name, value in values.items()}
+    return Weights(values, unit, source, reader.statistic, provenance)
+
+
+def _reference_time(reader: _Reader, rate: float | None) -> Weights:
+    calibration = reader.calibration()
+    if rate is not None:
+        factor, unit = float(rate) / 1e3, f"reference units ({rate:g} a second)"
+        scale = f"seconds times the declared rate of {rate:g} a second"
+    elif calibration is not None:
+        factor, unit = calibration.score, _SOURCES["reference_time"].unit
+        scale = (
+            f"times this machine's calibration score of {factor:.4g} "
+            f"(known to {calibration.spread:.1%}, kernel version {calibration.kernel_version}), "
+            "which gives ms on the reference machine"
+        )
+    else:
+        raise WeightError("reference_time", [], _NO_SCALE)
+    times_ms, words = reader.times_ms(calibration)
+    values = {name: time_ms * factor for name, time_ms in times_ms.items()}
+    beyond = [name for name, value in values.items() if not isfinite(value)]
+    if beyond:
+        reason = f"rate={rate!r} makes more of their times than a float holds"
+        raise WeightError("reference_time", beyond, reason)
+    provenance = f"{reader.provenance(words)}; {scale}"
+    return Weights(values, unit, "reference_time", reader.statistic, provenance)
+
+
+class _Reader:
+    """Reads one statistic of each task out of a profile."""
+
+    def __init__(self, profile: Profile, statistic: str) -> None:
+        self.statistic = statistic
+        self._profile = profile
+        self._tasks: list[str] = profile.dag_structure["nodes"]
+        sections = profile.sections
+        self._samples: Mapping[str, Any] | None = sections.get("samples")
+        self._sources: Mapping[str, Mapping[str, Any]] | None = sections.get("weight_sources")
+        self._environment: Mapping[str, Any] = sections.get("environment", {})
+        run = sections.get("run", {})
+        self._conditions: Mapping[str, Any] = run.get("conditions", {})
+        # Who knows no rounds runs each task once.
+        self._rounds: int = run.get("rounds", 1)
+        if self._samples is not None:
+            self._rounds = self._samples["rounds"].count(MEASURED)
+
+    def calibration(self) -> Calibration | None:
+        """Return the calibration of the profile's machine, if there is one."""
+        found = self._environment.get("calibration")
+        return None if found is None else Calibration.from_dict(found)
+
+    def times_ms(self, calibration: Calibration | None) -> tuple[dict[str, Number], str]:
+        """Return the times that reference times are made of, and what they are in words."""
+        without_delay = "wall time without run-queue delay"
+        corrected = self._from_samples("corrected_ms")
+        if corrected is not None:
+            return corrected, without_delay
+        known = self._single("reference_time_ms")
+        if self._samples is None and self._rounds > 1 and calibration and not self._missing(known):
+            # Without their samples, these are all that is left of times without delay.
+            self._check_statistic("reference_time")
+            return {name: known[name] / calibration.score for name in self._tasks}, without_delay
+        try:
+            return self.values("wall_time"), "wall time"
+        except WeightError as error:
+            raise WeightError("reference_time", error.tasks, error.reason) from None
+
+    def values(self, source: str) -> dict[str, Number]:
+        """Return a value for every task; raise a WeightError where one has none."""
+        candidate, column, _, _ = _SOURCES[source]
+        sampled = self._from_samples(column)
+        if sampled is not None:
+            return sampled
+        found = self._single(candidate)
+        missing = self._missing(found)
+        if missing:
+            raise WeightError(source, missing, self._reasons(missing, candidate, column))
+        if source != "estimated":
+            self._check_statistic(source)
+        return {name: found[name] for name in self._tasks}
+
+    def _from_samples(self, column: str) -> dict[str, Number] | None:
+        """Return the statistic of a column; None unless every task has samples in it."""
+        if self._samples is None:
+            return None
+        kinds, rows = self._samples["rounds"], self._samples["tasks"]
+        of = _STATISTICS[self.statistic]
+        values = {}
+        for name in self._tasks:
+            measured = measured_of(kinds, rows.get(name, {}).get(column, ()))
+            if not measured:
+                return None
+            values[name] = of(measured)
+        return values
+
+    def _single(self, candidate: str) -> dict[str, Any]:
+        """Return the one value that the profile gives each task; None where there is none."""
+        estimated = candidate == "estimated_instructions"
+        if not self._rounds and not estimated:
+            return {}
+        if self._sources is not None:
+            return {name: entry.get(candidate) for name, entry in self._sources.items()}
+        if estimated:
+            weights = self._profile.metrics.node_weights
+            return {name: weight if weight > 0 else None for name, weight in weights.items()}
+        times: dict[str, Any] = {}
+        if candidate == "wall_time_ms":
+            for entry in self._profile.metrics.task_metrics:
+                # Entries of 0.1.0 are named after classes: two of one name may be any two.
+                times[entry.task] = None if entry.task in times else entry.compute_time_ms
+        return times
+
+    def _missing(self, values: Mapping[str, Any]) -> list[str]:
+        return [name for name in self._tasks if values.get(name) is None]
+
+    def _check_statistic(self, source: str) -> None:
+        if self.statistic != "median" and self._rounds != 1:
+            raise WeightError(
+                source,
+                [],
+                f"the {self.statistic} needs samples of every task, and the profile holds only "
+                f"medians of {self._rounds} rounds; statistic='median' returns them",
+            )
+
+    def _reasons(self, tasks: Sequence[str], candidate: str, column: str) -> str:
+        """Return why the first of `tasks` have no value."""
+        return "; ".join(dict.fromkeys(self._reason(n, candidate, column) for n in tasks[:5]))
+
+    def _reason(self, name: str, candidate: str, column: str) -> str:
+        if not self._rounds and column:
+            return "no round was measured"
+        if self._sources is None:
+            if not column:
+                return _NO_SOURCES.format("a node weight of 0 may stand for a missing cost model")
+            if candidate == "wall_time_ms":
+                return _NO_SOURCES.format("execution_metrics no single entry of that name")
+        said = self._sources.get(name, {}).get("reasons", {}) if self._sources else {}
+        generally = self._environment.get("not_measured", {})
+        for reasons, key in ((said, candidate), (generally, candidate), (generally, column)):
+            if key in reasons:
+                return str(reasons[key])
+        return f"the profile holds no {candidate}"
+
+    def provenance(self, words: str) -> str:
+        """Return how often, where and under which conditions `words` were measured."""
+        count = self._rounds
+        rounds = "one round" if count == 1 else f"{self.statistic} of {count} measured rounds"
+        fresh = ", each in a process of its own" if self._conditions.get("fresh_process") else ""
+        busy = self._conditions.get("busy_cores", 0)
+        beside = f", {busy} other core{'s' if busy > 1 else ''} kept busy" if busy else ""
+        host = self._profile.hostname
+        where = "an unknown host" if host is None else f"host {host!r}"
+        return f"{words}, {rounds} on {where}{fresh}{beside}"
