@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import islice, repeat
-from operator import eq
+from itertools import chain, islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -179,7 +178,7 @@ class Run:
         times, ran_on, capacity = log.times, log.ran_on, executor.capacity
         payload_bytes, wire_bytes = log.payload_bytes, log.wire_bytes
         submit, next_done, work = executor.submit, executor.next, self._works()
-        pop, done = readiness(list(wiring.waiting), wiring.targets, wiring.first_target)
+        pop, done = readiness(wiring.targets, wiring.first_target)
         running = 0
         self._hooks_before = self._hooks_s
         self._begun = perf_counter()
@@ -232,11 +231,11 @@ class Run:
         """
         wiring, tasks, contracts, config = self._wiring, self._tasks, self._contracts, self._config
         names, inputs, slots = wiring.names, wiring.inputs, wiring.slots
-        first_input, first_target = wiring.first_input, wiring.first_target
+        first_input = wiring.first_input
         outside, handles, uses = self._outside, self._handles, self._uses
         # The sinks, and what was asked for.
-        keep = list(map(eq, first_target, first_target[1:]))
-        for i in self._keep:
+        keep = [False] * len(names)
+        for i in chain(wiring.sinks, self._keep):
             keep[i] = True
         # The decoder of all slots, without end, where there is only one.
         every_decoder = None
