@@ -146,11 +146,10 @@ class DAG:
                 known.add(type(task))
             task.config = config
             made[name] = task
-        read = ContractReader(serializer).read
         self._nodes = list(self.tasks)
         names = sorted(self.tasks)
         self._wired = [self.tasks[name] for name in names]
-        self._contracts = list(map(read, names, self._wired))
+        self._contracts = ContractReader(serializer).read_all(names, self._wired)
         self._wiring = Wiring(
             names,
             [contract.outputs for contract in self._contracts],
@@ -376,23 +375,21 @@ class DAG:
         problems: list[DagProfilerError] = []
         first, inputs = wiring.first_input, wiring.inputs
         # Many tasks are alike: what arrives is bound once for all that are.
-        alike: dict[tuple[Any, ...], bool] = {}
+        fine: set[tuple[Any, ...]] = set()
         for i, contract in enumerate(contracts):
-            given = outside.get(i, ()) if outside else ()
-            kind = (id(contract), *inputs[first[i] : first[i + 1]], None, *given)
-            fine = alike.get(kind)
-            if not fine:
-                found = list(input_problems(wiring, i, contract, given))
+            kind = (id(contract), *inputs[first[i] : first[i + 1]])
+            if kind not in fine or i in outside:
+                found = list(input_problems(wiring, i, contract, outside.get(i, ())))
                 problems += found
-                alike[kind] = not found
+                if not found and i not in outside:
+                    fine.add(kind)
         estimates: dict[int, int] = {}
         no_model = Task.estimate_instructions
-        for i, name in enumerate(wiring.names):
-            task = self.tasks[name]
+        for i, task in enumerate(self._wired):
             if task.estimate_instructions is not no_model:
                 task.config = self.config
                 try:
-                    estimated = estimate(name, task, self.config)
+                    estimated = estimate(wiring.names[i], task, self.config)
                 except CostModelError as error:
                     problems.append(error)
                 else:

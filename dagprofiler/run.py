@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import chain, islice, repeat
+from functools import partial
+from itertools import chain, filterfalse, islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -178,7 +179,12 @@ class Run:
         times, ran_on, capacity = log.times, log.ran_on, executor.capacity
         payload_bytes, wire_bytes = log.payload_bytes, log.wire_bytes
         submit, next_done, work = executor.submit, executor.next, self._works()
-        pop, done = readiness(wiring.targets, wiring.first_target)
+        if capacity == 1:
+            # One at a time is the order that is known, without what comes after a failure.
+            pop = partial(next, filterfalse(log.skipped.__contains__, wiring.order), None)
+            done = None
+        else:
+            pop, done = readiness(wiring.targets, wiring.first_target)
         running = 0
         self._hooks_before = self._hooks_s
         self._begun = perf_counter()
@@ -222,7 +228,8 @@ class Run:
                 del outputs
             if hooks:
                 self._tell("task_finished", log.record(i))
-            done(i)
+            if done is not None:
+                done(i)
 
     def _works(self) -> Callable[[int], tuple[tuple[Any, ...], list[Any]]]:
         """Return a function that makes a task's Work, and takes the handles of its inputs.
