@@ -146,7 +146,7 @@ class DAG:
                 known.add(type(task))
             task.config = config
             made[name] = task
-        self._nodes = list(self.tasks)
+        self._nodes, self._given = list(self.tasks), list(self.tasks.values())
         names = sorted(self.tasks)
         self._wired = [self.tasks[name] for name in names]
         self._contracts = ContractReader(serializer).read_all(names, self._wired)
@@ -343,10 +343,10 @@ class DAG:
         Programs for version 0.1.0 put other tasks into ``dag.tasks``. The
         wiring stays as it is, so what is wired must still be declared.
         """
-        names = self._wiring.names
-        if all(map(operator.is_, map(self.tasks.get, names), self._wired)):
+        given = self._given
+        if list(self.tasks) == self._nodes and all(map(operator.is_, self.tasks.values(), given)):
             return self._wired
-        for i, (name, wired) in enumerate(zip(names, self._wired)):
+        for i, (name, wired) in enumerate(zip(self._wiring.names, self._wired)):
             if name not in self.tasks:
                 raise refused(f"task {name!r} was taken out of the DAG, which is wired with it")
             if self.tasks[name] is not wired:
@@ -359,6 +359,7 @@ class DAG:
                         f"{contract.outputs!r}, wired are {outputs!r}"
                     )
                 self._contracts[i], self._wired[i] = contract, task
+        self._given = list(map(self.tasks.__getitem__, self._nodes))
         return self._wired
 
     @cached_property

@@ -304,14 +304,17 @@ class Wiring:
 
     @property
     def routes(self) -> dict[int, tuple[Route, ...]]:
+        """Each edge and what it carries."""
         return self._edges.merged
 
     @property
     def targets(self) -> list[int]:
+        """The successors of all tasks."""
         return self._edges.rows[0]
 
     @property
     def first_target(self) -> list[int]:
+        """Where the successors of each task begin."""
         return self._edges.rows[1]
 
     def edges(self) -> Iterator[tuple[int, int, tuple[Route, ...]]]:
@@ -347,9 +350,9 @@ def _resolved(
     matches = _Matches(outputs, inputs)
     plain = _plain_pairs(edges, index)
     if plain is not None:
-        sources, targets = plain
-        kinds = zip(map(matches.source.__getitem__, sources), map(matches.target.__getitem__, targets))
-        return _Edges(count, sources, targets, list(map(matches.__getitem__, kinds)))
+        # Two columns at once, each in a loop in C.
+        kinds = zip(*map(map, (matches.source.__getitem__, matches.target.__getitem__), plain))
+        return _Edges(count, *plain, list(map(matches.__getitem__, kinds)))
     resolved = _Edges(count, [], [], [])
     carried: dict[int, tuple[Route, ...]] = {}
     for edge in edges:

@@ -179,12 +179,7 @@ class Run:
         times, ran_on, capacity = log.times, log.ran_on, executor.capacity
         payload_bytes, wire_bytes = log.payload_bytes, log.wire_bytes
         submit, next_done, work = executor.submit, executor.next, self._works()
-        if capacity == 1:
-            # One at a time is the order that is known, without what comes after a failure.
-            pop = partial(next, filterfalse(log.skipped.__contains__, wiring.order), None)
-            done = None
-        else:
-            pop, done = readiness(wiring.targets, wiring.first_target)
+        pop, done = self._schedule()
         running = 0
         self._hooks_before = self._hooks_s
         self._begun = perf_counter()
@@ -230,6 +225,15 @@ class Run:
                 self._tell("task_finished", log.record(i))
             if done is not None:
                 done(i)
+
+    def _schedule(self) -> tuple[Callable[[], int | None], Callable[[int], None] | None]:
+        """Return two functions: one hands out tasks, the other, if any, is told which are done."""
+        wiring = self._wiring
+        if self._executor.capacity > 1:
+            return readiness(wiring.targets, wiring.first_target)
+        # One at a time is the order that is known, without what comes after a failure.
+        left = filterfalse(self._log.skipped.__contains__, wiring.order)
+        return partial(next, left, None), None
 
     def _works(self) -> Callable[[int], tuple[tuple[Any, ...], list[Any]]]:
         """Return a function that makes a task's Work, and takes the handles of its inputs.
