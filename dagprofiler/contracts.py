@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from operator import attrgetter
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import DeclarationError, GraphError, did_you_mean
@@ -11,7 +12,7 @@ from dagprofiler.pipeline import Parameters
 from dagprofiler.task import check_declarations, contract_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from dagprofiler.graph import Wiring
     from dagprofiler.pipeline import Contract
@@ -20,16 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ContractReader", "input_problems"]
 
-_DECLARATIONS = (
-    "inputs",
-    "outputs",
-    "config_deps",
-    "gathers",
-    "serializer",
-    "serialize",
-    "deserialize",
-    "run.__func__",
-)
+_FIELDS = ("inputs", "outputs", "config_deps", "gathers", "serializer")
+_CODECS = ("serialize", "deserialize")
+_METHODS = ("run", "compute")
+_DECLARATIONS = frozenset((*_FIELDS, *_CODECS, *_METHODS))
 
 
 class ContractReader:
@@ -44,7 +39,18 @@ class ContractReader:
     def __init__(self, default: Serializer | None) -> None:
         self._default = default
         self._of_class: dict[type[Task], tuple[Any, Any, Contract]] = {}
+        #: What holds for all instances of a class that declare nothing themselves, if anything.
+        self._shared: dict[type[Task], Contract | None] = {}
         self._parameters: dict[tuple[int, bool], tuple[Any, Parameters]] = {}
+
+    def read_all(self, names: Iterable[str], tasks: Sequence[Task]) -> list[Contract]:
+        """Return the contracts of `tasks`, which stand under `names`."""
+        shared = map(self._shared.get, map(type, tasks))
+        undeclared = map(_DECLARATIONS.isdisjoint, map(vars, tasks))
+        return [
+            contract if contract and alike else self.read(name, task)
+            for contract, alike, name, task in zip(shared, undeclared, names, tasks)
+        ]
 
     def read(self, name: str, task: Task) -> Contract:
         """Return the contract of `task`, which stands under `name`.
@@ -79,11 +85,25 @@ class ContractReader:
         contract = contract_of(task, parameters, self._default)
         if known is None:
             method = "compute" if function is compute else "compute.__func__"
-            declarations = attrgetter(*_DECLARATIONS, method)
+            declarations = attrgetter(*_FIELDS, *_CODECS, "run.__func__", method)
             # An instance whose own run() is no method can't speak for its class.
             with suppress(AttributeError):
                 self._of_class[type(task)] = declarations, declarations(task), contract
+        if type(task) not in self._shared and _DECLARATIONS.isdisjoint(vars(task)):
+            self._shared[type(task)] = contract if _speaks_for_instances(type(task)) else None
         return contract
+
+
+def _speaks_for_instances(kind: type[Task]) -> bool:
+    """Tell whether all instances that declare nothing themselves are alike: no properties."""
+    from inspect import getattr_static
+
+    return (
+        kind.__getattribute__ is object.__getattribute__
+        and not any(hasattr(getattr_static(kind, name), "__get__") for name in _FIELDS)
+        and all(type(getattr_static(kind, name)) is staticmethod for name in _CODECS)
+        and all(type(getattr_static(kind, name)) is FunctionType for name in _METHODS)
+    )
 
 
 def input_problems(

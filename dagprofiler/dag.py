@@ -153,11 +153,10 @@ class DAG:
                 known.add(type(task))
             task.config = config
             made[name] = task
-        read = ContractReader(serializer).read
-        self._nodes = list(self.tasks)
+        self._nodes, self._given = list(self.tasks), list(self.tasks.values())
         names = sorted(self.tasks)
         self._wired = [self.tasks[name] for name in names]
-        self._contracts = list(map(read, names, self._wired))
+        self._contracts = ContractReader(serializer).read_all(names, self._wired)
         self._wiring = Wiring(
             names,
             [contract.outputs for contract in self._contracts],
@@ -416,10 +415,10 @@ class DAG:
         Programs for version 0.1.0 put other tasks into ``dag.tasks``. The
         wiring stays as it is, so what is wired must still be declared.
         """
-        names = self._wiring.names
-        if all(map(operator.is_, map(self.tasks.get, names), self._wired)):
+        given = self._given
+        if list(self.tasks) == self._nodes and all(map(operator.is_, self.tasks.values(), given)):
             return self._wired
-        for i, (name, wired) in enumerate(zip(names, self._wired)):
+        for i, (name, wired) in enumerate(zip(self._wiring.names, self._wired)):
             if name not in self.tasks:
                 raise refused(f"task {name!r} was taken out of the DAG, which is wired with it")
             if self.tasks[name] is not wired:
@@ -432,6 +431,7 @@ class DAG:
                         f"{contract.outputs!r}, wired are {outputs!r}"
                     )
                 self._contracts[i], self._wired[i] = contract, task
+        self._given = list(map(self.tasks.__getitem__, self._nodes))
         return self._wired
 
     @cached_property
@@ -448,23 +448,21 @@ class DAG:
         problems: list[DagProfilerError] = []
         first, inputs = wiring.first_input, wiring.inputs
         # Many tasks are alike: what arrives is bound once for all that are.
-        alike: dict[tuple[Any, ...], bool] = {}
+        fine: set[tuple[Any, ...]] = set()
         for i, contract in enumerate(contracts):
-            given = outside.get(i, ()) if outside else ()
-            kind = (id(contract), *inputs[first[i] : first[i + 1]], None, *given)
-            fine = alike.get(kind)
-            if not fine:
-                found = list(input_problems(wiring, i, contract, given))
+            kind = (id(contract), *inputs[first[i] : first[i + 1]])
+            if kind not in fine or i in outside:
+                found = list(input_problems(wiring, i, contract, outside.get(i, ())))
                 problems += found
-                alike[kind] = not found
+                if not found and i not in outside:
+                    fine.add(kind)
         estimates: dict[int, int] = {}
         no_model = Task.estimate_instructions
-        for i, name in enumerate(wiring.names):
-            task = self.tasks[name]
+        for i, task in enumerate(self._wired):
             if task.estimate_instructions is not no_model:
                 task.config = self.config
                 try:
-                    estimated = estimate(name, task, self.config)
+                    estimated = estimate(wiring.names[i], task, self.config)
                 except CostModelError as error:
                     problems.append(error)
                 else:

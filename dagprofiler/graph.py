@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import accumulate
 from keyword import iskeyword
+from operator import eq, lt, ne
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import CycleError, GraphError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 __all__ = ["Route", "Wiring", "field_problem", "kahn_order", "readiness"]
 
@@ -69,14 +72,12 @@ def _rows(edges: Sequence[int], count: int) -> tuple[list[int], list[int]]:
 
 
 def readiness(
-    waiting: list[int], targets: Sequence[int], first_target: Sequence[int]
+    targets: Sequence[int], first_target: Sequence[int]
 ) -> tuple[Callable[[], int | None], Callable[[int], None]]:
     """Return two functions that hand out tasks as they become ready.
 
     Parameters
     ----------
-    waiting
-        For each task how many predecessors it has; counted down from now on.
     targets, first_target
         The successors of all tasks, and where those of each begin.
 
@@ -93,6 +94,10 @@ def readiness(
     batch is sorted once and then costs nothing more. Wide stages are of that
     kind. Closures, since a call of them takes half the time of a method's.
     """
+    #: How many predecessors of each task are not done.
+    waiting = [0] * (len(first_target) - 1)
+    for target in targets:
+        waiting[target] += 1
     batch = [i for i, count in enumerate(waiting) if not count]
     batch.reverse()
     heap: list[int] = []
@@ -128,10 +133,7 @@ def readiness(
 
 def _order(names: Sequence[str], targets: Sequence[int], first_target: Sequence[int]) -> list[int]:
     """Return the Kahn order of numbers of the sorted `names`."""
-    waiting = [0] * len(names)
-    for target in targets:
-        waiting[target] += 1
-    pop, done = readiness(waiting, targets, first_target)
+    pop, done = readiness(targets, first_target)
     order = []
     number = pop()
     while number is not None:
@@ -139,7 +141,7 @@ def _order(names: Sequence[str], targets: Sequence[int], first_target: Sequence[
         done(number)
         number = pop()
     if len(order) < len(names):
-        stuck = {i for i, count in enumerate(waiting) if count}
+        stuck = set(range(len(names))).difference(order)
         after = {i: targets[first_target[i] : first_target[i + 1]] for i in stuck}
         raise CycleError([names[i] for i in _cycle(stuck, after)])
     return order
@@ -158,6 +160,62 @@ def _cycle(stuck: set[int], successors: Mapping[int, Iterable[int]]) -> list[int
     cycle = path[seen[node] :][::-1]
     start = cycle.index(min(cycle))
     return [*cycle[start:], *cycle[: start + 1]]
+
+
+@dataclass
+class _Edges:
+    """Edges between numbered tasks, in the order in which they are given.
+
+    Attributes
+    ----------
+    count
+        How many tasks there are.
+    sources, targets, routes
+        For each edge the two tasks, and what it carries.
+    """
+
+    count: int
+    sources: list[int]
+    targets: list[int]
+    routes: list[tuple[Route, ...]]
+
+    def by_source(
+        self, gathers: Sequence[Collection[str]] = ()
+    ) -> Iterator[tuple[int, int, tuple[Route, ...]]]:
+        """Return source, target and routes of all edges in the order of version 0.1.0.
+
+        There they come by source, sources in the order in which edges first
+        name them. Edges to tasks for which `gathers` holds something keep the
+        order in which they are given, and come first.
+        """
+        sources, targets, routes = self.sources, self.targets, self.routes
+        if sum(map(ne, sources, sources[1:])) < len(set(sources)):
+            # All edges of a source follow each other.
+            return zip(sources, targets, routes)
+        turn = {source: k for k, source in enumerate(dict.fromkeys(sources))}
+        turns = [turn[source] for source in sources]
+        if any(gathers):
+            turns = [-1 if gathers[target] else k for target, k in zip(targets, turns)]
+        order = sorted(range(len(turns)), key=turns.__getitem__)
+        return zip(
+            map(sources.__getitem__, order),
+            map(targets.__getitem__, order),
+            map(routes.__getitem__, order),
+        )
+
+    @cached_property
+    def merged(self) -> dict[int, tuple[Route, ...]]:
+        """Each edge, as ``source * count + target``, to what it and those parallel to it carry."""
+        merged: dict[int, tuple[Route, ...]] = {}
+        for source, target, routes in self.by_source():
+            number = source * self.count + target
+            merged[number] = merged.get(number, ()) + routes
+        return merged
+
+    @cached_property
+    def rows(self) -> tuple[list[int], list[int]]:
+        """The successors of all tasks, and where those of each begin."""
+        return _rows(sorted(self.merged), self.count)
 
 
 class Wiring:
@@ -183,12 +241,12 @@ class Wiring:
         Task numbers in execution order.
     targets, first_target
         The successors of all tasks, and where those of each task begin.
-    waiting
-        How many predecessors each task has.
+    sinks
+        Tasks without successors.
     inputs, slots, first_input
-        The inputs that edges feed, those of one task together: gathered ones in
-        the order of the edges, others by source; the slot that feeds each; and
-        where those of each task begin.
+        The inputs that edges feed, those of one task together: by source, but
+        of a task that gathers in the order of the edges; the slot that feeds
+        each; and where those of each task begin.
     outputs, first_slot
         For each task its declared outputs, and the slot of the first.
     owner, uses
@@ -196,6 +254,11 @@ class Wiring:
     routes
         Each edge, as ``source * len(names) + target``, to what it carries:
         by source, sources in the order in which edges first name them.
+
+    Notes
+    -----
+    What only reports, failures and parallel runs need is made when asked for:
+    `routes`, `targets` and `first_target`.
     """
 
     def __init__(
@@ -210,121 +273,55 @@ class Wiring:
         self.outputs = outputs
         self.first_slot = list(accumulate(map(len, self.outputs), initial=0))
         self.owner = [i for i, fields in enumerate(self.outputs) for _ in fields]
-        self.uses = [0] * len(self.owner)
-        self.waiting = [0] * len(names)
-        self.routes: dict[int, tuple[Route, ...]] = {}
-        self._connect(inputs, gathers, edges)
-        self.targets, self.first_target = _rows(sorted(self.routes), len(names))
-        self.order = _order(names, self.targets, self.first_target)
+        self._edges = _resolved(names, outputs, inputs, list(edges))
+        self._lay_out(gathers)
+        sources, targets = self._edges.sources, self._edges.targets
+        self.sinks = sorted(set(range(len(names))).difference(sources))
+        # Where all edges lead to larger numbers, the smallest one left is always ready.
+        self.order: Sequence[int] = range(len(names))
+        if not all(map(lt, sources, targets)):
+            self.order = _order(names, self.targets, self.first_target)
 
-    def _connect(  # noqa: PLR0912  (once an edge: a helper call counts)
-        self,
-        inputs: Sequence[list[str]],
-        gathers: Sequence[Sequence[str]],
-        edges: Iterable[Any],
-    ) -> None:
-        index = {name: i for i, name in enumerate(self.names)}
-        outputs, first_slot, uses = self.outputs, self.first_slot, self.uses
-        routes_of, waiting, count = self.routes, self.waiting, len(self.names)
-        last_outputs = last_inputs = last_source = None
-        positions_of = _Positions().of
-        #: Each source and when an edge first named it; and whether its edges follow each other.
-        sources: dict[int, int] = {}
-        grouped = True
-        match: tuple[Route, ...] = ()
-        fed: list[int] = []
-        slots: list[int] = []
-        fields: list[str] = []
-        for edge in edges:
-            spec = None
-            if type(edge) is tuple and len(edge) == 2:
-                name, target_name = edge
-            else:
-                name, target_name, spec = _split(edge)
-            try:
-                source, target = index[name], index[target_name]
-            except (KeyError, TypeError):
-                raise _unknown_task(name, target_name, index) from None
-            if source == target:
-                raise GraphError(f"edge {name!r} -> {name!r}: a task cannot feed itself")
-            if source != last_source:
-                if source in sources:
-                    grouped = False
-                else:
-                    sources[source] = len(sources)
-                last_source = source
-            if spec is not None:
-                positions = positions_of(outputs[source])
-                routes = _explicit(name, target_name, spec, positions)
-            else:
-                # Edges between tasks of the same classes tend to follow each other.
-                if outputs[source] is not last_outputs or inputs[target] is not last_inputs:
-                    last_outputs, last_inputs = outputs[source], inputs[target]
-                    match = _match(positions_of(last_outputs), positions_of(last_inputs))
-                routes = match
-            number = source * count + target
-            if number in routes_of:
-                routes_of[number] = self._merge(source, target, routes_of[number], routes)
-            else:
-                routes_of[number] = routes
-                waiting[target] += 1
-            for position, field in routes:
-                slot = first_slot[source] + position
-                uses[slot] += 1
-                fed.append(target)
-                slots.append(slot)
-                fields.append(field)
-        self._lay_out(fed, slots, fields)
-        if not grouped:
-            self._regroup(sources, [set(names) for names in gathers])
-
-    def _lay_out(self, fed: list[int], slots: list[int], fields: list[str]) -> None:
-        """Put the inputs of each task together; sorting keeps them in the order of the edges."""
-        by_target = sorted(range(len(fed)), key=fed.__getitem__)
-        self.slots = [slots[k] for k in by_target]
-        self.inputs = [fields[k] for k in by_target]
+    def _lay_out(self, gathers: Sequence[Collection[str]]) -> None:
+        """Put the inputs of each task together."""
+        edges, first_slot = self._edges, self.first_slot
         lengths = [0] * len(self.names)
-        for target in fed:
-            lengths[target] += 1
+        for target, routes in zip(edges.targets, edges.routes):
+            lengths[target] += len(routes)
         self.first_input = list(accumulate(lengths, initial=0))
+        self.inputs = inputs = [""] * self.first_input[-1]
+        self.slots = slots = [0] * self.first_input[-1]
+        self.uses = uses = [0] * len(self.owner)
+        #: Where the next input of each task goes.
+        places = self.first_input[:]
+        for source, target, routes in edges.by_source(gathers):
+            for position, field in routes:
+                place = places[target]
+                places[target] = place + 1
+                inputs[place] = field
+                slots[place] = slot = first_slot[source] + position
+                uses[slot] += 1
 
-    def _regroup(self, sources: Mapping[int, int], gathers: Sequence[set[str]]) -> None:
-        """Bring edges, and inputs that are not gathered, into the order of version 0.1.0.
+    @property
+    def routes(self) -> dict[int, tuple[Route, ...]]:
+        """Each edge and what it carries."""
+        return self._edges.merged
 
-        There they come by source, sources in the order in which edges first
-        name them.
-        """
-        count, owner = len(self.names), self.owner
-        edges = sorted(self.routes, key=lambda edge: sources[edge // count])
-        self.routes = {edge: self.routes[edge] for edge in edges}
-        for task, gathered in enumerate(gathers):
-            begin, end = self.first_input[task], self.first_input[task + 1]
-            if end - begin < 2:
-                continue
-            span = slice(begin, end)
-            feeds = list(zip(self.inputs[span], self.slots[span]))
-            feeds.sort(key=lambda f: -1 if f[0] in gathered else sources[owner[f[1]]])
-            self.inputs[span] = [field for field, _ in feeds]
-            self.slots[span] = [slot for _, slot in feeds]
+    @property
+    def targets(self) -> list[int]:
+        """The successors of all tasks."""
+        return self._edges.rows[0]
 
-    def _merge(
-        self, source: int, target: int, first: tuple[Route, ...], second: tuple[Route, ...]
-    ) -> tuple[Route, ...]:
-        """Return the routes of two parallel edges as those of one."""
-        where = f"edge {self.names[source]!r} -> {self.names[target]!r}"
-        if first == second:
-            raise GraphError(f"{where} is given twice")
-        common = {position for position, _ in first}.intersection(p for p, _ in second)
-        if common:
-            fields = ", ".join(repr(self.outputs[source][position]) for position in sorted(common))
-            raise GraphError(f"{where}: parallel edges both carry {fields}")
-        return first + second
+    @property
+    def first_target(self) -> list[int]:
+        """Where the successors of each task begin."""
+        return self._edges.rows[1]
 
     def edges(self) -> Iterator[tuple[int, int, tuple[Route, ...]]]:
         """Yield source, target and routes of each edge, by source."""
         count = len(self.names)
-        for key, routes in self.routes.items():
-            yield (*divmod(key, count), routes)
+        for number, routes in self.routes.items():
+            yield (*divmod(number, count), routes)
 
     def feeds(self, task: int) -> list[tuple[str, int]]:
         """Return the inputs of a task that edges feed, and the slot that feeds each."""
@@ -339,6 +336,78 @@ class Wiring:
         """Return the outputs of `source` that travel on `routes`."""
         outputs = self.outputs[source]
         return [outputs[position] for position, _ in routes]
+
+
+def _resolved(
+    names: Sequence[str],
+    outputs: Sequence[list[str]],
+    inputs: Sequence[list[str]],
+    edges: Sequence[Any],
+) -> _Edges:
+    """Return what edges, in any of their forms, say in numbers."""
+    count = len(names)
+    index = dict(zip(names, range(count)))
+    matches = _Matches(outputs, inputs)
+    plain = _plain_pairs(edges, index)
+    if plain is not None:
+        # Two columns at once, each in a loop in C.
+        kinds = zip(*map(map, (matches.source.__getitem__, matches.target.__getitem__), plain))
+        return _Edges(count, *plain, list(map(matches.__getitem__, kinds)))
+    resolved = _Edges(count, [], [], [])
+    carried: dict[int, tuple[Route, ...]] = {}
+    for edge in edges:
+        name, target_name, spec = _split(edge)
+        try:
+            source, target = index[name], index[target_name]
+        except (KeyError, TypeError):
+            raise _unknown_task(name, target_name, index) from None
+        where = f"edge {name!r} -> {target_name!r}"
+        if source == target:
+            raise GraphError(f"{where}: a task cannot feed itself")
+        if spec is None:
+            routes = matches[matches.source[source], matches.target[target]]
+        else:
+            routes = _explicit(name, target_name, spec, matches.positions(matches.source[source]))
+        number = source * count + target
+        if number in carried:
+            _check_parallel(where, carried[number], routes, outputs[source])
+        carried[number] = carried.get(number, ()) + routes
+        resolved.sources.append(source)
+        resolved.targets.append(target)
+        resolved.routes.append(routes)
+    return resolved
+
+
+def _plain_pairs(
+    edges: Sequence[Any], index: Mapping[str, int]
+) -> tuple[list[int], list[int]] | None:
+    """Return sources and targets if all edges are different pairs of different known names.
+
+    Else None: what another edge is, and the first that is wrong, is found
+    by looking at one after the other.
+    """
+    if not {tuple}.issuperset(map(type, edges)):
+        return None
+    try:
+        sources = [index[source] for source, _ in edges]
+        targets = [index[target] for _, target in edges]
+    except (KeyError, TypeError, ValueError):
+        return None
+    if len(set(edges)) < len(edges) or any(map(eq, sources, targets)):
+        return None
+    return sources, targets
+
+
+def _check_parallel(
+    where: str, first: tuple[Route, ...], second: tuple[Route, ...], outputs: Sequence[str]
+) -> None:
+    """Raise a GraphError if two parallel edges carry the same, which :func:`_resolved` merges."""
+    if first == second:
+        raise GraphError(f"{where} is given twice")
+    common = {position for position, _ in first}.intersection(p for p, _ in second)
+    if common:
+        fields = ", ".join(repr(outputs[position]) for position in sorted(common))
+        raise GraphError(f"{where}: parallel edges both carry {fields}")
 
 
 def _split(edge: Any) -> tuple[Any, Any, Any]:
@@ -375,18 +444,35 @@ def field_problem(name: Any) -> str | None:
     return None
 
 
-class _Positions:
-    """Lists of fields as mappings of field to position, each made once."""
+class _Matches(dict[tuple[int, int], tuple[Route, ...]]):
+    """What edges without fields carry: found once for all between tasks of the same kinds.
 
-    def __init__(self) -> None:
-        self._made: dict[int, dict[str, int]] = {}
+    The keys are pairs of an item of `source` and an item of `target`.
 
-    def of(self, fields: list[str]) -> dict[str, int]:
-        """Return the positions in `fields`, a list that lives as long as this object."""
-        made = self._made.get(id(fields))
-        if made is None:
-            made = self._made[id(fields)] = {field: i for i, field in enumerate(fields)}
-        return made
+    Attributes
+    ----------
+    source, target
+        For each task its kind as a source and as a target of edges: the identity of its
+        list of outputs, and of inputs, which tasks that are alike share.
+    """
+
+    def __init__(self, outputs: Sequence[list[str]], inputs: Sequence[list[str]]) -> None:
+        super().__init__()
+        self.source = list(map(id, outputs))
+        self.target = list(map(id, inputs))
+        self._fields = dict(zip(self.source, outputs))
+        self._fields.update(zip(self.target, inputs))
+        self._positions: dict[int, dict[str, int]] = {}
+
+    def __missing__(self, kinds: tuple[int, int]) -> tuple[Route, ...]:
+        match = self[kinds] = _match(*map(self.positions, kinds))
+        return match
+
+    def positions(self, kind: int) -> dict[str, int]:
+        """Return the fields of tasks of a kind, and where each stands among them."""
+        if kind not in self._positions:
+            self._positions[kind] = {field: i for i, field in enumerate(self._fields[kind])}
+        return self._positions[kind]
 
 
 def _match(outputs: Mapping[str, int], inputs: Mapping[str, int]) -> tuple[Route, ...]:

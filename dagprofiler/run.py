@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 from contextlib import suppress
-from itertools import islice, repeat
-from operator import eq
+from functools import partial
+from itertools import chain, filterfalse, islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -274,7 +274,7 @@ class Run:
         times, ran_on, capacity = entry.times, entry.ran_on, executor.capacity
         payload_bytes, wire_bytes = entry.payload_bytes, entry.wire_bytes
         submit, next_done, work = executor.submit, executor.next, self._works()
-        pop, done = readiness(list(wiring.waiting), wiring.targets, wiring.first_target)
+        pop, done = self._schedule()
         running = 0
         while True:
             while running < capacity and not self._stopped:
@@ -318,7 +318,17 @@ class Run:
                 del outputs
             if hooks:
                 self._tell("task_finished", log.record(entry, i))
-            done(i)
+            if done is not None:
+                done(i)
+
+    def _schedule(self) -> tuple[Callable[[], int | None], Callable[[int], None] | None]:
+        """Return two functions: one hands out tasks, the other, if any, is told which are done."""
+        wiring = self._wiring
+        if self._executor.capacity > 1:
+            return readiness(wiring.targets, wiring.first_target)
+        # One at a time is the order that is known, without what comes after a failure.
+        left = filterfalse(self._round.skipped.__contains__, wiring.order)
+        return partial(next, left, None), None
 
     def _works(self) -> Callable[[int], tuple[tuple[Any, ...], list[Any]]]:
         """Return a function that makes a task's Work, and takes the handles of its inputs.
@@ -327,13 +337,13 @@ class Run:
         """
         wiring, tasks, contracts, config = self._wiring, self._tasks, self._contracts, self._config
         names, inputs, slots = wiring.names, wiring.inputs, wiring.slots
-        first_input, first_target = wiring.first_input, wiring.first_target
+        first_input = wiring.first_input
         handles, uses = self._handles, self._uses
         # Each task takes its part out; another round needs it again.
         outside = self._outside if self._plan.single else dict(self._outside)
         # The sinks, and what was asked for.
-        keep = list(map(eq, first_target, first_target[1:]))
-        for i in self._keep:
+        keep = [False] * len(names)
+        for i in chain(wiring.sinks, self._keep):
             keep[i] = True
         # The decoder of all slots, without end, where there is only one.
         every_decoder = None

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import dagprofiler
 from dagprofiler import DAG, Config, Hook, Profile, RunError, Task, ValidationError
+from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.serializers import OutOfBandPickle
 
 # A brute-force reference in plain dicts, and random programs for it.
@@ -235,6 +236,51 @@ def test_random_failures_leave_the_states_that_brute_force_finds(program, data, 
     assert repr(profile.outputs) == repr(expected.values)
     assert [one.task for one in profile.metrics.task_metrics] == list(expected.values)
     assert Profile.loads(profile.dumps()) == profile
+
+
+class LastFirst(SerialExecutor):
+    """Holds three tasks at once, and runs the last one first."""
+
+    capacity = 3
+
+    def __init__(self, config, seed):
+        super().__init__(config, seed)
+        self._held = []
+
+    def submit(self, number, work, handles):
+        self._held.append((number, work, handles))
+        assert len(self._held) <= self.capacity
+
+    def next(self):
+        super().submit(*self._held.pop())
+        return super().next()
+
+
+@given(programs(), st.data())
+@settings(max_examples=60, deadline=None)
+def test_where_several_tasks_are_held_at_once_the_results_are_the_same(program, data):
+    nodes, edges = program
+    failing = data.draw(some_of(sorted(nodes)))
+    expected = Reference(nodes, edges, failing)
+
+    def before(node):
+        if names[node] in failing:
+            raise ValueError(names[node])
+
+    dag = DAG({name: Node(*node, before) for name, node in nodes.items()}, edges)
+    names = {one: name for name, one in dag.tasks.items()}
+    if expected.ambiguous:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dagprofiler.dag.SerialExecutor", LastFirst)
+        failed = set()
+        try:
+            profile = dag.run(on_error="finish", keep=nodes)
+        except RunError as error:
+            failed, profile = set(error.failures), error.profile
+    assert failed == {name for name, state in expected.states.items() if state == "failed"}
+    assert repr(profile.outputs) == repr(expected.values)
+    assert [one.task for one in profile.metrics.task_metrics] == list(expected.values)
 
 
 # Bytes: one serialization, and gone after the last consumer
