@@ -19,6 +19,9 @@ __all__ = ["ALLOCATION", "METER_SETS", "Meter", "Meters", "Selection", "column_o
 #: Columns that the pipeline fills itself.
 _PIPELINE_COLUMNS = ("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms")
 
+#: How often nothing is measured, to know what the meters count of themselves.
+_TRIALS = 5
+
 #: Integers of a profile fit 64 bits.
 _INTEGERS = 2**63
 
@@ -308,6 +311,7 @@ class Meters:
         self.columns = selection.columns
         self.reasons: dict[str, str] = {}
         self.cost_s = 0.0
+        self._idle_counts: dict[int, int] = {}
         self._files = KernelFiles(proc)
         self._closers: list[Callable[[], None]] = [self._files.close]
         self._failed: dict[int, str] = {}
@@ -326,10 +330,31 @@ class Meters:
                 self.reasons[self.columns[position]] = str(reason)
             except Exception as error:  # noqa: BLE001  (nothing that is measured fails a run)
                 self.reasons[self.columns[position]] = f"cannot be read: {describe(error)}"
+        self._nulls: list[float | int | None] = [None] * len(self.columns)
+        self._use(opened)
+        self._idle_counts = self._counts_of_nothing()
         opened.extend(enumerate(selection.own, start=len(selection.names)))
+        self._use(opened)
+        self.cost_s = 0.0
+
+    def _use(self, opened: list[tuple[int, Any]]) -> None:
+        """Take these meters, given from the inside out."""
         self._starts = [(position, meter.start) for position, meter in reversed(opened)]
         self._stops = [(position, meter.stop, meter) for position, meter in opened]
-        self._nulls: list[float | int | None] = [None] * len(self.columns)
+
+    def _counts_of_nothing(self) -> dict[int, int]:
+        """Return what meters count of the meters inside of them, where no task runs.
+
+        Python code is tens of thousands of instructions, and always the same ones.
+        """
+        if "instructions" not in self.columns:
+            return {}
+        position, trials = self.columns.index("instructions"), []
+        for _ in range(_TRIALS):
+            self.start()
+            trials.append(self.stop("")[position])
+        counts = [count for count in trials if count is not None]
+        return {position: int(min(counts))} if counts else {}
 
     def start(self) -> None:
         """Start all meters, from the outside in."""
@@ -361,6 +386,10 @@ class Meters:
                 values[position] = value
             except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
                 self._failed[position] = f"stop() raised {describe(error)}"
+        for position, count in self._idle_counts.items():
+            counted = values[position]
+            if counted is not None:
+                values[position] = max(0, counted - count)
         if self._failed:
             for position, what in self._failed.items():
                 self.reasons.setdefault(self.columns[position], f"task {task!r}: {what}")

@@ -124,14 +124,19 @@ class Rounds:
         object.__setattr__(self, name, number)
 
     @property
+    def several(self) -> bool:
+        """Whether there is more than one round, warm-up included."""
+        return self.n != 1 or self.warmup != 0
+
+    @property
     def instrumented(self) -> bool:
         """Whether these conditions alone take instruments beside the clock of the phases."""
-        return self.n != 1 or self.collect_garbage == "tasks" or self.check_outputs
+        return self.several or self.collect_garbage == "tasks" or self.check_outputs
 
     @property
     def collects(self) -> bool:
         """Whether garbage is collected before each round; a plain run leaves that alone."""
-        return self.n != 1 and self.collect_garbage is not None
+        return self.several and self.collect_garbage is not None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the conditions as the profile's ``run.conditions`` holds them."""
@@ -139,7 +144,7 @@ class Rounds:
 
     def alone(self) -> Rounds:
         """Return the conditions under which one of these rounds is taken in its own process."""
-        return replace(self, n=1, fresh_process=False, busy_cores=0)
+        return replace(self, n=1, warmup=0, fresh_process=False, busy_cores=0)
 
 
 def rounds_of(given: Any) -> Rounds:
@@ -177,7 +182,7 @@ class Plan:
     @property
     def single(self) -> bool:
         """Whether one round is all there is."""
-        return self.rounds.n == 1 and not self.rounds.warmup and not self._allocation
+        return not self.rounds.several and not self._allocation
 
     def __iter__(self) -> Iterator[str]:
         """Yield what each round is for."""
