@@ -299,7 +299,11 @@ class Wiring:
                 place = places[target]
                 places[target] = place + 1
                 inputs[place] = field
-                slots[place] = slot = first_slot[source] + position
+                slot = first_slot[source]
+                if position:
+                    # Most tasks have one output, whose number is there already.
+                    slot += position
+                slots[place] = slot
                 uses[slot] += 1
 
     @property
