@@ -7,6 +7,7 @@ import operator
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cached_property, partial
+from itertools import compress, islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -446,28 +447,32 @@ class DAG:
         """Return what each cost model says, if there are no problems."""
         wiring, contracts = self._wiring, self._contracts
         problems: list[DagProfilerError] = []
-        first, inputs = wiring.first_input, wiring.inputs
+        inputs, begin = wiring.inputs, 0
         # Many tasks are alike: what arrives is bound once for all that are.
-        fine: set[tuple[Any, ...]] = set()
-        for i, contract in enumerate(contracts):
-            kind = (id(contract), *inputs[first[i] : first[i + 1]])
+        fine: set[Any] = set()
+        for i, (contract, end) in enumerate(zip(contracts, islice(wiring.first_input, 1, None))):
+            fields = inputs[begin:end]
+            begin = end
+            kind: Any = id(contract)
+            if fields != contract.inputs:
+                kind = (kind, *fields)
             if kind not in fine or i in outside:
                 found = list(input_problems(wiring, i, contract, outside.get(i, ())))
                 problems += found
                 if not found and i not in outside:
                     fine.add(kind)
         estimates: dict[int, int] = {}
-        no_model = Task.estimate_instructions
-        for i, task in enumerate(self._wired):
-            if task.estimate_instructions is not no_model:
-                task.config = self.config
-                try:
-                    estimated = estimate(wiring.names[i], task, self.config)
-                except CostModelError as error:
-                    problems.append(error)
-                else:
-                    if estimated is not None:
-                        estimates[i] = estimated
+        models = map(operator.attrgetter("estimate_instructions"), self._wired)
+        modelled = map(operator.is_not, models, repeat(Task.estimate_instructions))
+        for i, task in compress(enumerate(self._wired), modelled):
+            task.config = self.config
+            try:
+                estimated = estimate(wiring.names[i], task, self.config)
+            except CostModelError as error:
+                problems.append(error)
+            else:
+                if estimated is not None:
+                    estimates[i] = estimated
         if problems:
             raise ValidationError(problems) from problems[0]
         return estimates

@@ -110,7 +110,7 @@ class FreshRounds:
             if not os.path.exists(path):
                 raise DagProfilerError(
                     f"Rounds(fresh_process=True): the new process ended with code {code} before "
-                    f"its round did; {_GUARD}"
+                    "its round did: a task ended it, or the system, as it does when memory is short"
                 )
             with open(path, "rb") as file:
                 answer = pickle.load(file)
@@ -146,15 +146,23 @@ def serve() -> None:
     """Take the round that standard input describes; the answer goes to the file of argument 1."""
     path = sys.argv.pop(1)
     order = _take_over_stdin()
-    answer: Any
     try:
-        answer = _round_of(order)
-        written = pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
+        written = _packed(_round_of(order))
     except BaseException as error:  # noqa: BLE001  (the process that waits raises it)
         written = pickle.dumps(portable(error), pickle.HIGHEST_PROTOCOL)
     with open(f"{path}.part", "wb") as file:
         file.write(written)
     os.replace(f"{path}.part", path)
+
+
+def _packed(taken: tuple[Any, ...]) -> bytes:
+    try:
+        return pickle.dumps(taken, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        raise SerializationError(
+            "Rounds(fresh_process=True): the outputs of the sinks, or of what is to be kept, "
+            f"cannot travel back by pickle: {describe(error)}"
+        ) from error
 
 
 def _round_of(order: bytes) -> tuple[Any, ...]:
@@ -168,7 +176,7 @@ def _round_of(order: bytes) -> tuple[Any, ...]:
         _preparing = True
         prepare(preparation)
         make_run = pickle.load(stream)
-    except Exception as error:
+    except BaseException as error:  # a program without a guard may leave by sys.exit()
         raise DagProfilerError(
             f"Rounds(fresh_process=True): the new process cannot make the DAG: {describe(error)}; "
             f"define its tasks in a module or a program file ({_GUARD})"

@@ -254,7 +254,15 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         for field, value in outputs.items():
             encoded[field] = encode(value)
         t5 = perf_counter()
-        payload, wire = _sizes(name, outputs, encoded, counts_payload)
+        # Often one dict for both.
+        wire: dict[str, int] = {}
+        payload = wire
+        for field, data in encoded.items():
+            wire[field] = len(data) if type(data) is bytes else _length(name, field, data)
+            if counts_payload and type(outputs[field]) not in PICKLED_AS_COUNTED:
+                payload = {}
+        if payload is not wire:
+            payload = _payload(outputs, wire)
         if instruments is not None:
             readings = instruments.readings(encoded)
     except BaseException as error:  # noqa: BLE001  (whatever a user's code raises is its result)
@@ -320,29 +328,15 @@ def _perform_by_run(
     # It cannot have taken longer than it took.
     scale = min(1e-3, took / sum(claimed)) if sum(claimed) > 0 else 0.0
     loaded, computed, ended = (begun + total * scale for total in accumulate(claimed))
-    payload, wire = _sizes(name, outputs, encoded, contract.counts_payload)
+    wire = {field: _length(name, field, data) for field, data in encoded.items()}
+    payload = _payload(outputs, wire) if contract.counts_payload else wire
     times = (begun, loaded, loaded, computed, computed, ended)
     return times, payload, wire, encoded, outputs if keep else None, None, None
 
 
-def _sizes(
-    name: str,
-    outputs: Mapping[str, Any],
-    encoded: Mapping[str, Any],
-    counts_payload: bool,  # noqa: FBT001  (a keyword costs time in every task)
-) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the payload and the serialized length of each output; often one dict for both."""
-    wire: dict[str, int] = {}
-    payload = wire
-    for field, data in encoded.items():
-        wire[field] = length = len(data) if type(data) is bytes else _length(name, field, data)
-        if counts_payload and type(outputs[field]) not in PICKLED_AS_COUNTED:
-            if payload is wire:
-                payload = dict(wire)
-            payload[field] = payload_bytes(outputs[field], length)
-        elif payload is not wire:
-            payload[field] = length
-    return payload, wire
+def _payload(outputs: Mapping[str, Any], wire: Mapping[str, int]) -> dict[str, int]:
+    """Return the payload of each output by the spec's rule."""
+    return {field: payload_bytes(outputs[field], length) for field, length in wire.items()}
 
 
 def _wrapped(error: BaseException, where: str) -> BaseException:
