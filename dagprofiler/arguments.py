@@ -6,8 +6,8 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
+from dagprofiler.edges import field_problem
 from dagprofiler.errors import DeclarationError, GraphError, ValidationError
-from dagprofiler.graph import field_problem
 from dagprofiler.hooks import Hook
 from dagprofiler.task import Task, instance_of
 

@@ -22,7 +22,7 @@ from dagprofiler.statistics import median
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dagprofiler.graph import Route
+    from dagprofiler.edges import Route
     from dagprofiler.readings import Figures
     from dagprofiler.records import RunLog
 

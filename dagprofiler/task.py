@@ -7,8 +7,8 @@ import operator
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
+from dagprofiler.edges import field_problem
 from dagprofiler.errors import CostModelError, DeclarationError, describe
-from dagprofiler.graph import field_problem
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.pipeline import Contract, Parameters, Record, Work, perform
 from dagprofiler.serializers import (
