@@ -1,31 +1,23 @@
-"""What the system counts for a process and its threads, read before and after a task."""
+"""Events that processor and kernel count for a thread, by ``perf_event_open(2)``."""
 
 from __future__ import annotations
 
 import errno
 import os
 import sys
-import time
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
-    "COUNTERS",
     "INSTRUCTIONS",
-    "MILLISECOND_NS",
     "PAGE_FAULTS",
     "TASK_CLOCK",
-    "BuiltIn",
     "EventCounter",
-    "Growth",
-    "KernelFiles",
     "SystemCalls",
     "Unavailable",
 ]
-
-MILLISECOND_NS = 1e6
 
 #: Events as ``perf_event_open(2)`` numbers them: type and config.
 INSTRUCTIONS = (0, 1)
@@ -242,169 +234,3 @@ def _why_forbidden(path: str) -> str:
     if level <= 2:
         return f"forbidden by a security policy (perf_event_paranoid = {level} allows it)"
     return f"forbidden by perf_event_paranoid = {level}"
-
-
-class KernelFiles:
-    """Files of the kernel that one thread reads again and again.
-
-    Attributes
-    ----------
-    read_bytes
-        What was read so far. The kernel counts it among the I/O of the process.
-    """
-
-    def __init__(self, proc: str) -> None:
-        self.read_bytes = 0
-        self._proc = proc
-        self._fds: list[int] = []
-
-    def open(self, name: str, flags: int = os.O_RDONLY) -> int:
-        """Open a file below ``/proc``, or raise Unavailable."""
-        path = f"{self._proc}/{name}"
-        try:
-            fd = os.open(path, flags)
-        except FileNotFoundError as error:
-            raise Unavailable(f"this system has no {path}") from error
-        except OSError as error:
-            what = "read" if flags == os.O_RDONLY else "written"
-            raise Unavailable(
-                f"{path} cannot be {what} ({os.strerror(error.errno or 0)})"
-            ) from error
-        self._fds.append(fd)
-        return fd
-
-    def again(self, fd: int) -> bytes:
-        """Return what a file holds now."""
-        data = os.pread(fd, 4096, 0)  # holds all of them, or the part that is wanted
-        self.read_bytes += len(data)
-        return data
-
-    def next(self, fd: int, size: int) -> bytes:
-        """Return up to `size` further bytes of a file that has no beginning."""
-        data = os.read(fd, size)
-        self.read_bytes += len(data)
-        return data
-
-    def close(self) -> None:
-        """Close all files."""
-        while self._fds:
-            os.close(self._fds.pop())
-
-
-class Growth:
-    """A meter of what a reading grows by.
-
-    Parameters
-    ----------
-    read
-        Returns a quantity that only grows.
-    divisor
-        What brings it to the unit of the meter; None for whole numbers.
-    """
-
-    reason = None
-
-    def __init__(self, read: Callable[[], float | int], divisor: float | None = None) -> None:
-        self._read = read
-        self._divisor = divisor
-        self._before: float | int = 0
-
-    def start(self) -> None:
-        """Take the reading to subtract."""
-        self._before = self._read()
-
-    def stop(self) -> float | int:
-        """Return the growth since :meth:`start`."""
-        growth = self._read() - self._before
-        return growth / self._divisor if self._divisor else growth
-
-
-def _open_delay(files: KernelFiles) -> Growth:
-    """Measure how long this thread was ready to run while others had the processor.
-
-    Field 2 of schedstat, in ns (the kernel's Documentation/scheduler/sched-stats.rst).
-    """
-    fd = files.open("thread-self/schedstat")
-    # Field 3 counts how often this thread got a processor, which it has now.
-    if files.again(fd).split()[2:] in ([], [b"0"]):
-        raise Unavailable("the kernel keeps no account of run-queue delays (CONFIG_SCHED_INFO)")
-    return Growth(lambda: int(files.again(fd).split()[1]), MILLISECOND_NS)
-
-
-def _open_cpu(_: KernelFiles) -> Growth:
-    if not hasattr(time, "thread_time_ns"):
-        raise Unavailable("this system has no clock of a thread's CPU time")
-    return Growth(time.thread_time_ns, MILLISECOND_NS)
-
-
-def _open_instructions(files: KernelFiles) -> EventCounter:
-    return EventCounter("instructions", INSTRUCTIONS, SystemCalls(files.next))
-
-
-def _open_process_cpu(_: KernelFiles) -> Growth:
-    return Growth(time.process_time_ns, MILLISECOND_NS)
-
-
-def _opener_of_usage(
-    quantity: Callable[[Any], int], whose: str = "RUSAGE_SELF", divisor: float | None = None
-) -> Callable[[KernelFiles], Growth]:
-    """Return what opens a meter of a quantity that ``getrusage()`` tells."""
-
-    def open_usage(_: KernelFiles) -> Growth:
-        try:
-            import resource
-        except ImportError as error:
-            raise Unavailable("this system has no getrusage()") from error
-        getrusage, who = resource.getrusage, getattr(resource, whose)
-        return Growth(lambda: quantity(getrusage(who)), divisor)
-
-    return open_usage
-
-
-def _open_read_bytes(files: KernelFiles) -> Growth:
-    """Measure what system calls read, without what the meters themselves do."""
-    fd = files.open("self/io")
-
-    def read() -> int:
-        # What this very reading reads is counted after it, here as in the kernel.
-        own = files.read_bytes
-        return int(files.again(fd).split(None, 2)[1]) - own
-
-    return Growth(read)
-
-
-def _open_written_bytes(files: KernelFiles) -> Growth:
-    fd = files.open("self/io")
-    return Growth(lambda: int(files.again(fd).split(None, 4)[3]))
-
-
-class BuiltIn(NamedTuple):
-    """A meter that has a name: its unit, and what opens it or raises :class:`Unavailable`."""
-
-    unit: str
-    open: Callable[[KernelFiles], Any]
-
-
-# From the inside out. To read a clock of CPU time brings the scheduler's books up to date, and it
-# is then that a thread which has had its share loses the processor: beside four busy processes,
-# one task of 0.4 ms in six did. A wait there is no part of the wall time, so that `delay` must be
-# inside of all such readings: then 4 of 484,000 tasks of 1.5 us, and none of 4,100 of 0.4 ms, had
-# more delay than wall time; with `cpu` inside of `delay` 839 and 733 had. `instructions` comes
-# next, since it counts what the meters inside of it do.
-COUNTERS = {
-    "delay": BuiltIn("ms", _open_delay),
-    "cpu": BuiltIn("ms", _open_cpu),
-    "instructions": BuiltIn("1", _open_instructions),
-    "process_cpu": BuiltIn("ms", _open_process_cpu),
-    "children_cpu": BuiltIn(
-        "ms",
-        _opener_of_usage(
-            lambda usage: round((usage.ru_utime + usage.ru_stime) * 1e6), "RUSAGE_CHILDREN", 1e3
-        ),
-    ),
-    "page_faults": BuiltIn("1", _opener_of_usage(lambda usage: usage.ru_minflt + usage.ru_majflt)),
-    "voluntary_switches": BuiltIn("1", _opener_of_usage(lambda usage: usage.ru_nvcsw)),
-    "involuntary_switches": BuiltIn("1", _opener_of_usage(lambda usage: usage.ru_nivcsw)),
-    "read_bytes": BuiltIn("bytes", _open_read_bytes),
-    "written_bytes": BuiltIn("bytes", _open_written_bytes),
-}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -11,8 +9,9 @@ from operator import index
 from time import perf_counter
 from typing import Any, Callable, Protocol
 
-from dagprofiler.counters import COUNTERS, MILLISECOND_NS, BuiltIn, KernelFiles, Unavailable
+from dagprofiler.counters import Unavailable
 from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, shorten
+from dagprofiler.probes import BUILT_IN, KernelFiles
 
 __all__ = ["ALLOCATION", "METER_SETS", "Meter", "Meters", "Selection", "column_of", "select"]
 
@@ -91,159 +90,11 @@ def _column(name: str, unit: str) -> str:
     return name if unit in ("", "1") or name.endswith(f"_{unit}") else f"{name}_{unit}"
 
 
-class _CollectorTime:
-    """A meter of the time that the garbage collector takes."""
-
-    reason = None
-
-    def __init__(self, callbacks: list[Any]) -> None:
-        self._callbacks = callbacks
-        self._begun_ns: int | None = None
-        self._total_ns = 0
-
-    def start(self) -> None:
-        self._total_ns, self._begun_ns = 0, None
-        self._callbacks.append(self._note)
-
-    def stop(self) -> float:
-        self._callbacks.remove(self._note)
-        return self._total_ns / MILLISECOND_NS
-
-    def _note(self, phase: str, _: dict[str, int]) -> None:
-        if phase == "start":
-            self._begun_ns = time.perf_counter_ns()
-        elif self._begun_ns is not None:
-            self._total_ns += time.perf_counter_ns() - self._begun_ns
-            self._begun_ns = None
-
-    def close(self) -> None:
-        if self._note in self._callbacks:
-            self._callbacks.remove(self._note)
-
-
-def _open_gc(_: KernelFiles) -> _CollectorTime:
-    import gc
-
-    callbacks = getattr(gc, "callbacks", None)
-    if callbacks is None:
-        raise Unavailable("this interpreter's collector has no callbacks")
-    return _CollectorTime(callbacks)
-
-
-class _ResidentBefore:
-    """A meter of the memory that is resident when a task starts."""
-
-    reason = None
-
-    def __init__(self, read: Callable[[], int]) -> None:
-        self._read = read
-        self._value = 0
-
-    def start(self) -> None:
-        self._value = self._read()
-
-    def stop(self) -> int:
-        return self._value
-
-
-def _open_resident_before(files: KernelFiles) -> _ResidentBefore:
-    fd = files.open("self/statm")
-    page_bytes = os.sysconf("SC_PAGE_SIZE")
-    return _ResidentBefore(lambda: int(files.again(fd).split(None, 2)[1]) * page_bytes)
-
-
-class _PeakMemory:
-    """A meter of what a task adds to resident memory at its peak.
-
-    The kernel's mark of the peak is set back to what is resident when the task
-    starts, which whoever reads ``ru_maxrss`` sees too.
-    """
-
-    _resets = 0  # of the process, by whichever worker
-
-    def __init__(self, read: Callable[[], int], reset: Callable[[], object]) -> None:
-        self.reason: str | None = None
-        self._read = read
-        self._reset = reset
-        self._before = 0
-        self._resets_before = 0
-
-    def start(self) -> None:
-        self._reset()
-        _PeakMemory._resets += 1
-        self._resets_before = _PeakMemory._resets
-        self._before = self._read()
-
-    def stop(self) -> int | None:
-        if _PeakMemory._resets != self._resets_before:
-            self.reason = "another task started in the same process before this one ended"
-            return None
-        return self._read() - self._before
-
-
-def _open_peak_memory(files: KernelFiles) -> _PeakMemory:
-    clear_fd = files.open("self/clear_refs", os.O_WRONLY)
-    status_fd = files.open("self/status")
-
-    def read() -> int:
-        _, _, rest = files.again(status_fd).partition(b"VmHWM:")
-        return int(rest.split(None, 1)[0]) * 1024
-
-    def reset() -> None:
-        os.pwrite(clear_fd, b"5", 0)
-
-    if b"VmHWM:" not in files.again(status_fd):
-        raise Unavailable("the kernel keeps no mark of peak memory (VmHWM)")
-    return _PeakMemory(read, reset)
-
-
-class _Allocation:
-    """A meter of the peak of what Python and numpy allocate, by tracemalloc."""
-
-    def __init__(self, _: KernelFiles) -> None:
-        import tracemalloc
-
-        self.reason: str | None = None
-        self._tracing = tracemalloc
-        self._started = False
-        self._before = 0
-
-    def start(self) -> None:
-        if not self._tracing.is_tracing():
-            self._tracing.start()
-            self._started = True
-        self._tracing.reset_peak()
-        self._before = self._tracing.get_traced_memory()[0]
-
-    def stop(self) -> int | None:
-        if not self._tracing.is_tracing():
-            self.reason = "a task stopped tracemalloc"
-            return None
-        peak = self._tracing.get_traced_memory()[1]
-        self.close()
-        return peak - self._before
-
-    def close(self) -> None:
-        # What a user started stays on.
-        if self._started:
-            self._tracing.stop()
-            self._started = False
-
-
-# From the inside out: what takes longest is outermost.
-_BUILT_IN = {
-    **COUNTERS,
-    "gc": BuiltIn("ms", _open_gc),
-    "resident_before": BuiltIn("bytes", _open_resident_before),
-    "peak_memory": BuiltIn("bytes", _open_peak_memory),
-    "allocation": BuiltIn("bytes", _Allocation),
-}
-
 #: Names that stand for several meters.
 METER_SETS = {
     "wall": (),
     "default": ("delay", "cpu"),
-    "full": tuple(name for name in _BUILT_IN if name != "allocation"),
+    "full": tuple(name for name in BUILT_IN if name != "allocation"),
 }
 
 
@@ -268,7 +119,7 @@ class Selection:
     @property
     def columns(self) -> list[str]:
         """The columns that it fills."""
-        names = [_column(name, _BUILT_IN[name].unit) for name in self.names]
+        names = [_column(name, BUILT_IN[name].unit) for name in self.names]
         return names + [column_of(meter) for meter in self.own]
 
     def open(self, proc: str = "/proc") -> Meters:
@@ -319,7 +170,7 @@ class Meters:
         opened: list[tuple[int, Any]] = []
         for position, name in enumerate(selection.names):
             try:
-                meter = _BUILT_IN[name].open(self._files)
+                meter = BUILT_IN[name].open(self._files)
                 if hasattr(meter, "close"):
                     self._closers.append(meter.close)
                 # A file that can be opened can still refuse to be read.
@@ -458,7 +309,7 @@ def select(meters: Any) -> Selection:
             problem = _meter_problem(given)
             own += [] if problem else [given]
         else:
-            known = [*METER_SETS, *_BUILT_IN]
+            known = [*METER_SETS, *BUILT_IN]
             problem = "" if given in known else _unknown(given, known)
             wanted.update(METER_SETS.get(given, (given,)))
         if problem:
