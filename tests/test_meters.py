@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dagprofiler import meters
+from dagprofiler import meters, probes
 from dagprofiler.errors import ValidationError
 from dagprofiler.meters import ALLOCATION, METER_SETS, Selection, column_of, select
 
@@ -341,7 +341,7 @@ def test_a_wait_is_a_voluntary_switch():
 
 def test_the_collectors_time_is_taken_from_start_to_stop(monkeypatch):
     clock = SimpleNamespace(perf_counter_ns=itertools.count(0, 2_500_000).__next__)
-    monkeypatch.setattr(meters, "time", clock)
+    monkeypatch.setattr(probes, "time", clock)
     before = [*gc.callbacks]
     gc.disable()
     try:
