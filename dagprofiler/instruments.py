@@ -149,11 +149,11 @@ def _digest(encoded: Mapping[str, Any]) -> bytes:
 
     digest = blake2b(digest_size=16)
     for field, data in sorted(encoded.items()):
-        frames = data if isinstance(data, list) else [data]
+        frames = list(map(memoryview, data if isinstance(data, list) else [data]))
         # Lengths keep the end of one and the start of the next apart.
-        digest.update(repr((field, [memoryview(frame).nbytes for frame in frames])).encode())
+        digest.update(repr((field, [frame.nbytes for frame in frames])).encode())
         for frame in frames:
-            digest.update(frame)
+            digest.update(frame if frame.c_contiguous else frame.tobytes())
     return digest.digest()
 
 

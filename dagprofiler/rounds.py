@@ -178,6 +178,7 @@ class Plan:
         self.ended_by: str | None = None
         self._is_precise = is_precise
         self._allocation = allocation
+        self._where = ""
 
     @property
     def single(self) -> bool:
@@ -187,14 +188,22 @@ class Plan:
     def __iter__(self) -> Iterator[str]:
         """Yield what each round is for."""
         for number in range(self.rounds.warmup or 0):
+            self._where = f" in the {'warm-up' if number else 'cold'} round"
             yield WARM_UP if number else COLD
         begun, taken = perf_counter(), 0
+        of_how_many = "" if self.rounds.n == "auto" else f" of {self.rounds.n}"
         while self.ended_by is None:
-            yield MEASURED
             taken += 1
+            self._where = f" in round {taken}{of_how_many}"
+            yield MEASURED
             self.ended_by = self._end(taken, perf_counter() - begun)
         if self._allocation:
+            self._where = " in the pass that counts allocations"
             yield ALLOCATION
+
+    def where(self) -> str:
+        """Return in words, with a space before them, which round this is; "" of the only one."""
+        return "" if self.single else self._where
 
     def _end(self, taken: int, seconds: float) -> str | None:
         """Return what says that `taken` measured rounds are enough; None if nothing does."""

@@ -18,7 +18,7 @@ from dagprofiler.hooks import RunInfo
 from dagprofiler.instruments import COUNT_ALLOCATIONS
 from dagprofiler.machine import environment
 from dagprofiler.profile import Profile
-from dagprofiler.rounds import ALLOCATION, MEASURED
+from dagprofiler.rounds import ALLOCATION
 from dagprofiler.seeding import generators_restored
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Run:
                 close_hooks(self._hooks, self._hook_failures)
         except BaseException as error:
             # Ctrl-C and the like pass through, and take along what was measured.
-            log.reason = f"interrupted by {describe(error)}{self._where()}"
+            log.reason = f"interrupted by {describe(error)}{self._plan.where()}"
             with suppress(AttributeError):
                 error.profile = self._profile()  # type: ignore[attr-defined]
             raise
@@ -194,22 +194,11 @@ class Run:
             log.prepare_s = self._begun - log.started - self._hooks_before
         for name, error in self._failures().items():
             kind = "task" if self._errors else "hook"
-            log.reason = f"{kind} {name!r} failed{self._where()}: {describe(error)}"
+            log.reason = f"{kind} {name!r} failed{self._plan.where()}: {describe(error)}"
             break
         # Tracebacks of failures hold on to this object; nobody needs these any more.
         self._handles.clear()
         self._outside.clear()
-
-    def _where(self) -> str:
-        """Return in which round this is, in words; nothing if there is only one."""
-        rounds = self._log.rounds
-        if self._plan.single or not rounds:
-            return ""
-        kind = rounds[-1].kind
-        if kind is not MEASURED:
-            return f" in the {kind.replace('_', '-')} round"
-        number, n = len(self._log.measured()), self._plan.rounds.n
-        return f" in round {number}" + ("" if n == "auto" else f" of {n}")
 
     def _failures(self) -> dict[str, BaseException]:
         """Return what failed: tasks in the order in which they did, then hooks."""
