@@ -114,15 +114,18 @@ class Instruments:
             self._metering = False
             self._read = self._meters.stop(task)
 
-    def readings(self, encoded: Mapping[str, Any]) -> Readings:
-        """Return what was read of the task whose outputs are `encoded`."""
+    def readings(self, encoded: Mapping[str, Any], why: str | None = None) -> Readings:
+        """Return what was read of the task whose outputs are `encoded`.
+
+        Where the meters did not run, `why` says why.
+        """
         already_s, self._meters_s = self._meters_s, self._meters.cost_s
         return Readings(
             self._decode_s,
             dict(zip(encoded, self._encode_s)),
             self._read,
             _digest(encoded) if self._hashes else None,
-            self._meters.reasons,
+            self._meters.reasons if why is None else dict.fromkeys(self._meters.columns, why),
             self._meters_s - already_s,
             self._garbage_s,
         )
@@ -149,7 +152,7 @@ def _digest(encoded: Mapping[str, Any]) -> bytes:
 
     digest = blake2b(digest_size=16)
     for field, data in sorted(encoded.items()):
-        frames = list(map(memoryview, data if isinstance(data, list) else [data]))
+        frames = [memoryview(frame) for frame in (data if isinstance(data, list) else [data])]
         # Lengths keep the end of one and the start of the next apart.
         digest.update(repr((field, [frame.nbytes for frame in frames])).encode())
         for frame in frames:

@@ -203,10 +203,14 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         if overrides_run:
             if seed is not None:
                 enter_stream(seed, name)
+            if instruments is not None:
+                instruments.begin(decoders, encode)
             record = _perform_by_run(work, frames, config)
             if seed is not None:
                 leave_stream()
-            return record
+            if instruments is None or record[5] is not None:
+                return record
+            return (*record[:6], instruments.readings(record[3], why=_not_metered(name)))
         if instruments is not None:
             decoders, encode = instruments.begin(decoders, encode)
         t0 = perf_counter()
@@ -356,6 +360,10 @@ def _length(name: str, field: str, frames: Any) -> int:
             f"task {name!r}: serialize() of output {field!r} returned "
             f"{type(frames).__name__}, expected bytes or a list of buffers"
         ) from error
+
+
+def _not_metered(name: str) -> str:
+    return f"task {name!r} is run by its own run(), around parts of which nothing can be metered"
 
 
 def _no_mapping(name: str, declared: list[str], outputs: Any) -> OutputError:

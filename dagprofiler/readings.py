@@ -92,15 +92,22 @@ class RoundLog:
             self.encode_s = [None] * len(wiring.owner)
         begin, end = wiring.first_input[i], wiring.first_input[i + 1]
         # What came from outside the graph stands behind what edges fed.
-        self.decode_s[begin:end] = readings.decode_s[: end - begin]
+        for place, seconds in zip(range(begin, end), readings.decode_s):
+            self.decode_s[place] = seconds
         for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i]):
-            self.encode_s[slot] = readings.encode_s[name]
+            self.encode_s[slot] = readings.encode_s.get(name)
         self.meters[i] = readings.meters
-        self.reasons.update(readings.reasons)
+        for column, why in readings.reasons.items():
+            self.reasons.setdefault(column, why)
         self.meters_s += readings.meters_s
         self.garbage_s += readings.garbage_s
         if readings.digest is not None:
             self.digests[i] = readings.digest
+
+    @property
+    def complete(self) -> bool:
+        """Whether all tasks have succeeded."""
+        return not self.errors and None not in self.times[5::6]
 
     def succeeded(self, i: int) -> bool:
         """Tell whether task number `i` has finished without an error."""

@@ -198,7 +198,7 @@ class Plan:
             yield MEASURED
             self.ended_by = self._end(taken, perf_counter() - begun)
         if self._allocation:
-            self._where = " in the pass that counts allocations"
+            self._where = " in the allocation round"
             yield ALLOCATION
 
     def where(self) -> str:

@@ -47,7 +47,10 @@ def samples_of(log: RunLog) -> dict[str, Any]:
         tasks[names[i]] = columns
     return {
         "rounds": [one.kind for one in rounds],
-        "total_ms": [None if one is None else _rounded(one.total_s * 1e3) for one in timed],
+        "total_ms": [
+            _rounded(one.total_s * 1e3) if one is not None and one.complete else None
+            for one in timed
+        ],
         "tasks": tasks,
         "edges": _edge_samples(log, timed),
     }

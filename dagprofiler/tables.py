@@ -15,7 +15,7 @@ from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.readings import RoundLog, figures
 from dagprofiler.records import PHASES, duration_ms
 from dagprofiler.rendering import Columns, Items, Table, batched, held
-from dagprofiler.rounds import ALLOCATION, MEASURED
+from dagprofiler.rounds import MEASURED
 from dagprofiler.samples import differing_outputs, measured_of, samples_of, statistics_of
 from dagprofiler.statistics import median
 
@@ -32,6 +32,7 @@ TIMELINE_COLUMNS = ("task", "round", "worker", "ready_ms", *PHASES)
 
 NO_MODEL = "the task has no cost model"
 NOT_FINISHED = "the task did not finish"
+NOT_METERED = "the task was not metered"
 NOT_CALIBRATED = "the machine was not calibrated: dagprofiler.calibrate(), or several rounds, do it"
 
 #: Candidate for a node's weight to the column of samples that it comes from.
@@ -71,10 +72,13 @@ class Tables:
     @property
     def _total_time_ms(self) -> float:
         """How long the run took; of several rounds one in the median."""
-        rounds = [one for one in self.log.rounds if one.kind != ALLOCATION]
+        rounds = self.log.rounds
         if len(rounds) < 2:
             return duration_ms(self.log.total_s)
-        return duration_ms(median([one.total_s for one in self.log.measured() or rounds]))
+        measured = self.log.measured()
+        # A round that was broken off says how long one takes only where there is no other.
+        said = [one for one in measured if one.complete] or measured or rounds
+        return duration_ms(median([one.total_s for one in said]))
 
     def dag_structure(self) -> dict[str, Any]:
         """Return the profile's section of that name, its tables as rows yet to be made."""
@@ -347,15 +351,23 @@ class Tables:
     def _reasons(self, estimated: int | None, measured: Sequence[Any]) -> dict[str, str] | None:
         """Return why figures of a task are not there; None where they are."""
         reasons = {} if estimated is not None else {"estimated_instructions": NO_MODEL}
+        # The wall time comes first, which every task has that finished.
+        finished = measured[0] is not None
         for candidate, value in zip(self._candidates, measured):
             if value is None:
-                reasons[candidate] = NOT_FINISHED
+                why = self._why.get(_METERED.get(candidate, ""), NOT_METERED)
+                reasons[candidate] = why if finished else NOT_FINISHED
         return reasons or None
+
+    @cached_property
+    def _why(self) -> dict[str, str]:
+        """Why meters read nothing, by column."""
+        return {column: why for one in self.log.rounds for column, why in one.reasons.items()}
 
     def _not_measured(self) -> dict[str, str]:
         """Return what no task has, and why."""
         metered = {column for one in self.log.rounds for column in one.columns}
-        reasons = {column: why for one in self.log.rounds for column, why in one.reasons.items()}
+        reasons = dict(self._why)
         for candidate, column in _METERED.items():
             if candidate not in self._candidates:
                 why = NOT_FINISHED if column in metered else _HOW[candidate]
