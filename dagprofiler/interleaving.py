@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from time import perf_counter
@@ -9,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.comparing import compare_samples
 from dagprofiler.dag import DAG
+from dagprofiler.errors import DeclarationError
 from dagprofiler.load import busy
 from dagprofiler.rounds import rounds_of
 from dagprofiler.summary import comparison_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator
 
     from dagprofiler.dag import Inputs
     from dagprofiler.profile import Profile
@@ -78,6 +80,8 @@ def compare_runs(
 
     Raises
     ------
+    DeclarationError
+        If `dag_a` is no DAG, or `dag_b` neither one nor a mapping.
     ValidationError
         Before anything runs.
     RunError
@@ -86,8 +90,9 @@ def compare_runs(
     Notes
     -----
     Whatever disturbs the machine disturbs both: rounds of the two alternate,
-    and which of them goes first alternates too. Round i of one is compared
-    with round i of the other.
+    and which of them goes first alternates too. Of round i of one against round
+    i of the other, and of all rounds of one against all of the other, what sees
+    more decides (:func:`dagprofiler.ranktests.compare_interleaved`).
 
     Examples
     --------
@@ -99,6 +104,12 @@ def compare_runs(
     >>> compare_runs(dag, {"N": 10_000}, rounds=20).task_times["spin"]["verdict"]
     'slower'
     """
+    if not isinstance(dag_a, DAG):
+        raise DeclarationError(f"compare_runs: dag_a must be a DAG, got {dag_a!r}")
+    if not isinstance(dag_b, (DAG, Mapping)):
+        raise DeclarationError(
+            f"compare_runs: dag_b must be a DAG or a config for dag_a, got {dag_b!r}"
+        )
     other = dag_b if isinstance(dag_b, DAG) else dag_a.with_config(dag_b)
     asked = rounds_of(rounds)
     with ExitStack() as conditions:

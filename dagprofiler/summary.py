@@ -95,7 +95,7 @@ def _rounds_line(run: Mapping[str, Any], conditions: Mapping[str, Any]) -> str:
     if conditions.get("fresh_process"):
         words.append("each in a new process")
     if conditions.get("busy_cores"):
-        words.append(f"{conditions['busy_cores']} other cores busy")
+        words.append(f"other cores kept busy: {conditions['busy_cores']}")
     if run.get("ended_by") in ("max_rounds", "max_time_s"):
         words.append(f"ended by {run['ended_by']} before the precision was reached")
     return f"{', '.join(words)}; times are medians"

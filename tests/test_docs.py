@@ -7,12 +7,15 @@ one module. An ```output block is what the python block before it prints; in it
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import dataclasses
 import doctest
 import io
+import itertools
 import json
 import re
-import runpy
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -21,8 +24,12 @@ from typing import NamedTuple
 import pytest
 
 import dagprofiler
-from dagprofiler import Profile
+from dagprofiler import Profile, Rounds
+from dagprofiler.meters import METER_SETS, select
 from dagprofiler.schema import PROFILE_SCHEMA
+from dagprofiler.statistics import FLAGS as FLAGS_OF_A_TASK
+from dagprofiler.statistics import median_interval
+from dagprofiler.weights import SOURCES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -33,6 +40,7 @@ WITH_EXAMPLES = {
     "compatibility.md",
     "hooks.md",
     "index.md",
+    "measurements.md",
     "profile-format.md",
     "serializers.md",
     "standard.md",
@@ -126,13 +134,15 @@ def test_samples_of_a_profile_load():
     assert len(samples) >= 2
 
 
-def test_sample_of_the_quick_start_has_the_keys_of_a_real_one_in_their_order():
+def test_sample_of_the_quick_start_has_the_keys_of_a_real_one_in_their_order(tmp_path):
     page = (ROOT / "docs" / "profile-format.md").read_text(encoding="utf-8")
     sample = [block.text for block in blocks(page) if block.kind == "json"][1]
-    quickstart = runpy.run_path(str(ROOT / "docs" / "examples" / "quickstart.py"))
-    written = quickstart["build_dag"]().run(seed=42).dumps()
+    written = tmp_path / "profile.json"
+    # In a process of its own: this one may have a calibration, which a profile then holds.
+    quickstart = ROOT / "docs" / "examples" / "quickstart.py"
+    subprocess.run([sys.executable, quickstart, written], check=True, stdout=subprocess.DEVNULL)
 
-    assert shape(json.loads(sample)) == shape(json.loads(written))
+    assert shape(json.loads(sample)) == shape(json.loads(written.read_text(encoding="utf-8")))
 
 
 def shape(value):
@@ -155,6 +165,62 @@ def fields(schema):
         yield from schema.get("properties", ())
         for below in schema.values():
             yield from fields(below)
+
+
+def measurements():
+    return (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
+
+
+def table(page, head):
+    """Return the cells of the table whose head begins with these, a list for each row."""
+    _, _, below = page.partition("\n| " + " | ".join(head))
+    rows = itertools.takewhile(lambda line: line.startswith("|"), below.splitlines()[1:])
+    return [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in rows][1:]
+
+
+def test_measurements_page_says_of_every_flag_what_to_do():
+    rows = table(measurements(), ["flag", "is raised when", "what to do"])
+
+    assert [flag.strip("`") for flag, _, _ in rows] == list(FLAGS_OF_A_TASK)
+
+
+def test_measurements_page_names_every_meter_and_its_column():
+    rows = table(measurements(), ["name", "column of `samples`"])
+    found = {name.strip("`"): column.strip("`") for name, column, *_ in rows}
+    names = ["delay", "cpu", *METER_SETS["full"]]
+
+    assert found.pop("wall") == "wall_ms"
+    assert found.pop("allocation") == "allocation_bytes"
+    assert found == {name: select(name).columns[0] for name in names}
+
+
+def test_measurements_page_has_the_fields_of_rounds_and_their_defaults():
+    rows = table(measurements(), ["field", "default", "means"])
+    defaults = {field.strip("`"): default for field, default, _ in rows}
+    fields_of_rounds = {field.name: field.default for field in dataclasses.fields(Rounds)}
+
+    assert defaults.pop("warmup").startswith(str(Rounds().warmup))
+    assert fields_of_rounds.pop("warmup") is None
+    assert {
+        name: ast.literal_eval(default.strip("`")) for name, default in defaults.items()
+    } == fields_of_rounds
+
+
+def test_measurements_page_has_the_order_in_which_weights_are_tried():
+    rows = table(measurements(), ["source", "unit", "is"])
+
+    assert tuple(source.strip("`") for source, *_ in rows) == SOURCES
+
+
+def test_measurements_page_has_the_coverage_that_intervals_really_have():
+    page = measurements()
+    numbers = re.search(r"^\| n \|(.*)\|$", page, re.MULTILINE)[1].split("|")
+    ranks, coverages = (row[1:] for row in table(page, ["n"]))
+
+    for n, rank, percent in zip(map(int, numbers), ranks, coverages):
+        low, high, coverage = median_interval(list(range(1, n + 1)))
+        assert (low, high) == (int(rank), n + 1 - int(rank))
+        assert round(100 * coverage, 1) == float(percent)
 
 
 def test_api_page_names_every_public_name():

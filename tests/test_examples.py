@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 EXAMPLES = Path(__file__).resolve().parent.parent / "docs" / "examples"
 
 TASKS = {
+    "measured_weights": ["write", "parse", "by_host", "by_page", "report"],
     "quickstart": ["collect", "process", "classify"],
     "slice_scheduler": ["collect", "predict", "schedule", "evaluate"],
     "text_index": ["read", "tokenize", "count", "tfidf", "rank"],
