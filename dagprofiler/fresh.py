@@ -30,7 +30,15 @@ _GUARD = (
     "a program that measures in new processes has to start under if __name__ == '__main__':, "
     "since each of them imports it"
 )
-_SERVE = "from dagprofiler.fresh import serve; serve()"
+#: What it runs. Ctrl-C reaches it too and ends it without a word, unless it is ignored:
+#: the process that waits reports it.
+_SERVE = """
+import _signal as s, sys
+s.getsignal(s.SIGINT) == s.SIG_IGN or s.signal(s.SIGINT, s.SIG_DFL)
+sys.path[:] = {path!r}
+from dagprofiler.fresh import serve
+serve()
+"""
 
 
 class Taken(NamedTuple):
@@ -101,7 +109,8 @@ class FreshRounds:
             # The flags that multiprocessing hands on, too.
             flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
             process = subprocess.Popen(  # noqa: S603  (this interpreter, and code of this module)
-                [sys.executable, *flags, "-c", _SERVE, path], stdin=subprocess.PIPE
+                [sys.executable, *flags, "-c", _SERVE.format(path=sys.path), path],
+                stdin=subprocess.PIPE,
             )
             try:
                 code = self._converse(process)
@@ -189,20 +198,21 @@ def _round_of(order: bytes) -> tuple[Any, ...]:
 
 def _take_over_stdin() -> bytes:
     """Return what standard input says, and from then on end with it; tasks find it empty."""
-    import signal
     import threading
 
     stdin = os.fdopen(os.dup(0), "rb")
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    order = stdin.read(int.from_bytes(stdin.read(8), "big"))
+    length = stdin.read(8)
+    if not length:
+        # The process that started this one is gone.
+        os._exit(1)
+    order = stdin.read(int.from_bytes(length, "big"))
 
     def end_with_parent() -> None:
         stdin.read(1)
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    # Ctrl-C reaches this process too; the one that waits reports it.
-    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     return order

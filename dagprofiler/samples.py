@@ -104,9 +104,9 @@ def _edge_samples(log: RunLog, timed: Sequence[RoundLog | None]) -> dict[str, An
     return edges
 
 
-def _sum_ms(seconds: Sequence[float | None], positions: Iterable[int]) -> float | None:
+def _sum_ms(seconds: Sequence[float | None], positions: Sequence[int]) -> float | None:
     """Return the sum of some entries; None where one is missing or the round had no clock there."""
-    if not seconds:
+    if positions and not seconds:
         return None
     values = [seconds[position] for position in positions]
     return None if None in values else _rounded(sum(values) * 1e3)  # type: ignore[arg-type]
