@@ -77,13 +77,19 @@ class FreshRounds:
     """
 
     def __init__(self, make_run: Callable[[], Run]) -> None:
+        from multiprocessing import get_start_method, set_start_method
         from multiprocessing.spawn import get_preparation_data
 
         if _preparing:
             # This is such a process, and the program has no guard: it would go on for ever.
             raise DagProfilerError(f"Rounds(fresh_process=True): {_GUARD}")
         # What lets the new process find the modules of this one, and its main program.
+        chosen = get_start_method(allow_none=True)
         preparation = get_preparation_data("dagprofiler")
+        if chosen is None:
+            # It settles the start method by asking for it, which is for the program to do.
+            set_start_method(None, force=True)
+            del preparation["start_method"]
         preparation["authkey"] = bytes(preparation["authkey"])
         try:
             self._order = pickle.dumps(preparation) + pickle.dumps(make_run)
@@ -106,10 +112,12 @@ class FreshRounds:
 
         with tempfile.TemporaryDirectory(prefix="dagprofiler-") as folder:
             path = os.path.join(folder, "round")
+            # What is no string is none to Python either.
+            folders = [entry for entry in sys.path if isinstance(entry, str)]
             # The flags that multiprocessing hands on, too.
             flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
             process = subprocess.Popen(  # noqa: S603  (this interpreter, and code of this module)
-                [sys.executable, *flags, "-c", _SERVE.format(path=sys.path), path],
+                [sys.executable, *flags, "-c", _SERVE.format(path=folders), path],
                 stdin=subprocess.PIPE,
             )
             try:

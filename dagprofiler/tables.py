@@ -233,7 +233,8 @@ class Tables:
     def _samples(self) -> dict[str, Any] | None:
         """The samples of several rounds, or of one with meters; None of a plain run."""
         log = self.log
-        told = len(log.rounds) > 1 or any(one.encode_s for one in log.rounds)
+        metered = any(one.columns for one in log.rounds)
+        told = log.rounds and (metered or log.conditions.instrumented or len(log.rounds) > 1)
         return samples_of(log) if told else None
 
     def _run(self) -> dict[str, Any]:
