@@ -314,7 +314,7 @@ class DAG:
             raise refused(f"on_error must be 'stop' or 'finish', got {on_error!r}")
         if isinstance(keep, str):
             raise refused(f"keep must be names of tasks, got {keep!r}; write [{keep!r}]")
-        selection = select(("wall" if rounds.n == 1 else "default") if meters is None else meters)
+        selection = select(("default" if rounds.several else "wall") if meters is None else meters)
         outside = self._numbered(inputs)
         tasks = self._current_tasks()
         wanted = [*keep]

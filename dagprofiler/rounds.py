@@ -118,7 +118,7 @@ class Rounds:
             number = -1 if isinstance(value, bool) else operator.index(value)
         except TypeError:
             number = -1
-        if number < least:
+        if not least <= number < 2**63:
             hint = f" {other}" if other else ""
             raise _refused(f"{name} must be an integer of at least {least}{hint}, got {value!r}")
         object.__setattr__(self, name, number)
@@ -130,8 +130,10 @@ class Rounds:
 
     @property
     def instrumented(self) -> bool:
-        """Whether these conditions alone take instruments beside the clock of the phases."""
-        return self.several or self.collect_garbage == "tasks" or self.check_outputs
+        """Whether this is more than one plain round, so that there is more to measure and tell."""
+        return self != Rounds(1, collect_garbage=self.collect_garbage) or (
+            self.collect_garbage == "tasks"
+        )
 
     @property
     def collects(self) -> bool:

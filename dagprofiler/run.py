@@ -403,7 +403,7 @@ class Run:
             self._hooks_s += perf_counter() - begun
 
     def _profile(self) -> Profile:
-        several = self._plan.rounds.n != 1
+        several = self._plan.rounds.several
         self._log.environment = environment(thorough=several)
         calibration = calibrate() if several else cached_calibration()
         if calibration is not None:
