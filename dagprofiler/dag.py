@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.arguments import (
+    as_list,
     check_hooks,
     check_inputs,
     check_names,
@@ -315,6 +316,7 @@ class DAG:
             raise refused(f"on_error must be 'stop' or 'finish', got {on_error!r}")
         if isinstance(keep, str):
             raise refused(f"keep must be names of tasks, got {keep!r}; write [{keep!r}]")
+        meters = as_list(meters)
         instrumentation, counts_allocations = _instrumentation(rounds, meters)
         outside = self._numbered(inputs)
         tasks = self._current_tasks()

@@ -91,6 +91,9 @@ class FreshRounds:
             set_start_method(None, force=True)
             del preparation["start_method"]
         preparation["authkey"] = bytes(preparation["authkey"])
+        if not os.path.exists(preparation.get("init_main_from_path", "")):
+            # A program that was read from a pipe; tasks from modules can travel all the same.
+            preparation.pop("init_main_from_path", None)
         try:
             self._order = pickle.dumps(preparation) + pickle.dumps(make_run)
         except Exception as error:
@@ -110,6 +113,10 @@ class FreshRounds:
         import subprocess
         import tempfile
 
+        if not sys.executable:
+            raise DagProfilerError(
+                "Rounds(fresh_process=True): no path of this Python is known"
+            )
         with tempfile.TemporaryDirectory(prefix="dagprofiler-") as folder:
             path = os.path.join(folder, "round")
             # What is no string is none to Python either.

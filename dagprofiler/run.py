@@ -243,9 +243,9 @@ class Run:
                 self._loop()
             finally:
                 hooks_s = self._hooks_s - hooks_before
-                total_s = perf_counter() - begun
+                total_s, one = perf_counter() - begun, self._round
                 # What a user's program would not do is no part of its time.
-                self._round.total_s = total_s - hooks_s - self._round.garbage_s
+                one.total_s = total_s - hooks_s - one.garbage_s - one.meters_s
 
     def _adopt(self, taken: Taken, kind: str) -> None:
         """Take over a round from another process, and tell the hooks of it."""

@@ -307,3 +307,17 @@ def test_one_set_of_cores_is_kept_busy_for_both():
     compare_runs(DAG({"t": Looks}), DAG({"t": Looks}), rounds=Rounds(2, warmup=0, busy_cores=1))
     assert seen == [len(cores) - 1] * 4
     assert os.sched_getaffinity(0) == cores
+
+
+def test_meters_given_one_by_one_are_those_of_both():
+    found = compare_runs(*two()[1:], rounds=Rounds(2, warmup=0), meters=iter(["cpu", "delay"]))
+    for profile in (found.a, found.b):
+        for columns in profile.sections["samples"]["tasks"].values():
+            assert "corrected_ms" in columns
+
+
+def test_single_rounds_are_compared_and_found_too_few():
+    dag = chain(N=10)
+    found = compare_runs(dag, dag, rounds=1)
+    assert found.task_times
+    assert {entry["verdict"] for entry in found.task_times.values()} == {"can't say"}

@@ -1386,3 +1386,54 @@ def test_more_busy_cores_than_there_are_to_spare_are_refused(rounds):
     with pytest.raises(ValidationError, match="busy_cores=10000: this process may use"):
         DAG({"a": task}).run(rounds=Rounds(rounds, busy_cores=10_000), hooks=[notes])
     assert (task.calls, notes.calls) == (-1, ["close"])
+
+
+# What a hostile review found
+
+
+class Sensor:
+    """A meter that takes 8 s to read and reads very little."""
+
+    name, unit, reason = "energy", "J", None
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def start(self):
+        self.clock.passes(8)
+
+    def stop(self):
+        return 3e-7
+
+
+def test_what_meters_cost_is_no_part_of_the_time_of_a_round(clock):
+    run = DAG({"a": Timed(clock, outputs=[])}).run(rounds=3, meters=Sensor(clock))
+    assert run.metrics.total_time_ms == 2000.0
+    overhead = run.sections["run"]["overhead"]
+    assert overhead["meters_ms"] == 5 * 8000.0
+    assert sum(overhead.values()) + 5 * 2000.0 == run.sections["run"]["elapsed_ms"]
+
+
+def test_small_values_of_a_users_meter_are_kept_as_they_are(clock):
+    profile = DAG({"a": Timed(clock, outputs=[])}).run(rounds=3, meters=Sensor(clock))
+    assert profile.sections["samples"]["tasks"]["a"]["energy_J"] == [3e-7] * 5
+    assert profile.sections["statistics"]["tasks"]["a"]["energy_J"]["median"] == 3e-7
+
+
+def test_where_no_task_is_a_hundredth_of_the_total_the_heaviest_decide_on_precision(clock):
+    tasks = {f"t{i:03d}": Timed(clock, [1, 1, 1, 9] * 9, outputs=[]) for i in range(200)}
+    run = DAG(tasks).run(rounds=Rounds("auto", max_rounds=8, max_time_s=1e9)).sections["run"]
+    assert (run["rounds"], run["ended_by"]) == (8, "max_rounds")
+
+
+def test_a_failure_in_the_warm_up_leaves_the_total_of_the_round_that_was_whole(clock):
+    task = Calls(lambda call: 1 / (call - 1) and {"x": clock.passes(3)})
+    with pytest.raises(RunError) as caught:
+        DAG({"a": task}).run(rounds=6)
+    assert caught.value.profile.metrics.total_time_ms == 3000.0
+
+
+def test_one_round_after_a_warm_up_says_which_outputs_differ():
+    task = Calls(lambda call: {"x": call})
+    profile = DAG({"a": task}).run(rounds=Rounds(1, warmup=1, check_outputs=True))
+    assert "outputs_differ" in profile.sections["statistics"]["flags"]["a"]
