@@ -48,8 +48,9 @@ class Calibration:
         of arrays of 2 MiB).
     spread
         Half the width of the confidence interval of the score, relative to
-        the score: 0.01 says that the score is known to 1 %, as the machine
-        was at that moment.
+        the score. It covers only the repeats within one calibration, 0.1 s:
+        scores of one machine differ by more between processes and minutes,
+        by 5 to 15 % on a virtual machine of two cores.
     kernel_version
         Scores of different versions do not compare.
 
@@ -122,7 +123,8 @@ def calibrate(*, again: bool = False) -> Calibration:
     Takes about 0.1 s, 5 MiB of memory while it runs, and loads numpy. All
     kernels run in turns, once unmeasured and then nine times. A part is the
     reference time divided by the median time; the spread comes from the
-    order-statistic interval of the nine rounds' own scores.
+    order-statistic interval of the nine rounds' own scores, so that it knows
+    nothing of other processes and of minutes later.
 
     Times are CPU times of the calling thread, so that programs beside this
     one do not count, as far as they only take the processor away; what they

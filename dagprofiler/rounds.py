@@ -35,15 +35,16 @@ class Rounds:
         `precision` needs.
     warmup
         Rounds before them that count for nothing; the first is kept as
-        ``cold``. By default 2; none before a single round, and none where
-        each round has a process of its own.
+        ``cold``: what the first round of this run cost, which is that of a
+        cold process only if nothing ran there before. By default 2; none before
+        a single round, and none where each round has a process of its own.
     max_rounds, max_time_s
         ``"auto"`` ends after so many measured rounds, or when they have taken
         so many seconds, but not before the sixth.
     precision
-        ``"auto"`` ends when the 95 % interval of the median of every task
-        that makes up 1 % of the total or more is within plus or minus this
-        part of the median.
+        ``"auto"`` ends when, for each task that takes at least 1 % of the
+        time, the 95 % interval lies within plus or minus this part of the
+        median: 0.05 is 5 %.
     collect_garbage
         ``"rounds"``: between rounds. ``"tasks"``: before each task too, which
         costs in proportion to all that is alive (``overhead.garbage_ms``
