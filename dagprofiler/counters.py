@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable
 
 if TYPE_CHECKING:
@@ -99,8 +100,9 @@ class SystemCalls:
         return fd
 
     def close(self, fd: int) -> None:
-        """Close a file descriptor."""
-        os.close(fd)
+        """Close a file descriptor, unless a task has put a file of its own in its place."""
+        if os.readlink(f"/proc/self/fd/{fd}") == "anon_inode:[perf_event]":
+            os.close(fd)
 
 
 class EventCounter:
@@ -139,7 +141,10 @@ class EventCounter:
         self.reason: str | None = None
         self._calls = SystemCalls() if calls is None else calls
         self._fds: list[int] = []
-        self._before = (0, 0, 0)
+        self._before: tuple[int, ...] = ()
+        #: No code runs without instructions: where all counters of a processor are taken, some
+        #: machines say 0 and that it ran all the time.
+        self._always_counts = event == INSTRUCTIONS
         self._open(_attributes(event))
 
     def start(self) -> None:
@@ -148,8 +153,12 @@ class EventCounter:
 
     def stop(self) -> int | None:
         """Return what was counted since :meth:`start`; None, with the reason, if not all was."""
-        count, enabled, running = map(int.__sub__, self._read(), self._before)
-        if enabled == running:
+        now = self._read()
+        if not now or not self._before:
+            self.reason = "a task closed the counter, or put another file in its place"
+            return None
+        count, enabled, running = map(int.__sub__, now, self._before)
+        if enabled == running and (count or not self._always_counts):
             return count
         self.reason = (
             "the counter did not run all the time (others used it, or a core has none), "
@@ -160,7 +169,9 @@ class EventCounter:
     def close(self) -> None:
         """Close all file descriptors."""
         while self._fds:
-            self._calls.close(self._fds.pop())
+            # A task may have closed it.
+            with suppress(OSError):
+                self._calls.close(self._fds.pop())
 
     def _open(self, attributes: bytes) -> None:
         """Open a counter for each thread.
@@ -189,9 +200,14 @@ class EventCounter:
             if error.errno != errno.ESRCH:
                 raise
 
-    def _read(self) -> tuple[int, int, int]:
-        """Return count, time enabled and time running, summed over all threads, since opened."""
+    def _read(self) -> tuple[int, ...]:
+        """Return count, time enabled and time running, summed over all threads, since opened.
+
+        Nothing, if a counter says nothing.
+        """
         data = b"".join([self._calls.read(fd, _READING_BYTES) for fd in self._fds])
+        if len(data) < _READING_BYTES * len(self._fds):
+            return ()
         numbers = memoryview(data).cast("Q").tolist()
         return sum(numbers[::3]), sum(numbers[1::3]), sum(numbers[2::3])
 

@@ -107,20 +107,21 @@ class Selection:
     names
         Built-in meters, from the inside out.
     own
-        Users' meters, outside of those.
+        Users' meters, outside of those, by column: what they are called when they
+        are chosen, whatever they are called later.
     allocation
         Whether a pass of its own, :data:`ALLOCATION`, was asked for too.
     """
 
     names: tuple[str, ...] = ()
-    own: tuple[Meter, ...] = ()
+    own: tuple[tuple[str, Meter], ...] = ()
     allocation: bool = False
 
     @property
     def columns(self) -> list[str]:
         """The columns that it fills."""
         names = [_column(name, BUILT_IN[name].unit) for name in self.names]
-        return names + [column_of(meter) for meter in self.own]
+        return names + [column for column, _ in self.own]
 
     def open(self, proc: str = "/proc") -> Meters:
         """Open its meters for this thread."""
@@ -162,10 +163,19 @@ class Meters:
         self.columns = selection.columns
         self.reasons: dict[str, str] = {}
         self.cost_s = 0.0
-        self._idle_counts: dict[int, int] = {}
+        self._idle_counts: dict[int, float | int | None] = {}
         self._files = KernelFiles(proc)
         self._closers: list[Callable[[], None]] = [self._files.close]
         self._failed: dict[int, str] = {}
+        self._nulls: list[float | int | None] = [None] * len(self.columns)
+        try:
+            self._open(selection)
+        except BaseException:
+            # Ctrl-C, say: nothing stays open.
+            self.close()
+            raise
+
+    def _open(self, selection: Selection) -> None:
         # Position of the column and meter, from the inside out.
         opened: list[tuple[int, Any]] = []
         for position, name in enumerate(selection.names):
@@ -181,10 +191,10 @@ class Meters:
                 self.reasons[self.columns[position]] = str(reason)
             except Exception as error:  # noqa: BLE001  (nothing that is measured fails a run)
                 self.reasons[self.columns[position]] = f"cannot be read: {describe(error)}"
-        self._nulls: list[float | int | None] = [None] * len(self.columns)
         self._use(opened)
         self._idle_counts = self._counts_of_nothing()
-        opened.extend(enumerate(selection.own, start=len(selection.names)))
+        own = (meter for _, meter in selection.own)
+        opened.extend(enumerate(own, start=len(selection.names)))
         self._use(opened)
         self.cost_s = 0.0
 
@@ -193,10 +203,11 @@ class Meters:
         self._starts = [(position, meter.start) for position, meter in reversed(opened)]
         self._stops = [(position, meter.stop, meter) for position, meter in opened]
 
-    def _counts_of_nothing(self) -> dict[int, int]:
+    def _counts_of_nothing(self) -> dict[int, float | int | None]:
         """Return what meters count of the meters inside of them, where no task runs.
 
         Python code is tens of thousands of instructions, and always the same ones.
+        None if that cannot be had: then no count can be either.
         """
         if "instructions" not in self.columns:
             return {}
@@ -205,7 +216,7 @@ class Meters:
             self.start()
             trials.append(self.stop("")[position])
         counts = [count for count in trials if count is not None]
-        return {position: int(min(counts))} if counts else {}
+        return {position: min(counts, default=None)}
 
     def start(self) -> None:
         """Start all meters, from the outside in."""
@@ -237,10 +248,16 @@ class Meters:
                 values[position] = value
             except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
                 self._failed[position] = f"stop() raised {describe(error)}"
-        for position, count in self._idle_counts.items():
+        for position, idle in self._idle_counts.items():
             counted = values[position]
-            if counted is not None:
-                values[position] = max(0, counted - count)
+            if counted is not None and idle is not None and counted > idle:
+                values[position] = counted - idle
+            elif counted is not None:
+                values[position] = None
+                self.reasons.setdefault(
+                    self.columns[position],
+                    "the counter was not reliable: it counted less than the meters alone take",
+                )
         if self._failed:
             for position, what in self._failed.items():
                 self.reasons.setdefault(self.columns[position], f"task {task!r}: {what}")
@@ -302,12 +319,12 @@ def select(meters: Any) -> Selection:
         that would fill one column twice.
     """
     wanted: set[str] = set()
-    own: list[Meter] = []
+    own: list[tuple[str, Meter]] = []
     problems: list[str] = []
     for given in _listed(meters):
         if not isinstance(given, str):
             problem = _meter_problem(given)
-            own += [] if problem else [given]
+            own += [] if problem else [(column_of(given), given)]
         else:
             known = [*METER_SETS, *BUILT_IN]
             problem = "" if given in known else _unknown(given, known)
@@ -334,6 +351,13 @@ def _unknown(name: str, known: Sequence[str]) -> str:
 
 def _meter_problem(given: Any) -> str:
     """Return why something is no meter; nothing if it is one."""
+    try:
+        return _shape_problem(given)
+    except Exception as error:  # noqa: BLE001  (its name may be a property that raises anything)
+        return f"meters: {type(given).__name__} cannot be asked for its name: {describe(error)}"
+
+
+def _shape_problem(given: Any) -> str:
     missing = [name for name in ("name", "unit", "start", "stop") if not hasattr(given, name)]
     if missing:
         return (
@@ -350,12 +374,16 @@ def _meter_problem(given: Any) -> str:
 
 
 def _collisions(selection: Selection) -> list[str]:
-    """Return a problem for each column that two would fill."""
-    columns = [*selection.columns, *(ALLOCATION.columns if selection.allocation else ())]
-    return [
-        f"meters: column {column!r} of one meter is the pipeline's own; give it another name"
-        if column in _PIPELINE_COLUMNS
-        else f"meters: two fill column {column!r}; give one of them another name"
-        for position, column in enumerate(columns)
-        if column in _PIPELINE_COLUMNS or column in columns[:position]
-    ]
+    """Return a problem for each column of a user's meter that is taken."""
+    built_in = {_column(name, one.unit) for name, one in BUILT_IN.items()}
+    own = [column for column, _ in selection.own]
+    problems = []
+    for position, column in enumerate(own):
+        if column in _PIPELINE_COLUMNS or column in built_in:
+            whose = "is measured by dagprofiler itself"
+        elif column in own[:position]:
+            whose = "is filled by two meters"
+        else:
+            continue
+        problems.append(f"meters: column {column!r} {whose}; give the meter another name")
+    return problems

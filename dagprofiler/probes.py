@@ -25,7 +25,8 @@ class KernelFiles:
     def __init__(self, proc: str) -> None:
         self.read_bytes = 0
         self._proc = proc
-        self._fds: list[int] = []
+        #: File descriptor to what it stood for when it was opened.
+        self._opened: dict[int, tuple[int, int]] = {}
 
     def open(self, name: str, flags: int = os.O_RDONLY) -> int:
         """Open a file below ``/proc``, or raise Unavailable."""
@@ -39,8 +40,15 @@ class KernelFiles:
             raise Unavailable(
                 f"{path} cannot be {what} ({os.strerror(error.errno or 0)})"
             ) from error
-        self._fds.append(fd)
+        self._opened[fd] = _identity(fd)
         return fd
+
+    def holds(self, fd: int) -> bool:
+        """Tell whether a descriptor still stands for our file: a task may have closed it."""
+        try:
+            return _identity(fd) == self._opened[fd]
+        except OSError:
+            return False
 
     def again(self, fd: int) -> bytes:
         """Return what a file holds now."""
@@ -56,8 +64,17 @@ class KernelFiles:
 
     def close(self) -> None:
         """Close all files."""
-        while self._fds:
-            os.close(self._fds.pop())
+        while self._opened:
+            fd = next(iter(self._opened))
+            ours = self.holds(fd)
+            del self._opened[fd]
+            if ours:
+                os.close(fd)
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino
 
 
 class Growth:
@@ -246,6 +263,8 @@ def _open_peak_memory(files: KernelFiles) -> _PeakMemory:
         return int(rest.split(None, 1)[0]) * 1024
 
     def reset() -> None:
+        if not files.holds(clear_fd):
+            raise OSError("a task closed the file that resets the mark")
         os.pwrite(clear_fd, b"5", 0)
 
     if b"VmHWM:" not in files.again(status_fd):
@@ -254,7 +273,12 @@ def _open_peak_memory(files: KernelFiles) -> _PeakMemory:
 
 
 class _Allocation:
-    """A meter of the peak of what Python and numpy allocate, by tracemalloc."""
+    """A meter of the peak of what Python and numpy allocate, by tracemalloc.
+
+    A user's own tracemalloc stays on, but its peak starts anew with each task.
+    """
+
+    _starts = 0  # of the process, by whichever run
 
     def __init__(self, _: KernelFiles) -> None:
         import tracemalloc
@@ -262,13 +286,15 @@ class _Allocation:
         self.reason: str | None = None
         self._tracing = tracemalloc
         self._started = False
-        self._before = 0
+        self._before = self._starts_before = 0
 
     def start(self) -> None:
         if not self._tracing.is_tracing():
             self._tracing.start()
             self._started = True
         self._tracing.reset_peak()
+        _Allocation._starts += 1
+        self._starts_before = _Allocation._starts
         self._before = self._tracing.get_traced_memory()[0]
 
     def stop(self) -> int | None:
@@ -277,6 +303,9 @@ class _Allocation:
             return None
         peak = self._tracing.get_traced_memory()[1]
         self.close()
+        if _Allocation._starts != self._starts_before:
+            self.reason = "another task was measured while this one ran"
+            return None
         return peak - self._before
 
     def close(self) -> None:

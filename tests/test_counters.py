@@ -347,3 +347,30 @@ def test_instructions_follow_the_work_where_the_machine_counts_them():
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's files are those of Linux")
 def test_real_threads_are_listed_as_the_kernel_numbers_them():
     assert threading.get_native_id() in SystemCalls().threads()
+
+
+def test_no_instructions_at_all_are_no_count():
+    ran = [(0, 100, 100), (0, 200, 200)]
+    counter = EventCounter("instructions", INSTRUCTIONS, FakeSystem(threads=(1,), readings=ran))
+    counter.start()
+    assert counter.stop() is None
+    assert "did not run all the time" in counter.reason
+    faults = EventCounter("faults", PAGE_FAULTS, FakeSystem(threads=(1,), readings=ran))
+    faults.start()
+    assert faults.stop() == 0
+
+
+def test_a_counter_that_a_task_closed_is_no_count_and_its_number_is_left_alone(tmp_path):
+    try:
+        counter = EventCounter("faults", PAGE_FAULTS)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    for fd in counter._fds:
+        os.close(fd)
+    with open(tmp_path / "mine", "wb", buffering=0) as mine:
+        for fd in counter._fds:
+            if fd != mine.fileno():
+                os.dup2(mine.fileno(), fd)
+        counter.close()
+        assert mine.write(b"mine") == 4
+    assert (tmp_path / "mine").read_bytes() == b"mine"

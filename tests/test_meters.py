@@ -152,7 +152,7 @@ def test_names_and_sets_are_united_in_one_order():
 def test_users_meters_come_after_the_named_ones_in_their_own_order():
     second, first = Own(name="second"), Own(name="first")
     chosen = select([second, "cpu", first])
-    assert chosen.own == (second, first)
+    assert chosen.own == (("second", second), ("first", first))
     assert chosen.columns == ["cpu_ms", "second", "first"]
 
 
@@ -167,7 +167,7 @@ def test_a_meter_that_can_be_iterated_is_one_meter():
             return iter(())
 
     meter = Pair()
-    assert select(meter).own == (meter,)
+    assert select(meter).own == (("own", meter),)
 
 
 def test_allocation_is_a_pass_of_its_own():
@@ -177,14 +177,46 @@ def test_allocation_is_a_pass_of_its_own():
     assert ALLOCATION.columns == ["allocation_bytes"]
 
 
-def test_a_users_meter_may_stand_in_for_one_that_is_not_asked_for():
-    assert select(["cpu", Own(name="instructions")]).columns == ["cpu_ms", "instructions"]
+@pytest.mark.parametrize("name", ["delay", "cpu", "gc"])
+def test_a_users_meter_cannot_stand_in_for_one_of_ours(name):
+    told = refusal(["wall", Own(name=name, unit="ms")])
+    assert told == (
+        f"meters: column '{name}_ms' is measured by dagprofiler itself; give the meter another name"
+    )
+    assert "'instructions'" in refusal(Own(name="instructions"))
+    assert "'allocation_bytes'" in refusal(Own(name="allocation", unit="bytes"))
+
+
+def test_a_meter_is_called_what_it_was_called_when_it_was_chosen():
+    meter = Own(1, 2, name="before")
+    chosen = select(meter)
+    meter.name = "wall"
+    meter.unit = "ms"
+    opened = chosen.open()
+    opened.start()
+    assert dict(zip(opened.columns, opened.stop("a"))) == {"before": 1}
+
+
+def test_a_meter_that_cannot_say_its_name_is_refused():
+    class Nameless(Own):
+        @property
+        def name(self):
+            raise RuntimeError("who am I?")
+
+        @name.setter
+        def name(self, value):
+            pass
+
+    assert refusal(Nameless()) == (
+        "meters: Nameless cannot be asked for its name: RuntimeError: who am I?"
+    )
 
 
 def test_a_selection_travels_to_other_processes():
     chosen = select(["full", "allocation"])
     assert pickle.loads(pickle.dumps(chosen)) == chosen
-    ((sent,), (came,)) = (chosen.own for chosen in (select(PICKLED), _travelled(select(PICKLED))))
+    chosen = select(PICKLED), _travelled(select(PICKLED))
+    (((_, sent),), ((_, came),)) = (one.own for one in chosen)
     assert came is not sent
     assert column_of(came) == column_of(sent)
 
@@ -240,20 +272,17 @@ def test_a_meter_needs_a_unit():
 
 
 def test_two_meters_cannot_fill_one_column():
-    mine = Own(name="cpu", unit="ms")
-    assert refusal(["cpu", mine]) == (
-        "meters: two fill column 'cpu_ms'; give one of them another name"
+    mine = Own(name="power", unit="W")
+    assert refusal([mine, mine]) == (
+        "meters: column 'power_W' is filled by two meters; give the meter another name"
     )
-    assert "'cpu_ms'" in refusal([mine, mine])
-    assert "'allocation_bytes'" in refusal(["allocation", Own(name="allocation", unit="bytes")])
 
 
 @pytest.mark.parametrize("name", ["wall", "corrected", "serialize", "deserialize"])
 def test_the_pipelines_own_columns_are_taken(name):
     told = refusal(Own(name=name, unit="ms"))
-    assert (
-        told
-        == f"meters: column '{name}_ms' of one meter is the pipeline's own; give it another name"
+    assert told == (
+        f"meters: column '{name}_ms' is measured by dagprofiler itself; give the meter another name"
     )
 
 
@@ -708,3 +737,67 @@ def test_a_task_that_drops_the_collectors_callbacks_fails_no_run():
     gc.callbacks[:] = before
     assert values == {"gc_ms": None}
     assert reasons["gc_ms"].startswith("task 't0': stop() raised ValueError")
+
+
+# What a task may do to our files.
+
+
+@linux
+def test_a_task_that_closes_our_files_keeps_its_own_and_the_run_goes_on(tmp_path):
+    opened = select("full").open()
+    opened.start()
+    ours = [*opened._files._opened]
+    for fd in ours:
+        os.close(fd)
+    mine = [open(tmp_path / str(i), "w+b", buffering=0) for i in range(len(ours))]  # noqa: SIM115  (many)
+    assert {file.fileno() for file in mine} & set(ours)
+    opened.stop("a")
+    opened.start()
+    read = dict(zip(opened.columns, opened.stop("a")))
+    opened.close()
+    assert read["peak_memory_bytes"] is None
+    assert "peak_memory_bytes" in opened.reasons
+    for file in mine:
+        file.write(b"mine")
+        file.close()
+    assert {path.read_bytes() for path in tmp_path.iterdir()} == {b"mine"}
+
+
+@linux
+def test_what_interrupts_the_opening_leaves_nothing_open(monkeypatch):
+    before = len(gc.callbacks), len(os.listdir("/proc/self/fd"))
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(
+        probes.BUILT_IN, "peak_memory", probes.BUILT_IN["peak_memory"]._replace(open=interrupt)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        select("full").open()
+    assert (len(gc.callbacks), len(os.listdir("/proc/self/fd"))) == before
+
+
+def test_an_allocation_pass_inside_of_another_leaves_no_figure_of_the_outer_one():
+    outer, inner = ALLOCATION.open(), ALLOCATION.open()
+    outer.start()
+    inner.start()
+    assert inner.stop("inner") != [None]
+    assert outer.stop("outer") == [None]
+    assert outer.reasons["allocation_bytes"] == "another task was measured while this one ran"
+
+
+def test_without_a_count_of_nothing_there_is_no_count(monkeypatch):
+    class Erratic(Own):
+        pass
+
+    results = [None] * 6 + [100]
+    monkeypatch.setitem(
+        probes.BUILT_IN,
+        "instructions",
+        probes.BUILT_IN["instructions"]._replace(open=lambda _: Erratic(*results)),
+    )
+    opened = select("instructions").open()
+    opened.start()
+    assert opened.stop("a") == [None]
+    assert opened.reasons["instructions"]
