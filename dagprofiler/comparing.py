@@ -112,7 +112,7 @@ class _Side:
         sections = profile.sections
         run, environment = sections.get("run", {}), sections.get("environment", {})
         self.tasks: Mapping[str, Any] = samples["tasks"]
-        self.edges: Mapping[str, Any] = samples["edges"]
+        self.edges: Mapping[str, Any] = samples.get("edges", {})
         self.rounds = [i for i, kind in enumerate(samples["rounds"]) if kind == MEASURED]
         self.host = profile.hostname
         self.machine = (self.host, *map(environment.get, _MACHINE))

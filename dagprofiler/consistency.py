@@ -24,6 +24,17 @@ _ROWS = ("timeline", "records")
 
 _MAX_WEIGHT = 2**63 - 1
 
+#: Columns of samples that are ours; those of a user's meter may be negative.
+_NEVER_NEGATIVE = frozenset(
+    {
+        *("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms", "total_ms"),
+        *("delay_ms", "cpu_ms", "process_cpu_ms", "children_cpu_ms", "gc_ms"),
+        *("instructions", "page_faults", "voluntary_switches", "involuntary_switches"),
+        *("read_bytes", "written_bytes", "resident_before_bytes", "peak_memory_bytes"),
+        *("allocation_bytes", "size_bytes", "wire_bytes"),
+    }
+)
+
 _get: Callable[..., Any] = dict.get
 
 
@@ -286,6 +297,9 @@ def _check_samples(samples: Mapping[str, Any], nodes: Mapping[str, int], edges: 
     for path, values in columns:
         if len(values) != count:
             raise _error(f"{len(values)} entries for {count} rounds", "samples", *path)
+        if path[-1] in _NEVER_NEGATIVE and min([v for v in values if v is not None], default=0) < 0:
+            i = next(i for i, v in enumerate(values) if v is not None and v < 0)
+            raise _error(f"{values[i]} is less than 0", "samples", *path, i)
 
 
 def _check_fields(entries: Sequence[Mapping[str, Any]]) -> None:

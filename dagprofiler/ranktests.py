@@ -174,8 +174,13 @@ def compare_interleaved(times: Sequence[float], other: Sequence[float]) -> Compa
     if pairs.p is None or sums.p is None:
         return pairs
     best = pairs if pairs.p <= sums.p else sums
-    smallest = min(_smallest_p(*best.n, paired=paired) for paired in (True, False))
-    return best._replace(p=min(1.0, 2 * min(pairs.p, sums.p)), smallest_p=min(1.0, 2 * smallest))
+    return best._replace(
+        paired=True, p=min(1.0, 2 * min(pairs.p, sums.p)), smallest_p=_smallest_of_both(*best.n)
+    )
+
+
+def _smallest_of_both(n: int, m: int) -> float:
+    return min(1.0, 2 * min(_smallest_p(n, m, paired=True), _smallest_p(n, m, paired=False)))
 
 
 def _trivial(
@@ -265,15 +270,17 @@ def rounds_needed(comparisons: int, *, paired: bool, alpha: float = 0.05) -> int
     """Return the fewest rounds of each side with which a verdict is possible at all.
 
     With so many, a difference is seen only if no round speaks against it; a few
-    more are wise.
+    more are wise. Paired rounds are judged by :func:`compare_interleaved`.
 
     Examples
     --------
-    >>> rounds_needed(30, paired=True), rounds_needed(30, paired=False)
-    (11, 7)
+    >>> rounds_needed(1, paired=True), rounds_needed(30, paired=True)
+    (5, 7)
     """
     n = 1
-    while _smallest_p(n, n, paired=paired) * comparisons > alpha:
+    while (
+        _smallest_of_both(n, n) if paired else _smallest_p(n, n, paired=False)
+    ) * comparisons > alpha:
         n += 1
     return n
 
@@ -335,7 +342,8 @@ def _verdict(comparison: Comparison, adjusted: float, count: int, alpha: float) 
         rounds = " and ".join(map(str, sorted(set(comparison.n))))
         return Verdict(
             CANT_SAY,
-            f"{rounds} rounds are too few for {among}: at least {needed} of each are needed",
+            f"{rounds} round{'s are' if rounds != '1' else ' is'} too few for {among}: "
+            f"at least {needed} of each are needed",
         )
     found = NO_DIFFERENCE if adjusted > alpha else FASTER if ratio < 1 else SLOWER
     return Verdict(found, f"p = {adjusted:.2g} after Holm's correction for {among}")

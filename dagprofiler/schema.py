@@ -53,6 +53,10 @@ def _number(description: str, *, null: bool = False) -> dict[str, Any]:
     return _value(kind, description, minimum=0, maximum=sys.float_info.max)
 
 
+def _positive(description: str) -> dict[str, Any]:
+    return _value("number", description, minimum=sys.float_info.min, maximum=sys.float_info.max)
+
+
 def _list(description: str, items: Mapping[str, Any], **keywords: Any) -> dict[str, Any]:
     return _value("array", description, items=items, **keywords)
 
@@ -393,13 +397,13 @@ _ENVIRONMENT = _object(
         "calibration": _object(
             "How fast the machine ran a built-in kernel; absent if it was not asked to.",
             {
-                "score": _number(
+                "score": _positive(
                     "Speed relative to the reference machine: milliseconds measured here, "
                     "times this, are milliseconds there."
                 ),
                 "parts": _map(
                     "The same for each kind of work, by name; the score is their geometric mean.",
-                    _number("Speed relative to the reference machine."),
+                    _positive("Speed relative to the reference machine."),
                 ),
                 "spread": _number(
                     "Half the width of the score's confidence interval, relative to the score."

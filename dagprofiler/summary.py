@@ -16,6 +16,9 @@ __all__ = ["summary"]
 #: Tasks and edges shown of a large profile.
 _MOST = 40
 
+#: Columns of samples that other tables are about.
+_TOLD = ("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms")
+
 
 def summary(profile: Profile) -> str:
     """Return a table of tasks and one of edges, and what the run did besides.
@@ -36,8 +39,8 @@ def summary(profile: Profile) -> str:
             f"on {_shown(profile.hostname)}, {_shown(profile.timestamp)}, seed {profile.seed}"
         ),
         (
-            f"{len(structure['nodes'])} tasks, {len(structure['edges'])} edges, "
-            f"total {_number(metrics.total_time_ms)} ms"
+            f"{_count(len(structure['nodes']), 'task')}, "
+            f"{_count(len(structure['edges']), 'edge')}, total {_number(metrics.total_time_ms)} ms"
         ),
     ]
     if run.get("state") == "partial":
@@ -79,6 +82,10 @@ def summary(profile: Profile) -> str:
         lines += _rest(len(metrics.edge_metrics), "edges")
     if "statistics" in profile.sections:
         lines += _statistics(profile.sections["statistics"])
+        lines += _metered(profile.sections["statistics"])
+    elif "samples" in profile.sections:
+        lines += _metered_once(profile.sections["samples"])
+    lines += _not_measured(profile.sections)
     if "overhead" in run:
         kinds = ", ".join(
             f"{kind[: -len('_ms')]} {_number(value)} ms" for kind, value in run["overhead"].items()
@@ -89,7 +96,8 @@ def summary(profile: Profile) -> str:
 
 def _rounds_line(run: Mapping[str, Any], conditions: Mapping[str, Any]) -> str:
     """Return how often the DAG was measured, and under which conditions."""
-    words = [f"{run.get('rounds')} measured rounds"]
+    count = run.get("rounds")
+    words = [_count(count, "measured round") if count else "no round measured"]
     if conditions.get("warmup"):
         words.append(f"{conditions['warmup']} warm-up")
     if conditions.get("fresh_process"):
@@ -98,7 +106,9 @@ def _rounds_line(run: Mapping[str, Any], conditions: Mapping[str, Any]) -> str:
         words.append(f"other cores kept busy: {conditions['busy_cores']}")
     if run.get("ended_by") in ("max_rounds", "max_time_s"):
         words.append(f"ended by {run['ended_by']} before the precision was reached")
-    return f"{', '.join(words)}; times are medians"
+    if not count:
+        return f"{', '.join(words)}; times are of what came before"
+    return f"{', '.join(words)}{'; times are medians' if count > 1 else ''}"
 
 
 def _statistics(section: Mapping[str, Any]) -> list[str]:
@@ -125,6 +135,59 @@ def _statistics(section: Mapping[str, Any]) -> list[str]:
     lines += _rest(len(tasks), "tasks")
     raised = {flag for found in flags.values() for flag in found}
     return lines + [f"{flag}: {meaning}" for flag, meaning in FLAGS.items() if flag in raised]
+
+
+def _metered(section: Mapping[str, Any]) -> list[str]:
+    """Return a table of the medians of what was metered beside times."""
+    tasks = {
+        name: {column: summary["median"] for column, summary in columns.items()}
+        for name, columns in section.get("tasks", {}).items()
+    }
+    return _metered_table("medians of what was metered:", tasks)
+
+
+def _metered_once(section: Mapping[str, Any]) -> list[str]:
+    """Return the same of one round."""
+    tasks = {
+        name: {
+            column: next((v for v in values if v is not None), None)
+            for column, values in columns.items()
+        }
+        for name, columns in section.get("tasks", {}).items()
+    }
+    return _metered_table("what was metered:", tasks)
+
+
+def _metered_table(head: str, tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    # What is 0 throughout is not worth the width.
+    shown = dict.fromkeys(
+        column
+        for row in tasks.values()
+        for column, value in row.items()
+        if value and column not in _TOLD
+    )
+    if not shown:
+        return []
+    rows = [
+        (_shown(name), *(_number(tasks[name].get(column)) for column in shown))
+        for name in list(tasks)[:_MOST]
+    ]
+    return [
+        "",
+        head,
+        *_columns([("task", *map(_shown, shown)), *rows]),
+        *_rest(len(tasks), "tasks"),
+    ]
+
+
+def _not_measured(sections: Mapping[str, Any]) -> list[str]:
+    """Return why meters that were asked for gave nothing."""
+    asked = sections.get("samples", {}).get("tasks", {})
+    columns = {column for row in asked.values() for column in row}
+    reasons = sections.get("environment", {}).get("not_measured", {})
+    return [
+        f"{_shown(column)}: {_shown(why)}" for column, why in reasons.items() if column in columns
+    ]
 
 
 def comparison_summary(
@@ -160,6 +223,10 @@ def _columns(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[
         ).rstrip()
         for row in rows
     ]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _rest(count: int, what: str) -> list[str]:

@@ -272,6 +272,5 @@ def test_everything_that_stands_against_a_verdict_is_said():
 
 
 def test_a_calibration_that_is_none_is_refused():
-    broken = timed(calibration={**CALIBRATION, "score": 0.0})
-    with pytest.raises(ProfileError, match="score must be finite and above 0"):
-        compare_samples(broken, timed())
+    with pytest.raises(ProfileError, match="score"):
+        timed(calibration={**CALIBRATION, "score": 0.0})

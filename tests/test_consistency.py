@@ -509,3 +509,45 @@ def test_names_of_arrows_are_refused_exactly_if_two_edges_share_a_key(nodes, dat
         check_consistency(document)
     else:
         assert "share the key" in refusal(document).message
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        ({"tasks": {"x": {}}}, "$.samples.tasks.x: there is no task 'x'"),
+        ({"edges": {"b->a": {}}}, "$.samples.edges['b->a']: there is no edge 'b->a'"),
+        ({"tasks": {"a": {"wall_ms": [1.0]}}}, "$.samples.tasks.a.wall_ms: 1 entries for 2 rounds"),
+        ({"total_ms": []}, "$.samples.total_ms: 0 entries for 2 rounds"),
+        (
+            {"tasks": {"a": {"wall_ms": [1.0, -0.5]}}},
+            "$.samples.tasks.a.wall_ms[1]: -0.5 is less than 0",
+        ),
+    ],
+)
+def test_samples_are_of_what_there_is_and_have_an_entry_a_round(samples, message):
+    structure = {
+        "nodes": ["a", "b"],
+        "edges": [{"source": "a", "target": "b"}],
+        "execution_order": ["a", "b"],
+    }
+    document = {
+        "metadata": {"schema_version": 1},
+        "dag_structure": structure,
+        "node_weights": {},
+        "edge_weights": {},
+        "samples": {"rounds": ["cold", "measured"], "tasks": {}, **samples},
+    }
+    with pytest.raises(ProfileError) as caught:
+        check_consistency(document)
+    assert str(caught.value) == message
+
+
+def test_a_users_meter_may_read_less_than_nothing():
+    document = {
+        "metadata": {"schema_version": 1},
+        "dag_structure": {"nodes": ["a"], "edges": [], "execution_order": ["a"]},
+        "node_weights": {},
+        "edge_weights": {},
+        "samples": {"rounds": ["measured"], "tasks": {"a": {"temperature_C": [-3.5]}}},
+    }
+    check_consistency(document)

@@ -184,7 +184,7 @@ def test_adjusted_p_values_are_larger_and_sorted_alike(p_values):
 
 @pytest.mark.parametrize(
     ("comparisons", "paired", "needed"),
-    [(1, True, 6), (10, True, 9), (30, True, 11), (1, False, 4), (30, False, 7), (0, True, 1)],
+    [(1, True, 5), (5, True, 6), (30, True, 7), (1, False, 4), (30, False, 7), (0, True, 1)],
 )
 def test_more_comparisons_need_more_rounds(comparisons, paired, needed):
     assert rounds_needed(comparisons, paired=paired) == needed
@@ -203,14 +203,29 @@ def test_verdicts_are_seen_from_the_other_side():
 
 
 def test_too_few_rounds_cannot_say_and_name_how_many_would_do():
-    one = {"a": compare_paired(noisy(1, 5, factor=2.0), noisy(2, 5))}
+    one = {"a": compare_interleaved(noisy(1, 4, factor=2.0), noisy(2, 4))}
     assert verdicts(one)["a"] == Verdict(
-        CANT_SAY, "5 rounds are too few for 1 comparison: at least 6 of each are needed"
+        CANT_SAY, "4 rounds are too few for 1 comparison: at least 5 of each are needed"
     )
+    single = {"a": compare_interleaved([2.0], [1.0])}
+    assert verdicts(single)["a"].reason.startswith("1 round is too few for 1 comparison")
     many = {str(i): compare_unpaired(noisy(i, 6, factor=2.0), noisy(-i, 7)) for i in range(100)}
     assert verdicts(many)["7"] == Verdict(
         CANT_SAY, "6 and 7 rounds are too few for 100 comparisons: at least 8 of each are needed"
     )
+
+
+@pytest.mark.parametrize("comparisons", [1, 2, 5, 30])
+def test_with_the_rounds_that_are_said_to_be_needed_a_verdict_is_possible(comparisons):
+    for n in (rounds_needed(comparisons, paired=True), rounds_needed(comparisons, paired=True) - 1):
+        found = verdicts(
+            {
+                str(i): compare_interleaved([2.0 + k for k in range(n)], [1.0] * n)
+                for i in range(comparisons)
+            }
+        )
+        enough = n == rounds_needed(comparisons, paired=True)
+        assert {one.verdict for one in found.values()} == {SLOWER if enough else CANT_SAY}
 
 
 def test_what_cannot_be_compared_takes_no_power_from_the_rest():

@@ -491,7 +491,7 @@ PATHS = list(paths(json.loads(COMPLETE)))
 
 VALUES = st.one_of(
     st.sampled_from([None, True, False, -1, 0, 1, 2**63 - 1, 2**63, -(2**63), 10**400]),
-    st.sampled_from([0.5, -0.5, 1e300, math.nan, math.inf, -math.inf]),
+    st.sampled_from([0.5, -0.5, 1e-300, math.nan, math.inf, -math.inf]),
     st.sampled_from(["", "a", "complete", "failed", "task", [], {}, [None], [[]], [{}], {"": {}}]),
     st.sampled_from([["a", 0, 0], ["a", 0, 0, math.nan], {"a": 1}, {"a": math.inf}, {"a": None}]),
     st.integers(),
@@ -539,7 +539,8 @@ def test_any_document_is_either_valid_or_a_profile_error_that_shows_the_place(do
         assert validate_profile(document)
     except ProfileError as error:
         assert error.path.startswith("$")  # noqa: PT017
-        assert not _validator().is_valid(document)
+        newer = "this dagprofiler reads versions up to" in str(error)
+        assert newer or not _validator().is_valid(document)
 
 
 @settings(max_examples=100, deadline=None)

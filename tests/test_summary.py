@@ -11,6 +11,7 @@ from dagprofiler import (
     DAGMetrics,
     EdgeMetrics,
     Profile,
+    Task,
     TaskMetrics,
     __version__,
     task,
@@ -235,3 +236,36 @@ def test_a_measured_profile_shows_every_task_and_edge():
     assert " 0*\n" in text
     assert "\nsource -> sink " in text
     assert "\noverhead: prepare " in text
+
+
+def test_what_was_metered_is_a_table_of_its_own_without_what_is_0_throughout():
+    class Power:
+        name, unit, reason = "power", "W", None
+
+        def start(self):
+            pass
+
+        def stop(self):
+            return 12.5
+
+    class Broken(Power):
+        name, reason = "current", "no such sensor"
+
+        def stop(self):
+            return None
+
+    dag = DAG({"a": Waits})
+    once = str(dag.run(meters=[Power(), Broken(), "children_cpu"]))
+    assert "what was metered:\ntask  power_W\na      12.500\n" in once
+    assert "current_W: no such sensor" in once
+    assert "measured round;" not in once
+    often = str(dag.run(meters=Power(), rounds=2))
+    assert "medians of what was metered:\ntask  power_W\na      12.500\n" in often
+    assert "2 measured rounds, 2 warm-up; times are medians" in often
+
+
+class Waits(Task):
+    outputs = ["x"]
+
+    def compute(self, cfg):
+        return {"x": 1}
