@@ -15,6 +15,7 @@ from dagprofiler.errors import (
     CycleError,
     DagProfilerError,
     DeclarationError,
+    FormatError,
     GraphError,
     MissingExtraError,
     OutputError,
@@ -25,6 +26,7 @@ from dagprofiler.errors import (
     WeightError,
 )
 from dagprofiler.hooks import Hook
+from dagprofiler.importers import import_profile
 from dagprofiler.interleaving import RunComparison, compare_runs
 from dagprofiler.meters import Meter
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
@@ -44,6 +46,7 @@ __all__ = [
     "DagProfilerError",
     "DeclarationError",
     "EdgeMetrics",
+    "FormatError",
     "GraphError",
     "Hook",
     "Meter",
@@ -63,6 +66,7 @@ __all__ = [
     "__version__",
     "calibrate",
     "compare_runs",
+    "import_profile",
     "rng",
     "task",
 ]
