@@ -6,7 +6,8 @@ attribute of this package; ``from dagprofiler.task import Task`` works.
 
 __version__ = "0.2.0"
 
-from dagprofiler.calibration import Calibration, calibrate
+from typing import TYPE_CHECKING, Any
+
 from dagprofiler.config import Config
 from dagprofiler.dag import DAG
 from dagprofiler.decorators import task
@@ -26,15 +27,18 @@ from dagprofiler.errors import (
     WeightError,
 )
 from dagprofiler.hooks import Hook
-from dagprofiler.importers import import_profile
-from dagprofiler.interleaving import RunComparison, compare_runs
-from dagprofiler.meters import Meter
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.profile import Profile
 from dagprofiler.rounds import Rounds
 from dagprofiler.seeding import rng
 from dagprofiler.task import Task
-from dagprofiler.weights import Weights
+
+if TYPE_CHECKING:
+    from dagprofiler.calibration import Calibration, calibrate
+    from dagprofiler.importers import import_profile
+    from dagprofiler.interleaving import RunComparison, compare_runs
+    from dagprofiler.meters import Meter
+    from dagprofiler.weights import Weights
 
 __all__ = [
     "DAG",
@@ -70,3 +74,28 @@ __all__ = [
     "rng",
     "task",
 ]
+
+#: Names that are imported at their first use: a program that only runs needs none of them.
+_LATER = {
+    "Calibration": "calibration",
+    "Meter": "meters",
+    "RunComparison": "interleaving",
+    "Weights": "weights",
+    "calibrate": "calibration",
+    "compare_runs": "interleaving",
+    "import_profile": "importers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dagprofiler.edges import field_problem
@@ -12,6 +12,7 @@ from dagprofiler.hooks import Hook
 from dagprofiler.task import Task, instance_of
 
 __all__ = [
+    "as_list",
     "check_hooks",
     "check_inputs",
     "check_names",
@@ -24,6 +25,11 @@ __all__ = [
 def refused(problem: str) -> ValidationError:
     """Return the error of a run that is refused for one problem."""
     return ValidationError([GraphError(problem)])
+
+
+def as_list(given: Any) -> Any:
+    """Return an iterator, which can be gone through once, as a list; all else as it is."""
+    return list(given) if isinstance(given, Iterator) else given
 
 
 def check_names(names: Mapping[Any, Any]) -> None:

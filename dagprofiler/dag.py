@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.arguments import (
+    as_list,
     check_hooks,
     check_inputs,
     check_names,
@@ -33,15 +34,11 @@ from dagprofiler.errors import (
     did_you_mean,
 )
 from dagprofiler.executors.serial import SerialExecutor
-from dagprofiler.fresh import FreshRounds
 from dagprofiler.graph import Wiring
-from dagprofiler.instruments import Instrumentation
-from dagprofiler.load import busy
-from dagprofiler.meters import select
 from dagprofiler.records import RunLog
 from dagprofiler.rounds import Plan, Rounds, rounds_of
 from dagprofiler.run import Run, close_hooks
-from dagprofiler.samples import is_precise
+from dagprofiler.seeding import load_generators
 from dagprofiler.serializers import check_serializer, frames_bytes
 from dagprofiler.task import Task, estimate
 
@@ -51,6 +48,7 @@ if TYPE_CHECKING:
     from typing import Union
 
     from dagprofiler.hooks import Hook
+    from dagprofiler.instruments import Instrumentation
     from dagprofiler.profile import Profile
     from dagprofiler.serializers import Serializer
 
@@ -269,12 +267,16 @@ class DAG:
         KeyboardInterrupt
             On Ctrl-C, with ``.profile``.
         """
+        if seed is not None:
+            load_generators()
         started = perf_counter()
         watching = check_hooks(hooks)
         with ExitStack() as conditions:
             try:
                 asked = rounds_of(rounds)
                 if asked.busy_cores:
+                    from dagprofiler.load import busy
+
                     conditions.enter_context(busy(asked.busy_cores))
                 run = self._prepared(
                     started,
@@ -314,7 +316,8 @@ class DAG:
             raise refused(f"on_error must be 'stop' or 'finish', got {on_error!r}")
         if isinstance(keep, str):
             raise refused(f"keep must be names of tasks, got {keep!r}; write [{keep!r}]")
-        selection = select(("wall" if rounds.n == 1 else "default") if meters is None else meters)
+        meters = as_list(meters)
+        instrumentation, counts_allocations = _instrumentation(rounds, meters)
         outside = self._numbered(inputs)
         tasks = self._current_tasks()
         wanted = [*keep]
@@ -333,12 +336,10 @@ class DAG:
             outside={i: sum(map(frames_bytes, fields.values())) for i, fields in encoded.items()},
             conditions=rounds,
         )
-        instrumentation, elsewhere = None, None
-        if rounds.instrumented or selection.columns:
-            instrumentation = Instrumentation(
-                selection, rounds.collect_garbage == "tasks", rounds.check_outputs
-            )
+        elsewhere = None
         if rounds.fresh_process and not alone:
+            from dagprofiler.fresh import FreshRounds
+
             one = partial(
                 self._prepared,
                 perf_counter(),
@@ -359,8 +360,8 @@ class DAG:
             config=self.config,
             plan=Plan(
                 rounds.alone() if alone else rounds,
-                partial(is_precise, log),
-                allocation=selection.allocation and not alone,
+                partial(_is_precise, log),
+                allocation=counts_allocations and not alone,
             ),
             executor=executor,
             instrumentation=instrumentation,
@@ -492,3 +493,30 @@ class DAG:
                         f"cannot be serialized: {describe(error)}"
                     ) from error
         return encoded
+
+
+def _instrumentation(rounds: Rounds, meters: Any) -> tuple[Instrumentation | None, bool]:
+    """Return what is measured beside the phases, and whether a pass counts allocations.
+
+    A plain run imports none of it.
+    """
+    if meters is None:
+        meters = "default" if rounds.several else "wall"
+    if isinstance(meters, str) and meters == "wall" and not rounds.instrumented:
+        return None, False
+    from dagprofiler.instruments import Instrumentation
+    from dagprofiler.meters import select
+
+    selection = select(meters)
+    instrumentation = Instrumentation(
+        selection, rounds.collect_garbage == "tasks", rounds.check_outputs
+    )
+    needed = rounds.instrumented or selection.columns
+    return (instrumentation if needed else None), selection.allocation
+
+
+def _is_precise(log: RunLog, precision: float) -> bool:
+    """Tell whether the measured rounds are precise enough; only ``"auto"`` asks."""
+    from dagprofiler.samples import is_precise
+
+    return is_precise(log, precision)

@@ -30,7 +30,15 @@ _GUARD = (
     "a program that measures in new processes has to start under if __name__ == '__main__':, "
     "since each of them imports it"
 )
-_SERVE = "from dagprofiler.fresh import serve; serve()"
+#: What it runs. Ctrl-C reaches it too and ends it without a word, unless it is ignored:
+#: the process that waits reports it.
+_SERVE = """
+import _signal as s, sys
+s.getsignal(s.SIGINT) == s.SIG_IGN or s.signal(s.SIGINT, s.SIG_DFL)
+sys.path[:] = {path!r}
+from dagprofiler.fresh import serve
+serve()
+"""
 
 
 class Taken(NamedTuple):
@@ -69,14 +77,23 @@ class FreshRounds:
     """
 
     def __init__(self, make_run: Callable[[], Run]) -> None:
+        from multiprocessing import get_start_method, set_start_method
         from multiprocessing.spawn import get_preparation_data
 
         if _preparing:
             # This is such a process, and the program has no guard: it would go on for ever.
             raise DagProfilerError(f"Rounds(fresh_process=True): {_GUARD}")
         # What lets the new process find the modules of this one, and its main program.
+        chosen = get_start_method(allow_none=True)
         preparation = get_preparation_data("dagprofiler")
+        if chosen is None:
+            # It settles the start method by asking for it, which is for the program to do.
+            set_start_method(None, force=True)
+            del preparation["start_method"]
         preparation["authkey"] = bytes(preparation["authkey"])
+        if not os.path.exists(preparation.get("init_main_from_path", "")):
+            # A program that was read from a pipe; tasks from modules can travel all the same.
+            preparation.pop("init_main_from_path", None)
         try:
             self._order = pickle.dumps(preparation) + pickle.dumps(make_run)
         except Exception as error:
@@ -96,12 +113,19 @@ class FreshRounds:
         import subprocess
         import tempfile
 
+        if not sys.executable:
+            raise DagProfilerError(
+                "Rounds(fresh_process=True): no path of this Python is known"
+            )
         with tempfile.TemporaryDirectory(prefix="dagprofiler-") as folder:
             path = os.path.join(folder, "round")
+            # What is no string is none to Python either.
+            folders = [entry for entry in sys.path if isinstance(entry, str)]
             # The flags that multiprocessing hands on, too.
             flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
             process = subprocess.Popen(  # noqa: S603  (this interpreter, and code of this module)
-                [sys.executable, *flags, "-c", _SERVE, path], stdin=subprocess.PIPE
+                [sys.executable, *flags, "-c", _SERVE.format(path=folders), path],
+                stdin=subprocess.PIPE,
             )
             try:
                 code = self._converse(process)
@@ -189,20 +213,21 @@ def _round_of(order: bytes) -> tuple[Any, ...]:
 
 def _take_over_stdin() -> bytes:
     """Return what standard input says, and from then on end with it; tasks find it empty."""
-    import signal
     import threading
 
     stdin = os.fdopen(os.dup(0), "rb")
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    order = stdin.read(int.from_bytes(stdin.read(8), "big"))
+    length = stdin.read(8)
+    if not length:
+        # The process that started this one is gone.
+        os._exit(1)
+    order = stdin.read(int.from_bytes(length, "big"))
 
     def end_with_parent() -> None:
         stdin.read(1)
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    # Ctrl-C reaches this process too; the one that waits reports it.
-    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     return order

@@ -8,6 +8,7 @@ around each field that is encoded or decoded, and the meters around
 from __future__ import annotations
 
 import gc
+import sys
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
@@ -168,10 +169,11 @@ class _Garbage:
     nothing is frozen or thawed.
     """
 
+    _frozen = 0  # objects at the last freeze; of the process, since two runs may take turns
+
     def __init__(self) -> None:
         # PyPy has neither.
-        self._freezes = hasattr(gc, "freeze") and gc.get_freeze_count() == 0
-        self._frozen = 0
+        self._freezes = hasattr(gc, "freeze") and not self._others_freeze()
 
     def collect(self) -> float:
         """Return the seconds that it took."""
@@ -179,17 +181,23 @@ class _Garbage:
         self._thaw()
         gc.collect()
         if self._freezes:
+            # Ctrl-C may come before they are counted.
+            _Garbage._frozen = sys.maxsize
             gc.freeze()
-            self._frozen = gc.get_freeze_count()
+            _Garbage._frozen = gc.get_freeze_count()
         return perf_counter() - begun
 
     def _thaw(self) -> None:
-        if self._freezes and gc.get_freeze_count() > self._frozen:
-            # Somebody else froze objects meanwhile: from here on it is theirs.
+        if self._freezes and self._others_freeze():
+            # From here on it is theirs.
             self._freezes = False
         if self._freezes:
             gc.unfreeze()
-            self._frozen = 0
+        _Garbage._frozen = 0
+
+    @staticmethod
+    def _others_freeze() -> bool:
+        return gc.get_freeze_count() > _Garbage._frozen
 
     def close(self) -> None:
         self._thaw()

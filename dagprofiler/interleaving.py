@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.arguments import as_list
 from dagprofiler.comparing import compare_samples
 from dagprofiler.dag import DAG
 from dagprofiler.errors import DeclarationError
@@ -112,6 +113,8 @@ def compare_runs(
         )
     other = dag_b if isinstance(dag_b, DAG) else dag_a.with_config(dag_b)
     asked = rounds_of(rounds)
+    # Both get the same, be it an iterator; a single round is compared too.
+    meters = "default" if meters is None else as_list(meters)
     with ExitStack() as conditions:
         if asked.busy_cores:
             conditions.enter_context(busy(asked.busy_cores))

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 __all__ = ["environment", "hostname"]
 
 #: What sets the threads of numerical libraries; they read it when they are loaded.
-_THREAD_SETTINGS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_THREAD_SETTINGS = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    # How long idle threads spin, which counts as work of whatever task runs then.
+    "OPENBLAS_THREAD_TIMEOUT",
+)
 
 #: The names that OpenBLAS gives one function; numpy's wheels hold it under the first.
 _OPENBLAS_THREADS = (

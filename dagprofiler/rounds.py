@@ -95,11 +95,10 @@ class Rounds:
             object.__setattr__(self, "warmup", warmup)
         self._set_integer("warmup", 0)
         for name in ("max_time_s", "precision"):
-            value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not (number and 0 < value <= float_info.max):
-                raise _refused(f"{name} must be a finite number above 0, got {value!r}")
-        if self.collect_garbage not in _GARBAGE:
+            self._set_number(name)
+        if not (self.collect_garbage is None or isinstance(self.collect_garbage, str)) or (
+            self.collect_garbage not in _GARBAGE
+        ):
             raise _refused(
                 f"collect_garbage must be 'rounds', 'tasks' or None, got {self.collect_garbage!r}"
             )
@@ -118,10 +117,20 @@ class Rounds:
             number = -1 if isinstance(value, bool) else operator.index(value)
         except TypeError:
             number = -1
-        if number < least:
+        if not least <= number < 2**63:
             hint = f" {other}" if other else ""
             raise _refused(f"{name} must be an integer of at least {least}{hint}, got {value!r}")
         object.__setattr__(self, name, number)
+
+    def _set_number(self, name: str) -> None:
+        value: Any = getattr(self, name)
+        try:
+            number = value if isinstance(value, float) else operator.index(value)
+        except TypeError:
+            number = 0
+        if isinstance(value, bool) or not 0 < number <= float_info.max:
+            raise _refused(f"{name} must be a finite number above 0, got {value!r}")
+        object.__setattr__(self, name, float(number))
 
     @property
     def several(self) -> bool:
@@ -130,8 +139,10 @@ class Rounds:
 
     @property
     def instrumented(self) -> bool:
-        """Whether these conditions alone take instruments beside the clock of the phases."""
-        return self.several or self.collect_garbage == "tasks" or self.check_outputs
+        """Whether this is more than one plain round, so that there is more to measure and tell."""
+        return self != Rounds(1, collect_garbage=self.collect_garbage) or (
+            self.collect_garbage == "tasks"
+        )
 
     @property
     def collects(self) -> bool:

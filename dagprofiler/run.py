@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import gc
+import sys
 from contextlib import suppress
 from functools import partial
 from itertools import chain, filterfalse, islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.calibration import cached as cached_calibration
-from dagprofiler.calibration import calibrate
 from dagprofiler.errors import RunError, describe
-from dagprofiler.fresh import Taken
 from dagprofiler.graph import readiness
 from dagprofiler.hooks import RunInfo
-from dagprofiler.instruments import COUNT_ALLOCATIONS
 from dagprofiler.machine import environment
 from dagprofiler.profile import Profile
 from dagprofiler.rounds import ALLOCATION
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
     from dagprofiler.config import Config
     from dagprofiler.executors.serial import SerialExecutor
-    from dagprofiler.fresh import FreshRounds
+    from dagprofiler.fresh import FreshRounds, Taken
     from dagprofiler.hooks import Hook
     from dagprofiler.instruments import Instrumentation
     from dagprofiler.pipeline import Codec, Contract
@@ -177,6 +174,8 @@ class Run:
 
     def alone(self) -> Taken:
         """Take all rounds in a process of its own; return the last one."""
+        from dagprofiler.fresh import Taken
+
         with suppress(RunError):
             self.execute()
         return Taken(self._log.rounds[-1], self._log.workers[0], self._outputs, self._errors)
@@ -228,7 +227,11 @@ class Run:
         if self._elsewhere is not None and kind is not ALLOCATION:
             self._adopt(self._elsewhere.take(), kind)
             return
-        instruments = COUNT_ALLOCATIONS if kind is ALLOCATION else self._instrumentation
+        instruments = self._instrumentation
+        if kind is ALLOCATION:
+            from dagprofiler.instruments import COUNT_ALLOCATIONS
+
+            instruments = COUNT_ALLOCATIONS
         self._round = log.begin(kind, instruments.columns if instruments else [])
         self._executor.instrument(instruments)
         self._handles = [None] * len(self._wiring.uses)
@@ -240,9 +243,9 @@ class Run:
                 self._loop()
             finally:
                 hooks_s = self._hooks_s - hooks_before
-                total_s = perf_counter() - begun
+                total_s, one = perf_counter() - begun, self._round
                 # What a user's program would not do is no part of its time.
-                self._round.total_s = total_s - hooks_s - self._round.garbage_s
+                one.total_s = total_s - hooks_s - one.garbage_s - one.meters_s
 
     def _adopt(self, taken: Taken, kind: str) -> None:
         """Take over a round from another process, and tell the hooks of it."""
@@ -403,11 +406,14 @@ class Run:
             self._hooks_s += perf_counter() - begun
 
     def _profile(self) -> Profile:
-        several = self._plan.rounds.n != 1
+        several = self._plan.rounds.several
         self._log.environment = environment(thorough=several)
-        calibration = calibrate() if several else cached_calibration()
-        if calibration is not None:
-            self._log.environment["calibration"] = calibration.to_dict()
+        if several or "dagprofiler.calibration" in sys.modules:
+            from dagprofiler.calibration import cached, calibrate
+
+            calibration = calibrate() if several else cached()
+            if calibration is not None:
+                self._log.environment["calibration"] = calibration.to_dict()
         names, outputs = self._wiring.names, self._outputs
         order = [i for i in self._wiring.order if i in outputs]
         last = self._wiring.order[-1:]

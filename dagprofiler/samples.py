@@ -69,7 +69,8 @@ def _metered(rounds: Sequence[RoundLog], i: int) -> dict[str, list[Any]]:
     for one in rounds:
         read = dict(zip(one.columns, one.meters.get(i, ()))) if one.succeeded(i) else {}
         for name, column in columns.items():
-            column.append(_rounded(read.get(name)))
+            value = read.get(name)
+            column.append(_rounded(value) if name.endswith("_ms") else value)
     return columns
 
 
@@ -104,9 +105,9 @@ def _edge_samples(log: RunLog, timed: Sequence[RoundLog | None]) -> dict[str, An
     return edges
 
 
-def _sum_ms(seconds: Sequence[float | None], positions: Iterable[int]) -> float | None:
+def _sum_ms(seconds: Sequence[float | None], positions: Sequence[int]) -> float | None:
     """Return the sum of some entries; None where one is missing or the round had no clock there."""
-    if not seconds:
+    if positions and not seconds:
         return None
     values = [seconds[position] for position in positions]
     return None if None in values else _rounded(sum(values) * 1e3)  # type: ignore[arg-type]
@@ -129,7 +130,7 @@ def statistics_of(samples: Mapping[str, Any], differing: Iterable[str] = ()) -> 
     section: dict[str, Any] = {"confidence": CONFIDENCE}
     totals = measured_of(kinds, samples["total_ms"])
     if totals:
-        section["total_ms"] = _summary(totals)
+        section["total_ms"] = _summary("total_ms", totals)
     section["tasks"] = _summaries(kinds, samples["tasks"])
     section["edges"] = _summaries(kinds, samples["edges"])
     if COLD in kinds:
@@ -158,7 +159,7 @@ def _summaries(kinds: Sequence[str], rows: Mapping[str, Mapping[str, Samples]]) 
             column: measured_of(_counting(kinds, column), values)
             for column, values in columns.items()
         }
-        summaries[name] = {column: _summary(v) for column, v in measured.items() if v}
+        summaries[name] = {column: _summary(column, v) for column, v in measured.items() if v}
     return summaries
 
 
@@ -169,8 +170,12 @@ def _counting(kinds: Sequence[str], column: str) -> Sequence[str]:
     return [MEASURED if kind == ALLOCATION else kind for kind in kinds]
 
 
-def _summary(values: Sequence[float]) -> dict[str, Any]:
-    return {name: _rounded(value) for name, value in summarize(values)._asdict().items()}
+def _summary(column: str, values: Sequence[float]) -> dict[str, Any]:
+    summary = summarize(values)._asdict()
+    if not column.endswith("_ms"):
+        # How fine a user's meter is, only its user knows.
+        return summary
+    return {name: _rounded(value) for name, value in summary.items()}
 
 
 def _flags(
@@ -202,7 +207,8 @@ def is_precise(log: RunLog, precision: float) -> bool:
     for i, walls in enumerate(zip(*(phase_s(one, 2) for one in rounds))):
         by_task.append([_corrected_s(one, i, wall) for one, wall in zip(rounds, walls)])
     medians = [median(times) for times in by_task]
-    least = _WEIGHTY * sum(medians)
+    # Where no task weighs that much, the heaviest decide.
+    least = min(_WEIGHTY * sum(medians), max(medians, default=0.0))
     return all(
         summarize(times).half_width <= precision
         for times, middle in zip(by_task, medians)

@@ -75,9 +75,9 @@ class Tables:
         rounds = self.log.rounds
         if len(rounds) < 2:
             return duration_ms(self.log.total_s)
-        measured = self.log.measured()
+        complete = [one for one in rounds if one.complete]
         # A round that was broken off says how long one takes only where there is no other.
-        said = [one for one in measured if one.complete] or measured or rounds
+        said = [one for one in complete if one.kind == MEASURED] or complete or rounds
         return duration_ms(median([one.total_s for one in said]))
 
     def dag_structure(self) -> dict[str, Any]:
@@ -217,7 +217,7 @@ class Tables:
         yield "weight_sources", self._weight_sources()
         if self._samples is not None:
             yield "samples", self._samples
-            if len(log.measured()) > 1:
+            if len(log.rounds) > 1:
                 yield "statistics", statistics_of(self._samples, differing_outputs(log))
         yield (
             "timeline",
@@ -233,7 +233,8 @@ class Tables:
     def _samples(self) -> dict[str, Any] | None:
         """The samples of several rounds, or of one with meters; None of a plain run."""
         log = self.log
-        told = len(log.rounds) > 1 or any(one.encode_s for one in log.rounds)
+        metered = any(one.columns for one in log.rounds)
+        told = log.rounds and (metered or log.conditions.instrumented or len(log.rounds) > 1)
         return samples_of(log) if told else None
 
     def _run(self) -> dict[str, Any]:
@@ -269,7 +270,7 @@ class Tables:
             spent_s["garbage_ms"] = log.garbage_s + sum(one.garbage_s for one in rounds)
         loop_s = max(0.0, log.total_s - busy_s - sum(spent_s.values()))
         if self._samples is not None:
-            in_rounds_s = sum(one.total_s for one in rounds) - busy_s - spent_s["meters_ms"]
+            in_rounds_s = sum(one.total_s for one in rounds) - busy_s
             spent_s["between_rounds_ms"] = max(0.0, loop_s - max(0.0, in_rounds_s))
             loop_s -= spent_s["between_rounds_ms"]
         kinds = {"prepare_ms": spent_s.pop("prepare_ms"), "loop_ms": loop_s, **spent_s}

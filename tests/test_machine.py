@@ -91,7 +91,12 @@ def test_settings_of_threads_are_told_as_they_are_set(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "4,2")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     settings = environment()["thread_settings"]
-    assert list(settings) == ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"]
+    assert list(settings) == [
+        "OPENBLAS_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "OPENBLAS_THREAD_TIMEOUT",
+    ]
     assert (settings["OMP_NUM_THREADS"], settings["MKL_NUM_THREADS"]) == ("4,2", None)
 
 

@@ -76,7 +76,7 @@ def test_one_round_in_its_own_process_keeps_what_it_is_measured_under():
         9, 2, collect_garbage="tasks", fresh_process=True, busy_cores=1, check_outputs=True
     )
     alone = rounds.alone()
-    assert (alone.n, alone.fresh_process, alone.busy_cores) == (1, False, 0)
+    assert (alone.n, alone.warmup, alone.fresh_process, alone.busy_cores) == (1, 0, False, 0)
     assert (alone.collect_garbage, alone.check_outputs) == ("tasks", True)
 
 

@@ -1,0 +1,482 @@
+"""Measure how far the times and the memory that dagprofiler records are from the truth.
+
+``python tests/benchmarks/bench_fidelity.py [--quick] [--only ROW]``
+
+Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
+how to read it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import pickle
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from statistics import median, quantiles
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Callable
+
+from bench_core import CACHE, CHECKOUT, NONE, OURS, REQUIREMENTS, install, note, processor
+
+sys.path.insert(0, str(CHECKOUT))
+if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
+    # The same again, where everything is installed.
+    again = subprocess.run([str(install(OURS, CACHE)), *sys.argv], check=False)
+    sys.exit(again.returncode)
+
+import numpy as np
+from contender import Start, Step, make_plan, run_bare
+
+from dagprofiler import DAG, Rounds, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+METERS = ("wall", "default", "full")
+#: The largest error of a recorded time, in percent, by the length of a busy loop in ms.
+BUSY_GOALS = {0.1: 1.0, 1: 0.25, 10: 0.1, 100: 0.05}
+#: How many tasks of the DAG are such loops.
+SPINS = 5
+#: What metering a task costs, and may cost.
+COST_LINES = {
+    "cost a task: wall, six looks at the clock in a bare loop against none": "0.5 µs",
+    "cost a task: default meters, over the same rounds without": "5 µs",
+    "… as the profile reports it": NONE,
+    "cost a task: full meters, over the same rounds without": "40 µs",
+    "… as the profile reports them": NONE,
+    "cost a task: a clock around each field, rounds without meters over a plain run": NONE,
+}
+#: How far from the idle time a kernel's time under load may be.
+NEAR = 0.1
+#: Up to which share of its time spent waiting for a core a task was idle alone.
+IDLE = 0.01
+SIZES_MB = (10, 100, 500)
+
+
+# -- a competing load ----------------------------------------------------------------------
+
+#: Computes until its input ends; with a seed, in bursts as long as the pauses between them.
+BURN = """
+import os, random, sys, threading, time
+def end_with_input():
+    sys.stdin.buffer.read()
+    os._exit(0)
+threading.Thread(target=end_with_input, daemon=True).start()
+bursts = random.Random(sys.argv[1]) if sys.argv[1] else None
+print("burning", flush=True)
+while True:
+    end = time.perf_counter() + (bursts.expovariate(2) if bursts else 1)
+    while time.perf_counter() < end:
+        for _ in range(10_000):
+            pass
+    if bursts:
+        time.sleep(bursts.expovariate(2))
+"""
+
+
+@contextmanager
+def burners(count: int, seed: str = "") -> Iterator[None]:
+    """Keep processes computing beside this one, wherever the system puts them.
+
+    With a seed each of them comes and goes, half a second at a time in the mean.
+    """
+    with ExitStack() as ends:
+        for number in range(count):
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", BURN, seed and f"{seed}, {number}"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+            ends.enter_context(process)
+            ends.callback(process.kill)
+            assert process.stdout is not None
+            process.stdout.readline()
+        yield
+
+
+# -- busy loops ----------------------------------------------------------------------------
+
+#: How long each spin took by its own clock, in seconds.
+SPUN: list[float] = []
+
+
+def spin(seconds: float) -> None:
+    """Do nothing but look at the clock for so long; note how long it was."""
+    begun = now = perf_counter()
+    end = begun + seconds
+    while now < end:
+        now = perf_counter()
+    SPUN.append(now - begun)
+
+
+class Spin(Task):
+    outputs = ["done"]
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+    def compute(self) -> dict[str, bool]:
+        spin(self.seconds)
+        return {"done": True}
+
+
+def bare_ms(seconds: float) -> float:
+    begun = perf_counter()
+    spin(seconds)
+    return (perf_counter() - begun) * 1e3
+
+
+def recorded_ms(dag: DAG, meters: str) -> list[float]:
+    """Return what is recorded of each spin: in a plain run, or in two rounds, the first first."""
+    if meters == "wall":
+        return [metrics.compute_time_ms for metrics in dag.run().metrics.task_metrics]
+    profile = dag.run(rounds=Rounds(2, warmup=0), meters=meters)
+    rounds = zip(*(column(profile, name, "wall_ms") for name in dag.tasks))
+    return [wall_ms for one in rounds for wall_ms in one]
+
+
+def column(profile: Any, task: str, name: str) -> list[Any]:
+    """Return what the measured rounds have of one quantity."""
+    samples = profile.sections["samples"]
+    values = zip(samples["rounds"], samples["tasks"][task][name])
+    return [value for kind, value in values if kind == "measured"]
+
+
+def percent(errors: Sequence[float]) -> str:
+    """Return the median of relative errors, and the range of nine tenths of them."""
+    *_, high = cuts = quantiles(errors, n=20)
+    values = (100 * value for value in (median(errors), cuts[0], high))
+    return "{:+.3f} % ({:+.3f} to {:+.3f})".format(*values)
+
+
+# -- kernels of different kinds ------------------------------------------------------------
+
+#: OpenBLAS multiplies the small one in the calling thread, the other in as many as it has.
+SMALL, LARGER = (np.full((n, n), 0.5) for n in (64, 500))
+LARGE = np.ones(4_000_000)
+TARGET = np.ones_like(LARGE)
+KEYS = [str(i * 7919 % 10_007) for i in range(20_000)]
+RECORDS = [
+    {"id": i, "name": f"record {i}", "tags": ["a", "b"], "score": i / 7} for i in range(2_500)
+]
+
+
+def python_loop() -> None:
+    total = 0
+    for i in range(200_000):
+        total += i * i % 7
+
+
+def dictionaries() -> None:
+    for _ in range(10):
+        {key: position for position, key in enumerate(KEYS)}
+
+
+def sorting() -> None:
+    for _ in range(4):
+        sorted(KEYS)
+
+
+def strings() -> None:
+    text = " ".join(KEYS)
+    for _ in range(6):
+        "-".join(word[::-1].upper() for word in text.replace("1", "one").split())
+
+
+def small_matrices() -> None:
+    for _ in range(1_000):
+        SMALL @ SMALL
+
+
+def larger_matrices() -> None:
+    for _ in range(2):
+        LARGER @ LARGER
+
+
+def memory_bound() -> None:
+    for _ in range(2):
+        np.copyto(TARGET, LARGE)
+        TARGET.sum()
+
+
+def allocation() -> None:
+    for _ in range(4):
+        [np.ones(20_000) for _ in range(50)] + [np.zeros(200) for _ in range(500)]
+
+
+def round_trips() -> None:
+    json.loads(json.dumps(RECORDS))
+    pickle.loads(pickle.dumps(RECORDS))
+
+
+def sleep() -> None:
+    time.sleep(0.01)
+
+
+def files() -> None:
+    for _ in range(60):
+        with tempfile.TemporaryFile() as file:
+            file.write(bytes(1_000_000))
+            file.seek(0)
+            file.read()
+
+
+KERNELS: dict[str, Callable[[], None]] = {
+    "pure Python loop": python_loop,
+    "building dicts": dictionaries,
+    "sorting": sorting,
+    "string work": strings,
+    "matmul, 64 x 64": small_matrices,
+    "matmul, 500 x 500, in all of BLAS's threads": larger_matrices,
+    "copy and sum of 32 MB": memory_bound,
+    "allocating arrays": allocation,
+    "json and pickle round trips": round_trips,
+    "file I/O": files,
+    "sleep": sleep,
+}
+
+
+class Kernel(Task):
+    outputs = ["done"]
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        super().__init__()
+        self.work = work
+
+    def compute(self) -> dict[str, bool]:
+        self.work()
+        return {"done": True}
+
+
+class Allocate(Task):
+    outputs = ["done"]
+
+    def compute(self, cfg: Any) -> dict[str, bool]:
+        # Touches all of it, and lets go of it.
+        np.ones(cfg.mb * 125_000)
+        return {"done": True}
+
+
+# -- the rows ------------------------------------------------------------------------------
+
+
+def run_unclocked(plan: tuple[list[tuple[Any, ...]], int], cfg: Any) -> None:
+    """Do what contender.run_bare does, but for its clocks."""
+    steps, count = plan
+    dumps, loads = pickle.dumps, pickle.loads
+    protocol = pickle.HIGHEST_PROTOCOL
+    blobs: list[Any] = [None] * count
+    for compute, fields, gathered, results, dead in steps:
+        inputs = {field: loads(blobs[value]) for field, value in fields}
+        if gathered:
+            for field, values in gathered:
+                inputs[field] = [loads(blobs[value]) for value in values]
+        outputs = compute(**inputs, cfg=cfg)
+        for field, value in results:
+            blobs[value] = dumps(outputs[field], protocol)
+        for value in dead:
+            blobs[value] = None
+        del inputs, outputs
+
+
+class Bench:
+    """How thoroughly to measure, and the rows of the table.
+
+    A row yields lines: what, goal, measured. A line without a goal is there for information.
+    """
+
+    def __init__(self, quick: bool) -> None:
+        self.quick = quick
+
+    def busy(self) -> Iterator[Sequence[str]]:
+        budget_ms = 2_000 if self.quick else 15_000
+        for length_ms, goal in BUSY_GOALS.items():
+            dag = DAG({f"spin {i}": Spin(length_ms / 1e3) for i in range(SPINS)}, [])
+            errors: dict[str, list[float]] = {kind: [] for kind in ("bare", *METERS)}
+            # In each turn every spin is done six times, and runs take some time themselves.
+            for turn in range(2 + int(budget_ms / (6 * SPINS * length_ms + 20))):
+                for kind, found in errors.items():
+                    SPUN.clear()
+                    if kind == "bare":
+                        walls_ms = [bare_ms(length_ms / 1e3) for _ in range(SPINS)]
+                    else:
+                        walls_ms = recorded_ms(dag, kind)
+                    if turn:
+                        found += [wall / own / 1e3 - 1 for wall, own in zip(walls_ms, SPUN)]
+            for kind, what in (
+                ("wall", f"busy loop of {length_ms} ms: error of its time in a plain run"),
+                ("default", "… in rounds, default meters"),
+                ("full", "… in rounds, full meters"),
+                ("bare", "… a bare loop's"),
+            ):
+                goal_of = NONE if kind == "bare" else f"± {goal} %"
+                yield what, goal_of, percent(errors[kind])
+
+    def load(self) -> Iterator[Sequence[str]]:
+        dag = DAG({name: Kernel(work) for name, work in KERNELS.items()}, [])
+        quantities = ("wall_ms", "corrected_ms", "cpu_ms")
+        ratios: dict[str, dict[str, list[float]]] = {
+            name: {quantity: [] for quantity in quantities} for name in KERNELS
+        }
+        idle_times_ms: dict[str, list[float]] = {name: [] for name in KERNELS}
+        taken = left_out = 0
+        if "corrected_ms" not in dag.run(rounds=2).sections["samples"]["tasks"]["sleep"]:
+            yield "with two burners beside it", NONE, "no run-queue delay to be had on this system"
+            return
+        for _ in range(4 if self.quick else 12):
+            idle = dag.run(rounds=Rounds(6, warmup=1))
+            with burners(2):
+                loaded = dag.run(rounds=Rounds(6, warmup=1))
+            for name, found in ratios.items():
+                idle_ms = undisturbed_ms(idle, name)
+                taken += 6
+                left_out += 6 - len(idle_ms)
+                idle_times_ms[name] += idle_ms
+                if idle_ms:
+                    for quantity, values in found.items():
+                        values.append(median(column(loaded, name, quantity)) / median(idle_ms))
+        lines = [
+            (name, [median(found[quantity]) for quantity in quantities])
+            for name, found in ratios.items()
+            if found["wall_ms"]
+        ]
+        near = sum(abs(corrected - 1) <= NEAR for _, (_, corrected, _) in lines)
+        yield (
+            "with two burners beside it, the corrected median is within 10 % of the idle one",
+            f"{len(KERNELS) - 1} of {len(KERNELS)} kernels",
+            f"{near} of {len(KERNELS)}",
+        )
+        for name, (wall, corrected, cpu) in lines:
+            measured = f"corrected {corrected:.2f} x, wall {wall:.2f}, CPU {cpu:.2f}"
+            what = f"… {name}, {median(idle_times_ms[name]):.1f} ms"
+            yield what, NONE, measured
+        share = f"{100 * left_out / taken:.0f} %"
+        yield "… idle samples left out, since other programs made them wait for a core", NONE, share
+
+    def memory(self) -> Iterator[Sequence[str]]:
+        for mb in SIZES_MB:
+            dag = DAG({"allocate": Allocate()}, [], {"mb": mb})
+            rounds = Rounds(2 if self.quick else 5, fresh_process=True)
+            profile = dag.run(rounds=rounds, meters=["full", "allocation"])
+            peaks = column(profile, "allocate", "peak_memory_bytes")
+            errors = [peak / (mb * 1e6) - 1 for peak in peaks]
+            low, high = (100 * error for error in (min(errors), max(errors)))
+            yield (
+                f"peak memory of a task that allocates {mb} MB, each in a fresh process",
+                "± 5 %",
+                f"{100 * median(errors):+.2f} % ({low:+.2f} to {high:+.2f})",
+            )
+            allocated = profile.sections["samples"]["tasks"]["allocate"]["allocation_bytes"][-1]
+            yield "… by tracemalloc", NONE, f"{100 * (allocated / (mb * 1e6) - 1):+.2f} %"
+        dag = DAG({"allocate": Allocate()}, [], {"mb": SIZES_MB[0]})
+        profile = dag.run(rounds=Rounds(6), meters="full")
+        peaks_mb = [peak / 1e6 for peak in column(profile, "allocate", "peak_memory_bytes")]
+        yield (
+            f"… {SIZES_MB[0]} MB again and again in this process, which reuses resident pages",
+            NONE,
+            f"{median(peaks_mb):.1f} MB ({min(peaks_mb):.1f} to {max(peaks_mb):.1f})",
+        )
+
+    def cost(self) -> Iterator[Sequence[str]]:
+        n = 300
+        tasks: dict[str, Task] = {"t0": Start()}
+        tasks.update((f"t{i}", Step()) for i in range(1, n))
+        edges = [(f"t{i}", f"t{i + 1}") for i in range(n - 1)]
+        dag, plan = DAG(tasks, edges), make_plan(tasks, edges)
+        costs: dict[str, list[float]] = {what: [] for what in COST_LINES}
+        for _ in range(10 if self.quick else 40):
+            unclocked_us = timed_us(lambda: run_unclocked(plan, dag.config)) / n
+            clocked_us = timed_us(lambda: run_bare(plan, dag.config)) / n
+            plain_us = in_plain_run_us(dag)
+            (without_us, _), (default_us, said_us), (full_us, all_said_us) = (
+                in_rounds_us(dag, meters) for meters in METERS
+            )
+            found = (
+                clocked_us - unclocked_us,
+                default_us - without_us,
+                said_us,
+                full_us - without_us,
+                all_said_us,
+                without_us - plain_us,
+            )
+            for costs_us, cost_us in zip(costs.values(), found):
+                costs_us.append(cost_us)
+        for (what, goal), costs_us in zip(COST_LINES.items(), costs.values()):
+            yield what, goal, micro(costs_us)
+
+
+def undisturbed_ms(profile: Any, task: str) -> list[float]:
+    """Return the wall times of a task in the rounds in which it never waited for a core.
+
+    What corrected times are held against must need no correction itself, and other programs
+    than the burners may run beside this one.
+    """
+    samples = zip(column(profile, task, "wall_ms"), column(profile, task, "delay_ms"))
+    return [wall_ms for wall_ms, delay_ms in samples if delay_ms <= IDLE * wall_ms]
+
+
+def timed_us(call: Callable[[], Any]) -> float:
+    """Return how long `call` takes at best, in µs."""
+    gc.collect()
+    fastest = float("inf")
+    for _ in range(3):
+        begun = perf_counter()
+        call()
+        fastest = min(fastest, perf_counter() - begun)
+    return fastest * 1e6
+
+
+def in_plain_run_us(dag: DAG) -> float:
+    """Return how long a plain run takes at best once it is prepared, by a task, in µs."""
+    fastest_ms = float("inf")
+    for _ in range(3):
+        gc.collect()
+        profile = dag.run()
+        prepare_ms = profile.sections["run"]["overhead"]["prepare_ms"]
+        fastest_ms = min(fastest_ms, profile.metrics.total_time_ms - prepare_ms)
+    return fastest_ms * 1e3 / len(dag.tasks)
+
+
+def in_rounds_us(dag: DAG, meters: str) -> tuple[float, float]:
+    """Return how long a round took at best and what meters took of all, by a task, in µs."""
+    profile = dag.run(rounds=Rounds(3, warmup=0), meters=meters)
+    sections, n = profile.sections, len(dag.tasks)
+    meters_ms = sections["run"]["overhead"]["meters_ms"] / 3
+    return min(sections["samples"]["total_ms"]) * 1e3 / n, meters_ms * 1e3 / n
+
+
+def micro(values_us: Sequence[float]) -> str:
+    return f"{median(values_us):.2f} µs ({min(values_us):.2f} to {max(values_us):.2f})"
+
+
+ROWS = ("busy", "load", "memory", "cost")
+
+
+def main() -> None:
+    """Measure the rows asked for and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    parser.add_argument("--only", choices=ROWS, action="append", help="only this row (repeatable)")
+    options = parser.parse_args()
+    bench = Bench(options.quick)
+    print(f"Python {platform.python_version()}, numpy {np.__version__}")
+    print(f"on {processor()}, {os.cpu_count()} cores, {platform.platform()}\n")
+    print("| what | goal | measured |")
+    print("|---|---|---|", flush=True)
+    for row in options.only or ROWS:
+        note(f"measuring: {row}")
+        for line in getattr(bench, row)():
+            print("| " + " | ".join(line) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
