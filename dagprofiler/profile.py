@@ -381,7 +381,12 @@ class Profile:
         }
 
     def weights(
-        self, source: str = "best", statistic: str = "median", rate: float | None = None
+        self,
+        source: str = "best",
+        statistic: str = "median",
+        rate: float | None = None,
+        *,
+        fill: float | None = None,
     ) -> Weights:
         """Return a weight for every task, all from one source, with unit and provenance.
 
@@ -395,6 +400,9 @@ class Profile:
         rate
             Reference units a second, finite and above 0; by default the calibration
             score of the machine is what times are multiplied by.
+        fill
+            Weight of the tasks that have no value, in the unit of the source,
+            finite and at least 0; by default such tasks are refused.
 
         Raises
         ------
@@ -408,7 +416,7 @@ class Profile:
         """
         from dagprofiler.weights import weights_of
 
-        return weights_of(self, source, statistic, rate)
+        return weights_of(self, source, statistic, rate, fill=fill)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Profile):
