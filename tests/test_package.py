@@ -26,6 +26,7 @@ PUBLIC = {
     "DagProfilerError",
     "DeclarationError",
     "EdgeMetrics",
+    "FormatError",
     "GraphError",
     "Hook",
     "Meter",
@@ -45,6 +46,7 @@ PUBLIC = {
     "__version__",
     "calibrate",
     "compare_runs",
+    "import_profile",
     "rng",
     "task",
 }
