@@ -114,9 +114,7 @@ class FreshRounds:
         import tempfile
 
         if not sys.executable:
-            raise DagProfilerError(
-                "Rounds(fresh_process=True): no path of this Python is known"
-            )
+            raise DagProfilerError("Rounds(fresh_process=True): no path of this Python is known")
         with tempfile.TemporaryDirectory(prefix="dagprofiler-") as folder:
             path = os.path.join(folder, "round")
             # What is no string is none to Python either.
@@ -200,6 +198,9 @@ def _round_of(order: bytes) -> tuple[Any, ...]:
         _preparing = True
         prepare(preparation)
         make_run = pickle.load(stream)
+    except DagProfilerError:
+        # What the program itself does wrong, above all starting without a guard.
+        raise
     except BaseException as error:  # a program without a guard may leave by sys.exit()
         raise DagProfilerError(
             f"Rounds(fresh_process=True): the new process cannot make the DAG: {describe(error)}; "

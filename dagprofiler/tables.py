@@ -73,7 +73,7 @@ class Tables:
     def _total_time_ms(self) -> float:
         """How long the run took; of several rounds one in the median."""
         rounds = self.log.rounds
-        if len(rounds) < 2:
+        if self._samples is None:
             return duration_ms(self.log.total_s)
         complete = [one for one in rounds if one.complete]
         # A round that was broken off says how long one takes only where there is no other.
@@ -243,7 +243,7 @@ class Tables:
             "state": "complete" if log.reason is None else "partial",
             "overhead": self._overhead(),
             "executor": log.executor,
-            "rounds": len(log.measured()),
+            "rounds": sum(one.complete for one in log.measured()),
         }
         if self._samples is not None:
             section["conditions"] = log.conditions.to_dict()
