@@ -16,6 +16,7 @@ from dagprofiler.errors import (
     CycleError,
     DagProfilerError,
     DeclarationError,
+    FormatError,
     GraphError,
     MissingExtraError,
     OutputError,
@@ -33,13 +34,16 @@ from dagprofiler.seeding import rng
 from dagprofiler.task import Task
 
 if TYPE_CHECKING:
+    from dagprofiler.analysis import Analysis, analyze
     from dagprofiler.calibration import Calibration, calibrate
+    from dagprofiler.importers import import_profile
     from dagprofiler.interleaving import RunComparison, compare_runs
     from dagprofiler.meters import Meter
     from dagprofiler.weights import Weights
 
 __all__ = [
     "DAG",
+    "Analysis",
     "Calibration",
     "Config",
     "CostModelError",
@@ -48,6 +52,7 @@ __all__ = [
     "DagProfilerError",
     "DeclarationError",
     "EdgeMetrics",
+    "FormatError",
     "GraphError",
     "Hook",
     "Meter",
@@ -65,20 +70,25 @@ __all__ = [
     "WeightError",
     "Weights",
     "__version__",
+    "analyze",
     "calibrate",
     "compare_runs",
+    "import_profile",
     "rng",
     "task",
 ]
 
 #: Names that are imported at their first use: a program that only runs needs none of them.
 _LATER = {
+    "Analysis": "analysis",
     "Calibration": "calibration",
     "Meter": "meters",
     "RunComparison": "interleaving",
     "Weights": "weights",
+    "analyze": "analysis",
     "calibrate": "calibration",
     "compare_runs": "interleaving",
+    "import_profile": "importers",
 }
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "CycleError",
     "DagProfilerError",
     "DeclarationError",
+    "FormatError",
     "GraphError",
     "MissingExtraError",
     "OutputError",
@@ -195,6 +196,10 @@ class WeightError(DagProfilerError, ValueError):
             names = ", ".join(map(repr, self.tasks[:5]))
             text += f"none for {names}{f' and {more} more' if more > 0 else ''}: "
         return text + self.reason
+
+
+class FormatError(DagProfilerError, ValueError):
+    """A format is not known, or what is given is not in it."""
 
 
 class MissingExtraError(DagProfilerError, ImportError):

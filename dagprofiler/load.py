@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,10 @@ while os.getppid() == parent:
     for _ in range(100_000):
         pass
 """
+
+
+#: Held while cores are kept busy: what is pinned is the process, which has but one affinity.
+_alone = threading.Lock()
 
 
 @contextmanager
@@ -78,6 +83,12 @@ def busy(cores: int) -> Iterator[None]:
         return
     left, taken = usable[:-cores], usable[-cores:]
     with ExitStack() as ends:
+        if not _alone.acquire(blocking=False):
+            raise DagProfilerError(
+                f"busy_cores={cores!r}: another run of this process keeps cores busy, and the two "
+                "would disturb each other"
+            )
+        ends.callback(_alone.release)
         # All are started before the first is waited for.
         burners = [ends.enter_context(_burner(core)) for core in taken]
         for burner in burners:

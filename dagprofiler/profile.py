@@ -305,6 +305,46 @@ class Profile:
         with collector_paused():
             return cls._of_document(parse(read(path)))
 
+    def export(
+        self,
+        path: PathLike | IO[Any],
+        format: str | None = None,  # noqa: A002  (the word of json, pandas and networkx)
+        **options: Any,
+    ) -> tuple[str, ...]:
+        """Write the profile in another tool's format.
+
+        Parameters
+        ----------
+        path
+            Where to; or an open stream.
+        format
+            Its name, as ``dagprofiler.exporters.exporter_names()`` lists them;
+            by default what the ending of `path` stands for.
+        options
+            What the exporter of that format takes.
+
+        Returns
+        -------
+        tuple of str
+            What the profile holds and the format cannot, a sentence each.
+
+        Raises
+        ------
+        FormatError
+            If the format is not known, or not said.
+        WeightError
+            If the format needs a weight for each task and some have none.
+        """
+        from dagprofiler.registry import EXPORTERS, format_of, load
+
+        if format is None:
+            format = format_of(str(getattr(path, "name", path)))  # noqa: A001
+        with collector_paused():
+            export = load(EXPORTERS, format).render(self, **options)
+        write(path, [export.text])
+        losses: tuple[str, ...] = export.losses
+        return losses
+
     def compare(self, other: Profile) -> dict[str, Any]:
         """Return how this profile differs from `other`.
 
@@ -341,7 +381,12 @@ class Profile:
         }
 
     def weights(
-        self, source: str = "best", statistic: str = "median", rate: float | None = None
+        self,
+        source: str = "best",
+        statistic: str = "median",
+        rate: float | None = None,
+        *,
+        fill: float | None = None,
     ) -> Weights:
         """Return a weight for every task, all from one source, with unit and provenance.
 
@@ -355,6 +400,9 @@ class Profile:
         rate
             Reference units a second, finite and above 0; by default the calibration
             score of the machine is what times are multiplied by.
+        fill
+            Weight of the tasks that have no value, in the unit of the source,
+            finite and at least 0; by default such tasks are refused.
 
         Raises
         ------
@@ -368,7 +416,7 @@ class Profile:
         """
         from dagprofiler.weights import weights_of
 
-        return weights_of(self, source, statistic, rate)
+        return weights_of(self, source, statistic, rate, fill=fill)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Profile):

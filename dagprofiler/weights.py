@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum, isfinite
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dagprofiler.profile import Profile
 
-__all__ = ["SOURCES", "STATISTICS", "Weights", "weights_of"]
+__all__ = ["SOURCES", "STATISTICS", "Weights", "samples_behind", "weights_of"]
 
 Number = Union[int, float]
 
@@ -40,6 +40,12 @@ _SOURCES = {
     "cpu_time": _Source("cpu_time_ms", "cpu_ms", "ms", "CPU time of the task's thread"),
     "wall_time": _Source("wall_time_ms", "wall_ms", "ms", "wall time"),
 }
+
+#: Why ``"best"`` leaves out what is there.
+_RUN_ON = (
+    "counted: a task is flagged several_threads, and threads that run on after it count into "
+    "other tasks; source='counted' takes the counts all the same"
+)
 
 #: Where weights can come from, in the order in which ``"best"`` tries them: instructions are
 #: the same on a busy machine, reference times mean something on another one, CPU times lack
@@ -80,6 +86,8 @@ class Weights:
         What was asked for, one of `STATISTICS`. Of a single value each is the value.
     provenance
         In words: how many rounds, under which conditions, on which host, on which scale.
+    filled
+        Names of the tasks that have no value of their own, but what was given as ``fill``.
     """
 
     values: dict[str, Number]
@@ -87,10 +95,16 @@ class Weights:
     source: str
     statistic: str
     provenance: str
+    filled: tuple[str, ...] = ()
 
 
 def weights_of(
-    profile: Profile, source: str = "best", statistic: str = "median", rate: float | None = None
+    profile: Profile,
+    source: str = "best",
+    statistic: str = "median",
+    rate: float | None = None,
+    *,
+    fill: float | None = None,
 ) -> Weights:
     """Return a weight for every task of a profile, all from one source.
 
@@ -109,12 +123,17 @@ def weights_of(
         For reference times: units a second, finite and above 0. By default times are multiplied
         by the calibration score of the machine, which gives milliseconds on the reference
         machine.
+    fill
+        Weight of the tasks that have no value, in the unit of the source, finite and at least 0;
+        by default such tasks are refused. Where no source has a value for every task, ``"best"``
+        then is the one that lacks fewest.
 
     Raises
     ------
     WeightError
         If an argument is unknown or out of its range; if a task has no value from this source,
-        a default of 0 being none; if reference times have no scale; or if the profile has no
+        a default of 0 being none, and there is no `fill`; if no source that ``"best"`` may
+        choose has any value; if reference times have no scale; or if the profile has no
         samples of several rounds, and thus nothing but medians.
 
     Notes
@@ -133,16 +152,62 @@ def weights_of(
     {'source': 100}
     """
     _check_arguments(source, statistic, rate)
+    _check_fill(source, fill)
     reader = _Reader(profile, statistic)
     if source != "best":
-        return _from_source(reader, source, rate)
-    refused = []
+        return _from_source(reader, source, rate, fill)
+    refused, lacking = [], {}
     for name in SOURCES:
+        if name == "counted" and reader.threads_run_on():
+            refused.append(f"\n  - {_RUN_ON}")
+            continue
         try:
             return _from_source(reader, name, rate)
         except WeightError as error:
             refused.append(f"\n  - {error}")
-    raise WeightError(source, [], f"no source has one for every task:{''.join(refused)}")
+            if 0 < len(error.tasks) < len(profile.dag_structure["nodes"]):
+                lacking[name] = len(error.tasks)
+    if fill is not None and lacking:
+        return _from_source(reader, min(lacking, key=lacking.__getitem__), rate, fill)
+    what = "one for every task" if fill is None else "any that could be filled up"
+    raise WeightError(source, [], f"no source has {what}:{''.join(refused)}")
+
+
+def samples_behind(profile: Profile, weights: Weights) -> dict[str, list[Number]]:
+    """Return the measured samples that weights are a statistic of, in the weights' unit.
+
+    Parameters
+    ----------
+    weights
+        Of this profile, without a rate.
+
+    Returns
+    -------
+    dict of str to list
+        At least one number a task: where there are no samples, its weight.
+
+    Raises
+    ------
+    WeightError
+        If the profile has several rounds, but not their samples.
+    """
+    source = weights.source
+    single = {name: [value] for name, value in weights.values.items()}
+    if source == "estimated":
+        return single
+    reader = _Reader(profile, "median")
+    own = single.keys() - set(weights.filled)
+    columns = ["corrected_ms", "wall_ms"] if source == "reference_time" else []
+    for column in columns or [_SOURCES[source].column]:
+        samples = reader.samples(column)
+        if all(name in samples for name in own):
+            break
+    else:
+        reader.check_samples(source, "distribution")
+        return single
+    calibration = reader.calibration() if source == "reference_time" else None
+    factor = 1 if calibration is None else calibration.score
+    return {**single, **{name: [value * factor for value in samples[name]] for name in own}}
 
 
 def _check_arguments(source: Any, statistic: Any, rate: Any) -> None:
@@ -164,7 +229,34 @@ def _check_arguments(source: Any, statistic: Any, rate: Any) -> None:
         raise WeightError(source, [], f"rate must be a finite number above 0, got {rate!r}")
 
 
-def _from_source(reader: _Reader, source: str, rate: float | None) -> Weights:
+def _check_fill(source: str, fill: Any) -> None:
+    if fill is None:
+        return
+    try:
+        valid = not isinstance(fill, bool) and fill >= 0 and isfinite(fill)
+    except (OverflowError, TypeError, ValueError):
+        valid = False
+    if not valid:
+        raise WeightError(source, [], f"fill must be a finite number of at least 0, got {fill!r}")
+
+
+def _from_source(
+    reader: _Reader, source: str, rate: float | None, fill: float | None = None
+) -> Weights:
+    """Return the weights from one source; without `fill` every task has to have a value."""
+    reader.lenient = fill is not None
+    try:
+        found = _found_in(reader, source, rate)
+    finally:
+        reader.lenient = False
+    filled = tuple(name for name in reader.tasks if name not in found.values)
+    if fill is None or not filled:
+        return found
+    values = {name: found.values.get(name, fill) for name in reader.tasks}
+    return replace(found, values=values, filled=filled)
+
+
+def _found_in(reader: _Reader, source: str, rate: float | None) -> Weights:
     if source == "reference_time":
         return _reference_time(reader, rate)
     _, _, unit, words = _SOURCES[source]
@@ -182,7 +274,8 @@ def _from_source(reader: _Reader, source: str, rate: float | None) -> Weights:
 def _reference_time(reader: _Reader, rate: float | None) -> Weights:
     calibration = reader.calibration()
     if rate is not None:
-        factor, unit = float(rate) / 1e3, f"reference units ({rate:g} a second)"
+        rate = float(rate)
+        factor, unit = rate / 1e3, f"reference units ({rate:g} a second)"
         scale = f"seconds times the declared rate of {rate:g} a second"
     elif calibration is not None:
         factor, unit = calibration.score, _SOURCES["reference_time"].unit
@@ -208,8 +301,10 @@ class _Reader:
 
     def __init__(self, profile: Profile, statistic: str) -> None:
         self.statistic = statistic
+        #: Whether tasks may be left out that have no value.
+        self.lenient = False
         self._profile = profile
-        self._tasks: list[str] = profile.dag_structure["nodes"]
+        self.tasks: list[str] = profile.dag_structure["nodes"]
         sections = profile.sections
         self._samples: Mapping[str, Any] | None = sections.get("samples")
         self._sources: Mapping[str, Mapping[str, Any]] | None = sections.get("weight_sources")
@@ -221,6 +316,11 @@ class _Reader:
         if self._samples is not None:
             self._rounds = self._samples["rounds"].count(MEASURED)
 
+    def threads_run_on(self) -> bool:
+        """Tell whether a task is flagged for threads, which count into other tasks too."""
+        flags = self._profile.sections.get("statistics", {}).get("flags", {})
+        return any("several_threads" in found for found in flags.values())
+
     def calibration(self) -> Calibration | None:
         """Return the calibration of the profile's machine, if there is one."""
         found = self._environment.get("calibration")
@@ -230,45 +330,53 @@ class _Reader:
         """Return the times that reference times are made of, and what they are in words."""
         without_delay = "wall time without run-queue delay"
         corrected = self._from_samples("corrected_ms")
-        if corrected is not None:
+        if corrected and len(corrected) == len(self.tasks):
             return corrected, without_delay
-        known = self._single("reference_time_ms")
-        if self._samples is None and self._rounds > 1 and calibration and not self._missing(known):
+        if self._samples is None and self._rounds > 1 and calibration:
             # Without their samples, these are all that is left of times without delay.
-            self._check_statistic("reference_time")
-            return {name: known[name] / calibration.score for name in self._tasks}, without_delay
+            known = self._present(self._single("reference_time_ms"))
+            if known and (self.lenient or len(known) == len(self.tasks)):
+                self.check_samples("reference_time", self.statistic)
+                return {n: value / calibration.score for n, value in known.items()}, without_delay
         try:
-            return self.values("wall_time"), "wall time"
+            walls = self.values("wall_time")
         except WeightError as error:
             raise WeightError("reference_time", error.tasks, error.reason) from None
+        if corrected and len(corrected) >= len(walls):
+            return corrected, without_delay
+        return walls, "wall time"
 
     def values(self, source: str) -> dict[str, Number]:
         """Return a value for every task; raise a WeightError where one has none."""
         candidate, column, _, _ = _SOURCES[source]
         sampled = self._from_samples(column)
-        if sampled is not None:
+        if sampled is not None and len(sampled) == len(self.tasks):
             return sampled
-        found = self._single(candidate)
-        missing = self._missing(found)
-        if missing:
+        found = self._present(self._single(candidate))
+        if self.lenient:
+            if sampled and len(sampled) >= len(found):
+                return sampled
+        elif len(found) < len(self.tasks):
+            missing = [name for name in self.tasks if name not in found]
             raise WeightError(source, missing, self._reasons(missing, candidate, column))
         if source != "estimated":
-            self._check_statistic(source)
-        return {name: found[name] for name in self._tasks}
+            self.check_samples(source, self.statistic)
+        return found
+
+    def samples(self, column: str) -> dict[str, list[Number]]:
+        """Return the measured samples of the tasks that have some in a column."""
+        if self._samples is None:
+            return {}
+        kinds, rows = self._samples["rounds"], self._samples["tasks"]
+        measured = ((n, measured_of(kinds, rows.get(n, {}).get(column, ()))) for n in self.tasks)
+        return {name: values for name, values in measured if values}
 
     def _from_samples(self, column: str) -> dict[str, Number] | None:
-        """Return the statistic of a column; None unless every task has samples in it."""
-        if self._samples is None:
+        """Return the statistic of a column for the tasks that have samples in it."""
+        if self._samples is None or not column:
             return None
-        kinds, rows = self._samples["rounds"], self._samples["tasks"]
         of = _STATISTICS[self.statistic]
-        values = {}
-        for name in self._tasks:
-            measured = measured_of(kinds, rows.get(name, {}).get(column, ()))
-            if not measured:
-                return None
-            values[name] = of(measured)
-        return values
+        return {name: of(values) for name, values in self.samples(column).items()}
 
     def _single(self, candidate: str) -> dict[str, Any]:
         """Return the one value that the profile gives each task; None where there is none."""
@@ -287,15 +395,16 @@ class _Reader:
                 times[entry.task] = None if entry.task in times else entry.compute_time_ms
         return times
 
-    def _missing(self, values: Mapping[str, Any]) -> list[str]:
-        return [name for name in self._tasks if values.get(name) is None]
+    def _present(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {n: values[n] for n in self.tasks if values.get(n) is not None}
 
-    def _check_statistic(self, source: str) -> None:
-        if self.statistic != "median" and self._rounds != 1:
+    def check_samples(self, source: str, what: str) -> None:
+        """Raise a WeightError if `what` is wanted and the profile holds only medians."""
+        if what != "median" and self._rounds != 1:
             raise WeightError(
                 source,
                 [],
-                f"the {self.statistic} needs samples of every task, and the profile holds only "
+                f"the {what} needs samples of every task, and the profile holds only "
                 f"medians of {self._rounds} rounds; statistic='median' returns them",
             )
 
@@ -322,6 +431,8 @@ class _Reader:
         """Return how often, where and under which conditions `words` were measured."""
         count = self._rounds
         rounds = "one round" if count == 1 else f"{self.statistic} of {count} measured rounds"
+        if self._profile.sections.get("run", {}).get("state") == "partial":
+            rounds += ", of which not all tasks have all, since the run is partial,"
         fresh = ", each in a process of its own" if self._conditions.get("fresh_process") else ""
         busy = self._conditions.get("busy_cores", 0)
         beside = f", {busy} other core{'s' if busy > 1 else ''} kept busy" if busy else ""

@@ -13,6 +13,7 @@ from dagprofiler import (
     CycleError,
     DagProfilerError,
     DeclarationError,
+    FormatError,
     GraphError,
     MissingExtraError,
     OutputError,
@@ -42,6 +43,7 @@ INSTANCES = [
     (ProfileError("is not a number", "$.total_time_ms"), ValueError),
     (SerializationError("task 'a': output 'x' cannot be serialized"), TypeError),
     (CostModelError("task 'a': estimate_instructions failed"), ValueError),
+    (FormatError("there is no format 'x'"), ValueError),
     (MissingExtraError("DAG.from_yaml", "yaml"), ImportError),
     (WeightError("estimated", ["a"], "the task has no cost model"), ValueError),
 ]

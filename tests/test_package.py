@@ -17,6 +17,8 @@ from dagprofiler.task import Task as TaskFromItsModule
 ROOT = Path(__file__).resolve().parent.parent
 
 PUBLIC = {
+    "Analysis",
+    "analyze",
     "Calibration",
     "Config",
     "CostModelError",
@@ -26,6 +28,7 @@ PUBLIC = {
     "DagProfilerError",
     "DeclarationError",
     "EdgeMetrics",
+    "FormatError",
     "GraphError",
     "Hook",
     "Meter",
@@ -45,6 +48,7 @@ PUBLIC = {
     "__version__",
     "calibrate",
     "compare_runs",
+    "import_profile",
     "rng",
     "task",
 }

@@ -7,7 +7,7 @@ import pytest
 
 from dagprofiler import DAG, Config, DAGMetrics, Profile, ProfileError, TaskMetrics, task
 from dagprofiler.errors import WeightError
-from dagprofiler.weights import SOURCES, STATISTICS, Weights, weights_of
+from dagprofiler.weights import SOURCES, STATISTICS, Weights, samples_behind, weights_of
 
 CALIBRATION = {"score": 2.0, "parts": {"python": 2.0}, "spread": 0.01, "kernel_version": 1}
 
@@ -384,3 +384,131 @@ def test_a_run_has_weights_by_its_cost_models_and_by_the_clock():
     with pytest.raises(WeightError, match="none for 'sink': the task has no cost model"):
         weights_of(profile, "estimated")
     assert weights_of(profile).source in ("reference_time", "wall_time")
+
+
+# Fill
+
+
+def test_fill_is_for_tasks_without_a_value_and_they_are_named():
+    profile = profile_of({"a": sources(None), "b": sources(60), "c": sources(0)})
+    weights = weights_of(profile, "estimated", fill=7.5)
+    assert weights.values == {"a": 7.5, "b": 60, "c": 0}
+    assert list(weights.values) == ["a", "b", "c"]
+    assert weights.filled == ("a",)
+    assert profile.weights("estimated", fill=0).values == {"a": 0, "b": 60, "c": 0}
+
+
+def test_fill_changes_nothing_where_every_task_has_a_value():
+    for source in ("best", *SOURCES):
+        assert weights_of(sampled(), source, fill=3) == weights_of(sampled(), source)
+
+
+def test_all_tasks_may_be_filled_if_the_source_is_named():
+    profile = profile_of({"a": sources(None), "b": sources(None)})
+    weights = weights_of(profile, "estimated", fill=1)
+    assert weights.values == {"a": 1, "b": 1}
+    assert weights.filled == ("a", "b")
+
+
+def test_samples_of_some_tasks_are_used_and_the_rest_is_filled():
+    profile = sampled(["wall_ms"])
+    profile.sections["samples"]["tasks"]["b"]["wall_ms"] = [None] * 6
+    assert weights_of(profile, "wall_time", "max", fill=1.5).values == {"a": 9.0, "b": 1.5}
+    assert weights_of(profile, "wall_time", fill=2).values == {"a": 4.5, "b": 2}
+
+
+def test_medians_that_more_tasks_have_go_before_samples():
+    profile = sampled(["wall_ms"])
+    profile.sections["samples"]["tasks"]["b"]["wall_ms"] = [None] * 6
+    for name, time in (("a", 3.0), ("b", 4.0)):
+        profile.sections["weight_sources"][name]["wall_time_ms"] = time
+    assert weights_of(profile, "wall_time", fill=1).values == {"a": 3.0, "b": 4.0}
+    with pytest.raises(WeightError, match="the mean needs samples of every task"):
+        weights_of(profile, "wall_time", "mean", fill=1)
+
+
+def test_fill_is_in_the_unit_of_the_weights():
+    profile = sampled()
+    profile.sections["samples"]["tasks"]["b"].update(corrected_ms=[None] * 6, wall_ms=[None] * 6)
+    weights = weights_of(profile, "reference_time", fill=3)
+    assert weights.values == {"a": 8.0, "b": 3}
+    assert weights_of(profile, "reference_time", rate=1000, fill=3).values == {"a": 4.0, "b": 3}
+
+
+def test_filled_times_with_and_without_delay_are_not_mixed():
+    profile = sampled()
+    profile.sections["samples"]["tasks"]["b"]["corrected_ms"] = [None] * 6
+    assert weights_of(profile, "reference_time", fill=3).values == {"a": 9.0, "b": 40.0}
+
+
+def test_medians_without_delay_are_filled_too():
+    environment = {"calibration": CALIBRATION}
+    entries = {"a": sources(reference_time_ms=6.0), "b": sources()}
+    profile = profile_of(entries, rounds=8, environment=environment)
+    assert weights_of(profile, "reference_time", fill=1).values == {"a": 6.0, "b": 1}
+
+
+def test_best_takes_the_source_that_lacks_fewest():
+    entries = {
+        "a": sources(None, wall_time_ms=1.0),
+        "b": sources(None, wall_time_ms=2.0),
+        "c": sources(5),
+    }
+    weights = weights_of(profile_of(entries), fill=9)
+    assert (weights.source, weights.values) == ("wall_time", {"a": 1.0, "b": 2.0, "c": 9})
+    entries["a"] = sources(4)
+    del entries["b"]["wall_time_ms"]
+    weights = weights_of(profile_of(entries), fill=9)
+    assert (weights.source, weights.values) == ("estimated", {"a": 4, "b": 9, "c": 5})
+
+
+def test_best_does_not_choose_a_unit_for_nothing_but_fill():
+    with pytest.raises(WeightError, match="no source has any that could be filled up:") as caught:
+        weights_of(profile_of({"a": sources(None)}), fill=9)
+    assert len(str(caught.value).splitlines()) == 1 + len(SOURCES)
+
+
+@pytest.mark.parametrize(
+    "fill", [-1, float("nan"), float("inf"), 10**400, True, "3", np.ones(2), 1j]
+)
+def test_fill_is_a_finite_number_of_at_least_0(fill):
+    with pytest.raises(WeightError, match="fill must be a finite number of at least 0, got"):
+        weights_of(sampled(), fill=fill)
+
+
+# Samples behind weights
+
+
+@pytest.mark.parametrize(
+    ("source", "a", "b"),
+    [
+        ("counted", [100, 101, 103, 104], [1000, 2000, 3000]),
+        ("estimated", [50], [70]),
+        ("reference_time", [8.0, 4.0, 12.0, 8.0], [20.0, 40.0, 60.0]),
+        ("wall_time", [4.0, 2.0, 9.0, 5.0], [10.0, 20.0, 30.0]),
+    ],
+)
+def test_samples_are_in_the_unit_of_their_weights(source, a, b):
+    profile = sampled()
+    assert samples_behind(profile, weights_of(profile, source)) == {"a": a, "b": b}
+
+
+def test_reference_times_without_delay_measured_are_samples_of_wall_times():
+    profile = sampled(["wall_ms"])
+    found = samples_behind(profile, weights_of(profile, "reference_time"))
+    assert found["b"] == [20.0, 40.0, 60.0]
+
+
+def test_what_was_filled_in_is_its_one_sample():
+    profile = sampled(["wall_ms"])
+    profile.sections["samples"]["tasks"]["b"]["wall_ms"] = [None] * 6
+    weights = weights_of(profile, "wall_time", fill=2)
+    assert samples_behind(profile, weights) == {"a": [4.0, 2.0, 9.0, 5.0], "b": [2]}
+
+
+def test_one_round_has_one_sample_and_medians_alone_have_none():
+    once = profile_of({"a": sources(wall_time_ms=3.0)})
+    assert samples_behind(once, weights_of(once, "wall_time")) == {"a": [3.0]}
+    medians = profile_of({"a": sources(wall_time_ms=3.0)}, rounds=6)
+    with pytest.raises(WeightError, match="the distribution needs samples of every task"):
+        samples_behind(medians, weights_of(medians, "wall_time"))

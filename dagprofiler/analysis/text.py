@@ -1,0 +1,128 @@
+"""An analysis as text for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dagprofiler.summary import _columns, _rest, _shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dagprofiler.analysis import Analysis
+
+__all__ = ["analysis_text"]
+
+#: Rows of tasks and of bottlenecks, as in the text of a profile.
+_MOST = 40
+
+
+def analysis_text(found: Analysis) -> str:
+    """Return the figures of an analysis, and tables of bounds, bottlenecks and tasks.
+
+    Of a large one the first 40 bottlenecks and tasks are shown.
+    """
+    return "\n".join([*_overview(found), *_bounds(found), *_bottlenecks(found), *_tasks(found)])
+
+
+def _overview(found: Analysis) -> list[str]:
+    weights, without = found.weights, found.without_communication
+    communicating, widest = found.with_communication, max(found.widths, default=0)
+    size = f"{len(found.levels):,} tasks in {len(found.widths):,} levels of up to {widest:,}"
+    lines = [
+        f"{size}, in {weights.unit}",
+        f"costs: {_shown(weights.provenance)}",
+        f"communication: {found.communication_note}",
+    ]
+    if weights.filled:
+        lines.append(
+            f"given, not measured, for {len(weights.filled):,} tasks: {_few(weights.filled)}"
+        )
+    if found.unknown_edges:
+        count = len(found.unknown_edges)
+        lines.append(f"unknown, counted as 0, on {count:,} edges: {_few(found.unknown_edges)}")
+    rows = [("work", _figure(found.work)), ("span", _figure(found.span))]
+    if communicating is not None:
+        rows.append(("span with communication", _figure(communicating.span)))
+    rows += [
+        ("average parallelism", _figure(found.average_parallelism)),
+        ("communication / computation", _figure(found.ccr)),
+    ]
+    lines += ["", *_columns(rows), "", f"critical path: {_route(without.critical_path)}"]
+    if communicating is not None and communicating.critical_path != without.critical_path:
+        lines.append(f"with communication: {_route(communicating.critical_path)}")
+    return lines
+
+
+def _bounds(found: Analysis) -> list[str]:
+    """Return a table of the bounds for 1, 2, 4 ... workers until more of them are of no use."""
+    parallelism = found.average_parallelism
+    if parallelism is None:
+        return []
+    rows: list[Sequence[str]] = [
+        ("workers", "makespan at least", "at most, if greedy", "speed-up at most")
+    ]
+    workers = 1
+    while True:
+        bounds = (
+            found.makespan_at_least(workers),
+            found.makespan_at_most(workers),
+            found.speedup_at_most(workers),
+        )
+        rows.append((f"{workers:,}", *map(_figure, bounds)))
+        if workers >= parallelism:
+            return ["", "equal workers, communication free:", *_columns(rows, left=())]
+        workers *= 2
+
+
+def _bottlenecks(found: Analysis) -> list[str]:
+    if not found.bottlenecks:
+        return []
+    rows = [("bottleneck", "", "cost", "gain if free")]
+    rows += [
+        (_shown(one.name), one.kind, _figure(one.cost), _figure(one.gain))
+        for one in found.bottlenecks[:_MOST]
+    ]
+    return ["", *_columns(rows, left=(0, 1)), *_rest(len(found.bottlenecks), "bottlenecks")]
+
+
+def _tasks(found: Analysis) -> list[str]:
+    """Return a table of the tasks by their earliest start."""
+    paths = found.with_communication or found.without_communication
+    starts = paths.earliest_start
+    if not starts:
+        return []
+    rows: list[Sequence[str]] = [
+        ("task", "level", "cost", "earliest start", "latest start", "slack")
+    ]
+    for name in sorted(starts, key=lambda name: (starts[name], found.levels[name], name))[:_MOST]:
+        figures = (
+            found.levels[name],
+            found.weights.values[name],
+            starts[name],
+            paths.latest_start[name],
+            paths.slack[name],
+        )
+        rows.append((_shown(name), *map(_figure, figures)))
+    return ["", *_columns(rows), *_rest(len(starts), "tasks")]
+
+
+def _figure(value: float | None) -> str:
+    """Return a number with three decimals; a small one, which these would hide, with its digits."""
+    if value is None:
+        return "-"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.3g}" if 0 < value < 0.1 else f"{value:,.3f}"
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(map(_shown, names[:5])) + (", ..." if len(names) > 5 else "")
+
+
+def _route(names: Sequence[str]) -> str:
+    """Return the tasks of a path; of a long one the first and the last."""
+    shown = [*map(_shown, names)]
+    if len(shown) > 12:
+        shown[6:-5] = [f"... {len(shown) - 11:,} more ..."]
+    return " -> ".join(shown) or "-"

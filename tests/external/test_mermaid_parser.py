@@ -1,0 +1,88 @@
+"""Mermaid's own parser takes what is exported, and shows of each name what it is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from sample_profiles import HOSTILE, golden_profile, names, profile_of, rendered
+
+from dagprofiler.exporters.graphs import legible_names
+
+pytestmark = pytest.mark.external
+
+SCRIPT = Path(__file__).resolve().parent / "mermaid_labels.mjs"
+
+
+@pytest.fixture
+def parsed(node, node_modules, tmp_path):
+    def parse(texts):
+        files = [tmp_path / f"{i}.mmd" for i in range(len(texts))]
+        for file, text in zip(files, texts):
+            file.write_bytes(text.encode())
+        command = [node, SCRIPT, node_modules, *files]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    return parse
+
+
+def labels(tasks):
+    return {
+        f"t{i}": [name, "1 instructions"] for i, name in enumerate(legible_names(tasks).values())
+    }
+
+
+def test_the_golden_profile_is_understood(parsed):
+    (found,) = parsed([rendered("mermaid", golden_profile())])
+    assert found["vertices"] == {
+        "t0": ["load", "100 k instructions"],
+        "t1": ['the "join" <&>', "2.5 M instructions"],
+        "t2": ["=sum", "-", "failed"],
+        "t3": ["report", "7 instructions", "skipped"],
+    }
+    assert found["edges"] == [
+        ["t0", "t1", "6.4 Mbit"],
+        ["t0", "t2", "640 bit"],
+        ["t1", "t2", "0 bit"],
+        ["t2", "t3", "-"],
+    ]
+    assert found["classes"] == {"t0": ["c0"], "t1": ["c4"], "t2": ["c5"], "t3": ["c0"]}
+
+
+def test_a_profile_without_tasks_is_understood(parsed):
+    assert parsed([rendered("mermaid", profile_of([]))]) == [
+        {"vertices": {}, "edges": [], "classes": {}}
+    ]
+
+
+def test_hostile_names_are_shown_as_they_are(parsed):
+    # Alone and together: what follows a name must not change what it means.
+    some = [*([name] for name in HOSTILE), HOSTILE]
+    texts = [rendered("mermaid", profile_of(tasks, dict.fromkeys(tasks, 1))) for tasks in some]
+    assert [found.get("vertices", found) for found in parsed(texts)] == list(map(labels, some))
+
+
+@settings(
+    max_examples=1,
+    phases=[Phase.generate],
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(some=names(min_size=200, max_size=400))
+def test_any_names_are_shown_as_they_are(parsed, some):
+    texts = [rendered("mermaid", profile_of([name], {name: 1})) for name in some]
+    found = parsed(texts)
+    assert [one.get("vertices", one) for one in found] == [labels([name]) for name in some]
+
+
+def test_as_many_edges_as_github_draws_are_drawn_and_one_more_is_not(parsed):
+    tasks = [f"t{i}" for i in range(502)]
+    most = rendered("mermaid", profile_of(tasks[:-1]))
+    more = rendered("mermaid", profile_of(tasks), github=False)
+    drawn, refused = parsed([most, more])
+    assert len(drawn["edges"]) == 500
+    assert "limit" in refused["error"]

@@ -1,0 +1,190 @@
+"""Perfetto's trace processor loads what is exported, and finds in it what is there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of, rendered
+
+from dagprofiler import DAG, task
+from dagprofiler.exporters.graphs import legible
+
+pytestmark = pytest.mark.external
+
+SCRIPT = Path(__file__).resolve().parent / "trace_engine.cjs"
+
+ERRORS = "select name, value from stats where severity in ('error', 'data_loss') and value > 0"
+
+#: Of each arrow the outermost spans at its ends.
+FLOWS = """
+    select (select name from ancestor_slice(slice_out) where depth = 0) source,
+           (select name from ancestor_slice(slice_in) where depth = 0) target,
+           (select name from slice where id = slice_out) first,
+           (select name from slice where id = slice_in) second
+    from flow order by flow.id
+"""
+
+
+class Engine:
+    """A trace processor with one trace in it."""
+
+    def __init__(self, process, trace):
+        from perfetto.trace_processor.platform import PlatformDelegate
+        from perfetto.trace_processor.protos import ProtoFactory
+
+        self._protos = ProtoFactory(PlatformDelegate())
+        self._kinds = self._protos.TraceProcessorRpc
+        self._process = process
+        self._count = 0
+        done = self._call(self._kinds.TPM_APPEND_TRACE_DATA, append_trace_data=trace)
+        assert not done.append_result.error
+        self._call(self._kinds.TPM_FINALIZE_TRACE_DATA)
+
+    def rows(self, sql):
+        from perfetto.common.query_result_iterator import QueryResultIterator
+
+        reply = self._call(self._kinds.TPM_QUERY_STREAMING, sql=sql)
+        names, batches = list(reply.query_result.column_names), []
+        while True:
+            assert not reply.query_result.error
+            batches += reply.query_result.batch
+            if batches[-1].is_last_batch:
+                break
+            reply = self._reply()
+        return [
+            tuple(getattr(row, name) for name in names)
+            for row in QueryResultIterator(names, batches)
+        ]
+
+    def _call(self, kind, sql=None, **content):
+        stream = self._protos.TraceProcessorRpcStream()
+        message = stream.msg.add(request=kind, seq=self._count, **content)
+        if sql is not None:
+            message.query_args.sql_query = sql
+        self._count += 1
+        self._process.stdin.write(stream.SerializeToString())
+        self._process.stdin.flush()
+        return self._reply()
+
+    def _reply(self):
+        """Return the next message of the stream: tag, length as a varint, content."""
+        output = self._process.stdout
+        assert output.read(1) == b"\n"
+        size = shift = 0
+        more = True
+        while more:
+            byte = output.read(1)[0]
+            size |= (byte & 127) << shift
+            shift, more = shift + 7, byte > 127
+        message = self._kinds()
+        message.ParseFromString(output.read(size))
+        assert not message.fatal_error
+        return message
+
+
+@pytest.fixture
+def loaded(node, trace_engine):
+    @contextmanager
+    def load(profile):
+        command = [node, SCRIPT, trace_engine]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL, **pipes) as process:
+            try:
+                yield Engine(process, rendered("chrome_trace", profile).encode())
+            finally:
+                process.kill()
+
+    return load
+
+
+@task(inputs=[], outputs=["x"])
+def source():
+    return {"x": list(range(1000))}
+
+
+@task(inputs=["x"], outputs=["y"])
+def sink(x):
+    return {"y": len(x)}
+
+
+def shown(name):
+    """A name as Perfetto shows it: without a quote in it, all JSON escapes stay."""
+    text = legible(name)
+    if '"' in text:
+        return text
+    return json.dumps(text, ensure_ascii=False)[1:-1].replace("\\\\", "\\u005c")
+
+
+def test_the_golden_profile_is_loaded_as_it_is(loaded):
+    with loaded(golden_profile()) as engine:
+        assert engine.rows(ERRORS) == []
+        assert engine.rows("select count(*) from slice where dur < 0") == [(0,)]
+        spans = engine.rows("select name, ts, dur from slice where category = 'task' order by ts")
+        assert spans[:2] == [
+            ("load", 1_000_000, 6_125_000),
+            ('the "join" <&>', 8_000_000, 1_235_750_000),
+        ]
+        assert len(spans) == 7
+        phases = engine.rows(
+            "select p.name above, s.name below "
+            "from slice s join slice p on p.id = s.parent_id order by s.ts"
+        )
+        assert phases[:2] == [("load", "compute"), ("load", "serialize")]
+        assert (
+            len(phases) == engine.rows("select count(*) from slice where category = 'phase'")[0][0]
+        )
+        workers = engine.rows(
+            "select process.name host, thread.name name from thread join process using (upid) "
+            "where thread.name is not null and not is_main_thread order by tid"
+        )
+        assert ("worker-01, pid 4711", "thread 140294440143744") in workers
+        errors = engine.rows("select display_value from args where key = 'args.error'")
+        assert errors == [("ValueError: no <number>",)]
+
+
+def test_arrows_lead_from_source_to_target(loaded):
+    profile = golden_profile()
+    edges = [(e["source"], e["target"]) for e in profile.dag_structure["edges"]]
+    with loaded(profile) as engine:
+        flows = engine.rows(FLOWS)
+    assert [flow[:2] for flow in flows] == edges + edges[:-1]
+    assert flows[0] == ("load", 'the "join" <&>', "serialize", "deserialize")
+
+
+def test_a_run_of_several_rounds_is_loaded_as_it_is(loaded):
+    profile = DAG({"a": source, "b": sink, "c": sink}, [("a", "b"), ("a", "c")]).run(rounds=3)
+    rounds = len(profile.sections["samples"]["rounds"])
+    with loaded(profile) as engine:
+        assert engine.rows(ERRORS) == []
+        (counted,) = engine.rows("select count(*) from slice where category = 'task'")
+        assert counted == (3 * rounds,)
+        flows = engine.rows(FLOWS)
+        assert [flow[:2] for flow in flows] == [("a", "b"), ("a", "c")] * rounds
+        depths = engine.rows("select distinct category, depth from slice order by 1, 2")
+        assert depths == [("phase", 1), ("round", 0), ("task", 0)]
+
+
+def test_hostile_names_are_told_apart_and_legible(loaded):
+    profile = profile_of(HOSTILE)
+    profile.sections["timeline"] = {
+        "workers": [{"host": '"\n</script>', "pid": 2**62, "thread": 2**62}],
+        "columns": ["task", "round", "worker", "compute_start_ms", "compute_end_ms"],
+        "records": [[name, 0, 0, 2 * i, 2 * i + 1] for i, name in enumerate(HOSTILE)],
+    }
+    with loaded(profile) as engine:
+        assert engine.rows(ERRORS) == []
+        names = engine.rows("select name from slice where category = 'task' order by ts")
+        assert [name for (name,) in names] == list(map(shown, HOSTILE))
+        assert engine.rows("select count(*) from flow") == [(len(HOSTILE) - 1,)]
+
+
+def test_a_trace_of_thousands_of_tasks_is_loaded_whole(loaded):
+    profile = large_profile(2000)
+    with loaded(profile) as engine:
+        assert engine.rows(ERRORS) == []
+        assert engine.rows("select count(*) from slice where category = 'task'") == [(2000,)]
+        assert engine.rows("select count(*) from flow") == [(len(profile.dag_structure["edges"]),)]

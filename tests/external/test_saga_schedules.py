@@ -1,0 +1,32 @@
+"""SAGA loads and schedules what is exported for it.
+
+DAGPROFILER_SAGA_PYTHON
+    An interpreter, 3.12 or newer, with ``anrg-saga``, numpy and jsonschema.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import found
+
+pytestmark = pytest.mark.external
+
+HERE = Path(__file__).resolve().parent
+
+
+def test_saga_schedules_the_examples_and_agrees_with_hand_calculations(tmp_path):
+    python = found("DAGPROFILER_SAGA_PYTHON", os.environ.get("DAGPROFILER_SAGA_PYTHON"))
+    # Its environment has its own libraries, but the dagprofiler under test.
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent), "PYTHONHASHSEED": "0"}
+    done = subprocess.run(
+        [python, str(HERE / "check_saga.py"), str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

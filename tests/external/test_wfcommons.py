@@ -1,0 +1,106 @@
+"""wfcommons reads what is exported as WfFormat 1.5 and 1.6, SAGA what is exported as 1.4.
+
+DAGPROFILER_WFCOMMONS_PYTHON
+    An interpreter, 3.12 or newer, with ``wfcommons`` and ``anrg-saga``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dagprofiler import DAG, Config, task
+from dagprofiler.exporters import exporter
+from dagprofiler.importers import import_profile
+from dagprofiler.wfnames import identifiers
+
+pytestmark = pytest.mark.external
+
+HERE = Path(__file__).resolve().parent
+DATA = HERE.parent / "data" / "wfformat"
+REAL = HERE.parent.parent.parent / "shared" / "data" / "wfinstances"
+NAMES = ["load data", "load_data", "Grüße <&> $x", "line\nbreak", "a/b"]
+
+
+@pytest.fixture
+def read(tmp_path):
+    python = os.environ.get("DAGPROFILER_WFCOMMONS_PYTHON")
+    if not python:
+        missing = (
+            pytest.fail if os.environ.get("DAGPROFILER_EXTERNAL") == "required" else pytest.skip
+        )
+        missing("DAGPROFILER_WFCOMMONS_PYTHON is not there")
+
+    def read_all(profile):
+        files = []
+        for version in ("1.4", "1.5", "1.6"):
+            path = tmp_path / f"{version}.json"
+            path.write_text(exporter("wfformat").render(profile, version=version).text)
+            files.append(path)
+        command = [python, HERE / "check_wfcommons.py", DATA / "schema-1.5.json", *files]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=tmp_path)
+        return json.loads(done.stdout)
+
+    return read_all
+
+
+def agrees(profile, seen):
+    """Tell whether programs found the graph, the sizes and the times of a profile."""
+    names = profile.dag_structure["nodes"]
+    times = profile.weights("wall_time").values
+    for version, read in seen.items():
+        known = {} if version == "1.4.json" else profile.sections.get("imported", {}).get("ids", {})
+        ids = identifiers(names, known)
+        # SAGA takes neither a time nor a size of 0.
+        least = 1e-9 if version == "1.4.json" else 0
+        expected = {ids[name]: max(least, times[name] / 1e3) for name in names}
+        assert read["nodes"] == pytest.approx(expected)
+        sizes = {
+            (ids[edge.source], ids[edge.target]): max(least, edge.size_bytes)
+            for edge in profile.metrics.edge_metrics
+        }
+        assert {(a, b): size for a, b, size in read["edges"]} == sizes
+        assert read["warnings"] == []
+    return True
+
+
+def test_a_measured_profile_is_read_by_wfcommons_and_saga(read):
+    @task(inputs=[], outputs=["x"])
+    def first(cfg):
+        return {"x": list(range(cfg.n))}
+
+    @task(inputs=["x"], outputs=["x"])
+    def more(x):
+        return {"x": x * 2}
+
+    tasks = {name: more if i else first for i, name in enumerate(NAMES)}
+    profile = DAG(tasks, list(zip(NAMES, NAMES[1:])), Config(n=100)).run(meters="full")
+    seen = read(profile)
+    assert agrees(profile, seen)
+    assert {*map(tuple, seen["1.6.json"]["machines"].values())} == {(profile.hostname,)}
+
+
+@pytest.mark.parametrize("name", ["v14", "v15"])
+def test_an_imported_instance_is_read_again(read, name):
+    profile = import_profile(DATA / f"{name}.json")
+    assert agrees(profile, read(profile))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "srasearch-chameleon-10a-001",
+        "methylseq-dirt02-001",
+        "montage-chameleon-2mass-005d-001",
+        "bwa-chameleon-small-001",
+    ],
+)
+def test_a_real_instance_is_read_again(read, name):
+    if not (REAL / f"{name}.json").exists():
+        pytest.skip("the real instances are not there; ours cover the same ground")
+    profile = import_profile(REAL / f"{name}.json")
+    assert agrees(profile, read(profile))

@@ -1,0 +1,710 @@
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import pickle
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagprofiler import (
+    DAG,
+    Config,
+    CycleError,
+    DAGMetrics,
+    EdgeMetrics,
+    Profile,
+    TaskMetrics,
+    WeightError,
+    task,
+)
+from dagprofiler.analysis import Analysis, Bottleneck, analyze
+
+#: The worked example of the documentation: wall times in ms, payloads in bytes.
+COSTS = {"read": 2.0, "clean": 3.0, "count": 5.0, "rank": 4.0, "write": 1.0}
+BYTES = {
+    ("read", "clean"): 1000,
+    ("read", "count"): 1000,
+    ("clean", "rank"): 500,
+    ("count", "write"): 250,
+    ("rank", "write"): 125,
+}
+#: Of 1 Mbit/s: 8 ms for a kilobyte.
+LINK = 1e6
+
+CALIBRATION = {"score": 2.0, "parts": {"python": 2.0}, "spread": 0.01, "kernel_version": 1}
+
+
+def profile_of(costs, sizes=None, *, fields=("x",), wire=None, estimated=None, **sections):
+    """A profile of one round: wall times by task, payloads in bytes by edge."""
+    sizes = sizes or {}
+    edges = [
+        EdgeMetrics(*pair, list(fields), size, None if wire is None else wire[pair])
+        for pair, size in sizes.items()
+        if size is not None
+    ]
+    estimated = estimated or {}
+    weights = {name: estimated.get(name, 0) for name in costs}
+    sections["weight_sources"] = {
+        name: {
+            "node_weight": "estimated_instructions" if name in estimated else "default",
+            "estimated_instructions": estimated.get(name),
+            "wall_time_ms": cost,
+        }
+        for name, cost in costs.items()
+    }
+    times = [TaskMetrics(n, ms, 0.0, 0.0, 0, 0) for n, ms in costs.items() if ms is not None]
+    bits = {f"{edge.source}->{edge.target}": edge.size_bits for edge in edges}
+    structure = {
+        "nodes": list(costs),
+        "edges": [{"source": source, "target": target} for source, target in sizes],
+        "execution_order": [],
+    }
+    sections.setdefault("run", {"state": "complete", "rounds": 1})
+    metrics = DAGMetrics(times, edges, weights, bits, 1.0)
+    return Profile(Config(), structure, metrics, hostname="lab-7", sections=sections)
+
+
+def example(**options):
+    return profile_of(COSTS, BYTES, **options)
+
+
+def with_samples(profile, serialize_ms, deserialize_ms, keys=None):
+    """Give edges times in a warm-up and two measured rounds; the tasks' stay as they are."""
+    keys = list(profile.metrics.edge_weights) if keys is None else keys
+    columns = {"serialize_ms": serialize_ms, "deserialize_ms": deserialize_ms}
+    profile.sections["samples"] = {
+        "rounds": ["warm_up", "measured", "measured"],
+        "total_ms": [1.0, 1.0, 1.0],
+        "tasks": {
+            name: {"wall_ms": [cost] * 3}
+            for name, cost in analyze(profile, cost="wall_time").weights.values.items()
+        },
+        "edges": {key: dict(columns) for key in keys},
+    }
+    return profile
+
+
+# -- the worked example --------------------------------------------------------------------
+
+
+def test_paths_without_communication_are_those_of_a_hand_calculation():
+    paths = analyze(example(), cost="wall_time").without_communication
+
+    assert paths.span == 10.0
+    assert paths.critical_path == ("read", "clean", "rank", "write")
+    assert paths.earliest_start == {"read": 0, "clean": 2, "count": 2, "rank": 5, "write": 9}
+    assert paths.latest_start == {"read": 0, "clean": 2, "count": 4, "rank": 5, "write": 9}
+    assert paths.slack == {"read": 0, "clean": 0, "count": 2, "rank": 0, "write": 0}
+    assert paths.bottom_level == {"read": 10, "clean": 8, "count": 6, "rank": 5, "write": 1}
+
+
+def test_paths_with_communication_are_those_of_a_hand_calculation():
+    found = analyze(example(), cost="wall_time", bandwidth_bits_per_s=LINK)
+    paths = found.with_communication
+
+    assert found.communication == {
+        "read->clean": 8.0,
+        "read->count": 8.0,
+        "clean->rank": 4.0,
+        "count->write": 2.0,
+        "rank->write": 1.0,
+    }
+    assert paths.span == 23.0
+    assert paths.earliest_start == {"read": 0, "clean": 10, "count": 10, "rank": 17, "write": 22}
+    assert paths.slack == {"read": 0, "clean": 0, "count": 5, "rank": 0, "write": 0}
+    # HEFT's upward ranks.
+    assert paths.bottom_level == {"read": 23, "clean": 13, "count": 8, "rank": 6, "write": 1}
+    assert found.without_communication == analyze(example(), cost="wall_time").without_communication
+
+
+def test_bottlenecks_come_by_what_the_span_would_lose():
+    found = analyze(example(), cost="wall_time")
+    # Around clean and rank goes the path over count, of 8 ms.
+    assert found.bottlenecks == (
+        Bottleneck("rank", "task", 4.0, 2.0),
+        Bottleneck("clean", "task", 3.0, 2.0),
+        Bottleneck("read", "task", 2.0, 2.0),
+        Bottleneck("write", "task", 1.0, 1.0),
+    )
+
+    found = analyze(example(), cost="wall_time", bandwidth_bits_per_s=LINK)
+    assert [(one.name, one.kind, one.gain) for one in found.bottlenecks] == [
+        ("read->clean", "edge", 5.0),
+        ("clean->rank", "edge", 4.0),
+        ("rank", "task", 4.0),
+        ("clean", "task", 3.0),
+        ("read", "task", 2.0),
+        ("rank->write", "edge", 1.0),
+        ("write", "task", 1.0),
+    ]
+
+
+def test_work_parallelism_widths_and_ratio_are_those_of_a_hand_calculation():
+    found = analyze(example(), cost="wall_time", bandwidth_bits_per_s=LINK)
+
+    assert (found.work, found.span, found.average_parallelism) == (15.0, 10.0, 1.5)
+    assert found.levels == {"read": 0, "clean": 1, "count": 1, "rank": 2, "write": 3}
+    assert found.widths == (1, 2, 1, 1)
+    # 23 ms on 5 edges to 15 ms in 5 tasks.
+    assert found.ccr == pytest.approx(23 / 15)
+
+
+def test_bounds_are_those_of_a_hand_calculation():
+    found = analyze(example(), cost="wall_time", bandwidth_bits_per_s=LINK)
+
+    assert [found.makespan_at_least(k) for k in (1, 2)] == [15.0, 10.0]
+    assert [found.makespan_at_most(k) for k in (1, 2, 5)] == [15.0, 12.5, 11.0]
+    assert [found.speedup_at_most(k) for k in (1, 2, 100)] == [1.0, 1.5, 1.5]
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, True, "2", None])
+def test_bounds_refuse_what_is_no_number_of_workers(workers):
+    with pytest.raises(ValueError, match="workers must be an integer of at least 1, got"):
+        analyze(example(), cost="wall_time").speedup_at_most(workers)
+
+
+GOLDEN = """\
+5 tasks in 4 levels of up to 2, in ms
+costs: wall time, one round on host 'lab-7'
+communication: spec bits / 1,000,000 a second; the profile has no times of edges, which only \
+rounds=... measures
+
+work                         15.000
+span                         10.000
+span with communication      23.000
+average parallelism           1.500
+communication / computation   1.533
+
+critical path: read -> clean -> rank -> write
+
+equal workers, communication free:
+workers  makespan at least  at most, if greedy  speed-up at most
+      1             15.000              15.000             1.000
+      2             10.000              12.500             1.500
+
+bottleneck          cost  gain if free
+read->clean  edge  8.000         5.000
+clean->rank  edge  4.000         4.000
+rank         task  4.000         4.000
+clean        task  3.000         3.000
+read         task  2.000         2.000
+rank->write  edge  1.000         1.000
+write        task  1.000         1.000
+
+task   level   cost  earliest start  latest start  slack
+read       0  2.000           0.000         0.000  0.000
+clean      1  3.000          10.000        10.000  0.000
+count      1  5.000          10.000        15.000  5.000
+rank       2  4.000          17.000        17.000  0.000
+write      3  1.000          22.000        22.000  0.000"""
+
+
+def test_text_of_an_analysis_is_the_golden_one():
+    text = str(analyze(example(), cost="wall_time", bandwidth_bits_per_s=LINK))
+
+    assert text == GOLDEN
+
+
+def test_text_names_both_critical_paths_where_they_differ():
+    profile = profile_of({"a": 1.0, "b": 3.0, "c": 2.0}, {("a", "b"): 1, ("a", "c"): 1000})
+    text = str(analyze(profile, cost="wall_time", bandwidth_bits_per_s=LINK))
+
+    assert "critical path: a -> b\nwith communication: a -> c\n" in text
+
+
+def test_text_of_a_large_graph_is_cut():
+    names = [f"t{i:03d}" for i in range(50)]
+    profile = profile_of(dict.fromkeys(names, 1.0), dict.fromkeys(zip(names, names[1:]), 1))
+    text = str(analyze(profile, cost="wall_time"))
+
+    assert "t004 -> t005 -> ... 39 more ... -> t045 -> t046 ->" in text
+    assert "... and 10 more bottlenecks" in text
+    assert text.endswith("... and 10 more tasks")
+
+
+def test_text_escapes_names_that_would_upset_a_terminal():
+    name = "a\n\x1b[31m"
+    text = str(analyze(profile_of({name: 1.0}), cost="wall_time"))
+
+    assert "\x1b" not in text
+    assert r"critical path: a\n\x1b[31m" in text
+
+
+def test_text_shows_the_digits_of_short_times():
+    text = str(analyze(profile_of({"a": 0.000125}), cost="wall_time"))
+
+    assert "work                         0.000125" in text
+
+
+# -- brute force ---------------------------------------------------------------------------
+
+
+@st.composite
+def graphs(draw, costs):
+    """Random DAGs: cost by task, cost by edge; names in no order."""
+    count = draw(st.integers(1, 7))
+    names = draw(st.permutations([f"n{i}" for i in range(count)]))
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
+    chosen = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+    listed = draw(st.permutations(names))
+    return {name: draw(costs) for name in listed}, {pair: draw(costs) for pair in chosen}
+
+
+def all_paths(tasks, edges):
+    """All paths from entries to exits, by recursion."""
+    below = {name: [b for a, b in edges if a == name] for name in tasks}
+
+    def onward(path):
+        if not below[path[-1]]:
+            return [path]
+        return [found for name in below[path[-1]] for found in onward([*path, name])]
+
+    entries = set(tasks).difference(b for _, b in edges)
+    return [found for name in entries for found in onward([name])]
+
+
+def length(path, tasks, edges):
+    return sum(tasks[name] for name in path) + sum(edges[pair] for pair in zip(path, path[1:]))
+
+
+def longest(tasks, edges):
+    return max((length(path, tasks, edges) for path in all_paths(tasks, edges)), default=0)
+
+
+def analysis_of(tasks, edges):
+    """With whole numbers as ms and as bytes, of which a link takes one in a ms."""
+    profile = profile_of({n: float(c) for n, c in tasks.items()}, edges)
+    return analyze(profile, cost="wall_time", bandwidth_bits_per_s=8000)
+
+
+@given(graphs(st.integers(0, 4)))
+def test_paths_are_those_that_brute_force_finds(graph):
+    tasks, edges = graph
+    found = analysis_of(tasks, edges)
+    free = dict.fromkeys(edges, 0)
+    for paths, times in ((found.without_communication, free), (found.with_communication, edges)):
+        every = all_paths(tasks, times)
+        span = longest(tasks, times)
+        assert paths.span == span
+        assert list(paths.critical_path) in every
+        assert length(paths.critical_path, tasks, times) == span
+        assert list(paths.critical_path) == min(p for p in every if length(p, tasks, times) == span)
+        for name in tasks:
+            through = [p for p in every if name in p]
+            after = max(length(p[p.index(name) :], tasks, times) for p in through)
+            slack = span - max(length(p, tasks, times) for p in through)
+            assert paths.bottom_level[name] == after
+            assert paths.latest_start[name] == span - after
+            assert paths.slack[name] == slack
+            assert paths.earliest_start[name] == span - after - slack
+
+
+@given(graphs(st.integers(0, 4)))
+def test_gains_are_what_the_span_loses_when_something_is_free(graph):
+    tasks, edges = graph
+    found = analysis_of(tasks, edges)
+    for paths, times in (
+        (found.without_communication, dict.fromkeys(edges, 0)),
+        (found.with_communication, edges),
+    ):
+        route = paths.critical_path
+        gains = {}
+        for name in tasks:
+            gains[name] = paths.span - longest({**tasks, name: 0}, times)
+        for pair in times:
+            gains["->".join(pair)] = paths.span - longest(tasks, {**times, pair: 0})
+        assert {one.name: one.gain for one in paths.bottlenecks} == {
+            **{name: gains[name] for name in route if tasks[name]},
+            **{"->".join(p): gains["->".join(p)] for p in zip(route, route[1:]) if times[p]},
+        }
+        # What is not among them gains nothing.
+        named = {one.name for one in paths.bottlenecks}
+        assert not any(gain for name, gain in gains.items() if name not in named)
+        order = [(-one.gain, -one.cost) for one in paths.bottlenecks]
+        assert order == sorted(order)
+
+
+@given(graphs(st.integers(0, 100)))
+def test_decimal_times_that_are_equal_tie_exactly(graph):
+    # 0.1 + 0.2 is not 0.3 in floats: paths of tenths are as those of whole numbers.
+    tasks, edges = graph
+    whole = analysis_of(tasks, edges)
+    tenths = analyze(
+        profile_of({name: cost / 10 for name, cost in tasks.items()}, edges),
+        cost="wall_time",
+        bandwidth_bits_per_s=80000,
+    )
+
+    assert tenths.with_communication.critical_path == whole.with_communication.critical_path
+    assert tenths.with_communication.slack == {
+        name: slack / 10 for name, slack in whole.with_communication.slack.items()
+    }
+    assert [one.gain for one in tenths.bottlenecks] == [one.gain / 10 for one in whole.bottlenecks]
+
+
+@given(graphs(st.floats(0, 1e6)))
+def test_spans_are_those_that_networkx_finds(graph):
+    networkx = pytest.importorskip("networkx")
+    tasks, _ = graph
+    edges = {pair: i for i, pair in enumerate(graph[1])}
+    found = analyze(profile_of(tasks, edges), cost="wall_time", bandwidth_bits_per_s=8000)
+    for paths, per_edge in ((found.without_communication, 0), (found.with_communication, 1)):
+        other = networkx.DiGraph()
+        for name, cost in tasks.items():
+            other.add_edge((name, "starts"), (name, "ends"), weight=cost)
+        for (source, target), time in edges.items():
+            other.add_edge((source, "ends"), (target, "starts"), weight=time * per_edge)
+        assert paths.span == pytest.approx(networkx.dag_longest_path_length(other), abs=1e-6)
+
+
+def greedy_makespan(tasks, edges, workers, pick):
+    """The length of a schedule in which no worker is idle while a task is ready."""
+    waiting = {name: {a for a, b in edges if b == name} for name in tasks}
+    ready = [name for name in tasks if not waiting[name]]
+    running, now = [], 0
+    while ready or running:
+        while ready and len(running) < workers:
+            name = ready.pop(pick.randrange(len(ready)))
+            heapq.heappush(running, (now + tasks[name], name))
+        now, done = heapq.heappop(running)
+        for name, left in waiting.items():
+            if done in left:
+                left.remove(done)
+                if not left:
+                    ready.append(name)
+    return now
+
+
+@given(graphs(st.integers(0, 4)), st.integers(1, 4), st.randoms(use_true_random=False))
+def test_greedy_schedules_keep_within_the_bounds(graph, workers, pick):
+    tasks, edges = graph
+    found = analysis_of(tasks, edges)
+    makespan = greedy_makespan(tasks, edges, workers, pick)
+
+    assert found.makespan_at_least(workers) <= makespan + 1e-9
+    assert makespan <= found.makespan_at_most(workers) + 1e-9
+    if makespan:
+        assert found.work / makespan <= found.speedup_at_most(workers) + 1e-9
+
+
+@given(graphs(st.integers(0, 2)), st.randoms(use_true_random=False))
+def test_the_order_in_a_profile_decides_nothing(graph, pick):
+    tasks, edges = ([*part.items()] for part in graph)
+    first = analysis_of(dict(tasks), dict(edges))
+    pick.shuffle(tasks)
+    pick.shuffle(edges)
+    second = analysis_of(dict(tasks), dict(edges))
+
+    assert first == second
+    assert str(first) == str(second)
+
+
+# -- shapes --------------------------------------------------------------------------------
+
+
+def test_a_graph_without_tasks_costs_nothing():
+    found = analyze(profile_of({}), cost="wall_time")
+
+    assert (found.work, found.span, found.widths, found.bottlenecks) == (0, 0, (), ())
+    assert found.without_communication.critical_path == ()
+    assert (found.average_parallelism, found.ccr, found.speedup_at_most(2)) == (None, None, None)
+    assert "0 tasks in 0 levels of up to 0" in str(found)
+
+
+def test_a_single_task_is_its_own_critical_path():
+    found = analyze(profile_of({"a": 2.0}), cost="wall_time")
+
+    assert found.without_communication.critical_path == ("a",)
+    assert found.bottlenecks == (Bottleneck("a", "task", 2.0, 2.0),)
+    assert (found.average_parallelism, found.ccr, found.speedup_at_most(9)) == (1.0, 0.0, 1.0)
+
+
+def test_where_nothing_costs_anything_the_first_names_are_the_path():
+    pairs = {("d", "b"): 0, ("d", "c"): 0, ("a", "c"): 0}
+    found = analyze(profile_of(dict.fromkeys("dcba", 0.0), pairs, fields=()), cost="wall_time")
+
+    assert found.without_communication.critical_path == ("a", "c")
+    assert (found.average_parallelism, found.speedup_at_most(2), found.ccr) == (None, None, None)
+    assert set(found.without_communication.slack.values()) == {0}
+    assert "speed-up" not in str(found)
+
+
+def test_a_long_chain_needs_no_recursion():
+    names = [str(i) for i in range(20_000)]
+    pairs = dict.fromkeys(zip(names, names[1:]), 1)
+    found = analyze(profile_of(dict.fromkeys(names, 0.5), pairs), cost="wall_time")
+
+    assert found.span == 10_000
+    assert found.without_communication.critical_path == tuple(names)
+
+
+def test_edges_that_bypass_much_of_the_path_are_all_looked_at():
+    pick = random.Random(3)
+    names = [f"{i:03d}" for i in range(60)]
+    tasks = {name: pick.randrange(1, 9) for name in names}
+    edges = dict.fromkeys(zip(names, names[1:]), 1)
+    for _ in range(80):
+        source, target = sorted(pick.sample(names, 2))
+        edges.setdefault((source, target), pick.randrange(200))
+    found = analysis_of(tasks, edges).with_communication
+    # By a search of its own for every bottleneck.
+    above = {}
+
+    def span(tasks, edges):
+        above.clear()
+        for name in names:
+            arrivals = [above[a] + time for (a, b), time in edges.items() if b == name]
+            above[name] = tasks[name] + max(arrivals, default=0)
+        return max(above.values())
+
+    assert found.span == span(tasks, edges)
+    for one in found.bottlenecks:
+        if one.kind == "task":
+            rest = span({**tasks, one.name: 0}, edges)
+        else:
+            rest = span(tasks, {**edges, tuple(one.name.split("->")): 0})
+        assert one.gain == found.span - rest
+
+
+def test_a_cycle_in_a_profile_made_by_hand_is_named():
+    profile = profile_of({"a": 1.0, "b": 1.0}, {("a", "b"): 1, ("b", "a"): 1})
+    with pytest.raises(CycleError, match="'a' -> 'b' -> 'a'"):
+        analyze(profile, cost="wall_time")
+
+
+def test_an_edge_that_is_listed_twice_counts_once():
+    profile = example()
+    profile.dag_structure["edges"] *= 2
+
+    assert analyze(profile, cost="wall_time") == analyze(example(), cost="wall_time")
+
+
+# -- units and what edges cost -------------------------------------------------------------
+
+
+ESTIMATED = {"read": 10, "clean": 30, "count": 5, "rank": 20, "write": 5}
+
+
+def test_instructions_stay_whole_and_have_no_communication():
+    found = analyze(example(estimated=ESTIMATED))
+
+    assert (found.weights.source, found.weights.unit) == ("estimated", "instructions")
+    assert (found.work, found.span) == (70, 65)
+    assert type(found.work) is type(found.bottlenecks[0].gain) is int
+    assert (found.communication, found.with_communication, found.ccr) == (None, None, None)
+    assert "communication: unknown: times cannot be added to instructions; give" in str(found)
+    assert "span with communication" not in str(found)
+    assert "communication / computation      -\n" in str(found)
+
+
+def test_instructions_become_times_at_a_speed():
+    found = analyze(
+        example(estimated=ESTIMATED),
+        cost="estimated",
+        instructions_per_s=10_000,
+        bandwidth_bits_per_s=LINK,
+    )
+
+    assert found.weights.unit == "ms"
+    assert found.weights.values == {"read": 1, "clean": 3, "count": 0.5, "rank": 2, "write": 0.5}
+    assert found.weights.provenance.endswith("; at 10,000 instructions a second")
+    assert found.with_communication.span == 6.5 + 13
+
+
+def test_measured_times_of_edges_do_not_go_with_instructions():
+    profile = with_samples(example(estimated=ESTIMATED), [9, 1, 1], [9, 1, 1])
+    found = analyze(profile, cost="estimated", instructions_per_s=1e6)
+
+    assert found.communication is None
+    assert "do not go with instructions, and no bandwidth_bits_per_s is given" in str(found)
+
+
+def test_edges_cost_what_was_measured():
+    profile = with_samples(example(), [99.0, 1.0, 3.0], [99.0, 0.25, 0.75])
+    found = analyze(profile, cost="wall_time")
+
+    # Rounds of 1.25 and 3.75 ms; warm-up does not count.
+    assert set(found.communication.values()) == {2.5}
+    assert found.communication_note == "measured serialize + deserialize"
+    assert set(analyze(profile, cost="wall_time", statistic="max").communication.values()) == {3.75}
+    found = analyze(profile, cost="wall_time", bandwidth_bits_per_s=LINK)
+    assert found.communication["read->clean"] == 10.5
+    assert found.communication_note == (
+        "measured serialize + deserialize, and spec bits / 1,000,000 a second"
+    )
+
+
+def test_measured_times_of_edges_are_scaled_like_reference_times():
+    profile = with_samples(example(), [9.0, 1.0, 1.0], [9.0, 0.5, 0.5])
+    profile.sections["environment"] = {"calibration": CALIBRATION}
+    found = analyze(profile, cost="reference_time")
+
+    assert found.weights.unit == "reference ms"
+    assert (found.work, set(found.communication.values())) == (30.0, {3.0})
+    assert found.communication_note == "measured serialize + deserialize x calibration score"
+
+
+def test_edges_without_times_count_as_nothing_and_are_named():
+    profile = with_samples(example(), [1.0] * 3, [1.0] * 3, keys=["read->clean"])
+    profile.sections["samples"]["edges"]["read->count"] = {
+        "serialize_ms": [1.0] * 3,
+        "deserialize_ms": [None] * 3,
+    }
+    found = analyze(profile, cost="wall_time")
+
+    assert found.communication["read->clean"] == 2.0
+    assert found.communication["read->count"] == 0
+    assert found.unknown_edges == ("read->count", "clean->rank", "count->write", "rank->write")
+    assert "unknown, counted as 0, on 4 edges: read->count, clean->rank" in str(found)
+    found = analyze(profile, cost="wall_time", bandwidth_bits_per_s=LINK)
+    assert found.unknown_edges == ()
+    assert "serialize + deserialize where that was measured, and" in found.communication_note
+
+
+def test_a_plain_profile_says_that_it_has_no_times_of_edges():
+    found = analyze(example(), cost="wall_time")
+
+    assert found.with_communication is None
+    assert found.communication_note == (
+        "unknown: the profile has no times of edges, which only rounds=... measures, and no "
+        "bandwidth_bits_per_s is given"
+    )
+
+
+def test_sizes_on_the_wire_are_taken_where_they_are_asked_for_and_known():
+    profile = example(wire={pair: 2 * size for pair, size in BYTES.items()})
+    options = {"cost": "wall_time", "bandwidth_bits_per_s": LINK, "size": "wire"}
+
+    assert analyze(profile, **options).communication["read->clean"] == 16.0
+    found = analyze(example(), **options)
+    assert found.communication is None
+    assert found.communication_note == "unknown: the profile has no wire sizes of its edges"
+
+
+def test_edges_that_carry_nothing_cost_nothing():
+    profile = profile_of(COSTS, dict.fromkeys(BYTES, 0), fields=())
+    found = analyze(profile, cost="wall_time")
+
+    assert set(found.communication.values()) == {0}
+    assert found.with_communication == found.without_communication
+    assert (found.ccr, found.communication_note) == (0, "none, since no edge carries anything")
+    found = analyze(profile_of({"a": 1.0, "b": 1.0}, {("a", "b"): 0}), cost="wall_time")
+    assert found.communication is None  # an empty field takes time
+
+
+def test_a_profile_of_the_first_version_can_be_analyzed():
+    profile = Profile.from_dict(
+        {
+            "metadata": {"timestamp": "2024-01-01T00:00:00", "dagprofiler_version": "0.1.0"},
+            "configuration": {},
+            "dag_structure": {
+                "nodes": ["a->b", "c"],
+                "edges": [{"source": "a->b", "target": "c"}],
+                "execution_order": ["a->b", "c"],
+            },
+            "node_weights": {"a->b": 3, "c": 4},
+            "edge_weights": {"a->b->c": 8000},
+            "execution_metrics": [],
+            "total_time_ms": 1.0,
+        }
+    )
+    found = analyze(profile, instructions_per_s=1000, bandwidth_bits_per_s=LINK)
+
+    assert found.with_communication.span == 3 + 8 + 4
+    assert found.communication == {"a->b->c": 8.0}
+
+
+# -- partial profiles, bad input -----------------------------------------------------------
+
+
+def test_tasks_without_weights_are_an_error_that_lists_them():
+    profile = profile_of({**COSTS, "count": None, "rank": None}, BYTES)
+    with pytest.raises(WeightError, match="none for 'count', 'rank'") as caught:
+        analyze(profile, cost="wall_time")
+    assert caught.value.tasks == ["count", "rank"]
+
+
+def test_fill_stands_in_for_them_and_is_told():
+    profile = profile_of({**COSTS, "rank": None}, {**BYTES, ("rank", "write"): None})
+    found = analyze(profile, cost="wall_time", fill=7, bandwidth_bits_per_s=LINK)
+
+    assert found.span == 13.0
+    assert found.unknown_edges == ("rank->write",)
+    assert "given, not measured, for 1 tasks: rank\n" in str(found)
+    assert "unknown, counted as 0, on 1 edges: rank->write\n" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"size": "bits"}, "size must be 'spec' or 'wire', got 'bits'"),
+        ({"cost": "wall"}, "source must be one of"),
+        ({"statistic": "mode"}, "statistic must be one of"),
+        ({"fill": -1}, "fill must be a finite number"),
+        ({"bandwidth_bits_per_s": 0}, "bandwidth_bits_per_s must be a finite number above 0"),
+        ({"bandwidth_bits_per_s": float("inf")}, "above 0, got inf"),
+        ({"bandwidth_bits_per_s": "fast"}, "above 0, got 'fast'"),
+        ({"bandwidth_bits_per_s": True}, "above 0, got True"),
+        ({"bandwidth_bits_per_s": 10**400}, "above 0, got 1000"),
+        ({"instructions_per_s": float("nan")}, "instructions_per_s must be a finite number"),
+        ({"instructions_per_s": 1e9}, "is for instructions, and these weights are ms"),
+        ({"cost": "estimated", "bandwidth_bits_per_s": 1e9}, "cannot be added to instructions"),
+    ],
+)
+def test_what_is_out_of_range_or_of_no_use_is_refused(options, message):
+    with pytest.raises(WeightError, match=message):
+        analyze(example(estimated=ESTIMATED), **{"cost": "wall_time", **options})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"cost": "wall_time"},
+        {"cost": "estimated", "instructions_per_s": 1e-320},
+    ],
+)
+def test_costs_that_no_float_holds_are_refused(options):
+    profile = profile_of({"a": 1.7e308, "b": 1.7e308}, estimated={"a": 10, "b": 10})
+    with pytest.raises(WeightError, match="more than a float holds"):
+        analyze(profile, **options)
+
+
+# -- profiles of real runs -----------------------------------------------------------------
+
+
+@task(outputs=["numbers"], estimate_fn=lambda cfg: 100)
+def make(cfg):
+    return {"numbers": list(range(50))}
+
+
+@task(inputs=["numbers"], outputs=["total"], estimate_fn=lambda cfg: 50)
+def add(numbers):
+    return {"total": sum(numbers)}
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_loaded_profile_gives_the_same_analysis_as_a_fresh_one(rounds):
+    profile = DAG({"make": make, "add": add}, [("make", "add")], Config()).run(rounds=rounds)
+    loaded = Profile.loads(profile.dumps())
+    for options in (
+        {},
+        {"cost": "wall_time"},
+        {"cost": "wall_time", "bandwidth_bits_per_s": 1e6, "size": "wire"},
+    ):
+        fresh = analyze(profile, **options)
+        assert fresh == analyze(loaded, **options)
+        assert fresh.without_communication.critical_path == ("make", "add")
+    assert (analyze(profile, cost="wall_time").with_communication is None) == (rounds == 1)
+
+
+def test_an_analysis_cannot_be_changed_and_pickles():
+    found = analyze(example(), cost="wall_time", bandwidth_bits_per_s=LINK)
+
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert isinstance(found, Analysis)
+    for part in (found, found.without_communication, found.bottlenecks[0]):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(part, dataclasses.fields(part)[0].name, None)

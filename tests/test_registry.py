@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import sys
+from importlib import invalidate_caches
+
+import pytest
+
+from dagprofiler import FormatError
+from dagprofiler.exporters import exporter, exporter_names
+from dagprofiler.importers import importer, importer_names
+from dagprofiler.registry import EXPORTERS, IMPORTERS, format_of, formats, load
+
+OURS = ["chrome_trace", "csv", "dot", "graphml", "mermaid", "node_link", "saga", "wfformat"]
+
+MODULE = """
+from dagprofiler.exporters import Export
+
+
+class Tasks:
+    name, extension = {name!r}, {extension!r}
+
+    def render(self, profile, *, end="\\n"):
+        return Export(end.join(profile.dag_structure["nodes"]), ("only names",))
+
+
+EXPORTER = Tasks()
+"""
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Puts distributions with entry points on sys.path, as pip would."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def put(package, points, *, group=EXPORTERS, extension=".tasks", name="tasks"):
+        (tmp_path / f"{package}.py").write_text(MODULE.format(name=name, extension=extension))
+        info = tmp_path / f"{package}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        lines = "".join(f"{key} = {value}\n" for key, value in points.items())
+        (info / "entry_points.txt").write_text(f"[{group}]\n{lines}")
+        invalidate_caches()
+
+    yield put
+    for name in [name for name in sys.modules if name.startswith("thirdparty_")]:
+        del sys.modules[name]
+
+
+def test_our_own_formats_are_entry_points():
+    assert exporter_names() == OURS
+    assert importer_names() == ["wfformat"]
+    assert exporter("saga").name == "saga"
+    assert importer("wfformat").name == "wfformat"
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_exporter_is_what_its_name_says(name):
+    found = exporter(name)
+    assert found.name == name
+    assert found.extension.startswith(".")
+    assert found.extension == found.extension.lower()
+
+
+def test_our_endings_are_all_different():
+    assert len({exporter(name).extension for name in OURS}) == len(OURS)
+
+
+def test_a_package_of_others_is_found(install):
+    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"})
+    assert list(formats(EXPORTERS)) == sorted([*OURS, "tasks"])
+    assert exporter("tasks").extension == ".tasks"
+    assert format_of("x.TASKS") == "tasks"
+
+
+def test_an_importer_of_others_is_found(install):
+    install("thirdparty_i", {"tasks": "thirdparty_i:EXPORTER"}, group=IMPORTERS)
+    assert importer_names() == ["tasks", "wfformat"]
+
+
+def test_two_packages_with_one_name_are_refused(install):
+    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"})
+    install("thirdparty_b", {"tasks": "thirdparty_b:EXPORTER"})
+    with pytest.raises(FormatError, match="'tasks' is given by both 'thirdparty_") as caught:
+        formats(EXPORTERS)
+    assert "thirdparty_a:EXPORTER" in str(caught.value)
+    assert "thirdparty_b:EXPORTER" in str(caught.value)
+    assert importer_names() == ["wfformat"]
+
+
+def test_one_package_seen_twice_is_one(install, tmp_path, monkeypatch):
+    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"})
+    again = tmp_path / "again"
+    (again / "thirdparty_a-1.0.dist-info").mkdir(parents=True)
+    for file in (tmp_path / "thirdparty_a-1.0.dist-info").iterdir():
+        (again / "thirdparty_a-1.0.dist-info" / file.name).write_text(file.read_text())
+    monkeypatch.syspath_prepend(str(again))
+    assert "tasks" in formats(EXPORTERS)
+
+
+@pytest.mark.parametrize("value", ["thirdparty_a:NOTHING", "thirdparty_none:EXPORTER"])
+def test_what_cannot_be_loaded_says_from_where(install, value):
+    install("thirdparty_a", {"tasks": value})
+    with pytest.raises(FormatError, match=f"'tasks' cannot be loaded from '{value}'"):
+        load(EXPORTERS, "tasks")
+
+
+def test_an_unknown_format_lists_the_known_ones():
+    with pytest.raises(FormatError, match=r"no format 'sga' among the exporters .*did you mean 's"):
+        load(EXPORTERS, "sga")
+    with pytest.raises(FormatError, match=r"among the importers \(known: wfformat\)"):
+        load(IMPORTERS, "xml")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_ending_of_a_format_stands_for_it(name):
+    assert format_of(f"folder/Some.Name{exporter(name).extension}") == name
+    assert format_of(f"SOME NAME{exporter(name).extension.upper()}") == name
+
+
+def test_the_longest_ending_counts(install):
+    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, extension=".json")
+    assert format_of("x.saga.json") == "saga"
+    assert format_of("x.json") == "tasks"
+
+
+def test_an_ending_of_two_formats_is_neither(install):
+    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, extension=".dot")
+    with pytest.raises(FormatError, match=r"'x\.dot' could be any of dot, tasks; give format="):
+        format_of("x.dot")
+
+
+@pytest.mark.parametrize("path", ["x", "x.txt", "", "saga"])
+def test_an_ending_that_says_nothing_lists_those_that_do(path):
+    with pytest.raises(FormatError, match=r"says no format; give format=, .*\.dot \(dot\)"):
+        format_of(path)
