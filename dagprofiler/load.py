@@ -76,19 +76,20 @@ def busy(cores: int) -> Iterator[None]:
     ...     sum(range(10))
     45
     """
-    usable = _usable_cores()
-    _check(cores, len(usable))
-    if not cores:
-        yield
-        return
-    left, taken = usable[:-cores], usable[-cores:]
     with ExitStack() as ends:
-        if not _alone.acquire(blocking=False):
+        if cores and not _alone.acquire(blocking=False):
             raise DagProfilerError(
                 f"busy_cores={cores!r}: another run of this process keeps cores busy, and the two "
                 "would disturb each other"
             )
-        ends.callback(_alone.release)
+        if cores:
+            ends.callback(_alone.release)
+        usable = _usable_cores()
+        _check(cores, len(usable))
+        if not cores:
+            yield
+            return
+        left, taken = usable[:-cores], usable[-cores:]
         # All are started before the first is waited for.
         burners = [ends.enter_context(_burner(core)) for core in taken]
         for burner in burners:

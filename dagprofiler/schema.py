@@ -53,6 +53,12 @@ def _number(description: str, *, null: bool = False) -> dict[str, Any]:
     return _value(kind, description, minimum=0, maximum=sys.float_info.max)
 
 
+def _finite(description: str, *, null: bool = False) -> dict[str, Any]:
+    kind: str | list[str] = ["number", "null"] if null else "number"
+    most = sys.float_info.max
+    return _value(kind, description, minimum=-most, maximum=most)
+
+
 def _positive(description: str) -> dict[str, Any]:
     return _value("number", description, minimum=sys.float_info.min, maximum=sys.float_info.max)
 
@@ -195,9 +201,8 @@ _RUN = _object(
 
 _SAMPLE_LIST = _list(
     "A value for each round.",
-    _value(
-        ["number", "null"],
-        "In the unit that the column's name ends in; null where it was not measured.",
+    _finite(
+        "In the unit that the column's name ends in; null where it was not measured.", null=True
     ),
 )
 
@@ -228,14 +233,14 @@ _SAMPLES = _object(
 _SUMMARY = _object(
     "What the measured rounds say of one quantity, in its unit: milliseconds, bytes, a count.",
     {
-        "median": _value("number", "Median."),
-        "mad": _value("number", "Median absolute deviation, not scaled."),
-        "low": _value("number", "Lower end of the median's confidence interval."),
-        "high": _value("number", "Upper end of the median's confidence interval."),
+        "median": _finite("Median."),
+        "mad": _finite("Median absolute deviation, not scaled."),
+        "low": _finite("Lower end of the median's confidence interval."),
+        "high": _finite("Upper end of the median's confidence interval."),
         "coverage": _value(
             "number", "Probability that the interval covers the median.", minimum=0, maximum=1
         ),
-        "min": _value("number", "Smallest value."),
+        "min": _finite("Smallest value."),
         "n": _integer("Number of values.", minimum=1),
     },
     ["median", "n"],

@@ -279,3 +279,12 @@ def test_a_burner_that_says_nothing_is_an_error(monkeypatch):
     monkeypatch.setattr(load, "_usable_cores", lambda: [0, 1])
     with pytest.raises(DagProfilerError, match="ended without a word"), busy(1):
         pytest.fail("the body must not run")
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2 if LINUX else False, reason="one core")
+def test_two_runs_of_a_process_cannot_both_keep_cores_busy():
+    before = affinities() if LINUX else None
+    with busy(1), pytest.raises(DagProfilerError, match="another run of this process"), busy(1):
+        pass
+    if LINUX:
+        assert affinities() == before

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -512,3 +513,28 @@ def test_one_round_has_one_sample_and_medians_alone_have_none():
     medians = profile_of({"a": sources(wall_time_ms=3.0)}, rounds=6)
     with pytest.raises(WeightError, match="the distribution needs samples of every task"):
         samples_behind(medians, weights_of(medians, "wall_time"))
+
+
+def test_best_leaves_counts_out_where_threads_of_one_task_count_into_others():
+    flagged = sampled(statistics={"flags": {"a": ["short", "several_threads"]}})
+    assert weights_of(flagged).source == "estimated"
+    assert weights_of(flagged, "counted").source == "counted"
+    assert weights_of(sampled(statistics={"flags": {"a": ["short"]}})).source == "counted"
+
+
+def test_estimates_are_never_read_from_samples():
+    profile = sampled()
+    for row in profile.sections["samples"]["tasks"].values():
+        row[""] = [7] * 6
+    assert weights_of(profile, "estimated").values == {"a": 50, "b": 70}
+
+
+def test_a_rate_may_be_any_number():
+    assert weights_of(sampled(), "reference_time", rate=Fraction(1, 2)).unit == (
+        "reference units (0.5 a second)"
+    )
+
+
+def test_weights_of_a_partial_run_say_so():
+    weights = weights_of(sampled(run={"state": "partial", "rounds": 4}), "wall_time")
+    assert "the run is partial" in weights.provenance
