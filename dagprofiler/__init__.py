@@ -23,6 +23,7 @@ from dagprofiler.errors import (
     ProfileError,
     RunError,
     SerializationError,
+    TraceError,
     ValidationError,
     WeightError,
 )
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from dagprofiler.importers import import_profile
     from dagprofiler.interleaving import RunComparison, compare_runs
     from dagprofiler.meters import Meter
+    from dagprofiler.tracing import span, trace
     from dagprofiler.weights import Weights
 
 __all__ = [
@@ -66,6 +68,7 @@ __all__ = [
     "SerializationError",
     "Task",
     "TaskMetrics",
+    "TraceError",
     "ValidationError",
     "WeightError",
     "Weights",
@@ -75,7 +78,9 @@ __all__ = [
     "compare_runs",
     "import_profile",
     "rng",
+    "span",
     "task",
+    "trace",
 ]
 
 #: Names that are imported at their first use: a program that only runs needs none of them.
@@ -89,6 +94,8 @@ _LATER = {
     "calibrate": "calibration",
     "compare_runs": "interleaving",
     "import_profile": "importers",
+    "span": "tracing",
+    "trace": "tracing",
 }
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "ProfileError",
     "RunError",
     "SerializationError",
+    "TraceError",
     "ValidationError",
     "WeightError",
 ]
@@ -196,6 +197,10 @@ class WeightError(DagProfilerError, ValueError):
             names = ", ".join(map(repr, self.tasks[:5]))
             text += f"none for {names}{f' and {more} more' if more > 0 else ''}: "
         return text + self.reason
+
+
+class TraceError(DagProfilerError, ValueError):
+    """What tracing is asked to do makes no sense, or what it is to read is no trace."""
 
 
 class FormatError(DagProfilerError, ValueError):

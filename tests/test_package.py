@@ -42,6 +42,7 @@ PUBLIC = {
     "SerializationError",
     "Task",
     "TaskMetrics",
+    "TraceError",
     "ValidationError",
     "WeightError",
     "Weights",
@@ -50,7 +51,9 @@ PUBLIC = {
     "compare_runs",
     "import_profile",
     "rng",
+    "span",
     "task",
+    "trace",
 }
 
 

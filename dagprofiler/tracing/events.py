@@ -1,0 +1,157 @@
+"""Events: what was recorded, as the lines of a trace in Chrome's format."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from functools import lru_cache
+from json.encoder import encode_basestring
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler.tracing.recording import (
+    ASYNC,
+    ASYNC_INSTANT,
+    COUNTER,
+    INSTANT,
+    Label,
+    new_id,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dagprofiler.tracing.recording import AnyLabel
+
+__all__ = ["Track", "encode", "process_name"]
+
+#: How many spans that others may still be around are remembered, of each thread.
+_REMEMBERED = 50_000
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+def encode(value: Any) -> str:
+    """Return `value`, which JSON can hold, as JSON text that Perfetto reads as it is meant.
+
+    It takes a quote for escaped wherever a backslash stands before it, be it the second.
+    """
+    return _encode(value).replace("\\\\", "\\u005c")
+
+
+@lru_cache(maxsize=4096)
+def _quoted(name: str) -> str:
+    return encode_basestring(name).replace("\\\\", "\\u005c")
+
+
+def process_name(pid: int, name: str) -> str:
+    """Return the event that names a process."""
+    return (
+        f'{{"ph": "M", "name": "process_name", "pid": {pid}, "args": {{"name": {_quoted(name)}}}}}'
+    )
+
+
+class Track:
+    """Turns what one thread recorded into events.
+
+    Parameters
+    ----------
+    pid, thread
+        Number of the process; number and name of the thread.
+    zero
+        Reading of the clock, in seconds, that is 0 in the trace.
+    verbose
+        Whether spans become two events each, one for the start and one for the end.
+
+    Notes
+    -----
+    Spans of one thread arrive in the order of their ends and are to be nested. One that
+    began within another and ended after it, which only happens where a span is closed by
+    hand or left open across an ``await`` or a ``yield``, is written as an asynchronous
+    one. To find these, the spans that are in no other yet are remembered: O(log n) each.
+    """
+
+    def __init__(self, pid: int, thread: tuple[int, str], zero: float, *, verbose: bool) -> None:
+        tid, name = thread
+        self._pid = pid
+        self._place = f'"pid": {pid}, "tid": {tid}, '
+        self._zero = zero
+        self._verbose = verbose
+        self._starts: list[float] = []
+        self._ends: list[float] = []
+        #: The event that names the thread.
+        words = encode({"name": name})
+        self.name_line = f'{{"ph": "M", "name": "thread_name", {self._place}"args": {words}}}'
+
+    def lines(self, rows: Iterable[Any]) -> list[str]:
+        """Return the events of some spans: label, start and end of one after the other."""
+        lines: list[str] = []
+        add, zero, place = lines.append, self._zero, self._place
+        starts, ends = self._starts, self._ends
+        compact = not self._verbose
+        labels = iter(rows)
+        for label, start, end in zip(labels, labels, labels):
+            if type(label) is str:
+                what = f'"name": {_quoted(label)}, "cat": "span", '
+                args = ""
+            else:
+                kind = label.kind
+                if kind != "span":
+                    lines += self._other(label, start, end)
+                    continue
+                what = f'"name": {_quoted(label.name)}, "cat": {_quoted(label.category)}, '
+                args = f', "args": {encode(label.args)}' if label.args else ""
+            if not ends or ends[-1] <= start:
+                starts.append(start)
+                ends.append(end)
+            elif self._overlaps(start, end):
+                lines += self._other(_apart(label), start, end)
+                continue
+            begin = (start - zero) * 1e6
+            if compact:
+                add(
+                    f'{{"ph": "X", {what}{place}"ts": {begin:.3f}, '
+                    f'"dur": {(end - start) * 1e6:.3f}{args}}}'
+                )
+            else:
+                add(f'{{"ph": "B", {what}{place}"ts": {begin:.3f}{args}}}')
+                add(f'{{"ph": "E", {what}{place}"ts": {(end - zero) * 1e6:.3f}}}')
+        return lines
+
+    def _overlaps(self, start: float, end: float) -> bool:
+        """Say whether a span, whose end is the latest, began within another."""
+        starts, ends = self._starts, self._ends
+        first_inside = bisect_left(starts, start)
+        if first_inside and ends[first_inside - 1] > start:
+            return True
+        del starts[first_inside:], ends[first_inside:]
+        if len(starts) > _REMEMBERED:
+            del starts[: _REMEMBERED // 2], ends[: _REMEMBERED // 2]
+        starts.append(start)
+        ends.append(end)
+        return False
+
+    def _other(self, label: Label, start: float, end: float) -> list[str]:
+        """Return the events of what is no span of the thread."""
+        what = f'"name": {_quoted(label.name)}, "cat": {_quoted(label.category)}, {self._place}'
+        begin, finish = f'"ts": {(start - self._zero) * 1e6:.3f}', (end - self._zero) * 1e6
+        args = f', "args": {encode(label.args)}' if label.args else ""
+        if label.kind == COUNTER:
+            return [f'{{"ph": "C", {what}{begin}{args}}}']
+        if label.kind == INSTANT:
+            return [f'{{"ph": "i", "s": "t", {what}{begin}{args}}}']
+        # Numbers are counted in each process.
+        number = f"{self._pid:x}.{label.id:x}" if isinstance(label.id, int) else str(label.id)
+        what += f'"id": {_quoted(number)}, '
+        if label.kind == ASYNC_INSTANT:
+            return [f'{{"ph": "n", {what}{begin}{args}}}']
+        return [
+            f'{{"ph": "b", {what}{begin}{args}}}',
+            f'{{"ph": "e", {what}"ts": {finish:.3f}}}',
+        ]
+
+
+def _apart(label: AnyLabel) -> Label:
+    """Return the label of a span that has to stand apart from those of its thread."""
+    if isinstance(label, str):
+        return Label(ASYNC, label, "span", None, new_id())
+    return label._replace(kind=ASYNC, id=new_id())

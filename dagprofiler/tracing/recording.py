@@ -1,0 +1,197 @@
+"""What a span leaves in memory, and where: the hot path of tracing.
+
+A span is three neighbours in a flat list: its label, its start and its end in seconds of
+``perf_counter``, 75 bytes in all. Each thread has a list of its own, so that nothing has to
+be locked: one ``+=`` of three is atomic. A label is a bare name, which most spans have, or
+a :class:`Label`, which all spans of one function share.
+
+What wraps users' functions is sent to other processes by value (cloudpickle), so it names
+nothing but functions of modules and :data:`state`, which pickle by name.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from itertools import count
+from time import perf_counter as clock
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from dagprofiler.documents import jsonable
+from dagprofiler.errors import describe, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextvars import ContextVar
+    from typing import Union
+
+    AnyLabel = Union[str, "Label"]
+
+__all__ = [
+    "ASYNC",
+    "ASYNC_INSTANT",
+    "COUNTER",
+    "INSTANT",
+    "SPAN",
+    "Buffer",
+    "Label",
+    "Owner",
+    "Sink",
+    "clock",
+    "failed",
+    "in_event_loop",
+    "new_id",
+    "plain",
+    "record",
+    "state",
+    "text_of",
+]
+
+SPAN, ASYNC, INSTANT, ASYNC_INSTANT, COUNTER = (
+    "span",
+    "async",
+    "instant",
+    "async_instant",
+    "counter",
+)
+
+
+class Label(NamedTuple):
+    """What a recorded span, instant or sample of a counter is.
+
+    Attributes
+    ----------
+    kind
+        ``"span"``, ``"async"``, ``"instant"``, ``"async_instant"`` or ``"counter"``.
+    name, category
+        What it is called, and under what it can be found.
+    args
+        Values that stand beside it, as JSON holds them; None for none.
+    id
+        Of asynchronous ones: what no other has in this process, or what the user gave.
+    """
+
+    kind: str
+    name: str
+    category: str
+    args: Mapping[str, Any] | None = None
+    id: int | str | None = None
+
+
+class Owner(Protocol):
+    """Where buffers come from, and who looks after them."""
+
+    def new_buffer(self) -> Buffer:
+        """Return a buffer for the thread that asks."""
+
+    def full(self, buffer: Buffer) -> None:
+        """Take note that `buffer` is longer than its limit; never raises."""
+
+
+class Buffer(list):  # type: ignore[type-arg]
+    """What one thread recorded: label, start and end of one span after the other.
+
+    Attributes
+    ----------
+    limit
+        Length at which the owner is told.
+    owner
+        Who that is.
+    thread
+        Its number, as the system counts threads, and its name.
+    """
+
+    __slots__ = ("limit", "owner", "thread")
+
+    def __init__(self, owner: Owner, limit: int) -> None:
+        super().__init__()
+        self.owner = owner
+        self.limit = limit
+        self.thread = (threading.get_native_id(), _thread_name())
+
+
+class Sink(threading.local):
+    """Where spans go: in each thread to a buffer of its own, made when it first asks."""
+
+    def __init__(self, owner: Owner) -> None:
+        self.buffer = owner.new_buffer()
+
+
+class _State:
+    """What every span looks at.
+
+    Attributes
+    ----------
+    off
+        Whether nobody wants spans.
+    sink
+        Where they go in this context; by default to the trace of the process.
+    """
+
+    __slots__ = ("off", "sink")
+
+    off: bool
+    sink: ContextVar[Sink]
+
+    def __reduce__(self) -> str:
+        return "state"
+
+
+state = _State()
+
+_ids = count(1)
+
+
+def new_id() -> int:
+    """Return a number that no other asynchronous span of this process has."""
+    return next(_ids)
+
+
+def record(label: AnyLabel, start: float, end: float) -> None:
+    """Keep one span of this thread; `start` and `end` are readings of :data:`clock`."""
+    buffer = state.sink.get().buffer
+    buffer += (label, start, end)
+    if len(buffer) > buffer.limit:
+        buffer.owner.full(buffer)
+
+
+def failed(label: AnyLabel, error: BaseException) -> Label:
+    """Return the label of a span that `error` has ended."""
+    if isinstance(label, str):
+        label = Label(SPAN, label, "span")
+    args = {**(label.args or {}), "error": shorten(describe(error))}
+    return label._replace(args=args)
+
+
+def in_event_loop() -> bool:
+    """Say whether an event loop of asyncio runs in this thread."""
+    # asyncio costs 30 ms to import, and a program without it has no loop.
+    events = sys.modules.get("asyncio.events")
+    return events is not None and events._get_running_loop() is not None  # noqa: SLF001  (for frameworks)
+
+
+def text_of(name: Any) -> str:
+    """Return a name as text, whatever it is."""
+    if isinstance(name, str):
+        return name
+    return str(plain({"name": name})["name"])
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as JSON holds them; those for which it has no form as their text.
+
+    They are looked at when the span ends: later they may have changed.
+    """
+    if all(type(value) in _PLAIN for value in values.values()):
+        return dict(values)
+    return jsonable(values)[0]
+
+
+_PLAIN = frozenset({str, bool, type(None)})
+
+
+def _thread_name() -> str:
+    me = threading.get_ident()
+    # current_thread() would register a thread that is not Python's own.
+    names = [thread.name for thread in threading.enumerate() if thread.ident == me]
+    return names[0] if names else f"thread {me}"

@@ -1,0 +1,104 @@
+"""The file of one process: strict JSON after every write, so that a kill costs the last moment.
+
+The text ends with a tail that closes all brackets. What comes next is written over the tail,
+with a new one at its end, in a single call of the system.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler.tracing.events import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["SECTION", "TraceFile"]
+
+#: The member of the document, beside what Chrome's format has, that says how it ended.
+SECTION = "dagprofiler"
+
+
+class TraceFile:
+    """A trace that grows.
+
+    Parameters
+    ----------
+    path
+        Where it is written; a file that is there is replaced at the first write.
+    header
+        What stands in it under ``otherData``, as JSON holds it.
+    """
+
+    def __init__(self, path: str, header: Mapping[str, Any]) -> None:
+        self.path = path
+        self._header = header
+        self._descriptor = -1
+        #: Where the tail begins.
+        self._end = 0
+        self._empty = True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something has been written."""
+        return self._descriptor >= 0
+
+    def write(self, events: Sequence[str], **ending: Any) -> None:
+        """Append events, each a line, and say how the file ends.
+
+        Raises
+        ------
+        OSError
+            If they could not be written; the file is then what it was before, if the system
+            lets it be.
+        """
+        if not self.is_open:
+            self._open()
+        text = ""
+        if events:
+            text = ("\n" if self._empty else ",\n") + ",\n".join(events)
+        # Half a surrogate pair, which UTF-8 cannot hold, has a form in JSON.
+        content = text.encode("utf-8", "backslashreplace")
+        tail = f'\n], "{SECTION}": {encode(ending)}}}\n'.encode()
+        try:
+            self._put(self._end, content + tail)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self._end)
+                self._put(self._end, tail)
+            raise
+        self._end += len(content)
+        self._empty = self._empty and not events
+        if not events:
+            # The tail may have become shorter.
+            os.ftruncate(self._descriptor, self._end + len(tail))
+
+    def abandon(self) -> None:
+        """Let go of the file as it is; where the process was forked, it is its parent's."""
+        if self.is_open:
+            with suppress(OSError):
+                os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _open(self) -> None:
+        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        for name in ("O_BINARY", "O_CLOEXEC", "O_NOINHERIT", "O_NONBLOCK"):
+            flags |= getattr(os, name, 0)
+        descriptor = os.open(self.path, flags, 0o666)
+        text = f'{{"displayTimeUnit": "ms", "otherData": {encode(self._header)}, "traceEvents": ['
+        head = text.encode("utf-8", "backslashreplace")
+        self._descriptor, self._end, self._empty = descriptor, len(head), True
+        try:
+            self._put(0, head)
+        except OSError:
+            self.abandon()
+            raise
+
+    def _put(self, place: int, content: bytes) -> None:
+        os.lseek(self._descriptor, place, os.SEEK_SET)
+        left = memoryview(content)
+        while left:
+            left = left[os.write(self._descriptor, left) :]

@@ -1,0 +1,88 @@
+"""A trace of its own for each test; and, on demand, all traces for other programs to read.
+
+DAGPROFILER_KEEP_TRACES
+    A folder into which the traces of all tests are copied.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from dagprofiler.tracing import Options, configure, flush
+from dagprofiler.tracing.process import recorder
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def read(path):
+    """Return a trace, which has to be strict JSON."""
+
+    def refused(word):
+        raise ValueError(word)
+
+    return json.loads(Path(path).read_text("utf-8"), parse_constant=refused)
+
+
+def events_of(document):
+    return [event for event in document["traceEvents"] if event["ph"] != "M"]
+
+
+class Trace:
+    """The trace of this process, and those of programs that run in the folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def events(self, ph=None):
+        """What was recorded in this process, in the order of the file."""
+        path = flush()
+        events = [] if path is None else events_of(read(path))
+        return [event for event in events if ph is None or event["ph"] == ph]
+
+    def names(self, ph=None):
+        return [event["name"] for event in self.events(ph)]
+
+    def files(self):
+        return sorted(self.folder.rglob("*.pfw"))
+
+    def run(self, code, *arguments, options="", check=True):
+        """Run a program in the folder; return what it printed."""
+        program = self.folder / "program.py"
+        program.write_text(code, encoding="utf-8")
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "PERFFLOW_OPTIONS": options}
+        command = [sys.executable, *arguments, str(program)]
+        done = subprocess.run(
+            command, cwd=self.folder, env=env, capture_output=True, text=True, check=False
+        )
+        assert not check or done.returncode == 0, done.stderr
+        assert not check or not done.stderr, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def trace_folder(tmp_path, request):
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    yield folder
+    keep = os.environ.get("DAGPROFILER_KEEP_TRACES")
+    for i, file in enumerate(sorted(folder.rglob("*.pfw")) if keep else ()):
+        if not request.node.get_closest_marker("broken_trace"):
+            shutil.copy(file, Path(keep) / f"{request.node.name[:100].replace('/', '_')}-{i}.pfw")
+
+
+@pytest.fixture
+def traced(trace_folder):
+    before = recorder.options
+    configure(**{**asdict(Options()), "directory": trace_folder})
+    yield Trace(trace_folder)
+    flush()
+    configure(**{**asdict(Options()), "directory": trace_folder / "over"})
+    configure(**asdict(before))

@@ -1,0 +1,485 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import functools
+import inspect
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import cloudpickle
+import pytest
+
+from dagprofiler import DAG, TraceError, trace
+from dagprofiler.errors import ValidationError
+from dagprofiler.tracing import configure
+from dagprofiler.tracing.process import recorder
+
+SEEN = contextvars.ContextVar("seen", default="nothing")
+
+
+@trace
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@trace
+async def wait(a: int) -> int:
+    """Wait."""
+    await asyncio.sleep(0)
+    return a
+
+
+@trace
+def numbers(n: int):
+    """Count."""
+    received = yield from range(n)
+    return received
+
+
+@trace
+async def async_numbers(n: int):
+    """Count, and wait."""
+    for i in range(n):
+        await asyncio.sleep(0)
+        yield i
+
+
+KINDS = {
+    add: inspect.isfunction,
+    wait: inspect.iscoroutinefunction,
+    numbers: inspect.isgeneratorfunction,
+    async_numbers: inspect.isasyncgenfunction,
+}
+
+
+def lasting(event, events):
+    """The time from the start to the end of an asynchronous span, by its id."""
+    (end,) = [e for e in events if e["ph"] == "e" and e["id"] == event["id"]]
+    return end["ts"] - event["ts"]
+
+
+def test_a_call_is_a_span_with_the_names_of_function_and_module(traced):
+    assert add(1, b=2) == 3
+    (event,) = traced.events()
+    assert (event["ph"], event["name"], event["cat"]) == ("X", "add", __name__)
+
+
+def test_names_can_be_given(traced):
+    @trace(name="the sum", category="arithmetic")
+    def plus(a, b):
+        return a + b
+
+    assert plus(1, 2) == 3
+    (event,) = traced.events()
+    assert (event["name"], event["cat"]) == ("the sum", "arithmetic")
+
+
+def test_calls_within_calls_lie_within_them(traced):
+    @trace
+    def outer():
+        return add(1) + add(2)
+
+    assert outer() == 5
+    first, second, around = traced.events()
+    assert around["name"].endswith("outer")
+    assert around["ts"] <= first["ts"] < first["ts"] + first["dur"] <= second["ts"]
+    assert second["ts"] + second["dur"] <= around["ts"] + around["dur"]
+
+
+@pytest.mark.parametrize("function", KINDS, ids=lambda f: f.__name__)
+def test_what_is_traced_keeps_its_kind_its_signature_and_its_documentation(function):
+    assert KINDS[function](function)
+    assert function.__doc__
+    assert function.__module__ == __name__
+    for follow in (True, False):
+        signature = inspect.signature(function, follow_wrapped=follow)
+        assert next(iter(signature.parameters)) in {"a", "n"}
+
+
+@pytest.mark.parametrize("function", KINDS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("on", [True, False])
+def test_what_is_traced_gives_what_it_would_untraced(function, on, traced):
+    configure(enable=on)
+
+    async def all_of(generator):
+        return [i async for i in generator]
+
+    if function is wait:
+        assert asyncio.run(function(3)) == 3
+    elif function is numbers:
+        assert list(function(3)) == [0, 1, 2]
+    elif function is async_numbers:
+        assert asyncio.run(all_of(function(3))) == [0, 1, 2]
+    else:
+        assert function(3) == 4
+    assert bool(traced.events()) == on
+
+
+@pytest.mark.parametrize("function", KINDS, ids=lambda f: f.__name__)
+def test_what_is_traced_pickles_by_name(function):
+    assert pickle.loads(pickle.dumps(function)) is function
+
+
+def test_what_is_traced_travels_by_value_too(traced):
+    scope = {"__name__": "__main__", "trace": trace}
+    exec("@trace\ndef twice(x):\n    return 2 * x\n", scope)
+    exec("@trace\nasync def later(x):\n    return 3 * x\n", scope)
+    exec("@trace\ndef up_to(x):\n    yield from range(x)\n", scope)
+    twice, later, up_to = (
+        cloudpickle.loads(cloudpickle.dumps(scope[name])) for name in ("twice", "later", "up_to")
+    )
+    assert twice is not scope["twice"]
+    assert (twice(4), asyncio.run(later(4)), list(up_to(2))) == (8, 12, [0, 1])
+    assert sorted(set(traced.names())) == ["later", "twice", "up_to"]
+
+
+class Account:
+    def __init__(self, balance):
+        self.balance = balance
+
+    @trace
+    def deposit(self, amount):
+        self.balance += amount
+        return self.balance
+
+    @trace
+    @classmethod
+    def opened(cls):
+        return cls(0)
+
+    @classmethod
+    @trace
+    def opened_too(cls):
+        return cls(1)
+
+    @trace
+    @staticmethod
+    def currency():
+        return "EUR"
+
+    @property
+    @trace
+    def rich(self):
+        return self.balance > 100
+
+    @trace
+    def __enter__(self):
+        return self
+
+    @trace
+    def __exit__(self, *_):
+        self.balance = 0
+
+
+def test_methods_of_every_kind_are_traced(traced):
+    account = Account.opened()
+    assert account.deposit(5) == 5
+    assert Account(2).opened_too().balance == 1
+    assert Account.currency() == "EUR"
+    assert not account.rich
+    with account:
+        pass
+    assert traced.names() == [
+        f"Account.{name}"
+        for name in (
+            "opened", "deposit", "opened_too", "currency", "rich", "__enter__", "__exit__",
+        )
+    ]  # fmt: skip
+
+
+def test_objects_that_are_called_are_traced(traced):
+    assert trace(functools.partial(max, 3))(2) == 3
+    assert trace(len)([1]) == 1
+    assert traced.names() == ["partial", "len"]
+
+
+def test_an_exception_ends_the_span_is_noted_and_passes_through(traced):
+    @trace
+    def outer():
+        with contextlib.suppress(KeyError):
+            inner()
+        add(1)
+
+    @trace
+    def inner():
+        raise KeyError("no such\nthing")
+
+    outer()
+    failed, after, around = traced.events()
+    assert failed["args"] == {"error": "KeyError: 'no such\\nthing'"}
+    # What comes after does not lie in a span that never ended.
+    assert failed["ts"] + failed["dur"] <= after["ts"]
+    assert "args" not in around
+
+
+def test_what_is_no_exception_ends_the_span_too(traced):
+    @trace
+    def leave():
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        leave()
+    assert traced.events()[0]["args"] == {"error": "SystemExit: 3"}
+
+
+def test_a_generators_span_lasts_from_the_first_value_until_it_is_exhausted(traced):
+    generator = numbers(2)
+    assert traced.events() == []
+    next(generator)
+    add(1)
+    assert list(generator) == [1]
+    inside, begin, end = traced.events()
+    assert begin["ts"] <= inside["ts"] <= inside["ts"] + inside["dur"] <= end["ts"]
+    assert lasting(begin, [end]) == end["ts"] - begin["ts"]
+
+
+def test_a_generators_span_ends_when_it_is_closed_which_is_no_error(traced):
+    generator = numbers(5)
+    next(generator)
+    generator.close()
+    begin, _ = traced.events()
+    assert (begin["name"], begin.get("args")) == ("numbers", None)
+
+
+def test_a_generator_gets_what_is_sent_and_thrown_and_returns_what_it_returns(traced):
+    @trace
+    def echo():
+        got = None
+        while got != "enough":
+            try:
+                got = yield got
+            except ValueError as error:
+                got = error
+        return "done"
+
+    generator = echo()
+    next(generator)
+    assert generator.send(1) == 1
+    problem = ValueError("no")
+    assert generator.throw(problem) is problem
+    with pytest.raises(StopIteration) as stop:
+        generator.send("enough")
+    assert stop.value.value == "done"
+    assert len(traced.events()) == 2
+
+
+def test_a_coroutines_span_lasts_until_it_returns(traced):
+    async def main():
+        return await asyncio.gather(slow(), wait(1))
+
+    @trace
+    async def slow():
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return 2
+
+    assert asyncio.run(main()) == [2, 1]
+    events = traced.events()
+    of_slow, of_wait = (
+        [e for e in events if e["name"].endswith(name)] for name in ("slow", "wait")
+    )
+    # One began before the other, and ended after it: they have ids of their own.
+    assert of_slow[0]["ts"] < of_wait[0]["ts"] < of_wait[1]["ts"] < of_slow[1]["ts"]
+    assert len({event["id"] for event in events}) == 2
+
+
+def test_a_coroutine_that_is_cancelled_says_so(traced):
+    @trace
+    async def forever():
+        await asyncio.Event().wait()
+
+    async def main():
+        task = asyncio.ensure_future(forever())
+        await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert traced.events("b")[0]["args"] == {"error": "CancelledError"}
+
+
+def test_an_asynchronous_generator_gets_what_is_sent_and_thrown(traced):
+    @trace
+    async def echo():
+        got = None
+        while got != "enough":
+            try:
+                got = yield got
+            except ValueError as error:
+                got = error
+
+    async def main():
+        generator = echo()
+        assert await generator.asend(None) is None
+        assert await generator.asend(1) == 1
+        problem = ValueError("no")
+        assert await generator.athrow(problem) is problem
+        with pytest.raises(StopAsyncIteration):
+            await generator.asend("enough")
+        failing = echo()
+        await failing.asend(None)
+        with pytest.raises(KeyError):
+            await failing.athrow(KeyError("k"))
+
+    asyncio.run(main())
+    assert [e.get("args") for e in traced.events("b")] == [None, {"error": "KeyError: 'k'"}]
+
+
+def test_an_asynchronous_generator_that_is_closed_closes_what_it_wraps(traced):
+    closed = []
+
+    @trace
+    async def guarded():
+        try:
+            yield 1
+        finally:
+            await asyncio.sleep(0)
+            closed.append(True)
+
+    async def main():
+        generator = guarded()
+        await generator.asend(None)
+        await generator.aclose()
+
+    asyncio.run(main())
+    assert closed == [True]
+    assert traced.events("b")[0].get("args") is None
+
+
+def test_context_managers_last_until_they_are_left(traced):
+    @trace
+    @contextlib.contextmanager
+    def outside(x):
+        yield x
+
+    @contextlib.contextmanager
+    @trace
+    def inside(x):
+        yield x
+
+    with outside(1) as one:
+        add(1)
+    with inside(2) as two:
+        add(1)
+    assert (one, two) == (1, 2)
+    first, around, second, begin, end = traced.events()
+    assert around["ts"] <= first["ts"] <= first["ts"] + first["dur"] <= around["ts"] + around["dur"]
+    assert begin["ts"] <= second["ts"] <= second["ts"] + second["dur"] <= end["ts"]
+
+
+def test_context_managers_keep_their_kind(traced):
+    @trace
+    @contextlib.contextmanager
+    def manager():
+        """Manage."""
+        yield
+
+    @manager()
+    def decorated():
+        return 7
+
+    assert isinstance(manager(), contextlib.AbstractContextManager)
+    assert manager.__doc__ == "Manage."
+    assert decorated() == 7
+    with pytest.raises(KeyError), manager():
+        raise KeyError("k")
+    assert traced.events()[-1]["args"] == {"error": "KeyError: 'k'"}
+
+
+def test_asynchronous_context_managers_last_until_they_are_left(traced):
+    @trace
+    @contextlib.asynccontextmanager
+    async def manager(x):
+        await asyncio.sleep(0)
+        yield x
+
+    async def main():
+        async with manager(3) as x:
+            await wait(x)
+
+    asyncio.run(main())
+    begins = traced.events("b")
+    assert len(begins) == 2
+    assert begins[1]["ts"] < begins[0]["ts"]
+
+
+def test_each_thread_has_a_track_and_its_name(traced):
+    def work():
+        for _ in range(3):
+            add(1)
+
+    threads = [threading.Thread(target=work, name=f"worker {i}") for i in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(traced.events()) == 15
+    assert len({e["tid"] for e in traced.events()}) == 5
+
+
+def test_context_variables_are_those_of_the_caller(traced):
+    @trace
+    def seen():
+        return SEEN.get()
+
+    context = contextvars.copy_context()
+    context.run(SEEN.set, "something")
+    assert (seen(), context.run(seen)) == ("nothing", "something")
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(context.run, seen).result() == "something"
+    assert len(traced.events()) == 3
+
+
+def test_recursion_is_nested(traced):
+    @trace
+    def depth(n):
+        return depth(n - 1) + 1 if n else 0
+
+    assert depth(100) == 100
+    spans = [(e["ts"], e["ts"] + e["dur"]) for e in traced.events("X")]
+    assert len(spans) == 101
+    assert all(b[0] <= a[0] and a[1] <= b[1] for a, b in zip(spans, spans[1:]))
+
+
+def test_classes_and_what_cannot_be_called_are_refused_where_they_stand():
+    for what in (int, 3, "name"):
+        with pytest.raises(TraceError, match=f"@trace of .*{what}.*: expected a function"):
+            trace(what)
+    with pytest.raises(TraceError, match=r"trace\(name=3\): expected text"):
+        trace(name=3)
+
+
+def test_a_task_that_is_traced_is_checked_and_run_as_before(traced):
+    from dagprofiler import Task
+
+    class Double(Task):
+        inputs = ["x"]
+        outputs = ["y"]
+
+        @trace
+        def compute(self, x):
+            return {"y": 2 * x}
+
+    class Wrong(Double):
+        inputs = ["z"]
+
+    profile = DAG({"a": Double()}).run(inputs={"a": {"x": 4}})
+    assert profile.final_outputs == {"y": 8}
+    assert traced.names()[0].endswith("Double.compute")
+    with pytest.raises((ValidationError, TypeError)):
+        DAG({"a": Wrong()}).run(inputs={"a": {"z": 4}})
+
+
+def test_tracing_off_records_nothing_and_opens_no_file(traced):
+    configure(enable=False)
+    assert add(1) == 2
+    assert traced.files() == []
+    assert recorder.path is None
+    configure(enable=True)
+    assert add(1) == 2
+    assert len(traced.events()) == 1

@@ -1,0 +1,335 @@
+"""PerfFlowAspect's own smoke tests, as behaviour, and each of its defects."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections import Counter
+
+import pytest
+
+from conftest import events_of, read
+from dagprofiler import TraceError
+from dagprofiler.tracing import async_event, configure, critical_path, merge, sync_event
+from dagprofiler.tracing.perfflow import _open
+
+SMOKE = """
+from dagprofiler.tracing import critical_path
+import time
+
+@critical_path()
+def bas():
+    print("bas")
+
+@critical_path(pointcut="around")
+def bar():
+    print("bar")
+    bas()
+
+@critical_path()
+def foo(msg):
+    print(msg)
+    bar()
+    return 0
+
+if __name__ == "__main__":
+    for i in range(4):
+        foo("foo")
+"""
+
+PROCESSES = """
+import multiprocessing
+from dagprofiler.tracing import critical_path
+
+@critical_path()
+def work(i):
+    return i
+
+def three():
+    for i in range(3):
+        work(i)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context({method!r})
+    processes = [context.Process(target=three) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 4
+"""
+
+
+def test_a_program_of_twelve_calls_gives_twelve_slices(traced):
+    assert traced.run(SMOKE).split() == ["foo", "bar", "bas"] * 4
+    (file,) = traced.files()
+    assert file.name.startswith("perfflow.")
+    events = events_of(read(file))
+    assert Counter((e["ph"], e["name"]) for e in events) == {
+        ("X", "foo"): 4,
+        ("X", "bar"): 4,
+        ("X", "bas"): 4,
+    }
+
+
+def test_verbose_gives_an_event_for_each_start_and_one_for_each_end(traced):
+    traced.run(SMOKE, options="log-event=Verbose")
+    events = events_of(read(traced.files()[0]))
+    assert Counter(e["ph"] for e in events) == {"B": 12, "E": 12}
+    # By their times they are nested.
+    open_names = []
+    for event in sorted(events, key=lambda e: e["ts"]):
+        if event["ph"] == "B":
+            open_names.append(event["name"])
+        else:
+            assert open_names.pop() == event["name"]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_four_processes_of_three_calls_give_twelve_slices_in_one_trace(traced, method):
+    if method not in __import__("multiprocessing").get_all_start_methods():
+        pytest.skip("this system has no fork")
+    traced.run(PROCESSES.format(method=method))
+    files = traced.files()
+    assert len(files) == 4
+    assert all(read(file)["dagprofiler"] == {"closed": True} for file in files)
+    merged = merge(files, traced.folder / "merged.pfw")
+    events = events_of(read(merged.path))
+    assert len(events) == 12
+    assert len({e["pid"] for e in events}) == 4
+    assert merged.notes == []
+
+
+def test_disabled_nothing_is_written_and_every_result_is_what_it_would_be(traced):
+    printed = traced.run(SMOKE + "    print(foo('x'))\n", options="log-enable=False")
+    assert printed.split() == ["foo", "bar", "bas"] * 4 + ["x", "bar", "bas", "0"]
+    assert traced.files() == []
+
+
+@pytest.mark.parametrize("pointcut", ["arround", "Before", "", None, 3])
+def test_a_mistyped_pointcut_is_an_error_where_it_is_written(pointcut):
+    with pytest.raises(TraceError, match=r"pointcut .*: expected one of 'around', 'before'"):
+        critical_path(pointcut=pointcut)
+    with pytest.raises(TraceError, match="expected one of 'before', 'after'"):
+        sync_event(pointcut, "name", "category")
+    with pytest.raises(TraceError, match="expected one of 'before', 'instant', 'after'"):
+        async_event(pointcut, "name", "category")
+
+
+def test_a_mistyped_pointcut_suggests_the_one_that_is_meant():
+    with pytest.raises(TraceError, match="did you mean 'around'"):
+        critical_path("arround")
+
+
+def test_without_parentheses_it_decorates(traced):
+    @critical_path
+    def foo():
+        return 7
+
+    class Thing:
+        @critical_path
+        @staticmethod
+        def bar():
+            return 8
+
+    assert (foo(), Thing.bar()) == (7, 8)
+    assert len(traced.events("X")) == 2
+
+
+def test_five_asynchronous_calls_are_five_finished_slices_with_ids_of_their_own(traced):
+    @critical_path(pointcut="around_async")
+    async def work(i):
+        await asyncio.sleep(0.001)
+        return i
+
+    async def main():
+        return await asyncio.gather(*map(work, range(5)))
+
+    assert asyncio.run(main()) == [0, 1, 2, 3, 4]
+    assert inspect.iscoroutinefunction(work)
+    begins, ends = traced.events("b"), {e["id"]: e for e in traced.events("e")}
+    assert len(ends) == 5
+    assert all(ends[e["id"]]["ts"] - e["ts"] >= 1000 for e in begins)
+
+
+def test_around_async_puts_a_plain_function_on_a_track_of_its_own(traced):
+    @critical_path(pointcut="around_async")
+    def work():
+        return 3
+
+    assert work() == 3
+    assert [e["ph"] for e in traced.events()] == ["b", "e"]
+
+
+def test_before_begins_and_after_ends_a_span_of_the_thread(traced):
+    @critical_path(pointcut="before")
+    def open_file():
+        return 1
+
+    @critical_path(pointcut="after")
+    def close_file():
+        return 2
+
+    @critical_path()
+    def read_file():
+        return 3
+
+    assert (open_file(), read_file(), close_file()) == (1, 3, 2)
+    inside, around = traced.events("X")
+    assert around["name"].endswith("open_file")
+    assert around["ts"] <= inside["ts"]
+    assert inside["ts"] + inside["dur"] <= around["ts"] + around["dur"]
+
+
+def test_after_ends_the_span_also_when_the_function_fails(traced):
+    @critical_path(pointcut="after")
+    def close():
+        raise OSError("no")
+
+    sync_event("before", "open", "m")
+    with pytest.raises(OSError, match="no"):
+        close()
+    assert traced.names("X") == ["open"]
+
+
+@pytest.mark.parametrize("pointcut", ["before", "before_async", "after", "after_async"])
+def test_marked_functions_keep_their_kind(traced, pointcut):
+    @critical_path(pointcut=pointcut)
+    async def coroutine(x):
+        return x
+
+    @critical_path(pointcut=pointcut)
+    def generator(x):
+        yield x
+
+    assert inspect.iscoroutinefunction(coroutine)
+    assert inspect.isgeneratorfunction(generator)
+    assert (asyncio.run(coroutine(1)), list(generator(2))) == (1, [2])
+    _open.finish()
+    assert len([e for e in traced.events() if e["ph"] in "bi"]) == 2
+
+
+def test_sync_events_are_matched_by_name_and_else_by_their_order(traced):
+    sync_event("before", "a", "m")
+    sync_event("before", "b", "m")
+    sync_event("after", "b", "m")
+    sync_event("after", "other", "n")
+    assert traced.names("X") == ["b", "a"]
+
+
+def test_events_without_their_other_half_are_marks_in_the_trace(traced):
+    sync_event("after", "a", "m")
+    async_event("after", "b", "m")
+    notes = [(e["ph"], e["name"], e["args"]) for e in traced.events()]
+    assert notes == [(("i"), name, {"note": "no 'before' came"}) for name in "ab"]
+
+
+def test_what_never_ends_ends_with_the_program_and_says_so(traced):
+    traced.run(
+        "from dagprofiler.tracing import async_event, sync_event\n"
+        "sync_event('before', 'a', 'm')\n"
+        "async_event('before', 'b', 'm', scope='s')\n"
+    )
+    events = events_of(read(traced.files()[0]))
+    assert [(e["ph"], e["name"]) for e in events] == [
+        ("b", "a"), ("e", "a"), ("b", "b"), ("e", "b"),
+    ]  # fmt: skip
+    assert all(e["args"] == {"unfinished": True} for e in events if e["ph"] == "b")
+
+
+def test_what_never_ends_is_bounded(traced):
+    for i in range(1003):
+        sync_event("before", f"a{i}", "m")
+    assert traced.names("i") == ["a0", "a1", "a2"]
+    _open.finish()
+    assert len(traced.events("b")) == 1000
+
+
+def test_async_events_of_two_coroutines_of_one_thread_do_not_collide(traced):
+    @critical_path(pointcut="before_async", scope="s")
+    async def begin(i):
+        await asyncio.sleep(0)
+
+    @critical_path(pointcut="after_async", scope="s")
+    async def end(i):
+        await asyncio.sleep(0)
+
+    async def work(i):
+        await begin(i)
+        await asyncio.sleep(0.001 * (3 - i))
+        await end(i)
+
+    async def main():
+        await asyncio.gather(*map(work, range(3)))
+
+    asyncio.run(main())
+    begins, ends = traced.events("b"), {e["id"]: e for e in traced.events("e")}
+    assert len(begins) == len(ends) == 3
+    # Who began first ended last.
+    order = sorted(begins, key=lambda e: e["ts"])
+    times = [ends[e["id"]]["ts"] for e in order]
+    assert times == sorted(times, reverse=True)
+    assert {e["args"]["scope"] for e in begins} == {"s"}
+
+
+def test_async_events_are_matched_by_the_id_that_is_given(traced):
+    async_event("before", "a", "m", id=1)
+    async_event("before", "a", "m", id=2)
+    async_event("instant", "half", "m", id=1)
+    async_event("after", "a", "m", id=1)
+    async_event("after", "a", "m", id=3)
+    async_event("after", "a", "m", id=2)
+    begins, moments = traced.events("b"), traced.events("n")
+    assert begins[0]["ts"] < begins[1]["ts"]
+    assert moments[0]["id"] == begins[0]["id"]
+    assert len({e["id"] for e in begins}) == 2
+    assert traced.names("i") == ["a"]
+
+
+def test_async_events_end_in_another_thread(traced):
+    async_event("before", "a", "m")
+    thread = threading.Thread(target=async_event, args=("after", "a", "m"))
+    thread.start()
+    thread.join()
+    async_event("instant", "alone", "m")
+    assert sorted(e["ph"] for e in traced.events()) == ["b", "e", "n"]
+
+
+def test_disabled_events_do_nothing(traced):
+    configure(enable=False)
+    sync_event("before", "a", "m")
+    async_event("before", "a", "m")
+    configure(enable=True)
+    sync_event("after", "a", "m")
+    assert traced.names("i") == ["a"]
+
+
+def test_names_of_events_may_be_anything(traced):
+    sync_event("before", 3, None)
+    sync_event("after", 3, None)
+    async_event("instant", {"a": 1}, object(), scope=[], id=object())
+    assert len(traced.events()) == 2
+
+
+def test_counters_of_processor_and_memory_divide_by_no_zero(traced):
+    configure(cpu_mem_usage=True)
+
+    @critical_path()
+    def nothing():
+        return None
+
+    for _ in range(1000):
+        assert nothing() is None
+    deadline = asyncio.new_event_loop()
+    start = deadline.time()
+    while deadline.time() - start < 0.03:
+        nothing()
+    deadline.close()
+    counters = Counter(e["name"] for e in traced.events("C"))
+    assert counters["cpu_usage"] >= 1
+    percents = [e["args"]["percent"] for e in traced.events("C") if e["name"] == "cpu_usage"]
+    assert all(0 <= percent < 10_000 for percent in percents)
+    if "memory_usage" in counters:
+        sizes = [e["args"]["kB"] for e in traced.events("C") if e["name"] == "memory_usage"]
+        assert all(1000 < size < 1e9 for size in sizes)

@@ -1,0 +1,417 @@
+"""What happens to programs that are traced: they fork, are killed, or their disk is full."""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT, events_of, read
+from dagprofiler import span, trace
+from dagprofiler.tracing import configure, flush
+from dagprofiler.tracing.process import recorder
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+
+@trace
+def noop():
+    return None
+
+
+def test_a_program_that_ends_leaves_a_closed_trace(traced):
+    traced.run("from dagprofiler import span\nwith span('all'):\n    pass\n")
+    (file,) = traced.files()
+    document = read(file)
+    assert document["dagprofiler"] == {"closed": True}
+    assert document["otherData"]["pid"] == int(file.suffixes[-2][1:])
+    assert [e["name"] for e in events_of(document)] == ["all"]
+
+
+def test_a_program_that_fails_leaves_a_closed_trace(traced):
+    traced.run("from dagprofiler import span\nwith span('a'): 1/0\n", check=False)
+    document = read(traced.files()[0])
+    assert document["dagprofiler"] == {"closed": True}
+    assert events_of(document)[0]["args"] == {"error": "ZeroDivisionError: division by zero"}
+
+
+def test_a_program_that_records_nothing_leaves_no_file(traced):
+    traced.run("from dagprofiler import trace, span\n@trace\ndef f(): pass\n")
+    assert traced.files() == []
+
+
+def test_spans_at_the_very_end_are_recorded(traced):
+    traced.run(
+        "import atexit\n"
+        "from dagprofiler import span, trace\n"
+        "@trace\n"
+        "def late(): pass\n"
+        "atexit.register(late)\n"
+        "with span('a'): pass\n"
+        "class Last:\n"
+        "    def __del__(self): late()\n"
+        "kept = Last()\n"
+    )
+    names = [e["name"] for e in events_of(read(traced.files()[0]))]
+    assert names[:2] == ["a", "late"]
+
+
+def test_the_file_is_strict_json_after_every_flush(traced):
+    for i in range(3):
+        with span(f"span {i}"):
+            pass
+        assert len(events_of(read(flush()))) == i + 1
+
+
+KILLED = """
+import os, sys, time
+from dagprofiler import trace
+from dagprofiler.tracing import configure
+
+configure(interval_s=0.01)
+
+@trace
+def work():
+    pass
+
+for i in range(1000):
+    work()
+{end}
+"""
+
+
+def test_a_program_that_is_killed_loses_the_last_moment_alone(traced):
+    program = traced.folder / "killed.py"
+    program.write_text(KILLED.format(end="print('ready', flush=True)\ntime.sleep(60)"))
+    process = subprocess.Popen(
+        [sys.executable, str(program)],
+        cwd=traced.folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+    )
+    process.stdout.readline()
+    deadline = time.monotonic() + 20
+    while not traced.files() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    document = read(traced.files()[0])
+    assert document["dagprofiler"] == {"closed": False}
+    assert len(events_of(document)) == 1000
+
+
+def test_a_program_that_leaves_without_a_word_keeps_what_was_flushed(traced):
+    end = "from dagprofiler.tracing import flush\nflush()\nwork()\nos._exit(0)"
+    traced.run(KILLED.format(end=end))
+    assert len(events_of(read(traced.files()[0]))) >= 1000
+
+
+FORK = """
+import os, sys
+from dagprofiler import trace, span
+
+@trace
+def parent(): pass
+
+@trace
+def child(): pass
+
+@trace
+def both():
+    return os.fork()
+
+parent()
+pids = []
+for i in range(4):
+    pid = both()
+    if pid == 0:
+        child()
+        sys.exit(0)
+    pids.append(pid)
+    parent()
+for pid in pids:
+    assert os.waitpid(pid, 0)[1] == 0
+"""
+
+
+@needs_fork
+def test_each_process_of_a_fork_has_a_file_of_its_own(traced):
+    traced.run(FORK, "-W", "error")
+    documents = [read(file) for file in traced.files()]
+    assert len(documents) == 5
+    names = sorted(sorted(e["name"] for e in events_of(d)) for d in documents)
+    assert names == [["both"] * 4 + ["parent"] * 5] + [["both", "child"]] * 4
+    for document in documents:
+        assert {e["pid"] for e in document["traceEvents"]} == {document["otherData"]["pid"]}
+        assert all(e["ts"] >= 0 for e in events_of(document))
+
+
+@needs_fork
+def test_a_child_adds_its_number_where_the_name_of_the_file_has_none(traced):
+    traced.run(FORK, options="log-filename-include=name:name=job")
+    names = [file.name for file in traced.files()]
+    assert "perfflow.job.pfw" in names
+    assert len(set(names)) == 5
+
+
+THREADS = """
+import os, threading, warnings
+from dagprofiler import trace
+from dagprofiler.tracing import configure, flush
+
+warnings.simplefilter("ignore")
+configure(interval_s=0.001, limit=100)
+
+@trace
+def work(): pass
+
+stop = False
+def spin():
+    while not stop:
+        work()
+
+threads = [threading.Thread(target=spin) for _ in range(4)]
+for thread in threads:
+    thread.start()
+pids = []
+for i in range(40):
+    pid = os.fork()
+    if pid == 0:
+        for _ in range(3):
+            work()
+        flush()
+        os._exit(0)
+    pids.append(pid)
+for pid in pids:
+    assert os.waitpid(pid, 0)[1] == 0
+stop = True
+for thread in threads:
+    thread.join()
+print(len(pids))
+"""
+
+
+@needs_fork
+def test_no_child_hangs_that_is_forked_while_threads_trace(traced):
+    assert traced.run(THREADS) == "40\n"
+    counts = sorted(len(events_of(read(file))) for file in traced.files())
+    assert len(counts) == 41
+    assert counts[:40] == [3] * 40
+    assert counts[40] > 100
+
+
+def test_a_process_pool_leaves_a_closed_trace_for_each_worker(traced):
+    traced.run(
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "from dagprofiler import trace\n"
+        "@trace\n"
+        "def work(i): return i\n"
+        "if __name__ == '__main__':\n"
+        "    with ProcessPoolExecutor(2) as pool:\n"
+        "        assert list(pool.map(work, range(20))) == list(range(20))\n"
+    )
+    documents = [read(file) for file in traced.files()]
+    assert sum(len(events_of(d)) for d in documents) == 20
+    assert all(d["dagprofiler"]["closed"] for d in documents)
+
+
+@pytest.fixture
+def complaints(caplog):
+    caplog.set_level(logging.WARNING, logger="dagprofiler.tracing")
+    return lambda: caplog.messages
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_costs_the_program_nothing_and_is_said_once(traced, complaints):
+    (traced.folder / "full.trace").symlink_to("/dev/full")
+    configure(filename="full.trace")
+    for _ in range(3):
+        for _ in range(10):
+            assert noop() is None
+        assert flush() is None
+    (complaint,) = complaints()
+    assert "full.trace" in complaint
+    assert "No space left on device" in complaint
+    configure(filename="good.pfw")
+    noop()
+    assert traced.names() == ["noop"]
+
+
+def test_a_disk_that_fills_up_keeps_what_was_written_whole(traced):
+    resource = pytest.importorskip("resource")
+    assert resource
+    program = (
+        "import logging, resource, signal\n"
+        "from dagprofiler import span\n"
+        "from dagprofiler.tracing import flush\n"
+        "logging.disable()\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+        "for i in range(50):\n"
+        "    for j in range(10):\n"
+        "        with span(f'span {i} {j}'): pass\n"
+        "    flush()\n"
+        "print('done')\n"
+    )
+    assert traced.run(program) == "done\n"
+    document = read(traced.files()[0])
+    ending, count = document["dagprofiler"], len(events_of(document))
+    assert ending["closed"]
+    assert 50 < count < 500
+    assert count + ending["lost"] == 500
+    assert "OSError" in ending["why"]
+
+
+def test_a_directory_that_cannot_be_written_costs_the_program_nothing(traced, complaints):
+    (traced.folder / "file").write_text("in the way")
+    configure(directory=traced.folder / "file" / "below")
+    assert noop() is None
+    assert flush() is None
+    assert len(complaints()) == 1
+
+
+def test_a_directory_that_is_not_there_is_made(traced):
+    configure(directory=traced.folder / "a" / "b")
+    noop()
+    assert Path(flush()).parent == traced.folder / "a" / "b"
+
+
+def test_a_working_directory_that_is_gone_costs_the_program_nothing(traced):
+    program = (
+        "import logging, os, tempfile\n"
+        "logging.disable()\n"
+        "from dagprofiler import trace\n"
+        "from dagprofiler.tracing import flush\n"
+        "folder = tempfile.mkdtemp()\n"
+        "os.chdir(folder)\n"
+        "os.rmdir(folder)\n"
+        "@trace\n"
+        "def f(): return 3\n"
+        "assert f() == 3\n"
+        "flush()\n"
+        "print('done')\n"
+    )
+    if sys.platform.startswith("linux"):
+        assert traced.run(program) == "done\n"
+
+
+def test_more_than_the_limit_is_written_before_it_grows(traced):
+    configure(limit=100, interval_s=1000)
+    for _ in range(1050):
+        noop()
+        assert len(recorder._threads[0].buffer) <= 3 * 101
+    before = [e["name"] for e in events_of(read(recorder.path))]
+    assert 950 <= before.count("noop") <= 1050
+    # Time that writing took is not the program's, and can be seen.
+    assert before.count("dagprofiler: write") >= 9
+    assert traced.names().count("noop") == 1050
+
+
+def test_an_event_takes_no_more_than_80_bytes(traced):
+    configure(limit=10**6, interval_s=1000)
+    noop()
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(20_000):
+        noop()
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown / 20_000 <= 80
+
+
+def test_buffers_of_threads_that_are_over_are_dropped(traced):
+    for _ in range(20):
+        thread = threading.Thread(target=noop)
+        thread.start()
+        thread.join()
+    assert len(traced.events()) == 20
+    flush()
+    assert len(recorder._threads) < 5
+
+
+def test_no_thread_of_ours_is_among_those_of_the_program(traced):
+    before = threading.enumerate()
+    noop()
+    assert threading.enumerate() == before
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no such signals")
+def test_signals_that_trace_in_the_midst_of_writing_do_no_harm(traced):
+    seen = []
+
+    def handler(*_):
+        noop()
+        flush()
+        seen.append(1)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    try:
+        for _ in range(300):
+            for _ in range(20):
+                noop()
+            flush()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(traced.events()) == 6000 + len(seen)
+
+
+def test_threads_lose_no_span_while_others_write(traced):
+    configure(limit=50, interval_s=0.001)
+
+    def work():
+        for _ in range(2000):
+            noop()
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for _ in range(20):
+        flush()
+    for thread in threads:
+        thread.join()
+    assert traced.names().count("noop") == 12_000
+
+
+def test_options_can_change_as_it_goes(traced):
+    noop()
+    configure(filename="second.{pid}.json")
+    noop()
+    noop()
+    second = flush()
+    configure(filename=None, events="verbose")
+    noop()
+    assert Path(second).name == f"second.{os.getpid()}.json"
+    assert len(events_of(read(second))) == 2
+    assert read(second)["dagprofiler"] == {"closed": True}
+    assert [e["ph"] for e in traced.events()] == ["B", "E"]
+
+
+def test_traces_of_the_same_name_are_replaced(traced):
+    program = "from dagprofiler import span\nwith span('a'): pass\n"
+    for _ in range(2):
+        traced.run(program, options="log-filename-include=")
+    (file,) = traced.files()
+    assert file.name == "perfflow.pfw"
+    assert len(events_of(read(file))) == 1
+
+
+def test_what_is_written_is_what_json_says(traced):
+    with span('"quoted" \\ back'):
+        pass
+    text = Path(flush()).read_text("utf-8")
+    assert json.loads(text) == read(flush())

@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from dagprofiler.tracing import async_span, configure, counter, instant, span
+from dagprofiler.tracing.events import Track
+from dagprofiler.tracing.recording import Label
+
+
+class Silent:
+    def __str__(self):
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+def test_a_span_has_its_name_and_its_values(traced):
+    with span("load", path="data.csv", rows=3) as load:
+        load.args["bytes"] = 2**40
+    (event,) = traced.events("X")
+    assert (event["name"], event["cat"]) == ("load", "span")
+    assert event["args"] == {"path": "data.csv", "rows": 3, "bytes": 2**40}
+
+
+def test_times_are_those_of_the_monotonic_clock_in_microseconds(traced):
+    begin = time.perf_counter()
+    with span("wait"):
+        time.sleep(0.002)
+    took = time.perf_counter() - begin
+    (event,) = traced.events("X")
+    assert 2000 <= event["dur"] <= took * 1e6
+
+
+def test_an_exception_ends_a_span_and_is_noted_in_it(traced):
+    with pytest.raises(ZeroDivisionError), span("divide", by=0):
+        1 / 0  # noqa: B018
+    with span("after"):
+        pass
+    first, second = traced.events("X")
+    assert first["args"] == {"by": 0, "error": "ZeroDivisionError: division by zero"}
+    assert first["ts"] + first["dur"] <= second["ts"]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (3, "3"),
+        (None, "None"),
+        (b"bytes", "b'bytes'"),
+        (["a"], "['a']"),
+        ("", ""),
+        ('quote " \\ \n \x00 é \U0001f600', 'quote " \\ \n \x00 é \U0001f600'),
+        ("half \ud800", "half \ud800"),
+    ],
+)
+def test_names_are_taken_by_their_text_whatever_they_are(traced, name, shown):
+    with span(name):
+        pass
+    with span(name, x=1):
+        pass
+    instant(name)
+    counter(name, 1)
+    assert traced.names() == [shown] * 4
+
+
+def test_names_and_values_that_have_no_text_cost_nobody_anything(traced):
+    with span(Silent(), value=Silent()):
+        instant(Silent())
+    assert all("Silent object at" in name for name in traced.names())
+    assert "Silent object at" in traced.events("X")[0]["args"]["value"]
+
+
+def test_values_that_json_cannot_hold_are_taken_by_their_text(traced):
+    loop = []
+    loop.append(loop)
+    with span(
+        "values",
+        nan=float("nan"),
+        big=2**80,
+        array=np.arange(3),
+        number=np.float64(0.5),
+        complex=1j,
+        loop=loop,
+        keys={1: 2},
+        nested={"a": (1, [2])},
+    ):
+        pass
+    args = traced.events("X")[0]["args"]
+    assert args["nan"] == "nan"
+    assert args["big"] == str(2**80)
+    assert args["array"] == [0, 1, 2]
+    assert args["number"] == 0.5
+    assert args["complex"] == "1j"
+    assert args["keys"] == "{1: 2}"
+    assert args["nested"] == {"a": [1, [2]]}
+
+
+def test_values_are_those_at_the_end_of_the_span(traced):
+    rows = [1]
+    with span("load", rows=rows):
+        rows.append(2)
+    rows.append(3)
+    assert traced.events("X")[0]["args"] == {"rows": [1, 2]}
+
+
+def test_a_span_can_be_used_again(traced):
+    one = span("again")
+    for _ in range(2):
+        with one:
+            pass
+    assert traced.names() == ["again", "again"]
+
+
+def test_a_span_closed_twice_or_entered_twice_leaves_a_note(traced):
+    one = span("one")
+    one.__enter__()
+    one.__enter__()
+    one.__exit__(None, None, None)
+    one.__exit__(None, None, None)
+    noted, closed, again = traced.events()
+    assert (noted["name"], noted["args"]) == ("span entered twice", {"name": "one"})
+    assert closed["name"] == "one"
+    assert again["name"] == "span closed that was not open"
+
+
+def test_spans_closed_in_the_wrong_order_do_not_overlap_on_their_thread(traced):
+    first, second = span("first"), span("second")
+    first.__enter__()
+    with span("before"):
+        pass
+    second.__enter__()
+    with span("between"):
+        pass
+    first.__exit__(None, None, None)
+    with span("after"):
+        pass
+    second.__exit__(None, None, None)
+    events = {e["name"]: e for e in traced.events() if e["ph"] != "e"}
+    assert {name: e["ph"] for name, e in events.items()} == {
+        "before": "X",
+        "between": "X",
+        "first": "X",
+        "after": "X",
+        "second": "b",
+    }
+
+
+def test_a_span_left_open_across_a_call_stands_apart_only_if_it_must():
+    track = Track(1, (1, "main"), 0.0, verbose=False)
+    rows = [
+        *("a", 1, 2),
+        *("b", 3, 4),
+        *("around b", 2.5, 5),
+        *("overlaps around b", 4.5, 6),
+        *(Label("span", "overlaps a", "m"), 1.5, 7),
+        *("around all", 0, 8),
+        *("next", 8, 9),
+    ]
+    kinds = [line[8:9] for line in track.lines(rows)]
+    assert "".join(kinds) == "XXXbebeXX"
+
+
+def test_the_spans_that_are_remembered_are_bounded():
+    track = Track(1, (1, "main"), 0.0, verbose=False)
+    rows = [part for i in range(60_000) for part in ("x", i, i + 0.5)]
+    track.lines(rows)
+    # One that overlaps what came before it has to look at all that is remembered.
+    track.lines(["y", 59_998.2, 60_001, "z", 0, 60_002])
+    assert len(track._starts) == 1
+
+
+def test_a_span_across_threads_is_no_slice_of_either(traced):
+    one = span("across").__enter__()
+
+    def close():
+        with span("own"):
+            pass
+        one.__exit__(None, None, None)
+
+    thread = threading.Thread(target=close)
+    thread.start()
+    thread.join()
+    assert sorted(traced.names()) == ["across", "own"]
+
+
+def test_where_an_event_loop_runs_spans_stand_apart(traced):
+    async def work(i):
+        with span("work", i=i):
+            await asyncio.sleep(0)
+
+    async def main():
+        await asyncio.gather(*map(work, range(3)))
+        async with span("with", x=1) as one:
+            one.args["y"] = 2
+
+    asyncio.run(main())
+    with span("outside"):
+        pass
+    assert traced.names("b") == ["work"] * 3 + ["with"]
+    assert len({e["id"] for e in traced.events("b")}) == 4
+    assert traced.events("b")[-1]["args"] == {"x": 1, "y": 2}
+    assert traced.names("X") == ["outside"]
+
+
+def test_asynchronous_spans_begin_and_end_where_one_likes(traced):
+    one, two = async_span("request", n=1).begin(), async_span("request", n=2).begin()
+    thread = threading.Thread(target=one.end)
+    thread.start()
+    thread.join()
+    two.end(ValueError("late"))
+    with async_span("third"):
+        pass
+    begins = {e["id"]: e for e in traced.events("b")}
+    assert len(begins) == 3
+    assert sorted(begins) == sorted(e["id"] for e in traced.events("e"))
+    args = [e.get("args") for e in begins.values()]
+    assert all(a in args for a in ({"n": 1}, {"n": 2, "error": "ValueError: late"}, None))
+
+
+def test_instants_and_counters_are_events_of_their_own(traced):
+    instant("cache miss", key="a")
+    counter("queue", 3)
+    counter("workers", busy=2, idle=np.int64(6))
+    moment, queue, workers = traced.events()
+    assert (moment["ph"], moment["args"]) == ("i", {"key": "a"})
+    assert (queue["ph"], queue["args"]) == ("C", {"value": 3})
+    assert workers["args"] == {"busy": 2, "idle": 6}
+
+
+@pytest.mark.parametrize("value", [float("inf"), "text", None, True, 2**70])
+def test_a_counter_without_a_number_leaves_a_note(traced, value):
+    counter("queue", value)
+    (event,) = traced.events()
+    assert (event["ph"], event["name"]) == ("i", "counter without a number")
+
+
+def test_with_tracing_off_nothing_is_left(traced):
+    configure(enable=False)
+    with span("a") as one:
+        instant("b")
+        counter("c", 1)
+        one.__enter__()
+    one.__exit__(None, None, None)
+    configure(enable=True)
+    assert traced.events() == []
+
+
+def test_a_span_that_was_begun_while_tracing_was_off_is_recorded_when_it_is_on(traced):
+    configure(enable=False)
+    with span("a"):
+        configure(enable=True)
+    assert traced.names() == ["a"]
