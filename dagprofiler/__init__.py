@@ -25,6 +25,7 @@ from dagprofiler.errors import (
     SerializationError,
     ValidationError,
     WeightError,
+    WorkerError,
 )
 from dagprofiler.hooks import Hook
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
@@ -36,6 +37,8 @@ from dagprofiler.task import Task
 if TYPE_CHECKING:
     from dagprofiler.analysis import Analysis, analyze
     from dagprofiler.calibration import Calibration, calibrate
+    from dagprofiler.executors import Executor
+    from dagprofiler.executors.pools import PoolExecutor
     from dagprofiler.importers import import_profile
     from dagprofiler.interleaving import RunComparison, compare_runs
     from dagprofiler.meters import Meter
@@ -52,12 +55,14 @@ __all__ = [
     "DagProfilerError",
     "DeclarationError",
     "EdgeMetrics",
+    "Executor",
     "FormatError",
     "GraphError",
     "Hook",
     "Meter",
     "MissingExtraError",
     "OutputError",
+    "PoolExecutor",
     "Profile",
     "ProfileError",
     "Rounds",
@@ -69,6 +74,7 @@ __all__ = [
     "ValidationError",
     "WeightError",
     "Weights",
+    "WorkerError",
     "__version__",
     "analyze",
     "calibrate",
@@ -82,7 +88,9 @@ __all__ = [
 _LATER = {
     "Analysis": "analysis",
     "Calibration": "calibration",
+    "Executor": "executors",
     "Meter": "meters",
+    "PoolExecutor": "executors.pools",
     "RunComparison": "interleaving",
     "Weights": "weights",
     "analyze": "analysis",

@@ -150,6 +150,63 @@ def portable(error: BaseException) -> BaseException:
     return error
 
 
+class RemoteTraceback(Exception):  # noqa: N818  (not an error: the text of another's traceback)
+    """Where an error came from in another process; the cause of the first of its causes."""
+
+
+class PackedError:
+    """An error on its way from another process, with its causes and its traceback in words.
+
+    Parameters
+    ----------
+    error
+        What was raised there.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        from traceback import format_exception
+
+        self._chain: list[BaseException] = []
+        cause: BaseException | None = error
+        while cause is not None and len(self._chain) < _MAX_CAUSES:
+            self._chain.append(portable(cause))
+            cause = cause.__cause__
+        self._text = "".join(format_exception(type(error), error, error.__traceback__))
+
+    def unpacked(self) -> BaseException:
+        """Return the error, linked to its causes."""
+        causes = [*self._chain, RemoteTraceback(f'\n"""\n{self._text}"""')]
+        for error, cause in zip(causes, causes[1:]):
+            error.__cause__ = cause
+        return causes[0]
+
+
+class WorkerError(DagProfilerError, RuntimeError):
+    """An executor lost a task: its worker died, or could not be reached.
+
+    Attributes
+    ----------
+    task
+        Name of the task.
+    in_flight
+        Names of the other tasks that the executor had then; at most two for
+        each worker.
+    reason
+        What the executor said.
+    """
+
+    def __init__(self, task: str, in_flight: Sequence[str], reason: str) -> None:
+        super().__init__(task, in_flight, reason)
+        self.task = task
+        self.in_flight = list(in_flight)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        others = ", ".join(map(repr, self.in_flight))
+        text = f"task {self.task!r} was lost by its executor: {self.reason}"
+        return f"{text} (in flight beside it: {others})" if others else text
+
+
 class ProfileError(DagProfilerError, ValueError):
     """A document is no valid profile.
 
@@ -255,6 +312,7 @@ def did_you_mean(word: Any, known: Sequence[str]) -> str:
 
 
 _MAX_QUOTE = 300
+_MAX_CAUSES = 10
 
 
 def json_path(parts: Iterable[Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from math import isfinite
 from operator import index
@@ -20,6 +21,10 @@ _PIPELINE_COLUMNS = ("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms"
 
 #: How often nothing is measured, to know what the meters count of themselves.
 _TRIALS = 5
+
+#: Built-in meters of what is a thread's own; all others are about its process.
+_OF_THREAD = frozenset({"delay", "cpu"})
+_BESIDE_OTHERS = "the task ran in a thread beside others of its process, whose part it would hold"
 
 #: Integers of a profile fit 64 bits.
 _INTEGERS = 2**63
@@ -123,9 +128,9 @@ class Selection:
         names = [_column(name, BUILT_IN[name].unit) for name in self.names]
         return names + [column for column, _ in self.own]
 
-    def open(self, proc: str = "/proc") -> Meters:
-        """Open its meters for this thread."""
-        return Meters(self, proc)
+    def open(self, proc: str = "/proc", *, alone: bool = True) -> Meters:
+        """Open its meters for this thread, which may be `alone` in its process with tasks."""
+        return Meters(self, proc, alone=alone)
 
 
 #: The pass that measures exact allocation. It slows Python down, so its times are not used.
@@ -141,6 +146,9 @@ class Meters:
         What to measure.
     proc
         Where the kernel's files on processes are.
+    alone
+        Whether no other task runs in this process. If not, only what is about
+        this thread is measured, and by users' meters.
 
     Attributes
     ----------
@@ -159,7 +167,7 @@ class Meters:
     process: with several workers in one process it holds what the others did.
     """
 
-    def __init__(self, selection: Selection, proc: str = "/proc") -> None:
+    def __init__(self, selection: Selection, proc: str = "/proc", *, alone: bool = True) -> None:
         self.columns = selection.columns
         self.reasons: dict[str, str] = {}
         self.cost_s = 0.0
@@ -168,6 +176,7 @@ class Meters:
         self._closers: list[Callable[[], None]] = [self._files.close]
         self._failed: dict[int, str] = {}
         self._nulls: list[float | int | None] = [None] * len(self.columns)
+        self._alone = alone
         try:
             self._open(selection)
         except BaseException:
@@ -180,6 +189,8 @@ class Meters:
         opened: list[tuple[int, Any]] = []
         for position, name in enumerate(selection.names):
             try:
+                if not (self._alone or name in _OF_THREAD):
+                    raise Unavailable(_BESIDE_OTHERS)
                 meter = BUILT_IN[name].open(self._files)
                 if hasattr(meter, "close"):
                     self._closers.append(meter.close)
@@ -193,8 +204,13 @@ class Meters:
                 self.reasons[self.columns[position]] = f"cannot be read: {describe(error)}"
         self._use(opened)
         self._idle_counts = self._counts_of_nothing()
-        own = (meter for _, meter in selection.own)
-        opened.extend(enumerate(own, start=len(selection.names)))
+        for position, (_, meter) in enumerate(selection.own, start=len(selection.names)):
+            try:
+                opened.append((position, meter if self._alone else deepcopy(meter)))
+            except Exception as error:  # noqa: BLE001  (whatever its own __deepcopy__ raises)
+                self.reasons[self.columns[position]] = (
+                    f"its meter cannot be copied for another thread: {describe(error)}"
+                )
         self._use(opened)
         self.cost_s = 0.0
 

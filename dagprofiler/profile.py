@@ -147,7 +147,7 @@ class Profile:
             outputs=outputs,
             seed=seed,
             timestamp=log.timestamp,
-            hostname=log.workers[0]["host"],
+            hostname=machine.hostname(),
             metadata=dict(_OUR_METADATA),
             _edges_are_known=True,
             _tables=Tables(log),

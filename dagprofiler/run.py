@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import RunError, describe
-from dagprofiler.graph import readiness
+from dagprofiler.graph import readiness, readiness_by
 from dagprofiler.hooks import RunInfo
 from dagprofiler.machine import environment
 from dagprofiler.profile import Profile
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from dagprofiler.config import Config
+    from dagprofiler.executors.dispatching import Dispatcher
     from dagprofiler.executors.serial import SerialExecutor
     from dagprofiler.fresh import FreshRounds, Taken
     from dagprofiler.hooks import Hook
@@ -84,6 +85,9 @@ class Run:
         Numbers of the tasks whose outputs are wanted beside those of the sinks.
     elsewhere
         Takes a round in another process; None for rounds in this one.
+    ranked
+        All task numbers: of those that are ready beside each other, the first
+        in here starts first. None for Kahn's order.
     """
 
     def __init__(
@@ -94,7 +98,7 @@ class Run:
         *,
         config: Config,
         plan: Plan,
-        executor: SerialExecutor,
+        executor: SerialExecutor | Dispatcher,
         instrumentation: Instrumentation | None,
         seed: int | None,
         outside: dict[int, dict[str, Any]],
@@ -102,6 +106,7 @@ class Run:
         hooks: Sequence[Hook],
         stop_on_error: bool,
         elsewhere: FreshRounds | None,
+        ranked: Sequence[int] | None,
     ) -> None:
         self._log = log
         self._wiring = log.wiring
@@ -117,6 +122,7 @@ class Run:
         self._hooks = hooks
         self._stop_on_error = stop_on_error
         self._elsewhere = elsewhere
+        self._ranked = ranked
         self._stopped = False
         self._round: RoundLog
         #: What stands in each slot, as a handle of the executor, while somebody needs it.
@@ -233,7 +239,7 @@ class Run:
 
             instruments = COUNT_ALLOCATIONS
         self._round = log.begin(kind, instruments.columns if instruments else [])
-        self._executor.instrument(instruments)
+        self._executor.begin(instruments)
         self._handles = [None] * len(self._wiring.uses)
         self._uses = list(self._wiring.uses)
         with generators_restored(self._seed):
@@ -244,8 +250,9 @@ class Run:
             finally:
                 hooks_s = self._hooks_s - hooks_before
                 total_s, one = perf_counter() - begun, self._round
+                self._executor.end(one)
                 # What a user's program would not do is no part of its time.
-                one.total_s = total_s - hooks_s - one.garbage_s - one.meters_s
+                one.total_s = total_s - hooks_s - one.apart_s
 
     def _adopt(self, taken: Taken, kind: str) -> None:
         """Take over a round from another process, and tell the hooks of it."""
@@ -263,13 +270,13 @@ class Run:
         log, wiring, executor, entry = self._log, self._wiring, self._executor, self._round
         hooks, handles, uses = self._hooks, self._handles, self._uses
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
-        times, ran_on, capacity = entry.times, entry.ran_on, executor.capacity
+        times, ran_on = entry.times, entry.ran_on
         payload_bytes, wire_bytes = entry.payload_bytes, entry.wire_bytes
         submit, next_done, work = executor.submit, executor.next, self._works()
         pop, done = self._schedule()
         running = 0
         while True:
-            while running < capacity and not self._stopped:
+            while running < executor.capacity and not self._stopped:
                 ready = pop()
                 if ready is None:
                     break
@@ -317,7 +324,9 @@ class Run:
         """Return two functions: one hands out tasks, the other, if any, is told which are done."""
         wiring = self._wiring
         if self._executor.capacity > 1:
-            return readiness(wiring.targets, wiring.first_target)
+            if self._ranked is None:
+                return readiness(wiring.targets, wiring.first_target)
+            return readiness_by(self._ranked, wiring.targets, wiring.first_target)
         # One at a time is the order that is known, without what comes after a failure.
         left = filterfalse(self._round.skipped.__contains__, wiring.order)
         return partial(next, left, None), None
@@ -329,6 +338,7 @@ class Run:
         """
         wiring, tasks, contracts, config = self._wiring, self._tasks, self._contracts, self._config
         names, inputs, slots = wiring.names, wiring.inputs, wiring.slots
+        executor = self._executor
         first_input = wiring.first_input
         handles, uses = self._handles, self._uses
         # Each task takes its part out; another round needs it again.
@@ -359,7 +369,7 @@ class Run:
                 given = outside.pop(i)
                 decoders = [*islice(decoders, len(fields)), *[contract.decode] * len(given)]
                 fields += given
-                frames += given.values()
+                frames += map(executor.put, given.values())
                 gathers = [field for field in contract.gathers if field not in given]
                 contract = contract._replace(gathers=gathers)
             return (names[i], task, contract, fields, decoders, keep[i]), frames

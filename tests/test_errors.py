@@ -23,6 +23,7 @@ from dagprofiler import (
     Task,
     ValidationError,
     WeightError,
+    WorkerError,
     errors,
 )
 from dagprofiler.errors import describe, did_you_mean
@@ -46,6 +47,7 @@ INSTANCES = [
     (FormatError("there is no format 'x'"), ValueError),
     (MissingExtraError("DAG.from_yaml", "yaml"), ImportError),
     (WeightError("estimated", ["a"], "the task has no cost model"), ValueError),
+    (WorkerError("a", ["b"], "the process died"), RuntimeError),
 ]
 every_error = pytest.mark.parametrize(
     ("error", "builtin"), INSTANCES, ids=[type(error).__name__ for error, _ in INSTANCES]

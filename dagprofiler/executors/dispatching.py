@@ -1,0 +1,267 @@
+"""Dispatcher: between the run loop and an executor, whose jobs run beside each other."""
+
+from __future__ import annotations
+
+from itertools import islice
+from queue import SimpleQueue
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe
+from dagprofiler.executors.clocks import Clocks
+from dagprofiler.executors.jobs import Job, Outcome, Session, Worker, failed
+from dagprofiler.executors.packing import Packer
+from dagprofiler.executors.parcels import Parcel
+from dagprofiler.machine import clock_domain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
+    from dagprofiler.config import Config
+    from dagprofiler.executors import Executor
+    from dagprofiler.graph import Wiring
+    from dagprofiler.instruments import Instrumentation
+    from dagprofiler.readings import RoundLog
+
+__all__ = ["Dispatcher"]
+
+
+class _Flight(NamedTuple):
+    """A job that is under way."""
+
+    name: str
+    job: Any
+    #: Kept until the job is done, as what they stand for is.
+    handles: list[Any]
+    #: Decoder of what its outputs become in this process; None if they are not wanted here.
+    decode: Callable[[Any], Any] | None
+    sent_s: float
+
+
+class Dispatcher:
+    """Hands tasks to an executor as jobs, and takes their records as they arrive.
+
+    For the run loop it has the shape of
+    :class:`~dagprofiler.executors.serial.SerialExecutor`.
+
+    Parameters
+    ----------
+    executor
+        Where jobs run.
+    wiring
+        The graph, which says what outputs somebody needs.
+    config, seed
+        Of the run.
+    collects
+        Whether workers collect garbage before each round.
+    timeout_s
+        How long a task may take; None for any time.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        wiring: Wiring,
+        *,
+        config: Config,
+        seed: int | None,
+        collects: bool,
+        timeout_s: float | None,
+    ) -> None:
+        self.name = executor.name
+        self.workers: list[dict[str, Any]] = []
+        self._executor = executor
+        self._wiring = wiring
+        self._config = config
+        self._seed = seed
+        self._collects = collects
+        self._timeout_s = timeout_s
+        self._numbers: dict[Worker, int] = {}
+        #: Clock domain of each worker.
+        self._domains: list[str] = []
+        self._clocks = Clocks(clock_domain())
+        self._round = 0
+        self._open = self._broken = False
+        self._session: Session
+        #: What packs jobs; None where they run in this process.
+        self._packer = None if executor.shares_memory else Packer(by_value=executor.by_value)
+        self._packed_session = b""
+        self._flying: dict[int, _Flight] = {}
+        self._futures: dict[int, Future[Outcome]] = {}
+        self._done: SimpleQueue[tuple[int, Any, float]] = SimpleQueue()
+        self._attempts: dict[int, tuple[str, ...]] = {}
+        self._waited_s = 0.0
+
+    @property
+    def capacity(self) -> int:
+        """How many tasks it takes at once."""
+        return 0 if self._broken else self._executor.capacity
+
+    def begin(self, instrumentation: Instrumentation | None) -> None:
+        """Begin a round whose tasks are measured by these instruments, or by none."""
+        if not self._open:
+            self._open = True
+            self._executor.open(self._timeout_s)
+        self._round += 1
+        self._attempts, self._waited_s = {}, 0.0
+        self._session = Session(
+            key=f"{clock_domain()} {id(self)} {perf_counter()} {self._round}",
+            config=self._config,
+            seed=self._seed,
+            instrumentation=instrumentation,
+            collects=self._collects and self._packer is not None,
+            folder=self._executor.folder,
+        )
+        if self._packer is not None:
+            self._packed_session = self._packer.session(self._session)
+
+    def submit(self, number: int, work: tuple[Any, ...], handles: list[Any]) -> None:
+        """Take task number `number` over; `handles` stand for its inputs, in the order of the work.
+
+        A task that cannot travel comes back at once, as one that failed.
+        """
+        name, task, contract, inputs, decoders, keep = work
+        # As many as there are inputs: they may go on without end.
+        work = name, task, contract, inputs, [*islice(decoders, len(handles))], keep
+        job: Any
+        if self._packer is None:
+            job, decode = Job(self._session, work), None
+        else:
+            wanted = None if keep else self._wanted(number)
+            try:
+                job = self._packer.job(self._session.key, work, wanted)
+            except SerializationError as error:
+                self._done.put((number, error, 0.0))
+                return
+            decode = contract.decode if keep else None
+        self._flying[number] = _Flight(name, job, handles, decode, perf_counter())
+        self._send(number, job, handles)
+
+    def _wanted(self, number: int) -> list[str]:
+        """Return the outputs of a task that others need."""
+        wiring = self._wiring
+        first = wiring.first_slot[number]
+        return [
+            field for slot, field in enumerate(wiring.outputs[number], first) if wiring.uses[slot]
+        ]
+
+    def _send(self, number: int, job: Any, handles: list[Any]) -> None:
+        try:
+            # A copy, since a job in this process empties the list.
+            future = self._executor.submit(job, [*handles])
+        except Exception as error:  # noqa: BLE001  (an engine may raise anything)
+            self._broken = True
+            self._done.put((number, self._lost(number, error), 0.0))
+            return
+        self._futures[number] = future
+        done = self._done
+        future.add_done_callback(lambda future: done.put((number, future, perf_counter())))
+
+    def next(self) -> tuple[int, int, tuple[Any, ...]]:
+        """Wait for a task; return its number, the index of its worker, and its record."""
+        while True:
+            begun = perf_counter()
+            number, what, arrived_s = self._done.get()
+            self._waited_s += perf_counter() - begun
+            if isinstance(what, BaseException):
+                self._flying.pop(number, None)
+                return number, -1, failed(what)
+            outcome = self._outcome(number, what)
+            if outcome is not None:
+                return self._landed(number, outcome, arrived_s)
+
+    def _outcome(self, number: int, future: Future[Outcome]) -> Outcome | None:
+        """Return what came of a job; None if its worker needs the session first."""
+        del self._futures[number]
+        try:
+            outcome = future.result()
+        except Exception as error:  # noqa: BLE001  (the same)
+            from concurrent.futures import BrokenExecutor
+
+            self._broken = self._broken or isinstance(error, BrokenExecutor)
+            return Outcome(None, failed(self._lost(number, error)))
+        if outcome is None:
+            flight = self._flying[number]
+            job = flight.job.with_session(self._packed_session)
+            self._send(number, job, flight.handles)
+        return outcome
+
+    def _lost(self, number: int, error: Exception) -> BaseException:
+        if isinstance(error, WorkerError):
+            return error
+        name = self._flying[number].name
+        others = [flight.name for flight in self._flying.values() if flight.name != name]
+        lost = WorkerError(name, others, describe(error))
+        lost.__cause__ = error
+        return lost
+
+    def _landed(
+        self, number: int, outcome: Outcome, arrived_s: float
+    ) -> tuple[int, int, tuple[Any, ...]]:
+        flight = self._flying.pop(number)
+        worker, record, attempts = outcome
+        if attempts:
+            self._attempts[number] = attempts
+        if worker is None:
+            return number, -1, record
+        index = self._numbers.get(worker)
+        if index is None:
+            worker = Worker(*worker)
+            index = self._numbers[worker] = len(self.workers)
+            self._domains.append(worker.clock)
+            self.workers.append({"host": worker.host, "pid": worker.pid, "thread": worker.thread})
+        times, payload, wire, frames, outputs, error, readings = record
+        if isinstance(error, PackedError):
+            error = error.unpacked()
+        known = [moment for moment in times if moment is not None]
+        if known:
+            self._clocks.note(worker[3], flight.sent_s, known[0], known[-1], arrived_s)
+        for data in frames.values():
+            if type(data) is Parcel:
+                data.own()
+        if flight.decode is not None and error is None:
+            try:
+                outputs = self._opened(frames, flight.decode)
+            except Exception as problem:  # noqa: BLE001  (a user's decoder may raise anything)
+                where = f"task {flight.name!r}: its outputs cannot be decoded here"
+                error = SerializationError(f"{where}: {describe(problem)}")
+                error.__cause__ = problem
+        return number, index, (times, payload, wire, frames, outputs, error, readings)
+
+    def _opened(self, frames: dict[str, Any], decode: Callable[[Any], Any]) -> dict[str, Any]:
+        """Return the values that handles stand for."""
+        outputs = {}
+        for field, handle in frames.items():
+            data = self._executor.fetch(handle)
+            outputs[field] = decode(data.frames(decode) if type(data) is Parcel else data)
+        return outputs
+
+    def ahead_s(self, worker: int) -> float:
+        """Return how many seconds a worker's clock is ahead of this process's, as known so far."""
+        return 0.0 if worker < 0 else self._clocks.ahead_s(self._domains[worker])
+
+    def end(self, entry: RoundLog) -> None:
+        """Add to the log of a round what only the executor knows."""
+        entry.waited_s = self._waited_s
+        entry.attempts.update(self._attempts)
+        if self._seed is not None and not all(worker.alone for worker in self._numbers):
+            entry.legacy_generators = False
+        clocks = self._clocks
+        entry.align([clocks.ahead_s(domain) for domain in self._domains])
+        for domain, one in zip(self._domains, self.workers):
+            if domain != clock_domain():
+                one["clock_ahead_ms"] = round(clocks.ahead_s(domain) * 1e3, 6)
+                one["clock_error_ms"] = round(clocks.error_s(domain) * 1e3, 6)
+
+    def put(self, frames: Any) -> Any:
+        """Return a handle of a value that this process has serialized."""
+        return self._executor.put(frames)
+
+    def close(self) -> None:
+        """Take nothing back any more: what has not begun never will."""
+        for future in self._futures.values():
+            future.cancel()
+        if self._open:
+            self._open = False
+            self._executor.close()

@@ -1,0 +1,87 @@
+"""PoolExecutor: tasks on any pool that is a ``concurrent.futures.Executor``."""
+
+from __future__ import annotations
+
+import os
+from concurrent import futures
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler.executors import Executor
+from dagprofiler.executors.parcels import Parcels
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from dagprofiler.executors.jobs import Outcome
+
+__all__ = ["PoolExecutor", "executor_of"]
+
+
+class PoolExecutor(Executor):
+    """Runs tasks on a pool, which stays the caller's: it is neither started nor shut down.
+
+    ``dag.run(executor=pool)`` makes one of these.
+
+    Parameters
+    ----------
+    pool
+        A ``ThreadPoolExecutor``, a ``ProcessPoolExecutor``, or another
+        ``concurrent.futures.Executor``: loky's, ipyparallel's, Dask's, mpi4py's.
+    workers
+        How many tasks it runs at once, if it does not say so itself.
+
+    Notes
+    -----
+    Twice as many tasks as there are workers are with the pool at once: one
+    runs, and the next one is there already. Between processes of this machine
+    large values go through files in memory, all others through the pool.
+    """
+
+    def __init__(self, pool: futures.Executor, workers: int | None = None) -> None:
+        self.name = type(pool).__name__
+        self._pool = pool
+        self._workers = workers
+        interpreters = getattr(futures, "InterpreterPoolExecutor", ())
+        self.shares_memory = isinstance(pool, futures.ThreadPoolExecutor) and not isinstance(
+            pool, interpreters
+        )
+        #: Processes of the standard library's pools know the main program.
+        self.by_value = not isinstance(pool, futures.ProcessPoolExecutor)
+        self._is_local = isinstance(pool, futures.ProcessPoolExecutor) or (
+            type(pool).__module__.partition(".")[0] == "loky"
+        )
+        self._parcels: Parcels | None = None
+
+    @property
+    def capacity(self) -> int:
+        """Two tasks for each worker."""
+        return 2 * self._size()
+
+    def _size(self) -> int:
+        if self._workers is not None:
+            return self._workers
+        said = getattr(self._pool, "_max_workers", None)
+        return said if isinstance(said, int) else os.cpu_count() or 1
+
+    def open(self, timeout_s: float | None) -> None:  # noqa: ARG002  (a pool enforces none)
+        """Make the folder for large values, where the workers can reach one."""
+        if self._is_local:
+            self._parcels = Parcels()
+            self.folder = self._parcels.folder
+
+    def submit(self, job: Any, handles: list[Any]) -> Future[Outcome]:
+        """Submit the job to the pool."""
+        return self._pool.submit(job, handles)
+
+    def close(self) -> None:
+        """Remove that folder."""
+        if self._parcels is not None:
+            self._parcels.close()
+            self._parcels = self.folder = None
+
+
+def executor_of(given: Any) -> Executor | None:
+    """Return `given` as an Executor, a pool wrapped as one; None if it is neither."""
+    if isinstance(given, futures.Executor):
+        return PoolExecutor(given)
+    return given if isinstance(given, Executor) else None
