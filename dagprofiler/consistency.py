@@ -6,12 +6,15 @@ C, and looks for the culprit only when the answer is no.
 
 from __future__ import annotations
 
-from itertools import accumulate, chain, repeat
+from itertools import accumulate, chain, compress, repeat
+from math import isclose
 from operator import eq, itemgetter, le, mul
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import CycleError, ProfileError, json_path, shorten
 from dagprofiler.graph import kahn_order
+from dagprofiler.rounds import ALLOCATION, MEASURED
+from dagprofiler.statistics import median
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +37,10 @@ _NEVER_NEGATIVE = frozenset(
         *("allocation_bytes", "size_bytes", "wire_bytes"),
     }
 )
+
+#: Largest difference between a median and that of its samples, absolute or as a share:
+#: times are written to the nanosecond.
+_ROUNDING = 1e-6
 
 _get: Callable[..., Any] = dict.get
 
@@ -87,10 +94,17 @@ def check_consistency(data: Mapping[str, Any]) -> None:
         _check_distinct(finished, "task", "execution_metrics", below="task")
     if "timeline" in data:
         _check_timeline(data["timeline"], nodes)
-    if "samples" in data:
-        _check_samples(data["samples"], nodes, edges)
+    keys = dict.fromkeys(edges.keys)
+    statistics = data.get("statistics", {})
     for name in ("tasks", "flags", "cold_ms"):
-        _check_keys(data.get("statistics", {}).get(name, {}), nodes, "statistics", name)
+        _check_keys(statistics.get(name, {}), nodes, "statistics", name)
+    _check_keys(statistics.get("edges", {}), keys, "statistics", "edges", what="edge")
+    if "samples" in data:
+        _check_keys(data["samples"]["tasks"], nodes, "samples", "tasks")
+        _check_keys(data["samples"].get("edges", {}), keys, "samples", "edges", what="edge")
+        rounds, samples = data["samples"]["rounds"], _by_path(data["samples"])
+        _check_samples(samples, len(rounds))
+        _check_statistics(_by_path(statistics), samples, rounds)
     sources = data.get("weight_sources", {})
     _check_keys(sources, nodes, "weight_sources")
     _check_sources(sources, weights)
@@ -280,26 +294,52 @@ def _check_run(run: Mapping[str, Any], nodes: Mapping[str, int], finished: Seque
         )
 
 
-def _check_samples(samples: Mapping[str, Any], nodes: Mapping[str, int], edges: _Edges) -> None:
-    """Check that samples are of tasks and edges that exist, with an entry for each round."""
-    count = len(samples["rounds"])
-    _check_keys(samples["tasks"], nodes, "samples", "tasks")
-    keys = dict.fromkeys(edges.keys)
-    for name in samples.get("edges", {}):
-        if name not in keys:
-            raise _error(f"there is no edge {_quote(name)}", "samples", "edges", name)
-    columns: list[tuple[tuple[str, ...], list[Any]]] = []
-    if "total_ms" in samples:
-        columns.append((("total_ms",), samples["total_ms"]))
+def _by_path(section: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
+    """Return what ``samples`` or ``statistics`` hold of each quantity, by where it stands."""
+    found: dict[tuple[str, ...], Any] = {}
+    if "total_ms" in section:
+        found[("total_ms",)] = section["total_ms"]
     for kind in ("tasks", "edges"):
-        for name, row in samples.get(kind, {}).items():
-            columns += [((kind, name, column), values) for column, values in row.items()]
-    for path, values in columns:
+        for name, row in section.get(kind, {}).items():
+            found.update({(kind, name, column): entry for column, entry in row.items()})
+    return found
+
+
+def _check_samples(samples: Mapping[tuple[str, ...], Any], count: int) -> None:
+    """Check that samples have an entry for each of `count` rounds, and none that cannot be."""
+    for path, values in samples.items():
         if len(values) != count:
             raise _error(f"{len(values)} entries for {count} rounds", "samples", *path)
         if path[-1] in _NEVER_NEGATIVE and min([v for v in values if v is not None], default=0) < 0:
             i = next(i for i, v in enumerate(values) if v is not None and v < 0)
             raise _error(f"{values[i]} is less than 0", "samples", *path, i)
+
+
+def _check_statistics(
+    statistics: Mapping[tuple[str, ...], Any],
+    samples: Mapping[tuple[str, ...], Any],
+    rounds: Sequence[str],
+) -> None:
+    """Check that statistics are of the samples: their number and median, where both are there."""
+    measured = [kind == MEASURED for kind in rounds]
+    # Allocations are counted in a pass of their own.
+    allocation = [kind in (MEASURED, ALLOCATION) for kind in rounds]
+    for path, summary in statistics.items():
+        if path not in samples:
+            continue
+        counts = allocation if path[-1] == "allocation_bytes" else measured
+        values = [v for v in compress(samples[path], counts) if v is not None]
+        if len(values) != summary["n"]:
+            raise _error(
+                f"{summary['n']} values here, but {len(values)} in samples",
+                *("statistics", *path, "n"),
+            )
+        middle = median(values)
+        if not isclose(summary["median"], middle, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
+            raise _error(
+                f"{summary['median']} here, but the median of the samples is {middle}",
+                *("statistics", *path, "median"),
+            )
 
 
 def _check_fields(entries: Sequence[Mapping[str, Any]]) -> None:
@@ -389,10 +429,12 @@ def _numbers(
     return numbers  # type: ignore[return-value]
 
 
-def _check_keys(section: Mapping[str, Any], nodes: Mapping[str, int], *above: str) -> None:
-    if not section.keys() <= nodes.keys():
-        name = next(name for name in section if name not in nodes)
-        raise _error(f"there is no task {_quote(name)}", *above, name)
+def _check_keys(
+    section: Mapping[str, Any], known: Mapping[str, Any], *above: str, what: str = "task"
+) -> None:
+    if not section.keys() <= known.keys():
+        name = next(name for name in section if name not in known)
+        raise _error(f"there is no {what} {_quote(name)}", *above, name)
 
 
 def _check_distinct(

@@ -37,6 +37,8 @@ _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 _INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR, _INHERIT_THREAD = 1 << 1, 1 << 5, 1 << 6, 1 << 35
 _TIME_ENABLED, _TIME_RUNNING = 1 << 0, 1 << 1
 _CLOSE_ON_EXEC = 1 << 3
+#: ``PERF_EVENT_IOC_ID``, whose direction has other bits on PowerPC.
+_ASK_ID, _ASK_ID_POWERPC = 0x80082407, 0x40082407
 _ATTRIBUTES_BYTES, _READING_BYTES = 64, 24
 _ATTEMPTS = 10
 
@@ -74,8 +76,14 @@ class SystemCalls:
         if machine not in _SYSCALL_NUMBERS or sys.maxsize < 2**32:
             raise Unavailable(f"how to read counters is not known for machine {machine!r}")
         import ctypes
+        from fcntl import ioctl
 
-        self.read = read
+        self._read = read
+        self._ioctl = ioctl
+        self._ask_id = _ASK_ID_POWERPC if machine == "ppc64le" else _ASK_ID
+        self._id = bytearray(8)
+        #: File descriptor to the number that the kernel gave this counter and no other.
+        self._ids: dict[int, bytes] = {}
         self._errno = ctypes.get_errno
         self._number = _SYSCALL_NUMBERS[machine]
         self._syscall = ctypes.CDLL(None, use_errno=True).syscall
@@ -91,18 +99,36 @@ class SystemCalls:
         """Return the threads of this process, as the kernel numbers them."""
         return set(map(int, os.listdir("/proc/self/task")))
 
-    def open(self, attributes: bytes, thread: int) -> int:
-        """Open a counter of `thread` on every processor; return its file descriptor."""
-        fd: int = self._syscall(self._number, attributes, thread, -1, -1, _CLOSE_ON_EXEC)
+    def open(self, attributes: bytes, thread: int, fds: list[int]) -> None:
+        """Open a counter of `thread` on every processor; append its file descriptor to `fds`."""
+        arguments = self._number, attributes, thread, -1, -1, _CLOSE_ON_EXEC
+        # Opened and kept in one step, so that Ctrl-C cannot come between.
+        fds.extend(map(self._syscall, *([argument] for argument in arguments)))
+        fd = fds[-1]
         if fd < 0:
             number = self._errno()
+            fds.pop()
             raise OSError(number, os.strerror(number))
-        return fd
+        self._ioctl(fd, self._ask_id, self._id)
+        self._ids[fd] = bytes(self._id)
+
+    def read(self, fd: int, size: int) -> bytes:
+        """Return what a counter says; nothing if a task has closed it."""
+        # What a task may have put in its place would be emptied, or block.
+        return self._read(fd, size) if self._holds(fd) else b""
 
     def close(self, fd: int) -> None:
-        """Close a file descriptor, unless a task has put a file of its own in its place."""
-        if os.readlink(f"/proc/self/fd/{fd}") == "anon_inode:[perf_event]":
+        """Close a counter, unless a task has put a file of its own in its place."""
+        if self._holds(fd):
             os.close(fd)
+
+    def _holds(self, fd: int) -> bool:
+        try:
+            self._ioctl(fd, self._ask_id, self._id)
+        except (OSError, ValueError):
+            return False
+        # No task has run where Ctrl-C came before the number was asked for.
+        return self._id == self._ids.get(fd, self._id)
 
 
 class EventCounter:
@@ -139,13 +165,22 @@ class EventCounter:
     def __init__(self, name: str, event: tuple[int, int], calls: Any = None) -> None:
         self.name = name
         self.reason: str | None = None
-        self._calls = SystemCalls() if calls is None else calls
         self._fds: list[int] = []
+        self._calls = SystemCalls() if calls is None else calls
         self._before: tuple[int, ...] = ()
         #: No code runs without instructions: where all counters of a processor are taken, some
         #: machines say 0 and that it ran all the time.
         self._always_counts = event == INSTRUCTIONS
-        self._open(_attributes(event))
+        try:
+            self._open(_attributes(event))
+        except BaseException:
+            self.close()
+            raise
+
+    def __del__(self) -> None:
+        # Ctrl-C may come before anybody else knows of this object, or before it holds anything.
+        with suppress(AttributeError):
+            self.close()
 
     def start(self) -> None:
         """Take the reading that the count begins at."""
@@ -169,9 +204,10 @@ class EventCounter:
     def close(self) -> None:
         """Close all file descriptors."""
         while self._fds:
-            # A task may have closed it.
+            # Forgotten when it is done, since Ctrl-C may come first and this be called again.
             with suppress(OSError):
-                self._calls.close(self._fds.pop())
+                self._calls.close(self._fds[-1])
+            self._fds.pop()
 
     def _open(self, attributes: bytes) -> None:
         """Open a counter for each thread.
@@ -185,7 +221,6 @@ class EventCounter:
                 for thread in sorted(threads):
                     self._open_one(attributes, thread)
             except OSError as error:
-                self.close()
                 raise Unavailable(_why(error, len(threads))) from error
             if self._calls.threads() <= threads:
                 return
@@ -194,7 +229,7 @@ class EventCounter:
 
     def _open_one(self, attributes: bytes, thread: int) -> None:
         try:
-            self._fds.append(self._calls.open(attributes, thread))
+            self._calls.open(attributes, thread, self._fds)
         except OSError as error:
             # The thread has ended since it was listed.
             if error.errno != errno.ESRCH:

@@ -18,6 +18,8 @@ __all__ = ["ALLOCATION", "METER_SETS", "Meter", "Meters", "Selection", "column_o
 #: Columns that the pipeline fills itself.
 _PIPELINE_COLUMNS = ("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms")
 
+_ABSENT = object()
+
 #: How often nothing is measured, to know what the meters count of themselves.
 _TRIALS = 5
 
@@ -216,6 +218,9 @@ class Meters:
             self.start()
             trials.append(self.stop("")[position])
         counts = [count for count in trials if count is not None]
+        if counts:
+            # A trial that failed makes no null.
+            self.reasons.pop(self.columns[position], None)
         return {position: min(counts, default=None)}
 
     def start(self) -> None:
@@ -225,7 +230,7 @@ class Meters:
             try:
                 start()
             except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
-                self._failed[position] = f"start() raised {describe(error)}"
+                self._failed[position] = _failure("start", error)
         self.cost_s += perf_counter() - begun
 
     def stop(self, task: str) -> list[float | int | None]:
@@ -247,7 +252,7 @@ class Meters:
                     value = self._checked(position, value, meter)
                 values[position] = value
             except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
-                self._failed[position] = f"stop() raised {describe(error)}"
+                self._failed[position] = _failure("stop", error)
         for position, idle in self._idle_counts.items():
             counted = values[position]
             if counted is not None and idle is not None and counted > idle:
@@ -284,7 +289,13 @@ class Meters:
     def close(self) -> None:
         """Close what is open; values can no more be had."""
         while self._closers:
-            self._closers.pop()()
+            # Forgotten when it is done, since Ctrl-C may come first and this be called again.
+            self._closers[-1]()
+            self._closers.pop()
+
+
+def _failure(method: str, error: Exception) -> str:
+    return str(error) if isinstance(error, Unavailable) else f"{method}() raised {describe(error)}"
 
 
 def _number(value: Any) -> float | int | None:
@@ -295,7 +306,7 @@ def _number(value: Any) -> float | int | None:
     if not is_number:
         return None
     try:
-        integer = index(value)
+        integer = int(index(value))
     except TypeError:
         number = float(value)
         return number if isfinite(number) else None
@@ -323,8 +334,8 @@ def select(meters: Any) -> Selection:
     problems: list[str] = []
     for given in _listed(meters):
         if not isinstance(given, str):
-            problem = _meter_problem(given)
-            own += [] if problem else [(column_of(given), given)]
+            column, problem = _asked(given)
+            own += [] if problem else [(column, given)]
         else:
             known = [*METER_SETS, *BUILT_IN]
             problem = "" if given in known else _unknown(given, known)
@@ -341,24 +352,31 @@ def select(meters: Any) -> Selection:
 
 def _listed(meters: Any) -> list[Any]:
     """Return the meters as a list; what is one itself, or nothing that has any, is one item."""
-    one = isinstance(meters, (str, bytes)) or not isinstance(meters, Iterable)
-    return [meters] if one or not _meter_problem(meters) else list(meters)
+    has_any = isinstance(meters, Iterable) and not isinstance(meters, (str, bytes))
+    return list(meters) if has_any and not hasattr(meters, "stop") else [meters]
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
     return f"meters: {name!r} is unknown (known: {', '.join(known)}){did_you_mean(name, known)}"
 
 
-def _meter_problem(given: Any) -> str:
-    """Return why something is no meter; nothing if it is one."""
+def _asked(given: Any) -> tuple[str, str]:
+    """Return the column that a user's meter fills, and why it is no meter; one of them is empty.
+
+    Its name is asked for once: it may be a property that changes, or raises.
+    """
     try:
-        return _shape_problem(given)
-    except Exception as error:  # noqa: BLE001  (its name may be a property that raises anything)
-        return f"meters: {type(given).__name__} cannot be asked for its name: {describe(error)}"
+        attributes = ("name", "unit", "start", "stop")
+        found: dict[str, Any] = {each: getattr(given, each, _ABSENT) for each in attributes}
+        problem = _shape_problem(given, found)
+    except Exception as error:  # noqa: BLE001  (a property may raise anything)
+        who = type(given).__name__
+        return "", f"meters: {who} cannot be asked for its name: {describe(error)}"
+    return "" if problem else _column(found["name"], found["unit"]), problem
 
 
-def _shape_problem(given: Any) -> str:
-    missing = [name for name in ("name", "unit", "start", "stop") if not hasattr(given, name)]
+def _shape_problem(given: Any, found: dict[str, Any]) -> str:
+    missing = [each for each, value in found.items() if value is _ABSENT]
     if missing:
         return (
             f"meters: expected a name, or an object with name, unit, start() and stop(), "
@@ -366,10 +384,11 @@ def _shape_problem(given: Any) -> str:
         )
     if isinstance(given, type):
         return f"meters: expected an object, got the class {given.__name__}; call it"
-    if not isinstance(given.name, str) or not given.name:
-        return f"meter {given!r}: name must be a non-empty string, got {given.name!r}"
-    if not isinstance(given.unit, str):
-        return f"meter {given.name!r}: unit must be a string ('1' for a count), got {given.unit!r}"
+    name, unit = found["name"], found["unit"]
+    if not isinstance(name, str) or not name:
+        return f"meter {given!r}: name must be a non-empty string, got {name!r}"
+    if not isinstance(unit, str):
+        return f"meter {name!r}: unit must be a string ('1' for a count), got {unit!r}"
     return ""
 
 

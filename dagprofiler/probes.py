@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import Any, Callable, NamedTuple
 
 from dagprofiler.counters import INSTRUCTIONS, EventCounter, SystemCalls, Unavailable
@@ -11,6 +12,8 @@ from dagprofiler.counters import INSTRUCTIONS, EventCounter, SystemCalls, Unavai
 __all__ = ["BUILT_IN", "BuiltIn", "Growth", "KernelFiles"]
 
 MILLISECOND_NS = 1e6
+
+_GONE = "a task closed the file that tells it, or put another in its place"
 
 
 class KernelFiles:
@@ -25,14 +28,21 @@ class KernelFiles:
     def __init__(self, proc: str) -> None:
         self.read_bytes = 0
         self._proc = proc
+        self._fds: list[int] = []
         #: File descriptor to what it stood for when it was opened.
         self._opened: dict[int, tuple[int, int]] = {}
+
+    def __del__(self) -> None:
+        # Ctrl-C may come before anybody else knows of this object, or before it holds anything.
+        with suppress(AttributeError):
+            self.close()
 
     def open(self, name: str, flags: int = os.O_RDONLY) -> int:
         """Open a file below ``/proc``, or raise Unavailable."""
         path = f"{self._proc}/{name}"
         try:
-            fd = os.open(path, flags)
+            # Opened and kept in one step, so that Ctrl-C cannot come between.
+            self._fds.extend(map(os.open, [path], [flags]))
         except FileNotFoundError as error:
             raise Unavailable(f"this system has no {path}") from error
         except OSError as error:
@@ -40,18 +50,13 @@ class KernelFiles:
             raise Unavailable(
                 f"{path} cannot be {what} ({os.strerror(error.errno or 0)})"
             ) from error
+        fd = self._fds[-1]
         self._opened[fd] = _identity(fd)
         return fd
 
-    def holds(self, fd: int) -> bool:
-        """Tell whether a descriptor still stands for our file: a task may have closed it."""
-        try:
-            return _identity(fd) == self._opened[fd]
-        except OSError:
-            return False
-
     def again(self, fd: int) -> bytes:
-        """Return what a file holds now."""
+        """Return what a file holds now; raise Unavailable if a task has closed it."""
+        self._check(fd)
         data = os.pread(fd, 4096, 0)  # holds all of them, or the part that is wanted
         self.read_bytes += len(data)
         return data
@@ -62,14 +67,29 @@ class KernelFiles:
         self.read_bytes += len(data)
         return data
 
+    def write(self, fd: int, data: bytes) -> None:
+        """Write to a file from its beginning; raise Unavailable if a task has closed it."""
+        self._check(fd)
+        os.pwrite(fd, data, 0)
+
     def close(self) -> None:
-        """Close all files."""
-        while self._opened:
-            fd = next(iter(self._opened))
-            ours = self.holds(fd)
-            del self._opened[fd]
-            if ours:
-                os.close(fd)
+        """Close all files, but none that a task has put in the place of one."""
+        while self._fds:
+            # Forgotten when it is done, since Ctrl-C may come first and this be called again.
+            with suppress(OSError, Unavailable):
+                self._check(self._fds[-1])
+                os.close(self._fds[-1])
+            self._fds.pop()
+
+    def _check(self, fd: int) -> None:
+        """Raise Unavailable unless a descriptor still stands for our file."""
+        try:
+            identity = _identity(fd)
+        except OSError as error:
+            raise Unavailable(_GONE) from error
+        # No task has run where Ctrl-C came before it was noted.
+        if identity != self._opened.get(fd, identity):
+            raise Unavailable(_GONE)
 
 
 def _identity(fd: int) -> tuple[int, int]:
@@ -88,9 +108,8 @@ class Growth:
         What brings it to the unit of the meter; None for whole numbers.
     """
 
-    reason = None
-
     def __init__(self, read: Callable[[], float | int], divisor: float | None = None) -> None:
+        self.reason: str | None = None
         self._read = read
         self._divisor = divisor
         self._before: float | int = 0
@@ -99,9 +118,12 @@ class Growth:
         """Take the reading to subtract."""
         self._before = self._read()
 
-    def stop(self) -> float | int:
-        """Return the growth since :meth:`start`."""
+    def stop(self) -> float | int | None:
+        """Return the growth since :meth:`start`; None if there was less than none."""
         growth = self._read() - self._before
+        if growth < 0:
+            self.reason = "the reading after the task was less than the one before it"
+            return None
         return growth / self._divisor if self._divisor else growth
 
 
@@ -175,6 +197,8 @@ class _CollectorTime:
         self._total_ns = 0
 
     def start(self) -> None:
+        # Still there if what came after the last start was interrupted.
+        self.close()
         self._total_ns, self._begun_ns = 0, None
         self._callbacks.append(self._note)
 
@@ -251,7 +275,11 @@ class _PeakMemory:
         if _PeakMemory._resets != self._resets_before:
             self.reason = "another task started in the same process before this one ended"
             return None
-        return self._read() - self._before
+        growth = self._read() - self._before
+        if growth < 0:
+            self.reason = "the kernel's mark of peak memory was set back while the task ran"
+            return None
+        return growth
 
 
 def _open_peak_memory(files: KernelFiles) -> _PeakMemory:
@@ -262,14 +290,9 @@ def _open_peak_memory(files: KernelFiles) -> _PeakMemory:
         _, _, rest = files.again(status_fd).partition(b"VmHWM:")
         return int(rest.split(None, 1)[0]) * 1024
 
-    def reset() -> None:
-        if not files.holds(clear_fd):
-            raise OSError("a task closed the file that resets the mark")
-        os.pwrite(clear_fd, b"5", 0)
-
     if b"VmHWM:" not in files.again(status_fd):
         raise Unavailable("the kernel keeps no mark of peak memory (VmHWM)")
-    return _PeakMemory(read, reset)
+    return _PeakMemory(read, lambda: files.write(clear_fd, b"5"))
 
 
 class _Allocation:
@@ -305,6 +328,9 @@ class _Allocation:
         self.close()
         if _Allocation._starts != self._starts_before:
             self.reason = "another task was measured while this one ran"
+            return None
+        if peak < self._before:
+            self.reason = "a task cleared the traces of tracemalloc, or set its peak back"
             return None
         return peak - self._before
 

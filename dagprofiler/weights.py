@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import fsum, isfinite
+from math import fsum, inf, isfinite
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
 from dagprofiler.calibration import Calibration
@@ -52,9 +52,20 @@ _RUN_ON = (
 #: what a task waits for, and wall times hold what it waited for in vain.
 SOURCES = tuple(_SOURCES)
 
+#: What the times are, by column of samples.
+_TIMES = {"corrected_ms": "wall time without run-queue delay", "wall_ms": "wall time"}
+
+
+def _mean(values: Sequence[Number]) -> float:
+    try:
+        return fsum(values) / len(values)
+    except OverflowError:
+        return inf
+
+
 _STATISTICS: dict[str, Callable[[Sequence[Number]], Number]] = {
     "median": median,
-    "mean": lambda values: fsum(values) / len(values),
+    "mean": _mean,
     "min": min,
     "max": max,
 }
@@ -132,9 +143,9 @@ def weights_of(
     ------
     WeightError
         If an argument is unknown or out of its range; if a task has no value from this source,
-        a default of 0 being none, and there is no `fill`; if no source that ``"best"`` may
-        choose has any value; if reference times have no scale; or if the profile has no
-        samples of several rounds, and thus nothing but medians.
+        a default of 0 being none, and there is no `fill`; if a weight is more than a float
+        holds; if no source that ``"best"`` may choose has any value; if reference times have no
+        scale; or if the profile has no samples of several rounds, and thus nothing but medians.
 
     Notes
     -----
@@ -259,12 +270,12 @@ def _from_source(
 def _found_in(reader: _Reader, source: str, rate: float | None) -> Weights:
     if source == "reference_time":
         return _reference_time(reader, rate)
-    _, _, unit, words = _SOURCES[source]
+    _, column, unit, words = _SOURCES[source]
     values = reader.values(source)
     if source == "estimated":
         provenance = "what the cost models of the tasks say; none of it is measured"
     else:
-        provenance = reader.provenance(words)
+        provenance = reader.provenance(words, column)
     if unit == "instructions":
         # Half an instruction is what a median of two makes, not what a processor does.
         values = {name: round(value) for name, value in values.items()}
@@ -286,14 +297,18 @@ def _reference_time(reader: _Reader, rate: float | None) -> Weights:
         )
     else:
         raise WeightError("reference_time", [], _NO_SCALE)
-    times_ms, words = reader.times_ms(calibration)
+    times_ms, column = reader.times_ms(calibration)
     values = {name: time_ms * factor for name, time_ms in times_ms.items()}
-    beyond = [name for name, value in values.items() if not isfinite(value)]
-    if beyond:
-        reason = f"rate={rate!r} makes more of their times than a float holds"
-        raise WeightError("reference_time", beyond, reason)
-    provenance = f"{reader.provenance(words)}; {scale}"
+    _check_finite("reference_time", values, "" if rate is None else f" at rate={rate!r}")
+    provenance = f"{reader.provenance(_TIMES[column], column)}; {scale}"
     return Weights(values, unit, "reference_time", reader.statistic, provenance)
+
+
+def _check_finite(source: str, values: Mapping[str, Number], at: str = "") -> None:
+    # An integer of any size is a weight, though no float holds it.
+    beyond = [name for name, value in values.items() if not value < inf]
+    if beyond:
+        raise WeightError(source, beyond, f"the weight{at} is more than a float holds")
 
 
 class _Reader:
@@ -327,29 +342,28 @@ class _Reader:
         return None if found is None else Calibration.from_dict(found)
 
     def times_ms(self, calibration: Calibration | None) -> tuple[dict[str, Number], str]:
-        """Return the times that reference times are made of, and what they are in words."""
-        without_delay = "wall time without run-queue delay"
-        corrected = self._from_samples("corrected_ms")
+        """Return the times that reference times are made of, and in which column they stand."""
+        corrected = self._from_samples("reference_time", "corrected_ms")
         if corrected and len(corrected) == len(self.tasks):
-            return corrected, without_delay
+            return corrected, "corrected_ms"
         if self._samples is None and self._rounds > 1 and calibration:
             # Without their samples, these are all that is left of times without delay.
             known = self._present(self._single("reference_time_ms"))
             if known and (self.lenient or len(known) == len(self.tasks)):
                 self.check_samples("reference_time", self.statistic)
-                return {n: value / calibration.score for n, value in known.items()}, without_delay
+                return {n: value / calibration.score for n, value in known.items()}, "corrected_ms"
         try:
             walls = self.values("wall_time")
         except WeightError as error:
             raise WeightError("reference_time", error.tasks, error.reason) from None
         if corrected and len(corrected) >= len(walls):
-            return corrected, without_delay
-        return walls, "wall time"
+            return corrected, "corrected_ms"
+        return walls, "wall_ms"
 
     def values(self, source: str) -> dict[str, Number]:
         """Return a value for every task; raise a WeightError where one has none."""
         candidate, column, _, _ = _SOURCES[source]
-        sampled = self._from_samples(column)
+        sampled = self._from_samples(source, column)
         if sampled is not None and len(sampled) == len(self.tasks):
             return sampled
         found = self._present(self._single(candidate))
@@ -371,12 +385,14 @@ class _Reader:
         measured = ((n, measured_of(kinds, rows.get(n, {}).get(column, ()))) for n in self.tasks)
         return {name: values for name, values in measured if values}
 
-    def _from_samples(self, column: str) -> dict[str, Number] | None:
+    def _from_samples(self, source: str, column: str) -> dict[str, Number] | None:
         """Return the statistic of a column for the tasks that have samples in it."""
         if self._samples is None or not column:
             return None
         of = _STATISTICS[self.statistic]
-        return {name: of(values) for name, values in self.samples(column).items()}
+        found = {name: of(values) for name, values in self.samples(column).items()}
+        _check_finite(source, found)
+        return found
 
     def _single(self, candidate: str) -> dict[str, Any]:
         """Return the one value that the profile gives each task; None where there is none."""
@@ -427,12 +443,13 @@ class _Reader:
                 return str(reasons[key])
         return f"the profile holds no {candidate}"
 
-    def provenance(self, words: str) -> str:
+    def provenance(self, words: str, column: str) -> str:
         """Return how often, where and under which conditions `words` were measured."""
-        count = self._rounds
-        rounds = "one round" if count == 1 else f"{self.statistic} of {count} measured rounds"
+        counts = {len(values) for values in self.samples(column).values()} or {self._rounds}
+        count = " to ".join(map(str, sorted({min(counts), max(counts)})))
+        rounds = "one round" if count == "1" else f"{self.statistic} of {count} measured rounds"
         if self._profile.sections.get("run", {}).get("state") == "partial":
-            rounds += ", of which not all tasks have all, since the run is partial,"
+            rounds += " of a partial run"
         fresh = ", each in a process of its own" if self._conditions.get("fresh_process") else ""
         busy = self._conditions.get("busy_cores", 0)
         beside = f", {busy} other core{'s' if busy > 1 else ''} kept busy" if busy else ""

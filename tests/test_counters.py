@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import mmap
 import os
 import struct
@@ -38,14 +39,14 @@ class FakeSystem:
     def threads(self):
         return set(self.listings.pop(0) if len(self.listings) > 1 else self.listings[0])
 
-    def open(self, attributes, thread):
+    def open(self, attributes, thread, fds):
         if thread in self.failures:
             raise OSError(self.failures[thread], "as the test has it")
         self.attributes = attributes
         self.opened.append(thread)
         fd = 100 + len(self.opened)
         self.still_open.add(fd)
-        return fd
+        fds.append(fd)
 
     def read(self, fd, size):
         assert fd in self.still_open
@@ -157,9 +158,10 @@ def test_what_was_opened_is_closed_when_a_later_thread_fails():
 def test_counters_are_opened_again_if_threads_started_meanwhile():
     # Whether thread 12 inherited a counter cannot be known.
     system = FakeSystem([(10, 11), (10, 11, 12), (10, 11, 12), (10, 12)])
-    EventCounter("events", INSTRUCTIONS, system)
+    counter = EventCounter("events", INSTRUCTIONS, system)
     assert system.opened == [10, 11, 10, 11, 12]
     assert len(system.still_open) == 3
+    counter.close()
 
 
 def test_threads_that_never_stop_starting_leave_no_count():
@@ -375,3 +377,71 @@ def test_a_counter_that_a_task_closed_is_no_count_and_its_number_is_left_alone(t
         counter.close()
         assert mine.write(b"mine") == 4
     assert (tmp_path / "mine").read_bytes() == b"mine"
+
+
+def test_what_a_task_puts_in_the_place_of_a_counter_is_neither_read_nor_closed(page_faults):
+    # To read an empty pipe would block; to read this one would take what is the task's.
+    inlet, outlet = os.pipe()
+    os.set_blocking(inlet, False)
+    os.write(outlet, bytes(24))
+    ours = [*page_faults._fds]
+    page_faults.start()
+    for fd in ours:
+        os.dup2(inlet, fd)
+    assert page_faults.stop() is None
+    assert page_faults.reason == "a task closed the counter, or put another file in its place"
+    page_faults.close()
+    assert os.read(ours[0], 100) == bytes(24)
+    for fd in [inlet, outlet, *ours]:
+        os.close(fd)
+
+
+def test_a_counter_of_the_tasks_own_is_not_taken_for_ours(page_faults):
+    own = EventCounter("own", TASK_CLOCK)
+    page_faults.start()
+    for ours, theirs in zip(page_faults._fds, own._fds):
+        os.dup2(theirs, ours)
+    mine = [*page_faults._fds]
+    assert page_faults.stop() is None
+    page_faults.close()
+    for fd in mine:
+        os.close(fd)
+    own.close()
+
+
+def test_an_interrupted_opening_leaves_no_counter_open():
+    class Interrupted(FakeSystem):
+        def open(self, attributes, thread, fds):
+            super().open(attributes, thread, fds)
+            if thread == 11:
+                raise KeyboardInterrupt
+
+    system = Interrupted((10, 11, 12))
+    with pytest.raises(KeyboardInterrupt):
+        EventCounter("events", INSTRUCTIONS, system)
+    assert system.opened == [10, 11]
+    assert not system.still_open
+
+
+def test_an_interrupted_closing_goes_on_when_it_is_called_again():
+    class Interrupted(FakeSystem):
+        interruptions = iter([KeyboardInterrupt])
+
+        def close(self, fd):
+            for interruption in self.interruptions:
+                raise interruption
+            super().close(fd)
+
+    system = Interrupted()
+    counter = EventCounter("events", INSTRUCTIONS, system)
+    with pytest.raises(KeyboardInterrupt):
+        counter.close()
+    counter.close()
+    assert not system.still_open
+
+
+def test_a_counter_that_nobody_holds_is_closed():
+    system = FakeSystem()
+    EventCounter("events", INSTRUCTIONS, system)
+    gc.collect()
+    assert not system.still_open
