@@ -8,6 +8,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable
 
+from dagprofiler.kernelfiles import Unavailable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -17,7 +19,6 @@ __all__ = [
     "TASK_CLOCK",
     "EventCounter",
     "SystemCalls",
-    "Unavailable",
 ]
 
 #: Events as ``perf_event_open(2)`` numbers them: type and config.
@@ -37,14 +38,10 @@ _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 _INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR, _INHERIT_THREAD = 1 << 1, 1 << 5, 1 << 6, 1 << 35
 _TIME_ENABLED, _TIME_RUNNING = 1 << 0, 1 << 1
 _CLOSE_ON_EXEC = 1 << 3
-#: ``PERF_EVENT_IOC_ID``, whose direction has other bits on PowerPC.
+#: ``PERF_EVENT_IOC_ID``, which only counters answer; its direction has other bits on PowerPC.
 _ASK_ID, _ASK_ID_POWERPC = 0x80082407, 0x40082407
 _ATTRIBUTES_BYTES, _READING_BYTES = 64, 24
 _ATTEMPTS = 10
-
-
-class Unavailable(Exception):  # noqa: N818  (no error: it never leaves the profiler)
-    """A quantity cannot be measured here; the message says why."""
 
 
 class SystemCalls:
@@ -82,8 +79,6 @@ class SystemCalls:
         self._ioctl = ioctl
         self._ask_id = _ASK_ID_POWERPC if machine == "ppc64le" else _ASK_ID
         self._id = bytearray(8)
-        #: File descriptor to the number that the kernel gave this counter and no other.
-        self._ids: dict[int, bytes] = {}
         self._errno = ctypes.get_errno
         self._number = _SYSCALL_NUMBERS[machine]
         self._syscall = ctypes.CDLL(None, use_errno=True).syscall
@@ -99,36 +94,31 @@ class SystemCalls:
         """Return the threads of this process, as the kernel numbers them."""
         return set(map(int, os.listdir("/proc/self/task")))
 
-    def open(self, attributes: bytes, thread: int, fds: list[int]) -> None:
-        """Open a counter of `thread` on every processor; append its file descriptor to `fds`."""
-        arguments = self._number, attributes, thread, -1, -1, _CLOSE_ON_EXEC
-        # Opened and kept in one step, so that Ctrl-C cannot come between.
-        fds.extend(map(self._syscall, *([argument] for argument in arguments)))
-        fd = fds[-1]
+    def open(self, attributes: bytes, thread: int) -> int:
+        """Open a counter of `thread` on every processor; return its file descriptor."""
+        fd: int = self._syscall(self._number, attributes, thread, -1, -1, _CLOSE_ON_EXEC)
         if fd < 0:
             number = self._errno()
-            fds.pop()
             raise OSError(number, os.strerror(number))
-        self._ioctl(fd, self._ask_id, self._id)
-        self._ids[fd] = bytes(self._id)
+        return fd
 
     def read(self, fd: int, size: int) -> bytes:
         """Return what a counter says; nothing if a task has closed it."""
-        # What a task may have put in its place would be emptied, or block.
-        return self._read(fd, size) if self._holds(fd) else b""
+        # What a task has put in its place would lose what is read of it, or block.
+        return self._read(fd, size) if self._is_counter(fd) else b""
 
     def close(self, fd: int) -> None:
         """Close a counter, unless a task has put a file of its own in its place."""
-        if self._holds(fd):
+        if self._is_counter(fd):
             os.close(fd)
 
-    def _holds(self, fd: int) -> bool:
+    def _is_counter(self, fd: int) -> bool:
+        # Of no inode of its own, so that fstat() does not tell.
         try:
             self._ioctl(fd, self._ask_id, self._id)
-        except (OSError, ValueError):
+        except OSError:
             return False
-        # No task has run where Ctrl-C came before the number was asked for.
-        return self._id == self._ids.get(fd, self._id)
+        return True
 
 
 class EventCounter:
@@ -171,16 +161,11 @@ class EventCounter:
         #: No code runs without instructions: where all counters of a processor are taken, some
         #: machines say 0 and that it ran all the time.
         self._always_counts = event == INSTRUCTIONS
-        try:
-            self._open(_attributes(event))
-        except BaseException:
-            self.close()
-            raise
+        self._open(_attributes(event))
 
     def __del__(self) -> None:
-        # Ctrl-C may come before anybody else knows of this object, or before it holds anything.
-        with suppress(AttributeError):
-            self.close()
+        # Ctrl-C may come before anybody else knows of this object.
+        self.close()
 
     def start(self) -> None:
         """Take the reading that the count begins at."""
@@ -221,6 +206,7 @@ class EventCounter:
                 for thread in sorted(threads):
                     self._open_one(attributes, thread)
             except OSError as error:
+                self.close()
                 raise Unavailable(_why(error, len(threads))) from error
             if self._calls.threads() <= threads:
                 return
@@ -229,7 +215,7 @@ class EventCounter:
 
     def _open_one(self, attributes: bytes, thread: int) -> None:
         try:
-            self._calls.open(attributes, thread, self._fds)
+            self._fds.append(self._calls.open(attributes, thread))
         except OSError as error:
             # The thread has ended since it was listed.
             if error.errno != errno.ESRCH:

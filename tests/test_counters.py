@@ -18,8 +18,8 @@ from dagprofiler.counters import (
     TASK_CLOCK,
     EventCounter,
     SystemCalls,
-    Unavailable,
 )
+from dagprofiler.kernelfiles import Unavailable
 
 PAGES = 500
 
@@ -39,14 +39,14 @@ class FakeSystem:
     def threads(self):
         return set(self.listings.pop(0) if len(self.listings) > 1 else self.listings[0])
 
-    def open(self, attributes, thread, fds):
+    def open(self, attributes, thread):
         if thread in self.failures:
             raise OSError(self.failures[thread], "as the test has it")
         self.attributes = attributes
         self.opened.append(thread)
         fd = 100 + len(self.opened)
         self.still_open.add(fd)
-        fds.append(fd)
+        return fd
 
     def read(self, fd, size):
         assert fd in self.still_open
@@ -326,7 +326,8 @@ def test_instructions_follow_the_work_where_the_machine_counts_them():
     # In a process of its own: threads that others left here would count, too.
     code = """
 from itertools import repeat
-from dagprofiler.counters import INSTRUCTIONS, EventCounter, Unavailable
+from dagprofiler.counters import INSTRUCTIONS, EventCounter
+from dagprofiler.kernelfiles import Unavailable
 
 def instructions(count):
     counter.start()
@@ -394,33 +395,6 @@ def test_what_a_task_puts_in_the_place_of_a_counter_is_neither_read_nor_closed(p
     assert os.read(ours[0], 100) == bytes(24)
     for fd in [inlet, outlet, *ours]:
         os.close(fd)
-
-
-def test_a_counter_of_the_tasks_own_is_not_taken_for_ours(page_faults):
-    own = EventCounter("own", TASK_CLOCK)
-    page_faults.start()
-    for ours, theirs in zip(page_faults._fds, own._fds):
-        os.dup2(theirs, ours)
-    mine = [*page_faults._fds]
-    assert page_faults.stop() is None
-    page_faults.close()
-    for fd in mine:
-        os.close(fd)
-    own.close()
-
-
-def test_an_interrupted_opening_leaves_no_counter_open():
-    class Interrupted(FakeSystem):
-        def open(self, attributes, thread, fds):
-            super().open(attributes, thread, fds)
-            if thread == 11:
-                raise KeyboardInterrupt
-
-    system = Interrupted((10, 11, 12))
-    with pytest.raises(KeyboardInterrupt):
-        EventCounter("events", INSTRUCTIONS, system)
-    assert system.opened == [10, 11]
-    assert not system.still_open
 
 
 def test_an_interrupted_closing_goes_on_when_it_is_called_again():
