@@ -6,15 +6,13 @@ C, and looks for the culprit only when the answer is no.
 
 from __future__ import annotations
 
-from itertools import accumulate, chain, compress, repeat
-from math import isclose
+from itertools import accumulate, chain, repeat
 from operator import eq, itemgetter, le, mul
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import CycleError, ProfileError, json_path, shorten
 from dagprofiler.graph import kahn_order
-from dagprofiler.rounds import ALLOCATION, MEASURED
-from dagprofiler.statistics import median
+from dagprofiler.samplechecks import check_samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,21 +24,6 @@ _ORDER = ("dag_structure", "execution_order")
 _ROWS = ("timeline", "records")
 
 _MAX_WEIGHT = 2**63 - 1
-
-#: Columns of samples that are ours; those of a user's meter may be negative.
-_NEVER_NEGATIVE = frozenset(
-    {
-        *("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms", "total_ms"),
-        *("delay_ms", "cpu_ms", "process_cpu_ms", "children_cpu_ms", "gc_ms"),
-        *("instructions", "page_faults", "voluntary_switches", "involuntary_switches"),
-        *("read_bytes", "written_bytes", "resident_before_bytes", "peak_memory_bytes"),
-        *("allocation_bytes", "size_bytes", "wire_bytes"),
-    }
-)
-
-#: Largest difference between a median and that of its samples, absolute or as a share:
-#: times are written to the nanosecond.
-_ROUNDING = 1e-6
 
 _get: Callable[..., Any] = dict.get
 
@@ -102,9 +85,7 @@ def check_consistency(data: Mapping[str, Any]) -> None:
     if "samples" in data:
         _check_keys(data["samples"]["tasks"], nodes, "samples", "tasks")
         _check_keys(data["samples"].get("edges", {}), keys, "samples", "edges", what="edge")
-        rounds, samples = data["samples"]["rounds"], _by_path(data["samples"])
-        _check_samples(samples, len(rounds))
-        _check_statistics(_by_path(statistics), samples, rounds)
+        check_samples(data["samples"], statistics)
     sources = data.get("weight_sources", {})
     _check_keys(sources, nodes, "weight_sources")
     _check_sources(sources, weights)
@@ -292,54 +273,6 @@ def _check_run(run: Mapping[str, Any], nodes: Mapping[str, int], finished: Seque
             f"at {json_path(('execution_metrics', i))}",
             *("run", "tasks", finished[i]),
         )
-
-
-def _by_path(section: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
-    """Return what ``samples`` or ``statistics`` hold of each quantity, by where it stands."""
-    found: dict[tuple[str, ...], Any] = {}
-    if "total_ms" in section:
-        found[("total_ms",)] = section["total_ms"]
-    for kind in ("tasks", "edges"):
-        for name, row in section.get(kind, {}).items():
-            found.update({(kind, name, column): entry for column, entry in row.items()})
-    return found
-
-
-def _check_samples(samples: Mapping[tuple[str, ...], Any], count: int) -> None:
-    """Check that samples have an entry for each of `count` rounds, and none that cannot be."""
-    for path, values in samples.items():
-        if len(values) != count:
-            raise _error(f"{len(values)} entries for {count} rounds", "samples", *path)
-        if path[-1] in _NEVER_NEGATIVE and min([v for v in values if v is not None], default=0) < 0:
-            i = next(i for i, v in enumerate(values) if v is not None and v < 0)
-            raise _error(f"{values[i]} is less than 0", "samples", *path, i)
-
-
-def _check_statistics(
-    statistics: Mapping[tuple[str, ...], Any],
-    samples: Mapping[tuple[str, ...], Any],
-    rounds: Sequence[str],
-) -> None:
-    """Check that statistics are of the samples: their number and median, where both are there."""
-    measured = [kind == MEASURED for kind in rounds]
-    # Allocations are counted in a pass of their own.
-    allocation = [kind in (MEASURED, ALLOCATION) for kind in rounds]
-    for path, summary in statistics.items():
-        if path not in samples:
-            continue
-        counts = allocation if path[-1] == "allocation_bytes" else measured
-        values = [v for v in compress(samples[path], counts) if v is not None]
-        if len(values) != summary["n"]:
-            raise _error(
-                f"{summary['n']} values here, but {len(values)} in samples",
-                *("statistics", *path, "n"),
-            )
-        middle = median(values)
-        if not isclose(summary["median"], middle, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
-            raise _error(
-                f"{summary['median']} here, but the median of the samples is {middle}",
-                *("statistics", *path, "median"),
-            )
 
 
 def _check_fields(entries: Sequence[Mapping[str, Any]]) -> None:

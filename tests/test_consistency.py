@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagprofiler.consistency import check_consistency
-from dagprofiler.errors import CycleError, ProfileError, json_path
-from dagprofiler.samples import statistics_of
+from dagprofiler.errors import CycleError, ProfileError
 from dagprofiler.schema import validate_profile
 
 #: The samples of the documents that define the standard.
@@ -512,102 +511,25 @@ def test_names_of_arrows_are_refused_exactly_if_two_edges_share_a_key(nodes, dat
         assert "share the key" in refusal(document).message
 
 
+@pytest.mark.parametrize("section", ["samples", "statistics"])
 @pytest.mark.parametrize(
-    ("samples", "message"),
+    ("entries", "place", "message"),
     [
-        ({"tasks": {"x": {}}}, "$.samples.tasks.x: there is no task 'x'"),
-        ({"edges": {"b->a": {}}}, "$.samples.edges['b->a']: there is no edge 'b->a'"),
-        ({"tasks": {"a": {"wall_ms": [1.0]}}}, "$.samples.tasks.a.wall_ms: 1 entries for 2 rounds"),
-        ({"total_ms": []}, "$.samples.total_ms: 0 entries for 2 rounds"),
-        (
-            {"tasks": {"a": {"wall_ms": [1.0, -0.5]}}},
-            "$.samples.tasks.a.wall_ms[1]: -0.5 is less than 0",
-        ),
+        ({"tasks": {"x": {}}}, "tasks.x", "there is no task 'x'"),
+        ({"edges": {"b->a": {}}}, "edges['b->a']", "there is no edge 'b->a'"),
     ],
 )
-def test_samples_are_of_what_there_is_and_have_an_entry_a_round(samples, message):
-    structure = {
-        "nodes": ["a", "b"],
-        "edges": [{"source": "a", "target": "b"}],
-        "execution_order": ["a", "b"],
-    }
-    document = {
-        "metadata": {"schema_version": 1},
-        "dag_structure": structure,
-        "node_weights": {},
-        "edge_weights": {},
-        "samples": {"rounds": ["cold", "measured"], "tasks": {}, **samples},
-    }
-    with pytest.raises(ProfileError) as caught:
-        check_consistency(document)
-    assert str(caught.value) == message
+def test_samples_and_statistics_are_of_what_there_is(section, entries, place, message):
+    rounds = {"rounds": ["measured"], "tasks": {}} if section == "samples" else {}
+    refused = refusal(profile("ab", ["ab"], **{section: {**rounds, **entries}}))
+    assert (refused.path, refused.message) == (f"$.{section}.{place}", message)
 
 
-#: Two measured rounds of two tasks and an edge, with allocations counted in a third.
-SAMPLES = {
-    "rounds": ["cold", "measured", "measured", "allocation"],
-    "total_ms": [9.0, 4.0, 6.0, None],
-    "tasks": {
-        "a": {"wall_ms": [5.0, 1.0, None, None], "allocation_bytes": [None, None, None, 64]},
-        "b": {"wall_ms": [4.0, 3.0, 4.0, None], "power_W": [None] * 4},
-    },
-    "edges": {"a->b": {"serialize_ms": [1.0, 0.000001, 0.000002, None]}},
-}
-
-
-def test_statistics_of_the_samples_agree_with_them():
-    document = profile("ab", ["ab"], samples=SAMPLES, statistics=statistics_of(SAMPLES))
-    statistics = document["statistics"]
-    assert statistics["tasks"]["a"]["allocation_bytes"]["n"] == 1
-    check_consistency(document)
-    # What stands on one side only contradicts nothing.
-    statistics["tasks"]["b"]["energy_J"] = {"median": 1.0, "n": 2}
-    del statistics["total_ms"], statistics["edges"]
-    check_consistency(document)
-
-
-@pytest.mark.parametrize(
-    ("place", "changed", "message"),
-    [
-        (("total_ms",), {"median": 5.1}, "5.1 here, but the median of the samples is 5.0"),
-        (("tasks", "a", "wall_ms"), {"n": 2}, "2 values here, but 1 in samples"),
-        (("tasks", "a", "allocation_bytes"), {"median": 65}, "65 here, but the median of the"),
-        (("tasks", "b", "wall_ms"), {"median": 3.50001}, "3.50001 here, but the median of the"),
-        (("edges", "a->b", "serialize_ms"), {"n": 3}, "3 values here, but 2 in samples"),
-        (("edges", "a->b", "serialize_ms"), {"median": 1.0}, "1.0 here, but the median of the"),
-    ],
-)
-def test_statistics_that_contradict_the_samples_are_refused(place, changed, message):
-    document = profile("ab", ["ab"], samples=SAMPLES, statistics=statistics_of(SAMPLES))
-    entry = document["statistics"]
-    for key in place:
-        entry = entry[key]
-    entry.update(changed)
-    refused = refusal(document)
-    assert refused.message.startswith(message)
-    assert refused.path == json_path(("statistics", *place, *changed))
-
-
-def test_statistics_of_nothing_measured_are_refused():
-    document = profile("ab", ["ab"], samples=SAMPLES, statistics=statistics_of(SAMPLES))
-    document["statistics"]["tasks"]["b"]["power_W"] = {"median": 1.0, "n": 1}
-    assert refusal(document).message == "1 values here, but 0 in samples"
-
-
-def test_statistics_are_of_edges_that_exist():
-    refused = refusal(profile("ab", ["ab"], statistics={"edges": {"b->a": {}}}))
-    assert (refused.path, refused.message) == (
-        "$.statistics.edges['b->a']",
-        "there is no edge 'b->a'",
+def test_statistics_agree_with_the_samples():
+    samples = {"rounds": ["measured"], "tasks": {}, "total_ms": [4.0]}
+    statistics = {"total_ms": {"median": 5.0, "n": 1}}
+    check_consistency(chain(statistics=statistics))
+    check_consistency(chain(samples=samples))
+    assert refusal(chain(samples=samples, statistics=statistics)).path == (
+        "$.statistics.total_ms.median"
     )
-
-
-def test_a_users_meter_may_read_less_than_nothing():
-    document = {
-        "metadata": {"schema_version": 1},
-        "dag_structure": {"nodes": ["a"], "edges": [], "execution_order": ["a"]},
-        "node_weights": {},
-        "edge_weights": {},
-        "samples": {"rounds": ["measured"], "tasks": {"a": {"temperature_C": [-3.5]}}},
-    }
-    check_consistency(document)
