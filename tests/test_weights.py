@@ -220,7 +220,7 @@ def test_a_rate_is_for_reference_times(source):
 
 def test_best_takes_the_first_source_that_has_a_value_for_every_task():
     profile = sampled()
-    assert SOURCES == ("counted", "estimated", "reference_time", "cpu_time", "wall_time")
+    assert list(SOURCES) == ["counted", "estimated", "reference_time", "cpu_time", "wall_time"]
     assert weights_of(profile) == weights_of(profile, "counted")
     profile.sections["samples"]["tasks"]["b"]["instructions"] = [None] * 6
     assert weights_of(profile) == weights_of(profile, "estimated")
