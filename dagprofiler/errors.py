@@ -28,6 +28,7 @@ __all__ = [
     "SerializationError",
     "ValidationError",
     "WeightError",
+    "WorkerError",
 ]
 
 
