@@ -19,6 +19,11 @@ class Clocks:
     own
         The domain of this process's clock.
 
+    Attributes
+    ----------
+    own
+        The same.
+
     Notes
     -----
     Cristian, Distributed Computing 3, 1989, with the tasks themselves as the
@@ -26,7 +31,7 @@ class Clocks:
     """
 
     def __init__(self, own: str) -> None:
-        self._own = own
+        self.own = own
         #: Clock domain to the least and the most, in seconds.
         self._bounds: dict[str, tuple[float, float]] = {own: (0.0, 0.0)}
 
@@ -34,7 +39,7 @@ class Clocks:
         self, domain: str, sent_s: float, started_s: float, ended_s: float, arrived_s: float
     ) -> None:
         """Take note of a task: `sent_s` and `arrived_s` are by this process's clock."""
-        if domain != self._own:
+        if domain != self.own:
             least, most = self._bounds.get(domain, (-inf, inf))
             self._bounds[domain] = max(least, ended_s - arrived_s), min(most, started_s - sent_s)
 

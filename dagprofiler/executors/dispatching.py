@@ -28,13 +28,26 @@ __all__ = ["Dispatcher"]
 
 
 class _Flight(NamedTuple):
-    """A job that is under way."""
+    """A job that is under way.
 
+    Attributes
+    ----------
+    number, name
+        Of its task.
+    job
+        What was submitted.
+    handles
+        Of its inputs: kept until the job is done, as what they stand for is.
+    decode
+        Decoder of its outputs, if they are wanted in this process.
+    sent_s
+        When it was submitted.
+    """
+
+    number: int
     name: str
     job: Any
-    #: Kept until the job is done, as what they stand for is.
     handles: list[Any]
-    #: Decoder of what its outputs become in this process; None if they are not wanted here.
     decode: Callable[[Any], Any] | None
     sent_s: float
 
@@ -87,9 +100,9 @@ class Dispatcher:
         #: What packs jobs; None where they run in this process.
         self._packer = None if executor.shares_memory else Packer(by_value=executor.by_value)
         self._packed_session = b""
-        self._flying: dict[int, _Flight] = {}
-        self._futures: dict[int, Future[Outcome]] = {}
-        self._done: SimpleQueue[tuple[int, Any, float]] = SimpleQueue()
+        self._flights: dict[Any, _Flight] = {}
+        #: What has come back, and when; an error instead of a future for what never left.
+        self._done: SimpleQueue[tuple[Any, float]] = SimpleQueue()
         self._attempts: dict[int, tuple[str, ...]] = {}
         self._waited_s = 0.0
 
@@ -132,11 +145,10 @@ class Dispatcher:
             try:
                 job = self._packer.job(self._session.key, work, wanted)
             except SerializationError as error:
-                self._done.put((number, error, 0.0))
+                self._fail(number, error)
                 return
             decode = contract.decode if keep else None
-        self._flying[number] = _Flight(name, job, handles, decode, perf_counter())
-        self._send(number, job, handles)
+        self._send(_Flight(number, name, job, handles, decode, perf_counter()))
 
     def _wanted(self, number: int) -> list[str]:
         """Return the outputs of a task that others need."""
@@ -146,60 +158,56 @@ class Dispatcher:
             field for slot, field in enumerate(wiring.outputs[number], first) if wiring.uses[slot]
         ]
 
-    def _send(self, number: int, job: Any, handles: list[Any]) -> None:
+    def _send(self, flight: _Flight) -> None:
         try:
             # A copy, since a job in this process empties the list.
-            future = self._executor.submit(job, [*handles])
+            future = self._executor.submit(flight.job, [*flight.handles])
         except Exception as error:  # noqa: BLE001  (an engine may raise anything)
             self._broken = True
-            self._done.put((number, self._lost(number, error), 0.0))
+            self._fail(flight.number, self._lost(flight.name, error))
             return
-        self._futures[number] = future
-        done = self._done
-        future.add_done_callback(lambda future: done.put((number, future, perf_counter())))
+        self._flights[future] = flight
+        future.add_done_callback(self._arrived)
+
+    def _arrived(self, future: Future[Outcome]) -> None:
+        """Take note of a job that is done, in whatever thread the executor says so."""
+        self._done.put((future, perf_counter()))
+
+    def _fail(self, number: int, error: BaseException) -> None:
+        """Let a task that never left come back as one that failed."""
+        self._done.put(((number, -1, failed(error)), 0.0))
+
+    def _lost(self, name: str, error: Exception) -> BaseException:
+        if isinstance(error, WorkerError):
+            return error
+        lost = WorkerError(
+            name, [flight.name for flight in self._flights.values()], describe(error)
+        )
+        lost.__cause__ = error
+        return lost
 
     def next(self) -> tuple[int, int, tuple[Any, ...]]:
         """Wait for a task; return its number, the index of its worker, and its record."""
         while True:
             begun = perf_counter()
-            number, what, arrived_s = self._done.get()
+            future, arrived_s = self._done.get()
             self._waited_s += perf_counter() - begun
-            if isinstance(what, BaseException):
-                self._flying.pop(number, None)
-                return number, -1, failed(what)
-            outcome = self._outcome(number, what)
+            if type(future) is tuple:
+                return future
+            flight = self._flights.pop(future)
+            try:
+                outcome: Any = future.result()
+            except Exception as error:  # noqa: BLE001  (the same)
+                self._broken = self._broken or _is_broken(error)
+                return flight.number, -1, failed(self._lost(flight.name, error))
             if outcome is not None:
-                return self._landed(number, outcome, arrived_s)
-
-    def _outcome(self, number: int, future: Future[Outcome]) -> Outcome | None:
-        """Return what came of a job; None if its worker needs the session first."""
-        del self._futures[number]
-        try:
-            outcome = future.result()
-        except Exception as error:  # noqa: BLE001  (the same)
-            from concurrent.futures import BrokenExecutor
-
-            self._broken = self._broken or isinstance(error, BrokenExecutor)
-            return Outcome(None, failed(self._lost(number, error)))
-        if outcome is None:
-            flight = self._flying[number]
-            job = flight.job.with_session(self._packed_session)
-            self._send(number, job, flight.handles)
-        return outcome
-
-    def _lost(self, number: int, error: Exception) -> BaseException:
-        if isinstance(error, WorkerError):
-            return error
-        name = self._flying[number].name
-        others = [flight.name for flight in self._flying.values() if flight.name != name]
-        lost = WorkerError(name, others, describe(error))
-        lost.__cause__ = error
-        return lost
+                return self._landed(flight, outcome, arrived_s)
+            self._send(flight._replace(job=flight.job.with_session(self._packed_session)))
 
     def _landed(
-        self, number: int, outcome: Outcome, arrived_s: float
+        self, flight: _Flight, outcome: Outcome, arrived_s: float
     ) -> tuple[int, int, tuple[Any, ...]]:
-        flight = self._flying.pop(number)
+        number = flight.number
         worker, record, attempts = outcome
         if attempts:
             self._attempts[number] = attempts
@@ -207,27 +215,36 @@ class Dispatcher:
             return number, -1, record
         index = self._numbers.get(worker)
         if index is None:
-            worker = Worker(*worker)
-            index = self._numbers[worker] = len(self.workers)
-            self._domains.append(worker.clock)
-            self.workers.append({"host": worker.host, "pid": worker.pid, "thread": worker.thread})
+            index = self._introduced(Worker(*worker))
         times, payload, wire, frames, outputs, error, readings = record
-        if isinstance(error, PackedError):
-            error = error.unpacked()
-        known = [moment for moment in times if moment is not None]
-        if known:
-            self._clocks.note(worker[3], flight.sent_s, known[0], known[-1], arrived_s)
-        for data in frames.values():
-            if type(data) is Parcel:
-                data.own()
-        if flight.decode is not None and error is None:
+        if self._domains[index] != self._clocks.own:
+            known = [moment for moment in times if moment is not None]
+            if known:
+                self._clocks.note(worker[3], flight.sent_s, known[0], known[-1], arrived_s)
+        if error is not None:
+            if isinstance(error, PackedError):
+                error = error.unpacked()
+            return number, index, (times, payload, wire, frames, outputs, error, readings)
+        if self._session.folder is not None:
+            for data in frames.values():
+                if type(data) is Parcel:
+                    data.own()
+        if flight.decode is not None:
             try:
                 outputs = self._opened(frames, flight.decode)
             except Exception as problem:  # noqa: BLE001  (a user's decoder may raise anything)
-                where = f"task {flight.name!r}: its outputs cannot be decoded here"
-                error = SerializationError(f"{where}: {describe(problem)}")
+                error = SerializationError(
+                    f"task {flight.name!r}: its outputs cannot be decoded here: {describe(problem)}"
+                )
                 error.__cause__ = problem
         return number, index, (times, payload, wire, frames, outputs, error, readings)
+
+    def _introduced(self, worker: Worker) -> int:
+        """Return the number of a worker that has not been seen before."""
+        index = self._numbers[worker] = len(self.workers)
+        self._domains.append(worker.clock)
+        self.workers.append({"host": worker.host, "pid": worker.pid, "thread": worker.thread})
+        return index
 
     def _opened(self, frames: dict[str, Any], decode: Callable[[Any], Any]) -> dict[str, Any]:
         """Return the values that handles stand for."""
@@ -260,8 +277,15 @@ class Dispatcher:
 
     def close(self) -> None:
         """Take nothing back any more: what has not begun never will."""
-        for future in self._futures.values():
+        for future in self._flights:
             future.cancel()
         if self._open:
             self._open = False
             self._executor.close()
+
+
+def _is_broken(error: Exception) -> bool:
+    """Tell whether an executor that says so takes nothing any more."""
+    from concurrent.futures import BrokenExecutor
+
+    return isinstance(error, BrokenExecutor)

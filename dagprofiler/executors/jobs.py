@@ -197,9 +197,10 @@ class PackedJob:
             session = _known_session(self._key, self._session)
             if session is None:
                 return None
-            name, task, sent, *rest, wanted = pickle.loads(self._data)
+            name, task, sent, inputs, decoders, keep, wanted = pickle.loads(self._data)
+            task.config = session.config
             contract = _known_contract(sent) if type(sent) is bytes else sent
-            work = (name, task, contract, *rest)
+            work = name, task, contract, inputs, decoders, keep
         except Exception as error:  # noqa: BLE001  (modules of users are imported here)
             problem = SerializationError(
                 f"task {self.name!r} cannot be unpacked by a worker: {describe(error)}; what it "
@@ -209,7 +210,7 @@ class PackedJob:
             return worker, failed(PackedError(problem)), ()
         frames = [
             data.frames(decode) if type(data) is Parcel else data
-            for data, decode in zip(frames, work[4])
+            for data, decode in zip(frames, decoders)
         ]
         record = _carry_out(session, work, frames, alone=worker[-1])
         times, payload, wire, encoded, _, failure, readings = record

@@ -69,13 +69,20 @@ class Packer:
         SerializationError
             If the task cannot travel; it names the task, and its attribute.
         """
-        name, task, contract, *rest = work
+        name, task, contract, inputs, decoders, keep = work
+        config = task.config
         try:
-            data = self._pack((name, task, self._contract(contract), *rest, wanted))
+            # Its worker has that from the session.
+            task.config = None
+            data = self._pack(
+                (name, task, self._contract(contract), inputs, decoders, keep, wanted)
+            )
         except Exception as error:
             culprit = self._culprit(vars(task))
             attribute = "" if culprit is None else f": its attribute {culprit!r}"
             raise _refused(f"task {name!r}{attribute}", error) from error
+        finally:
+            task.config = config
         return PackedJob(key, name, data)
 
     def _contract(self, contract: Contract) -> Contract | bytes:
