@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from math import inf
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["Clocks"]
 
@@ -36,12 +40,23 @@ class Clocks:
         self._bounds: dict[str, tuple[float, float]] = {own: (0.0, 0.0)}
 
     def note(
-        self, domain: str, sent_s: float, started_s: float, ended_s: float, arrived_s: float
+        self, domain: str, sent_s: float, times: Sequence[float | None], arrived_s: float
     ) -> None:
-        """Take note of a task: `sent_s` and `arrived_s` are by this process's clock."""
-        if domain != self.own:
+        """Take note of a task.
+
+        Parameters
+        ----------
+        domain
+            That of its worker's clock.
+        sent_s, arrived_s
+            When it was sent and when its record arrived, by this process's clock.
+        times
+            The readings of the worker's clock, in order; None for what was not reached.
+        """
+        known = [moment for moment in times if moment is not None]
+        if domain != self.own and known:
             least, most = self._bounds.get(domain, (-inf, inf))
-            self._bounds[domain] = max(least, ended_s - arrived_s), min(most, started_s - sent_s)
+            self._bounds[domain] = max(least, known[-1] - arrived_s), min(most, known[0] - sent_s)
 
     def ahead_s(self, domain: str) -> float:
         """Return how many seconds a clock is ahead; 0 of one that no task has shown."""

@@ -218,9 +218,7 @@ class Dispatcher:
             index = self._introduced(Worker(*worker))
         times, payload, wire, frames, outputs, error, readings = record
         if self._domains[index] != self._clocks.own:
-            known = [moment for moment in times if moment is not None]
-            if known:
-                self._clocks.note(worker[3], flight.sent_s, known[0], known[-1], arrived_s)
+            self._clocks.note(worker[3], flight.sent_s, times, arrived_s)
         if error is not None:
             if isinstance(error, PackedError):
                 error = error.unpacked()
@@ -231,12 +229,9 @@ class Dispatcher:
                     data.own()
         if flight.decode is not None:
             try:
-                outputs = self._opened(frames, flight.decode)
-            except Exception as problem:  # noqa: BLE001  (a user's decoder may raise anything)
-                error = SerializationError(
-                    f"task {flight.name!r}: its outputs cannot be decoded here: {describe(problem)}"
-                )
-                error.__cause__ = problem
+                outputs = self._opened(flight.name, frames, flight.decode)
+            except SerializationError as problem:
+                error = problem
         return number, index, (times, payload, wire, frames, outputs, error, readings)
 
     def _introduced(self, worker: Worker) -> int:
@@ -246,12 +241,18 @@ class Dispatcher:
         self.workers.append({"host": worker.host, "pid": worker.pid, "thread": worker.thread})
         return index
 
-    def _opened(self, frames: dict[str, Any], decode: Callable[[Any], Any]) -> dict[str, Any]:
-        """Return the values that handles stand for."""
+    def _opened(
+        self, name: str, frames: dict[str, Any], decode: Callable[[Any], Any]
+    ) -> dict[str, Any]:
+        """Return the values that the handles of a task's outputs stand for."""
         outputs = {}
         for field, handle in frames.items():
-            data = self._executor.fetch(handle)
-            outputs[field] = decode(data.frames(decode) if type(data) is Parcel else data)
+            try:
+                data = self._executor.fetch(handle)
+                outputs[field] = decode(data.frames(decode) if type(data) is Parcel else data)
+            except Exception as error:
+                where = f"task {name!r}: output {field!r} cannot be decoded here"
+                raise SerializationError(f"{where}: {describe(error)}") from error
         return outputs
 
     def ahead_s(self, worker: int) -> float:
