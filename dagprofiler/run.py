@@ -276,7 +276,9 @@ class Run:
         pop, done = self._schedule()
         running = 0
         while True:
-            while running < executor.capacity and not self._stopped:
+            # It changes where workers come and go.
+            capacity = executor.capacity
+            while running < capacity and not self._stopped:
                 ready = pop()
                 if ready is None:
                     break
