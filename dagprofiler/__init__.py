@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dagprofiler.analysis import Analysis, analyze
     from dagprofiler.calibration import Calibration, calibrate
     from dagprofiler.executors import Executor
+    from dagprofiler.executors.dask import DaskExecutor
     from dagprofiler.executors.pools import PoolExecutor
     from dagprofiler.importers import import_profile
     from dagprofiler.interleaving import RunComparison, compare_runs
@@ -53,6 +54,7 @@ __all__ = [
     "CycleError",
     "DAGMetrics",
     "DagProfilerError",
+    "DaskExecutor",
     "DeclarationError",
     "EdgeMetrics",
     "Executor",
@@ -88,6 +90,7 @@ __all__ = [
 _LATER = {
     "Analysis": "analysis",
     "Calibration": "calibration",
+    "DaskExecutor": "executors.dask",
     "Executor": "executors",
     "Meter": "meters",
     "PoolExecutor": "executors.pools",

@@ -25,6 +25,7 @@ PUBLIC = {
     "CycleError",
     "DAG",
     "DAGMetrics",
+    "DaskExecutor",
     "DagProfilerError",
     "DeclarationError",
     "EdgeMetrics",

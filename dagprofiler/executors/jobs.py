@@ -166,6 +166,8 @@ class PackedJob:
         Key of its session.
     name
         The task's name.
+    keep
+        Whether the process that drives the run asks for all outputs.
     data
         Pickled: the fields of a :class:`~dagprofiler.pipeline.Work`, its
         contract as bytes if it is one that many tasks share, and the outputs
@@ -174,21 +176,28 @@ class PackedJob:
         The pickled fields of the session, for a worker that does not know it.
     """
 
-    __slots__ = ("_data", "_key", "_session", "name")
+    __slots__ = ("_data", "_key", "_session", "keep", "name")
 
-    def __init__(self, key: str, name: str, data: bytes, session: bytes | None = None) -> None:
+    def __init__(
+        self,
+        key: str,
+        name: str,
+        keep: bool,  # noqa: FBT001  (pickle hands it over)
+        data: bytes,
+        session: bytes | None = None,
+    ) -> None:
         self._key = key
-        #: The task's name.
         self.name = name
+        self.keep = keep
         self._data = data
         self._session = session
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PackedJob, (self._key, self.name, self._data, self._session)
+        return PackedJob, (self._key, self.name, self.keep, self._data, self._session)
 
     def with_session(self, session: bytes) -> PackedJob:
         """Return this job with what a worker needs that sees the session first."""
-        return PackedJob(self._key, self.name, self._data, session)
+        return PackedJob(self._key, self.name, self.keep, self._data, session)
 
     def __call__(self, frames: list[Any]) -> tuple[Any, ...] | None:
         """Perform the task in this thread, if its session is known here."""

@@ -83,7 +83,7 @@ class Packer:
             raise _refused(f"task {name!r}{attribute}", error) from error
         finally:
             task.config = config
-        return PackedJob(key, name, data)
+        return PackedJob(key, name, keep, data)
 
     def _contract(self, contract: Contract) -> Contract | bytes:
         """Return a contract as bytes; as it is if it may hold on to its task."""
