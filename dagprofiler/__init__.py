@@ -15,9 +15,11 @@ from dagprofiler.errors import (
     CostModelError,
     CycleError,
     DagProfilerError,
+    DagProfilerWarning,
     DeclarationError,
     FormatError,
     GraphError,
+    JournalError,
     MissingExtraError,
     OutputError,
     ProfileError,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from dagprofiler.executors.pools import PoolExecutor
     from dagprofiler.importers import import_profile
     from dagprofiler.interleaving import RunComparison, compare_runs
+    from dagprofiler.journal import Journal
     from dagprofiler.meters import Meter
     from dagprofiler.weights import Weights
 
@@ -54,6 +57,7 @@ __all__ = [
     "CycleError",
     "DAGMetrics",
     "DagProfilerError",
+    "DagProfilerWarning",
     "DaskExecutor",
     "DeclarationError",
     "EdgeMetrics",
@@ -61,6 +65,8 @@ __all__ = [
     "FormatError",
     "GraphError",
     "Hook",
+    "Journal",
+    "JournalError",
     "Meter",
     "MissingExtraError",
     "OutputError",
@@ -92,6 +98,7 @@ _LATER = {
     "Calibration": "calibration",
     "DaskExecutor": "executors.dask",
     "Executor": "executors",
+    "Journal": "journal",
     "Meter": "meters",
     "PoolExecutor": "executors.pools",
     "RunComparison": "interleaving",
