@@ -6,7 +6,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from dagprofiler.documents import collector_paused, parse, read
 from dagprofiler.errors import FormatError
-from dagprofiler.registry import IMPORTERS, formats, load
+from dagprofiler.registry import IMPORTERS, formats, load, loadable
 
 if TYPE_CHECKING:
     import os
@@ -54,7 +54,7 @@ def importer(name: str) -> Importer:
 
 def importer_names() -> list[str]:
     """Return the names of all formats that profiles can be imported from."""
-    return list(formats(IMPORTERS))
+    return formats(IMPORTERS)
 
 
 def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profile:  # noqa: A002
@@ -83,11 +83,12 @@ def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profi
         document = parse(read(path))
         if format is not None:
             return importer(format).read(document)
-        fitting = [name for name in importer_names() if importer(name).recognizes(document)]
+        known, reasons = loadable(IMPORTERS)
+        fitting = [name for name in known if known[name].recognizes(document)]
         if len(fitting) != 1:
             what = f"could be any of {', '.join(fitting)}" if fitting else "is in no format known"
-            raise FormatError(
-                f"{getattr(path, 'name', path)!r} {what}; "
-                f"give format= (known: {', '.join(importer_names()) or 'none'})"
-            )
-        return importer(fitting[0]).read(document)
+            hint = f"give format= (known: {', '.join(known) or 'none'})"
+            file = getattr(path, "name", path)
+            raise FormatError("; ".join([f"{file!r} {what}", hint, *reasons]))
+        found: Profile = known[fitting[0]].read(document)
+        return found
