@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.errors import FormatError, WeightError, did_you_mean, shorten
 from dagprofiler.exporters import Export
 from dagprofiler.profile import Profile
+from dagprofiler.rendering import plain_number
 from dagprofiler.rounds import MEASURED
 from dagprofiler.samples import measured_of
 from dagprofiler.statistics import median
@@ -53,7 +54,7 @@ _KEPT = (
 #: Sections that go into the file, or say how others came to be.
 _HELD = {"run", "samples", "weight_sources", "environment", "imported"}
 
-_encode = json.JSONEncoder(allow_nan=False).encode
+_encode = json.JSONEncoder(allow_nan=False, default=plain_number).encode
 
 
 class WfFormat:
@@ -117,6 +118,8 @@ class WfFormat:
         _choice("version", version, _WRITTEN)
         _choice("cost", cost, _COSTS)
         _choice("size", size, _SIZES)
+        if workflow is not None and not isinstance(workflow, str):
+            raise FormatError(f"workflow must be text, got {workflow!r}")
         if fill is not None and not _is_time(fill):
             raise FormatError(f"fill must be milliseconds, at least 0, got {fill!r}")
         if not profile.dag_structure["nodes"]:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Importer", "import_profile", "importer", "importer_names"]
 
+#: Sections that every profile has, of whatever version.
+_OURS = {"metadata", "dag_structure", "node_weights"}
+
 
 class Importer(Protocol):
     """Reads profiles from documents in one format.
@@ -60,6 +63,8 @@ def importer_names() -> list[str]:
 def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profile:  # noqa: A002
     """Return the profile in a file of another tool.
 
+    A file that holds a profile already, be it of 0.1.0, is read as :meth:`Profile.load` reads it.
+
     Parameters
     ----------
     path
@@ -73,7 +78,7 @@ def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profi
         If the format is not known, no format recognizes the file, or it is not
         what its format says.
     ProfileError
-        If it is no JSON.
+        If it is no JSON, or a profile that is not valid.
 
     Notes
     -----
@@ -83,6 +88,10 @@ def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profi
         document = parse(read(path))
         if format is not None:
             return importer(format).read(document)
+        if isinstance(document, dict) and document.keys() >= _OURS:
+            from dagprofiler.profile import Profile
+
+            return Profile.from_dict(document)
         known, reasons = loadable(IMPORTERS)
         fitting = [name for name in known if known[name].recognizes(document)]
         if len(fitting) != 1:

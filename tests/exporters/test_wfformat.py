@@ -386,6 +386,7 @@ def test_identifiers_are_distinct_and_the_same_each_time():
         ({"version": "1.3"}, "version must be one of '1.4', '1.5', '1.6', got '1.3'"),
         ({"version": 1.5}, "version must be one of .*got 1.5"),
         ({"size": "bytes"}, "size must be one of 'spec', 'wire', got 'bytes'"),
+        ({"workflow": 5}, "workflow must be text, got 5"),
         ({"fill": -1}, "fill must be milliseconds, at least 0, got -1"),
         ({"fill": float("nan")}, "fill must be milliseconds"),
         ({"fill": True}, "fill must be milliseconds"),
