@@ -419,7 +419,7 @@ def _machines(
     for i, entry in enumerate(objects_of(execution, "machines", path, empty=True)):
         place: Path = (*path, "machines", i)
         name_of(entry, "nodeName", place)
-        machine = {key: value for key, value in entry.items() if key != "memory" or not new_names}
+        machine = {key: value for key, value in entry.items() if key != "memory"}
         if isinstance(entry.get("cpu"), dict):
             machine["cpu"] = {new_names.get(k, k): value for k, value in entry["cpu"].items()}
         if new_names and "memoryInBytes" not in entry and "memory" in entry:

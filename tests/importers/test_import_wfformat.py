@@ -10,7 +10,7 @@ import pytest
 
 from dagprofiler import Profile
 from dagprofiler.consistency import check_consistency
-from dagprofiler.errors import FormatError, WeightError
+from dagprofiler.errors import FormatError, ProfileError, WeightError
 from dagprofiler.exporters import exporter
 from dagprofiler.importers import import_profile, importer
 from dagprofiler.schema import validate_profile
@@ -250,6 +250,20 @@ def test_what_is_said_beyond_a_profile_is_kept_and_written_again():
     assert (task["avgPowerInW"], task["priority"], task["machines"]) == (3.5, 2, ["m1"])
     row = second.sections["samples"]["tasks"]["read"]
     assert (row["read_bytes"], row["written_bytes"]) == ([77], [88])
+
+
+def test_what_is_kept_is_finite_and_else_refused_with_its_place_in_the_file():
+    spoiled = document("v15")
+    spoiled["workflow"]["execution"]["tasks"][1]["priority"] = float("inf")
+    place = r"\$\.workflow\.execution\.tasks\[1\]\.priority: inf is not a finite number"
+    with pytest.raises(ProfileError, match=place):
+        read(spoiled)
+
+
+def test_what_a_later_version_does_not_know_does_not_mean_something_in_an_earlier_one():
+    instance = document("v15")
+    instance["workflow"]["execution"]["machines"][0]["memory"] = "plenty"
+    assert again(read(instance), version="1.4").dag_structure["nodes"]
 
 
 def test_importing_does_not_change_the_document():
