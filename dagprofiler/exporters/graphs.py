@@ -121,28 +121,31 @@ def costs_of(profile: Profile, cost: str, statistic: str, fill: float | None) ->
         if cost not in ("best", *SOURCES) or statistic not in STATISTICS or fill is not None:
             raise
         return _some_costs(profile, SOURCES if cost == "best" else (cost,), statistic, error)
-    return Costs(found.values, found.source, found.unit, found.provenance)
+    provenance = found.provenance
+    if found.filled:
+        provenance += f"; {fill:.12g} given for {len(found.filled)} of {len(found.values)} tasks"
+    return Costs(found.values, found.source, found.unit, provenance)
 
 
 def _some_costs(
     profile: Profile, sources: Sequence[str], statistic: str, refusal: WeightError
 ) -> Costs:
     """Return the costs from the source that lacks fewest, of some that all lack some."""
-    lacking: dict[str, list[str]] = {}
+    lacking: dict[str, int] = {}
     for source in sources:
         try:
             profile.weights(source, statistic)
         except WeightError as error:
             if 0 < len(error.tasks) < len(profile.dag_structure["nodes"]):
-                lacking[source] = error.tasks
+                lacking[source] = len(error.tasks)
     if not lacking:
         return Costs({}, None, None, " ".join(refusal.reason.split()))
-    source = min(lacking, key=lambda source: len(lacking[source]))
+    source = min(lacking, key=lacking.__getitem__)
     found = profile.weights(source, statistic, fill=0)
     values = dict(found.values)
-    for name in lacking[source]:
+    for name in found.filled:
         del values[name]
-    none = f"none for {len(lacking[source])} of {len(found.values)} tasks"
+    none = f"none for {len(found.filled)} of {len(found.values)} tasks"
     return Costs(values, source, found.unit, f"{found.provenance}; {none}")
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import FormatError, WeightError, did_you_mean, shorten
 from dagprofiler.exporters import Export
-from dagprofiler.profile import Profile
+from dagprofiler.exporters.networks import finite_number
 from dagprofiler.rendering import plain_number
 from dagprofiler.rounds import MEASURED
 from dagprofiler.samples import measured_of
@@ -27,7 +28,9 @@ from dagprofiler.wfnames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from dagprofiler.profile import Profile
 
 __all__ = ["EXPORTER", "WfFormat"]
 
@@ -120,8 +123,8 @@ class WfFormat:
         _choice("size", size, _SIZES)
         if workflow is not None and not isinstance(workflow, str):
             raise FormatError(f"workflow must be text, got {workflow!r}")
-        if fill is not None and not _is_time(fill):
-            raise FormatError(f"fill must be milliseconds, at least 0, got {fill!r}")
+        if fill is not None:
+            fill = finite_number(fill, "fill, in milliseconds,")
         if not profile.dag_structure["nodes"]:
             raise FormatError("WfFormat has no workflows without tasks, and this profile has none")
         instance = _Instance(profile, version, size)
@@ -138,10 +141,6 @@ def _choice(what: str, value: Any, known: Sequence[str]) -> None:
         )
 
 
-def _is_time(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value <= sys.float_info.max
-
-
 class _Instance:
     """A profile on its way to WfFormat."""
 
@@ -156,7 +155,7 @@ class _Instance:
         self._ids = identifiers(self._nodes, known)
         self._ids_are_names = all(name == self._ids[name] for name in self._nodes)
         self._lay_out_edges()
-        self._runtimes_ms: dict[str, float] = {}
+        self._runtimes_ms: Mapping[str, float] = {}
         self._filled = 0
         self._losses: list[str] = []
 
@@ -210,30 +209,25 @@ class _Instance:
         lacking: list[str] = []
         for source in sources:
             try:
-                self._runtimes_ms = dict(self._profile.weights(source, statistic).values)
+                self._runtimes_ms = self._profile.weights(source, statistic).values
             except WeightError as error:
                 if not error.tasks:
                     raise
                 lacking = lacking or error.tasks
             else:
                 return
-        self._runtimes_ms = self._known_runtimes_ms(sources[0], statistic, set(lacking))
-        if fill is not None:
+        given = 0 if fill is None else fill
+        if len(lacking) < len(self._nodes):
+            found = self._profile.weights(sources[0], statistic, fill=given)
+            runtimes_ms, lacking = dict(found.values), list(found.filled)
+        else:
+            runtimes_ms = dict.fromkeys(self._nodes, given)
+        if fill is None:
+            for name in lacking:
+                del runtimes_ms[name]
+        else:
             self._filled = len(lacking)
-            times = self._runtimes_ms
-            self._runtimes_ms = {name: times.get(name, fill) for name in self._nodes}
-
-    def _known_runtimes_ms(
-        self, source: str, statistic: str, lacking: Collection[str]
-    ) -> dict[str, float]:
-        """Return the runtimes of all tasks but those that have none."""
-        known = [name for name in self._nodes if name not in lacking]
-        if not known:
-            return {}
-        whole = self._profile
-        structure = {"nodes": known, "edges": [], "execution_order": []}
-        part = Profile(whole.config, structure, whole.metrics, hostname="", sections=whole.sections)
-        return dict(part.weights(source, statistic).values)
+        self._runtimes_ms = runtimes_ms
 
     def document(self, workflow: str | None) -> dict[str, Any]:
         """Return the instance."""
@@ -331,7 +325,7 @@ class _Instance:
     def _execution(self) -> dict[str, Any]:
         total_ms = self._profile.metrics.total_time_ms
         if total_ms is None:
-            total_ms = sum(self._runtimes_ms.values())
+            total_ms = min(sum(self._runtimes_ms.values()), sys.float_info.max)
             self._losses.append(
                 "the profile has no total time, which WfFormat requires: makespanInSeconds is "
                 "the sum of all runtimes"
@@ -416,8 +410,9 @@ def _metered(
     if cpu_ms is None:
         cpu_ms = middle("cpu_ms")
     # WRENCH divides by it.
-    if wall_ms and cpu_ms:
-        yield "avgCPU", round(100 * cpu_ms / wall_ms, 6)
+    percent = 100 * cpu_ms / wall_ms if wall_ms and cpu_ms else 0
+    if 0 < percent < inf:
+        yield "avgCPU", round(percent, 6)
     for key, column in METERED.items():
         value = middle(column)
         if value is not None:
