@@ -354,6 +354,8 @@ def test_an_edge_of_unknown_size_has_no_file():
     assert "inputFiles" not in second
     assert "the size of 1 edges is not known: they have no file" in export.losses
     assert again(profile).metrics.edge_weights == {}
+    words = "the size of 1 edges is not known: they have no file, and readers may take it for 0"
+    assert words in render(profile, version="1.4").losses
 
 
 def test_what_the_format_cannot_hold_is_listed(measured):

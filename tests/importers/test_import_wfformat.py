@@ -610,6 +610,20 @@ def fan(count):
     return instance
 
 
+def test_a_file_that_all_write_and_all_read_travels_on_declared_edges_alone():
+    count = 20_000
+    instance = chain(count)
+    specification = instance["workflow"]["specification"]
+    specification["files"] = [{"id": "log", "sizeInBytes": 3}]
+    for task in specification["tasks"]:
+        task.update(inputFiles=["log"], outputFiles=["log"])
+    profile = read(instance)
+    assert set(profile.metrics.edge_weights.values()) == {24}
+    assert len(profile.metrics.edge_weights) == count - 1
+    (note,) = profile.sections["imported"]["notes"]
+    assert note.startswith(f"{count * (count - 1) - (count - 1)} times a task reads a file")
+
+
 @pytest.mark.parametrize("shape", [chain, fan])
 def test_large_instances_are_read(shape):
     profile = read(shape(3000))
