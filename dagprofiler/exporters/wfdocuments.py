@@ -326,9 +326,9 @@ def _metered(
     if cpu_ms is None:
         cpu_ms = middle("cpu_ms")
     # WRENCH divides by it.
-    percent = 100 * cpu_ms / wall_ms if wall_ms and cpu_ms else 0
+    percent = round(100 * cpu_ms / wall_ms, 6) if wall_ms and cpu_ms is not None else 0
     if 0 < percent < inf:
-        yield "avgCPU", round(percent, 6)
+        yield "avgCPU", percent
     for key, column in METERED.items():
         value = middle(column)
         if value is not None:

@@ -210,6 +210,15 @@ def test_what_was_metered_goes_with_the_task():
     }
     profile = made(["a"], {}, sections={"samples": samples})
     (entry,) = instance(profile)["workflow"]["execution"]["tasks"]
+    idle = {
+        **samples,
+        "tasks": {"a": {**samples["tasks"]["a"], "process_cpu_ms": [None, 1e-9] * 2}},
+    }
+    (unshared,) = instance(made(["a"], {}, sections={"samples": idle}))["workflow"]["execution"][
+        "tasks"
+    ]
+    # WRENCH divides by it.
+    assert "avgCPU" not in unshared
     assert entry == {
         "id": "a",
         "runtimeInSeconds": 0.003,
