@@ -640,7 +640,7 @@ def test_fill_stands_in_for_them_and_is_told():
     assert found.span == 13.0
     assert found.unknown_edges == ("rank->write",)
     assert "given, not measured, for 1 task: rank\n" in str(found)
-    assert "unknown, counted as 0, on 1 edges: rank->write\n" in str(found)
+    assert "unknown, counted as 0, on 1 edge: rank->write\n" in str(found)
 
 
 @pytest.mark.parametrize(
