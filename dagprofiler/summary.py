@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from dagprofiler.profile import Profile
 
-__all__ = ["MOST_ROWS", "aligned", "and_more", "counted", "printable", "summary"]
+__all__ = ["MOST_ROWS", "aligned", "and_more", "printable", "summary"]
 
 #: Tasks and edges shown of a large profile.
 MOST_ROWS = 40
@@ -39,8 +39,8 @@ def summary(profile: Profile) -> str:
             f"on {printable(profile.hostname)}, {printable(profile.timestamp)}, seed {profile.seed}"
         ),
         (
-            f"{counted(len(structure['nodes']), 'task')}, "
-            f"{counted(len(structure['edges']), 'edge')}, total {_number(metrics.total_time_ms)} ms"
+            f"{_count(len(structure['nodes']), 'task')}, "
+            f"{_count(len(structure['edges']), 'edge')}, total {_number(metrics.total_time_ms)} ms"
         ),
     ]
     if run.get("state") == "partial":
@@ -97,7 +97,7 @@ def summary(profile: Profile) -> str:
 def _rounds_line(run: Mapping[str, Any], conditions: Mapping[str, Any]) -> str:
     """Return how often the DAG was measured, and under which conditions."""
     count = run.get("rounds")
-    words = [counted(count, "measured round") if count else "no round measured"]
+    words = [_count(count, "measured round") if count else "no round measured"]
     if conditions.get("warmup"):
         words.append(f"{conditions['warmup']} warm-up")
     if conditions.get("fresh_process"):
@@ -231,8 +231,7 @@ def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[s
     ]
 
 
-def counted(number: int, what: str) -> str:
-    """Return a number and what is counted, in the plural unless it is one."""
+def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 

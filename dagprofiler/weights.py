@@ -52,7 +52,7 @@ _RUN_ON = (
 #: what a task waits for, and wall times hold what it waited for in vain.
 SOURCES = tuple(_SOURCES)
 
-STATISTIC_FUNCTIONS: dict[str, Callable[[Sequence[Number]], Number]] = {
+_STATISTICS: dict[str, Callable[[Sequence[Number]], Number]] = {
     "median": median,
     "mean": lambda values: fsum(values) / len(values),
     "min": min,
@@ -60,7 +60,7 @@ STATISTIC_FUNCTIONS: dict[str, Callable[[Sequence[Number]], Number]] = {
 }
 
 #: What can be said of a task's samples.
-STATISTICS = tuple(STATISTIC_FUNCTIONS)
+STATISTICS = tuple(_STATISTICS)
 
 _NO_SCALE = (
     "the machine of this profile was not calibrated, so its times have no common scale; call "
@@ -375,7 +375,7 @@ class _Reader:
         """Return the statistic of a column for the tasks that have samples in it."""
         if self._samples is None or not column:
             return None
-        of = STATISTIC_FUNCTIONS[self.statistic]
+        of = _STATISTICS[self.statistic]
         return {name: of(values) for name, values in self.samples(column).items()}
 
     def _single(self, candidate: str) -> dict[str, Any]:

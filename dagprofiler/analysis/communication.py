@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dagprofiler.errors import WeightError
 from dagprofiler.samples import measured_of
-from dagprofiler.weights import STATISTIC_FUNCTIONS
+from dagprofiler.weights import _STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -133,7 +133,7 @@ def _measured(
         both = zip(row.get("serialize_ms", ()), row.get("deserialize_ms", ()))
         values = measured_of(kinds, [None if None in pair else sum(pair) for pair in both])
         if values:
-            times[key] = factor * STATISTIC_FUNCTIONS[weights.statistic](values)
+            times[key] = factor * _STATISTICS[weights.statistic](values)
     if not times:
         return {}, "the profile has no times of edges, which only rounds=... measures"
     return times, words

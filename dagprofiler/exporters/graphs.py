@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import WeightError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dagprofiler.profile import Profile
+    from dagprofiler.weights import Weights
 
 __all__ = [
     "BITS",
@@ -116,15 +117,20 @@ def costs_of(profile: Profile, cost: str, statistic: str, fill: float | None) ->
     """
     try:
         filled = {} if fill is None else {"fill": fill}
-        found = profile.weights(cost, statistic, **filled)
+        found = _saying_filled(profile.weights(cost, statistic, **filled), fill)
     except WeightError as error:
         if cost not in ("best", *SOURCES) or statistic not in STATISTICS or fill is not None:
             raise
         return _some_costs(profile, SOURCES if cost == "best" else (cost,), statistic, error)
-    provenance = found.provenance
-    if found.filled:
-        provenance += f"; {fill:.12g} given for {len(found.filled)} of {len(found.values)} tasks"
-    return Costs(found.values, found.source, found.unit, provenance)
+    return Costs(found.values, found.source, found.unit, found.provenance)
+
+
+def _saying_filled(weights: Weights, fill: float | None) -> Weights:
+    """Return weights whose provenance says how many of them were filled in."""
+    if not weights.filled:
+        return weights
+    given = f"{fill:.12g} given for {len(weights.filled)} of {len(weights.values)} tasks"
+    return replace(weights, provenance=f"{weights.provenance}; {given}")
 
 
 def _some_costs(
