@@ -78,14 +78,14 @@ def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profi
         If the format is not known, no format recognizes the file, or it is not
         what its format says.
     ProfileError
-        If it is no JSON, or a profile that is not valid.
+        If it is no JSON, an object in it has a key twice, or it is a profile that is not valid.
 
     Notes
     -----
     What the file does not say is absent from the profile, never 0.
     """
     with collector_paused():
-        document = parse(read(path))
+        document = parse(read(path), unique_keys=True)
         if format is not None:
             return importer(format).read(document)
         if isinstance(document, dict) and document.keys() >= _OURS:

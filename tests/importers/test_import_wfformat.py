@@ -266,6 +266,14 @@ def test_what_a_later_version_does_not_know_does_not_mean_something_in_an_earlie
     assert again(read(instance), version="1.4").dag_structure["nodes"]
 
 
+def test_a_file_with_a_key_twice_is_not_half_imported():
+    text = path_of("v15").read_text(encoding="utf-8")
+    twice = text.replace('"tasks": [', '"tasks": [], "tasks": [', 1)
+    with pytest.raises(ProfileError, match="key 'tasks' stands twice in one object"):
+        import_profile(io.StringIO(twice))
+    assert import_profile(io.StringIO(text)) == load("v15")
+
+
 def test_importing_does_not_change_the_document():
     instance = document("v13")
     before = copy.deepcopy(instance)
