@@ -363,8 +363,8 @@ class Profile:
             A profile to show this one against, with verdicts.
         cost, statistic
             What the critical path is of, as :func:`dagprofiler.analyze` takes them; by default
-            wall times where there are any, else what :meth:`weights` finds best. Tasks that have
-            no cost count as 0.
+            wall times where there are any, else what :meth:`weights` finds best. A task without
+            a wall time, or without the cost that was asked for, counts as 0.
 
         Returns
         -------
@@ -374,7 +374,7 @@ class Profile:
         Raises
         ------
         WeightError
-            If `cost` or `statistic` is given and unknown, or no task has such a cost.
+            If `cost` is given and unknown, or no task has such a cost.
         """
         return self.export(path, "html", base=base, cost=cost, statistic=statistic)
 

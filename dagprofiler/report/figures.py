@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
     from dagprofiler.profile import Profile
 
-__all__ = ["Figures", "edge_figures", "edges_of", "finite", "label_of", "medians", "task_figures", "unit_of"]
+__all__ = [
+    "Figures",
+    "edge_figures",
+    "edges_of",
+    "finite",
+    "label_of",
+    "medians",
+    "task_figures",
+    "unit_of",
+]
 
 
 class Figures(NamedTuple):

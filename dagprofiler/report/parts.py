@@ -142,7 +142,8 @@ def _tasks(subject: Subject) -> dict[str, Any]:
 
 def _edges(subject: Subject) -> dict[str, Any]:
     carried = {
-        (edge.source, edge.target): edge.data_fields for edge in subject.profile.metrics.edge_metrics
+        (edge.source, edge.target): edge.data_fields
+        for edge in subject.profile.metrics.edge_metrics
     }
     return {
         "source": [source for source, _ in subject.edges],

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Subject"]
 
-#: What tasks cost, unless it is said: a report is about what took the time.
-_COSTS = ("wall_time", "best")
-
 
 class Subject:
     """A profile, and what several parts of a report want to know of it.
@@ -29,7 +26,8 @@ class Subject:
     profile
         Fresh or loaded.
     cost, statistic
-        As :func:`dagprofiler.analyze` takes them; by default wall times, where there are any.
+        As :func:`dagprofiler.analyze` takes them; by default wall times, where there are any,
+        else the best costs that all tasks have.
 
     Attributes
     ----------
@@ -43,7 +41,7 @@ class Subject:
     Raises
     ------
     WeightError
-        If `cost` or `statistic` is given, and there is no such.
+        If `cost` is given, and no task has one.
     """
 
     def __init__(
@@ -56,17 +54,19 @@ class Subject:
         self.edges = [(self.numbers[source], self.numbers[target]) for source, target in self.pairs]
         self.analysis: Analysis | None = None
         self.why_not = ""
-        for one in _COSTS if cost is None else (cost,):
+        if cost is not None:
+            self.analysis = self._partly_known(cost, statistic)
+            return
+        try:
+            self.analysis = self._partly_known("wall_time", statistic)
+        except WeightError as error:
             try:
-                self.analysis = self._analyzed(one, statistic)
-                break
-            except WeightError as error:
-                if cost is not None:
-                    raise
-                self.why_not = error.reason
+                self.analysis = analyze(profile, statistic=statistic)
+            except WeightError:
+                self.why_not = str(error)
 
-    def _analyzed(self, cost: str, statistic: str) -> Analysis:
-        # Tasks that did not run took no time.
+    def _partly_known(self, cost: str, statistic: str) -> Analysis:
+        """Return an analysis in which tasks that have no cost, as they did not run, cost 0."""
         found = analyze(self.profile, cost=cost, statistic=statistic, fill=0)
         if self.names and len(found.weights.filled) == len(self.names):
             # Nothing but zeros would be no analysis; this says why there are no others.

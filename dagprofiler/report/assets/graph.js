@@ -91,11 +91,11 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
       element("span", { class: "end" },
         button("Zoom in", "+", () => camera.zoom(1.3)),
         button("Zoom out", "−", () => camera.zoom(1 / 1.3)),
-        button("Show all", "Fit", () => camera.fit()))),
+        button("Fit all", "Fit", () => camera.fit()))),
     element("div", { class: "stage" }, stage, panel()),
     element("ul", { class: "legend" },
       measures.length ? element("li", {}, element("i", { class: "scale" }), "nothing to most") : null,
-      onPath.size ? element("li", {}, element("i", { class: "wire" }), "critical path") : null,
+      onPath.size ? element("li", {}, element("i", { class: "route" }), "critical path") : null,
       element("li", {}, "edges lead from left to right, the wider the more bytes; dashed ones only order"),
       element("li", {}, "drag to move, Ctrl and wheel to zoom")));
   // Its size is known when it is in the page.
@@ -124,7 +124,7 @@ function draw(view, layer) {
     const shape = drawn("g", {
       class: `node${path ? " path" : ""}${lost ? " lost" : ""}`, role: "button", tabindex: i ? -1 : 0,
       transform: `translate(${x} ${y})`, "data-node": i,
-    }, box, title, figure);
+    }, box, title, " ", figure);
     return { shape, box, title, figure, tasks, label, x, y, after: [], before: [], layer: picture.layers[i], path, lost };
   });
   const bytes = (report.edges.figures.find((figure) => figure.key === "size_bytes") || { values: [] }).values;
@@ -189,7 +189,7 @@ function paint(view) {
     node.title.setAttribute("y", measure ? -2 : 4);
     node.figure.setAttribute("y", 13);
     node.figure.textContent = value;
-    node.shape.setAttribute("aria-label", [node.label, node.value, node.path ? "on the critical path" : "", stateOf(node)].filter(Boolean).join(", "));
+    node.shape.setAttribute("aria-label", [`${node.title.textContent} ${value}`.trim(), ...(node.title.textContent === node.label ? [] : [node.label]), measure && measure.label, node.path && "on the critical path", stateOf(node)].filter(Boolean).join(", "));
   });
 }
 

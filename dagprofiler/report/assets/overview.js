@@ -65,9 +65,11 @@ function figureOf(key) {
 }
 
 function mostExpensive(summary) {
-  const cost = report.tasks.cost;
+  const times = figureOf("compute_time_ms");
+  const cost = report.tasks.cost || (times && times.values);
+  const unit = report.tasks.cost ? summary.unit : "ms";
   if (!cost) return element("div", {}, element("h3", {}, "What tasks cost is not known"), element("p", { class: "note" }, summary.why_not));
-  const phases = summary.unit === "ms"
+  const phases = unit === "ms"
     ? [["deserialize", figureOf("deserialize_time_ms")], ["compute", { values: cost }], ["serialize", figureOf("serialize_time_ms")]]
     : [["compute", { values: cost }]];
   const shownPhases = phases.filter(([, figure]) => figure);
@@ -80,11 +82,11 @@ function mostExpensive(summary) {
   const bars = order.map((one) => element("li", {},
     stemButton(one.tasks, cost),
     element("span", { class: "track", "aria-hidden": "true" }, one.parts.map((value, i) => element("i", { class: shownPhases[i][0], style: { width: `${100 * share(value, order[0].whole)}%` } }))),
-    element("span", { class: "amount" }, amount(one.whole, summary.unit)),
+    element("span", { class: "amount" }, amount(one.whole, unit)),
     element("span", { class: "share", title: "of all tasks together" }, percent(one.whole / total))));
   const rest = cost.length - order.reduce((sum, { tasks }) => sum + tasks.length, 0);
   return element("div", {},
-    element("h3", {}, summary.unit === "ms" ? "Where the time went" : `Where the ${summary.unit} went`),
+    element("h3", {}, unit === "ms" ? "Where the time went" : `Where the ${unit} went`),
     element("ul", { class: "bars" }, bars),
     element("ul", { class: "legend" },
       shownPhases.length > 1 ? shownPhases.map(([phase]) => element("li", {}, element("i", { class: phase }), phase)) : null,
@@ -118,6 +120,9 @@ function stemButton(tasks, cost) {
 function speedLimits(summary) {
   const { unit, bottlenecks, bounds } = summary;
   const made = element("div", { class: "stack" });
+  if (!bounds) {
+    made.append(element("h3", {}, "The critical path is not known"), element("p", { class: "note" }, summary.why_not));
+  }
   if (!bounds || !bounds.length) return made;
   const gains = bottlenecks.slice(0, 5).map((one) => [
     one.kind === "edge" ? `${one.name} (edge)` : one.name, amount(one.cost, unit), amount(one.gain, unit)]);

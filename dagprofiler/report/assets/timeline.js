@@ -133,12 +133,12 @@ addSection("timeline", "Timeline", "timeline", (root, found) => {
       element("label", {}, "a row for each of the", by),
       element("span", { class: "end" },
         button("Zoom in on time", "+", () => zoom(0.7)), button("Zoom out of time", "−", () => zoom(1 / 0.7)),
-        button("Show the whole round", "Fit", load))),
+        button("Fit the whole round", "Fit", load))),
     element("div", { class: "gantt" }, rows, memory),
     element("ul", { class: "legend" },
       element("li", {}, element("i", { class: "wait" }), "ready, waiting"),
       found.phases.map(([phase]) => element("li", {}, element("i", { class: phase }), phase)),
-      onPath.size ? element("li", {}, element("i", { class: "wire" }), "critical path") : null),
+      onPath.size ? element("li", {}, element("i", { class: "route" }), "critical path") : null),
     legend,
     found.left_out ? element("p", { class: "note" }, `${count(found.left_out, "round")} left out: too many for a page.`) : "");
   return load;
