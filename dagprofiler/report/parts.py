@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Callable
 
 from dagprofiler.documents import jsonable
@@ -67,7 +67,9 @@ def _moment(timestamp: str | None) -> str | None:
         moment = datetime.fromisoformat(str(timestamp).replace("Z", "+00:00"))
     except ValueError:
         return timestamp
-    return moment.strftime("%Y-%m-%d %H:%M:%S") + (" UTC" if moment.tzinfo else "")
+    if moment.tzinfo is None:
+        return f"{moment:%Y-%m-%d %H:%M:%S}"
+    return f"{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _summary(subject: Subject) -> dict[str, Any]:

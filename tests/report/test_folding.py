@@ -52,6 +52,13 @@ def test_tasks_without_edges_are_by_themselves():
     assert sorted(map(len, folding.groups)) == [1, 1, 498]
 
 
+def test_tasks_without_edges_whose_names_differ_are_one_group_if_they_are_too_many():
+    words = ["".join(chr(97 + i // 26**k % 26) for k in range(3)) for i in range(700)]
+    folding = fold(words, [(0, 1)])
+    assert folding.labels == ["level 0", "level 1", "without edges"]
+    assert list(map(len, folding.groups)) == [1, 1, 698]
+
+
 @given(
     st.lists(st.sampled_from(["a1", "a2", "b1", "b2", "c"]), min_size=2, max_size=40),
     st.data(),

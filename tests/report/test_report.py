@@ -187,6 +187,24 @@ def test_a_partial_run_says_what_failed():
     assert figures(found["tasks"])["compute_time_ms"]["values"][2] is None
 
 
+def test_a_time_that_is_none_is_shown_as_it_stands():
+    run = small().run()
+    run.timestamp = "yesterday"
+    assert data_of(run)["about"]["time"] == "yesterday"
+    run.timestamp = "2026-01-02T03:04:05.678+01:00"
+    assert data_of(run)["about"]["time"] == "2026-01-02 02:04:05 UTC"
+    run.timestamp = "2026-01-02T03:04:05"
+    assert data_of(run)["about"]["time"] == "2026-01-02 03:04:05"
+
+
+def test_bounds_end_where_more_workers_are_of_no_use(found):
+    tasks = {f"t{i}": 1 for i in range(2000)}
+    run = profile_of([*tasks], tasks)
+    run.dag_structure["edges"] = []
+    assert [row[0] for row in data_of(run)["summary"]["bounds"]] == [2**k for k in range(10)]
+    assert [row[0] for row in found["summary"]["bounds"]] == [1]
+
+
 # What tasks cost
 
 

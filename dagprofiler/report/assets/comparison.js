@@ -71,8 +71,8 @@ function differences(found) {
   };
   const text = (value) => (value === null || value === undefined ? "–" : value);
   const figures = (unit) => ([name, mine, base]) => [name, amount(base, unit), amount(mine, unit)];
-  add("Configuration that differs", ["", "base", "now"], found.configuration.map(([name, mine, base]) => [name, text(base), text(mine)]));
-  add("Machine that differs", ["", "base", "now"], found.machine.map(([name, mine, base]) => [name, text(base), text(mine)]));
+  add("Configuration that differs", ["parameter", "base", "now"], found.configuration.map(([name, mine, base]) => [name, text(base), text(mine)]));
+  add("Machine that differs", ["part", "base", "now"], found.machine.map(([name, mine, base]) => [name, text(base), text(mine)]));
   add("Bytes of edges that differ", ["edge", "base", "now"], found.bytes.map(figures("bytes")), [1, 2]);
   add("Instructions that differ", ["task", "base", "now"], found.instructions.map(figures("")), [1, 2]);
   add("Times of edges", ["edge", "ratio", "verdict"], found.edges.map((row) => [row.name, times(row.ratio), verdictCell(row, found.reasons)]), [1]);

@@ -80,6 +80,9 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
   layer.addEventListener("pointerleave", (event) => showTip("", event));
   svg.addEventListener("keydown", (event) => walk(event, view, camera));
   whenChosen((task) => mark(task));
+  whenLookChanges(() => {
+    if (paper.matches) camera.fit();
+  });
 
   const button = (label, text, act) => element("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
   const stage = element("div", { class: "canvas" }, svg);

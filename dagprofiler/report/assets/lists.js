@@ -13,7 +13,7 @@ addSection("tasks", "Tasks", "tasks", (root, { figures, cost, levels, slack, sta
       { label: "share", number: true, value: (task) => cost[task], text: (task) => percent(cost[task] / work) },
       { label: "slack", number: true, title: "how much later it could be without making the critical path longer", value: (task) => slack[task], text: (task) => amount(slack[task], unit) });
   }
-  for (const figure of shown.slice(0, 9)) {
+  for (const figure of shown) {
     columns.push({ label: figure.label, number: true, value: (task) => figure.values[task], text: (task) => amount(figure.values[task], figure.unit) });
   }
   if (cost) columns.push({ label: "level", number: true, value: (task) => levels[task], text: (task) => whole.format(levels[task]) });

@@ -1,6 +1,7 @@
 // Puts the page together: sections, their links, and the theme.
 
 const looks = [];
+const paper = matchMedia("print");
 
 /** Call back when colours or widths change. */
 function whenLookChanges(act) {
@@ -30,8 +31,8 @@ function start() {
   for (const { id, title, part, make } of sections) {
     if (part !== null && report[part] === undefined) continue;
     const first = main.childElementCount === 0;
-    const heading = element("h2", { id: `${id}-title`, class: first ? "unseen" : null }, title);
-    const root = element("section", { id, "aria-labelledby": `${id}-title`, class: ["tasks", "edges", "samples"].includes(id) ? "long" : null }, heading);
+    // The first has the page's own heading.
+    const root = element("section", { id, "aria-label": title, class: ["tasks", "edges", "samples"].includes(id) ? "long" : null }, first ? null : element("h2", {}, title));
     const after = make(root, report[part]);
     main.append(root);
     nav.append(element("a", { href: `#${id}` }, title));
@@ -67,6 +68,5 @@ window.addEventListener("resize", () => {
   wait = requestAnimationFrame(lookChanged);
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", lookChanged);
-window.addEventListener("beforeprint", lookChanged);
-window.addEventListener("afterprint", lookChanged);
+paper.addEventListener("change", lookChanged);
 start();

@@ -68,7 +68,7 @@ function mostExpensive(summary) {
   const times = figureOf("compute_time_ms");
   const cost = report.tasks.cost || (times && times.values);
   const unit = report.tasks.cost ? summary.unit : "ms";
-  if (!cost) return element("div", {}, element("h3", {}, "What tasks cost is not known"), element("p", { class: "note" }, summary.why_not));
+  if (!cost) return element("div", {}, element("h2", { class: "minor" }, "What tasks cost is not known"), element("p", { class: "note" }, summary.why_not));
   const phases = unit === "ms"
     ? [["deserialize", figureOf("deserialize_time_ms")], ["compute", { values: cost }], ["serialize", figureOf("serialize_time_ms")]]
     : [["compute", { values: cost }]];
@@ -86,7 +86,7 @@ function mostExpensive(summary) {
     element("span", { class: "share", title: "of all tasks together" }, percent(one.whole / total))));
   const rest = cost.length - order.reduce((sum, { tasks }) => sum + tasks.length, 0);
   return element("div", {},
-    element("h3", {}, unit === "ms" ? "Where the time went" : `Where the ${unit} went`),
+    element("h2", { class: "minor" }, unit === "ms" ? "Where the time went" : `Where the ${unit} went`),
     element("ul", { class: "bars" }, bars),
     element("ul", { class: "legend" },
       shownPhases.length > 1 ? shownPhases.map(([phase]) => element("li", {}, element("i", { class: phase }), phase)) : null,
@@ -121,15 +121,15 @@ function speedLimits(summary) {
   const { unit, bottlenecks, bounds } = summary;
   const made = element("div", { class: "stack" });
   if (!bounds) {
-    made.append(element("h3", {}, "The critical path is not known"), element("p", { class: "note" }, summary.why_not));
+    made.append(element("h2", { class: "minor" }, "The critical path is not known"), element("p", { class: "note" }, summary.why_not));
   }
   if (!bounds || !bounds.length) return made;
   const gains = bottlenecks.slice(0, 5).map((one) => [
     one.kind === "edge" ? `${one.name} (edge)` : one.name, amount(one.cost, unit), amount(one.gain, unit)]);
   made.append(
-    element("h3", {}, "What would shorten the critical path"),
-    plainTable("Bottlenecks", ["", "takes", "gain if it took none"], gains, [1, 2]),
-    element("h3", {}, "How fast more workers could be"),
+    element("h2", { class: "minor" }, "What would shorten the critical path"),
+    plainTable("Bottlenecks", ["task or edge", "takes", "gain if it took none"], gains, [1, 2]),
+    element("h2", { class: "minor" }, "How fast more workers could be"),
     bounds.length < 2 ? element("p", { class: "note" }, "Not at all: each task waits for the one before it.") : plainTable("Bounds", ["workers", "makespan at least", "at most, if greedy", "speed-up at most"],
       bounds.map(([workers, least, speedup, most]) => [whole.format(workers), amount(least, unit), amount(most, unit), times(speedup)]), [0, 1, 2, 3]),
     element("details", {}, element("summary", {}, "What these figures are made of"),

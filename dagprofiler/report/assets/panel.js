@@ -3,12 +3,11 @@
 let showGroup = () => {};
 
 function panel() {
-  const content = element("div", { class: "panel empty", tabindex: "0", role: "region", "aria-label": "The chosen task" });
+  const content = element("div", { class: "panel", tabindex: "0", role: "region", "aria-label": "The chosen task" });
   const hint = element("p", { class: "note" }, "Choose a task, here or in a table, to see its figures, its samples and what goes in and out.");
   let group = null;
 
   function show(task) {
-    content.classList.toggle("empty", task === null);
     content.replaceChildren(...(task === null ? [hint] : about(task, group)));
     content.scrollTop = 0;
   }

@@ -115,6 +115,6 @@ function byRound(found, column, task) {
     chart.append(drawn("circle", { class: kind === "measured" ? "sample" : "aside", cx: x(round), cy: y(value), r: 3 },
       drawn("title", {}, `round ${round} (${kind}): ${amount(value, column.unit)}`)));
   });
-  chart.append(drawn("text", { x: left, y: height - 3 }, found.rounds.every((kind) => kind === "measured") ? "rounds" : "rounds; hollow: warm-up and others that do not count"));
+  chart.append(drawn("text", { x: left, y: height - 3 }, found.rounds.every((kind) => kind === "measured") ? "rounds" : "rounds; hollow ones do not count"));
   return chart;
 }

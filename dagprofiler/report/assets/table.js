@@ -97,7 +97,7 @@ function sortable(caption, columns, rows, { sort = null, down = true, words = nu
     rows.length > 8 ? filter : null, counted,
     element("span", { class: "end pager" }, previous, next));
   const table = element("table", {}, element("caption", { class: "unseen" }, caption), element("thead", {}, element("tr", {}, heads)), body);
-  return element("div", {}, tools, element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, table));
+  return element("div", {}, tools, element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${caption}, as a table` }, table));
 }
 
 /** Return a small table as it is. */
