@@ -10,7 +10,7 @@ from dagprofiler.exporters import exporter, exporter_names
 from dagprofiler.importers import importer, importer_names
 from dagprofiler.registry import EXPORTERS, IMPORTERS, format_of, formats, load
 
-OURS = ["chrome_trace", "csv", "dot", "graphml", "mermaid", "node_link", "saga", "wfformat"]
+OURS = ["chrome_trace", "csv", "dot", "graphml", "html", "mermaid", "node_link", "saga", "wfformat"]
 
 MODULE = """
 from dagprofiler.exporters import Export

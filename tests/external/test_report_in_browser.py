@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
 
-from dagprofiler import DAG, Rounds, task
+from dagprofiler import DAG, Profile, Rounds, RunError, import_profile, task
 
 pytestmark = pytest.mark.external
 
+DATA = Path(__file__).resolve().parent.parent / "data"
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "docs" / "examples"
 
 
@@ -37,6 +38,17 @@ def wide(width, **options):
     edges = [edge for name in names for edge in (("split", name), (name, "merge"))]
     tasks = {"split": split, **dict.fromkeys(names, part), "merge": merge}
     return DAG(tasks, edges).run(**options)
+
+
+@task(outputs=["rows"])
+def fails():
+    raise ValueError("no luck")
+
+
+def failed_at_once():
+    with pytest.raises(RunError) as caught:
+        DAG({"fails": fails, "part": part}, [("fails", "part")]).run()
+    return caught.value.profile
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +119,16 @@ def example_profile(module):
 
 @pytest.mark.parametrize(
     "profile",
-    [lambda: DAG({}).run(), golden_profile, lambda: profile_of(["a"], {"a": 0})],
-    ids=["empty", "partial", "without costs"],
+    [
+        lambda: DAG({}).run(),
+        golden_profile,
+        lambda: profile_of(["a"], {"a": 0}),
+        lambda: profile_of(["a", "b"], {"a": 10**400, "b": -1}),
+        lambda: Profile.load(DATA / "standard-sample.json"),
+        lambda: import_profile(DATA / "wfformat" / "v15.json"),
+        failed_at_once,
+    ],
+    ids=["empty", "partial", "without costs", "0.1.0", "standard", "imported", "failed"],
 )
 def test_reports_of_odd_profiles_open(opened, profile):
     made = profile()

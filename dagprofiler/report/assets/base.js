@@ -79,6 +79,11 @@ function count(number, what) {
   return `${whole.format(number)} ${what}${number === 1 ? "" : "s"}`;
 }
 
+/** Return the figure with a key of all tasks, or edges; without any values if there is none. */
+function figureOf(part, key) {
+  return part.figures.find((figure) => figure.key === key) || { values: [] };
+}
+
 /** Return what part of the largest value a value is, from 0 to 1. */
 function share(value, largest) {
   return largest > 0 && value > 0 ? Math.min(1, value / largest) : 0;
@@ -103,9 +108,10 @@ const listeners = [];
 let chosen = null;
 
 /** Choose a task, wherever it was clicked; every part of the page follows. */
-function choose(task) {
+function choose(task, quietly = false) {
   chosen = task;
   for (const listener of listeners) listener(task);
+  if (!quietly) say(`${names[task]}: its figures are beside the DAG`);
 }
 
 function whenChosen(listener) {

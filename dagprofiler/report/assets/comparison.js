@@ -21,7 +21,7 @@ addSection("comparison", "Comparison", "comparison", (root, found) => {
   ];
   if (found.tasks.length) {
     root.append(sortable("Times of tasks compared", columns, found.tasks,
-      { words: (row) => `${names[row.task]} ${row.verdict}`, sort: null, task: (row) => row.task }));
+      { words: (row) => `${names[row.task]} ${row.verdict}`, sort: 3, task: (row) => row.task }));
   }
   if (found.reasons.length) {
     root.append(element("ol", { class: "note" }, found.reasons.map((reason) => element("li", {}, reason))));

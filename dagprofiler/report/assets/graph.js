@@ -130,7 +130,7 @@ function draw(view, layer) {
     }, box, title, " ", figure);
     return { shape, box, title, figure, tasks, label, x, y, after: [], before: [], layer: picture.layers[i], path, lost };
   });
-  const bytes = (report.edges.figures.find((figure) => figure.key === "size_bytes") || { values: [] }).values;
+  const bytes = figureOf(report.edges, "size_bytes").values;
   const carried = picture.source.map((_, k) => (picture.of ? picture.of[k] : [k]).reduce((sum, edge) => sum + (bytes[edge] || 0), 0));
   const most = largestOf(carried);
   const steps = new Set((report.tasks.path || []).slice(1).map((task, i) => `${report.tasks.path[i]} ${task}`));

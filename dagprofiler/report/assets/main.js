@@ -41,7 +41,7 @@ function start() {
   main.append(element("footer", {}, `Written by dagprofiler. This file asks the network for nothing.`));
   document.title = `${count(names.length, "task")}${report.about.host ? ` on ${report.about.host}` : ""} · dagprofiler report`;
   const cost = report.tasks.cost || [];
-  if (cost.length) choose(cost.reduce((best, value, task) => (value > cost[best] ? task : best), 0));
+  if (cost.length) choose(cost.reduce((best, value, task) => (value > cost[best] ? task : best), 0), true);
   for (const act of begin) act();
   setTheme("auto");
   watch(nav);

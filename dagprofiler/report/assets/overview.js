@@ -59,20 +59,14 @@ function change(now, before) {
   return `, now ${by < 0 ? "−" : "+"}${percent(Math.abs(by))}`;
 }
 
-/** Return the figures of tasks with a key, or nothing. */
-function figureOf(key) {
-  return report.tasks.figures.find((figure) => figure.key === key);
-}
-
 function mostExpensive(summary) {
-  const times = figureOf("compute_time_ms");
-  const cost = report.tasks.cost || (times && times.values);
+  const cost = report.tasks.cost || figureOf(report.tasks, "compute_time_ms").values;
   const unit = report.tasks.cost ? summary.unit : "ms";
-  if (!cost) return element("div", {}, element("h2", { class: "minor" }, "What tasks cost is not known"), element("p", { class: "note" }, summary.why_not));
+  if (!cost.length) return element("div", {}, element("h2", { class: "minor" }, "What tasks cost is not known"), element("p", { class: "note" }, summary.why_not));
   const phases = unit === "ms"
-    ? [["deserialize", figureOf("deserialize_time_ms")], ["compute", { values: cost }], ["serialize", figureOf("serialize_time_ms")]]
+    ? [["deserialize", figureOf(report.tasks, "deserialize_time_ms")], ["compute", { values: cost }], ["serialize", figureOf(report.tasks, "serialize_time_ms")]]
     : [["compute", { values: cost }]];
-  const shownPhases = phases.filter(([, figure]) => figure);
+  const shownPhases = phases.filter(([, figure]) => figure.values.length);
   const all = alike().map((tasks) => {
     const parts = shownPhases.map(([, { values }]) => tasks.reduce((sum, task) => sum + (values[task] || 0), 0));
     return { tasks, parts, whole: parts.reduce((a, b) => a + b, 0) };

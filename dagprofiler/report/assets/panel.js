@@ -59,7 +59,7 @@ function besideBase(task) {
 }
 
 function ends(title, task, own, other) {
-  const bytes = (report.edges.figures.find((figure) => figure.key === "size_bytes") || { values: [] }).values;
+  const bytes = figureOf(report.edges, "size_bytes").values;
   const edges = [];
   own.forEach((end, edge) => {
     if (end === task) edges.push(edge);

@@ -166,7 +166,7 @@ function rowsOf(found, view) {
     if (!rows.has(span.worker)) rows.set(span.worker, { label: span.worker === null ? "unknown worker" : found.workers[span.worker], spans: [] });
     rows.get(span.worker).spans.push(span);
   }
-  return [...rows.values()].sort((a, b) => a.spans[0].worker - b.spans[0].worker);
+  return [...rows.values()].sort((a, b) => (a.spans[0].worker ?? Infinity) - (b.spans[0].worker ?? Infinity) || 0);
 }
 
 function boundsOf(spans) {
