@@ -127,8 +127,20 @@ def example_profile(module):
         lambda: Profile.load(DATA / "standard-sample.json"),
         lambda: import_profile(DATA / "wfformat" / "v15.json"),
         failed_at_once,
+        lambda: wide(2, meters="default"),
+        lambda: wide(2, rounds=2),
     ],
-    ids=["empty", "partial", "without costs", "0.1.0", "standard", "imported", "failed"],
+    ids=[
+        "empty",
+        "partial",
+        "without costs",
+        "0.1.0",
+        "standard",
+        "imported",
+        "failed",
+        "metered",
+        "short",
+    ],
 )
 def test_reports_of_odd_profiles_open(opened, profile):
     made = profile()

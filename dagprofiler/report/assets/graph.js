@@ -23,7 +23,7 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
     paint(view);
     const [top, bottom] = view.nodes.reduce(([low, high], { y }) => [Math.min(low, y), Math.max(high, y)], [Infinity, -Infinity]);
     stage.parentElement.style.setProperty("--tall", `${Math.max(430, Math.min(600, bottom - top + 160))}px`);
-    camera.fit(0.45);
+    camera.fit(0.6);
     find();
     mark(chosen, false);
   }

@@ -204,7 +204,7 @@ function contextOf(canvas, height) {
 function paintTimeline(view, canvas, scroller, height) {
   const [context, width] = contextOf(canvas, height);
   if (!width) return;
-  const paints = Object.fromEntries(["text", "muted", "line", "strong-line", "critical", "compute", "serialize", "deserialize", "raised", "sunken", "link"].map((name) => [name, colour(name)]));
+  const paints = Object.fromEntries(["text", "muted", "line", "strong-line", "critical", "compute", "on-compute", "serialize", "deserialize", "sunken", "link"].map((name) => [name, colour(name)]));
   const x = (moment) => GUTTER + ((moment - view.from) / (view.until - view.from)) * (width - GUTTER - 12);
   const bar = (paint, left, right, y, size) => {
     const start = Math.max(left, GUTTER);
@@ -234,8 +234,12 @@ function paintTimeline(view, canvas, scroller, height) {
       if (view.by === "tasks" && named && span.begin > span.ready) bar(paints["strong-line"], x(span.ready), x(span.begin), top + lane / 2 - 1, Math.min(2, lane));
       for (const [phase, start, end] of span.phases) bar(paints[phase], x(start), x(end), top + inset, Math.max(1, lane - 2 * inset));
       if (onPath.has(span.task)) bar(paints.critical, x(span.begin), x(span.done), named ? top + LANE - 5 : top, named ? 3 : Math.max(1, lane));
-      const room = x(span.done) - x(span.begin);
-      if (view.by === "workers" && room > 46) label(context, names[span.task], Math.max(x(span.begin), GUTTER) + 5, top + LANE / 2 - 1, room - 10, paints.text);
+      const computing = span.phases.find(([phase]) => phase === "compute");
+      if (view.by === "workers" && computing) {
+        const left = Math.max(x(computing[1]), GUTTER) + 5;
+        const room = x(computing[2]) - left - 5;
+        if (room > 36) label(context, names[span.task], left, top + LANE / 2 - 1, room, paints["on-compute"]);
+      }
     }
     const marked = view.by === "tasks" && row.spans[0].task === chosen;
     if (named) label(context, row.label, 12, top + LANE / 2, GUTTER - 22, marked ? paints.link : paints.text);
