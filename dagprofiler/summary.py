@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.rounds import COLD, MEASURED, WARM_UP
 from dagprofiler.statistics import FLAGS
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def summary(profile: Profile) -> str:
         lines += _rest(len(states), "tasks")
     conditions = run.get("conditions")
     if conditions is not None:
-        lines.append(_rounds_line(run, conditions))
+        kinds = profile.sections.get("samples", {}).get("rounds")
+        lines.append(_rounds_line(run, conditions, kinds))
     rows = [
         (
             _shown(task.task),
@@ -94,21 +96,33 @@ def summary(profile: Profile) -> str:
     return "\n".join(lines)
 
 
-def _rounds_line(run: Mapping[str, Any], conditions: Mapping[str, Any]) -> str:
-    """Return how often the DAG was measured, and under which conditions."""
-    count = run.get("rounds")
-    words = [_count(count, "measured round") if count else "no round measured"]
-    if conditions.get("warmup"):
-        words.append(f"{conditions['warmup']} warm-up")
+def _rounds_line(
+    run: Mapping[str, Any], conditions: Mapping[str, Any], kinds: Sequence[str] | None
+) -> str:
+    """Return how often the DAG was measured, under which conditions, and what times are."""
+    complete, warm_up = run.get("rounds", 0), conditions.get("warmup", 0)
+    count = complete
+    if kinds is not None:
+        # What was asked for a failure may have kept from happening.
+        count, warm_up = kinds.count(MEASURED), kinds.count(COLD) + kinds.count(WARM_UP)
+    words = [_count(count, "measured round") if count else "no round was measured"]
+    if complete < count:
+        words.append("not complete" if count == 1 else f"{complete} of them complete")
+    if warm_up:
+        words.append(f"{warm_up} warm-up")
     if conditions.get("fresh_process"):
         words.append("each in a new process")
     if conditions.get("busy_cores"):
         words.append(f"other cores kept busy: {conditions['busy_cores']}")
     if run.get("ended_by") in ("max_rounds", "max_time_s"):
         words.append(f"ended by {run['ended_by']} before the precision was reached")
-    if not count:
-        return f"{', '.join(words)}; times are of what came before"
-    return f"{', '.join(words)}{'; times are medians' if count > 1 else ''}"
+    if count > 1:
+        words[-1] += "; times are medians"
+    elif not count and warm_up:
+        words[-1] += "; times are " + (
+            "of the cold round" if warm_up == 1 else "medians of the cold round and warm-up"
+        )
+    return ", ".join(words)
 
 
 def _statistics(section: Mapping[str, Any]) -> list[str]:

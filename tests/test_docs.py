@@ -209,7 +209,7 @@ def test_measurements_page_has_the_fields_of_rounds_and_their_defaults():
 def test_measurements_page_has_the_order_in_which_weights_are_tried():
     rows = table(measurements(), ["source", "unit", "is"])
 
-    assert tuple(source.strip("`") for source, *_ in rows) == SOURCES
+    assert tuple(source.strip("`") for source, *_ in rows) == tuple(SOURCES)
 
 
 def test_measurements_page_has_the_coverage_that_intervals_really_have():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 
 import pytest
@@ -11,6 +12,8 @@ from dagprofiler import (
     DAGMetrics,
     EdgeMetrics,
     Profile,
+    Rounds,
+    RunError,
     Task,
     TaskMetrics,
     __version__,
@@ -262,6 +265,37 @@ def test_what_was_metered_is_a_table_of_its_own_without_what_is_0_throughout():
     often = str(dag.run(meters=Power(), rounds=2))
     assert "medians of what was metered:\ntask  power_W\na      12.500\n" in often
     assert "2 measured rounds, 2 warm-up; times are medians" in often
+
+
+@pytest.mark.parametrize(
+    ("failing", "rounds", "line"),
+    [
+        (1, 3, "no round was measured, 1 warm-up; times are of the cold round"),
+        (2, 3, "no round was measured, 2 warm-up; times are medians of the cold round and warm-up"),
+        (3, 3, "1 measured round, not complete, 2 warm-up"),
+        (4, 3, "2 measured rounds, 1 of them complete, 2 warm-up; times are medians"),
+        (5, 3, "3 measured rounds, 2 of them complete, 2 warm-up; times are medians"),
+        (6, 3, "3 measured rounds, 2 warm-up; times are medians"),
+        (4, 1, "1 measured round, 2 warm-up"),
+    ],
+)
+def test_the_rounds_of_a_run_that_failed_are_those_that_were(failing, rounds, line):
+    times = itertools.count(1)
+
+    @task(outputs=["x"])
+    def first():
+        return {"x": 1}
+
+    @task(inputs=["x"], outputs=["y"])
+    def second(x):
+        return {"y": 1 // (failing - next(times))}
+
+    dag = DAG({"first": first, "second": second}, [("first", "second")])
+    try:
+        profile = dag.run(rounds=Rounds(rounds, warmup=2))
+    except RunError as error:
+        profile = error.profile
+    assert line in summary(profile).splitlines()
 
 
 class Waits(Task):

@@ -54,8 +54,8 @@ class SerialExecutor:
         """Measure the tasks that come from now on by these instruments, or by none."""
         if instrumentation is not self._instrumentation:
             self.close()
-            self._instrumentation = instrumentation
             self._instruments = instrumentation and instrumentation.open()
+            self._instrumentation = instrumentation
 
     def submit(self, number: int, work: tuple[Any, ...], handles: list[Any]) -> None:
         """Take task `number` over; `handles` stand for its inputs, in the order of the work."""
@@ -69,5 +69,10 @@ class SerialExecutor:
     def close(self) -> None:
         """Let go of the instruments; called once after the last task."""
         if self._instruments is not None:
-            self._instruments.close()
+            try:
+                self._instruments.close()
+            except BaseException:
+                # Ctrl-C: what is closed stays closed, and nobody calls this again.
+                self._instruments.close()
+                raise
             self._instrumentation = self._instruments = None

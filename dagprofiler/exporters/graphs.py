@@ -120,7 +120,7 @@ def costs_of(profile: Profile, cost: str, statistic: str, fill: float | None) ->
     except WeightError as error:
         if cost not in ("best", *SOURCES) or statistic not in STATISTICS or fill is not None:
             raise
-        return _some_costs(profile, SOURCES if cost == "best" else (cost,), statistic, error)
+        return _some_costs(profile, list(SOURCES) if cost == "best" else [cost], statistic, error)
     return Costs(found.values, found.source, found.unit, found.provenance)
 
 
