@@ -12,7 +12,7 @@ from dagprofiler.exporters import exporter, exporter_names
 from dagprofiler.importers import import_profile, importer, importer_names
 from dagprofiler.registry import EXPORTERS, IMPORTERS, format_of, formats, load, loadable
 
-OURS = ["chrome_trace", "csv", "dot", "graphml", "mermaid", "node_link", "saga", "wfformat"]
+OURS = ["chrome_trace", "csv", "dot", "graphml", "html", "mermaid", "node_link", "saga", "wfformat"]
 
 MODULE = """
 from dagprofiler.exporters import Export
