@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -52,7 +53,7 @@ class TestDask(Conformance):
         assert profile.outputs["behind"] == {"y": "the second time"}
         (lost,) = profile.sections["run"]["attempts"]["bad"]
         assert lost["round"] == 0
-        assert "was removed from the cluster" in lost["error"]
+        assert re.fullmatch(r"worker tcp://\S+ died", lost["error"])
 
     def test_outputs_that_died_with_their_worker_are_made_again_and_counted_once(self, client):
         tasks = {
@@ -85,7 +86,7 @@ def test_a_cluster_of_its_own_is_started_and_ended():
 
 @pytest.mark.parametrize("given", [3, object()])
 def test_what_is_no_cluster_is_refused(given):
-    with pytest.raises(ValidationError, match="expected a distributed.Client"):
+    with pytest.raises(ValidationError, match=r"expected a distributed\.Client"):
         DaskExecutor(given)
 
 
@@ -108,7 +109,7 @@ from dagprofiler.executors.dask import DaskExecutor
 class Wait(Task):
     outputs = ["x"]
     def compute(self):
-        print("up", os.getpid(), flush=True)
+        os.write(1, f"up {os.getpid()}\n".encode())
         threading.Event().wait(60)
         return {"x": 1}
 
