@@ -269,7 +269,7 @@ class DaskExecutor(Executor):
 
     def _check_workers(self, client: Any) -> None:
         if not self._workers and client is self._client:
-            self._give_up(f"the cluster has had no worker for {_WITHOUT_WORKERS_S:.0f} s")
+            self._give_up(f"the cluster has had no worker for {_WITHOUT_WORKERS_S:g} s")
 
     def _give_up(self, why: str) -> None:
         with self._lock:
