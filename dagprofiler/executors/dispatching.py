@@ -242,7 +242,7 @@ class Dispatcher:
         if flight.decode is not None:
             try:
                 outputs = self._opened(flight.name, frames, flight.decode)
-            except SerializationError as problem:
+            except (SerializationError, WorkerError) as problem:
                 error = problem
         return number, index, (times, payload, wire, frames, outputs, error, readings)
 
@@ -261,6 +261,9 @@ class Dispatcher:
         for field, handle in frames.items():
             try:
                 data = self._executor.fetch(handle)
+            except Exception as error:
+                raise self._lost(name, error) from error
+            try:
                 outputs[field] = decode(data.frames(decode) if type(data) is Parcel else data)
             except Exception as error:
                 where = f"task {name!r}: output {field!r} cannot be decoded here"

@@ -3,8 +3,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
-import socketserver
 import subprocess
 import sys
 import threading
@@ -14,12 +12,16 @@ import numpy as np
 import programs
 import pytest
 from conformance import Conformance
+from relay import Relay
 
 from dagprofiler import DAG, Hook, RunError, ValidationError, WorkerError
 from dagprofiler.executors.dask import DaskExecutor
 
-distributed = pytest.importorskip("distributed")
-from dagprofiler.executors.daskworkers import TOPIC  # noqa: E402  (it imports distributed)
+if os.environ.get("DAGPROFILER_EXTERNAL") != "required":
+    pytest.importorskip("distributed")
+import distributed
+
+from dagprofiler.executors.daskworkers import TOPIC
 
 pytestmark = [
     pytest.mark.external,
@@ -116,38 +118,12 @@ def what_a_scheduler_knows(dask_scheduler):
     }
 
 
-class Relay(socketserver.ThreadingTCPServer):
-    """Hands on to a scheduler what it gets, and back, and counts it."""
+def test_a_cluster_within_this_process_does():
+    asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw"]}
+    with distributed.Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+        profile = programs.program(1000).run(**asked, executor=DaskExecutor(client))
 
-    daemon_threads = True
-
-    def __init__(self, address):
-        super().__init__(("127.0.0.1", 0), None)
-        host, port = address.rpartition("/")[2].split(":")
-        self._scheduler = host, int(port)
-        self.address = "tcp://{}:{}".format(*self.server_address)
-        self.bytes = 0
-
-    def __enter__(self):
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *error):
-        self.shutdown()
-        super().__exit__(*error)
-
-    def finish_request(self, request, client_address):
-        with socket.create_connection(self._scheduler) as other:
-            back = threading.Thread(target=self._hand_on, args=(other, request), daemon=True)
-            back.start()
-            self._hand_on(request, other)
-            back.join()
-
-    def _hand_on(self, source, target):
-        while data := source.recv(1 << 16):
-            self.bytes += len(data)
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
+    assert repr(profile.outputs) == repr(programs.program(1000).run(**asked).outputs)
 
 
 # One worker, so that what dies with it is known
