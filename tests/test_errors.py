@@ -250,7 +250,7 @@ def with_its_cause(message, cause):
     return error
 
 
-def test_an_error_from_another_process_keeps_its_class_beside_a_cause_that_cannot_travel(
+def test_an_error_from_another_process_keeps_its_class_though_its_cause_cannot_travel(
     monkeypatch,
 ):
     # So does tblib, which comes with Dask.
