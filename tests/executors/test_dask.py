@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -390,6 +391,10 @@ def test_ctrl_c_leaves_no_process_behind(script, moment):
         said, _ = process.communicate(timeout=60)
 
     assert "stopped partial" in said
+    # multiprocessing's own helper ends when it sees that nobody is there any more.
+    until = time.monotonic() + 10
+    while alive_in(process.pid) and time.monotonic() < until:
+        time.sleep(0.01)
     assert not alive_in(process.pid)
 
 
