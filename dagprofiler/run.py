@@ -266,7 +266,7 @@ class Run:
                 method = "task_finished" if error is None else "task_failed"
                 self._tell(method, self._log.record(taken.round, i, error))
 
-    def _loop(self) -> None:  # noqa: C901, PLR0912  (hot: a helper call in it counts)
+    def _loop(self) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
         log, wiring, executor, entry = self._log, self._wiring, self._executor, self._round
         hooks, handles, uses = self._hooks, self._handles, self._uses
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
@@ -290,6 +290,8 @@ class Run:
             if not running:
                 break
             i, worker, record = next_done()
+            if i < 0:
+                continue
             running -= 1
             k = 6 * i
             times[k : k + 6], payload, wire, frames, outputs, error, readings = record
@@ -325,7 +327,7 @@ class Run:
     def _schedule(self) -> tuple[Callable[[], int | None], Callable[[int], None] | None]:
         """Return two functions: one hands out tasks, the other, if any, is told which are done."""
         wiring = self._wiring
-        if self._executor.capacity > 1:
+        if not self._executor.serial:
             if self._ranked is None:
                 return readiness(wiring.targets, wiring.first_target)
             return readiness_by(self._ranked, wiring.targets, wiring.first_target)

@@ -73,6 +73,8 @@ class Dispatcher:
         How long a task may take; None for any time.
     """
 
+    serial = False
+
     def __init__(
         self,
         executor: Executor,
@@ -116,6 +118,7 @@ class Dispatcher:
         """Begin a round whose tasks are measured by these instruments, or by none."""
         if not self._open:
             self._open = True
+            self._executor.on_capacity = self._look_again
             self._executor.open(self._timeout_s)
         self._round += 1
         self._attempts, self._waited_s = {}, 0.0
@@ -129,6 +132,7 @@ class Dispatcher:
         )
         if self._packer is not None:
             self._packed_session = self._packer.session(self._session)
+            self._executor.announce(self._session.key, self._packed_session)
 
     def submit(self, number: int, work: tuple[Any, ...], handles: list[Any]) -> None:
         """Take task number `number` over; `handles` stand for its inputs, in the order of the work.
@@ -187,8 +191,15 @@ class Dispatcher:
         lost.__cause__ = error
         return lost
 
+    def _look_again(self) -> None:
+        """Let :meth:`next` return, in whatever thread the executor says so."""
+        self._done.put(((-1, -1, ()), 0.0))
+
     def next(self) -> tuple[int, int, tuple[Any, ...]]:
-        """Wait for a task; return its number, the index of its worker, and its record."""
+        """Wait for a task; return its number, the index of its worker, and its record.
+
+        The number is -1 if it is the capacity that has changed.
+        """
         while True:
             begun = perf_counter()
             future, arrived_s = self._done.get()
@@ -231,7 +242,7 @@ class Dispatcher:
         if flight.decode is not None:
             try:
                 outputs = self._opened(flight.name, frames, flight.decode)
-            except SerializationError as problem:
+            except (SerializationError, WorkerError) as problem:
                 error = problem
         return number, index, (times, payload, wire, frames, outputs, error, readings)
 
@@ -250,6 +261,9 @@ class Dispatcher:
         for field, handle in frames.items():
             try:
                 data = self._executor.fetch(handle)
+            except Exception as error:
+                raise self._lost(name, error) from error
+            try:
                 outputs[field] = decode(data.frames(decode) if type(data) is Parcel else data)
             except Exception as error:
                 where = f"task {name!r}: output {field!r} cannot be decoded here"
@@ -283,6 +297,7 @@ class Dispatcher:
             future.cancel()
         if self._open:
             self._open = False
+            self._executor.on_capacity = None
             self._executor.close()
 
 

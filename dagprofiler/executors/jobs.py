@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     from dagprofiler.instruments import Instrumentation, Instruments
     from dagprofiler.pipeline import Contract
 
-__all__ = ["Job", "Outcome", "PackedJob", "Session", "Worker", "failed"]
+__all__ = [
+    "Job",
+    "Outcome",
+    "PackedJob",
+    "Session",
+    "Worker",
+    "announce",
+    "failed",
+    "withdraw",
+]
 
 
 class Worker(NamedTuple):
@@ -268,8 +277,30 @@ _sessions: dict[str, Session] = {}
 _SESSIONS = 8
 
 
+#: Sessions that this process has been told of, pickled, by their keys.
+_announced: dict[str, bytes] = {}
+
+
+def announce(key: str, session: bytes) -> None:
+    """Tell this process, a worker's, of a session: jobs need not be sent twice for it.
+
+    Parameters
+    ----------
+    key, session
+        As :meth:`Executor.announce <dagprofiler.executors.Executor.announce>` is given them.
+    """
+    _announced[key] = session
+
+
+def withdraw(key: str) -> None:
+    """Take back what :func:`announce` said."""
+    _announced.pop(key, None)
+
+
 def _known_session(key: str, packed: bytes | None) -> Session | None:
     session = _sessions.get(key)
+    if session is None:
+        packed = packed or _announced.get(key)
     if session is None and packed is not None:
         session = Session(*pickle.loads(packed))
         for old in list(_sessions)[: 1 - _SESSIONS]:
