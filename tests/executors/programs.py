@@ -118,7 +118,6 @@ class Act(Task):
             if os.path.exists(self.path):
                 break
             time.sleep(0.01)
-        return None
 
     def _thread(self):
         return os.getpid(), threading.get_ident()

@@ -85,7 +85,7 @@ def test_a_cluster_of_its_own_is_started_and_ended():
 
 @pytest.mark.parametrize("given", [3, object()])
 def test_what_is_no_cluster_is_refused(given):
-    with pytest.raises(ValidationError, match="expected a distributed.Client"):
+    with pytest.raises(ValidationError, match=r"expected a distributed\.Client"):
         DaskExecutor(given)
 
 
