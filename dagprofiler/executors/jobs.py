@@ -10,7 +10,7 @@ import gc
 import os
 import pickle
 import threading
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import PackedError, SerializationError, describe
@@ -250,7 +250,9 @@ def failed(error: BaseException | PackedError) -> tuple[Any, ...]:
 def _leaving(frames: Any, folder: str | None) -> Any:
     """Return frames as they leave a worker."""
     if folder is not None and frames_bytes(frames) >= PARCEL_BYTES:
-        return Parcel.of(frames, folder)
+        # Where there is no room for a file it goes as small ones do.
+        with suppress(OSError):
+            return Parcel.of(frames, folder)
     return FrameList(frames) if type(frames) is list else frames
 
 
