@@ -125,7 +125,7 @@ class TestRay(Conformance):
             ({"num_cpus": 0.5}, 8),
             ({"num_cpus": 0, "resources": {"scale": 1}}, 6),
             ({"num_cpus": 0}, 4),
-            ({"num_cpus": 100}, 1),
+            ({"num_cpus": 100}, 2),
         ],
     )
     def test_what_tasks_ask_for_says_how_many_are_in_flight(self, options, capacity):
