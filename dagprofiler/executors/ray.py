@@ -93,12 +93,12 @@ class RayExecutor(Executor):
 
     @property
     def capacity(self) -> int:
-        """Two tasks for each that the cluster can run at once as it is now, but one at least."""
+        """Two tasks for each that the cluster can run at once as it is now, and two at least."""
         now = monotonic()
         if now - self._counted_at > _COUNTED_FOR_S:
             self._slots, self._counted_at = _slots(self._options), now
         # A cluster may start its nodes when there is something to do.
-        return max(1, 2 * self._slots)
+        return 2 * max(1, self._slots)
 
     def open(self, timeout_s: float | None) -> None:
         """Connect to the cluster, or start one."""
