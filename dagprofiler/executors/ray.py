@@ -26,6 +26,11 @@ __all__ = ["RayExecutor"]
 #: How long a count of the cluster's resources is believed, in seconds.
 _COUNTED_FOR_S = 1.0
 
+_NO_CLIENT = (
+    "Ray Client is not supported, got {}; run the program on a node of the "
+    "cluster, or as a job (ray job submit)"
+)
+
 
 class RayExecutor(Executor):
     """Runs tasks on a Ray cluster (extra ``ray``).
@@ -38,9 +43,9 @@ class RayExecutor(Executor):
     ----------
     address
         Of a cluster, as ``ray.init`` takes it: ``"auto"``, ``"10.0.0.1:6379"``.
-        None: the one that this process is connected to, else the one that Ray
-        finds (``RAY_ADDRESS``, or one that runs on this machine), else one of
-        this machine's cores, which is started for each run and ended with it.
+        None: the one that this process is connected to, else that of the
+        environment variable ``RAY_ADDRESS``, as in a Ray job, else one of this
+        machine's cores, which is started for each run and ended with it.
     retries
         How often a task is run again if its worker dies. The profile records
         the attempts that were lost.
@@ -78,6 +83,8 @@ class RayExecutor(Executor):
             raise MissingExtraError("RayExecutor", "ray") from error
         if not (address is None or isinstance(address, str)):
             raise _refused(f"address must be a string or None, got {address!r}")
+        if address is not None and address.startswith("ray://"):
+            raise _refused(_NO_CLIENT.format(repr(address)))
         if type(retries) is not int or retries < 0:
             raise _refused(f"retries must be an integer of at least 0, got {retries!r}")
         self._address = address
@@ -103,15 +110,21 @@ class RayExecutor(Executor):
     def open(self, timeout_s: float | None) -> None:
         """Connect to the cluster, or start one."""
         import ray
+        from ray.util.client import ray as client
 
+        if client.is_connected():
+            raise _refused(_NO_CLIENT.format("a connection of it"))
         self._timeout_s, self._counted_at = timeout_s, 0.0
         if not ray.is_initialized():
             self._is_ours = True
-            with _uninterrupted(), _path_for_workers():
-                ray.init(self._address, include_dashboard=False, logging_level="error")
-            alone = len(ray.nodes()) == 1 and self._address is None
-            if alone and not _slots(self._options):
-                raise _refused(f"options {self._options!r} ask for more than this machine has")
+            address = self._address or os.environ.get("RAY_ADDRESS")
+            if address:
+                ray.init(address, logging_level="error")
+            else:
+                with _uninterrupted(), _path_for_workers():
+                    ray.init("local", include_dashboard=False, logging_level="error")
+                if not _slots(self._options):
+                    raise _refused(f"options {self._options!r} ask for more than this machine has")
         if timeout_s is not None:
             self._watch = _Watch()
         function = _perform if timeout_s is None else _perform_watched
@@ -124,7 +137,6 @@ class RayExecutor(Executor):
         call = pickle.dumps((job, self._retries), pickle.HIGHEST_PROTOCOL)
         results = perform.remote(call, *handles)
         if self._watch:
-            self._waiting.add(results)
             return self._watch.follow(self._watched(results, job))
         first, *others = results if job.outputs else [results]
         self._waiting.add(first)
@@ -158,8 +170,9 @@ class RayExecutor(Executor):
             ray.cancel(results, force=True)
             late = f"it took longer than {self._timeout_s:g} s, and was ended"
             raise TimeoutError(late) from None
-        finally:
-            self._waiting.discard(results)
+        except asyncio.CancelledError:
+            ray.cancel(results)
+            raise
         return _with_handles(told, job, others)
 
     def fetch(self, handle: Any) -> Any:

@@ -12,7 +12,7 @@ import programs
 import pytest
 from conformance import Conformance
 
-from dagprofiler import DAG, RunError, Task, ValidationError, WorkerError
+from dagprofiler import DAG, Hook, RunError, Task, ValidationError, WorkerError
 from dagprofiler.serializers import OutOfBandPickle
 
 ray = pytest.importorskip("ray")
@@ -136,6 +136,23 @@ class TestRay(Conformance):
 
         assert programs.failing("nothing").run(executor=executor).outputs["other"] == {"y": None}
 
+    @pytest.mark.parametrize("timeout", [None, 60])
+    def test_after_ctrl_c_a_users_cluster_is_free_again(self, executor, tmp_path, timeout):
+        class Stop(Hook):
+            def task_finished(self, record):
+                raise KeyboardInterrupt
+
+        dag = DAG(
+            {"a": programs.Act("wait", str(tmp_path / "never")), "b": programs.Act("nothing")}
+        )
+        with pytest.raises(KeyboardInterrupt):
+            dag.run(executor=executor, hooks=[Stop()], timeout=timeout)
+
+        until = time.monotonic() + 20
+        while ray.available_resources().get("CPU") != 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert ray.available_resources()["CPU"] == 2
+
     def test_outputs_that_nobody_asked_for_stay_with_the_workers(self, executor, monkeypatch):
         handed, submit = [], RayExecutor.submit
 
@@ -202,6 +219,11 @@ def test_retries_are_a_number(retries):
 def test_an_address_is_text():
     with pytest.raises(ValidationError, match="address must be a string"):
         RayExecutor(3)
+
+
+def test_ray_client_is_refused():
+    with pytest.raises(ValidationError, match=r"Ray Client .* got 'ray://head:10001'; run the"):
+        RayExecutor("ray://head:10001")
 
 
 @pytest.mark.parametrize("options", [{"cpus": 2}, {"num_cpus": -1}, 3])
@@ -295,6 +317,36 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path):
     while any(map(is_running, started)) and time.monotonic() < until:
         time.sleep(0.05)
     assert not [pid for pid in started if is_running(pid)]
+
+
+TOO_MUCH = """
+import ray
+from dagprofiler import DAG, RayExecutor, Task, ValidationError
+
+class One(Task):
+    outputs = ["x"]
+    def compute(self):
+        return {"x": 1}
+
+try:
+    DAG({"a": One}).run(executor=RayExecutor(options={"num_cpus": 10_000}))
+except ValidationError as error:
+    print(error, ray.is_initialized())
+"""
+
+
+def test_what_no_machine_has_is_refused_instead_of_waited_for():
+    ran = subprocess.run(
+        [sys.executable, "-c", TOO_MUCH],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert ran.stdout == (
+        "RayExecutor: options {'num_cpus': 10000} ask for more than this machine has False\n"
+    )
 
 
 HOG = """
