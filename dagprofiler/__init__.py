@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dagprofiler.executors import Executor
     from dagprofiler.executors.dask import DaskExecutor
     from dagprofiler.executors.pools import PoolExecutor
+    from dagprofiler.executors.ray import RayExecutor
     from dagprofiler.importers import import_profile
     from dagprofiler.interleaving import RunComparison, compare_runs
     from dagprofiler.meters import Meter
@@ -67,6 +68,7 @@ __all__ = [
     "PoolExecutor",
     "Profile",
     "ProfileError",
+    "RayExecutor",
     "Rounds",
     "RunComparison",
     "RunError",
@@ -94,6 +96,7 @@ _LATER = {
     "Executor": "executors",
     "Meter": "meters",
     "PoolExecutor": "executors.pools",
+    "RayExecutor": "executors.ray",
     "RunComparison": "interleaving",
     "Weights": "weights",
     "analyze": "analysis",

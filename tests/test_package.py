@@ -39,6 +39,7 @@ PUBLIC = {
     "PoolExecutor",
     "Profile",
     "ProfileError",
+    "RayExecutor",
     "Rounds",
     "RunComparison",
     "RunError",

@@ -146,9 +146,8 @@ class Dispatcher:
         if self._packer is None:
             job, decode = Job(self._session, work), None
         else:
-            wanted = None if keep else self._wanted(number)
             try:
-                job = self._packer.job(self._session.key, work, wanted)
+                job = self._packer.job(self._session.key, work, self._wanted(number))
             except SerializationError as error:
                 self._fail(number, error)
                 return

@@ -56,12 +56,22 @@ class Parcel:
 
     @classmethod
     def of(cls, frames: Any, folder: str) -> Parcel:
-        """Write frames to a new file in `folder`."""
+        """Write frames to a new file in `folder`.
+
+        Raises
+        ------
+        OSError
+            If there is no room for them; nothing of them is left then.
+        """
         path = os.path.join(folder, f"{os.getpid()}-{next(_numbers)}")
         parts = frames if isinstance(frames, list) else [frames]
         views = [memoryview(part) for part in parts]
-        with open(path, "xb") as file:
-            file.writelines(view if view.c_contiguous else view.tobytes() for view in views)
+        try:
+            with open(path, "xb") as file:
+                file.writelines(view if view.c_contiguous else view.tobytes() for view in views)
+        except OSError:
+            _remove(path)
+            raise
         lengths = [
             view.nbytes if isinstance(part, bytes) else -view.nbytes
             for part, view in zip(parts, views)
