@@ -13,6 +13,7 @@ from dagprofiler.executors.jobs import Job, Outcome, Session, Worker, failed
 from dagprofiler.executors.packing import Packer
 from dagprofiler.executors.parcels import Parcel
 from dagprofiler.machine import clock_domain
+from dagprofiler.serializers import FrameList
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -274,7 +275,7 @@ class Dispatcher:
 
     def put(self, frames: Any) -> Any:
         """Return a handle of a value that this process has serialized."""
-        return self._executor.put(frames)
+        return self._executor.put(FrameList(frames) if type(frames) is list else frames)
 
     def close(self) -> None:
         """Take nothing back any more: what has not begun never will."""
