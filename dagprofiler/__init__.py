@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dagprofiler.analysis import Analysis, analyze
     from dagprofiler.calibration import Calibration, calibrate
     from dagprofiler.executors import Executor
+    from dagprofiler.executors.celery import CeleryExecutor
     from dagprofiler.executors.pools import PoolExecutor
     from dagprofiler.importers import import_profile
     from dagprofiler.interleaving import RunComparison, compare_runs
@@ -48,6 +49,7 @@ __all__ = [
     "DAG",
     "Analysis",
     "Calibration",
+    "CeleryExecutor",
     "Config",
     "CostModelError",
     "CycleError",
@@ -88,6 +90,7 @@ __all__ = [
 _LATER = {
     "Analysis": "analysis",
     "Calibration": "calibration",
+    "CeleryExecutor": "executors.celery",
     "Executor": "executors",
     "Meter": "meters",
     "PoolExecutor": "executors.pools",
