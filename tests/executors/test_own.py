@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -111,3 +116,58 @@ def test_a_folder_can_be_given_for_the_large_values_of_a_pool(tmp_path):
         executor = PoolExecutor(pool, folder=str(tmp_path))
         assert DAG({"a": one}, []).run(executor=executor).final_outputs == {"x": 1}
     assert list(tmp_path.iterdir()) == []
+
+
+EXAMPLES = Path(__file__).resolve().parent.parent.parent / "docs" / "examples"
+
+DIES = """
+import multiprocessing, os
+from dagprofiler import DAG, RunError, Task
+from own_executor import MultiprocessingPool
+
+class Dies(Task):
+    outputs = ["x"]
+
+    def compute(self):
+        os._exit(1)
+
+if __name__ == "__main__":
+    with multiprocessing.Pool(2) as pool:
+        try:
+            DAG({"dies": Dies, "dies too": Dies}).run(executor=MultiprocessingPool(pool))
+        except RunError as error:
+            print(error.__cause__)
+"""
+
+
+def printed(path):
+    done = subprocess.run(
+        [sys.executable, path],
+        env={**os.environ, "PYTHONPATH": str(EXAMPLES)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_the_worked_example_runs_on_its_pool():
+    assert printed(EXAMPLES / "own_executor.py") == [
+        "{'sum': 5500} by multiprocessing.Pool",
+        "the same serially: {'sum': 5500}",
+        "at most two processes: True",
+    ]
+
+
+def test_the_worked_example_notices_a_process_that_dies(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(DIES)
+
+    (line,) = printed(program)
+
+    assert re.fullmatch(
+        r"task '(\w| )+' was lost by its executor: ChildProcessError: a process of the pool has "
+        r"died( \(in flight beside it: .*\))?",
+        line,
+    )
