@@ -136,6 +136,7 @@ class CeleryExecutor(Executor):
         self._parcels: Parcels | None = None
         self._timeout_s: float | None = None
         self._workers: dict[str, _Worker] = {}
+        self._capacity = 0
         #: How many workers answered at first, those too that take no jobs.
         self._answers = 0
         self._flights: dict[str, _Flight] = {}
@@ -148,7 +149,7 @@ class CeleryExecutor(Executor):
     @property
     def capacity(self) -> int:
         """Two jobs for each process of the workers."""
-        return 2 * sum(worker.processes for worker in [*self._workers.values()])
+        return self._capacity
 
     def open(self, timeout_s: float | None) -> None:
         """Look which workers are there.
@@ -254,6 +255,7 @@ class CeleryExecutor(Executor):
                 del self._workers[name]
                 self._missed_s = now
                 self._missed = f"worker {name!r} has not answered for {now - worker.heard_s:.0f} s"
+        self._capacity = 2 * sum(worker.processes for worker in self._workers.values())
 
     def submit(self, job: Any, handles: list[Any]) -> Future[Outcome]:
         """Send the job to the broker."""

@@ -6,6 +6,7 @@ import os
 from concurrent import futures
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.errors import GraphError, ValidationError
 from dagprofiler.executors import Executor
 from dagprofiler.executors.parcels import Parcels
 
@@ -53,11 +54,10 @@ class PoolExecutor(Executor):
         )
         #: Processes of the standard library's pools know the main program.
         self.by_value = not isinstance(pool, futures.ProcessPoolExecutor)
-        self._is_local = isinstance(pool, futures.ProcessPoolExecutor) or (
-            type(pool).__module__.partition(".")[0] == "loky"
-        )
+        package = type(pool).__module__.partition(".")[0]
+        self._is_local = isinstance(pool, futures.ProcessPoolExecutor) or package == "loky"
         #: The engines of an IPython cluster, which come and go.
-        self._view = getattr(pool, "view", None)
+        self._view: Any = getattr(pool, "view", None) if package == "ipyparallel" else None
         self._shared_folder = folder
         self._parcels: Parcels | None = None
 
@@ -75,7 +75,20 @@ class PoolExecutor(Executor):
         return said if isinstance(said, int) else os.cpu_count() or 1
 
     def open(self, timeout_s: float | None) -> None:  # noqa: ARG002  (a pool enforces none)
-        """Make the folder for large values, where the workers can reach one."""
+        """Make the folder for large values, where the workers can reach one.
+
+        Raises
+        ------
+        ValidationError
+            If the pool would run each job several times.
+        """
+        if type(self._view).__name__ in {"DirectView", "BroadcastView"} and not isinstance(
+            self._view.targets, int
+        ):
+            problem = "runs a job on all its engines; use client.load_balanced_view().executor"
+            raise ValidationError(
+                [GraphError(f"executor: a {type(self._view).__name__} {problem}")]
+            )
         if self._is_local or self._shared_folder is not None:
             self._parcels = Parcels(self._shared_folder)
             self.folder = self._parcels.folder

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dagprofiler import DAG, PoolExecutor, RunError, Task, WorkerError
+from dagprofiler import DAG, PoolExecutor, RunError, Task, ValidationError, WorkerError
 
 HERE = Path(__file__).resolve().parent
 external = pytest.mark.external
@@ -136,6 +136,15 @@ def test_a_task_that_raises_fails_with_its_cause(cluster, on_error):
 
     assert error.task == "bad"
     assert isinstance(error.__cause__, ValueError)
+
+
+@external
+def test_a_view_that_runs_a_job_on_all_engines_is_refused(cluster):
+    from engine_tasks import noop
+
+    with pytest.raises(ValidationError, match="a DirectView runs a job on all its engines"):
+        DAG({"a": noop}, []).run(executor=cluster.client[:].executor)
+    assert DAG({"a": noop}, []).run(executor=cluster.client[0].executor).outputs
 
 
 @external
