@@ -63,7 +63,7 @@ class _Flight:
     seen
         Whether a worker has ever said that it has it.
     missed
-        How many roll calls in a row should have found it and did not.
+        How many roll calls in a row have not found it any more.
     """
 
     __slots__ = ("future", "missed", "result", "seen", "sent_s")
@@ -335,20 +335,20 @@ class CeleryExecutor(Executor):
                 continue
             if job in here:
                 flight.seen, flight.missed = True, 0
-            elif flight.sent_s < self._missed_s:
-                self._lose_unless_ready(job, flight, self._missed)
-            elif flight.seen:
-                flight.missed += 1
+            elif not self._is_ready(flight):
                 # The first time its result may be on its way.
-                if flight.missed > 1:
-                    self._lose_unless_ready(job, flight, "the worker that had it has it no more")
+                flight.missed += flight.seen
+                if flight.sent_s < self._missed_s:
+                    self._lose([job], self._missed)
+                elif flight.missed > 1:
+                    self._lose([job], "the worker that had it has it no more")
 
-    def _lose_unless_ready(self, job: str, flight: _Flight, reason: str) -> None:
-        # If the backend has its result, that arrives by this question.
+    def _is_ready(self, flight: _Flight) -> bool:
+        """Tell whether the backend has a result; if so, it has arrived by this question."""
         with suppress(Exception):
-            if flight.result.ready():
-                return
-        self._lose([job], reason)
+            ready: bool = flight.result.ready()
+            return ready
+        return False
 
     def _lose(self, jobs: Iterable[str], reason: str) -> None:
         """Give jobs up."""

@@ -271,7 +271,7 @@ def test_a_task_that_raises_fails_with_its_cause(celery_executor, on_error):
 
 @external
 @pytest.mark.parametrize("how", ["exits", "is_killed"])
-def test_a_process_that_dies_is_told_of_at_once(celery_executor, server, how):
+def test_a_process_that_dies_loses_its_job(celery_executor, server, how):
     import engine_tasks
 
     error = failure(celery_executor, DAG({"bad": getattr(engine_tasks, how)}, []))
