@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dagprofiler.analysis import Analysis, analyze
     from dagprofiler.calibration import Calibration, calibrate
     from dagprofiler.executors import Executor
+    from dagprofiler.executors.celery import CeleryExecutor
     from dagprofiler.executors.dask import DaskExecutor
     from dagprofiler.executors.pools import PoolExecutor
     from dagprofiler.executors.ray import RayExecutor
@@ -50,6 +51,7 @@ __all__ = [
     "DAG",
     "Analysis",
     "Calibration",
+    "CeleryExecutor",
     "Config",
     "CostModelError",
     "CycleError",
@@ -92,6 +94,7 @@ __all__ = [
 _LATER = {
     "Analysis": "analysis",
     "Calibration": "calibration",
+    "CeleryExecutor": "executors.celery",
     "DaskExecutor": "executors.dask",
     "Executor": "executors",
     "Meter": "meters",

@@ -10,7 +10,7 @@ from itertools import chain, filterfalse, islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import RunError, describe
+from dagprofiler.errors import RunError, WorkerError, describe
 from dagprofiler.graph import readiness, readiness_by
 from dagprofiler.hooks import RunInfo
 from dagprofiler.machine import environment
@@ -288,6 +288,8 @@ class Run:
                 submit(ready, todo, frames)
                 running += 1
             if not running:
+                if capacity < 1:
+                    self._strand(pop())
                 break
             i, worker, record = next_done()
             if i < 0:
@@ -379,6 +381,13 @@ class Run:
             return (names[i], task, contract, fields, decoders, keep[i]), frames
 
         return work
+
+    def _strand(self, i: int | None) -> None:
+        """Let a task fail that nobody takes, unless the run is over or fails anyway."""
+        if i is not None and not self._errors:
+            name = self._wiring.names[i]
+            self._round.ran_on[i] = -1
+            self._fail(i, WorkerError(name, [], "there is no worker to take it"))
 
     def _fail(self, i: int, error: BaseException) -> None:
         """Note that task number `i` failed: what comes after it is skipped.

@@ -20,6 +20,7 @@ PUBLIC = {
     "Analysis",
     "analyze",
     "Calibration",
+    "CeleryExecutor",
     "Config",
     "CostModelError",
     "CycleError",

@@ -114,6 +114,13 @@ class Executor(ABC):
         if self.on_capacity is not None:
             self.on_capacity()
 
+    def check(self) -> None:  # noqa: B027  (most are told)
+        """Look whether jobs can still come back; called each second in which none does.
+
+        An exception says that all jobs are lost and that no more are taken. An
+        executor whose futures tell of that by themselves has no need of it.
+        """
+
     def put(self, frames: Any) -> Any:
         """Return a handle of a value that this process has serialized."""
         return frames

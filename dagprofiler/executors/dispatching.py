@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from dagprofiler.readings import RoundLog
 
 __all__ = ["Dispatcher"]
+
+
+#: How long nothing may come back before the executor is asked whether anything still can.
+_PATIENCE_S = 1.0
 
 
 class _Flight(NamedTuple):
@@ -201,11 +205,19 @@ class Dispatcher:
         """
         while True:
             begun = perf_counter()
-            future, arrived_s = self._done.get()
-            self._waited_s += perf_counter() - begun
+            try:
+                future, arrived_s = self._done.get(timeout=_PATIENCE_S)
+            except Empty:
+                self._check()
+                continue
+            finally:
+                self._waited_s += perf_counter() - begun
             if type(future) is tuple:
                 return future
-            flight = self._flights.pop(future)
+            flight = self._flights.pop(future, None)
+            if flight is None:
+                # It was given up before.
+                continue
             try:
                 outcome: Any = future.result()
             except Exception as error:  # noqa: BLE001  (the same)
@@ -214,6 +226,16 @@ class Dispatcher:
             if outcome is not None:
                 return self._landed(flight, outcome, arrived_s)
             self._send(flight._replace(job=flight.job.with_session(self._packed_session)))
+
+    def _check(self) -> None:
+        """Give all jobs up if the executor says that none will come back."""
+        try:
+            self._executor.check()
+        except Exception as error:  # noqa: BLE001  (the same)
+            self._broken = True
+            while self._flights:
+                _, flight = self._flights.popitem()
+                self._fail(flight.number, self._lost(flight.name, error))
 
     def _landed(
         self, flight: _Flight, outcome: Outcome, arrived_s: float

@@ -112,24 +112,35 @@ def _remove(path: str) -> None:
 class Parcels:
     """A folder of parcels, made for one run and removed with it.
 
+    Parameters
+    ----------
+    within
+        The folder to make it in; if None, one in memory where the system has
+        such a place with room.
+
     Attributes
     ----------
     folder
-        Where it is: in memory where the system has such a place with room.
+        Its path, with a name drawn at random.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, within: str | None = None) -> None:
         import tempfile
 
-        roomy = None
-        with suppress(OSError, AttributeError):
-            state = os.statvfs(_MEMORY)
-            if state.f_bavail * state.f_frsize >= _ROOM_BYTES and os.access(_MEMORY, os.W_OK):
-                roomy = _MEMORY
-        self._folder = tempfile.TemporaryDirectory(prefix="dagprofiler-", dir=roomy)
+        place = _roomy() if within is None else within
+        self._folder = tempfile.TemporaryDirectory(prefix="dagprofiler-", dir=place)
         self.folder = self._folder.name
 
     def close(self) -> None:
         """Remove the folder with all that is in it."""
         with suppress(OSError):
             self._folder.cleanup()
+
+
+def _roomy() -> str | None:
+    """Return the place in memory, if there is one with room."""
+    with suppress(OSError, AttributeError):
+        state = os.statvfs(_MEMORY)
+        if state.f_bavail * state.f_frsize >= _ROOM_BYTES and os.access(_MEMORY, os.W_OK):
+            return _MEMORY
+    return None
