@@ -209,8 +209,8 @@ def made(monkeypatch):
     made = []
 
     class Noted(pools.Parcels):
-        def __init__(self):
-            super().__init__()
+        def __init__(self, within=None):
+            super().__init__(within)
             made.append(self)
 
     monkeypatch.setattr(pools, "Parcels", Noted)
