@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.config import Config
 from dagprofiler.documents import plain_document, utc_now
-from dagprofiler.errors import CycleError, FormatError, ProfileError, json_path, shorten
+from dagprofiler.errors import CycleError, FormatError, ProfileError, counted, json_path, shorten
 from dagprofiler.graph import kahn_order
 from dagprofiler.importers.wfinstances import Instance, Task, read_instance
 from dagprofiler.metrics import DAGMetrics
@@ -192,7 +192,7 @@ class _Import:
         total = sum(map(sizes.__getitem__, files))
         if 8 * total > _MAX_INT:
             raise FormatError(
-                f"{json_path(self._tasks[task].path)}: its files have {total} bytes together, "
+                f"{json_path(self._tasks[task].path)}: its files have {total:,} bytes together, "
                 "whose bits do not fit 64 bits"
             )
         return total
@@ -216,7 +216,9 @@ class _Import:
         if missing == len(self._tasks):
             reason = f"{what}, which holds no runtimes: nothing was measured"
             return {"state": "partial", "reason": reason, "rounds": 0}
-        reason = f"{what}, which holds no runtime of {missing} of {len(self._tasks)} tasks"
+        reason = (
+            f"{what}, which holds no runtime of {missing:,} of {counted(len(self._tasks), 'task')}"
+        )
         return {"state": "partial", "reason": reason, "rounds": 1}
 
     def _weight_sources(self) -> dict[str, Any]:
