@@ -60,7 +60,7 @@ def load(group: str, name: str) -> Any:
         things.
     """
     known = _points(group)
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         what = group.rpartition(".")[2]
         raise FormatError(
             f"there is no format {name!r} among the {what} (known: {', '.join(known) or 'none'})"
@@ -136,6 +136,8 @@ def format_of(path: str) -> str:
         what = f"could be any of {', '.join(best)}" if best else "says no format"
         endings = ", ".join(f"{extension} ({name})" for name, extension in extensions.items())
         hint = f"give format=, or one of the endings {endings}"
+        if not best:
+            hint += _meant(ending.rpartition(".")[2], list(extensions))
         subject = repr(path) if path else "a stream without a name"
         raise FormatError("; ".join([f"{subject} {what}", hint, *reasons]))
     return best[0]

@@ -238,6 +238,22 @@ def test_every_hint_is_a_format_and_no_format_is_a_hint_at_another():
     assert set(registry._ALIASES.values()) == set(OURS) - set(registry._ALIASES)
 
 
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [("dag.gv", "dot"), ("dag.md", "mermaid"), ("dag.htm", "html"), ("a/dot", "")],
+)
+def test_an_ending_that_says_nothing_may_hint_at_one_that_does(path, meant):
+    with pytest.raises(FormatError, match="says no format") as caught:
+        format_of(path)
+    assert str(caught.value).endswith(f"; did you mean '{meant}'?") == bool(meant)
+
+
+@pytest.mark.parametrize("name", [3, ["dot"], None, b"dot"])
+def test_what_is_no_name_of_a_format_is_refused(name):
+    with pytest.raises(FormatError, match="there is no format"):
+        load(EXPORTERS, name)
+
+
 def test_a_format_of_others_may_have_the_name_of_a_hint(install):
     install("thirdparty_a", {"graphviz": "thirdparty_a:EXPORTER"})
     assert exporter("graphviz").extension == ".tasks"

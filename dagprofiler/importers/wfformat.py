@@ -63,16 +63,18 @@ class WfFormat:
         FormatError
             If the document is no WfFormat of a known version, or contradicts itself: tasks
             of one name, tasks and files that are not there, parents and children that
-            disagree, cycles, negative figures. The message begins with the place.
+            disagree, cycles, negative figures, and from 1.5 on tasks that were executed and have no
+            runtime. The message begins with the place.
         ProfileError
             If something that is kept as it is holds a number that is not finite, such as
             1e999; with the place.
 
         Notes
         -----
-        A task without a runtime, and a file with several producers or none, are no errors.
-        If no task names parents or children, they follow from the files. O(tasks + edges +
-        uses of files) time, and for the order O((tasks + edges) log tasks).
+        A task that was not executed, or before 1.5 has no runtime, and a file with several
+        producers or none, are no errors. If no task names parents or children, they follow from
+        the files. O(tasks + edges + uses of files) time, and for the order O((tasks + edges)
+        log tasks).
         """
         instance = read_instance(document)
         try:
@@ -96,6 +98,8 @@ class _Import:
     def document(self) -> dict[str, Any]:
         """Return the document of the profile."""
         instance, names = self._instance, self._names
+        if instance.makespan_s is None:
+            self._not_measured["total_time_ms"] = "the file holds no makespan"
         pairs = [(names[source], names[target]) for source, target in instance.edges]
         edge_metrics = self._edge_metrics()
         document: dict[str, Any] = {

@@ -202,6 +202,12 @@ def _executed(execution: Mapping[str, Any], path: Path) -> dict[str, tuple[Path,
         if identifier in found:
             first = json_path(found[identifier][0])
             raise refusal(f"task {quote(identifier)} is listed before, at {first}", *place, "id")
+        if entry.get("runtimeInSeconds") is None:
+            raise refusal(
+                f"task {quote(identifier)} has no runtimeInSeconds; one that did not run is not "
+                "listed here",
+                *place,
+            )
         found[identifier] = (place, entry)
     return found
 

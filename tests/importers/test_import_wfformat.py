@@ -199,6 +199,7 @@ def test_a_specification_alone_says_that_nothing_was_measured():
     assert "samples" not in profile.sections
     said = profile.sections["environment"]["not_measured"]
     assert "no runtimes" in said["wall_time_ms"]
+    assert "no makespan" in said["total_time_ms"]
     assert "size_bytes" in said
     with pytest.raises(WeightError, match="no round was measured"):
         profile.weights("wall_time")
@@ -416,6 +417,16 @@ BROKEN = {
         lambda d: done(d)["tasks"][3].update(runtimeInSeconds=-0.5),
         f"{DONE}.tasks[3].runtimeInSeconds: ",
         "negative",
+    ),
+    "no runtime": (
+        lambda d: done(d)["tasks"][3].pop("runtimeInSeconds"),
+        f"{DONE}.tasks[3]: ",
+        "has no runtimeInSeconds; one that did not run is not listed here",
+    ),
+    "null runtime": (
+        lambda d: done(d)["tasks"][3].update(runtimeInSeconds=None),
+        f"{DONE}.tasks[3]: ",
+        "has no runtimeInSeconds",
     ),
     "endless runtime": (
         lambda d: done(d)["tasks"][3].update(runtimeInSeconds=float("inf")),
