@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     from dagprofiler.analysis import Analysis, analyze
     from dagprofiler.calibration import Calibration, calibrate
     from dagprofiler.executors import Executor
+    from dagprofiler.executors.celery import CeleryExecutor
     from dagprofiler.executors.dask import DaskExecutor
     from dagprofiler.executors.pools import PoolExecutor
+    from dagprofiler.executors.ray import RayExecutor
     from dagprofiler.importers import import_profile
     from dagprofiler.interleaving import RunComparison, compare_runs
     from dagprofiler.journal import Journal
@@ -52,6 +54,7 @@ __all__ = [
     "DAG",
     "Analysis",
     "Calibration",
+    "CeleryExecutor",
     "Config",
     "CostModelError",
     "CycleError",
@@ -73,6 +76,7 @@ __all__ = [
     "PoolExecutor",
     "Profile",
     "ProfileError",
+    "RayExecutor",
     "Rounds",
     "RunComparison",
     "RunError",
@@ -96,11 +100,13 @@ __all__ = [
 _LATER = {
     "Analysis": "analysis",
     "Calibration": "calibration",
+    "CeleryExecutor": "executors.celery",
     "DaskExecutor": "executors.dask",
     "Executor": "executors",
     "Journal": "journal",
     "Meter": "meters",
     "PoolExecutor": "executors.pools",
+    "RayExecutor": "executors.ray",
     "RunComparison": "interleaving",
     "Weights": "weights",
     "analyze": "analysis",

@@ -167,18 +167,21 @@ class PackedError:
     Parameters
     ----------
     error
-        What was raised there.
+        What was raised there. It is taken apart.
     """
 
     def __init__(self, error: BaseException) -> None:
         from traceback import format_exception
 
-        self._chain: list[BaseException] = []
-        cause: BaseException | None = error
-        while cause is not None and len(self._chain) < _MAX_CAUSES:
-            self._chain.append(portable(cause))
-            cause = cause.__cause__
         self._text = "".join(format_exception(type(error), error, error.__traceback__))
+        self._chain: list[BaseException] = []
+        one: BaseException | None = error
+        while one is not None and len(self._chain) < _MAX_CAUSES:
+            cause = one.__cause__
+            # tblib, which Dask installs, pickles an error with all that it refers to.
+            one.__cause__ = one.__context__ = one.__traceback__ = None
+            self._chain.append(portable(one))
+            one = cause
 
     def unpacked(self) -> BaseException:
         """Return the error, linked to its causes."""
@@ -343,6 +346,17 @@ def did_you_mean(word: Any, known: Sequence[str]) -> str:
     lower = {name.lower(): name for name in reversed(known)}
     close = get_close_matches(str(word).lower(), lower, n=1)
     return f"; did you mean {lower[close[0]]!r}?" if close else ""
+
+
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """Return a number with the word, or words, for one or for several of what it counts.
+
+    Examples
+    --------
+    >>> counted(1, "task"), counted(2000, "task"), counted(2, "task has", "tasks have")
+    ('1 task', '2,000 tasks', '2 tasks have')
+    """
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
 _MAX_QUOTE = 300

@@ -10,7 +10,7 @@ from itertools import chain, filterfalse, islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import RunError, describe
+from dagprofiler.errors import RunError, WorkerError, describe
 from dagprofiler.graph import readiness, readiness_by
 from dagprofiler.hooks import RunInfo
 from dagprofiler.machine import environment
@@ -320,7 +320,7 @@ class Run:
         if taken.round.complete:
             self._tell("round_finished", len(self._log.rounds) - 1)
 
-    def _loop(self) -> None:  # noqa: C901, PLR0912  (hot: a helper call in it counts)
+    def _loop(self) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
         log, wiring, executor, entry = self._log, self._wiring, self._executor, self._round
         hooks, handles, uses = self._hooks, self._handles, self._uses
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
@@ -342,8 +342,12 @@ class Run:
                 submit(ready, todo, frames)
                 running += 1
             if not running:
+                if capacity < 1:
+                    self._strand(pop())
                 break
             i, worker, record = next_done()
+            if i < 0:
+                continue
             running -= 1
             k = 6 * i
             times[k : k + 6], payload, wire, frames, outputs, error, readings = record
@@ -380,7 +384,7 @@ class Run:
         """Return two functions: one hands out tasks, the other, if any, is told which are done."""
         wiring = self._wiring
         finished = self._finished
-        if self._executor.capacity > 1:
+        if not self._executor.serial:
             graph = wiring.targets, wiring.first_target
             ranked = self._ranked
             pop, done = readiness(*graph) if ranked is None else readiness_by(ranked, *graph)
@@ -441,6 +445,13 @@ class Run:
             return (names[i], task, contract, fields, decoders, keep[i]), frames
 
         return work
+
+    def _strand(self, i: int | None) -> None:
+        """Let a task fail that nobody takes, unless the run is over or fails anyway."""
+        if i is not None and not self._errors:
+            name = self._wiring.names[i]
+            self._round.ran_on[i] = -1
+            self._fail(i, WorkerError(name, [], "there is no worker to take it"))
 
     def _fail(self, i: int, error: BaseException) -> None:
         """Note that task number `i` failed: what comes after it is skipped.
