@@ -32,7 +32,7 @@ class RoundLog:
         Six readings of the clock a task, in seconds, as in
         :class:`dagprofiler.pipeline.Record`; None where it did not get so far.
     ran_on
-        For each task the number of its worker.
+        For each task the number of its worker; -1 where that is not known.
     wire_bytes
         For each slot of the wiring the serialized length of what it held.
     payload_bytes
@@ -56,8 +56,21 @@ class RoundLog:
         Task number to the hash of its serialized outputs.
     reasons
         Why meters read nothing, by column.
-    meters_s, garbage_s
-        What meters and collecting garbage before tasks cost, in seconds.
+    meters_s, garbage_s, store_s
+        What meters, collecting garbage before tasks and storing outputs cost, in seconds.
+    stored
+        Task number to where its outputs were stored, until somebody takes it.
+    ended_s
+        Reading of the clock when the round was complete; None before that.
+    waited_s
+        How long the run loop waited for tasks that ran elsewhere, in seconds;
+        None where it ran them itself.
+    legacy_generators
+        False if the seed did not reach numpy's and random's legacy generators,
+        since tasks ran in threads beside each other; None otherwise.
+    attempts
+        Task number to what became of attempts that its executor made good, in
+        words.
     """
 
     kind: str
@@ -78,6 +91,12 @@ class RoundLog:
     reasons: dict[str, str] = field(default_factory=dict)
     meters_s: float = 0.0
     garbage_s: float = 0.0
+    store_s: float = 0.0
+    stored: dict[int, Any] = field(default_factory=dict)
+    ended_s: float | None = None
+    waited_s: float | None = None
+    legacy_generators: bool | None = None
+    attempts: dict[int, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, kind: str, wiring: Wiring, columns: list[str]) -> RoundLog:
@@ -101,8 +120,26 @@ class RoundLog:
             self.reasons.setdefault(column, why)
         self.meters_s += readings.meters_s
         self.garbage_s += readings.garbage_s
+        self.store_s += readings.store_s
+        if readings.stored is not None:
+            self.stored[i] = readings.stored
         if readings.digest is not None:
             self.digests[i] = readings.digest
+
+    @property
+    def apart_s(self) -> float:
+        """What measuring itself took of the round, in seconds, if it held up the run loop."""
+        aside_s = self.meters_s + self.garbage_s + self.store_s
+        return aside_s if self.waited_s is None else 0.0
+
+    def align(self, ahead_s: Sequence[float]) -> None:
+        """Bring the readings of workers' clocks to one, given how far each is ahead."""
+        if any(ahead_s):
+            ran_on = self.ran_on
+            self.times = [
+                None if moment is None else moment - ahead_s[ran_on[k // 6]]
+                for k, moment in enumerate(self.times)
+            ]
 
     @property
     def complete(self) -> bool:

@@ -10,8 +10,8 @@ from itertools import chain, filterfalse, islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import RunError, describe
-from dagprofiler.graph import readiness
+from dagprofiler.errors import RunError, WorkerError, describe
+from dagprofiler.graph import readiness, readiness_by
 from dagprofiler.hooks import RunInfo
 from dagprofiler.machine import environment
 from dagprofiler.profile import Profile
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from dagprofiler.config import Config
+    from dagprofiler.executors.dispatching import Dispatcher
     from dagprofiler.executors.serial import SerialExecutor
     from dagprofiler.fresh import FreshRounds, Taken
     from dagprofiler.hooks import Hook
     from dagprofiler.instruments import Instrumentation
+    from dagprofiler.past import Past, PastRound
     from dagprofiler.pipeline import Codec, Contract
     from dagprofiler.readings import RoundLog
     from dagprofiler.records import RunLog
@@ -84,6 +86,13 @@ class Run:
         Numbers of the tasks whose outputs are wanted beside those of the sinks.
     elsewhere
         Takes a round in another process; None for rounds in this one.
+    ranked
+        All task numbers: of those that are ready beside each other, the first
+        in here starts first. None for Kahn's order.
+    asked
+        What hooks are told of what else was asked for.
+    past
+        What earlier attempts at this run have done; None of a first one.
     """
 
     def __init__(
@@ -94,7 +103,7 @@ class Run:
         *,
         config: Config,
         plan: Plan,
-        executor: SerialExecutor,
+        executor: SerialExecutor | Dispatcher,
         instrumentation: Instrumentation | None,
         seed: int | None,
         outside: dict[int, dict[str, Any]],
@@ -102,6 +111,9 @@ class Run:
         hooks: Sequence[Hook],
         stop_on_error: bool,
         elsewhere: FreshRounds | None,
+        ranked: Sequence[int] | None,
+        asked: Mapping[str, Any],
+        past: Past | None,
     ) -> None:
         self._log = log
         self._wiring = log.wiring
@@ -117,6 +129,11 @@ class Run:
         self._hooks = hooks
         self._stop_on_error = stop_on_error
         self._elsewhere = elsewhere
+        self._ranked = ranked
+        self._asked = asked
+        self._past = past
+        #: Tasks of this round that an earlier attempt has finished.
+        self._finished: set[int] = set()
         self._stopped = False
         self._round: RoundLog
         #: What stands in each slot, as a handle of the executor, while somebody needs it.
@@ -188,9 +205,9 @@ class Run:
         log.total_s = perf_counter() - log.started
         log.hooks_s = self._hooks_s
         if self._begun is None:
-            log.prepare_s = log.total_s - log.hooks_s
+            log.prepare_s = log.total_s - log.earlier_s - log.hooks_s
         else:
-            log.prepare_s = self._begun - log.started - self._hooks_before
+            log.prepare_s = self._begun - log.started - log.earlier_s - self._hooks_before
         for name, error in self._failures().items():
             kind = "task" if self._errors else "hook"
             log.reason = f"{kind} {name!r} failed{self._plan.where()}: {describe(error)}"
@@ -209,9 +226,18 @@ class Run:
     def _announce(self) -> None:
         """Tell the hooks that everything is valid and the first task is about to start."""
         if self._hooks:
-            order = [self._wiring.names[i] for i in self._wiring.order]
-            tasks = dict(zip(self._wiring.names, self._tasks))
-            self._tell("run_started", RunInfo(tasks, order, self._config, self._seed))
+            names = self._wiring.names
+            run = RunInfo(
+                tasks=dict(zip(names, self._tasks)),
+                execution_order=[names[i] for i in self._wiring.order],
+                config=self._config,
+                seed=self._seed,
+                inputs={names[i]: fields for i, fields in self._outside.items()},
+                asked=self._asked,
+                log=self._log,
+                contracts=self._contracts,
+            )
+            self._tell("run_started", run)
 
     def _take(self, kind: str) -> None:
         """Run the whole DAG once, here or elsewhere."""
@@ -219,7 +245,12 @@ class Run:
         if self._begun is None:
             self._begun, self._hooks_before = perf_counter(), self._hooks_s
         # Of the last round nothing is needed any more but what was measured.
-        self._outputs = {}
+        self._outputs, self._finished = {}, set()
+        past = None if self._past is None else self._past.of_round(len(log.rounds))
+        if past is not None and past.complete:
+            self._round = log.begin(kind, past.columns)
+            self._take_over(past)
+            return
         if self._plan.rounds.collects:
             begun = perf_counter()
             gc.collect()
@@ -231,21 +262,50 @@ class Run:
         if kind is ALLOCATION:
             from dagprofiler.instruments import COUNT_ALLOCATIONS
 
-            instruments = COUNT_ALLOCATIONS
+            store = None if instruments is None else instruments.store
+            instruments = COUNT_ALLOCATIONS._replace(store=store)
         self._round = log.begin(kind, instruments.columns if instruments else [])
-        self._executor.instrument(instruments)
+        self._executor.begin(instruments)
         self._handles = [None] * len(self._wiring.uses)
         self._uses = list(self._wiring.uses)
         with generators_restored(self._seed):
             hooks_before = self._hooks_s
             begun = self._round.started_s = perf_counter()
+            if past is not None:
+                begun -= self._take_over(past)
             try:
                 self._loop()
             finally:
                 hooks_s = self._hooks_s - hooks_before
                 total_s, one = perf_counter() - begun, self._round
+                self._executor.end(one)
                 # What a user's program would not do is no part of its time.
-                one.total_s = total_s - hooks_s - one.garbage_s - one.meters_s
+                one.total_s = total_s - hooks_s - one.apart_s
+        if one.complete:
+            one.ended_s = perf_counter()
+            self._tell("round_finished", len(log.rounds) - 1)
+
+    def _take_over(self, past: PastRound) -> float:
+        """Take over what earlier attempts did of this round; return the seconds that they took."""
+        wiring, executor, log = self._wiring, self._executor, self._log
+        self._finished = past.take_over(self._round, log, executor.recall)
+        if past.complete:
+            # Nobody needs more of it than, of the last one, what the profile hands out.
+            wanted = self._finished if past.is_last else set()
+            waiting: set[int] = set()
+        else:
+            wanted = waiting = self._finished
+        for i in waiting:
+            for _, slot in wiring.feeds(i):
+                self._uses[slot] -= 1
+        for i in waiting:
+            for slot, field in enumerate(wiring.outputs[i], wiring.first_slot[i]):
+                if self._uses[slot]:
+                    self._handles[slot] = executor.put(past.frames(i, field))
+        for i in wanted.intersection([*wiring.sinks, *self._keep]):
+            decode = self._contracts[i].decode
+            self._outputs[i] = {field: decode(past.frames(i, field)) for field in past.fields(i)}
+        return past.spent_s
 
     def _adopt(self, taken: Taken, kind: str) -> None:
         """Take over a round from another process, and tell the hooks of it."""
@@ -258,17 +318,21 @@ class Run:
                 error = taken.errors.get(i)
                 method = "task_finished" if error is None else "task_failed"
                 self._tell(method, self._log.record(taken.round, i, error))
+        if taken.round.complete:
+            self._tell("round_finished", len(self._log.rounds) - 1)
 
-    def _loop(self) -> None:  # noqa: C901, PLR0912  (hot: a helper call in it counts)
+    def _loop(self) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
         log, wiring, executor, entry = self._log, self._wiring, self._executor, self._round
         hooks, handles, uses = self._hooks, self._handles, self._uses
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
-        times, ran_on, capacity = entry.times, entry.ran_on, executor.capacity
+        times, ran_on = entry.times, entry.ran_on
         payload_bytes, wire_bytes = entry.payload_bytes, entry.wire_bytes
         submit, next_done, work = executor.submit, executor.next, self._works()
         pop, done = self._schedule()
         running = 0
         while True:
+            # It changes where workers come and go.
+            capacity = executor.capacity
             while running < capacity and not self._stopped:
                 ready = pop()
                 if ready is None:
@@ -279,8 +343,12 @@ class Run:
                 submit(ready, todo, frames)
                 running += 1
             if not running:
+                if capacity < 1:
+                    self._strand(pop())
                 break
             i, worker, record = next_done()
+            if i < 0:
+                continue
             running -= 1
             k = 6 * i
             times[k : k + 6], payload, wire, frames, outputs, error, readings = record
@@ -316,11 +384,23 @@ class Run:
     def _schedule(self) -> tuple[Callable[[], int | None], Callable[[int], None] | None]:
         """Return two functions: one hands out tasks, the other, if any, is told which are done."""
         wiring = self._wiring
-        if self._executor.capacity > 1:
-            return readiness(wiring.targets, wiring.first_target)
+        finished = self._finished
+        if not self._executor.serial:
+            graph = wiring.targets, wiring.first_target
+            ranked = self._ranked
+            pop, done = readiness(*graph) if ranked is None else readiness_by(ranked, *graph)
+
+            def pop_unfinished() -> int | None:
+                number = pop()
+                while number in finished:
+                    done(number)
+                    number = pop()
+                return number
+
+            return (pop_unfinished if finished else pop), done
         # One at a time is the order that is known, without what comes after a failure.
         left = filterfalse(self._round.skipped.__contains__, wiring.order)
-        return partial(next, left, None), None
+        return partial(next, filterfalse(finished.__contains__, left), None), None
 
     def _works(self) -> Callable[[int], tuple[tuple[Any, ...], list[Any]]]:
         """Return a function that makes a task's Work, and takes the handles of its inputs.
@@ -329,6 +409,7 @@ class Run:
         """
         wiring, tasks, contracts, config = self._wiring, self._tasks, self._contracts, self._config
         names, inputs, slots = wiring.names, wiring.inputs, wiring.slots
+        executor = self._executor
         first_input = wiring.first_input
         handles, uses = self._handles, self._uses
         # Each task takes its part out; another round needs it again.
@@ -359,12 +440,19 @@ class Run:
                 given = outside.pop(i)
                 decoders = [*islice(decoders, len(fields)), *[contract.decode] * len(given)]
                 fields += given
-                frames += given.values()
+                frames += map(executor.put, given.values())
                 gathers = [field for field in contract.gathers if field not in given]
                 contract = contract._replace(gathers=gathers)
             return (names[i], task, contract, fields, decoders, keep[i]), frames
 
         return work
+
+    def _strand(self, i: int | None) -> None:
+        """Let a task fail that nobody takes, unless the run is over or fails anyway."""
+        if i is not None and not self._errors:
+            name = self._wiring.names[i]
+            self._round.ran_on[i] = -1
+            self._fail(i, WorkerError(name, [], "there is no worker to take it"))
 
     def _fail(self, i: int, error: BaseException) -> None:
         """Note that task number `i` failed: what comes after it is skipped.
