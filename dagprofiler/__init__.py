@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from dagprofiler.interleaving import RunComparison, compare_runs
     from dagprofiler.journal import Journal
     from dagprofiler.meters import Meter
+    from dagprofiler.tracer import Tracer
     from dagprofiler.tracing import span, trace
     from dagprofiler.weights import Weights
 
@@ -86,6 +87,7 @@ __all__ = [
     "Task",
     "TaskMetrics",
     "TraceError",
+    "Tracer",
     "ValidationError",
     "WeightError",
     "Weights",
@@ -113,6 +115,7 @@ _LATER = {
     "PoolExecutor": "executors.pools",
     "RayExecutor": "executors.ray",
     "RunComparison": "interleaving",
+    "Tracer": "tracer",
     "Weights": "weights",
     "analyze": "analysis",
     "calibrate": "calibration",

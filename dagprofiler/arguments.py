@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Iterator, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ __all__ = [
     "check_task",
     "refused",
     "store_of",
+    "tracing_of",
 ]
 
 
@@ -121,6 +123,19 @@ def store_of(hooks: Sequence[Hook], rounds: Rounds) -> Any:
             "journal can follow them; leave it out, or fresh_process"
         )
     return stores[0] if stores else None
+
+
+def tracing_of(hooks: Sequence[Hook]) -> Any:
+    """Return what is recorded inside of tasks, or None for nothing."""
+    found = [hook.tracing for hook in hooks if hook.tracing is not None]
+    if len(found) > 1:
+        raise refused(f"hooks: one Tracer records a run, got {len(found)}")
+    if found or "dagprofiler.tracing" not in sys.modules:
+        # A program that uses tracing has it loaded.
+        return found[0] if found else None
+    from dagprofiler.tracing.ofruns import by_default
+
+    return by_default()
 
 
 def check_inputs(inputs: Any) -> None:

@@ -21,6 +21,7 @@ from dagprofiler.arguments import (
     check_task,
     refused,
     store_of,
+    tracing_of,
 )
 from dagprofiler.config import Config
 from dagprofiler.contracts import ContractReader, input_problems
@@ -420,11 +421,13 @@ class DAG:
         priorities: Any = None,
         timeout: float | None = None,
         alone: bool = False,
+        tracing: Any = None,
         past: Past | None = None,
     ) -> Run:
         """Return a run that only waits to be executed, or raise a ValidationError.
 
-        Alone it takes one of the rounds that are asked for. With a past, that is
+        Alone it takes one of the rounds that are asked for, and has no hooks to say what is
+        traced. With a past, that is
         gone on with, and `inputs` are serialized.
         """
         timestamp = utc_now()
@@ -435,8 +438,9 @@ class DAG:
             raise refused(f"keep must be names of tasks, got {keep!r}; write [{keep!r}]")
         engine = as_executor(executor, rounds, timeout)
         store = store_of(hooks, rounds)
+        tracing = tracing if alone else tracing_of(hooks)
         meters = as_list(meters)
-        instrumentation, counts_allocations = _instrumentation(rounds, meters, store)
+        instrumentation, counts_allocations = _instrumentation(rounds, meters, store, tracing)
         outside = self._numbered(inputs)
         tasks = self._current_tasks()
         wanted = [*keep]
@@ -488,6 +492,7 @@ class DAG:
                 keep=wanted,
                 on_error=on_error,
                 alone=True,
+                tracing=tracing,
             )
             elsewhere = FreshRounds(one)
         return Run(
@@ -638,7 +643,7 @@ class DAG:
 
 
 def _instrumentation(
-    rounds: Rounds, meters: Any, store: Any
+    rounds: Rounds, meters: Any, store: Any, tracing: Any
 ) -> tuple[Instrumentation | None, bool]:
     """Return what is measured beside the phases, and whether a pass counts allocations.
 
@@ -647,16 +652,17 @@ def _instrumentation(
     if meters is None:
         meters = "default" if rounds.several else "wall"
     plain = isinstance(meters, str) and meters == "wall" and not rounds.instrumented
-    if plain and store is None:
+    apart = store is not None or tracing is not None
+    if plain and not apart:
         return None, False
     from dagprofiler.instruments import Instrumentation
     from dagprofiler.meters import select
 
     selection = select(meters)
     instrumentation = Instrumentation(
-        selection, rounds.collect_garbage == "tasks", rounds.check_outputs, store
+        selection, rounds.collect_garbage == "tasks", rounds.check_outputs, store, tracing
     )
-    needed = rounds.instrumented or selection.columns or store is not None
+    needed = rounds.instrumented or selection.columns or apart
     return (instrumentation if needed else None), selection.allocation
 
 

@@ -64,6 +64,9 @@ class Hook:
     store
         Where workers put the outputs of each task before they report it, as
         :class:`~dagprofiler.Journal` has it; None for nowhere.
+    tracing
+        What workers record inside of tasks, as :class:`~dagprofiler.Tracer` has it; None
+        for what is annotated, if tracing is on.
 
     Examples
     --------
@@ -73,6 +76,7 @@ class Hook:
     """
 
     store: Any = None
+    tracing: Any = None
 
     def run_started(self, run: RunInfo) -> None:
         """Take note that everything is valid and the first task is about to start."""

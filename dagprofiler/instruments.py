@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from typing import Union
 
     from dagprofiler.meters import Selection
+    from dagprofiler.tracing.collecting import Packed
+    from dagprofiler.tracing.ofruns import Tracing
 
     Codec = Callable[[Any], Any]
     Number = Union[int, float, None]
@@ -46,6 +48,8 @@ class Readings(NamedTuple):
         Where the outputs were stored, as the store says it; None without one.
     store_s
         What that took, in seconds.
+    spans
+        What tracing saw inside the task; None of one that left none.
     """
 
     decode_s: list[float]
@@ -57,6 +61,7 @@ class Readings(NamedTuple):
     garbage_s: float
     stored: Any = None
     store_s: float = 0.0
+    spans: Packed | None = None
 
 
 class Instrumentation(NamedTuple):
@@ -73,12 +78,16 @@ class Instrumentation(NamedTuple):
     store
         Where to put it; something whose ``open()`` has ``begin()``, called before each
         task, ``put(encoded)``, which says where, and ``close()``. None for nowhere.
+    tracing
+        What to record inside of tasks; a :class:`~dagprofiler.tracing.ofruns.Tracing`,
+        None for nothing.
     """
 
     meters: Selection
     collect_garbage: bool = False
     hash_outputs: bool = False
     store: Any = None
+    tracing: Tracing | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -105,6 +114,7 @@ class Instruments:
 
     def __init__(self, instrumentation: Instrumentation, *, alone: bool = True) -> None:
         self._store = instrumentation.store and instrumentation.store.open()
+        self._tracing = instrumentation.tracing and instrumentation.tracing.open()
         self._meters = instrumentation.meters.open(alone=alone)
         self._metering = False
         self._hashes = instrumentation.hash_outputs
@@ -124,17 +134,21 @@ class Instruments:
         return (_clocked(decode, spent_s) for decode in decoders), _clocked(encode, self._encode_s)
 
     def start(self) -> None:
-        """Start the meters; what comes next is ``compute()``."""
+        """Start tracing and the meters; what comes next is ``compute()``."""
+        if self._tracing is not None:
+            self._tracing.start()
         # Without any, what it costs to ask them would be on nobody's account.
         if self._meters.columns:
             self._metering = True
             self._meters.start()
 
     def stop(self, task: str) -> None:
-        """Stop the meters, if they are running."""
+        """Stop the meters and tracing, if they are running."""
         if self._metering:
             self._metering = False
             self._read = self._meters.stop(task)
+        if self._tracing is not None:
+            self._tracing.stop()
 
     def readings(self, encoded: Mapping[str, Any], why: str | None = None) -> Readings:
         """Return what was read of the task whose outputs are `encoded`.
@@ -155,7 +169,16 @@ class Instruments:
             self._garbage_s,
             stored,
             store_s,
+            self._spans(),
         )
+
+    def readings_of_failure(self) -> Readings | None:
+        """Return what was seen of a task that failed: its spans; None if there are none."""
+        spans = self._spans()
+        return None if spans is None else Readings([], {}, [], None, {}, 0.0, 0.0, spans=spans)
+
+    def _spans(self) -> Packed | None:
+        return None if self._tracing is None else self._tracing.take()
 
     def rest(self) -> None:
         """Let go of frozen objects: what comes next in this process may be no task."""
@@ -167,6 +190,9 @@ class Instruments:
         self.rest()
         if self._store is not None:
             self._store.close()
+        tracing, self._tracing = self._tracing, None
+        if tracing is not None:
+            tracing.close()
         self._meters.close()
 
 

@@ -205,9 +205,17 @@ class Journal(Hook):
             "times_ms": list(record.phases.values()),
             "worker": _worker(record.worker, log.ahead_s(one.ran_on[i])),
             "stored": one.stored.pop(i),
+            "spans": self._spans(one, i),
             **_told(one, log.wiring, i),
         }
         self._append(told)
+
+    def _spans(self, one: RoundLog, i: int) -> dict[str, Any] | None:
+        """Return what tracing saw inside a task, on the clock of the run."""
+        log, spans = self._log, one.spans.get(i)
+        if spans is None:
+            return None
+        return spans.shifted(-log.started - log.ahead_s(one.ran_on[i])).to_dict()
 
     def round_finished(self, number: int) -> None:
         """Append what is known of a round once it is complete, and sync."""

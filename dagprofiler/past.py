@@ -117,6 +117,10 @@ class PastRound:
             one.times[6 * i : 6 * i + 6] = times
             busy.append((times[0], times[-1]))
             self._enter(one, i, record)
+            if record["spans"] is not None:
+                from dagprofiler.tracing.collecting import Packed
+
+                one.spans[i] = Packed.of(record["spans"]).shifted(started)
             one.reasons.update(record["reasons"])
             one.meters_s, one.garbage_s, one.store_s = record["costs_s"]
         one.waited_s = _covered_s(busy)

@@ -293,7 +293,8 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
             failure = _wrapped(error, where)
         if instruments is not None:
             instruments.stop(name)
-        return (t0, t1, t2, t3, t4, t5), {}, {}, {}, None, failure, None
+        seen = None if instruments is None else instruments.readings_of_failure()
+        return (t0, t1, t2, t3, t4, t5), {}, {}, {}, None, failure, seen
     kept = returned if keep else None
     return (t0, t1, t2, t3, t4, t5), payload, wire, encoded, kept, None, readings
 

@@ -355,6 +355,8 @@ class Run:
             if worker:
                 ran_on[i] = worker
             if error is not None:
+                if readings is not None:
+                    entry.note_spans(i, readings)
                 self._fail(i, error)
                 continue
             slot, declared = first_slot[i], outputs_of[i]

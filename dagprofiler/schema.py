@@ -6,7 +6,7 @@
   ``execution_metrics`` may be named after the task's class.
 * 1: names are the task's name in the DAG throughout; the optional sections
   ``run``, ``edge_metrics``, ``weight_sources``, ``samples``, ``statistics``,
-  ``timeline``, ``environment``.
+  ``timeline``, ``spans``, ``environment``.
 """
 
 from __future__ import annotations
@@ -433,6 +433,83 @@ _TIMELINE = _object(
     ["workers", "columns", "records"],
 )
 
+_SPANS = _object(
+    "What tracing saw inside the tasks; absent if nothing was traced.",
+    {
+        "labels": _list(
+            "What spans are called.",
+            _object(
+                "One of it.",
+                {
+                    "kind": _text(
+                        "span: others of its thread lie in it or beside it; async: others may "
+                        "overlap it; instant, async_instant: without duration; counter: values at "
+                        "a moment.",
+                        enum=["span", "async", "instant", "async_instant", "counter"],
+                    ),
+                    "name": _text("Its name."),
+                    "category": _text("Module of a function, or what kind of thing it is."),
+                },
+                ["kind", "name", "category"],
+            ),
+        ),
+        "threads": _list(
+            "Who recorded.",
+            _object(
+                "One thread.",
+                {
+                    "worker": _integer(
+                        "Index into `timeline.workers` of who ran the task; null if that is not "
+                        "known.",
+                        null=True,
+                    ),
+                    "id": _integer("Its number, as the system counts threads."),
+                    "name": _text("Its name in Python."),
+                },
+                ["worker", "id", "name"],
+            ),
+        ),
+        "columns": _list(
+            "What the entries of a record are, in order.",
+            _text("A name; units are part of it."),
+            prefixItems=[
+                _text("Name of the task.", enum=["task"]),
+                _text("Number of the round.", enum=["round"]),
+                _text("Index into `threads`.", enum=["thread"]),
+                _text("Index into `labels`.", enum=["label"]),
+                _text("When it began.", enum=["start_ms"]),
+                _text("When it ended.", enum=["end_ms"]),
+                _text("What tells asynchronous spans of one name apart.", enum=["id"]),
+                _text("Values that stand beside it.", enum=["args"]),
+            ],
+            minItems=8,
+        ),
+        "records": _list(
+            "One record for each span, instant or value of a counter.",
+            _list(
+                "Entries as `columns` says.",
+                {},
+                prefixItems=[
+                    _text("Name of the task in the DAG."),
+                    _integer("Round, counted from 0."),
+                    _integer("Index into `threads`."),
+                    _integer("Index into `labels`."),
+                    _finite("Milliseconds since the run began."),
+                    _finite("Milliseconds since the run began; the same of an instant."),
+                    _value(["integer", "string", "null"], "Null where there is none."),
+                    _value(["object", "null"], "By name; null where there are none."),
+                ],
+                minItems=8,
+            ),
+        ),
+        "dropped": _map(
+            "Tasks with spans for which there was no room, by name; absent if there are none.",
+            _integer("How many, in all rounds.", minimum=1),
+        ),
+    },
+    ["labels", "threads", "columns", "records"],
+)
+
 _ENVIRONMENT = _object(
     "What the run was measured on.",
     {
@@ -520,6 +597,7 @@ PROFILE_SCHEMA: dict[str, Any] = {
             "samples": _SAMPLES,
             "statistics": _STATISTICS,
             "timeline": _TIMELINE,
+            "spans": _SPANS,
             "environment": _ENVIRONMENT,
         },
         ["metadata", "configuration", "dag_structure", "node_weights", "edge_weights"],

@@ -227,7 +227,23 @@ class Tables:
                 "records": Table(self._timeline()),
             },
         )
+        if any(one.spans for one in log.rounds):
+            yield "spans", self._spans()
         yield "environment", {**log.environment, "not_measured": self._not_measured()}
+
+    def _spans(self) -> dict[str, Any]:
+        """Return what tracing saw inside the tasks."""
+        from dagprofiler.tracing.section import Traced, spans_section
+
+        log = self.log
+        names = log.wiring.names
+        return spans_section(
+            [
+                Traced(names[i], number, one.ran_on[i], spans, log.started)
+                for number, one in enumerate(log.rounds)
+                for i, spans in one.spans.items()
+            ]
+        )
 
     @cached_property
     def _samples(self) -> dict[str, Any] | None:

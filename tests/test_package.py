@@ -51,6 +51,7 @@ PUBLIC = {
     "Task",
     "TaskMetrics",
     "TraceError",
+    "Tracer",
     "ValidationError",
     "WeightError",
     "WorkerError",

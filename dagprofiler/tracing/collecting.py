@@ -14,7 +14,7 @@ from dagprofiler.tracing.process import switch
 from dagprofiler.tracing.recording import SPAN, Buffer, Label, Sink, state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 __all__ = ["Collection", "Packed", "collecting"]
 
@@ -51,6 +51,30 @@ class Packed(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.of_label)
+
+    def shifted(self, seconds: float) -> Packed:
+        """Return the same spans, so much later."""
+        return self._replace(times=array("d", [moment + seconds for moment in self.times]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as JSON holds them."""
+        lists = {name: list(getattr(self, name)) for name in ("of_label", "of_thread", "times")}
+        keyed = {name: list(getattr(self, name).items()) for name in ("args", "ids")}
+        return {**self._asdict(), **lists, **keyed}
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Packed:
+        """Return what :meth:`to_dict` made a dict of."""
+        return cls(
+            tuple((kind, name, category) for kind, name, category in data["labels"]),
+            tuple((number, name) for number, name in data["threads"]),
+            array("I", data["of_label"]),
+            array("I", data["of_thread"]),
+            array("d", data["times"]),
+            dict(data["args"]),
+            dict(data["ids"]),
+            data["dropped"],
+        )
 
     def spans(self) -> Iterator[tuple[Label, int, float, float]]:
         """Yield label, number of the thread in `threads`, start and end of each span."""
