@@ -488,7 +488,10 @@ _SPANS = _object(
             "One record for each span, instant or value of a counter.",
             _list(
                 "Entries as `columns` says.",
-                {},
+                _value(
+                    ["string", "number", "boolean", "null"],
+                    "What a later version adds.",
+                ),
                 prefixItems=[
                     _text("Name of the task in the DAG."),
                     _integer("Round, counted from 0."),
@@ -496,7 +499,7 @@ _SPANS = _object(
                     _integer("Index into `labels`."),
                     _finite("Milliseconds since the run began."),
                     _finite("Milliseconds since the run began; the same of an instant."),
-                    _value(["integer", "string", "null"], "Null where there is none."),
+                    _value(["string", "null"], "Null of what is not asynchronous."),
                     _value(["object", "null"], "By name; null where there are none."),
                 ],
                 minItems=8,

@@ -61,8 +61,9 @@ def spans_section(traced: Iterable[Traced]) -> dict[str, Any]:
             which = labels.setdefault(label[:3], len(labels))
             start_ms, end_ms = ((s - zero_s) * 1e9 for s in (start_s, end_s))
             times = (round(start_ms) / 1e6, round(end_ms) / 1e6)
-            record = [task, number, own[thread], which, *times, label.id]
-            records.append([*record, None if label.args is None else dict(label.args)])
+            own_id = None if label.id is None else str(label.id)
+            beside = None if label.args is None else dict(label.args)
+            records.append([task, number, own[thread], which, *times, own_id, beside])
     section: dict[str, Any] = {
         "labels": [dict(zip(("kind", "name", "category"), label)) for label in labels],
         "threads": [dict(zip(("worker", "id", "name"), thread)) for thread in threads],
