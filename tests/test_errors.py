@@ -23,6 +23,7 @@ from dagprofiler import (
     RunError,
     SerializationError,
     Task,
+    TraceError,
     ValidationError,
     WeightError,
     WorkerError,
@@ -50,6 +51,7 @@ INSTANCES = [
     (MissingExtraError("DAG.from_yaml", "yaml"), ImportError),
     (WeightError("estimated", ["a"], "the task has no cost model"), ValueError),
     (JournalError("/journal", ["a record is damaged"], 7), ValueError),
+    (TraceError("module 'x' is not found"), ValueError),
     (WorkerError("a", ["b"], "the process died"), RuntimeError),
 ]
 every_error = pytest.mark.parametrize(
