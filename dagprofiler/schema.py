@@ -465,8 +465,9 @@ _SPANS = _object(
                     ),
                     "id": _integer("Its number, as the system counts threads."),
                     "name": _text("Its name in Python."),
+                    "own": _value("boolean", "Whether it is the one that ran the tasks."),
                 },
-                ["worker", "id", "name"],
+                ["worker", "id", "name", "own"],
             ),
         ),
         "columns": _list(

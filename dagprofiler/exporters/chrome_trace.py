@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler.errors import FormatError, counted
+from dagprofiler.analysis import analyze
+from dagprofiler.errors import CycleError, FormatError, WeightError, counted
 from dagprofiler.exporters import Export
 from dagprofiler.exporters.graphs import left_out, legible
-from dagprofiler.rendering import plain_number
+from dagprofiler.exporters.tracespans import Home, as_json, moment_ns, span_events, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from dagprofiler.profile import Profile
 
 __all__ = ["EXPORTER"]
-
-#: The last moment that is finite in nanoseconds.
-_MAX_MS = sys.float_info.max / 1e7
 
 _PHASES = ("deserialize", "compute", "serialize")
 
@@ -65,11 +62,15 @@ class ChromeTrace:
                 "of dagprofiler 0.2 and later write one, imported and older profiles have none"
             )
         spans = _spans(timeline)
-        trace = _Trace(_Words(profile))
+        critical = _critical(profile) if "spans" in profile.sections else frozenset()
+        trace = _Trace(_Words(profile, critical))
         trace.add_rounds(spans)
         for worker, of_worker in _by_worker(timeline["workers"], spans):
             trace.add_worker(worker, of_worker)
         trace.add_flows([(e["source"], e["target"]) for e in profile.dag_structure["edges"]])
+        traced = profile.sections.get("spans")
+        if traced is not None:
+            trace.add_traced(traced, timeline["workers"], critical)
         other = {
             "hostname": profile.hostname,
             "timestamp": profile.timestamp,
@@ -77,7 +78,7 @@ class ChromeTrace:
         }
         text = (
             '{"displayTimeUnit": "ms", '
-            f'"otherData": {_json({k: legible(str(v)) for k, v in other.items() if v})}, '
+            f'"otherData": {as_json({k: legible(str(v)) for k, v in other.items() if v})}, '
             '"traceEvents": [\n' + ",\n".join(trace.events) + "\n]}\n"
         )
         return Export(text, _losses(profile, timeline, spans))
@@ -86,8 +87,9 @@ class ChromeTrace:
 class _Words:
     """What the profile says of rounds and tasks besides their times."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, critical: AbstractSet[str]) -> None:
         sections = profile.sections
+        self._critical = critical
         self._kinds: Sequence[str] = sections.get("samples", {}).get("rounds", ())
         self._states: Mapping[str, Any] = sections.get("run", {}).get("tasks", {})
 
@@ -99,6 +101,8 @@ class _Words:
         words: dict[str, Any] = {"round": span.round}
         if span.ready_ms is not None:
             words["ready_ms"] = span.ready_ms
+        if span.task in self._critical:
+            words["critical_path"] = True
         failure = self._states.get(span.task)
         if failure is not None and failure.get("round", 0) == span.round:
             words["state"] = failure["state"]
@@ -117,6 +121,7 @@ class _Trace:
         self._processes: dict[tuple[Any, Any], int] = {}
         #: By round and task: where an arrow may begin, and where it may end.
         self._ends: dict[int, dict[str, tuple[str, str]]] = {}
+        self._homes: dict[tuple[str, int], Home] = {}
 
     def add_rounds(self, spans: Iterable[tuple[int | None, _Span]]) -> None:
         """Add a track with a span for each round."""
@@ -130,8 +135,9 @@ class _Trace:
         for lane, of_lane in enumerate(_lanes(rounds)):
             place = self._thread(process, "rounds", lane)
             for one in of_lane:
-                name, times = _json(self._words.of_round(one.round)), _times(one.start, one.end)
-                add(f'{{"ph": "X", "name": {name}, "cat": "round", {place}, {times}}}')
+                name = as_json(self._words.of_round(one.round))
+                bounds_us = times(one.start, one.end)
+                add(f'{{"ph": "X", "name": {name}, "cat": "round", {place}, {bounds_us}}}')
 
     def add_worker(self, worker: Mapping[str, Any] | None, spans: Sequence[_Span]) -> None:
         """Add a track, or as many as it takes, with the spans of one worker."""
@@ -146,14 +152,15 @@ class _Trace:
                 self._add_span(span, place)
 
     def _add_span(self, span: _Span, place: str) -> None:
-        add, words = self.events.append, _json(self._words.of_span(span))
+        add, words = self.events.append, as_json(self._words.of_span(span))
         add(
-            f'{{"ph": "X", "name": {_json(legible(span.task))}, "cat": "task", {place}, '
-            f'{_times(span.start, span.end)}, "args": {words}}}'
+            f'{{"ph": "X", "name": {as_json(legible(span.task))}, "cat": "task", {place}, '
+            f'{times(span.start, span.end)}, "args": {words}}}'
         )
+        self._homes[span.task, span.round] = Home(span.start, span.end, place)
         last = span.start
         for phase, start, end in span.phases:
-            add(f'{{"ph": "X", "name": "{phase}", "cat": "phase", {place}, {_times(start, end)}}}')
+            add(f'{{"ph": "X", "name": "{phase}", "cat": "phase", {place}, {times(start, end)}}}')
             last = start
         self._ends.setdefault(span.round, {})[span.task] = (
             f'{place}, "ts": {last / 1000}}}',
@@ -172,22 +179,46 @@ class _Trace:
                     add(f'{{"ph": "s", {flow}{ends[source][0]}')
                     add(f'{{"ph": "f", "bp": "e", {flow}{ends[target][1]}')
 
+    def add_traced(
+        self,
+        traced: Mapping[str, Any],
+        workers: Sequence[Mapping[str, Any]],
+        critical: AbstractSet[str],
+    ) -> None:
+        """Add what tracing saw inside the tasks, and a track for each other thread."""
+
+        def place_of(worker: int | None, thread: str) -> str:
+            one: Mapping[str, Any] = {} if worker is None else workers[worker]
+            process = self._process(one.get("host", "unknown worker"), one.get("pid"))
+            return self._thread(process, legible(thread), 0)
+
+        self.events += span_events(traced, self._homes, critical, place_of)
+
     def _process(self, host: Any, pid: Any) -> int:
         number = self._processes.get((host, pid))
         if number is None:
             number = self._processes[host, pid] = next(self._numbers)
             words = f"{host or 'unknown host'}{'' if pid is None else f', pid {pid}'}"
-            name = f'"args": {{"name": {_json(legible(words))}}}'
+            name = f'"args": {{"name": {as_json(legible(words))}}}'
             self.events.append(f'{{"ph": "M", "name": "process_name", "pid": {number}, {name}}}')
         return number
 
     def _thread(self, process: int, name: str, lane: int) -> str:
         place = f'"pid": {process}, "tid": {next(self._numbers)}'
-        words = _json(f"{name} ({lane + 1})" if lane else name)
+        words = as_json(f"{name} ({lane + 1})" if lane else name)
         self.events.append(
             f'{{"ph": "M", "name": "thread_name", {place}, "args": {{"name": {words}}}}}'
         )
         return place
+
+
+def _critical(profile: Profile) -> frozenset[str]:
+    """Return the tasks on the critical path; none where times do not tell it."""
+    try:
+        found = analyze(profile, cost="wall_time")
+    except (CycleError, WeightError):
+        return frozenset()
+    return frozenset(found.without_communication.critical_path)
 
 
 def _spans(timeline: Mapping[str, Any]) -> list[tuple[int | None, _Span]]:
@@ -209,9 +240,9 @@ def _spans(timeline: Mapping[str, Any]) -> list[tuple[int | None, _Span]]:
             if start_ms is None:
                 continue
             # Whatever a file says, phases follow one another.
-            start = _ns(start_ms) if now is None else max(now, _ns(start_ms))
+            start = moment_ns(start_ms) if now is None else max(now, moment_ns(start_ms))
             first = start if first is None else first
-            now = start if end_ms is None else max(start, _ns(end_ms))
+            now = start if end_ms is None else max(start, moment_ns(end_ms))
             # Without a duration it could as well lie in the next span.
             if now > start:
                 done.append((phase, start, now))
@@ -221,11 +252,6 @@ def _spans(timeline: Mapping[str, Any]) -> list[tuple[int | None, _Span]]:
             span = _Span(first, max(now, first + 1), record[0], record[1], tuple(done), ready_ms)
             spans.append((record[2], span))
     return spans
-
-
-def _ns(time_ms: float) -> int:
-    """Return a moment in whole nanoseconds; one that is too late for them as late as can be."""
-    return round(min(time_ms, _MAX_MS) * 1e6)
 
 
 def _by_worker(
@@ -256,7 +282,7 @@ def _lanes(spans: Iterable[_Span]) -> list[list[_Span]]:
 def _losses(profile: Profile, timeline: Mapping[str, Any], spans: Sequence[Any]) -> tuple[str, ...]:
     losses = [
         "weights of tasks and sizes of edges are left out",
-        *left_out(profile, ("timeline",)),
+        *left_out(profile, ("timeline", "spans")),
     ]
     missing = len(timeline["records"]) - len(spans)
     if missing:
@@ -266,19 +292,6 @@ def _losses(profile: Profile, timeline: Mapping[str, Any], spans: Sequence[Any])
     if never:
         losses.append(f"{counted(never, 'task')} never began: no span")
     return tuple(losses)
-
-
-def _times(start: int, end: int) -> str:
-    return f'"ts": {start / 1000}, "dur": {(end - start) / 1000}'
-
-
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain_number).encode
-
-
-def _json(value: Any) -> str:
-    # Perfetto takes a quote for escaped wherever a backslash stands before it, be it the second;
-    # and of a text without quotes it shows the escapes.
-    return _encode(value).replace("\\\\", "\\u005c")
 
 
 EXPORTER = ChromeTrace()

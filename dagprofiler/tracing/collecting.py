@@ -27,7 +27,8 @@ class Packed(NamedTuple):
     labels
         Kind, name and category of each label there is.
     threads
-        Number, as the system counts them, and name of each thread that recorded.
+        Of each thread that recorded its number, as the system counts them, its name, and
+        whether it is the one that opened the collection.
     of_label, of_thread
         For each span the number of its label and of its thread.
     times
@@ -41,7 +42,7 @@ class Packed(NamedTuple):
     """
 
     labels: tuple[tuple[str, str, str], ...]
-    threads: tuple[tuple[int, str], ...]
+    threads: tuple[tuple[int, str, bool], ...]
     of_label: array[int]
     of_thread: array[int]
     times: array[float]
@@ -67,7 +68,7 @@ class Packed(NamedTuple):
         """Return what :meth:`to_dict` made a dict of."""
         return cls(
             tuple((kind, name, category) for kind, name, category in data["labels"]),
-            tuple((number, name) for number, name in data["threads"]),
+            tuple((number, name, own) for number, name, own in data["threads"]),
             array("I", data["of_label"]),
             array("I", data["of_thread"]),
             array("d", data["times"]),
@@ -138,7 +139,8 @@ class Collection:
                 of_label.append(labels.setdefault(key, len(labels)))
                 of_thread.append(thread)
                 times.extend((start, end))
-        threads = tuple(buffer.thread for buffer in buffers)
+        own = self._buffers[0]
+        threads = tuple((*buffer.thread, buffer is own) for buffer in buffers)
         return Packed(tuple(labels), threads, of_label, of_thread, times, args, ids, self._dropped)
 
 

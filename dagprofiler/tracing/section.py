@@ -50,7 +50,7 @@ def spans_section(traced: Iterable[Traced]) -> dict[str, Any]:
     [{'kind': 'span', 'name': 'parse', 'category': 'span'}]
     """
     labels: dict[tuple[str, str, str], int] = {}
-    threads: dict[tuple[int | None, int, str], int] = {}
+    threads: dict[tuple[int | None, int, str, bool], int] = {}
     records: list[list[Any]] = []
     dropped: dict[str, int] = {}
     for task, number, worker, spans, zero_s in traced:
@@ -66,7 +66,7 @@ def spans_section(traced: Iterable[Traced]) -> dict[str, Any]:
             records.append([task, number, own[thread], which, *times, own_id, beside])
     section: dict[str, Any] = {
         "labels": [dict(zip(("kind", "name", "category"), label)) for label in labels],
-        "threads": [dict(zip(("worker", "id", "name"), thread)) for thread in threads],
+        "threads": [dict(zip(("worker", "id", "name", "own"), thread)) for thread in threads],
         "columns": list(COLUMNS),
         "records": records,
     }
