@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler.analysis import analyze
 from dagprofiler.errors import CycleError, FormatError, WeightError, counted
 from dagprofiler.exporters import Export
 from dagprofiler.exporters.graphs import left_out, legible
-from dagprofiler.exporters.tracespans import Home, as_json, moment_ns, span_events, times
+from dagprofiler.exporters.tracespans import Home, Ran, all_that_ran, as_json, span_events, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from dagprofiler.profile import Profile
 
 __all__ = ["EXPORTER"]
-
-_PHASES = ("deserialize", "compute", "serialize")
-
-
-class _Span(NamedTuple):
-    """What one task did in one round; moments in ns from the start of the run."""
-
-    start: int
-    end: int
-    task: str
-    round: int
-    phases: tuple[tuple[str, int, int], ...]
-    ready_ms: float | None
 
 
 class ChromeTrace:
@@ -61,7 +48,7 @@ class ChromeTrace:
                 "the profile has no section 'timeline', so nothing says when its tasks ran; runs "
                 "of dagprofiler 0.2 and later write one, imported and older profiles have none"
             )
-        spans = _spans(timeline)
+        spans = all_that_ran(timeline)
         critical = _critical(profile) if "spans" in profile.sections else frozenset()
         trace = _Trace(_Words(profile, critical))
         trace.add_rounds(spans)
@@ -97,7 +84,7 @@ class _Words:
         kind = f" ({self._kinds[number]})" if number < len(self._kinds) else ""
         return f"round {number}{kind}"
 
-    def of_span(self, span: _Span) -> dict[str, Any]:
+    def of_span(self, span: Ran) -> dict[str, Any]:
         words: dict[str, Any] = {"round": span.round}
         if span.ready_ms is not None:
             words["ready_ms"] = span.ready_ms
@@ -123,7 +110,7 @@ class _Trace:
         self._ends: dict[int, dict[str, tuple[str, str]]] = {}
         self._homes: dict[tuple[str, int], Home] = {}
 
-    def add_rounds(self, spans: Iterable[tuple[int | None, _Span]]) -> None:
+    def add_rounds(self, spans: Iterable[tuple[int | None, Ran]]) -> None:
         """Add a track with a span for each round."""
         add = self.events.append
         bounds: dict[int, tuple[int, int]] = {}
@@ -131,7 +118,7 @@ class _Trace:
             start, end = bounds.get(span.round, (span.start, span.end))
             bounds[span.round] = min(start, span.start), max(end, span.end)
         process = self._process("run", None)
-        rounds = [_Span(*ends, "", number, (), None) for number, ends in bounds.items()]
+        rounds = [Ran(*ends, "", number, (), None) for number, ends in bounds.items()]
         for lane, of_lane in enumerate(_lanes(rounds)):
             place = self._thread(process, "rounds", lane)
             for one in of_lane:
@@ -139,7 +126,7 @@ class _Trace:
                 bounds_us = times(one.start, one.end)
                 add(f'{{"ph": "X", "name": {name}, "cat": "round", {place}, {bounds_us}}}')
 
-    def add_worker(self, worker: Mapping[str, Any] | None, spans: Sequence[_Span]) -> None:
+    def add_worker(self, worker: Mapping[str, Any] | None, spans: Sequence[Ran]) -> None:
         """Add a track, or as many as it takes, with the spans of one worker."""
         if worker is None:
             process, name = self._process("unknown worker", None), "unknown thread"
@@ -151,7 +138,7 @@ class _Trace:
             for span in of_lane:
                 self._add_span(span, place)
 
-    def _add_span(self, span: _Span, place: str) -> None:
+    def _add_span(self, span: Ran, place: str) -> None:
         add, words = self.events.append, as_json(self._words.of_span(span))
         add(
             f'{{"ph": "X", "name": {as_json(legible(span.task))}, "cat": "task", {place}, '
@@ -221,52 +208,19 @@ def _critical(profile: Profile) -> frozenset[str]:
     return frozenset(found.without_communication.critical_path)
 
 
-def _spans(timeline: Mapping[str, Any]) -> list[tuple[int | None, _Span]]:
-    """Return the spans of all records in which something began, and their workers."""
-    columns: list[str] = timeline["columns"]
-    place = {name: i for i, name in enumerate(columns)}
-    ready = place.get("ready_ms")
-    phases = [
-        (phase, place[f"{phase}_start_ms"], place[f"{phase}_end_ms"])
-        for phase in _PHASES
-        if {f"{phase}_start_ms", f"{phase}_end_ms"} <= place.keys()
-    ]
-    spans = []
-    for record in timeline["records"]:
-        done: list[tuple[str, int, int]] = []
-        now = first = None
-        for phase, start_column, end_column in phases:
-            start_ms, end_ms = record[start_column], record[end_column]
-            if start_ms is None:
-                continue
-            # Whatever a file says, phases follow one another.
-            start = moment_ns(start_ms) if now is None else max(now, moment_ns(start_ms))
-            first = start if first is None else first
-            now = start if end_ms is None else max(start, moment_ns(end_ms))
-            # Without a duration it could as well lie in the next span.
-            if now > start:
-                done.append((phase, start, now))
-        if first is not None and now is not None:
-            ready_ms = None if ready is None else record[ready]
-            # An arrow must find its span.
-            span = _Span(first, max(now, first + 1), record[0], record[1], tuple(done), ready_ms)
-            spans.append((record[2], span))
-    return spans
-
-
 def _by_worker(
-    workers: Sequence[Mapping[str, Any]], spans: Iterable[tuple[int | None, _Span]]
-) -> Iterator[tuple[Mapping[str, Any] | None, list[_Span]]]:
-    by_worker: dict[int | None, list[_Span]] = {}
+    workers: Sequence[Mapping[str, Any]], spans: Iterable[tuple[int | None, Ran]]
+) -> Iterator[tuple[Mapping[str, Any] | None, list[Ran]]]:
+    by_worker: dict[int | None, list[Ran]] = {}
     for worker, span in spans:
         by_worker.setdefault(worker, []).append(span)
     for worker, of_worker in by_worker.items():
         yield None if worker is None else workers[worker], of_worker
 
 
-def _lanes(spans: Iterable[_Span]) -> list[list[_Span]]:
+def _lanes(spans: Iterable[Ran]) -> list[list[Ran]]:
     """Return the spans in as few lists as there must be for none to overlap in any."""
-    lanes: list[list[_Span]] = []
+    lanes: list[list[Ran]] = []
     ends: list[tuple[int, int]] = []
     for span in sorted(spans):
         if ends and ends[0][0] <= span.start:

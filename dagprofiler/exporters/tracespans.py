@@ -14,10 +14,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
-__all__ = ["Home", "as_json", "moment_ns", "span_events", "times"]
+__all__ = ["Home", "Ran", "all_that_ran", "as_json", "moment_ns", "span_events", "times"]
 
 #: The last moment that is finite in nanoseconds.
 _MAX_MS = sys.float_info.max / 1e7
+
+
+_PHASES = ("deserialize", "compute", "serialize")
+
+
+class Ran(NamedTuple):
+    """What one task did in one round; moments in ns from the start of the run."""
+
+    start: int
+    end: int
+    task: str
+    round: int
+    phases: tuple[tuple[str, int, int], ...]
+    ready_ms: float | None
 
 
 class Home(NamedTuple):
@@ -134,6 +148,39 @@ def _events(kind: str, one: _Seen, place: str, numbers: Iterator[int]) -> Iterat
         else:
             yield f'{{"ph": "b", {what}, "ts": {one.start / 1000}{words}}}'
             yield f'{{"ph": "e", {what}, "ts": {one.end / 1000}}}'
+
+
+def all_that_ran(timeline: Mapping[str, Any]) -> list[tuple[int | None, Ran]]:
+    """Return the spans of all records in which something began, and their workers."""
+    columns: list[str] = timeline["columns"]
+    place = {name: i for i, name in enumerate(columns)}
+    ready = place.get("ready_ms")
+    phases = [
+        (phase, place[f"{phase}_start_ms"], place[f"{phase}_end_ms"])
+        for phase in _PHASES
+        if {f"{phase}_start_ms", f"{phase}_end_ms"} <= place.keys()
+    ]
+    spans = []
+    for record in timeline["records"]:
+        done: list[tuple[str, int, int]] = []
+        now = first = None
+        for phase, start_column, end_column in phases:
+            start_ms, end_ms = record[start_column], record[end_column]
+            if start_ms is None:
+                continue
+            # Whatever a file says, phases follow one another.
+            start = moment_ns(start_ms) if now is None else max(now, moment_ns(start_ms))
+            first = start if first is None else first
+            now = start if end_ms is None else max(start, moment_ns(end_ms))
+            # Without a duration it could as well lie in the next span.
+            if now > start:
+                done.append((phase, start, now))
+        if first is not None and now is not None:
+            ready_ms = None if ready is None else record[ready]
+            # An arrow must find its span.
+            span = Ran(first, max(now, first + 1), record[0], record[1], tuple(done), ready_ms)
+            spans.append((record[2], span))
+    return spans
 
 
 def moment_ns(time_ms: float) -> int:

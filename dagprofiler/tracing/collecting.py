@@ -50,9 +50,6 @@ class Packed(NamedTuple):
     ids: dict[int, int | str]
     dropped: int
 
-    def __len__(self) -> int:
-        return len(self.of_label)
-
     def shifted(self, seconds: float) -> Packed:
         """Return the same spans, so much later."""
         return self._replace(times=array("d", [moment + seconds for moment in self.times]))

@@ -81,7 +81,8 @@ class OpenTracing:
     def take(self) -> Packed | None:
         """Return the spans of the last task; None of one that left none."""
         collection, self._collection = self._collection, None
-        return None if collection is None else (collection.packed() or None)
+        packed = None if collection is None else collection.packed()
+        return packed if packed is not None and packed.of_label else None
 
     def close(self) -> None:
         """Record no more."""
