@@ -26,6 +26,7 @@ from dagprofiler.errors import (
     TraceError,
     ValidationError,
     WeightError,
+    WorkerError,
 )
 from dagprofiler.hooks import Hook
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
@@ -37,6 +38,11 @@ from dagprofiler.task import Task
 if TYPE_CHECKING:
     from dagprofiler.analysis import Analysis, analyze
     from dagprofiler.calibration import Calibration, calibrate
+    from dagprofiler.executors import Executor
+    from dagprofiler.executors.celery import CeleryExecutor
+    from dagprofiler.executors.dask import DaskExecutor
+    from dagprofiler.executors.pools import PoolExecutor
+    from dagprofiler.executors.ray import RayExecutor
     from dagprofiler.importers import import_profile
     from dagprofiler.interleaving import RunComparison, compare_runs
     from dagprofiler.meters import Meter
@@ -47,21 +53,26 @@ __all__ = [
     "DAG",
     "Analysis",
     "Calibration",
+    "CeleryExecutor",
     "Config",
     "CostModelError",
     "CycleError",
     "DAGMetrics",
     "DagProfilerError",
+    "DaskExecutor",
     "DeclarationError",
     "EdgeMetrics",
+    "Executor",
     "FormatError",
     "GraphError",
     "Hook",
     "Meter",
     "MissingExtraError",
     "OutputError",
+    "PoolExecutor",
     "Profile",
     "ProfileError",
+    "RayExecutor",
     "Rounds",
     "RunComparison",
     "RunError",
@@ -72,6 +83,7 @@ __all__ = [
     "ValidationError",
     "WeightError",
     "Weights",
+    "WorkerError",
     "__version__",
     "analyze",
     "calibrate",
@@ -87,7 +99,12 @@ __all__ = [
 _LATER = {
     "Analysis": "analysis",
     "Calibration": "calibration",
+    "CeleryExecutor": "executors.celery",
+    "DaskExecutor": "executors.dask",
+    "Executor": "executors",
     "Meter": "meters",
+    "PoolExecutor": "executors.pools",
+    "RayExecutor": "executors.ray",
     "RunComparison": "interleaving",
     "Weights": "weights",
     "analyze": "analysis",

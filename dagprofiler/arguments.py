@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping
-from typing import Any
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler.edges import field_problem
 from dagprofiler.errors import DeclarationError, GraphError, ValidationError
 from dagprofiler.hooks import Hook
 from dagprofiler.task import Task, instance_of
 
+if TYPE_CHECKING:
+    from dagprofiler.executors import Executor
+    from dagprofiler.rounds import Rounds
+
 __all__ = [
+    "as_executor",
     "as_list",
     "check_hooks",
     "check_inputs",
@@ -30,6 +36,40 @@ def refused(problem: str) -> ValidationError:
 def as_list(given: Any) -> Any:
     """Return an iterator, which can be gone through once, as a list; all else as it is."""
     return list(given) if isinstance(given, Iterator) else given
+
+
+def as_executor(given: Any, rounds: Rounds, timeout_s: Any) -> Executor | None:
+    """Return what ``run(executor=...)`` was given as an Executor; None for a serial run.
+
+    Raises
+    ------
+    ValidationError
+        If it is none, or if it cannot do what else is asked for.
+    """
+    executor = None
+    if given is not None:
+        # A serial run, as most are, needs none of it.
+        from dagprofiler.executors.pools import executor_of
+
+        executor = executor_of(given)
+        if executor is None:
+            raise refused(
+                "executor must be None, a concurrent.futures.Executor or an Executor of "
+                f"dagprofiler, got {given!r}"
+            )
+        if rounds.fresh_process:
+            raise refused(
+                "executor: rounds in fresh processes are serial ones; leave out the executor, "
+                "or fresh_process"
+            )
+    if timeout_s is not None:
+        number = isinstance(timeout_s, (int, float)) and not isinstance(timeout_s, bool)
+        if not (number and 0 < timeout_s < inf):
+            raise refused(f"timeout must be a number of seconds above 0, got {timeout_s!r}")
+        if executor is None or not executor.enforces_timeout:
+            name = "a serial run" if executor is None else f"executor {executor.name!r}"
+            raise refused(f"timeout: {name} cannot end a task that takes too long")
+    return executor
 
 
 def check_names(names: Mapping[Any, Any]) -> None:

@@ -82,7 +82,8 @@ def compare_samples(mine: Profile, theirs: Profile, *, paired: bool = False) -> 
     -----
     The tests are those of :mod:`dagprofiler.ranktests`. "can't say" for all where the two
     profiles cannot be compared: other machines or conditions, too few rounds, rounds of one
-    process. ``ratio`` stands there all the same. Ratio and interval are None where a sample is 0.
+    process. ``ratio`` stands there all the same. Ratio and interval are None where a sample is 0,
+    or so far from 1 that its ratios are more than a float holds.
 
     Examples
     --------

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import CycleError, ProfileError, json_path, shorten
 from dagprofiler.graph import kahn_order
+from dagprofiler.samplechecks import check_samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,17 +24,6 @@ _ORDER = ("dag_structure", "execution_order")
 _ROWS = ("timeline", "records")
 
 _MAX_WEIGHT = 2**63 - 1
-
-#: Columns of samples that are ours; those of a user's meter may be negative.
-_NEVER_NEGATIVE = frozenset(
-    {
-        *("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms", "total_ms"),
-        *("delay_ms", "cpu_ms", "process_cpu_ms", "children_cpu_ms", "gc_ms"),
-        *("instructions", "page_faults", "voluntary_switches", "involuntary_switches"),
-        *("read_bytes", "written_bytes", "resident_before_bytes", "peak_memory_bytes"),
-        *("allocation_bytes", "size_bytes", "wire_bytes"),
-    }
-)
 
 _get: Callable[..., Any] = dict.get
 
@@ -87,10 +77,15 @@ def check_consistency(data: Mapping[str, Any]) -> None:
         _check_distinct(finished, "task", "execution_metrics", below="task")
     if "timeline" in data:
         _check_timeline(data["timeline"], nodes)
-    if "samples" in data:
-        _check_samples(data["samples"], nodes, edges)
+    keys = dict.fromkeys(edges.keys)
+    statistics = data.get("statistics", {})
     for name in ("tasks", "flags", "cold_ms"):
-        _check_keys(data.get("statistics", {}).get(name, {}), nodes, "statistics", name)
+        _check_keys(statistics.get(name, {}), nodes, "statistics", name)
+    _check_keys(statistics.get("edges", {}), keys, "statistics", "edges", what="edge")
+    if "samples" in data:
+        _check_keys(data["samples"]["tasks"], nodes, "samples", "tasks")
+        _check_keys(data["samples"].get("edges", {}), keys, "samples", "edges", what="edge")
+        check_samples(data["samples"], statistics)
     sources = data.get("weight_sources", {})
     _check_keys(sources, nodes, "weight_sources")
     _check_sources(sources, weights)
@@ -280,28 +275,6 @@ def _check_run(run: Mapping[str, Any], nodes: Mapping[str, int], finished: Seque
         )
 
 
-def _check_samples(samples: Mapping[str, Any], nodes: Mapping[str, int], edges: _Edges) -> None:
-    """Check that samples are of tasks and edges that exist, with an entry for each round."""
-    count = len(samples["rounds"])
-    _check_keys(samples["tasks"], nodes, "samples", "tasks")
-    keys = dict.fromkeys(edges.keys)
-    for name in samples.get("edges", {}):
-        if name not in keys:
-            raise _error(f"there is no edge {_quote(name)}", "samples", "edges", name)
-    columns: list[tuple[tuple[str, ...], list[Any]]] = []
-    if "total_ms" in samples:
-        columns.append((("total_ms",), samples["total_ms"]))
-    for kind in ("tasks", "edges"):
-        for name, row in samples.get(kind, {}).items():
-            columns += [((kind, name, column), values) for column, values in row.items()]
-    for path, values in columns:
-        if len(values) != count:
-            raise _error(f"{len(values)} entries for {count} rounds", "samples", *path)
-        if path[-1] in _NEVER_NEGATIVE and min([v for v in values if v is not None], default=0) < 0:
-            i = next(i for i, v in enumerate(values) if v is not None and v < 0)
-            raise _error(f"{values[i]} is less than 0", "samples", *path, i)
-
-
 def _check_fields(entries: Sequence[Mapping[str, Any]]) -> None:
     """Check each edge's `data_fields`, and that its `fields` add up to it."""
     names = _column(entries, "data_fields")
@@ -389,10 +362,12 @@ def _numbers(
     return numbers  # type: ignore[return-value]
 
 
-def _check_keys(section: Mapping[str, Any], nodes: Mapping[str, int], *above: str) -> None:
-    if not section.keys() <= nodes.keys():
-        name = next(name for name in section if name not in nodes)
-        raise _error(f"there is no task {_quote(name)}", *above, name)
+def _check_keys(
+    section: Mapping[str, Any], known: Mapping[str, Any], *above: str, what: str = "task"
+) -> None:
+    if not section.keys() <= known.keys():
+        name = next(name for name in section if name not in known)
+        raise _error(f"there is no {what} {_quote(name)}", *above, name)
 
 
 def _check_distinct(

@@ -8,6 +8,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable
 
+from dagprofiler.kernelfiles import Unavailable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -17,7 +19,6 @@ __all__ = [
     "TASK_CLOCK",
     "EventCounter",
     "SystemCalls",
-    "Unavailable",
 ]
 
 #: Events as ``perf_event_open(2)`` numbers them: type and config.
@@ -37,12 +38,10 @@ _PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 _INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR, _INHERIT_THREAD = 1 << 1, 1 << 5, 1 << 6, 1 << 35
 _TIME_ENABLED, _TIME_RUNNING = 1 << 0, 1 << 1
 _CLOSE_ON_EXEC = 1 << 3
+#: ``PERF_EVENT_IOC_ID``, which only counters answer; its direction has other bits on PowerPC.
+_ASK_ID, _ASK_ID_POWERPC = 0x80082407, 0x40082407
 _ATTRIBUTES_BYTES, _READING_BYTES = 64, 24
 _ATTEMPTS = 10
-
-
-class Unavailable(Exception):  # noqa: N818  (no error: it never leaves the profiler)
-    """A quantity cannot be measured here; the message says why."""
 
 
 class SystemCalls:
@@ -74,8 +73,12 @@ class SystemCalls:
         if machine not in _SYSCALL_NUMBERS or sys.maxsize < 2**32:
             raise Unavailable(f"how to read counters is not known for machine {machine!r}")
         import ctypes
+        from fcntl import ioctl
 
-        self.read = read
+        self._read = read
+        self._ioctl = ioctl
+        self._ask_id = _ASK_ID_POWERPC if machine == "ppc64le" else _ASK_ID
+        self._id = bytearray(8)
         self._errno = ctypes.get_errno
         self._number = _SYSCALL_NUMBERS[machine]
         self._syscall = ctypes.CDLL(None, use_errno=True).syscall
@@ -99,10 +102,23 @@ class SystemCalls:
             raise OSError(number, os.strerror(number))
         return fd
 
+    def read(self, fd: int, size: int) -> bytes:
+        """Return what a counter says; nothing if a task has closed it."""
+        # What a task has put in its place would lose what is read of it, or block.
+        return self._read(fd, size) if self._is_counter(fd) else b""
+
     def close(self, fd: int) -> None:
-        """Close a file descriptor, unless a task has put a file of its own in its place."""
-        if os.readlink(f"/proc/self/fd/{fd}") == "anon_inode:[perf_event]":
+        """Close a counter, unless a task has put a file of its own in its place."""
+        if self._is_counter(fd):
             os.close(fd)
+
+    def _is_counter(self, fd: int) -> bool:
+        # Of no inode of its own, so that fstat() does not tell.
+        try:
+            self._ioctl(fd, self._ask_id, self._id)
+        except OSError:
+            return False
+        return True
 
 
 class EventCounter:
@@ -139,13 +155,17 @@ class EventCounter:
     def __init__(self, name: str, event: tuple[int, int], calls: Any = None) -> None:
         self.name = name
         self.reason: str | None = None
-        self._calls = SystemCalls() if calls is None else calls
         self._fds: list[int] = []
+        self._calls = SystemCalls() if calls is None else calls
         self._before: tuple[int, ...] = ()
         #: No code runs without instructions: where all counters of a processor are taken, some
         #: machines say 0 and that it ran all the time.
         self._always_counts = event == INSTRUCTIONS
         self._open(_attributes(event))
+
+    def __del__(self) -> None:
+        # Ctrl-C may come before anybody else knows of this object.
+        self.close()
 
     def start(self) -> None:
         """Take the reading that the count begins at."""
@@ -169,9 +189,10 @@ class EventCounter:
     def close(self) -> None:
         """Close all file descriptors."""
         while self._fds:
-            # A task may have closed it.
+            # Forgotten when it is done, since Ctrl-C may come first and this be called again.
             with suppress(OSError):
-                self._calls.close(self._fds.pop())
+                self._calls.close(self._fds[-1])
+            self._fds.pop()
 
     def _open(self, attributes: bytes) -> None:
         """Open a counter for each thread.

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.arguments import (
+    as_executor,
     as_list,
     check_hooks,
     check_inputs,
@@ -30,11 +31,13 @@ from dagprofiler.errors import (
     GraphError,
     SerializationError,
     ValidationError,
+    counted,
     describe,
     did_you_mean,
 )
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph import Wiring
+from dagprofiler.priorities import ranking
 from dagprofiler.records import RunLog
 from dagprofiler.rounds import Plan, Rounds, rounds_of
 from dagprofiler.run import Run, close_hooks
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Union
 
+    from dagprofiler.executors.dispatching import Dispatcher
     from dagprofiler.hooks import Hook
     from dagprofiler.instruments import Instrumentation
     from dagprofiler.profile import Profile
@@ -165,7 +169,8 @@ class DAG:
         )
 
     def __repr__(self) -> str:
-        return f"<DAG: {len(self.tasks)} tasks, {len(self._wiring.routes)} edges>"
+        tasks, edges = counted(len(self.tasks), "task"), counted(len(self._wiring.routes), "edge")
+        return f"<DAG: {tasks}, {edges}>"
 
     @cached_property
     def execution_order(self) -> list[str]:
@@ -222,6 +227,9 @@ class DAG:
         inputs: Inputs | None = None,
         rounds: int | str | Rounds = 1,
         meters: Any = None,
+        executor: Any = None,
+        priorities: Any = None,
+        timeout: float | None = None,
         hooks: Iterable[Hook] = (),
         keep: Iterable[str] = (),
         on_error: str = "stop",
@@ -248,6 +256,19 @@ class DAG:
             clock alone, is the default of one round; ``"default"``, which
             adds CPU time and run-queue delay, that of several; ``"full"`` is
             all that costs little.
+        executor
+            Where tasks run. None: in this process, one after the other, which
+            is the most exact. Otherwise a ``concurrent.futures.Executor`` or
+            an :class:`~dagprofiler.executors.Executor`, and tasks run beside
+            each other, each as soon as its inputs are there.
+        priorities
+            Which of the tasks that are ready goes first on an executor: with a
+            profile of this DAG, or a mapping of task names to times, the one
+            with the longest path behind it. By default that is told by the
+            cost models, where all tasks have one, and else by Kahn's order.
+        timeout
+            How long a task may take, in seconds, on an executor that can end
+            it then.
         hooks
             Observers of the run.
         keep
@@ -287,6 +308,9 @@ class DAG:
                     meters=meters,
                     keep=keep,
                     on_error=on_error,
+                    executor=executor,
+                    priorities=priorities,
+                    timeout=timeout,
                 )
             except BaseException:
                 close_hooks(watching, {})
@@ -304,6 +328,9 @@ class DAG:
         meters: Any,
         keep: Iterable[str],
         on_error: str,
+        executor: Any = None,
+        priorities: Any = None,
+        timeout: float | None = None,
         alone: bool = False,
     ) -> Run:
         """Return a run that only waits to be executed, or raise a ValidationError.
@@ -316,6 +343,7 @@ class DAG:
             raise refused(f"on_error must be 'stop' or 'finish', got {on_error!r}")
         if isinstance(keep, str):
             raise refused(f"keep must be names of tasks, got {keep!r}; write [{keep!r}]")
+        engine = as_executor(executor, rounds, timeout)
         meters = as_list(meters)
         instrumentation, counts_allocations = _instrumentation(rounds, meters)
         outside = self._numbered(inputs)
@@ -324,17 +352,33 @@ class DAG:
         keep_numbers = {self._number(name, "keep") for name in wanted}
         estimates = self._check(outside)
         encoded = self._encoded(outside)
-        executor = SerialExecutor(self.config, seed)
+        runner: SerialExecutor | Dispatcher = SerialExecutor(self.config, seed)
+        if engine is not None:
+            from dagprofiler.executors.dispatching import Dispatcher
+
+            runner = Dispatcher(
+                engine,
+                self._wiring,
+                config=self.config,
+                seed=seed,
+                collects=rounds.collects,
+                timeout_s=timeout,
+            )
+        ranked_by = ranked = None
+        if engine is not None:
+            ranked_by, ranked = ranking(self._wiring, estimates, priorities)
         log = RunLog(
             wiring=self._wiring,
             nodes=self._nodes,
             timestamp=timestamp,
             started=started,
             estimates=estimates,
-            executor=executor.name,
-            workers=executor.workers,
+            executor=runner.name,
+            ahead_s=runner.ahead_s,
+            workers=runner.workers,
             outside={i: sum(map(frames_bytes, fields.values())) for i, fields in encoded.items()},
             conditions=rounds,
+            priorities=ranked_by,
         )
         elsewhere = None
         if rounds.fresh_process and not alone:
@@ -363,7 +407,7 @@ class DAG:
                 partial(_is_precise, log),
                 allocation=counts_allocations and not alone,
             ),
-            executor=executor,
+            executor=runner,
             instrumentation=instrumentation,
             seed=seed,
             outside=encoded,
@@ -371,6 +415,7 @@ class DAG:
             hooks=hooks,
             stop_on_error=on_error == "stop",
             elsewhere=elsewhere,
+            ranked=ranked,
         )
 
     def with_config(self, config: Config | Mapping[str, Any]) -> DAG:

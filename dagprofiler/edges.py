@@ -89,6 +89,12 @@ class Edges:
         """The successors of all tasks, and where those of each begin."""
         return rows_of(sorted(self.merged), self.count)
 
+    @cached_property
+    def columns(self) -> tuple[list[int], list[int]]:
+        """The predecessors of all tasks, and where those of each begin."""
+        ends = (divmod(edge, self.count) for edge in self.merged)
+        return rows_of(sorted(target * self.count + source for source, target in ends), self.count)
+
 
 def resolved_edges(
     names: Sequence[str],

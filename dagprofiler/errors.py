@@ -29,6 +29,7 @@ __all__ = [
     "TraceError",
     "ValidationError",
     "WeightError",
+    "WorkerError",
 ]
 
 
@@ -151,6 +152,66 @@ def portable(error: BaseException) -> BaseException:
     return error
 
 
+class RemoteTraceback(Exception):  # noqa: N818  (not an error: the text of another's traceback)
+    """Where an error came from in another process; the cause of the first of its causes."""
+
+
+class PackedError:
+    """An error on its way from another process, with its causes and its traceback in words.
+
+    Parameters
+    ----------
+    error
+        What was raised there. It is taken apart.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        from traceback import format_exception
+
+        self._text = "".join(format_exception(type(error), error, error.__traceback__))
+        self._chain: list[BaseException] = []
+        one: BaseException | None = error
+        while one is not None and len(self._chain) < _MAX_CAUSES:
+            cause = one.__cause__
+            # tblib, which Dask installs, pickles an error with all that it refers to.
+            one.__cause__ = one.__context__ = one.__traceback__ = None
+            self._chain.append(portable(one))
+            one = cause
+
+    def unpacked(self) -> BaseException:
+        """Return the error, linked to its causes."""
+        causes = [*self._chain, RemoteTraceback(f'\n"""\n{self._text}"""')]
+        for error, cause in zip(causes, causes[1:]):
+            error.__cause__ = cause
+        return causes[0]
+
+
+class WorkerError(DagProfilerError, RuntimeError):
+    """An executor lost a task: its worker died, or could not be reached.
+
+    Attributes
+    ----------
+    task
+        Name of the task.
+    in_flight
+        Names of the other tasks that the executor had then; at most two for
+        each worker.
+    reason
+        What the executor said.
+    """
+
+    def __init__(self, task: str, in_flight: Sequence[str], reason: str) -> None:
+        super().__init__(task, in_flight, reason)
+        self.task = task
+        self.in_flight = list(in_flight)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        others = ", ".join(map(repr, self.in_flight))
+        text = f"task {self.task!r} was lost by its executor: {self.reason}"
+        return f"{text} (in flight beside it: {others})" if others else text
+
+
 class ProfileError(DagProfilerError, ValueError):
     """A document is no valid profile.
 
@@ -259,7 +320,19 @@ def did_you_mean(word: Any, known: Sequence[str]) -> str:
     return f"; did you mean {lower[close[0]]!r}?" if close else ""
 
 
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """Return a number with the word, or words, for one or for several of what it counts.
+
+    Examples
+    --------
+    >>> counted(1, "task"), counted(2000, "task"), counted(2, "task has", "tasks have")
+    ('1 task', '2,000 tasks', '2 tasks have')
+    """
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
 _MAX_QUOTE = 300
+_MAX_CAUSES = 10
 
 
 def json_path(parts: Iterable[Any]) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from dagprofiler.edges import Route
 
-__all__ = ["Wiring", "kahn_order", "readiness"]
+__all__ = ["Wiring", "bottom_levels", "kahn_order", "readiness", "readiness_by"]
 
 
 def kahn_order(nodes: Sequence[str], successors: Mapping[str, Iterable[str]]) -> list[str]:
@@ -112,6 +112,55 @@ def readiness(
                 heappush(heap, target)
 
     return pop, done
+
+
+def readiness_by(
+    ranked: Sequence[int], targets: Sequence[int], first_target: Sequence[int]
+) -> tuple[Callable[[], int | None], Callable[[int], None]]:
+    """Return what :func:`readiness` does, for another order among the tasks that are ready.
+
+    Parameters
+    ----------
+    ranked
+        All task numbers, the one that goes before all others first.
+    targets, first_target
+        As for :func:`readiness`.
+    """
+    count = len(ranked)
+    rank = [0] * count
+    for place, number in enumerate(ranked):
+        rank[number] = place
+    edges = [
+        rank[source] * count + rank[target]
+        for source in range(count)
+        for target in targets[first_target[source] : first_target[source + 1]]
+    ]
+    pop, done = readiness(*rows_of(sorted(edges), count))
+
+    def pop_number() -> int | None:
+        place = pop()
+        return None if place is None else ranked[place]
+
+    return pop_number, lambda number: done(rank[number])
+
+
+def bottom_levels(
+    order: Sequence[int],
+    targets: Sequence[int],
+    first_target: Sequence[int],
+    weights: Sequence[float],
+) -> list[float]:
+    """Return the length of the longest path from each task to the end, its own weight included.
+
+    Notes
+    -----
+    The static level of Kwok and Ahmad, ACM Comput. Surv. 31(4), 1999.
+    """
+    levels = [0.0] * len(order)
+    for i in reversed(order):
+        below = targets[first_target[i] : first_target[i + 1]]
+        levels[i] = weights[i] + max([levels[target] for target in below], default=0.0)
+    return levels
 
 
 def _order(names: Sequence[str], targets: Sequence[int], first_target: Sequence[int]) -> list[int]:
@@ -262,6 +311,11 @@ class Wiring:
     def successors(self, task: int) -> list[int]:
         """Return the tasks that an edge leads to from `task`."""
         return self.targets[self.first_target[task] : self.first_target[task + 1]]
+
+    def predecessors(self, task: int) -> list[int]:
+        """Return the tasks that an edge leads from to `task`."""
+        sources, first_source = self._edges.columns
+        return sources[first_source[task] : first_source[task + 1]]
 
     def fields(self, source: int, routes: Iterable[Route]) -> list[str]:
         """Return the outputs of `source` that travel on `routes`."""

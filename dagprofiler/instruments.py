@@ -75,9 +75,15 @@ class Instrumentation(NamedTuple):
         """What the meters measure."""
         return self.meters.columns
 
-    def open(self) -> Instruments:
-        """Return the instruments of the thread that calls this."""
-        return Instruments(self)
+    def open(self, *, alone: bool = True) -> Instruments:
+        """Return the instruments of the thread that calls this.
+
+        Parameters
+        ----------
+        alone
+            Whether no other task runs in this process.
+        """
+        return Instruments(self, alone=alone)
 
 
 #: Of the pass that counts allocations.
@@ -87,8 +93,8 @@ COUNT_ALLOCATIONS = Instrumentation(ALLOCATION)
 class Instruments:
     """The open instruments of one worker, used by one task after the other."""
 
-    def __init__(self, instrumentation: Instrumentation) -> None:
-        self._meters = instrumentation.meters.open()
+    def __init__(self, instrumentation: Instrumentation, *, alone: bool = True) -> None:
+        self._meters = instrumentation.meters.open(alone=alone)
         self._metering = False
         self._hashes = instrumentation.hash_outputs
         self._garbage = _Garbage() if instrumentation.collect_garbage else None
@@ -131,10 +137,14 @@ class Instruments:
             self._garbage_s,
         )
 
-    def close(self) -> None:
-        """Let go of what the meters hold open, and of frozen objects."""
+    def rest(self) -> None:
+        """Let go of frozen objects: what comes next in this process may be no task."""
         if self._garbage:
             self._garbage.close()
+
+    def close(self) -> None:
+        """Let go of what the meters hold open, and of frozen objects."""
+        self.rest()
         self._meters.close()
 
 

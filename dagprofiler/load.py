@@ -56,7 +56,8 @@ def busy(cores: int) -> Iterator[None]:
     ValidationError
         If `cores` is out of range.
     DagProfilerError
-        If a burner could not be kept to its core.
+        If a burner could not be kept to its core, another body of this process
+        keeps cores busy already, or it is not known where Python is.
     OSError
         If a burner could not be started or this process not be pinned.
 
@@ -76,19 +77,18 @@ def busy(cores: int) -> Iterator[None]:
     ...     sum(range(10))
     45
     """
+    if not cores:
+        yield
+        return
     with ExitStack() as ends:
-        if cores and not _alone.acquire(blocking=False):
+        if not _alone.acquire(blocking=False):
             raise DagProfilerError(
                 f"busy_cores={cores!r}: another run of this process keeps cores busy, and the two "
                 "would disturb each other"
             )
-        if cores:
-            ends.callback(_alone.release)
+        ends.callback(_alone.release)
         usable = _usable_cores()
         _check(cores, len(usable))
-        if not cores:
-            yield
-            return
         left, taken = usable[:-cores], usable[-cores:]
         # All are started before the first is waited for.
         burners = [ends.enter_context(_burner(core)) for core in taken]
@@ -123,6 +123,8 @@ def _check(cores: int, usable: int) -> None:
 def _burner(core: int) -> Iterator[Popen[bytes]]:
     from subprocess import PIPE, STDOUT, Popen
 
+    if not sys.executable:
+        raise DagProfilerError("busy_cores: no path of this Python is known")
     place = str(core) if _can_pin() else "-"
     command = [sys.executable, "-I", "-S", "-c", _BURN, place]
     with Popen(command, stdin=PIPE, stdout=PIPE, stderr=STDOUT) as burner:  # noqa: S603  (our own)

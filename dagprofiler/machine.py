@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["environment", "hostname"]
+__all__ = ["clock_domain", "environment", "hostname"]
 
 #: What sets the threads of numerical libraries; they read it when they are loaded.
 _THREAD_SETTINGS = (
@@ -38,6 +38,21 @@ def hostname() -> str:
     import platform
 
     return platform.node()
+
+
+@cache
+def clock_domain() -> str:
+    """Return what is the same for two processes if ``perf_counter()`` is the same in both.
+
+    It counts from a moment of the host's own; on Linux a container can have
+    another one (time_namespaces(7)).
+    """
+    try:
+        namespace = os.readlink("/proc/self/ns/time")
+    except OSError:
+        namespace = ""
+    boot = _text("/proc/sys/kernel/random/boot_id").strip()
+    return f"{hostname()} {boot} {namespace}"
 
 
 def environment(*, thorough: bool = False) -> dict[str, Any]:

@@ -1,28 +1,19 @@
-"""What is measured around ``compute()`` beside the wall clock."""
+"""Meters: what can be measured around ``compute()`` beside the wall clock, and what is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import isfinite
-from operator import index
-from time import perf_counter
-from typing import Any, Callable, Protocol
+from typing import Any, Protocol
 
-from dagprofiler.counters import Unavailable
-from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, shorten
-from dagprofiler.probes import BUILT_IN, KernelFiles
+from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean
+from dagprofiler.metering import Meters
+from dagprofiler.probes import BUILT_IN
 
-__all__ = ["ALLOCATION", "METER_SETS", "Meter", "Meters", "Selection", "column_of", "select"]
+__all__ = ["ALLOCATION", "METER_SETS", "Meter", "Selection", "column_of", "select"]
 
 #: Columns that the pipeline fills itself.
 _PIPELINE_COLUMNS = ("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms")
-
-#: How often nothing is measured, to know what the meters count of themselves.
-_TRIALS = 5
-
-#: Integers of a profile fit 64 bits.
-_INTEGERS = 2**63
 
 
 class Meter(Protocol):
@@ -123,183 +114,13 @@ class Selection:
         names = [_column(name, BUILT_IN[name].unit) for name in self.names]
         return names + [column for column, _ in self.own]
 
-    def open(self, proc: str = "/proc") -> Meters:
-        """Open its meters for this thread."""
-        return Meters(self, proc)
+    def open(self, proc: str = "/proc", *, alone: bool = True) -> Meters:
+        """Open its meters for this thread, which may be `alone` in its process with tasks."""
+        return Meters(self, proc, alone=alone)
 
 
 #: The pass that measures exact allocation. It slows Python down, so its times are not used.
 ALLOCATION = Selection(("allocation",))
-
-
-class Meters:
-    """The opened meters of one worker: of the thread that makes this object.
-
-    Parameters
-    ----------
-    selection
-        What to measure.
-    proc
-        Where the kernel's files on processes are.
-
-    Attributes
-    ----------
-    columns
-        The names of what :meth:`stop` returns.
-    reasons
-        Column to the first reason why it holds a null; columns without one are
-        absent. A reason that concerns one task alone names it.
-    cost_s
-        What :meth:`start` and :meth:`stop` took so far, in seconds.
-
-    Notes
-    -----
-    Files under ``/proc/thread-self`` are those of the thread that opened them.
-    All but ``delay``, ``cpu`` and what a user's meter does is about the whole
-    process: with several workers in one process it holds what the others did.
-    """
-
-    def __init__(self, selection: Selection, proc: str = "/proc") -> None:
-        self.columns = selection.columns
-        self.reasons: dict[str, str] = {}
-        self.cost_s = 0.0
-        self._idle_counts: dict[int, float | int | None] = {}
-        self._files = KernelFiles(proc)
-        self._closers: list[Callable[[], None]] = [self._files.close]
-        self._failed: dict[int, str] = {}
-        self._nulls: list[float | int | None] = [None] * len(self.columns)
-        try:
-            self._open(selection)
-        except BaseException:
-            # Ctrl-C, say: nothing stays open.
-            self.close()
-            raise
-
-    def _open(self, selection: Selection) -> None:
-        # Position of the column and meter, from the inside out.
-        opened: list[tuple[int, Any]] = []
-        for position, name in enumerate(selection.names):
-            try:
-                meter = BUILT_IN[name].open(self._files)
-                if hasattr(meter, "close"):
-                    self._closers.append(meter.close)
-                # A file that can be opened can still refuse to be read.
-                meter.start()
-                meter.stop()
-                opened.append((position, meter))
-            except Unavailable as reason:
-                self.reasons[self.columns[position]] = str(reason)
-            except Exception as error:  # noqa: BLE001  (nothing that is measured fails a run)
-                self.reasons[self.columns[position]] = f"cannot be read: {describe(error)}"
-        self._use(opened)
-        self._idle_counts = self._counts_of_nothing()
-        own = (meter for _, meter in selection.own)
-        opened.extend(enumerate(own, start=len(selection.names)))
-        self._use(opened)
-        self.cost_s = 0.0
-
-    def _use(self, opened: list[tuple[int, Any]]) -> None:
-        """Take these meters, given from the inside out."""
-        self._starts = [(position, meter.start) for position, meter in reversed(opened)]
-        self._stops = [(position, meter.stop, meter) for position, meter in opened]
-
-    def _counts_of_nothing(self) -> dict[int, float | int | None]:
-        """Return what meters count of the meters inside of them, where no task runs.
-
-        Python code is tens of thousands of instructions, and always the same ones.
-        None if that cannot be had: then no count can be either.
-        """
-        if "instructions" not in self.columns:
-            return {}
-        position, trials = self.columns.index("instructions"), []
-        for _ in range(_TRIALS):
-            self.start()
-            trials.append(self.stop("")[position])
-        counts = [count for count in trials if count is not None]
-        return {position: min(counts, default=None)}
-
-    def start(self) -> None:
-        """Start all meters, from the outside in."""
-        begun = perf_counter()
-        for position, start in self._starts:
-            try:
-                start()
-            except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
-                self._failed[position] = f"start() raised {describe(error)}"
-        self.cost_s += perf_counter() - begun
-
-    def stop(self, task: str) -> list[float | int | None]:
-        """Stop all meters, from the inside out, and return their values, one a column.
-
-        Parameters
-        ----------
-        task
-            Name of the task that ran since :meth:`start`.
-        """
-        begun = perf_counter()
-        values = self._nulls.copy()
-        for position, stop, meter in self._stops:
-            if position in self._failed:
-                continue
-            try:
-                value = stop()
-                if type(value) is not float or not isfinite(value):
-                    value = self._checked(position, value, meter)
-                values[position] = value
-            except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
-                self._failed[position] = f"stop() raised {describe(error)}"
-        for position, idle in self._idle_counts.items():
-            counted = values[position]
-            if counted is not None and idle is not None and counted > idle:
-                values[position] = counted - idle
-            elif counted is not None:
-                values[position] = None
-                self.reasons.setdefault(
-                    self.columns[position],
-                    "the counter was not reliable: it counted less than the meters alone take",
-                )
-        if self._failed:
-            for position, what in self._failed.items():
-                self.reasons.setdefault(self.columns[position], f"task {task!r}: {what}")
-            self._failed.clear()
-        self.cost_s += perf_counter() - begun
-        return values
-
-    def _checked(self, position: int, value: Any, meter: Meter) -> float | int | None:
-        """Return what a meter returned if it is a number for a profile, as a plain one, or None."""
-        if type(value) is int and -_INTEGERS <= value < _INTEGERS:
-            return value
-        if value is None:
-            reason = getattr(meter, "reason", None) or "its meter returned None and no reason"
-            self.reasons.setdefault(self.columns[position], str(reason))
-            return None
-        number = _number(value)
-        if number is None:
-            self._failed[position] = (
-                f"stop() returned {shorten(repr(value))}, "
-                f"expected None or a finite number (an integer of at most 64 bits)"
-            )
-        return number
-
-    def close(self) -> None:
-        """Close what is open; values can no more be had."""
-        while self._closers:
-            self._closers.pop()()
-
-
-def _number(value: Any) -> float | int | None:
-    """Return a number of numpy or another library as a plain one; None if it is none."""
-    from numbers import Real
-
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number:
-        return None
-    try:
-        integer = index(value)
-    except TypeError:
-        number = float(value)
-        return number if isfinite(number) else None
-    return integer if -_INTEGERS <= integer < _INTEGERS else None
 
 
 def select(meters: Any) -> Selection:
@@ -323,8 +144,8 @@ def select(meters: Any) -> Selection:
     problems: list[str] = []
     for given in _listed(meters):
         if not isinstance(given, str):
-            problem = _meter_problem(given)
-            own += [] if problem else [(column_of(given), given)]
+            column, problem = _asked(given)
+            own += [] if problem else [(column, given)]
         else:
             known = [*METER_SETS, *BUILT_IN]
             problem = "" if given in known else _unknown(given, known)
@@ -341,20 +162,22 @@ def select(meters: Any) -> Selection:
 
 def _listed(meters: Any) -> list[Any]:
     """Return the meters as a list; what is one itself, or nothing that has any, is one item."""
-    one = isinstance(meters, (str, bytes)) or not isinstance(meters, Iterable)
-    return [meters] if one or not _meter_problem(meters) else list(meters)
+    has_any = isinstance(meters, Iterable) and not isinstance(meters, (str, bytes))
+    return list(meters) if has_any and not hasattr(meters, "stop") else [meters]
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
     return f"meters: {name!r} is unknown (known: {', '.join(known)}){did_you_mean(name, known)}"
 
 
-def _meter_problem(given: Any) -> str:
-    """Return why something is no meter; nothing if it is one."""
+def _asked(given: Any) -> tuple[str, str]:
+    """Return the column that a user's meter fills, and why it is no meter; one of them is empty."""
     try:
-        return _shape_problem(given)
+        problem = _shape_problem(given)
+        return "" if problem else column_of(given), problem
     except Exception as error:  # noqa: BLE001  (its name may be a property that raises anything)
-        return f"meters: {type(given).__name__} cannot be asked for its name: {describe(error)}"
+        who = type(given).__name__
+        return "", f"meters: {who} cannot be asked for its name: {describe(error)}"
 
 
 def _shape_problem(given: Any) -> str:

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from dagprofiler.errors import OutputError, SerializationError, describe
-from dagprofiler.seeding import enter_stream, leave_stream
+from dagprofiler.seeding import leave_stream
 from dagprofiler.serializers import (
     PICKLED_AS_COUNTED,
     FrameList,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from dagprofiler.config import Config
     from dagprofiler.instruments import Instruments, Readings
+    from dagprofiler.seeding import Streams
     from dagprofiler.task import Task
 
 __all__ = ["Codec", "Contract", "Parameters", "Record", "Work", "perform", "signature_of"]
@@ -169,7 +170,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
     work: tuple[Any, ...],
     frames: list[Any],
     config: Config | None,
-    seed: int | None = None,
+    streams: Streams | None = None,
     instruments: Instruments | None = None,
 ) -> tuple[Any, ...]:
     """Run one task: decode its inputs, compute, check, encode its outputs.
@@ -183,8 +184,8 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         emptied once they are decoded, so that their memory can go.
     config
         Parameters of the run.
-    seed
-        Seed of the run; None leaves all random generators alone.
+    streams
+        Random streams of the run; None leaves all random generators alone.
     instruments
         What to measure beside the phases.
 
@@ -201,12 +202,12 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
     field = data = outputs = None
     try:
         if overrides_run:
-            if seed is not None:
-                enter_stream(seed, name)
+            if streams is not None:
+                streams.enter(name)
             if instruments is not None:
                 instruments.begin(decoders, encode)
             record = _perform_by_run(work, frames, config)
-            if seed is not None:
+            if streams is not None:
                 leave_stream()
             if instruments is None or record[5] is not None:
                 return record
@@ -231,8 +232,8 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         frames.clear()
         if parameters.takes_cfg:
             arguments["cfg"] = config
-        if seed is not None:
-            enter_stream(seed, name)
+        if streams is not None:
+            streams.enter(name)
         compute = task.compute
         if instruments is not None:
             instruments.start()
@@ -241,7 +242,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         t3 = perf_counter()
         if instruments is not None:
             instruments.stop(name)
-        if seed is not None:
+        if streams is not None:
             leave_stream()
         del arguments
         returned = outputs
@@ -273,7 +274,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         failure: BaseException = error
         # Tracebacks of failures would hold on to them.
         arguments = {}  # noqa: F841
-        if seed is not None:
+        if streams is not None:
             leave_stream()
         # The phase that failed ends here; those after it never were.
         if t0 is not None and t1 is None:

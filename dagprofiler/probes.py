@@ -4,77 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Callable, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from dagprofiler.counters import INSTRUCTIONS, EventCounter, SystemCalls, Unavailable
+from dagprofiler.counters import INSTRUCTIONS, EventCounter, SystemCalls
+from dagprofiler.kernelfiles import Unavailable
 
-__all__ = ["BUILT_IN", "BuiltIn", "Growth", "KernelFiles"]
+if TYPE_CHECKING:
+    from dagprofiler.kernelfiles import KernelFiles
+
+__all__ = ["BUILT_IN", "BuiltIn", "Growth"]
 
 MILLISECOND_NS = 1e6
 
-
-class KernelFiles:
-    """Files of the kernel that one thread reads again and again.
-
-    Attributes
-    ----------
-    read_bytes
-        What was read so far. The kernel counts it among the I/O of the process.
-    """
-
-    def __init__(self, proc: str) -> None:
-        self.read_bytes = 0
-        self._proc = proc
-        #: File descriptor to what it stood for when it was opened.
-        self._opened: dict[int, tuple[int, int]] = {}
-
-    def open(self, name: str, flags: int = os.O_RDONLY) -> int:
-        """Open a file below ``/proc``, or raise Unavailable."""
-        path = f"{self._proc}/{name}"
-        try:
-            fd = os.open(path, flags)
-        except FileNotFoundError as error:
-            raise Unavailable(f"this system has no {path}") from error
-        except OSError as error:
-            what = "read" if flags == os.O_RDONLY else "written"
-            raise Unavailable(
-                f"{path} cannot be {what} ({os.strerror(error.errno or 0)})"
-            ) from error
-        self._opened[fd] = _identity(fd)
-        return fd
-
-    def holds(self, fd: int) -> bool:
-        """Tell whether a descriptor still stands for our file: a task may have closed it."""
-        try:
-            return _identity(fd) == self._opened[fd]
-        except OSError:
-            return False
-
-    def again(self, fd: int) -> bytes:
-        """Return what a file holds now."""
-        data = os.pread(fd, 4096, 0)  # holds all of them, or the part that is wanted
-        self.read_bytes += len(data)
-        return data
-
-    def next(self, fd: int, size: int) -> bytes:
-        """Return up to `size` further bytes of a file that has no beginning."""
-        data = os.read(fd, size)
-        self.read_bytes += len(data)
-        return data
-
-    def close(self) -> None:
-        """Close all files."""
-        while self._opened:
-            fd = next(iter(self._opened))
-            ours = self.holds(fd)
-            del self._opened[fd]
-            if ours:
-                os.close(fd)
-
-
-def _identity(fd: int) -> tuple[int, int]:
-    found = os.fstat(fd)
-    return found.st_dev, found.st_ino
+#: As much of ``/proc/self/status`` as there may be before the mark of peak memory.
+_STATUS_BYTES = 4096
 
 
 class Growth:
@@ -86,22 +30,37 @@ class Growth:
         Returns a quantity that only grows.
     divisor
         What brings it to the unit of the meter; None for whole numbers.
+    check
+        Raises if what was read is not what it should be; comes after the second reading.
     """
 
-    reason = None
-
-    def __init__(self, read: Callable[[], float | int], divisor: float | None = None) -> None:
+    def __init__(
+        self,
+        read: Callable[[], float | int],
+        divisor: float | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        self.reason: str | None = None
         self._read = read
         self._divisor = divisor
+        self._check = check
         self._before: float | int = 0
 
     def start(self) -> None:
         """Take the reading to subtract."""
         self._before = self._read()
 
-    def stop(self) -> float | int:
-        """Return the growth since :meth:`start`."""
-        growth = self._read() - self._before
+    def stop(self) -> float | int | None:
+        """Return the growth since :meth:`start`; None if there was less than none."""
+        try:
+            growth = self._read() - self._before
+        finally:
+            # Has the word also where nothing could be made of what was read.
+            if self._check:
+                self._check()
+        if growth < 0:
+            self.reason = "the reading after the task was less than the one before it"
+            return None
         return growth / self._divisor if self._divisor else growth
 
 
@@ -114,7 +73,7 @@ def _open_delay(files: KernelFiles) -> Growth:
     # Field 3 counts how often this thread got a processor, which it has now.
     if files.again(fd).split()[2:] in ([], [b"0"]):
         raise Unavailable("the kernel keeps no account of run-queue delays (CONFIG_SCHED_INFO)")
-    return Growth(lambda: int(files.again(fd).split()[1]), MILLISECOND_NS)
+    return Growth(lambda: int(files.again(fd).split()[1]), MILLISECOND_NS, partial(files.check, fd))
 
 
 def _open_cpu(_: KernelFiles) -> Growth:
@@ -156,12 +115,12 @@ def _open_read_bytes(files: KernelFiles) -> Growth:
         own = files.read_bytes
         return int(files.again(fd).split(None, 2)[1]) - own
 
-    return Growth(read)
+    return Growth(read, check=partial(files.check, fd))
 
 
 def _open_written_bytes(files: KernelFiles) -> Growth:
     fd = files.open("self/io")
-    return Growth(lambda: int(files.again(fd).split(None, 4)[3]))
+    return Growth(lambda: int(files.again(fd).split(None, 4)[3]), check=partial(files.check, fd))
 
 
 class _CollectorTime:
@@ -175,6 +134,8 @@ class _CollectorTime:
         self._total_ns = 0
 
     def start(self) -> None:
+        # Still there if what came after the last start was interrupted.
+        self.close()
         self._total_ns, self._begun_ns = 0, None
         self._callbacks.append(self._note)
 
@@ -208,24 +169,28 @@ class _ResidentBefore:
 
     reason = None
 
-    def __init__(self, read: Callable[[], int]) -> None:
+    def __init__(self, read: Callable[[], int], check: Callable[[], None]) -> None:
         self._read = read
+        self._check = check
         self._value = 0
 
     def start(self) -> None:
         self._value = self._read()
 
     def stop(self) -> int:
+        self._check()
         return self._value
 
 
 def _open_resident_before(files: KernelFiles) -> _ResidentBefore:
     fd = files.open("self/statm")
     page_bytes = os.sysconf("SC_PAGE_SIZE")
-    return _ResidentBefore(lambda: int(files.again(fd).split(None, 2)[1]) * page_bytes)
+    return _ResidentBefore(
+        lambda: int(files.again(fd).split(None, 2)[1]) * page_bytes, partial(files.check, fd)
+    )
 
 
-class _PeakMemory:
+class _PeakMemory(Growth):
     """A meter of what a task adds to resident memory at its peak.
 
     The kernel's mark of the peak is set back to what is resident when the task
@@ -234,24 +199,24 @@ class _PeakMemory:
 
     _resets = 0  # of the process, by whichever worker
 
-    def __init__(self, read: Callable[[], int], reset: Callable[[], object]) -> None:
-        self.reason: str | None = None
-        self._read = read
+    def __init__(
+        self, read: Callable[[], int], reset: Callable[[], None], check: Callable[[], None]
+    ) -> None:
+        super().__init__(read, check=check)
         self._reset = reset
-        self._before = 0
         self._resets_before = 0
 
     def start(self) -> None:
         self._reset()
         _PeakMemory._resets += 1
         self._resets_before = _PeakMemory._resets
-        self._before = self._read()
+        super().start()
 
-    def stop(self) -> int | None:
+    def stop(self) -> float | int | None:
         if _PeakMemory._resets != self._resets_before:
             self.reason = "another task started in the same process before this one ended"
             return None
-        return self._read() - self._before
+        return super().stop()
 
 
 def _open_peak_memory(files: KernelFiles) -> _PeakMemory:
@@ -259,17 +224,12 @@ def _open_peak_memory(files: KernelFiles) -> _PeakMemory:
     status_fd = files.open("self/status")
 
     def read() -> int:
-        _, _, rest = files.again(status_fd).partition(b"VmHWM:")
+        _, _, rest = files.again(status_fd, _STATUS_BYTES).partition(b"VmHWM:")
         return int(rest.split(None, 1)[0]) * 1024
 
-    def reset() -> None:
-        if not files.holds(clear_fd):
-            raise OSError("a task closed the file that resets the mark")
-        os.pwrite(clear_fd, b"5", 0)
-
-    if b"VmHWM:" not in files.again(status_fd):
+    if b"VmHWM:" not in files.again(status_fd, _STATUS_BYTES):
         raise Unavailable("the kernel keeps no mark of peak memory (VmHWM)")
-    return _PeakMemory(read, reset)
+    return _PeakMemory(read, partial(files.write, clear_fd, b"5"), partial(files.check, status_fd))
 
 
 class _Allocation:
@@ -305,6 +265,9 @@ class _Allocation:
         self.close()
         if _Allocation._starts != self._starts_before:
             self.reason = "another task was measured while this one ran"
+            return None
+        if peak < self._before:
+            self.reason = "a task cleared the traces of tracemalloc, or set its peak back"
             return None
         return peak - self._before
 

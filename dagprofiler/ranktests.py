@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from dagprofiler.statistics import CONFIDENCE, median, middle_of
@@ -30,6 +30,8 @@ __all__ = [
 
 #: A ratio between 1 / (1 + GATE) and 1 + GATE is no difference worth a word.
 GATE = 0.02
+#: Samples outside of this are none of anything, and their ratios more than a float holds.
+_LEAST, _MOST = 1e-150, 1e150
 #: Sizes up to which null distributions are computed exactly.
 _EXACT_UNPAIRED, _EXACT_PAIRED = 900, 50
 
@@ -107,7 +109,8 @@ def compare_unpaired(
     -------
     Comparison
         Of `times` as seen from `other`. Where all samples are 0 there is nothing to
-        test, and the ratio is 1; a 0 among others has no ratio.
+        test, and the ratio is 1; a 0 among others has no ratio, nor have samples
+        outside 1e-150 to 1e150.
 
     Notes
     -----
@@ -191,8 +194,10 @@ def _trivial(
         return Comparison(size, paired, reason="no samples")
     if not any(times) and not any(other):
         return Comparison(size, paired, 1.0, 1.0, 1.0, 1.0, 1.0, reason="all samples are 0")
-    if min(times) <= 0 or min(other) <= 0:
+    if 0 in times or 0 in other:
         return Comparison(size, paired, reason="a sample is 0, to which nothing has a ratio")
+    if not all(_LEAST <= value <= _MOST for value in chain(times, other)):
+        return Comparison(size, paired, reason=f"a sample is not from {_LEAST:g} to {_MOST:g}")
     return None
 
 

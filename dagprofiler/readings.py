@@ -32,7 +32,7 @@ class RoundLog:
         Six readings of the clock a task, in seconds, as in
         :class:`dagprofiler.pipeline.Record`; None where it did not get so far.
     ran_on
-        For each task the number of its worker.
+        For each task the number of its worker; -1 where that is not known.
     wire_bytes
         For each slot of the wiring the serialized length of what it held.
     payload_bytes
@@ -58,6 +58,15 @@ class RoundLog:
         Why meters read nothing, by column.
     meters_s, garbage_s
         What meters and collecting garbage before tasks cost, in seconds.
+    waited_s
+        How long the run loop waited for tasks that ran elsewhere, in seconds;
+        None where it ran them itself.
+    legacy_generators
+        False if the seed did not reach numpy's and random's legacy generators,
+        since tasks ran in threads beside each other; None otherwise.
+    attempts
+        Task number to what became of attempts that its executor made good, in
+        words.
     """
 
     kind: str
@@ -78,6 +87,9 @@ class RoundLog:
     reasons: dict[str, str] = field(default_factory=dict)
     meters_s: float = 0.0
     garbage_s: float = 0.0
+    waited_s: float | None = None
+    legacy_generators: bool | None = None
+    attempts: dict[int, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, kind: str, wiring: Wiring, columns: list[str]) -> RoundLog:
@@ -103,6 +115,20 @@ class RoundLog:
         self.garbage_s += readings.garbage_s
         if readings.digest is not None:
             self.digests[i] = readings.digest
+
+    @property
+    def apart_s(self) -> float:
+        """What measuring itself took of the round, in seconds, if it held up the run loop."""
+        return self.meters_s + self.garbage_s if self.waited_s is None else 0.0
+
+    def align(self, ahead_s: Sequence[float]) -> None:
+        """Bring the readings of workers' clocks to one, given how far each is ahead."""
+        if any(ahead_s):
+            ran_on = self.ran_on
+            self.times = [
+                None if moment is None else moment - ahead_s[ran_on[k // 6]]
+                for k, moment in enumerate(self.times)
+            ]
 
     @property
     def complete(self) -> bool:

@@ -10,7 +10,7 @@ from dagprofiler.readings import RoundLog
 from dagprofiler.rounds import MEASURED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dagprofiler.graph import Wiring
     from dagprofiler.rounds import Rounds
@@ -44,7 +44,10 @@ class TaskRecord:
         Start and end of each phase, in milliseconds from the run's start
         (``compute_start_ms``, ...); None from where it failed.
     worker
-        Who ran it: ``host``, ``pid``, ``thread``.
+        Who ran it: ``host``, ``pid``, ``thread``; None if it never came to run.
+    ready_ms, waited_ms
+        When its last input was there, and how long it took from then until it
+        started; None if it never did.
     error
         Why it failed; None if it succeeded.
     round
@@ -55,9 +58,11 @@ class TaskRecord:
     state: str
     metrics: TaskMetrics | None
     phases: dict[str, float | None]
-    worker: dict[str, Any]
+    worker: dict[str, Any] | None
     error: BaseException | None = None
     round: int = 0
+    ready_ms: float | None = None
+    waited_ms: float | None = None
 
 
 @dataclass
@@ -79,12 +84,17 @@ class RunLog:
         model are absent.
     executor
         Its name.
+    ahead_s
+        Tells how many seconds the clock of a worker is ahead, in a round that
+        has not ended.
     workers
         Who ran tasks: ``host``, ``pid``, ``thread``.
     outside
         Task number to the bytes that came from outside the graph.
     conditions
         The rounds that were asked for.
+    priorities
+        What told which ready task goes first; None where that was Kahn's order.
     rounds
         What was read in each round so far.
     ended_by
@@ -104,9 +114,11 @@ class RunLog:
     started: float
     estimates: dict[int, int]
     executor: str
+    ahead_s: Callable[[int], float]
     workers: list[dict[str, Any]]
     outside: dict[int, int]
     conditions: Rounds
+    priorities: str | None = None
     rounds: list[RoundLog] = field(default_factory=list)
     ended_by: str | None = None
     environment: dict[str, Any] = field(default_factory=dict)
@@ -137,7 +149,9 @@ class RunLog:
     def record(self, one: RoundLog, i: int, error: BaseException | None = None) -> TaskRecord:
         """Return what happened in a round to task number `i`, which finished or failed."""
         name, number = self.wiring.names[i], next(k for k, r in enumerate(self.rounds) if r is one)
-        times: Any = one.times_of(i)
+        ahead_s = self.ahead_s(one.ran_on[i])
+        times: Any = [None if t is None else t - ahead_s for t in one.times_of(i)]
+        ready_s, started_s = self._ready_s(one, i), times[0]
         metrics = None
         if error is None:
             t0, t1, t2, t3, t4, t5 = times
@@ -155,10 +169,20 @@ class RunLog:
             state="succeeded" if error is None else "failed",
             metrics=metrics,
             phases=dict(zip(PHASES, self.since_start_ms(times))),
-            worker=self.workers[one.ran_on[i]],
+            worker=self.workers[one.ran_on[i]] if one.ran_on[i] >= 0 else None,
             error=error,
             round=number,
+            ready_ms=None if started_s is None else self.since_start_ms([ready_s])[0],
+            waited_ms=None if started_s is None else duration_ms(started_s - ready_s),
         )
+
+    def _ready_s(self, one: RoundLog, i: int) -> float:
+        """Return when the last predecessor of a task ended, or else when the round began."""
+        ends: Any = [
+            one.times[6 * source + 5] - self.ahead_s(one.ran_on[source])  # type: ignore[operator]
+            for source in self.wiring.predecessors(i)
+        ]
+        return max(ends, default=one.started_s)
 
     def bytes_in(self, i: int, wire_bytes: Sequence[int]) -> int:
         """Return the serialized length of all inputs of task number `i`."""

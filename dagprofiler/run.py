@@ -10,8 +10,8 @@ from itertools import chain, filterfalse, islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import RunError, describe
-from dagprofiler.graph import readiness
+from dagprofiler.errors import RunError, WorkerError, describe
+from dagprofiler.graph import readiness, readiness_by
 from dagprofiler.hooks import RunInfo
 from dagprofiler.machine import environment
 from dagprofiler.profile import Profile
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from dagprofiler.config import Config
+    from dagprofiler.executors.dispatching import Dispatcher
     from dagprofiler.executors.serial import SerialExecutor
     from dagprofiler.fresh import FreshRounds, Taken
     from dagprofiler.hooks import Hook
@@ -84,6 +85,9 @@ class Run:
         Numbers of the tasks whose outputs are wanted beside those of the sinks.
     elsewhere
         Takes a round in another process; None for rounds in this one.
+    ranked
+        All task numbers: of those that are ready beside each other, the first
+        in here starts first. None for Kahn's order.
     """
 
     def __init__(
@@ -94,7 +98,7 @@ class Run:
         *,
         config: Config,
         plan: Plan,
-        executor: SerialExecutor,
+        executor: SerialExecutor | Dispatcher,
         instrumentation: Instrumentation | None,
         seed: int | None,
         outside: dict[int, dict[str, Any]],
@@ -102,6 +106,7 @@ class Run:
         hooks: Sequence[Hook],
         stop_on_error: bool,
         elsewhere: FreshRounds | None,
+        ranked: Sequence[int] | None,
     ) -> None:
         self._log = log
         self._wiring = log.wiring
@@ -117,6 +122,7 @@ class Run:
         self._hooks = hooks
         self._stop_on_error = stop_on_error
         self._elsewhere = elsewhere
+        self._ranked = ranked
         self._stopped = False
         self._round: RoundLog
         #: What stands in each slot, as a handle of the executor, while somebody needs it.
@@ -233,7 +239,7 @@ class Run:
 
             instruments = COUNT_ALLOCATIONS
         self._round = log.begin(kind, instruments.columns if instruments else [])
-        self._executor.instrument(instruments)
+        self._executor.begin(instruments)
         self._handles = [None] * len(self._wiring.uses)
         self._uses = list(self._wiring.uses)
         with generators_restored(self._seed):
@@ -244,8 +250,9 @@ class Run:
             finally:
                 hooks_s = self._hooks_s - hooks_before
                 total_s, one = perf_counter() - begun, self._round
+                self._executor.end(one)
                 # What a user's program would not do is no part of its time.
-                one.total_s = total_s - hooks_s - one.garbage_s - one.meters_s
+                one.total_s = total_s - hooks_s - one.apart_s
 
     def _adopt(self, taken: Taken, kind: str) -> None:
         """Take over a round from another process, and tell the hooks of it."""
@@ -259,16 +266,18 @@ class Run:
                 method = "task_finished" if error is None else "task_failed"
                 self._tell(method, self._log.record(taken.round, i, error))
 
-    def _loop(self) -> None:  # noqa: C901, PLR0912  (hot: a helper call in it counts)
+    def _loop(self) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
         log, wiring, executor, entry = self._log, self._wiring, self._executor, self._round
         hooks, handles, uses = self._hooks, self._handles, self._uses
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
-        times, ran_on, capacity = entry.times, entry.ran_on, executor.capacity
+        times, ran_on = entry.times, entry.ran_on
         payload_bytes, wire_bytes = entry.payload_bytes, entry.wire_bytes
         submit, next_done, work = executor.submit, executor.next, self._works()
         pop, done = self._schedule()
         running = 0
         while True:
+            # It changes where workers come and go.
+            capacity = executor.capacity
             while running < capacity and not self._stopped:
                 ready = pop()
                 if ready is None:
@@ -279,8 +288,12 @@ class Run:
                 submit(ready, todo, frames)
                 running += 1
             if not running:
+                if capacity < 1:
+                    self._strand(pop())
                 break
             i, worker, record = next_done()
+            if i < 0:
+                continue
             running -= 1
             k = 6 * i
             times[k : k + 6], payload, wire, frames, outputs, error, readings = record
@@ -316,8 +329,10 @@ class Run:
     def _schedule(self) -> tuple[Callable[[], int | None], Callable[[int], None] | None]:
         """Return two functions: one hands out tasks, the other, if any, is told which are done."""
         wiring = self._wiring
-        if self._executor.capacity > 1:
-            return readiness(wiring.targets, wiring.first_target)
+        if not self._executor.serial:
+            if self._ranked is None:
+                return readiness(wiring.targets, wiring.first_target)
+            return readiness_by(self._ranked, wiring.targets, wiring.first_target)
         # One at a time is the order that is known, without what comes after a failure.
         left = filterfalse(self._round.skipped.__contains__, wiring.order)
         return partial(next, left, None), None
@@ -329,6 +344,7 @@ class Run:
         """
         wiring, tasks, contracts, config = self._wiring, self._tasks, self._contracts, self._config
         names, inputs, slots = wiring.names, wiring.inputs, wiring.slots
+        executor = self._executor
         first_input = wiring.first_input
         handles, uses = self._handles, self._uses
         # Each task takes its part out; another round needs it again.
@@ -359,12 +375,19 @@ class Run:
                 given = outside.pop(i)
                 decoders = [*islice(decoders, len(fields)), *[contract.decode] * len(given)]
                 fields += given
-                frames += given.values()
+                frames += map(executor.put, given.values())
                 gathers = [field for field in contract.gathers if field not in given]
                 contract = contract._replace(gathers=gathers)
             return (names[i], task, contract, fields, decoders, keep[i]), frames
 
         return work
+
+    def _strand(self, i: int | None) -> None:
+        """Let a task fail that nobody takes, unless the run is over or fails anyway."""
+        if i is not None and not self._errors:
+            name = self._wiring.names[i]
+            self._round.ran_on[i] = -1
+            self._fail(i, WorkerError(name, [], "there is no worker to take it"))
 
     def _fail(self, i: int, error: BaseException) -> None:
         """Note that task number `i` failed: what comes after it is skipped.

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     #: One quantity, an entry a round; null where it was not measured.
     Samples = Sequence[Optional[Union[int, float]]]
 
-__all__ = ["differing_outputs", "is_precise", "measured_of", "samples_of", "statistics_of"]
+__all__ = [
+    "counting",
+    "differing_outputs",
+    "is_precise",
+    "measured_of",
+    "samples_of",
+    "statistics_of",
+]
 
 #: Share of the total from which on a task decides whether there are rounds enough.
 _WEIGHTY = 0.01
@@ -156,14 +163,14 @@ def _summaries(kinds: Sequence[str], rows: Mapping[str, Mapping[str, Samples]]) 
     summaries = {}
     for name, columns in rows.items():
         measured = {
-            column: measured_of(_counting(kinds, column), values)
+            column: measured_of(counting(kinds, column), values)
             for column, values in columns.items()
         }
         summaries[name] = {column: _summary(column, v) for column, v in measured.items() if v}
     return summaries
 
 
-def _counting(kinds: Sequence[str], column: str) -> Sequence[str]:
+def counting(kinds: Sequence[str], column: str) -> Sequence[str]:
     """Return the rounds with those that count for a column as measured."""
     if column != "allocation_bytes":
         return kinds

@@ -188,6 +188,30 @@ _RUN = _object(
             _number("Time of this kind over all rounds, in milliseconds."),
         ),
         "executor": _text("Name of the executor that ran the tasks."),
+        "priorities": _text(
+            "What told which of the tasks that are ready goes first; absent where it was "
+            "Kahn's order.",
+            enum=["profile", "given", "cost_models"],
+        ),
+        "legacy_generators": _value(
+            "boolean",
+            "false: tasks ran in threads beside each other, so the seed reached them through "
+            "`dagprofiler.rng()` only; absent otherwise.",
+        ),
+        "attempts": _map(
+            "Tasks that were lost with a worker and run again, by name; absent without any.",
+            _list(
+                "The lost attempts, in order.",
+                _object(
+                    "One of them.",
+                    {
+                        "round": _integer("In which round, counted from 0 with warm-up."),
+                        "error": _text("What became of it."),
+                    },
+                    ["round", "error"],
+                ),
+            ),
+        ),
         "rounds": _integer("How often the DAG was run and measured, warm-up not counted."),
         "conditions": _CONDITIONS,
         "elapsed_ms": _number("Wall-clock time of all rounds together, in milliseconds."),
@@ -335,6 +359,12 @@ _TIMELINE = _object(
                     "host": _text("Name of the host."),
                     "pid": _integer("Process number."),
                     "thread": _integer("Thread number."),
+                    "clock_ahead_ms": _finite(
+                        "How far its clock was ahead of that of the process that drove the run, in "
+                        "milliseconds; its times are corrected for it. Absent where it is the same "
+                        "clock."
+                    ),
+                    "clock_error_ms": _number("By how much that can be wrong, in milliseconds."),
                 },
             ),
         ),

@@ -9,14 +9,14 @@ from __future__ import annotations
 import random
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy as np
 
-__all__ = ["enter_stream", "generators_restored", "leave_stream", "load_generators", "rng"]
+__all__ = ["Streams", "generators_restored", "leave_stream", "load_generators", "rng"]
 
 
 class _Stream:
@@ -71,25 +71,41 @@ def load_generators() -> None:
     import numpy.random  # noqa: F401
 
 
-def enter_stream(seed: int, task: str) -> None:
-    """Make the stream of `task` the current one, for :func:`rng` and the legacy generators.
+class Streams(NamedTuple):
+    """The streams of the tasks of a seeded run.
 
-    Notes
-    -----
-    The key is SHA-256 over seed and name, so that streams of different tasks
-    are independent for all that matters and cost 20 microseconds to set up.
+    Attributes
+    ----------
+    seed
+        The seed of the run.
+    legacy
+        Whether a task gets the legacy generators of numpy and ``random``, too,
+        which it can only where no other task runs in the same process.
     """
-    # hashlib costs 3 ms to import and only a seeded run needs it.
-    from hashlib import sha256
 
-    from numpy.random import seed as seed_numpy
+    seed: int
+    legacy: bool = True
 
-    digest = sha256(f"{seed}:{task}".encode("utf-8", "surrogatepass")).digest()
-    key = int.from_bytes(digest, "big")
-    _stream.set(_Stream(key))
-    random.seed(key)
-    # All of the digest: 32 bits alone would make two of 10,000 tasks alike in 1 % of runs.
-    seed_numpy([int.from_bytes(digest[i : i + 4], "big") for i in range(0, 32, 4)])
+    def enter(self, task: str) -> None:
+        """Make the stream of `task` the current one, until :func:`leave_stream`.
+
+        Notes
+        -----
+        The key is SHA-256 over seed and name, so that streams of different tasks
+        are independent for all that matters and cost 20 microseconds to set up.
+        """
+        # hashlib costs 3 ms to import and only a seeded run needs it.
+        from hashlib import sha256
+
+        digest = sha256(f"{self.seed}:{task}".encode("utf-8", "surrogatepass")).digest()
+        key = int.from_bytes(digest, "big")
+        _stream.set(_Stream(key))
+        if self.legacy:
+            from numpy.random import seed as seed_numpy
+
+            random.seed(key)
+            # All of the digest: 32 bits alone would make two of 10,000 tasks alike in 1 % of runs.
+            seed_numpy([int.from_bytes(digest[i : i + 4], "big") for i in range(0, 32, 4)])
 
 
 def leave_stream() -> None:

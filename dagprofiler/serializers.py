@@ -32,6 +32,19 @@ Frames = Union[bytes, list[Any]]
 class FrameList(list[Any]):
     """The frames of one value where they must be told from a list that is a value."""
 
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return FrameList, ([_picklable(frame, protocol) for frame in self],)
+
+
+def _picklable(frame: Any, protocol: int) -> Any:
+    """Return a frame as pickle takes it, which refuses views."""
+    if isinstance(frame, (bytes, bytearray)):
+        return frame
+    view = memoryview(frame)
+    if protocol >= 5 and view.contiguous:
+        return pickle.PickleBuffer(view)
+    return view.tobytes()
+
 
 @runtime_checkable
 class Serializer(Protocol):

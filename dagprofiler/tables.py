@@ -250,6 +250,17 @@ class Tables:
             section["elapsed_ms"] = duration_ms(log.total_s)
             if log.ended_by is not None:
                 section["ended_by"] = log.ended_by
+        attempts: dict[str, list[dict[str, Any]]] = {}
+        for number, one in enumerate(log.rounds):
+            for i, lost in one.attempts.items():
+                told = [{"round": number, "error": why} for why in lost]
+                attempts.setdefault(log.wiring.names[i], []).extend(told)
+        if attempts:
+            section["attempts"] = attempts
+        if log.priorities is not None:
+            section["priorities"] = log.priorities
+        if any(one.legacy_generators is False for one in log.rounds):
+            section["legacy_generators"] = False
         if log.reason is not None:
             section["reason"] = log.reason
             section["tasks"] = self._states()
@@ -258,19 +269,15 @@ class Tables:
     def _overhead(self) -> dict[str, float]:
         """Return what was spent besides the tasks, by kind, over all rounds."""
         log, rounds = self.log, self.log.rounds
-        busy_s = sum(
-            end - start
-            for one in rounds
-            for start, end in zip(one.times[::2], one.times[1::2])
-            if start is not None and end is not None
-        )
+        # Not what the loop itself does: tasks, what measures them, waiting for them.
+        aside_s = sum(_in_tasks_s(one) + one.apart_s for one in rounds)
         spent_s = {"prepare_ms": log.prepare_s, "hooks_ms": log.hooks_s}
+        loop_s = max(0.0, log.total_s - aside_s - log.garbage_s - sum(spent_s.values()))
         if self._samples is not None:
             spent_s["meters_ms"] = sum(one.meters_s for one in rounds)
             spent_s["garbage_ms"] = log.garbage_s + sum(one.garbage_s for one in rounds)
-        loop_s = max(0.0, log.total_s - busy_s - sum(spent_s.values()))
         if self._samples is not None:
-            in_rounds_s = sum(one.total_s for one in rounds) - busy_s
+            in_rounds_s = sum(one.total_s - _in_tasks_s(one) for one in rounds)
             spent_s["between_rounds_ms"] = max(0.0, loop_s - max(0.0, in_rounds_s))
             loop_s -= spent_s["between_rounds_ms"]
         kinds = {"prepare_ms": spent_s.pop("prepare_ms"), "loop_ms": loop_s, **spent_s}
@@ -401,6 +408,14 @@ class Tables:
                     *map(since_start_ms, zip(*map(one.times_of, tasks))),
                 ]
             )
+
+
+def _in_tasks_s(one: RoundLog) -> float:
+    """Return how long the run loop was in tasks, or waited for those that ran elsewhere."""
+    if one.waited_s is not None:
+        return one.waited_s
+    phases = zip(one.times[::2], one.times[1::2])
+    return sum(end - start for start, end in phases if start is not None and end is not None)
 
 
 def _ms(seconds: Sequence[float | None], tasks: list[int]) -> list[float]:

@@ -3,43 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import fsum, isfinite
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
+from math import isfinite
+from typing import TYPE_CHECKING, Any
 
-from dagprofiler.calibration import Calibration
 from dagprofiler.errors import WeightError, did_you_mean
-from dagprofiler.rounds import MEASURED
-from dagprofiler.samples import measured_of
-from dagprofiler.statistics import median
+from dagprofiler.sources import SOURCES, STATISTICS, TIMES, Reader, check_finite
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from dagprofiler.profile import Profile
+    from dagprofiler.sources import Number
 
 __all__ = ["SOURCES", "STATISTICS", "Weights", "samples_behind", "weights_of"]
-
-Number = Union[int, float]
-
-
-class _Source(NamedTuple):
-    """Where a source stands in a profile: candidate in ``weight_sources``, column of samples."""
-
-    candidate: str
-    column: str
-    unit: str
-    words: str
-
-
-_SOURCES = {
-    "counted": _Source(
-        "counted_instructions", "instructions", "instructions", "counted instructions"
-    ),
-    "estimated": _Source("estimated_instructions", "", "instructions", ""),
-    "reference_time": _Source("reference_time_ms", "corrected_ms", "reference ms", ""),
-    "cpu_time": _Source("cpu_time_ms", "cpu_ms", "ms", "CPU time of the task's thread"),
-    "wall_time": _Source("wall_time_ms", "wall_ms", "ms", "wall time"),
-}
 
 #: Why ``"best"`` leaves out what is there.
 _RUN_ON = (
@@ -47,26 +21,10 @@ _RUN_ON = (
     "other tasks; source='counted' takes the counts all the same"
 )
 
-#: Where weights can come from, in the order in which ``"best"`` tries them: instructions are
-#: the same on a busy machine, reference times mean something on another one, CPU times lack
-#: what a task waits for, and wall times hold what it waited for in vain.
-SOURCES = tuple(_SOURCES)
-
-_STATISTICS: dict[str, Callable[[Sequence[Number]], Number]] = {
-    "median": median,
-    "mean": lambda values: fsum(values) / len(values),
-    "min": min,
-    "max": max,
-}
-
-#: What can be said of a task's samples.
-STATISTICS = tuple(_STATISTICS)
-
 _NO_SCALE = (
     "the machine of this profile was not calibrated, so its times have no common scale; call "
     "dagprofiler.calibrate() before the run, take several rounds, which does it, or give rate="
 )
-_NO_SOURCES = "the profile holds no weight_sources, and {}"
 
 
 @dataclass(frozen=True)
@@ -132,9 +90,9 @@ def weights_of(
     ------
     WeightError
         If an argument is unknown or out of its range; if a task has no value from this source,
-        a default of 0 being none, and there is no `fill`; if no source that ``"best"`` may
-        choose has any value; if reference times have no scale; or if the profile has no
-        samples of several rounds, and thus nothing but medians.
+        a default of 0 being none, and there is no `fill`; if a weight is more than a float
+        holds; if no source that ``"best"`` may choose has any value; if reference times have no
+        scale; or if the profile has no samples of several rounds, and thus nothing but medians.
 
     Notes
     -----
@@ -153,7 +111,7 @@ def weights_of(
     """
     _check_arguments(source, statistic, rate)
     _check_fill(source, fill)
-    reader = _Reader(profile, statistic)
+    reader = Reader(profile, statistic)
     if source != "best":
         return _from_source(reader, source, rate, fill)
     refused, lacking = [], {}
@@ -195,10 +153,10 @@ def samples_behind(profile: Profile, weights: Weights) -> dict[str, list[Number]
     single = {name: [value] for name, value in weights.values.items()}
     if source == "estimated":
         return single
-    reader = _Reader(profile, "median")
+    reader = Reader(profile, "median")
     own = single.keys() - set(weights.filled)
     columns = ["corrected_ms", "wall_ms"] if source == "reference_time" else []
-    for column in columns or [_SOURCES[source].column]:
+    for column in columns or [SOURCES[source].column]:
         samples = reader.samples(column)
         if all(name in samples for name in own):
             break
@@ -211,8 +169,8 @@ def samples_behind(profile: Profile, weights: Weights) -> dict[str, list[Number]
 
 
 def _check_arguments(source: Any, statistic: Any, rate: Any) -> None:
-    sources = ("best", *SOURCES)
-    for value, known, what in ((source, sources, "source"), (statistic, STATISTICS, "statistic")):
+    sources, statistics = ["best", *SOURCES], list(STATISTICS)
+    for value, known, what in ((source, sources, "source"), (statistic, statistics, "statistic")):
         if value not in known:
             words = ", ".join(map(repr, known))
             hint = did_you_mean(value, known)
@@ -241,7 +199,7 @@ def _check_fill(source: str, fill: Any) -> None:
 
 
 def _from_source(
-    reader: _Reader, source: str, rate: float | None, fill: float | None = None
+    reader: Reader, source: str, rate: float | None, fill: float | None = None
 ) -> Weights:
     """Return the weights from one source; without `fill` every task has to have a value."""
     reader.lenient = fill is not None
@@ -256,29 +214,29 @@ def _from_source(
     return replace(found, values=values, filled=filled)
 
 
-def _found_in(reader: _Reader, source: str, rate: float | None) -> Weights:
+def _found_in(reader: Reader, source: str, rate: float | None) -> Weights:
     if source == "reference_time":
         return _reference_time(reader, rate)
-    _, _, unit, words = _SOURCES[source]
+    _, column, unit, words = SOURCES[source]
     values = reader.values(source)
     if source == "estimated":
         provenance = "what the cost models of the tasks say; none of it is measured"
     else:
-        provenance = reader.provenance(words)
+        provenance = reader.provenance(words, column)
     if unit == "instructions":
         # Half an instruction is what a median of two makes, not what a processor does.
         values = {name: round(value) for name, value in values.items()}
     return Weights(values, unit, source, reader.statistic, provenance)
 
 
-def _reference_time(reader: _Reader, rate: float | None) -> Weights:
+def _reference_time(reader: Reader, rate: float | None) -> Weights:
     calibration = reader.calibration()
     if rate is not None:
         rate = float(rate)
         factor, unit = rate / 1e3, f"reference units ({rate:g} a second)"
         scale = f"seconds times the declared rate of {rate:g} a second"
     elif calibration is not None:
-        factor, unit = calibration.score, _SOURCES["reference_time"].unit
+        factor, unit = calibration.score, SOURCES["reference_time"].unit
         scale = (
             f"times this machine's calibration score of {factor:.4g} "
             f"(known to {calibration.spread:.1%}, kernel version {calibration.kernel_version}), "
@@ -286,156 +244,8 @@ def _reference_time(reader: _Reader, rate: float | None) -> Weights:
         )
     else:
         raise WeightError("reference_time", [], _NO_SCALE)
-    times_ms, words = reader.times_ms(calibration)
+    times_ms, column = reader.times_ms(calibration)
     values = {name: time_ms * factor for name, time_ms in times_ms.items()}
-    beyond = [name for name, value in values.items() if not isfinite(value)]
-    if beyond:
-        reason = f"rate={rate!r} makes more of their times than a float holds"
-        raise WeightError("reference_time", beyond, reason)
-    provenance = f"{reader.provenance(words)}; {scale}"
+    check_finite("reference_time", values, "" if rate is None else f" at rate={rate!r}")
+    provenance = f"{reader.provenance(TIMES[column], column)}; {scale}"
     return Weights(values, unit, "reference_time", reader.statistic, provenance)
-
-
-class _Reader:
-    """Reads one statistic of each task out of a profile."""
-
-    def __init__(self, profile: Profile, statistic: str) -> None:
-        self.statistic = statistic
-        #: Whether tasks may be left out that have no value.
-        self.lenient = False
-        self._profile = profile
-        self.tasks: list[str] = profile.dag_structure["nodes"]
-        sections = profile.sections
-        self._samples: Mapping[str, Any] | None = sections.get("samples")
-        self._sources: Mapping[str, Mapping[str, Any]] | None = sections.get("weight_sources")
-        self._environment: Mapping[str, Any] = sections.get("environment", {})
-        run = sections.get("run", {})
-        self._conditions: Mapping[str, Any] = run.get("conditions", {})
-        # Who knows no rounds runs each task once.
-        self._rounds: int = run.get("rounds", 1)
-        if self._samples is not None:
-            self._rounds = self._samples["rounds"].count(MEASURED)
-
-    def threads_run_on(self) -> bool:
-        """Tell whether a task is flagged for threads, which count into other tasks too."""
-        flags = self._profile.sections.get("statistics", {}).get("flags", {})
-        return any("several_threads" in found for found in flags.values())
-
-    def calibration(self) -> Calibration | None:
-        """Return the calibration of the profile's machine, if there is one."""
-        found = self._environment.get("calibration")
-        return None if found is None else Calibration.from_dict(found)
-
-    def times_ms(self, calibration: Calibration | None) -> tuple[dict[str, Number], str]:
-        """Return the times that reference times are made of, and what they are in words."""
-        without_delay = "wall time without run-queue delay"
-        corrected = self._from_samples("corrected_ms")
-        if corrected and len(corrected) == len(self.tasks):
-            return corrected, without_delay
-        if self._samples is None and self._rounds > 1 and calibration:
-            # Without their samples, these are all that is left of times without delay.
-            known = self._present(self._single("reference_time_ms"))
-            if known and (self.lenient or len(known) == len(self.tasks)):
-                self.check_samples("reference_time", self.statistic)
-                return {n: value / calibration.score for n, value in known.items()}, without_delay
-        try:
-            walls = self.values("wall_time")
-        except WeightError as error:
-            raise WeightError("reference_time", error.tasks, error.reason) from None
-        if corrected and len(corrected) >= len(walls):
-            return corrected, without_delay
-        return walls, "wall time"
-
-    def values(self, source: str) -> dict[str, Number]:
-        """Return a value for every task; raise a WeightError where one has none."""
-        candidate, column, _, _ = _SOURCES[source]
-        sampled = self._from_samples(column)
-        if sampled is not None and len(sampled) == len(self.tasks):
-            return sampled
-        found = self._present(self._single(candidate))
-        if self.lenient:
-            if sampled and len(sampled) >= len(found):
-                return sampled
-        elif len(found) < len(self.tasks):
-            missing = [name for name in self.tasks if name not in found]
-            raise WeightError(source, missing, self._reasons(missing, candidate, column))
-        if source != "estimated":
-            self.check_samples(source, self.statistic)
-        return found
-
-    def samples(self, column: str) -> dict[str, list[Number]]:
-        """Return the measured samples of the tasks that have some in a column."""
-        if self._samples is None:
-            return {}
-        kinds, rows = self._samples["rounds"], self._samples["tasks"]
-        measured = ((n, measured_of(kinds, rows.get(n, {}).get(column, ()))) for n in self.tasks)
-        return {name: values for name, values in measured if values}
-
-    def _from_samples(self, column: str) -> dict[str, Number] | None:
-        """Return the statistic of a column for the tasks that have samples in it."""
-        if self._samples is None or not column:
-            return None
-        of = _STATISTICS[self.statistic]
-        return {name: of(values) for name, values in self.samples(column).items()}
-
-    def _single(self, candidate: str) -> dict[str, Any]:
-        """Return the one value that the profile gives each task; None where there is none."""
-        estimated = candidate == "estimated_instructions"
-        if not self._rounds and not estimated:
-            return {}
-        if self._sources is not None:
-            return {name: entry.get(candidate) for name, entry in self._sources.items()}
-        if estimated:
-            weights = self._profile.metrics.node_weights
-            return {name: weight if weight > 0 else None for name, weight in weights.items()}
-        times: dict[str, Any] = {}
-        if candidate == "wall_time_ms":
-            for entry in self._profile.metrics.task_metrics:
-                # Entries of 0.1.0 are named after classes: two of one name may be any two.
-                times[entry.task] = None if entry.task in times else entry.compute_time_ms
-        return times
-
-    def _present(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {n: values[n] for n in self.tasks if values.get(n) is not None}
-
-    def check_samples(self, source: str, what: str) -> None:
-        """Raise a WeightError if `what` is wanted and the profile holds only medians."""
-        if what != "median" and self._rounds != 1:
-            raise WeightError(
-                source,
-                [],
-                f"the {what} needs samples of every task, and the profile holds only "
-                f"medians of {self._rounds} rounds; statistic='median' returns them",
-            )
-
-    def _reasons(self, tasks: Sequence[str], candidate: str, column: str) -> str:
-        """Return why the first of `tasks` have no value."""
-        return "; ".join(dict.fromkeys(self._reason(n, candidate, column) for n in tasks[:5]))
-
-    def _reason(self, name: str, candidate: str, column: str) -> str:
-        if not self._rounds and column:
-            return "no round was measured"
-        if self._sources is None:
-            if not column:
-                return _NO_SOURCES.format("a node weight of 0 may stand for a missing cost model")
-            if candidate == "wall_time_ms":
-                return _NO_SOURCES.format("execution_metrics no single entry of that name")
-        said = self._sources.get(name, {}).get("reasons", {}) if self._sources else {}
-        generally = self._environment.get("not_measured", {})
-        for reasons, key in ((said, candidate), (generally, candidate), (generally, column)):
-            if key in reasons:
-                return str(reasons[key])
-        return f"the profile holds no {candidate}"
-
-    def provenance(self, words: str) -> str:
-        """Return how often, where and under which conditions `words` were measured."""
-        count = self._rounds
-        rounds = "one round" if count == 1 else f"{self.statistic} of {count} measured rounds"
-        if self._profile.sections.get("run", {}).get("state") == "partial":
-            rounds += ", of which not all tasks have all, since the run is partial,"
-        fresh = ", each in a process of its own" if self._conditions.get("fresh_process") else ""
-        busy = self._conditions.get("busy_cores", 0)
-        beside = f", {busy} other core{'s' if busy > 1 else ''} kept busy" if busy else ""
-        host = self._profile.hostname
-        where = "an unknown host" if host is None else f"host {host!r}"
-        return f"{words}, {rounds} on {where}{fresh}{beside}"

@@ -271,6 +271,59 @@ def test_everything_that_stands_against_a_verdict_is_said():
     assert "rounds of one process" in reason
 
 
-def test_a_calibration_that_is_none_is_refused():
-    with pytest.raises(ProfileError, match="score"):
-        timed(calibration={**CALIBRATION, "score": 0.0})
+@pytest.mark.parametrize(
+    ("none", "path"),
+    [({"score": 0.0}, "score"), ({"score": 0}, "score"), ({"parts": {"a": 0.0}}, "parts.a")],
+)
+def test_a_calibration_that_is_none_is_refused_where_it_stands(none, path):
+    with pytest.raises(ProfileError) as caught:
+        timed(calibration={**CALIBRATION, **none})
+    assert caught.value.path == f"$.environment.calibration.{path}"
+
+
+def test_samples_need_not_be_of_edges():
+    document = timed().to_dict()
+    del document["samples"]["edges"]
+    without = Profile.from_dict(document)
+    for mine, theirs in ((without, timed()), (timed(), without), (without, without)):
+        assert compare_samples(mine, theirs)["edge_times"] == {}
+        assert task_a(mine, theirs)["verdict"] == NO_DIFFERENCE
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("time", [1.7e308, 5e-324])
+def test_ratios_that_no_float_holds_are_none_and_say_why(time, paired):
+    parts = {"serialize_ms": [time] * 10, "deserialize_ms": [time] * 10}
+    extreme = profile_of({"a": {"wall_ms": [time] * 10}, "b": {}}, {"a->b": parts})
+    parts = {"serialize_ms": TEN, "deserialize_ms": TEN}
+    usual = profile_of({"a": {"wall_ms": TEN}, "b": {}}, {"a->b": parts})
+    for mine, theirs in ((extreme, usual), (usual, extreme), (extreme, extreme)):
+        found = compare_samples(mine, theirs, paired=paired)
+        for entry in (found["task_times"]["a"], found["edge_times"]["a->b"]):
+            assert (entry["ratio"], entry["low"], entry["high"]) == (None, None, None)
+            assert (entry["verdict"], entry["reason"]) == (
+                CANT_SAY,
+                "a sample is not from 1e-150 to 1e+150",
+            )
+
+
+@pytest.mark.parametrize("kinds", [["measured"], ["measured", "allocation"]])
+def test_one_round_beside_another_has_a_ratio_and_no_verdict(kinds):
+    row = {"wall_ms": [2.0, None][: len(kinds)]}
+    profile = profile_of({"a": row}, kinds=kinds, conditions=None)
+    assert task_a(profile, profile, paired=True) == {
+        "quantity": "wall_ms",
+        "ratio": 1.0,
+        "low": None,
+        "high": None,
+        "coverage": None,
+        "verdict": CANT_SAY,
+        "reason": "1 round is too few for 1 comparison: at least 5 of each are needed",
+    }
+
+
+def test_rounds_of_which_no_two_stand_side_by_side_have_no_ratio():
+    left, right = [1.0] * 5 + [None] * 5, [None] * 5 + [1.0] * 5
+    mine, theirs = profile_of({"a": {"wall_ms": left}}), profile_of({"a": {"wall_ms": right}})
+    entry = task_a(mine, theirs, paired=True)
+    assert (entry["ratio"], entry["verdict"], entry["reason"]) == (None, CANT_SAY, "no samples")

@@ -511,43 +511,25 @@ def test_names_of_arrows_are_refused_exactly_if_two_edges_share_a_key(nodes, dat
         assert "share the key" in refusal(document).message
 
 
+@pytest.mark.parametrize("section", ["samples", "statistics"])
 @pytest.mark.parametrize(
-    ("samples", "message"),
+    ("entries", "place", "message"),
     [
-        ({"tasks": {"x": {}}}, "$.samples.tasks.x: there is no task 'x'"),
-        ({"edges": {"b->a": {}}}, "$.samples.edges['b->a']: there is no edge 'b->a'"),
-        ({"tasks": {"a": {"wall_ms": [1.0]}}}, "$.samples.tasks.a.wall_ms: 1 entries for 2 rounds"),
-        ({"total_ms": []}, "$.samples.total_ms: 0 entries for 2 rounds"),
-        (
-            {"tasks": {"a": {"wall_ms": [1.0, -0.5]}}},
-            "$.samples.tasks.a.wall_ms[1]: -0.5 is less than 0",
-        ),
+        ({"tasks": {"x": {}}}, "tasks.x", "there is no task 'x'"),
+        ({"edges": {"b->a": {}}}, "edges['b->a']", "there is no edge 'b->a'"),
     ],
 )
-def test_samples_are_of_what_there_is_and_have_an_entry_a_round(samples, message):
-    structure = {
-        "nodes": ["a", "b"],
-        "edges": [{"source": "a", "target": "b"}],
-        "execution_order": ["a", "b"],
-    }
-    document = {
-        "metadata": {"schema_version": 1},
-        "dag_structure": structure,
-        "node_weights": {},
-        "edge_weights": {},
-        "samples": {"rounds": ["cold", "measured"], "tasks": {}, **samples},
-    }
-    with pytest.raises(ProfileError) as caught:
-        check_consistency(document)
-    assert str(caught.value) == message
+def test_samples_and_statistics_are_of_what_there_is(section, entries, place, message):
+    rounds = {"rounds": ["measured"], "tasks": {}} if section == "samples" else {}
+    refused = refusal(profile("ab", ["ab"], **{section: {**rounds, **entries}}))
+    assert (refused.path, refused.message) == (f"$.{section}.{place}", message)
 
 
-def test_a_users_meter_may_read_less_than_nothing():
-    document = {
-        "metadata": {"schema_version": 1},
-        "dag_structure": {"nodes": ["a"], "edges": [], "execution_order": ["a"]},
-        "node_weights": {},
-        "edge_weights": {},
-        "samples": {"rounds": ["measured"], "tasks": {"a": {"temperature_C": [-3.5]}}},
-    }
-    check_consistency(document)
+def test_statistics_agree_with_the_samples():
+    samples = {"rounds": ["measured"], "tasks": {}, "total_ms": [4.0]}
+    statistics = {"total_ms": {"median": 5.0, "n": 1}}
+    check_consistency(chain(statistics=statistics))
+    check_consistency(chain(samples=samples))
+    assert refusal(chain(samples=samples, statistics=statistics)).path == (
+        "$.statistics.total_ms.median"
+    )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import mmap
 import os
 import struct
@@ -17,8 +18,8 @@ from dagprofiler.counters import (
     TASK_CLOCK,
     EventCounter,
     SystemCalls,
-    Unavailable,
 )
+from dagprofiler.kernelfiles import Unavailable
 
 PAGES = 500
 
@@ -157,9 +158,10 @@ def test_what_was_opened_is_closed_when_a_later_thread_fails():
 def test_counters_are_opened_again_if_threads_started_meanwhile():
     # Whether thread 12 inherited a counter cannot be known.
     system = FakeSystem([(10, 11), (10, 11, 12), (10, 11, 12), (10, 12)])
-    EventCounter("events", INSTRUCTIONS, system)
+    counter = EventCounter("events", INSTRUCTIONS, system)
     assert system.opened == [10, 11, 10, 11, 12]
     assert len(system.still_open) == 3
+    counter.close()
 
 
 def test_threads_that_never_stop_starting_leave_no_count():
@@ -324,7 +326,8 @@ def test_instructions_follow_the_work_where_the_machine_counts_them():
     # In a process of its own: threads that others left here would count, too.
     code = """
 from itertools import repeat
-from dagprofiler.counters import INSTRUCTIONS, EventCounter, Unavailable
+from dagprofiler.counters import INSTRUCTIONS, EventCounter
+from dagprofiler.kernelfiles import Unavailable
 
 def instructions(count):
     counter.start()
@@ -375,3 +378,44 @@ def test_a_counter_that_a_task_closed_is_no_count_and_its_number_is_left_alone(t
         counter.close()
         assert mine.write(b"mine") == 4
     assert (tmp_path / "mine").read_bytes() == b"mine"
+
+
+def test_what_a_task_puts_in_the_place_of_a_counter_is_neither_read_nor_closed(page_faults):
+    # To read an empty pipe would block; to read this one would take what is the task's.
+    inlet, outlet = os.pipe()
+    os.set_blocking(inlet, False)
+    os.write(outlet, bytes(24))
+    ours = [*page_faults._fds]
+    page_faults.start()
+    for fd in ours:
+        os.dup2(inlet, fd)
+    assert page_faults.stop() is None
+    assert page_faults.reason == "a task closed the counter, or put another file in its place"
+    page_faults.close()
+    assert os.read(ours[0], 100) == bytes(24)
+    for fd in [inlet, outlet, *ours]:
+        os.close(fd)
+
+
+def test_an_interrupted_closing_goes_on_when_it_is_called_again():
+    class Interrupted(FakeSystem):
+        interruptions = iter([KeyboardInterrupt])
+
+        def close(self, fd):
+            for interruption in self.interruptions:
+                raise interruption
+            super().close(fd)
+
+    system = Interrupted()
+    counter = EventCounter("events", INSTRUCTIONS, system)
+    with pytest.raises(KeyboardInterrupt):
+        counter.close()
+    counter.close()
+    assert not system.still_open
+
+
+def test_a_counter_that_nobody_holds_is_closed():
+    system = FakeSystem()
+    EventCounter("events", INSTRUCTIONS, system)
+    gc.collect()
+    assert not system.still_open

@@ -71,7 +71,8 @@ def test_example_writes_its_profile_to_the_path_it_is_given(name: str, tmp_path:
 
 
 def test_every_example_is_tested() -> None:
-    assert sorted(file.stem for file in EXAMPLES.glob("*.py")) == sorted(TASKS)
+    # tests/executors/test_own.py has that one.
+    assert {file.stem for file in EXAMPLES.glob("*.py")} == {*TASKS, "own_executor"}
 
 
 def test_quickstart_has_the_weights_that_its_readme_shows() -> None:

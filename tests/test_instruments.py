@@ -37,7 +37,7 @@ class Sensor:
 @pytest.fixture
 def clock(monkeypatch):
     now = SimpleNamespace(s=100.0)
-    for module in ("instruments", "meters"):
+    for module in ("instruments", "metering"):
         monkeypatch.setattr(f"dagprofiler.{module}.perf_counter", lambda: now.s)
     return now
 

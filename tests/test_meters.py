@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import tracemalloc
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from types import SimpleNamespace
@@ -17,8 +18,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dagprofiler import meters, probes
+from dagprofiler import metering, probes
+from dagprofiler.config import Config
 from dagprofiler.errors import ValidationError
+from dagprofiler.executors.serial import SerialExecutor
+from dagprofiler.instruments import Instrumentation
 from dagprofiler.meters import ALLOCATION, METER_SETS, Selection, column_of, select
 
 FULL_COLUMNS = [
@@ -209,6 +213,23 @@ def test_a_meter_that_cannot_say_its_name_is_refused():
 
     assert refusal(Nameless()) == (
         "meters: Nameless cannot be asked for its name: RuntimeError: who am I?"
+    )
+
+
+def test_a_meter_that_cannot_say_its_name_again_is_refused():
+    class Tired(_Pickled):
+        asked = 0
+
+        @property
+        def name(self):
+            self.asked += 1
+            if self.asked > 3:
+                raise RuntimeError("asked again")
+            return "once"
+
+    assert (
+        refusal([Tired()])
+        == "meters: Tired cannot be asked for its name: RuntimeError: asked again"
     )
 
 
@@ -589,6 +610,14 @@ def test_meters_start_from_the_outside_in_and_stop_from_the_inside_out():
     assert log == ["b starts", "a starts", "task", "a stops", "b stops"]
 
 
+class _Float(float):
+    """A number of another library."""
+
+
+class _Integer(int):
+    """A number of another library."""
+
+
 @pytest.mark.parametrize(
     ("returned", "value"),
     [
@@ -599,11 +628,14 @@ def test_meters_start_from_the_outside_in_and_stop_from_the_inside_out():
         (np.float64(0.25), 0.25),
         (np.int16(7), 7),
         (Fraction(1, 4), 0.25),
+        (_Float(1.5), 1.5),
+        (_Integer(4), 4),
     ],
 )
 def test_numbers_of_all_kinds_become_plain_ones(returned, value):
     values, reasons = measure(Own(returned), nothing)
     assert values == {"own": value}
+    assert type(values["own"]) in (int, float)
     assert type(values["own"]) is type(value)
     assert reasons == {}
 
@@ -688,7 +720,7 @@ def test_ctrl_c_passes_through_a_meter(signal):
 
 
 def test_what_metering_costs_is_added_up(monkeypatch):
-    monkeypatch.setattr(meters, "perf_counter", itertools.count(0.0, 0.5).__next__)
+    monkeypatch.setattr(metering, "perf_counter", itertools.count(0.0, 0.5).__next__)
     opened = select("wall").open()
     for _ in range(3):
         opened.start()
@@ -764,6 +796,89 @@ def test_a_task_that_closes_our_files_keeps_its_own_and_the_run_goes_on(tmp_path
 
 
 @linux
+@pytest.mark.parametrize(
+    "name", ["delay", "read_bytes", "written_bytes", "resident_before", "peak_memory"]
+)
+def test_numbers_in_a_file_that_a_task_put_in_the_place_of_ours_are_not_read(name, tmp_path):
+    path = tmp_path / "numbers"
+    path.write_text("rchar: 1000000000 wchar: 1000000000 VmHWM: 1000000000 kB")
+    other = os.open(path, os.O_RDWR)
+    opened = select(name).open()
+    ours = [*opened._files._opened]
+
+    def replace():
+        for fd in ours:
+            os.dup2(other, fd)
+
+    for work in (nothing, replace, nothing):
+        opened.start()
+        work()
+        values = opened.stop("a")
+    # In the second of these, what is read before a task still was ours.
+    assert values == [None]
+    assert opened.reasons == {
+        opened.columns[0]: "task 'a': a task closed the file that tells it, "
+        "or put another in its place"
+    }
+    opened.close()
+    for fd in ours:
+        os.close(fd)
+    os.close(other)
+    assert path.read_text().startswith("rchar")
+
+
+@linux
+def test_a_task_that_only_closes_our_files_is_told_of():
+    opened = select("delay").open()
+    opened.start()
+    for fd in opened._files._opened:
+        os.close(fd)
+    assert opened.stop("a") == [None]
+    opened.close()
+    assert opened.reasons["delay_ms"].startswith("task 'a': a task closed the file that tells it")
+
+
+@linux
+def test_ctrl_c_at_any_moment_of_opening_and_closing_leaves_nothing_open():
+    executor = SerialExecutor(Config(), None)
+    # While the kernel opens a counter nobody knows its number.
+    chosen = Instrumentation(
+        select([name for name in METER_SETS["full"] if name != "instructions"])
+    )
+    before = [*gc.callbacks], os.listdir("/proc/self/fd")
+    for moment in itertools.count(1):
+        interrupted = _interrupted_at(moment, lambda: executor.begin(chosen), executor.close)
+        assert ([*gc.callbacks], os.listdir("/proc/self/fd")) == before, interrupted
+        if not interrupted:
+            break
+    assert moment > 100
+
+
+def _interrupted_at(moment, begin, end):
+    """Raise KeyboardInterrupt when the n-th call of our modules returns, as a signal may."""
+    calls, where = itertools.count(1), []
+
+    def interrupt(frame, event, _):
+        names = {frame.f_code.co_name, frame.f_back.f_code.co_name}
+        ours = "dagprofiler" in frame.f_globals["__name__"] and "__del__" not in names
+        if event in ("return", "c_return") and ours and next(calls) == moment:
+            where.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+            raise KeyboardInterrupt
+
+    previous = sys.getprofile()
+    sys.setprofile(interrupt)
+    try:
+        begin()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        with suppress(KeyboardInterrupt):
+            end()
+        sys.setprofile(previous)
+    return where
+
+
+@linux
 def test_what_interrupts_the_opening_leaves_nothing_open(monkeypatch):
     before = len(gc.callbacks), len(os.listdir("/proc/self/fd"))
 
@@ -785,6 +900,75 @@ def test_an_allocation_pass_inside_of_another_leaves_no_figure_of_the_outer_one(
     assert inner.stop("inner") != [None]
     assert outer.stop("outer") == [None]
     assert outer.reasons["allocation_bytes"] == "another task was measured while this one ran"
+
+
+def test_a_task_that_clears_the_traces_has_no_allocation():
+    kept = []
+
+    def work():
+        kept.append(bytearray(MIB))
+        tracemalloc.clear_traces()
+
+    tracemalloc.start()
+    try:
+        kept.append(bytearray(MIB))
+        value, reasons = allocated(work)
+    finally:
+        tracemalloc.stop()
+    assert value is None
+    assert reasons == {
+        "allocation_bytes": "a task cleared the traces of tracemalloc, or set its peak back"
+    }
+
+
+def test_a_quantity_that_only_grows_is_not_known_if_it_fell(tmp_path):
+    path = tmp_path / "thread-self/schedstat"
+    path.parent.mkdir()
+    path.write_text("9 1000000 7\n")
+    fall = [nothing, lambda: path.write_text("9 500000 7\n")]
+    values, reasons = measure("delay", *fall, proc=str(tmp_path))
+    assert values == {"delay_ms": None}
+    assert reasons == {"delay_ms": "the reading after the task was less than the one before it"}
+
+
+def test_a_peak_that_fell_is_not_known(tmp_path):
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/clear_refs").touch()
+    status = tmp_path / "self/status"
+    status.write_text("VmHWM:\t 50 kB\n")
+    fall = [nothing, lambda: status.write_text("VmHWM:\t 5 kB\n")]
+    values, reasons = measure("peak_memory", *fall, proc=str(tmp_path))
+    assert values == {"peak_memory_bytes": None}
+    assert "less than the one before it" in reasons["peak_memory_bytes"]
+
+
+def test_the_collector_is_watched_once_though_a_start_follows_a_start():
+    before = [*gc.callbacks]
+    opened = select("gc").open()
+    opened.start()
+    opened.start()
+    assert len(gc.callbacks) == len(before) + 1
+    opened.close()
+    assert gc.callbacks == before
+
+
+def test_a_trial_that_fails_gives_no_reason_for_a_null_that_is_not_there(monkeypatch):
+    results = [0, None, 10, 10, 10, 10, 100]
+    instructions = probes.BUILT_IN["instructions"]
+    monkeypatch.setitem(
+        probes.BUILT_IN, "instructions", instructions._replace(open=lambda _: Own(*results))
+    )
+    assert measure("instructions", nothing) == ({"instructions": 90}, {})
+
+
+def test_fewer_instructions_than_the_meters_take_are_no_count(monkeypatch):
+    instructions = probes.BUILT_IN["instructions"]
+    monkeypatch.setitem(
+        probes.BUILT_IN, "instructions", instructions._replace(open=lambda _: Own(*[10] * 6, 9))
+    )
+    values, reasons = measure("instructions", nothing)
+    assert values == {"instructions": None}
+    assert "less than the meters alone take" in reasons["instructions"]
 
 
 def test_without_a_count_of_nothing_there_is_no_count(monkeypatch):

@@ -121,6 +121,16 @@ def test_the_ratio_is_in_its_interval_and_the_other_way_round_is_its_inverse(a, 
     assert there.ratio == pytest.approx(1 / back.ratio)
 
 
+@pytest.mark.parametrize("compare", [compare_paired, compare_unpaired, compare_interleaved])
+@pytest.mark.parametrize("beyond", [5e-324, 1.7e308, 10**400, math.inf, math.nan])
+def test_samples_whose_ratios_no_float_holds_are_not_compared(compare, beyond):
+    for times, other in (([beyond, 1.0], [1.0, 1.0]), ([1.0, 1.0], [1.0, beyond])):
+        found = compare(times, other)
+        assert found.reason == "a sample is not from 1e-150 to 1e+150"
+        assert (found.ratio, found.low, found.p) == (None, None, None)
+    assert compare([1e150] * 6, [1e-150] * 6).ratio == pytest.approx(1e300)
+
+
 @given(SAMPLES)
 def test_a_set_of_samples_does_not_differ_from_itself(values):
     for compare in (compare_paired, compare_unpaired):

@@ -116,7 +116,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    for name in ("dag", "run", "rounds", "pipeline", "instruments", "meters"):
+    for name in ("dag", "run", "rounds", "pipeline", "instruments", "metering"):
         monkeypatch.setattr(sys.modules[f"dagprofiler.{name}"], "perf_counter", made)
     return made
 

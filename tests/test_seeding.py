@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dagprofiler import DAG, Hook, RunError, Task, ValidationError, rng
-from dagprofiler.seeding import enter_stream, generators_restored
+from dagprofiler.seeding import Streams, generators_restored
 
 
 class Draw(Task):
@@ -80,21 +80,21 @@ def test_numbers_depend_neither_on_how_often_a_dag_ran_nor_on_the_caller_s_gener
 
 def test_numbers_are_the_same_in_another_process():
     code = (
-        "import random; from dagprofiler.seeding import enter_stream, rng; "
-        "enter_stream(42, 'collect'); print(random.random(), rng().random())"
+        "import random; from dagprofiler.seeding import Streams, rng; "
+        "Streams(42).enter('collect'); print(random.random(), rng().random())"
     )
     environ = {**os.environ, "PYTHONHASHSEED": "123"}
     shown = subprocess.run(
         [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
     )
     with generators_restored(42):
-        enter_stream(42, "collect")
+        Streams(42).enter("collect")
         assert shown.stdout.split() == [repr(random.random()), repr(float(rng().random()))]
 
 
 def test_streams_do_not_change_from_version_to_version():
     with generators_restored(42):
-        enter_stream(42, "collect")
+        Streams(42).enter("collect")
         assert random.random() == 0.036498918352116494
 
 

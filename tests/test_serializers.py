@@ -12,6 +12,7 @@ from dagprofiler import DAG, DeclarationError, MissingExtraError, RunError, Seri
 from dagprofiler.serializers import (
     ArrowSerializer,
     CloudpickleSerializer,
+    FrameList,
     MsgpackSerializer,
     OutOfBandPickle,
     PickleSerializer,
@@ -474,3 +475,22 @@ def test_a_serializer_that_is_false_is_used(own, common):
     take = Take()
     DAG({"a": Give(1, own), "b": take}, [("a", "b")], serializer=common).run()
     assert take.received == "from falsy"
+
+
+@pytest.mark.parametrize("protocol", [4, pickle.HIGHEST_PROTOCOL])
+@pytest.mark.parametrize("value", [np.arange(6), np.arange(6.0).reshape(2, 3).T, b"plain"])
+def test_frames_of_a_value_can_be_pickled_views_and_all(protocol, value):
+    serializer = OutOfBandPickle()
+    frames = FrameList(serializer.dumps(value))
+
+    arrived = pickle.loads(pickle.dumps(frames, protocol))
+
+    assert type(arrived) is FrameList
+    assert frames_bytes(arrived) == frames_bytes(frames)
+    assert np.array_equal(serializer.loads(arrived), value)
+
+
+def test_a_view_with_gaps_is_pickled_as_the_bytes_that_it_shows():
+    every_second = memoryview(b"abcdef")[::2]
+
+    assert pickle.loads(pickle.dumps(FrameList([every_second]))) == [b"ace"]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import copy
+import io
+import itertools
 import json
 
 import pytest
@@ -11,9 +13,12 @@ from dagprofiler import (
     DAGMetrics,
     EdgeMetrics,
     Profile,
+    Rounds,
+    RunError,
     Task,
     TaskMetrics,
     __version__,
+    import_profile,
     task,
 )
 from dagprofiler.summary import summary
@@ -135,10 +140,50 @@ def test_what_is_unknown_is_no_number():
     del document["total_time_ms"], document["edge_metrics"], document["metadata"]["hostname"]
     document["node_weights"] = {"collect": 7}
     text = str(Profile.from_dict(document))
-    assert "3 tasks, 3 edges, total - ms" in text
+    assert text.startswith(f"dagprofiler {__version__}, 2026-11-20T23:59:32.123456Z, seed 42\n")
+    assert "3 tasks, 3 edges, total time unknown" in text
     instructions = [line.split()[-1] for line in text.split("\n")[4:7]]
     assert instructions == ["7", "-", "-"]
     assert "collect -> classify   80,010            -" in text
+
+
+def test_a_profile_without_a_seed_says_so():
+    profile = example()
+    profile.seed = None
+    head = str(profile).split("\n")[0]
+    assert head == f"dagprofiler {__version__} on worker-01, 2026-11-20T23:59:32.123456Z, no seed"
+
+
+def test_an_imported_profile_says_from_what_and_nothing_that_it_does_not_know():
+    instance = {
+        "name": "w",
+        "schemaVersion": "1.5",
+        "workflow": {
+            "specification": {
+                "tasks": [{"name": "a", "id": "a", "parents": [], "children": []}],
+            }
+        },
+    }
+    imported = import_profile(io.StringIO(json.dumps(instance)))
+    head = str(imported).split("\n")[:2]
+    assert head == [
+        f"dagprofiler {__version__} (imported from wfformat 1.5)",
+        "1 task, 0 edges, total time unknown",
+    ]
+    instance["workflow"]["execution"] = {
+        "makespanInSeconds": 2,
+        "executedAt": "2020-01-02T03:04:05Z",
+        "tasks": [{"id": "a", "runtimeInSeconds": 2, "machines": ["m"]}],
+        "machines": [{"nodeName": "m"}],
+    }
+    imported = import_profile(io.StringIO(json.dumps(instance)))
+    assert str(imported).split("\n")[0] == (
+        f"dagprofiler {__version__} (imported from wfformat 1.5) on m, 2020-01-02T03:04:05Z"
+    )
+    imported.sections["imported"] = {"format": "a\nb"}
+    assert "(imported from a\\nb) on m" in str(imported)
+    imported.sections["imported"] = {"anything": 1}
+    assert "(imported) on m" in str(imported)
 
 
 def test_a_profile_without_edges_has_no_table_of_edges():
@@ -262,6 +307,37 @@ def test_what_was_metered_is_a_table_of_its_own_without_what_is_0_throughout():
     often = str(dag.run(meters=Power(), rounds=2))
     assert "medians of what was metered:\ntask  power_W\na      12.500\n" in often
     assert "2 measured rounds, 2 warm-up; times are medians" in often
+
+
+@pytest.mark.parametrize(
+    ("failing", "rounds", "line"),
+    [
+        (1, 3, "no round was measured, 1 warm-up; times are of the cold round"),
+        (2, 3, "no round was measured, 2 warm-up; times are medians of the cold round and warm-up"),
+        (3, 3, "1 measured round, not complete, 2 warm-up"),
+        (4, 3, "2 measured rounds, 1 of them complete, 2 warm-up; times are medians"),
+        (5, 3, "3 measured rounds, 2 of them complete, 2 warm-up; times are medians"),
+        (6, 3, "3 measured rounds, 2 warm-up; times are medians"),
+        (4, 1, "1 measured round, 2 warm-up"),
+    ],
+)
+def test_the_rounds_of_a_run_that_failed_are_those_that_were(failing, rounds, line):
+    times = itertools.count(1)
+
+    @task(outputs=["x"])
+    def first():
+        return {"x": 1}
+
+    @task(inputs=["x"], outputs=["y"])
+    def second(x):
+        return {"y": 1 // (failing - next(times))}
+
+    dag = DAG({"first": first, "second": second}, [("first", "second")])
+    try:
+        profile = dag.run(rounds=Rounds(rounds, warmup=2))
+    except RunError as error:
+        profile = error.profile
+    assert line in summary(profile).splitlines()
 
 
 class Waits(Task):

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dagprofiler.profile import Profile
-    from dagprofiler.weights import Number, Weights
+    from dagprofiler.sources import Number
+    from dagprofiler.weights import Weights
 
 __all__ = ["Analysis", "Bottleneck", "Paths", "analyze"]
 

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dagprofiler.errors import WeightError
 from dagprofiler.samples import measured_of
-from dagprofiler.weights import _STATISTICS
+from dagprofiler.sources import STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dagprofiler.metrics import EdgeMetrics
     from dagprofiler.profile import Profile
-    from dagprofiler.weights import Number, Weights
+    from dagprofiler.sources import Number
+    from dagprofiler.weights import Weights
 
 __all__ = ["Communication", "communication_of"]
 
@@ -133,7 +134,7 @@ def _measured(
         both = zip(row.get("serialize_ms", ()), row.get("deserialize_ms", ()))
         values = measured_of(kinds, [None if None in pair else sum(pair) for pair in both])
         if values:
-            times[key] = factor * _STATISTICS[weights.statistic](values)
+            times[key] = factor * STATISTICS[weights.statistic](values)
     if not times:
         return {}, "the profile has no times of edges, which only rounds=... measures"
     return times, words

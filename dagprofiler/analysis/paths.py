@@ -11,7 +11,7 @@ from dagprofiler.graph import kahn_order
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dagprofiler.weights import Number
+    from dagprofiler.sources import Number
 
 __all__ = ["Bottleneck", "Graph", "Paths", "in_units", "paths_of"]
 

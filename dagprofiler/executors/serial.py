@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.machine import hostname
 from dagprofiler.pipeline import perform
+from dagprofiler.seeding import Streams
 
 if TYPE_CHECKING:
     from dagprofiler.config import Config
     from dagprofiler.instruments import Instrumentation, Instruments
+    from dagprofiler.readings import RoundLog
 
 __all__ = ["SerialExecutor"]
 
@@ -19,9 +21,11 @@ __all__ = ["SerialExecutor"]
 class SerialExecutor:
     """Runs each task when its result is asked for.
 
-    This is the shape of every executor: :meth:`submit` takes a task and the
-    handles of its inputs, :meth:`next` gives back the next task that is done.
-    The run loop never looks into a handle; here it is the serialized value.
+    The run loop sees a round like this: :meth:`begin`, then :meth:`submit` and
+    :meth:`next` for each task, and :meth:`end`. It never looks into the handle
+    that stands for an output; here it is the serialized value. The same shape
+    around an :class:`~dagprofiler.executors.Executor` is a
+    :class:`~dagprofiler.executors.dispatching.Dispatcher`.
 
     Attributes
     ----------
@@ -29,12 +33,15 @@ class SerialExecutor:
         What the profile calls it.
     capacity
         How many tasks it can hold at once.
+    serial
+        Whether it runs one task after the other, so that Kahn's order is enough.
     workers
         Who runs tasks, in the form of the profile's ``timeline.workers``.
     """
 
     name = "serial"
     capacity = 1
+    serial = True
 
     def __init__(self, config: Config, seed: int | None) -> None:
         self.workers: list[dict[str, Any]] = [
@@ -45,17 +52,17 @@ class SerialExecutor:
             }
         ]
         self._config = config
-        self._seed = seed
+        self._streams = None if seed is None else Streams(seed)
         self._submitted: tuple[int, tuple[Any, ...], list[Any]]
         self._instrumentation: Instrumentation | None = None
         self._instruments: Instruments | None = None
 
-    def instrument(self, instrumentation: Instrumentation | None) -> None:
-        """Measure the tasks that come from now on by these instruments, or by none."""
+    def begin(self, instrumentation: Instrumentation | None) -> None:
+        """Begin a round whose tasks are measured by these instruments, or by none."""
         if instrumentation is not self._instrumentation:
             self.close()
-            self._instrumentation = instrumentation
             self._instruments = instrumentation and instrumentation.open()
+            self._instrumentation = instrumentation
 
     def submit(self, number: int, work: tuple[Any, ...], handles: list[Any]) -> None:
         """Take task `number` over; `handles` stand for its inputs, in the order of the work."""
@@ -64,10 +71,28 @@ class SerialExecutor:
     def next(self) -> tuple[int, int, tuple[Any, ...]]:
         """Return a finished task's number, the index of its worker, and its record."""
         number, work, handles = self._submitted
-        return number, 0, perform(work, handles, self._config, self._seed, self._instruments)
+        return number, 0, perform(work, handles, self._config, self._streams, self._instruments)
+
+    def end(self, entry: RoundLog) -> None:
+        """Add nothing to the log of a round: the run loop has seen all of it."""
+
+    @staticmethod
+    def ahead_s(_: int) -> float:
+        """Return 0: there is one clock."""
+        return 0.0
+
+    @staticmethod
+    def put(frames: Any) -> Any:
+        """Return the handle of a serialized value: itself."""
+        return frames
 
     def close(self) -> None:
         """Let go of the instruments; called once after the last task."""
         if self._instruments is not None:
-            self._instruments.close()
+            try:
+                self._instruments.close()
+            except BaseException:
+                # Ctrl-C: what is closed stays closed, and nobody calls this again.
+                self._instruments.close()
+                raise
             self._instrumentation = self._instruments = None

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import WeightError
+from dagprofiler.errors import WeightError, counted
 from dagprofiler.weights import SOURCES, STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dagprofiler.profile import Profile
+    from dagprofiler.weights import Weights
 
 __all__ = [
     "BITS",
@@ -25,6 +26,7 @@ __all__ = [
     "left_out",
     "legible",
     "legible_names",
+    "listed_again",
     "quantity",
     "renamed",
     "shade",
@@ -116,33 +118,42 @@ def costs_of(profile: Profile, cost: str, statistic: str, fill: float | None) ->
     """
     try:
         filled = {} if fill is None else {"fill": fill}
-        found = profile.weights(cost, statistic, **filled)
+        found = _saying_filled(profile.weights(cost, statistic, **filled), fill)
     except WeightError as error:
         if cost not in ("best", *SOURCES) or statistic not in STATISTICS or fill is not None:
             raise
-        return _some_costs(profile, SOURCES if cost == "best" else (cost,), statistic, error)
+        return _some_costs(profile, list(SOURCES) if cost == "best" else [cost], statistic, error)
     return Costs(found.values, found.source, found.unit, found.provenance)
+
+
+def _saying_filled(weights: Weights, fill: float | None) -> Weights:
+    """Return weights whose provenance says how many of them were filled in."""
+    if not weights.filled:
+        return weights
+    total = counted(len(weights.values), "task")
+    given = f"{fill:.12g} given for {len(weights.filled):,} of {total}"
+    return replace(weights, provenance=f"{weights.provenance}; {given}")
 
 
 def _some_costs(
     profile: Profile, sources: Sequence[str], statistic: str, refusal: WeightError
 ) -> Costs:
     """Return the costs from the source that lacks fewest, of some that all lack some."""
-    lacking: dict[str, list[str]] = {}
+    lacking: dict[str, int] = {}
     for source in sources:
         try:
             profile.weights(source, statistic)
         except WeightError as error:
             if 0 < len(error.tasks) < len(profile.dag_structure["nodes"]):
-                lacking[source] = error.tasks
+                lacking[source] = len(error.tasks)
     if not lacking:
         return Costs({}, None, None, " ".join(refusal.reason.split()))
-    source = min(lacking, key=lambda source: len(lacking[source]))
+    source = min(lacking, key=lacking.__getitem__)
     found = profile.weights(source, statistic, fill=0)
     values = dict(found.values)
-    for name in lacking[source]:
+    for name in found.filled:
         del values[name]
-    none = f"none for {len(lacking[source])} of {len(found.values)} tasks"
+    none = f"none for {len(found.filled):,} of {counted(len(found.values), 'task')}"
     return Costs(values, source, found.unit, f"{found.provenance}; {none}")
 
 
@@ -162,11 +173,8 @@ def graph_of(profile: Profile, cost: str, statistic: str, fill: float | None) ->
         "edge_weight_unit": "bits",
     }
     edges = _edges(profile)
-    losses = list(left_out(profile, ()))
-    repeated = len(structure["edges"]) - len(edges)
-    if repeated:
-        losses.append(f"{repeated} edges are listed more than once in the profile; here each once")
-    return Graph(_known(attributes), _tasks(profile, costs), edges, costs, tuple(losses))
+    losses = (*left_out(profile, ()), *listed_again(len(structure["edges"]) - len(edges)))
+    return Graph(_known(attributes), _tasks(profile, costs), edges, costs, losses)
 
 
 def _tasks(profile: Profile, costs: Costs) -> dict[str, dict[str, Any]]:
@@ -224,6 +232,14 @@ def left_out(profile: Profile, held: Iterable[str]) -> tuple[str, ...]:
     sections = [*(("configuration",) if profile.config else ()), *profile.sections]
     missing = [name for name in sections if name not in held]
     return (f"sections of the profile that are left out: {', '.join(missing)}",) if missing else ()
+
+
+def listed_again(number: int) -> tuple[str, ...]:
+    """Return a sentence on edges that a profile, as those of 0.1.0, lists again; none if none."""
+    if not number:
+        return ()
+    edges = counted(number, "edge is", "edges are")
+    return (f"{edges} listed more than once in the profile; here each once",)
 
 
 def legible(text: str) -> str:

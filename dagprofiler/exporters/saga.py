@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import FormatError, MissingExtraError
 from dagprofiler.exporters import Export
-from dagprofiler.exporters.graphs import left_out, legible_names, renamed
+from dagprofiler.exporters.graphs import left_out, legible_names, listed_again, renamed
 from dagprofiler.exporters.networks import finite_number, listed, network_of
 from dagprofiler.graph import kahn_order
+from dagprofiler.rendering import plain_number
 from dagprofiler.samples import measured_of
 from dagprofiler.weights import samples_behind
 
@@ -30,6 +31,15 @@ __all__ = ["EXPORTER", "network_of", "to_network", "to_task_graph"]
 
 #: SAGA adds tasks of these names to graphs with several sources or sinks.
 _RESERVED = ("__super_source__", "__super_sink__")
+
+_ALONE = (
+    "the file has no network, which no profile holds: it is SAGA's TaskGraph alone; network= makes "
+    "it a ProblemInstance, which schedulers need"
+)
+_STOCHASTIC = (
+    "the file has no network, which no profile holds: it is SAGA's StochasticTaskGraph alone, and "
+    "a scheduler needs a StochasticNetwork beside it"
+)
 
 _BITS_IN = {"bits": 1, "bytes": 8}
 _SIZES = {"spec": "size_bytes", "wire": "wire_bytes"}
@@ -109,7 +119,9 @@ class Saga:
                 "task_graph": document,
                 "network": network_of(network),
             }
-        return Export(json.dumps(document, allow_nan=False) + "\n", tuple(graph.losses()))
+        text = json.dumps(document, allow_nan=False, default=plain_number)
+        alone = () if network is not None else (_STOCHASTIC if stochastic else _ALONE,)
+        return Export(text + "\n", (*graph.losses(), *alone))
 
 
 EXPORTER = Saga()
@@ -197,9 +209,11 @@ class _Graph:
         }
 
     def _costs(self) -> Mapping[str, Any]:
-        values = self._weights.values
-        for name, value in values.items():
-            finite_number(value, f"the cost of task {name!r}")
+        values: Mapping[str, Any] = self._weights.values
+        values = {
+            name: finite_number(value, f"the cost of task {name!r}")
+            for name, value in values.items()
+        }
         if not any(values.values()):
             raise FormatError(
                 f"all costs from {self._weights.source!r} are 0, which no scheduler makes sense "
@@ -221,8 +235,8 @@ class _Graph:
             )
         known.update({pair: [fill_size] for pair in self._without_size})
         for (source, target), several in known.items():
-            for value in several:
-                finite_number(value, f"the size of edge {source!r} -> {target!r}")
+            what = f"the size of edge {source!r} -> {target!r}"
+            known[source, target] = [finite_number(value, what) for value in several]
         if self._stochastic:
             return {pair: {"samples": several} for pair, several in known.items()}
         return {pair: several[0] for pair, several in known.items()}
@@ -267,9 +281,8 @@ class _Graph:
             yield "edges have a size and nothing else: not the fields that travel"
         yield "where and when it ran, the seed and the execution order are left out"
         yield from left_out(profile, ())
-        repeated = len(profile.dag_structure["edges"]) - len(self.document["dependencies"])
-        if repeated:
-            yield f"{repeated} edges are listed more than once in the profile; here each once"
+        structure = profile.dag_structure
+        yield from listed_again(len(structure["edges"]) - len(self.document["dependencies"]))
         yield from renamed(self._names)
 
 

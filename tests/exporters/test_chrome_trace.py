@@ -153,8 +153,8 @@ def test_a_failed_task_ends_with_the_last_moment_that_is_known_and_says_why():
         "state": "failed",
         "error": "ValueError: \\ud800",
     }
-    assert "1 records of the timeline have no moment at which they began" in export.losses
-    assert "1 tasks never began, so that they have no span" in export.losses
+    assert "1 record of the timeline has no start, and so no span" in export.losses
+    assert "1 task never began: no span" in export.losses
 
 
 def test_a_task_that_no_worker_took_but_has_moments_is_shown_beside_them():
@@ -197,6 +197,13 @@ def test_whatever_the_moments_are_spans_nest_and_arrows_find_them(records):
         if {(first, number), (second, number)} <= began
     ]
     check_flows(events, expected)
+
+
+def test_moments_beyond_every_clock_are_written():
+    far = [1.7e308] * 6
+    events = events_of(with_timeline([["a", 0, 0, 0, *far], ["b", 0, 0, 1e308, *range(6)]]))
+    (late,) = [e for e in events if e["name"] == "a"]
+    assert late["ts"] > 1e300
 
 
 def test_columns_are_found_by_their_names_and_may_be_missing():

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -209,6 +210,15 @@ def test_what_was_metered_goes_with_the_task():
     }
     profile = made(["a"], {}, sections={"samples": samples})
     (entry,) = instance(profile)["workflow"]["execution"]["tasks"]
+    idle = {
+        **samples,
+        "tasks": {"a": {**samples["tasks"]["a"], "process_cpu_ms": [None, 1e-9] * 2}},
+    }
+    (unshared,) = instance(made(["a"], {}, sections={"samples": idle}))["workflow"]["execution"][
+        "tasks"
+    ]
+    # WRENCH divides by it.
+    assert "avgCPU" not in unshared
     assert entry == {
         "id": "a",
         "runtimeInSeconds": 0.003,
@@ -305,11 +315,11 @@ def test_a_task_without_runtime_is_absent_or_filled():
     export = render(profile)
     tasks = json.loads(export.text)["workflow"]["execution"]["tasks"]
     assert [entry["id"] for entry in tasks] == ["a"]
-    assert "1 tasks have no runtime: readers may take it for 0" in export.losses
+    assert "1 task has no runtime: readers may take it for 0" in export.losses
     filled = render(profile, fill=2000)
     tasks = json.loads(filled.text)["workflow"]["execution"]["tasks"]
     assert [entry["runtimeInSeconds"] for entry in tasks] == [0.001, 2.0]
-    assert "1 tasks have no runtime: fill= stands for it" in filled.losses
+    assert "1 task has no runtime: fill= stands for it" in filled.losses
 
 
 def test_without_runtimes_there_is_no_execution_and_a_word_about_wrench():
@@ -326,6 +336,22 @@ def test_an_unknown_total_is_the_sum_of_runtimes_and_said():
     assert "makespanInSeconds is the sum" in export.losses[0]
 
 
+@pytest.mark.parametrize("fill", [None, 2000, np.float64(2000)])
+def test_an_unmeasured_profile_is_filled_or_has_no_execution_whatever_the_statistic(fill):
+    export = render(
+        import_profile(DATA / "wfformat" / "v16-specification.json"), statistic="mean", fill=fill
+    )
+    workflow = json.loads(export.text)["workflow"]
+    tasks = workflow.get("execution", {"tasks": []})["tasks"]
+    assert [entry["runtimeInSeconds"] for entry in tasks] == ([] if fill is None else [2.0] * 3)
+
+
+def test_times_that_add_up_to_more_than_a_number_holds_are_written_as_the_largest():
+    profile = made(["a", "b"], {}, [1.7e308, 1.7e308])
+    profile.metrics.total_time_ms = None
+    assert json.loads(render(profile).text)["workflow"]["execution"]["makespanInSeconds"] > 1e305
+
+
 def test_an_edge_of_unknown_size_has_no_file():
     profile = made(["a", "b"], {("a", "b"): 8})
     profile.metrics.edge_weights.clear()
@@ -335,14 +361,31 @@ def test_an_edge_of_unknown_size_has_no_file():
     assert (first["children"], second["parents"]) == (["b"], ["a"])
     assert "outputFiles" not in first
     assert "inputFiles" not in second
-    assert "the size of 1 edges is not known: they have no file" in export.losses
+    assert "1 edge has no known size, and so no file" in export.losses
     assert again(profile).metrics.edge_weights == {}
+    words = "1 edge has no known size, and so no file; readers may take it for 0"
+    assert words in render(profile, version="1.4").losses
 
 
 def test_what_the_format_cannot_hold_is_listed(measured):
     losses = "\n".join(render(measured).losses)
     for words in ("node weights", "the configuration", "the seed", "3 rounds", "timeline"):
         assert words in losses
+
+
+def test_which_of_two_sizes_an_edge_has_is_said_where_they_differ(measured):
+    assert not any("one size" in loss for loss in render(measured).losses)
+    measured.metrics.edge_metrics[0].wire_bytes += 5
+    words = "an edge has one size here, its payload by the standard's rule; size='wire' writes th"
+    assert any(loss.startswith(words) for loss in render(measured).losses)
+    words = "an edge has one size here, its bytes as serialized; size='spec' writes the other"
+    assert words in render(measured, size="wire").losses
+    assert not any("one size" in loss for loss in render(again(measured)).losses)
+
+
+def test_one_name_that_is_no_identifier_is_one():
+    profile = made(["a b"], {})
+    assert render(profile).losses[-1].startswith("1 task name is no identifier of WfFormat: 'a b'")
 
 
 @pytest.mark.parametrize("version", ["1.4", "1.5", "1.6"])
@@ -386,9 +429,10 @@ def test_identifiers_are_distinct_and_the_same_each_time():
         ({"version": "1.3"}, "version must be one of '1.4', '1.5', '1.6', got '1.3'"),
         ({"version": 1.5}, "version must be one of .*got 1.5"),
         ({"size": "bytes"}, "size must be one of 'spec', 'wire', got 'bytes'"),
-        ({"fill": -1}, "fill must be milliseconds, at least 0, got -1"),
-        ({"fill": float("nan")}, "fill must be milliseconds"),
-        ({"fill": True}, "fill must be milliseconds"),
+        ({"workflow": 5}, "workflow must be text, got 5"),
+        ({"fill": -1}, "fill, in milliseconds, must be a finite number of at least 0, got -1"),
+        ({"fill": float("nan")}, "fill, in milliseconds, must be a finite number"),
+        ({"fill": True}, "fill, in milliseconds, must be a finite number"),
     ],
 )
 def test_an_option_that_is_none_is_refused(options, words):

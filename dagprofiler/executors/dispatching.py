@@ -1,0 +1,329 @@
+"""Dispatcher: between the run loop and an executor, whose jobs run beside each other."""
+
+from __future__ import annotations
+
+from itertools import islice
+from queue import Empty, SimpleQueue
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe
+from dagprofiler.executors.clocks import Clocks
+from dagprofiler.executors.jobs import Job, Outcome, Session, Worker, failed
+from dagprofiler.executors.packing import Packer
+from dagprofiler.executors.parcels import Parcel
+from dagprofiler.machine import clock_domain
+from dagprofiler.serializers import FrameList
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
+    from dagprofiler.config import Config
+    from dagprofiler.executors import Executor
+    from dagprofiler.graph import Wiring
+    from dagprofiler.instruments import Instrumentation
+    from dagprofiler.readings import RoundLog
+
+__all__ = ["Dispatcher"]
+
+
+#: How long nothing may come back before the executor is asked whether anything still can.
+_PATIENCE_S = 1.0
+
+
+class _Flight(NamedTuple):
+    """A job that is under way.
+
+    Attributes
+    ----------
+    number, name
+        Of its task.
+    job
+        What was submitted.
+    handles
+        Of its inputs: kept until the job is done, as what they stand for is.
+    decode
+        Decoder of its outputs, if they are wanted in this process.
+    sent_s
+        When it was submitted.
+    """
+
+    number: int
+    name: str
+    job: Any
+    handles: list[Any]
+    decode: Callable[[Any], Any] | None
+    sent_s: float
+
+
+class Dispatcher:
+    """Hands tasks to an executor as jobs, and takes their records as they arrive.
+
+    For the run loop it has the shape of
+    :class:`~dagprofiler.executors.serial.SerialExecutor`.
+
+    Parameters
+    ----------
+    executor
+        Where jobs run.
+    wiring
+        The graph, which says what outputs somebody needs.
+    config, seed
+        Of the run.
+    collects
+        Whether workers collect garbage before each round.
+    timeout_s
+        How long a task may take; None for any time.
+    """
+
+    serial = False
+
+    def __init__(
+        self,
+        executor: Executor,
+        wiring: Wiring,
+        *,
+        config: Config,
+        seed: int | None,
+        collects: bool,
+        timeout_s: float | None,
+    ) -> None:
+        self.name = executor.name
+        self.workers: list[dict[str, Any]] = []
+        self._executor = executor
+        self._wiring = wiring
+        self._config = config
+        self._seed = seed
+        self._collects = collects
+        self._timeout_s = timeout_s
+        self._numbers: dict[Worker, int] = {}
+        #: Clock domain of each worker.
+        self._domains: list[str] = []
+        self._clocks = Clocks(clock_domain())
+        self._round = 0
+        self._open = self._broken = False
+        self._session: Session
+        #: What packs jobs; None where they run in this process.
+        self._packer = None if executor.shares_memory else Packer(by_value=executor.by_value)
+        self._packed_session = b""
+        self._flights: dict[Any, _Flight] = {}
+        #: What has come back, and when; an error instead of a future for what never left.
+        self._done: SimpleQueue[tuple[Any, float]] = SimpleQueue()
+        self._attempts: dict[int, tuple[str, ...]] = {}
+        self._waited_s = 0.0
+
+    @property
+    def capacity(self) -> int:
+        """How many tasks it takes at once."""
+        return 0 if self._broken else self._executor.capacity
+
+    def begin(self, instrumentation: Instrumentation | None) -> None:
+        """Begin a round whose tasks are measured by these instruments, or by none."""
+        if not self._open:
+            self._open = True
+            self._executor.on_capacity = self._look_again
+            self._executor.open(self._timeout_s)
+        self._round += 1
+        self._attempts, self._waited_s = {}, 0.0
+        self._session = Session(
+            key=f"{clock_domain()} {id(self)} {perf_counter()} {self._round}",
+            config=self._config,
+            seed=self._seed,
+            instrumentation=instrumentation,
+            collects=self._collects and self._packer is not None,
+            folder=self._executor.folder,
+        )
+        if self._packer is not None:
+            self._packed_session = self._packer.session(self._session)
+            self._executor.announce(self._session.key, self._packed_session)
+
+    def submit(self, number: int, work: tuple[Any, ...], handles: list[Any]) -> None:
+        """Take task number `number` over; `handles` stand for its inputs, in the order of the work.
+
+        A task that cannot travel comes back at once, as one that failed.
+        """
+        name, task, contract, inputs, decoders, keep = work
+        # As many as there are inputs: they may go on without end.
+        work = name, task, contract, inputs, [*islice(decoders, len(handles))], keep
+        job: Any
+        if self._packer is None:
+            job, decode = Job(self._session, work), None
+        else:
+            try:
+                job = self._packer.job(self._session.key, work, self._wanted(number))
+            except SerializationError as error:
+                self._fail(number, error)
+                return
+            decode = contract.decode if keep else None
+        self._send(_Flight(number, name, job, handles, decode, perf_counter()))
+
+    def _wanted(self, number: int) -> list[str]:
+        """Return the outputs of a task that others need."""
+        wiring = self._wiring
+        first = wiring.first_slot[number]
+        return [
+            field for slot, field in enumerate(wiring.outputs[number], first) if wiring.uses[slot]
+        ]
+
+    def _send(self, flight: _Flight) -> None:
+        try:
+            # A copy, since a job in this process empties the list.
+            future = self._executor.submit(flight.job, [*flight.handles])
+        except Exception as error:  # noqa: BLE001  (an engine may raise anything)
+            self._broken = True
+            self._fail(flight.number, self._lost(flight.name, error))
+            return
+        self._flights[future] = flight
+        future.add_done_callback(self._arrived)
+
+    def _arrived(self, future: Future[Outcome]) -> None:
+        """Take note of a job that is done, in whatever thread the executor says so."""
+        self._done.put((future, perf_counter()))
+
+    def _fail(self, number: int, error: BaseException) -> None:
+        """Let a task that never left come back as one that failed."""
+        self._done.put(((number, -1, failed(error)), 0.0))
+
+    def _lost(self, name: str, error: Exception) -> BaseException:
+        if isinstance(error, WorkerError):
+            return error
+        lost = WorkerError(
+            name, [flight.name for flight in self._flights.values()], describe(error)
+        )
+        lost.__cause__ = error
+        return lost
+
+    def _look_again(self) -> None:
+        """Let :meth:`next` return, in whatever thread the executor says so."""
+        self._done.put(((-1, -1, ()), 0.0))
+
+    def next(self) -> tuple[int, int, tuple[Any, ...]]:
+        """Wait for a task; return its number, the index of its worker, and its record.
+
+        The number is -1 if it is the capacity that has changed.
+        """
+        while True:
+            begun = perf_counter()
+            try:
+                future, arrived_s = self._done.get(timeout=_PATIENCE_S)
+            except Empty:
+                self._check()
+                continue
+            finally:
+                self._waited_s += perf_counter() - begun
+            if type(future) is tuple:
+                return future
+            flight = self._flights.pop(future, None)
+            if flight is None:
+                # It was given up before.
+                continue
+            try:
+                outcome: Any = future.result()
+            except Exception as error:  # noqa: BLE001  (the same)
+                self._broken = self._broken or _is_broken(error)
+                return flight.number, -1, failed(self._lost(flight.name, error))
+            if outcome is not None:
+                return self._landed(flight, outcome, arrived_s)
+            self._send(flight._replace(job=flight.job.with_session(self._packed_session)))
+
+    def _check(self) -> None:
+        """Give all jobs up if the executor says that none will come back."""
+        try:
+            self._executor.check()
+        except Exception as error:  # noqa: BLE001  (the same)
+            self._broken = True
+            while self._flights:
+                _, flight = self._flights.popitem()
+                self._fail(flight.number, self._lost(flight.name, error))
+
+    def _landed(
+        self, flight: _Flight, outcome: Outcome, arrived_s: float
+    ) -> tuple[int, int, tuple[Any, ...]]:
+        number = flight.number
+        worker, record, attempts = outcome
+        if attempts:
+            self._attempts[number] = attempts
+        if worker is None:
+            return number, -1, record
+        index = self._numbers.get(worker)
+        if index is None:
+            index = self._introduced(Worker(*worker))
+        times, payload, wire, frames, outputs, error, readings = record
+        if self._domains[index] != self._clocks.own:
+            self._clocks.note(worker[3], flight.sent_s, times, arrived_s)
+        if error is not None:
+            if isinstance(error, PackedError):
+                error = error.unpacked()
+            return number, index, (times, payload, wire, frames, outputs, error, readings)
+        if self._session.folder is not None:
+            for data in frames.values():
+                if type(data) is Parcel:
+                    data.own()
+        if flight.decode is not None:
+            try:
+                outputs = self._opened(flight.name, frames, flight.decode)
+            except (SerializationError, WorkerError) as problem:
+                error = problem
+        return number, index, (times, payload, wire, frames, outputs, error, readings)
+
+    def _introduced(self, worker: Worker) -> int:
+        """Return the number of a worker that has not been seen before."""
+        index = self._numbers[worker] = len(self.workers)
+        self._domains.append(worker.clock)
+        self.workers.append({"host": worker.host, "pid": worker.pid, "thread": worker.thread})
+        return index
+
+    def _opened(
+        self, name: str, frames: dict[str, Any], decode: Callable[[Any], Any]
+    ) -> dict[str, Any]:
+        """Return the values that the handles of a task's outputs stand for."""
+        outputs = {}
+        for field, handle in frames.items():
+            try:
+                data = self._executor.fetch(handle)
+            except Exception as error:
+                raise self._lost(name, error) from error
+            try:
+                outputs[field] = decode(data.frames(decode) if type(data) is Parcel else data)
+            except Exception as error:
+                where = f"task {name!r}: output {field!r} cannot be decoded here"
+                raise SerializationError(f"{where}: {describe(error)}") from error
+        return outputs
+
+    def ahead_s(self, worker: int) -> float:
+        """Return how many seconds a worker's clock is ahead of this process's, as known so far."""
+        return 0.0 if worker < 0 else self._clocks.ahead_s(self._domains[worker])
+
+    def end(self, entry: RoundLog) -> None:
+        """Add to the log of a round what only the executor knows."""
+        entry.waited_s = self._waited_s
+        entry.attempts.update(self._attempts)
+        if self._seed is not None and not all(worker.alone for worker in self._numbers):
+            entry.legacy_generators = False
+        clocks = self._clocks
+        entry.align([clocks.ahead_s(domain) for domain in self._domains])
+        for domain, one in zip(self._domains, self.workers):
+            if domain != clock_domain():
+                one["clock_ahead_ms"] = round(clocks.ahead_s(domain) * 1e3, 6)
+                one["clock_error_ms"] = round(clocks.error_s(domain) * 1e3, 6)
+
+    def put(self, frames: Any) -> Any:
+        """Return a handle of a value that this process has serialized."""
+        return self._executor.put(FrameList(frames) if type(frames) is list else frames)
+
+    def close(self) -> None:
+        """Take nothing back any more: what has not begun never will."""
+        for future in self._flights:
+            future.cancel()
+        if self._open:
+            self._open = False
+            self._executor.on_capacity = None
+            self._executor.close()
+
+
+def _is_broken(error: Exception) -> bool:
+    """Tell whether an executor that says so takes nothing any more."""
+    from concurrent.futures import BrokenExecutor
+
+    return isinstance(error, BrokenExecutor)

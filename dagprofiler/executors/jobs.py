@@ -1,0 +1,316 @@
+"""Jobs: tasks that go to a worker, and what comes back from there.
+
+A job carries one task. What all tasks of a round share, its *session*, stays
+with the worker that has seen it once.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import threading
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dagprofiler.errors import PackedError, SerializationError, describe
+from dagprofiler.executors.parcels import PARCEL_BYTES, Parcel
+from dagprofiler.machine import clock_domain, hostname
+from dagprofiler.pipeline import perform
+from dagprofiler.seeding import Streams, generators_restored
+from dagprofiler.serializers import FrameList, frames_bytes
+
+if TYPE_CHECKING:
+    from dagprofiler.config import Config
+    from dagprofiler.instruments import Instrumentation, Instruments
+    from dagprofiler.pipeline import Contract
+
+__all__ = [
+    "Job",
+    "Outcome",
+    "PackedJob",
+    "Session",
+    "Worker",
+    "announce",
+    "failed",
+    "withdraw",
+]
+
+
+class Worker(NamedTuple):
+    """Who ran a task.
+
+    Attributes
+    ----------
+    host, pid, thread
+        As in the profile's ``timeline.workers``.
+    clock
+        Workers that say the same here read the same clock.
+    alone
+        Whether no other task runs in its process: whether it is the main thread.
+    """
+
+    host: str
+    pid: int
+    thread: int
+    clock: str
+    alone: bool
+
+
+class Outcome(NamedTuple):
+    """What came of a job.
+
+    Attributes
+    ----------
+    worker
+        Who did it; None if that is not known.
+    record
+        The fields of a :class:`~dagprofiler.pipeline.Record`. Under ``frames``
+        stand the outputs, or whatever handles the executor puts in their place.
+    attempts
+        What became of earlier attempts, the first one first, each in words.
+    """
+
+    worker: Worker | None
+    record: tuple[Any, ...]
+    attempts: tuple[str, ...] = ()
+
+
+class Session(NamedTuple):
+    """What all tasks of one round share.
+
+    Attributes
+    ----------
+    key
+        Tells sessions apart, everywhere.
+    config
+        Parameters of the run.
+    seed
+        Seed of the run, or None.
+    instrumentation
+        What is measured beside the phases; None for nothing.
+    collects
+        Whether a worker collects garbage before its first task of the round.
+    folder
+        Where large outputs are put; None where they go as they are.
+    """
+
+    key: str
+    config: Config
+    seed: int | None
+    instrumentation: Instrumentation | None
+    collects: bool
+    folder: str | None
+
+
+class _Here(threading.local):
+    """The session that this thread works for, and its open instruments."""
+
+    key = ""
+    instruments: Instruments | None = None
+
+    def enter(self, session: Session, *, alone: bool) -> None:
+        if self.instruments is not None:
+            self.instruments.close()
+        self.key, self.instruments = session.key, None
+        if session.instrumentation is not None:
+            self.instruments = session.instrumentation.open(alone=alone)
+
+
+_here = _Here()
+
+
+def _carry_out(
+    session: Session, work: tuple[Any, ...], frames: list[Any], *, alone: bool
+) -> tuple[Any, ...]:
+    """Perform a task in this thread; return its record."""
+    if _here.key != session.key:
+        if session.collects:
+            gc.collect()
+        _here.enter(session, alone=alone)
+    seed, instruments = session.seed, _here.instruments
+    streams = None if seed is None else Streams(seed, legacy=alone)
+    with generators_restored(seed) if streams and alone else nullcontext():
+        record = perform(work, frames, session.config, streams, instruments)
+    if instruments is not None:
+        instruments.rest()
+    return record
+
+
+class Job:
+    """One task, for a worker in this process.
+
+    Call it with the frames of its inputs, in their order; it returns the fields
+    of an :class:`Outcome` and never raises. A bare tuple, which travels in a
+    third of the time of a named one.
+    """
+
+    __slots__ = ("_session", "_work")
+
+    def __init__(self, session: Session, work: tuple[Any, ...]) -> None:
+        self._session = session
+        self._work = work
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        name: str = self._work[0]
+        return name
+
+    def __call__(self, frames: list[Any]) -> tuple[Any, ...]:
+        """Perform the task in this thread."""
+        worker = this_worker()
+        return worker, _carry_out(self._session, self._work, frames, alone=worker[-1]), ()
+
+
+class PackedJob:
+    """One task, for a worker in another process; see :class:`Job`.
+
+    A worker that does not know the session yet says so by returning None: it
+    is then to be called again :meth:`with_session`.
+
+    Parameters
+    ----------
+    key
+        Key of its session.
+    name
+        The task's name.
+    keep
+        Whether the process that drives the run asks for all outputs.
+    outputs
+        Names of the outputs that other tasks need. With `keep` all of them come
+        back, and else these.
+    data
+        Pickled: the fields of a :class:`~dagprofiler.pipeline.Work` after the
+        name, its contract as bytes if it is one that many tasks share.
+    session
+        The pickled fields of the session, for a worker that does not know it.
+    """
+
+    __slots__ = ("_data", "_key", "_session", "keep", "name", "outputs")
+
+    def __init__(
+        self,
+        key: str,
+        name: str,
+        keep: bool,  # noqa: FBT001  (pickle hands it over)
+        outputs: list[str],
+        data: bytes,
+        session: bytes | None = None,
+    ) -> None:
+        self._key = key
+        self.name = name
+        self.keep = keep
+        self.outputs = outputs
+        self._data = data
+        self._session = session
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = self._key, self.name, self.keep, self.outputs, self._data, self._session
+        return PackedJob, fields
+
+    def with_session(self, session: bytes) -> PackedJob:
+        """Return this job with what a worker needs that sees the session first."""
+        return PackedJob(self._key, self.name, self.keep, self.outputs, self._data, session)
+
+    def __call__(self, frames: list[Any]) -> tuple[Any, ...] | None:
+        """Perform the task in this thread, if its session is known here."""
+        worker = this_worker()
+        try:
+            session = _known_session(self._key, self._session)
+            if session is None:
+                return None
+            task, sent, inputs, decoders = pickle.loads(self._data)
+            task.config = session.config
+            contract = _known_contract(sent) if type(sent) is bytes else sent
+            work = self.name, task, contract, inputs, decoders, self.keep
+        except Exception as error:  # noqa: BLE001  (modules of users are imported here)
+            problem = SerializationError(
+                f"task {self.name!r} cannot be unpacked by a worker: {describe(error)}; what it "
+                "is made of must be importable there"
+            )
+            problem.__cause__ = error
+            return worker, failed(PackedError(problem)), ()
+        frames = [
+            data.frames(decode) if type(data) is Parcel else data
+            for data, decode in zip(frames, decoders)
+        ]
+        record = _carry_out(session, work, frames, alone=worker[-1])
+        times, payload, wire, encoded, _, failure, readings = record
+        if failure is not None:
+            return worker, (times, {}, {}, {}, None, PackedError(failure), None), ()
+        fields = encoded if self.keep else self.outputs
+        leaving = {field: _leaving(encoded[field], session.folder) for field in fields}
+        return worker, (times, payload, wire, leaving, None, None, readings), ()
+
+
+def this_worker() -> tuple[Any, ...]:
+    """Return who runs this: the fields of a :class:`Worker`."""
+    # Off the main thread other tasks, or an engine's own work, go on in the process.
+    alone = threading.current_thread() is threading.main_thread()
+    return hostname(), os.getpid(), threading.get_ident(), clock_domain(), alone
+
+
+def failed(error: BaseException | PackedError) -> tuple[Any, ...]:
+    """Return the record of a task that failed before its first phase."""
+    return (None,) * 6, {}, {}, {}, None, error, None
+
+
+def _leaving(frames: Any, folder: str | None) -> Any:
+    """Return frames as they leave a worker."""
+    if folder is not None and frames_bytes(frames) >= PARCEL_BYTES:
+        # Where there is no room for a file it goes as small ones do.
+        with suppress(OSError):
+            return Parcel.of(frames, folder)
+    return FrameList(frames) if type(frames) is list else frames
+
+
+#: Contracts that this process has seen, by what they are packed as.
+_contracts: dict[bytes, Contract] = {}
+_CONTRACTS = 10_000
+
+
+def _known_contract(packed: bytes) -> Contract:
+    contract = _contracts.get(packed)
+    if contract is None:
+        if len(_contracts) >= _CONTRACTS:
+            _contracts.clear()
+        contract = _contracts[packed] = pickle.loads(packed)
+    return contract
+
+
+#: The sessions that this process has seen last, by their keys.
+_sessions: dict[str, Session] = {}
+_SESSIONS = 8
+
+
+#: Sessions that this process has been told of, pickled, by their keys.
+_announced: dict[str, bytes] = {}
+
+
+def announce(key: str, session: bytes) -> None:
+    """Tell this process, a worker's, of a session: jobs need not be sent twice for it.
+
+    Parameters
+    ----------
+    key, session
+        As :meth:`Executor.announce <dagprofiler.executors.Executor.announce>` is given them.
+    """
+    _announced[key] = session
+
+
+def withdraw(key: str) -> None:
+    """Take back what :func:`announce` said."""
+    _announced.pop(key, None)
+
+
+def _known_session(key: str, packed: bytes | None) -> Session | None:
+    session = _sessions.get(key)
+    if session is None:
+        packed = packed or _announced.get(key)
+    if session is None and packed is not None:
+        session = Session(*pickle.loads(packed))
+        for old in list(_sessions)[: 1 - _SESSIONS]:
+            _sessions.pop(old, None)
+        _sessions[key] = session
+    return session

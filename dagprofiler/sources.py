@@ -1,0 +1,220 @@
+"""What a profile holds of each source of weights: values, samples, and why there are none."""
+
+from __future__ import annotations
+
+from math import fsum, inf
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
+
+from dagprofiler.calibration import Calibration
+from dagprofiler.errors import WeightError
+from dagprofiler.rounds import MEASURED
+from dagprofiler.samples import measured_of
+from dagprofiler.statistics import median
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dagprofiler.profile import Profile
+
+__all__ = ["SOURCES", "STATISTICS", "TIMES", "Number", "Reader", "Source", "check_finite"]
+
+Number = Union[int, float]
+
+
+class Source(NamedTuple):
+    """Where a source stands in a profile: candidate in ``weight_sources``, column of samples."""
+
+    candidate: str
+    column: str
+    unit: str
+    words: str
+
+
+#: Where weights can come from, in the order in which ``"best"`` tries them: instructions are
+#: the same on a busy machine, reference times mean something on another one, CPU times lack
+#: what a task waits for, and wall times hold what it waited for in vain.
+SOURCES = {
+    "counted": Source(
+        "counted_instructions", "instructions", "instructions", "counted instructions"
+    ),
+    "estimated": Source("estimated_instructions", "", "instructions", ""),
+    "reference_time": Source("reference_time_ms", "corrected_ms", "reference ms", ""),
+    "cpu_time": Source("cpu_time_ms", "cpu_ms", "ms", "CPU time of the task's thread"),
+    "wall_time": Source("wall_time_ms", "wall_ms", "ms", "wall time"),
+}
+
+#: What the times are, by column of samples.
+TIMES = {"corrected_ms": "wall time without run-queue delay", "wall_ms": "wall time"}
+
+
+def _mean(values: Sequence[Number]) -> float:
+    try:
+        return fsum(values) / len(values)
+    except OverflowError:
+        return inf
+
+
+#: What can be said of a task's samples.
+STATISTICS: dict[str, Callable[[Sequence[Number]], Number]] = {
+    "median": median,
+    "mean": _mean,
+    "min": min,
+    "max": max,
+}
+
+_NO_SOURCES = "the profile holds no weight_sources, and {}"
+
+
+def check_finite(source: str, values: Mapping[str, Number], at: str = "") -> None:
+    """Raise a WeightError if a weight is more than a float holds; `at` says by which rate."""
+    # An integer of any size is a weight, though no float holds it.
+    beyond = [name for name, value in values.items() if not value < inf]
+    if beyond:
+        raise WeightError(source, beyond, f"the weight{at} is more than a float holds")
+
+
+class Reader:
+    """Reads one statistic of each task out of a profile."""
+
+    def __init__(self, profile: Profile, statistic: str) -> None:
+        self.statistic = statistic
+        #: Whether tasks may be left out that have no value.
+        self.lenient = False
+        self._profile = profile
+        self.tasks: list[str] = profile.dag_structure["nodes"]
+        sections = profile.sections
+        self._samples: Mapping[str, Any] | None = sections.get("samples")
+        self._sources: Mapping[str, Mapping[str, Any]] | None = sections.get("weight_sources")
+        self._environment: Mapping[str, Any] = sections.get("environment", {})
+        run = sections.get("run", {})
+        self._conditions: Mapping[str, Any] = run.get("conditions", {})
+        # Who knows no rounds runs each task once.
+        self._rounds: int = run.get("rounds", 1)
+        if self._samples is not None:
+            self._rounds = self._samples["rounds"].count(MEASURED)
+
+    def threads_run_on(self) -> bool:
+        """Tell whether a task is flagged for threads, which count into other tasks too."""
+        flags = self._profile.sections.get("statistics", {}).get("flags", {})
+        return any("several_threads" in found for found in flags.values())
+
+    def calibration(self) -> Calibration | None:
+        """Return the calibration of the profile's machine, if there is one."""
+        found = self._environment.get("calibration")
+        return None if found is None else Calibration.from_dict(found)
+
+    def times_ms(self, calibration: Calibration | None) -> tuple[dict[str, Number], str]:
+        """Return the times that reference times are made of, and in which column they stand."""
+        corrected = self._from_samples("reference_time", "corrected_ms")
+        if corrected and len(corrected) == len(self.tasks):
+            return corrected, "corrected_ms"
+        if self._samples is None and self._rounds > 1 and calibration:
+            # Without their samples, these are all that is left of times without delay.
+            known = self._present(self._single("reference_time_ms"))
+            if known and (self.lenient or len(known) == len(self.tasks)):
+                self.check_samples("reference_time", self.statistic)
+                return {n: value / calibration.score for n, value in known.items()}, "corrected_ms"
+        try:
+            walls = self.values("wall_time")
+        except WeightError as error:
+            raise WeightError("reference_time", error.tasks, error.reason) from None
+        if corrected and len(corrected) >= len(walls):
+            return corrected, "corrected_ms"
+        return walls, "wall_ms"
+
+    def values(self, source: str) -> dict[str, Number]:
+        """Return a value for every task; raise a WeightError where one has none."""
+        candidate, column, _, _ = SOURCES[source]
+        sampled = self._from_samples(source, column)
+        if sampled is not None and len(sampled) == len(self.tasks):
+            return sampled
+        found = self._present(self._single(candidate))
+        if self.lenient:
+            if sampled and len(sampled) >= len(found):
+                return sampled
+        elif len(found) < len(self.tasks):
+            missing = [name for name in self.tasks if name not in found]
+            raise WeightError(source, missing, self._reasons(missing, candidate, column))
+        if source != "estimated":
+            self.check_samples(source, self.statistic)
+        return found
+
+    def samples(self, column: str) -> dict[str, list[Number]]:
+        """Return the measured samples of the tasks that have some in a column."""
+        if self._samples is None:
+            return {}
+        kinds, rows = self._samples["rounds"], self._samples["tasks"]
+        measured = ((n, measured_of(kinds, rows.get(n, {}).get(column, ()))) for n in self.tasks)
+        return {name: values for name, values in measured if values}
+
+    def _from_samples(self, source: str, column: str) -> dict[str, Number] | None:
+        """Return the statistic of a column for the tasks that have samples in it."""
+        if self._samples is None or not column:
+            return None
+        of = STATISTICS[self.statistic]
+        found = {name: of(values) for name, values in self.samples(column).items()}
+        check_finite(source, found)
+        return found
+
+    def _single(self, candidate: str) -> dict[str, Any]:
+        """Return the one value that the profile gives each task; None where there is none."""
+        estimated = candidate == "estimated_instructions"
+        if not self._rounds and not estimated:
+            return {}
+        if self._sources is not None:
+            return {name: entry.get(candidate) for name, entry in self._sources.items()}
+        if estimated:
+            weights = self._profile.metrics.node_weights
+            return {name: weight if weight > 0 else None for name, weight in weights.items()}
+        times: dict[str, Any] = {}
+        if candidate == "wall_time_ms":
+            for entry in self._profile.metrics.task_metrics:
+                # Entries of 0.1.0 are named after classes: two of one name may be any two.
+                times[entry.task] = None if entry.task in times else entry.compute_time_ms
+        return times
+
+    def _present(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {n: values[n] for n in self.tasks if values.get(n) is not None}
+
+    def check_samples(self, source: str, what: str) -> None:
+        """Raise a WeightError if `what` is wanted and the profile holds only medians."""
+        if what != "median" and self._rounds != 1:
+            raise WeightError(
+                source,
+                [],
+                f"the {what} needs samples of every task, and the profile holds only "
+                f"medians of {self._rounds} rounds; statistic='median' returns them",
+            )
+
+    def _reasons(self, tasks: Sequence[str], candidate: str, column: str) -> str:
+        """Return why the first of `tasks` have no value."""
+        return "; ".join(dict.fromkeys(self._reason(n, candidate, column) for n in tasks[:5]))
+
+    def _reason(self, name: str, candidate: str, column: str) -> str:
+        if not self._rounds and column:
+            return "no round was measured"
+        if self._sources is None:
+            if not column:
+                return _NO_SOURCES.format("a node weight of 0 may stand for a missing cost model")
+            if candidate == "wall_time_ms":
+                return _NO_SOURCES.format("execution_metrics no single entry of that name")
+        said = self._sources.get(name, {}).get("reasons", {}) if self._sources else {}
+        generally = self._environment.get("not_measured", {})
+        for reasons, key in ((said, candidate), (generally, candidate), (generally, column)):
+            if key in reasons:
+                return str(reasons[key])
+        return f"the profile holds no {candidate}"
+
+    def provenance(self, words: str, column: str) -> str:
+        """Return how often, where and under which conditions `words` were measured."""
+        counts = {len(values) for values in self.samples(column).values()} or {self._rounds}
+        count = " to ".join(map(str, sorted({min(counts), max(counts)})))
+        rounds = "one round" if count == "1" else f"{self.statistic} of {count} measured rounds"
+        if self._profile.sections.get("run", {}).get("state") == "partial":
+            rounds += " of a partial run"
+        fresh = ", each in a process of its own" if self._conditions.get("fresh_process") else ""
+        busy = self._conditions.get("busy_cores", 0)
+        beside = f", {busy} other core{'s' if busy > 1 else ''} kept busy" if busy else ""
+        host = self._profile.hostname
+        where = "an unknown host" if host is None else f"host {host!r}"
+        return f"{words}, {rounds} on {where}{fresh}{beside}"

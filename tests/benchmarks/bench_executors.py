@@ -1,0 +1,234 @@
+"""Measure what it costs to run tasks in processes.
+
+``python tests/benchmarks/bench_executors.py [--quick] [--only ROW]``
+
+Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
+how to read it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+from concurrent.futures import Executor, ProcessPoolExecutor
+from importlib.util import find_spec
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from bench_core import CACHE, CHECKOUT, NONE, OURS, REQUIREMENTS, install, note, processor, spread
+
+sys.path.insert(0, str(CHECKOUT))
+if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
+    # The same again, where everything is installed.
+    again = subprocess.run([str(install(OURS, CACHE)), *sys.argv], check=False)
+    sys.exit(again.returncode)
+
+from dagprofiler import DAG, Rounds, Task
+from dagprofiler.executors import jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Row = tuple[str, str, str]
+
+WORKERS = 2
+
+
+class Nothing(Task):
+    outputs = ["x"]
+
+    def compute(self) -> dict[str, Any]:
+        return {"x": None}
+
+
+class Spin(Task):
+    """Pure Python: `steps` rounds of a loop."""
+
+    outputs = ["x"]
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def compute(self) -> dict[str, Any]:
+        return {"x": spin(self.steps)}
+
+
+class Array(Task):
+    outputs = ["data"]
+
+    def __init__(self, nbytes: int) -> None:
+        super().__init__()
+        self.nbytes = nbytes
+
+    def compute(self) -> dict[str, Any]:
+        import numpy as np
+
+        return {"data": np.ones(self.nbytes // 8)}
+
+
+class Sum(Task):
+    inputs = ["data"]
+    outputs = ["sum"]
+
+    def compute(self, data: Any) -> dict[str, Any]:
+        return {"sum": float(data[::512].sum())}
+
+
+def spin(steps: int) -> int:
+    total = 0
+    for i in range(steps):
+        total += i * i % 7
+    return total
+
+
+def nothing() -> None:
+    return None
+
+
+def steps_for(seconds: float) -> int:
+    """Return how many steps of spin() take so long on this machine when it is idle."""
+    count = 200_000
+    took = min(timed(lambda: spin(count)) for _ in range(5))
+    return round(count * seconds / took)
+
+
+def timed(work: Callable[[], Any]) -> float:
+    begun = perf_counter()
+    work()
+    return perf_counter() - begun
+
+
+def warm_pool() -> Executor:
+    """Return a pool whose workers have started and know what tasks need."""
+    pool = ProcessPoolExecutor(WORKERS)
+    DAG({f"t{i}": Spin(500_000) for i in range(2 * WORKERS)}).run(executor=pool)
+    return pool
+
+
+def speedup(*, quick: bool) -> Iterable[Row]:
+    """Time eight independent tasks on two processes, against a serial run."""
+    tasks, seconds = 8, 0.05 if quick else 0.2
+    dag = DAG({f"t{i}": Spin(steps_for(seconds)) for i in range(tasks)})
+    ratios = []
+    with warm_pool() as pool:
+        for _ in range(3 if quick else 7):
+            serial_s = timed(dag.run)
+            ratios.append(serial_s / timed(lambda: dag.run(executor=pool)))
+    work = f"{tasks} independent tasks of {seconds * 1e3:.0f} ms pure Python, {WORKERS} processes"
+    yield f"{work}: speed-up over a serial run", "1.9", f"{spread(ratios)}"
+
+
+def submitting(*, quick: bool) -> Iterable[Row]:
+    """Time tasks that do nothing, against bare submit() on the same pool."""
+    count = 2_000 if quick else 10_000
+    dag = DAG({f"t{i:05}": Nothing for i in range(count)})
+    ratios, ours, bare = [], [], []
+    with warm_pool() as pool:
+        for _ in range(3 if quick else 9):
+            bare.append(timed(lambda: [one.result() for one in submit_all(pool, count)]))
+            ours.append(timed(lambda: dag.run(executor=pool)))
+            ratios.append(ours[-1] / bare[-1])
+    yield (
+        f"{count:,} no-op tasks, {WORKERS} processes, against bare submit()",
+        "1.5 x",
+        f"{spread(ratios)} x",
+    )
+    yield (
+        "… a task: bare, and ours",
+        NONE,
+        f"{median(bare) / count * 1e6:.0f} and {median(ours) / count * 1e6:.0f} us",
+    )
+
+
+def submit_all(pool: Executor, count: int) -> list[Any]:
+    return [pool.submit(nothing) for _ in range(count)]
+
+
+def fidelity(*, quick: bool) -> Iterable[Row]:
+    """Compare times recorded beside another worker with serial ones beside a busy core."""
+    seconds = (0.002, 0.005, 0.01, 0.02)
+    dag = DAG({f"t{i}": Spin(steps_for(seconds[i % 4])) for i in range(16)})
+    rounds = Rounds(3 if quick else 9, warmup=1)
+    busy = Rounds(rounds.n, warmup=1, busy_cores=WORKERS - 1)
+    ratios = []
+    with warm_pool() as pool:
+        for _ in range(3):
+            beside = compute_ms(dag.run(rounds=rounds, executor=pool))
+            alone = compute_ms(dag.run(rounds=busy))
+            ratios += [beside[name] / alone[name] for name in alone]
+    yield (
+        f"compute times of 16 tasks under {WORKERS} workers, against serial with a busy core",
+        "within 10 %",
+        f"{spread(ratios)} x",
+    )
+
+
+def compute_ms(profile: Any) -> dict[str, float]:
+    return {one.task: one.compute_time_ms for one in profile.metrics.task_metrics}
+
+
+def large_values(*, quick: bool) -> Iterable[Row]:
+    """Time a large value on its way between two processes: in a file, and through the pipe."""
+    threshold = jobs.PARCEL_BYTES
+    for nbytes in (32 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 10 << 20, 100 << 20):
+        pairs = 2 if nbytes > 50 << 20 else 10
+        dag = DAG(
+            {
+                **{f"a{i}": Array(nbytes) for i in range(pairs)},
+                **{f"b{i}": Sum for i in range(pairs)},
+            },
+            [(f"a{i}", f"b{i}") for i in range(pairs)],
+        )
+        took = {limit: between(dag, limit, quick=quick) for limit in (1, 1 << 62)}
+        ratios = [a / b for a, b in zip(took[1], took[1 << 62])]
+        per_edge = [median(each) / pairs * 1e3 for each in took.values()]
+        yield (
+            f"{pairs} edges of {nbytes / 2**20:g} MB between processes: in files against the pipe",
+            "less" if nbytes >= threshold else NONE,
+            f"{spread(ratios)} x; {per_edge[0]:.2f} against {per_edge[1]:.2f} ms an edge",
+        )
+
+
+def between(dag: DAG, limit: int, *, quick: bool) -> list[float]:
+    """Return how long runs take whose values of so many bytes and more go through files."""
+    before, jobs.PARCEL_BYTES = jobs.PARCEL_BYTES, limit
+    try:
+        # Processes are forked with it.
+        with warm_pool() as pool:
+            dag.run(executor=pool)
+            return [timed(lambda: dag.run(executor=pool)) for _ in range(3 if quick else 7)]
+    finally:
+        jobs.PARCEL_BYTES = before
+
+
+ROWS = {
+    "speedup": speedup,
+    "submit": submitting,
+    "fidelity": fidelity,
+    "large": large_values,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="smaller programs, fewer repetitions")
+    parser.add_argument("--only", action="append", choices=[*ROWS], metavar="ROW")
+    options = parser.parse_args()
+    print(
+        f"Python {platform.python_version()}, {os.cpu_count()} cores of {processor()}, "
+        f"{platform.system()} {platform.release()}\n"
+    )
+    print("| work | goal | measured |\n|---|---|---|")
+    for name in options.only or ROWS:
+        note(f"{name} ...")
+        for row in ROWS[name](quick=options.quick):
+            print(f"| {' | '.join(row)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""What holds on every executor: tests that each engine's own file takes over."""
+
+from __future__ import annotations
+
+import threading
+
+import programs
+import pytest
+
+from dagprofiler import DAG, Profile, Rounds, RunError, SerializationError, WorkerError
+
+
+def edge_bytes(profile):
+    return {
+        (one.source, one.target): (one.size_bytes, one.wire_bytes, one.data_fields)
+        for one in profile.metrics.edge_metrics
+    }
+
+
+def equal(a, b):
+    return repr(a) == repr(b)
+
+
+class Conformance:
+    """Derive from it, with a fixture ``executor``.
+
+    Attributes
+    ----------
+    workers
+        How many tasks the executor runs at once.
+    can_die
+        Whether a worker's death leaves this process alive.
+    """
+
+    workers = 2
+    can_die = True
+
+    def test_outputs_and_edge_bytes_are_those_of_a_serial_run(self, executor):
+        dag = programs.program()
+        asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw", "scale1"]}
+
+        serial, profile = dag.run(**asked), dag.run(**asked, executor=executor)
+
+        assert equal(profile.outputs, serial.outputs)
+        assert equal(profile.final_outputs, serial.final_outputs)
+        assert edge_bytes(profile) == edge_bytes(serial)
+        assert profile.metrics.node_weights == serial.metrics.node_weights
+        assert profile.sections["run"]["state"] == "complete"
+
+    def test_what_is_recorded_loads_and_is_on_one_clock(self, executor):
+        profile = programs.program().run(seed=5, inputs=programs.OUTSIDE, executor=executor)
+
+        timeline = profile.sections["timeline"]
+        rows = {row[0]: dict(zip(timeline["columns"][2:], row[2:])) for row in timeline["records"]}
+        assert Profile.loads(profile.dumps()) == profile
+        assert {row["worker"] for row in rows.values()} <= set(range(len(timeline["workers"])))
+        for source, target in (("draw", "scale0"), ("scale2", "merge"), ("merge", "last")):
+            before, after = rows[source], rows[target]
+            assert before["serialize_end_ms"] <= after["ready_ms"] <= after["deserialize_start_ms"]
+
+    def test_a_dag_runs_twice_and_in_rounds_with_meters(self, executor):
+        dag = programs.program()
+        run = {"inputs": programs.OUTSIDE, "executor": executor}
+        dag.run(**run)
+
+        profile = dag.run(**run, rounds=Rounds(3, warmup=1, check_outputs=True), seed=1)
+
+        samples = profile.sections["samples"]
+        assert samples["rounds"] == ["cold", "measured", "measured", "measured"]
+        assert all(len(columns["wall_ms"]) == 4 for columns in samples["tasks"].values())
+        assert all(None not in columns["cpu_ms"] for columns in samples["tasks"].values())
+        assert "differs" not in str(profile.sections["statistics"].get("flags"))
+
+    def test_a_failure_keeps_its_cause_and_what_runs_is_waited_for(self, executor):
+        with pytest.raises(RunError) as caught:
+            programs.failing("raise").run(executor=executor, on_error="finish")
+
+        error = caught.value
+        assert list(error.failures) == ["bad"]
+        assert repr(error.__cause__) == "ValueError('no such cell')"
+        assert repr(error.__cause__.__cause__) == "ZeroDivisionError('division by zero')"
+        assert error.profile.sections["run"]["tasks"]["behind"] == {"state": "skipped"}
+        done = {one.task for one in error.profile.metrics.task_metrics}
+        assert done == {"beside", "other"}
+
+    def test_after_a_failure_nothing_new_starts(self, executor):
+        tasks = {f"a{i}": programs.Act("raise" if not i else "nothing") for i in range(50)}
+        with pytest.raises(RunError) as caught:
+            DAG(tasks).run(executor=executor)
+
+        states = caught.value.profile.sections["run"]["tasks"]
+        assert states["a0"]["state"] == "failed"
+        assert "cancelled" in {one["state"] for one in states.values()}
+
+    def test_a_task_that_cannot_travel_is_named_with_its_attribute(self, executor):
+        dag = programs.failing("nothing")
+        dag.tasks["bad"].lock = threading.Lock()
+        if getattr(executor, "shares_memory", False) or not self.can_die:
+            pytest.skip("tasks do not travel to threads of this process")
+
+        with pytest.raises(RunError, match=r"task 'bad': its attribute 'lock'") as caught:
+            dag.run(executor=executor, on_error="finish")
+
+        assert isinstance(caught.value.__cause__, SerializationError)
+        assert "other" in {one.task for one in caught.value.profile.metrics.task_metrics}
+
+    def test_an_output_that_cannot_be_serialized_is_named(self, executor):
+        with pytest.raises(RunError, match=r"task 'bad': output 'x' \(function\)"):
+            programs.failing("lambda").run(executor=executor)
+
+    def test_large_values_arrive(self, executor):
+        dag = DAG(
+            {"fill": programs.Fill(3_000_000), "a": programs.Length, "b": programs.Length},
+            [("fill", "a"), ("fill", "b")],
+        )
+        profile = dag.run(executor=executor)
+
+        assert profile.outputs == {"a": {"nbytes": 3_000_000}, "b": {"nbytes": 3_000_000}}
+
+    @pytest.mark.parametrize("how", ["exit", "kill"])
+    def test_a_worker_that_dies_is_an_error_that_names_the_tasks_in_flight(self, executor, how):
+        if not self.can_die:
+            pytest.skip("the worker is this process")
+        tasks = {f"a{i:02}": programs.Act("nothing") for i in range(40)}
+        with pytest.raises(RunError) as caught:
+            DAG({**tasks, "0": programs.Act(how)}).run(executor=executor)
+
+        lost = caught.value.failures["0"]
+        assert isinstance(lost, WorkerError)
+        assert "'0'" in str(lost)
+        assert len(lost.in_flight) < 2 * self.workers
+
+    def test_no_more_than_two_tasks_a_worker_are_in_flight(self, executor, monkeypatch):
+        from dagprofiler.executors.dispatching import Dispatcher
+
+        most, submit = [0], Dispatcher.submit
+
+        def counted(self, *args):
+            submit(self, *args)
+            most.append(len(self._flights))
+
+        monkeypatch.setattr(Dispatcher, "submit", counted)
+        DAG({f"a{i:02}": programs.Act("nothing") for i in range(30)}).run(executor=executor)
+
+        assert 1 < max(most) <= 2 * self.workers

@@ -1,0 +1,181 @@
+"""Tasks that the tests of all executors run; workers import this module."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+
+import numpy as np
+
+import dagprofiler
+from dagprofiler import DAG, Config, Task
+from dagprofiler.serializers import OutOfBandPickle
+
+
+class Draw(Task):
+    outputs = ["points", "mean"]
+
+    def compute(self, cfg):
+        points = dagprofiler.rng().random((cfg.N, 2))
+        return {"points": points, "mean": float(points.mean()), "undeclared": 3}
+
+
+class Scale(Task):
+    inputs = ["points", "factor"]
+    outputs = ["scaled"]
+    serializer = OutOfBandPickle()
+
+    def compute(self, points, factor):
+        return {"scaled": points * factor}
+
+
+class Merge(Task):
+    inputs = ["scaled", "mean"]
+    gathers = ["scaled"]
+    outputs = ["sums", "mean"]
+
+    def compute(self, scaled, mean):
+        return {"sums": [float(one.sum()) for one in scaled], "mean": mean}
+
+
+class Last(Task):
+    outputs = ["done"]
+
+    def compute(self):
+        return {"done": True}
+
+
+PARTS = range(3)
+
+
+def program(n: int = 100) -> DAG:
+    """Return a DAG with several outputs, two serializers, a gather and an edge that only orders."""
+    return DAG(
+        {
+            "draw": Draw,
+            **{f"scale{i}": Scale for i in PARTS},
+            "merge": Merge,
+            "last": Last,
+        },
+        [
+            *(("draw", f"scale{i}", ["points"]) for i in PARTS),
+            *((f"scale{i}", "merge") for i in PARTS),
+            ("draw", "merge", ["mean"]),
+            ("merge", "last", []),
+        ],
+        Config(N=n),
+    )
+
+
+#: Values from outside the graph, for :func:`program`.
+OUTSIDE = {f"scale{i}": {"factor": i + 1.5} for i in PARTS}
+
+
+class Act(Task):
+    """Does what its name in `how` says, then makes `x`."""
+
+    outputs = ["x"]
+
+    def __init__(self, how: str, path: str = "") -> None:
+        super().__init__()
+        self.how = how
+        self.path = path
+
+    def compute(self):
+        return {"x": getattr(self, f"_{self.how}")()}
+
+    def _nothing(self):
+        return None
+
+    def _raise(self):
+        try:
+            _divide(1, 0)
+        except ZeroDivisionError as error:
+            raise ValueError("no such cell") from error
+
+    def _exit(self):
+        os._exit(3)
+
+    def _kill(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _exit_once(self):
+        try:
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return "the second time"
+        os._exit(3)
+
+    def _raise_again(self):
+        try:
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL))
+        except FileExistsError as error:
+            raise ValueError("not a second time") from error
+        return "the first time"
+
+    def _lambda(self):
+        return lambda: 0
+
+    def _wait(self):
+        # Until somebody makes the file, or the test has long been given up.
+        for _ in range(3000):
+            if os.path.exists(self.path):
+                break
+            time.sleep(0.01)
+
+    def _thread(self):
+        return os.getpid(), threading.get_ident()
+
+    def _legacy(self):
+        return random.random(), np.random.random()
+
+
+def _divide(a: int, b: int) -> float:
+    return a / b
+
+
+class After(Task):
+    inputs = ["x"]
+    outputs = ["y"]
+
+    def compute(self, x):
+        return {"y": x}
+
+
+class Fill(Task):
+    outputs = ["data"]
+
+    def __init__(self, nbytes: int) -> None:
+        super().__init__()
+        self.nbytes = nbytes
+
+    def compute(self):
+        return {"data": np.ones(self.nbytes, dtype=np.uint8)}
+
+
+class Length(Task):
+    inputs = ["data"]
+    outputs = ["nbytes"]
+
+    def compute(self, data):
+        return {"nbytes": data.nbytes}
+
+
+class Lengths(Task):
+    inputs = ["data"]
+    gathers = ["data"]
+    outputs = ["nbytes"]
+
+    def compute(self, data):
+        return {"nbytes": [one.nbytes for one in data]}
+
+
+def failing(how: str, path: str = "") -> DAG:
+    """Return a DAG whose task ``bad`` fails somehow, with one behind it and one beside it."""
+    return DAG(
+        {"bad": Act(how, path), "behind": After, "beside": Act("nothing"), "other": After},
+        [("bad", "behind"), ("beside", "other")],
+    )

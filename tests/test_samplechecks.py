@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from dagprofiler.errors import ProfileError, json_path
+from dagprofiler.samplechecks import check_samples
+from dagprofiler.samples import statistics_of
+
+#: Two measured rounds of two tasks and an edge, with allocations counted in a third.
+SAMPLES = {
+    "rounds": ["cold", "measured", "measured", "allocation"],
+    "total_ms": [9.0, 4.0, 6.0, None],
+    "tasks": {
+        "a": {"wall_ms": [5.0, 1.0, None, None], "allocation_bytes": [None, None, None, 64]},
+        "b": {"wall_ms": [4.0, 3.0, 4.0, None], "power_W": [None] * 4},
+    },
+    "edges": {"a->b": {"serialize_ms": [1.0, 0.000001, 0.000002, None]}},
+}
+
+
+def refusal(samples, statistics):
+    with pytest.raises(ProfileError) as caught:
+        check_samples(samples, statistics)
+    return caught.value
+
+
+def at(section, place):
+    for key in place:
+        section = section[key]
+    return section
+
+
+@pytest.mark.parametrize(
+    ("place", "values", "message"),
+    [
+        (("total_ms",), [], "$.samples.total_ms: 0 entries for 4 rounds"),
+        (("tasks", "a", "wall_ms"), [1.0], "$.samples.tasks.a.wall_ms: 1 entries for 4 rounds"),
+        (
+            ("tasks", "b", "wall_ms"),
+            [None, 1.0, -0.5, 1.0],
+            "$.samples.tasks.b.wall_ms[2]: -0.5 is less than 0",
+        ),
+    ],
+)
+def test_samples_have_an_entry_a_round_and_none_that_cannot_be(place, values, message):
+    samples = copy.deepcopy(SAMPLES)
+    at(samples, place[:-1])[place[-1]] = values
+    assert str(refusal(samples, {})) == message
+
+
+def test_a_users_meter_may_read_less_than_nothing():
+    check_samples({"rounds": ["measured"], "tasks": {"a": {"temperature_C": [-3.5]}}}, {})
+
+
+def test_statistics_of_the_samples_agree_with_them():
+    statistics = statistics_of(SAMPLES)
+    assert statistics["tasks"]["a"]["allocation_bytes"]["n"] == 1
+    check_samples(SAMPLES, statistics)
+
+
+def test_what_stands_on_one_side_only_contradicts_nothing():
+    statistics = statistics_of(SAMPLES)
+    statistics["tasks"]["b"]["energy_J"] = {"median": 1.0, "n": 2}
+    del statistics["total_ms"], statistics["edges"]
+    check_samples(SAMPLES, statistics)
+
+
+@pytest.mark.parametrize(
+    ("place", "changed", "message"),
+    [
+        (("total_ms",), {"median": 5.1}, "5.1 here, but the median of the samples is 5.0"),
+        (("tasks", "a", "wall_ms"), {"n": 2}, "2 values here, but 1 in samples"),
+        (("tasks", "a", "allocation_bytes"), {"median": 65}, "65 here, but the median of the"),
+        (("tasks", "b", "wall_ms"), {"median": 3.50001}, "3.50001 here, but the median of the"),
+        (("edges", "a->b", "serialize_ms"), {"n": 3}, "3 values here, but 2 in samples"),
+        (("edges", "a->b", "serialize_ms"), {"median": 1.0}, "1.0 here, but the median of the"),
+    ],
+)
+def test_statistics_that_contradict_the_samples_are_refused(place, changed, message):
+    statistics = statistics_of(SAMPLES)
+    at(statistics, place).update(changed)
+    refused = refusal(SAMPLES, statistics)
+    assert refused.message.startswith(message)
+    assert refused.path == json_path(("statistics", *place, *changed))
+
+
+def test_statistics_of_nothing_measured_are_refused():
+    statistics = statistics_of(SAMPLES)
+    statistics["tasks"]["b"]["power_W"] = {"median": 1.0, "n": 1}
+    assert refusal(SAMPLES, statistics).message == "1 values here, but 0 in samples"
