@@ -46,6 +46,7 @@ WITH_EXAMPLES = {
     "profile-format.md",
     "serializers.md",
     "standard.md",
+    "tracing.md",
     "tutorial.md",
 }
 

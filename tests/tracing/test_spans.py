@@ -119,6 +119,7 @@ def test_names_of_values_may_be_anything(traced):
 
 def test_text_that_cannot_be_hashed_is_a_name(traced):
     class Unhashable(str):
+        __slots__ = ()
         __hash__ = None
 
         def __str__(self):
