@@ -47,6 +47,7 @@ WITH_EXAMPLES = {
     "profile-format.md",
     "serializers.md",
     "standard.md",
+    "tracing.md",
     "tutorial.md",
 }
 

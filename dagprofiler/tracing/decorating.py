@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial, wraps
+from types import coroutine
 from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast, overload
 
 from dagprofiler.errors import TraceError
@@ -12,6 +13,7 @@ from dagprofiler.tracing.recording import (
     Label,
     clock,
     failed,
+    in_event_loop,
     new_id,
     record,
     state,
@@ -113,12 +115,16 @@ def wrapped(
     import inspect
 
     label = label_of(function, name, category)
-    if inspect.isasyncgenfunction(function):
+    kind = function if hasattr(function, "__code__") else _kind_of_object(function)
+    if inspect.isasyncgenfunction(kind):
         traced = _async_generator(function, label._replace(kind=ASYNC))
-    elif inspect.iscoroutinefunction(function):
+    elif inspect.iscoroutinefunction(kind):
         traced = _coroutine(function, label._replace(kind=ASYNC))
-    elif inspect.isgeneratorfunction(function):
+    elif inspect.isgeneratorfunction(kind):
         traced = _generator(function, label._replace(kind=ASYNC))
+        if kind.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE:
+            # By `types.coroutine`: a generator that can be awaited.
+            traced = wraps(traced)(coroutine(traced))
     elif _makes_context_managers(function):
         from contextlib import asynccontextmanager, contextmanager
 
@@ -133,6 +139,15 @@ def wrapped(
     else:
         traced = _function(function, label)
     return signed(traced, function)
+
+
+def _kind_of_object(function: Any) -> Any:
+    """Return what tells the kind of an object that is called: itself, or its ``__call__``."""
+    import inspect
+
+    call = type(function).__call__
+    kinds = (inspect.isasyncgenfunction, inspect.iscoroutinefunction, inspect.isgeneratorfunction)
+    return call if any(is_kind(call) for is_kind in kinds) else function
 
 
 def signed(traced: Any, function: Any) -> Any:
@@ -247,8 +262,8 @@ class _Call:
         end, label = clock(), self.label
         if state.off:
             return
-        if label.kind == ASYNC:
-            label = label._replace(id=new_id())
+        if label.kind == ASYNC or in_event_loop():
+            label = label._replace(kind=ASYNC, id=new_id())
         # A generator that is closed is done, as one that is exhausted.
         if error is not None and kind is not GeneratorExit:
             label = failed(label, error)

@@ -106,15 +106,16 @@ class Track:
             elif self._overlaps(start, end):
                 lines += self._other(_apart(label), start, end)
                 continue
-            begin = (start - zero) * 1e6
+            # Rounded before they are subtracted, so that what lies within another still does.
+            begin_ns, end_ns = int((start - zero) * 1e9 + 0.5), int((end - zero) * 1e9 + 0.5)
             if compact:
                 add(
-                    f'{{"ph": "X", {what}{place}"ts": {begin:.3f}, '
-                    f'"dur": {(end - start) * 1e6:.3f}{args}}}'
+                    f'{{"ph": "X", {what}{place}"ts": {begin_ns / 1e3:.3f}, '
+                    f'"dur": {(end_ns - begin_ns) / 1e3:.3f}{args}}}'
                 )
             else:
-                add(f'{{"ph": "B", {what}{place}"ts": {begin:.3f}{args}}}')
-                add(f'{{"ph": "E", {what}{place}"ts": {(end - zero) * 1e6:.3f}}}')
+                add(f'{{"ph": "B", {what}{place}"ts": {begin_ns / 1e3:.3f}{args}}}')
+                add(f'{{"ph": "E", {what}{place}"ts": {end_ns / 1e3:.3f}}}')
         return lines
 
     def _overlaps(self, start: float, end: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from dagprofiler.documents import write
 from dagprofiler.errors import TraceError
@@ -18,6 +18,9 @@ __all__ = ["Merged", "merge"]
 
 #: Lines that are read at once: enough for speed, few enough for memory.
 _BATCH = 4096
+
+#: What text that is no JSON raises, be it too deep.
+_NOT_JSON = (ValueError, RecursionError)
 
 _HEAD_END = '"traceEvents": ['
 
@@ -54,10 +57,12 @@ class _Source:
         self.about: dict[str, Any] = {}
         if self.in_lines:
             self.about = _loads(head + "]}", path).get("otherData", {})
-        clock = self.about.get("clock", {}) if isinstance(self.about, dict) else {}
+        clock = self.about.get("clock") if isinstance(self.about, dict) else None
+        clock = clock if isinstance(clock, dict) else {}
         self.boot = clock.get("boot")
-        self.zero_s, self.epoch_s = clock.get("zero_s"), clock.get("epoch_s")
-        self.has_clock = all(isinstance(t, (int, float)) for t in (self.zero_s, self.epoch_s))
+        times = clock.get("zero_s"), clock.get("epoch_s")
+        self.has_clock = all(type(moment) in (int, float) for moment in times)
+        self.zero_s, self.epoch_s = cast("tuple[float, float]", times)
         self.pids: dict[Any, Any] = {}
 
     def batches(self) -> Iterator[list[Any]]:
@@ -71,7 +76,7 @@ class _Source:
             lines: list[str] = []
             for line in file:
                 if line.startswith("]"):
-                    closed = _loads("{" + line.lstrip("],"), self.path).get(SECTION, {})
+                    closed = _ending(line)
                     break
                 lines.append(line.rstrip().rstrip(","))
                 if len(lines) == _BATCH:
@@ -89,12 +94,12 @@ class _Source:
     def _parsed(self, lines: list[str]) -> list[Any]:
         try:
             events: list[Any] = json.loads(f"[{','.join(filter(None, lines))}]")
-        except ValueError:
+        except _NOT_JSON:
             events = []
             for line in lines:
                 try:
                     events.append(json.loads(line))
-                except ValueError:
+                except _NOT_JSON:
                     if line:
                         self.notes.append(f"a line is no event: {line[:60]!r}")
         return events
@@ -174,9 +179,14 @@ def _pieces(sources: Sequence[_Source], notes: list[str], counted: list[int]) ->
                 source.notes.append(f"{len(batch) - len(events)} entries are no events")
             _move(source, events, taken)
             for event in events:
-                yield lead + encode(event)
+                try:
+                    line = encode(event)
+                except ValueError as error:
+                    source.notes.append(f"an event is not passed on: {error}")
+                    continue
+                yield lead + line
                 lead = ",\n"
-            counted[0] += len(events)
+                counted[0] += 1
         taken.update(source.pids.values())
         notes += [f"{source.path}: {note}" for note in source.notes]
     about = {"merged": [source.about for source in sources if source.about], "notes": notes}
@@ -215,11 +225,11 @@ def _whole(source: _Source) -> list[Any]:
         text = file.read().strip()
     try:
         document = json.loads(text)
-    except ValueError:
+    except _NOT_JSON:
         # PerfFlowAspect and others leave the end open.
         try:
             document = json.loads(text.rstrip(", \n") + "]")
-        except ValueError as error:
+        except _NOT_JSON as error:
             raise TraceError(f"{source.path!r} is no trace: {error}") from error
         source.notes.append("its end was open")
     if isinstance(document, dict):
@@ -229,10 +239,19 @@ def _whole(source: _Source) -> list[Any]:
     return document
 
 
+def _ending(line: str) -> dict[str, Any] | None:
+    """Return what the last line says of how the file ended; None if it is cut itself."""
+    try:
+        ending = json.loads("{" + line.lstrip("],")).get(SECTION, {})
+    except _NOT_JSON:
+        return None
+    return ending if isinstance(ending, dict) else None
+
+
 def _loads(text: str, path: str) -> Mapping[str, Any]:
     try:
         document: Mapping[str, Any] = json.loads(text)
-    except ValueError as error:
+    except _NOT_JSON as error:
         raise TraceError(f"{path!r} is no trace: {error}") from error
     return document
 

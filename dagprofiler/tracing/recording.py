@@ -173,18 +173,24 @@ def in_event_loop() -> bool:
 def text_of(name: Any) -> str:
     """Return a name as text, whatever it is."""
     if isinstance(name, str):
-        return name
+        # What a subclass makes of its hash and its text is a user's code.
+        return str.__str__(name)
     return str(plain({"name": name})["name"])
 
 
-def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def plain(values: Mapping[Any, Any]) -> dict[str, Any]:
     """Return values as JSON holds them; those for which it has no form as their text.
 
-    They are looked at when the span ends: later they may have changed.
+    They are looked at when the span ends: later they may have changed. Where they are not
+    by name any more, since a user has put something else in their place, they have none.
     """
-    if all(type(value) in _PLAIN for value in values.values()):
-        return dict(values)
-    return jsonable(values)[0]
+    if type(values) is not dict:
+        values = {"args": values}
+    if all(type(name) is str for name in values):
+        if all(type(value) in _PLAIN for value in values.values()):
+            return dict(values)
+        return jsonable(values)[0]
+    return jsonable({text_of(name): value for name, value in values.items()})[0]
 
 
 _PLAIN = frozenset({str, bool, type(None)})

@@ -6,7 +6,6 @@ DAGPROFILER_KEEP_TRACES
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -15,24 +14,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from trace_files import ROOT, events_of, read
 
 from dagprofiler.tracing import Options, configure, flush
 from dagprofiler.tracing.process import recorder
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def read(path):
-    """Return a trace, which has to be strict JSON."""
-
-    def refused(word):
-        raise ValueError(word)
-
-    return json.loads(Path(path).read_text("utf-8"), parse_constant=refused)
-
-
-def events_of(document):
-    return [event for event in document["traceEvents"] if event["ph"] != "M"]
 
 
 class Trace:

@@ -7,12 +7,13 @@ import functools
 import inspect
 import pickle
 import threading
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import cloudpickle
 import pytest
 
-from dagprofiler import DAG, TraceError, trace
+from dagprofiler import DAG, TraceError, span, trace
 from dagprofiler.errors import ValidationError
 from dagprofiler.tracing import configure
 from dagprofiler.tracing.process import recorder
@@ -287,6 +288,34 @@ def test_a_coroutines_span_lasts_until_it_returns(traced):
     assert len({event["id"] for event in events}) == 2
 
 
+def test_a_generator_that_can_be_awaited_still_can(traced):
+    @trace
+    @types.coroutine
+    def old_style():
+        yield from asyncio.sleep(0).__await__()
+        return 7
+
+    async def main():
+        return await old_style()
+
+    assert asyncio.run(main()) == 7
+    assert inspect.isgeneratorfunction(old_style)
+    assert traced.names() == [old_style.__qualname__] * 2
+
+
+def test_an_object_whose_call_is_asynchronous_is_traced_until_it_returns(traced):
+    class Wait:
+        async def __call__(self):
+            await asyncio.sleep(0)
+            with span("inside"):
+                return 3
+
+    wait_object = trace(Wait())
+    assert inspect.iscoroutinefunction(wait_object)
+    assert asyncio.run(wait_object()) == 3
+    assert [name.rpartition(".")[2] for name in traced.names("b")] == ["inside", "Wait"]
+
+
 def test_a_coroutine_that_is_cancelled_says_so(traced):
     @trace
     async def forever():
@@ -370,6 +399,24 @@ def test_context_managers_last_until_they_are_left(traced):
     first, around, second, begin, end = traced.events()
     assert around["ts"] <= first["ts"] <= first["ts"] + first["dur"] <= around["ts"] + around["dur"]
     assert begin["ts"] <= second["ts"] <= second["ts"] + second["dur"] <= end["ts"]
+
+
+def test_a_context_manager_in_a_coroutine_stands_apart(traced):
+    @trace
+    @contextlib.contextmanager
+    def opened():
+        yield
+
+    async def work():
+        with opened():
+            await asyncio.sleep(0)
+
+    async def main():
+        await asyncio.gather(work(), work())
+
+    asyncio.run(main())
+    assert len({e["id"] for e in traced.events("b")}) == 2
+    assert not traced.events("X")
 
 
 def test_context_managers_keep_their_kind(traced):

@@ -8,8 +8,8 @@ import threading
 from collections import Counter
 
 import pytest
+from trace_files import events_of, read
 
-from conftest import events_of, read
 from dagprofiler import TraceError
 from dagprofiler.tracing import async_event, configure, critical_path, merge, sync_event
 from dagprofiler.tracing.perfflow import _open

@@ -15,8 +15,8 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from trace_files import ROOT, events_of, read
 
-from conftest import ROOT, events_of, read
 from dagprofiler import span, trace
 from dagprofiler.tracing import configure, flush
 from dagprofiler.tracing.process import recorder
@@ -101,9 +101,9 @@ def test_a_program_that_is_killed_loses_the_last_moment_alone(traced):
     )
     process.stdout.readline()
     deadline = time.monotonic() + 20
-    while not traced.files() and time.monotonic() < deadline:
+    while not traced.files() or traced.files()[0].read_text().count('"ph": "X"') < 1000:
+        assert time.monotonic() < deadline
         time.sleep(0.01)
-    time.sleep(0.1)
     process.kill()
     process.wait()
     process.stdout.close()

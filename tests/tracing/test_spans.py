@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 
@@ -100,6 +101,36 @@ def test_values_that_json_cannot_hold_are_taken_by_their_text(traced):
     assert args["nested"] == {"a": [1, [2]]}
 
 
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [(5, {"args": 5}), (None, {}), ({1: 2}, {"1": 2}), ({}, {}), ([1], {"args": [1]})],
+)
+def test_values_may_be_replaced_by_anything(traced, values, shown):
+    with span("a", number=1) as block:
+        block.args = values
+    assert traced.events("X")[0].get("args", {}) == shown
+
+
+def test_names_of_values_may_be_anything(traced):
+    with span("a") as block:
+        block.args[Silent()] = 1
+    assert next(iter(traced.events("X")[0]["args"])).startswith("<")
+
+
+def test_text_that_cannot_be_hashed_is_a_name(traced):
+    class Unhashable(str):
+        __slots__ = ()
+        __hash__ = None
+
+        def __str__(self):
+            raise ValueError("no text")
+
+    with span(Unhashable("a"), value=Unhashable("b")):
+        pass
+    assert traced.events("X")[0]["args"] == {"value": "b"}
+    assert traced.names() == ["a"]
+
+
 def test_values_are_those_at_the_end_of_the_span(traced):
     rows = [1]
     with span("load", rows=rows):
@@ -163,6 +194,19 @@ def test_a_span_left_open_across_a_call_stands_apart_only_if_it_must():
     ]
     kinds = [line[8:9] for line in track.lines(rows)]
     assert "".join(kinds) == "XXXbebeXX"
+
+
+def test_a_span_that_lies_in_another_does_so_when_rounded_too():
+    zero, start = 8e6, 8e6 + 1e6 + 1 / 3
+    track = Track(1, (1, "main"), zero, verbose=False)
+    inner = [start + i * 1e-7 for i in range(200)]
+    rows = [part for i in range(0, 200, 2) for part in ("inner", inner[i], inner[i + 1])]
+    events = [json.loads(line) for line in track.lines([*rows, "outer", inner[0], inner[-1]])]
+    outer = events.pop()
+    ends_ns = [round(e["ts"] * 1000) + round(e["dur"] * 1000) for e in events]
+    starts_ns = [round(e["ts"] * 1000) for e in events[1:]]
+    assert all(end <= start for end, start in zip(ends_ns, starts_ns))
+    assert ends_ns[-1] <= round(outer["ts"] * 1000) + round(outer["dur"] * 1000)
 
 
 def test_the_spans_that_are_remembered_are_bounded():

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from trace_files import events_of, read
+
+from dagprofiler import TraceError, span
+from dagprofiler.tracing import flush, merge
+
+PROGRAM = """
+import os, time
+from dagprofiler import span
+from dagprofiler.tracing import async_span
+
+with span({name!r}, pid=os.getpid()):
+    async_span("request").begin().end()
+"""
+
+
+def written(folder, name, **changes):
+    """A trace of one span in our format, from a process of another machine or time."""
+    clock = {"zero_s": 100.0, "epoch_s": 5000.0, "boot": "here", **changes.pop("clock", {})}
+    about = {"name": "generic", "hostname": "h", "pid": 7, "clock": clock, **changes}
+    event = {"ph": "X", "name": name, "cat": "c", "pid": 7, "tid": 7, "ts": 10.5, "dur": 2.0}
+    path = folder / f"{name}.pfw"
+    head = json.dumps({"displayTimeUnit": "ms", "otherData": about, "traceEvents": []})
+    path.write_text(f'{head[:-2]}\n{json.dumps(event)}\n], "dagprofiler": {{"closed": true}}}}\n')
+    return path
+
+
+def test_processes_of_one_machine_share_a_clock(traced):
+    for name in ("first", "second"):
+        traced.run(PROGRAM.format(name=name))
+    first, second = sorted(traced.files(), key=lambda f: read(f)["otherData"]["clock"]["zero_s"])
+    merged = merge([second, first], traced.folder / "merged.pfw")
+    spans = [e for e in events_of(read(merged.path)) if e["ph"] == "X"]
+    zeros = [read(file)["otherData"]["clock"]["zero_s"] for file in (first, second)]
+    starts = {e["name"]: e["ts"] for e in spans}
+    own = {e["name"]: e["ts"] for file in (first, second) for e in events_of(read(file))}
+    assert starts["first"] == own["first"]
+    assert starts["second"] == pytest.approx(own["second"] + (zeros[1] - zeros[0]) * 1e6, abs=0.01)
+    assert merged.notes == []
+    assert merged.events == len(read(merged.path)["traceEvents"]) == 10
+
+
+def test_ids_of_asynchronous_spans_differ_between_processes(traced):
+    for _ in range(2):
+        traced.run(PROGRAM.format(name="a"))
+    merged = merge(traced.files(), traced.folder / "merged.pfw")
+    assert len({e["id"] for e in events_of(read(merged.path)) if e["ph"] == "b"}) == 2
+
+
+def test_clocks_of_two_machines_are_aligned_by_the_time_of_day_and_it_is_said(tmp_path):
+    here = written(tmp_path, "here")
+    there = written(tmp_path, "there", clock={"zero_s": 3.0, "epoch_s": 5002.5, "boot": "there"})
+    merged = merge([here, there], tmp_path / "merged.pfw")
+    starts = {e["name"]: e["ts"] for e in read(merged.path)["traceEvents"]}
+    assert starts == {"here": 10.5, "there": 10.5 + 2.5e6}
+    assert merged.notes == [f"{there}: another machine's clock: aligned by the time of day"]
+    assert read(merged.path)["otherData"]["notes"] == merged.notes
+
+
+def test_a_machine_that_was_started_again_has_another_clock(tmp_path):
+    before = written(tmp_path, "before", clock={"zero_s": 9e6, "boot": "first"})
+    after = written(tmp_path, "after", clock={"zero_s": 1.0, "epoch_s": 5001.0, "boot": "second"})
+    merged = merge([before, after], tmp_path / "merged.pfw")
+    starts = {e["name"]: e["ts"] for e in read(merged.path)["traceEvents"]}
+    assert starts["after"] - starts["before"] == 1e6
+
+
+def test_two_processes_of_one_number_are_told_apart(tmp_path):
+    merged = merge([written(tmp_path, "a"), written(tmp_path, "b")], tmp_path / "merged.pfw")
+    assert len({e["pid"] for e in read(merged.path)["traceEvents"]}) == 2
+
+
+def test_a_file_cut_anywhere_gives_what_is_whole_in_it(traced):
+    for i in range(5):
+        with span(f"a{i}", word="größer"):
+            pass
+    whole = Path(flush()).read_bytes()
+    first_event = whole.index(b"\n") + 1
+    cut = traced.folder / "cut.pfw"
+    for length in range(first_event, len(whole) - 1):
+        cut.write_bytes(whole[:length])
+        merged = merge(cut, traced.folder / "merged.pfw")
+        names = [e["name"] for e in events_of(read(merged.path))]
+        assert names == [f"a{i}" for i in range(len(names))]
+        assert len(names) >= whole[:length].count(b"}},\n") - 2
+        assert merged.notes
+
+
+def test_a_file_cut_in_its_head_is_refused(traced):
+    with span("a"):
+        pass
+    cut = traced.folder / "cut.pfw"
+    cut.write_bytes(Path(flush()).read_bytes()[:40])
+    with pytest.raises(TraceError, match=r"cut.pfw' is no trace"):
+        merge(cut, traced.folder / "merged.pfw")
+    assert not (traced.folder / "merged.pfw").exists()
+
+
+def test_a_write_over_the_old_tail_that_was_cut_short_loses_that_line_alone(tmp_path):
+    path = written(tmp_path, "a")
+    text = path.read_text()
+    tail = text.index("\n]")
+    path.write_text(text[:tail] + ',\n{"ph": "X"' + text[tail + 12 :])
+    merged = merge(path, tmp_path / "merged.pfw")
+    assert [e["name"] for e in read(merged.path)["traceEvents"]] == ["a"]
+    assert any("a line is no event" in note for note in merged.notes)
+
+
+def test_a_trace_of_perfflowaspect_whose_end_is_open_is_merged(tmp_path):
+    theirs = tmp_path / "theirs.pfw"
+    event = {"ph": "B", "name": "foo", "cat": "m", "pid": 9, "tid": 9, "ts": 1700000000000000.0}
+    theirs.write_text("[\n" + f"{json.dumps(event)},\n{json.dumps({**event, 'ph': 'E'})},\n")
+    merged = merge([theirs, written(tmp_path, "ours")], tmp_path / "merged.pfw")
+    events = read(merged.path)["traceEvents"]
+    assert [e["ph"] for e in events] == ["B", "E", "X"]
+    assert events[0]["ts"] == 1700000000000000.0
+    assert merged.notes == [
+        f"{theirs}: does not tell when it began: its times are left alone",
+        f"{theirs}: its end was open",
+    ]
+
+
+def test_traces_of_other_tools_are_merged_and_what_is_no_event_is_left_out(tmp_path):
+    paths = []
+    for i, document in enumerate(([{"ph": "X"}, 3], {"traceEvents": [{"ph": "i"}, {"no": "ph"}]})):
+        paths.append(tmp_path / f"{i}.json")
+        paths[-1].write_text(json.dumps(document, indent=1))
+    merged = merge(paths, tmp_path / "merged.pfw")
+    assert read(merged.path)["traceEvents"] == [{"ph": "X"}, {"ph": "i"}]
+    assert sum("1 entries are no events" in note for note in merged.notes) == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "hello", "3", "{}", '{"traceEvents": 3}', "[1, 2}", "\x00\xff", "[" * 100_000]
+)
+def test_what_is_no_trace_is_refused_by_name(tmp_path, text):
+    path = tmp_path / "no.pfw"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(TraceError, match=r"no.pfw' is no trace"):
+        merge([path], tmp_path / "merged.pfw")
+    assert not (tmp_path / "merged.pfw").exists()
+
+
+def test_values_that_json_does_not_have_are_not_passed_on(tmp_path):
+    path = tmp_path / "nan.pfw"
+    path.write_text(
+        '[{"ph": "C", "args": {"v": NaN}}, {"ph": "i", "ts": 2}, {"ph": "i", "ts": 1e999}]'
+    )
+    merged = merge(path, tmp_path / "merged.pfw")
+    assert len(read(merged.path)["traceEvents"]) == merged.events == 1
+    assert sum("an event is not passed on" in note for note in merged.notes) == 2
+
+
+def test_a_head_that_says_nonsense_costs_the_alignment_alone(tmp_path):
+    path = written(tmp_path, "a", clock={"zero_s": "soon"})
+    text = path.read_text()
+    other = tmp_path / "b.pfw"
+    other.write_text(
+        text[: text.index('"otherData"')] + '"otherData": 3' + ', "traceEvents": [\n]}'
+    )
+    third = written(tmp_path, "c", clock={"epoch_s": True})
+    odd = tmp_path / "d.pfw"
+    odd.write_text(third.read_text().replace('"clock": {', '"clock": 3, "was": {'))
+    merged = merge([path, other, third, odd], tmp_path / "merged.pfw")
+    assert [e["name"] for e in read(merged.path)["traceEvents"]] == ["a", "c", "c"]
+
+
+def test_nothing_to_merge_is_an_error():
+    with pytest.raises(TraceError, match="at least one"):
+        merge([])
+
+
+def test_a_file_that_is_not_there_is_an_error_of_the_system(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        merge(tmp_path / "no.pfw")
+
+
+def test_a_merge_can_replace_what_it_reads(tmp_path):
+    path = written(tmp_path, "a")
+    merged = merge(path, path)
+    assert [e["name"] for e in read(merged.path)["traceEvents"]] == ["a"]
+
+
+def test_a_merge_goes_to_an_open_stream_too(tmp_path):
+    stream = io.StringIO()
+    merge(written(tmp_path, "a"), stream)
+    assert json.loads(stream.getvalue())["traceEvents"][0]["name"] == "a"
+
+
+def test_a_merge_can_be_merged(tmp_path):
+    once = merge([written(tmp_path, "a"), written(tmp_path, "b")], tmp_path / "once.pfw")
+    twice = merge([once.path, written(tmp_path, "c")], tmp_path / "twice.pfw")
+    assert [e["name"] for e in read(twice.path)["traceEvents"]] == ["a", "b", "c"]
+    assert len({e["pid"] for e in read(twice.path)["traceEvents"]}) == 3
