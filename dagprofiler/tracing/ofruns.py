@@ -57,26 +57,32 @@ class OpenTracing:
     """Records the spans of one task after the other, in one thread."""
 
     def __init__(self, tracing: Tracing) -> None:
-        self._limit = tracing.limit
+        self._tracing = tracing
         self._collection: Collection | None = None
         self._token: Token[Sink] | None = None
-        self._functions = _Functions(tracing) if tracing.modules else None
-        switch(+1)
+        self._functions: FunctionCollector | None = None
 
     def start(self) -> None:
         """Begin with a task."""
-        self._collection = Collection(self._limit)
+        self._collection = Collection(self._tracing.limit)
         self._token = state.sink.set(self._collection.sink)
-        if self._functions is not None:
-            self._functions.start()
+        switch(+1)
+        if self._tracing.modules:
+            try:
+                self._functions = _take(self._tracing)
+            except TraceError as error:
+                note("functions are not recorded", why=str(error))
 
     def stop(self) -> None:
         """End with it, if it was begun with and has not been ended."""
         token, self._token = self._token, None
-        if token is not None:
-            if self._functions is not None:
-                self._functions.stop()
-            state.sink.reset(token)
+        if token is None:
+            return
+        functions, self._functions = self._functions, None
+        if functions is not None:
+            _give_back(self._tracing, functions)
+        switch(-1)
+        state.sink.reset(token)
 
     def take(self) -> Packed | None:
         """Return the spans of the last task; None of one that left none."""
@@ -84,81 +90,54 @@ class OpenTracing:
         packed = None if collection is None else collection.packed()
         return packed if packed is not None and packed.of_label else None
 
-    def close(self) -> None:
-        """Record no more."""
-        if self._functions is not None:
-            self._functions.close()
-        switch(-1)
+
+def _take(tracing: Tracing) -> FunctionCollector:
+    """Return a started collector of functions, which tasks beside this one may share."""
+    if _MONITORING:
+        return _shared.take(tracing)
+    collector = _collector(tracing)
+    collector.start()
+    return collector
 
 
-class _Functions:
-    """Functions without annotations, recorded while tasks run.
-
-    ``sys.monitoring`` sees all threads of a process, so that threads which run tasks share
-    one collector, from the first task of the first to the last of the last: to switch it
-    costs more than a task may. ``sys.setprofile``, before Python 3.12, is of one thread
-    and switched for each task.
-    """
-
-    def __init__(self, tracing: Tracing) -> None:
-        self._key = tracing.modules, tracing.floor_ms
-        self._collector: FunctionCollector | None = None
-        self._why = ""
-        try:
-            self._collector = _shared.take(*self._key) if _MONITORING else _collector(*self._key)
-        except TraceError as error:
-            self._why = str(error)
-
-    def start(self) -> None:
-        if not _MONITORING and self._collector is not None:
-            try:
-                self._collector.start()
-            except TraceError as error:
-                self._collector, self._why = None, str(error)
-        if self._why:
-            note("functions are not recorded", why=self._why)
-            # Once is enough.
-            self._why = ""
-
-    def stop(self) -> None:
-        if not _MONITORING and self._collector is not None:
-            self._collector.stop()
-
-    def close(self) -> None:
-        collector, self._collector = self._collector, None
-        if _MONITORING and collector is not None:
-            _shared.give_back(*self._key)
+def _give_back(tracing: Tracing, collector: FunctionCollector) -> None:
+    if _MONITORING:
+        _shared.give_back(tracing)
+    else:
+        collector.stop()
 
 
 class _Shared:
-    """The collectors of this process, by what they record, and how many use each."""
+    """The collectors of this process, and how many tasks use each.
+
+    ``sys.monitoring`` sees all threads, so that those which run tasks beside each other share
+    one; ``sys.setprofile``, before Python 3.12, is of one thread.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._users: dict[tuple[tuple[str, ...], float], int] = {}
-        self._collectors: dict[tuple[tuple[str, ...], float], FunctionCollector] = {}
+        self._users: dict[Tracing, int] = {}
+        self._collectors: dict[Tracing, FunctionCollector] = {}
 
-    def take(self, modules: tuple[str, ...], floor_ms: float) -> FunctionCollector:
-        key = modules, floor_ms
+    def take(self, tracing: Tracing) -> FunctionCollector:
         with self._lock:
-            if key not in self._users:
-                collector = _collector(*key)
-                collector.start()
-                self._collectors[key], self._users[key] = collector, 0
-            self._users[key] += 1
-            return self._collectors[key]
+            if not self._users.get(tracing):
+                if tracing not in self._collectors:
+                    self._collectors[tracing] = _collector(tracing)
+                self._collectors[tracing].start()
+                self._users[tracing] = 0
+            self._users[tracing] += 1
+            return self._collectors[tracing]
 
-    def give_back(self, modules: tuple[str, ...], floor_ms: float) -> None:
-        key = modules, floor_ms
+    def give_back(self, tracing: Tracing) -> None:
         with self._lock:
-            self._users[key] -= 1
-            if not self._users[key]:
-                del self._users[key]
-                self._collectors.pop(key).stop()
+            self._users[tracing] -= 1
+            if not self._users[tracing]:
+                self._collectors[tracing].stop()
 
 
-def _collector(modules: tuple[str, ...], floor_ms: float) -> FunctionCollector:
-    return FunctionCollector(modules, floor_ms=floor_ms, collected_only=True)
+def _collector(tracing: Tracing) -> FunctionCollector:
+    return FunctionCollector(tracing.modules, floor_ms=tracing.floor_ms, collected_only=True)
 
 
 _MONITORING = sys.version_info >= (3, 12)
