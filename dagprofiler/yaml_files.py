@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from contextlib import nullcontext
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from dagprofiler.config import Config
 from dagprofiler.errors import GraphError, MissingExtraError
@@ -13,21 +14,14 @@ if TYPE_CHECKING:
 
     from dagprofiler.task import Task
 
-__all__ = ["read_dag"]
+__all__ = ["read_dag", "read_mapping"]
 
 
-def read_dag(path: str | os.PathLike[str]) -> tuple[dict[str, type[Task]], list[Any], Config]:
-    """Return tasks, edges and config of the DAG in a YAML file."""
-    try:
-        import yaml
-    except ImportError as error:
-        raise MissingExtraError("DAG.from_yaml", "yaml") from error
-    with open(path, encoding="utf-8") as file:
-        try:
-            document = yaml.safe_load(file)
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise GraphError(f"{path}: not YAML: {error}") from error
-    document = _typed(document, dict, f"{path}")
+def read_dag(
+    path: str | os.PathLike[str] | IO[Any],
+) -> tuple[dict[str, type[Task]], list[Any], Config]:
+    """Return tasks, edges and config of the DAG in a YAML file or an open stream."""
+    document, path = read_mapping(path), _name(path)
     config = _typed(document.get("config"), dict, f"{path}: config")
     for name in config:
         if not isinstance(name, str):
@@ -39,6 +33,36 @@ def read_dag(path: str | os.PathLike[str]) -> tuple[dict[str, type[Task]], list[
         [_edge(edge, f"{path}: edge {number}") for number, edge in enumerate(edges, 1)],
         Config(**config),
     )
+
+
+def read_mapping(path: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
+    """Return the mapping in a YAML file or an open stream.
+
+    Raises
+    ------
+    GraphError
+        If it is none.
+    MissingExtraError
+        If PyYAML is not installed.
+    """
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingExtraError("DAG.from_yaml", "yaml") from error
+    name, given = _name(path), cast("Any", path)
+    opened = nullcontext(given) if hasattr(given, "read") else open(given, encoding="utf-8")
+    try:
+        with opened as file:
+            document = yaml.safe_load(file)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise GraphError(f"{name}: not YAML: {error}") from error
+    mapping: dict[str, Any] = _typed(document, dict, f"{name}")
+    return mapping
+
+
+def _name(path: Any) -> Any:
+    """Return the path of a file, or the name of a stream."""
+    return getattr(path, "name", "the stream") if hasattr(path, "read") else path
 
 
 def _typed(value: Any, kind: type[Any], where: str) -> Any:
