@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from contextlib import nullcontext
-from typing import IO, TYPE_CHECKING, Any, cast
+import os
+from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler.config import Config
 from dagprofiler.errors import GraphError, MissingExtraError
 
 if TYPE_CHECKING:
-    import os
-
     from dagprofiler.task import Task
 
 __all__ = ["read_dag", "read_mapping"]
@@ -45,24 +43,28 @@ def read_mapping(path: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
     MissingExtraError
         If PyYAML is not installed.
     """
+    if isinstance(path, (str, os.PathLike)):
+        with open(path, encoding="utf-8") as file:
+            return _mapping(file, str(path))
+    return _mapping(path, _name(path))
+
+
+def _mapping(file: IO[Any], name: str) -> dict[str, Any]:
     try:
         import yaml
     except ImportError as error:
         raise MissingExtraError("DAG.from_yaml", "yaml") from error
-    name, given = _name(path), cast("Any", path)
-    opened = nullcontext(given) if hasattr(given, "read") else open(given, encoding="utf-8")
     try:
-        with opened as file:
-            document = yaml.safe_load(file)
+        document = yaml.safe_load(file)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise GraphError(f"{name}: not YAML: {error}") from error
-    mapping: dict[str, Any] = _typed(document, dict, f"{name}")
+    mapping: dict[str, Any] = _typed(document, dict, name)
     return mapping
 
 
 def _name(path: Any) -> Any:
     """Return the path of a file, or the name of a stream."""
-    return getattr(path, "name", "the stream") if hasattr(path, "read") else path
+    return path if isinstance(path, (str, os.PathLike)) else getattr(path, "name", "the stream")
 
 
 def _typed(value: Any, kind: type[Any], where: str) -> Any:
