@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler.cli.parsing import CommandError, parse
-from dagprofiler.errors import DagProfilerError, describe
+from dagprofiler.errors import DagProfilerError, DagProfilerWarning, describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,7 @@ INTERRUPTED, BROKEN_PIPE = 130, 141
 
 def entry() -> None:
     """Run the command of this process, and end it with the command's exit code."""
+    warnings.showwarning = _warning_line
     code = main()
     if code == INTERRUPTED:
         import threading
@@ -84,6 +86,14 @@ def _message(error: Exception) -> str:
         what = f": {error.filename!r}" if error.filename is not None else ""
         return f"{error.strerror[0].lower()}{error.strerror[1:]}{what}"
     return f"{describe(error)} (--debug shows where)"
+
+
+def _warning_line(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """Show a warning as one line; those of dagprofiler name no class."""
+    from dagprofiler.cli.output import error_line
+
+    name = "" if issubclass(category, DagProfilerWarning) else f"{category.__name__}: "
+    error_line(f"warning: {name}{message}")
 
 
 def _say(debug: bool, message: str) -> None:  # noqa: FBT001  (it comes from one place)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.cli.engines import executor_named
@@ -16,18 +18,25 @@ from dagprofiler.cli.output import (
     stdout_apart,
 )
 from dagprofiler.cli.parsing import CommandError, parse
-from dagprofiler.cli.progress import progress_on
+from dagprofiler.cli.progress import progress
 from dagprofiler.cli.targets import load_dag, run_file
+from dagprofiler.documents import write
 from dagprofiler.errors import RunError
+from dagprofiler.hooks import Hook
+from dagprofiler.journal import Journal
 from dagprofiler.rounds import Rounds
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Mapping
 
+    from dagprofiler.hooks import RunInfo
     from dagprofiler.profile import Profile
 
-__all__ = ["conditions", "meters", "run"]
+__all__ = ["conditions", "meters", "resume", "run"]
+
+#: File beside a journal: what its run was started with.
+_STARTED = "command.json"
 
 #: Exit code of a run in which a task failed.
 _FAILED = 4
@@ -47,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_outputs(arguments.output, arguments.report)
     expected = _expected(arguments)
     rounds = conditions(arguments, Rounds(1))
+    hooks = [*_journal(arguments), *progress(expected, quiet=arguments.quiet)]
     with stdout_apart(_prints_json(arguments)):
         dag = load_dag(arguments.target, arguments.config)
 
@@ -56,14 +66,88 @@ def run(arguments: argparse.Namespace) -> int:
                 rounds=rounds,
                 meters=meters(arguments),
                 on_error=arguments.on_error or "stop",
+                hooks=hooks,
                 **options,
             )
 
+        profile = _profile_of(measured, arguments, arguments.journal)
+    _deliver(profile, arguments)
+    return 0
+
+
+def resume(arguments: argparse.Namespace) -> int:
+    """Go on with a run; what is not said anew is as it was when it began."""
+    started = _started(arguments.journal)
+    folder = started["folder"]
+    for key in ("target", "config", "executor", "timeout", "output", "report"):
+        if getattr(arguments, key) is None and arguments.target is None:
+            setattr(arguments, key, started[key])
+    if arguments.target is None:
+        raise CommandError(
+            f"resume: {arguments.journal!r} does not say what was run; give TARGET as well"
+        )
+    check_outputs(arguments.output, arguments.report)
+    hooks = progress(_expected(arguments), quiet=arguments.quiet)
+    with stdout_apart(_prints_json(arguments)):
+        dag = load_dag(arguments.target, arguments.config or [], folder)
         profile = _profile_of(
-            measured, arguments, progress_on(rounds, expected, quiet=_is_quiet(arguments))
+            lambda **options: dag.resume(arguments.journal, hooks=hooks, **options),
+            arguments,
+            arguments.journal,
         )
     _deliver(profile, arguments)
     return 0
+
+
+def _journal(arguments: argparse.Namespace) -> list[Hook]:
+    """Return the hooks that make a run one that can be resumed; none if it need not be."""
+    directory = arguments.journal
+    if directory is None:
+        return []
+    if os.path.exists(os.path.join(directory, _STARTED)):
+        raise CommandError(
+            f"--journal: {directory!r} holds the journal of a run: dagprofiler resume "
+            f"{directory} goes on with it; or give another directory"
+        )
+    return [Journal(directory), _Started(directory, arguments)]
+
+
+class _Started(Hook):
+    """Writes down what a run was started with, so that it can be resumed by its journal alone."""
+
+    def __init__(self, directory: str, arguments: argparse.Namespace) -> None:
+        self._path = os.path.join(os.path.abspath(directory), _STARTED)
+        outputs = (arguments.output, arguments.report)
+        output, report = (path and os.path.abspath(path) for path in outputs)
+        self._document = {
+            # What came from standard input is gone.
+            "target": None if arguments.target == "-" else arguments.target,
+            "folder": os.getcwd(),
+            "config": arguments.config,
+            "executor": arguments.executor,
+            "timeout": arguments.timeout,
+            "output": "-" if arguments.output == "-" else output,
+            "report": report,
+        }
+
+    def run_started(self, run: RunInfo) -> None:  # noqa: ARG002  (as a hook has it)
+        """Write it, where the journal is."""
+        write(self._path, [json.dumps(self._document, indent=2), "\n"])
+
+
+def _started(directory: str) -> dict[str, Any]:
+    """Return what a run was started with; of one that no command has started, nothing."""
+    try:
+        with open(os.path.join(directory, _STARTED), encoding="utf-8") as file:
+            document: dict[str, Any] = json.load(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return defaultdict(type(None), folder="")
+    except ValueError as error:
+        raise CommandError(
+            f"resume: {file.name!r} is not what a run has written ({error}); give TARGET as well, "
+            "and remove that file"
+        ) from error
+    return document
 
 
 def _with_run_file(arguments: argparse.Namespace) -> argparse.Namespace:
@@ -72,14 +156,9 @@ def _with_run_file(arguments: argparse.Namespace) -> argparse.Namespace:
     if document is None:
         return arguments
     try:
-        return parse(["run", *_options(document), *_after_command(arguments.argv)])
+        return parse(["run", *_options(document), *arguments.argv[1:]])
     except CommandError as error:
         raise CommandError(f"{arguments.target}: {error}") from error
-
-
-def _after_command(argv: list[str]) -> list[str]:
-    place = argv.index("run")
-    return argv[:place] + argv[place + 1 :]
 
 
 def _options(document: Mapping[str, Any]) -> Iterator[str]:
@@ -124,32 +203,31 @@ def _prints_json(arguments: argparse.Namespace) -> bool:
     return bool(arguments.json or arguments.output == "-")
 
 
-def _is_quiet(arguments: argparse.Namespace) -> bool:
-    return bool(arguments.quiet)
-
-
 def _profile_of(
-    measured: Callable[..., Profile], arguments: argparse.Namespace, hooks: list[Any]
+    measured: Callable[..., Profile], arguments: argparse.Namespace, journal: str | None
 ) -> Profile:
     """Return the profile of a run; of one that does not end well, save what there is."""
+    go_on = "" if journal is None else f"; dagprofiler resume {journal} goes on with it"
     try:
         with executor_named(arguments.executor) as executor:
-            return measured(executor=executor, timeout=arguments.timeout, hooks=hooks)
+            return measured(executor=executor, timeout=arguments.timeout)
     except RunError as error:
-        raise CommandError(f"{error}{_saved(error.profile, arguments)}", _FAILED) from error
+        code = CommandError.exit_code if error.task is None else _FAILED
+        raise CommandError(f"{error}{_saved(error.profile, arguments)}{go_on}", code) from error
     except KeyboardInterrupt as interrupt:
-        profile = getattr(interrupt, "profile", None)
-        what = "" if profile is None else _saved(profile, arguments)
-        raise KeyboardInterrupt(f"interrupted{what}") from interrupt
+        saved = _saved(getattr(interrupt, "profile", None), arguments)
+        raise KeyboardInterrupt(f"interrupted{saved}{go_on}") from interrupt
 
 
-def _saved(profile: Profile, arguments: argparse.Namespace) -> str:
+def _saved(profile: Profile | None, arguments: argparse.Namespace) -> str:
     """Save what was measured until the run ended early; return where, in words.
 
     It is a file of its own, so that no complete profile is replaced by a part of one.
     """
     import tempfile
 
+    if profile is None or not profile.metrics.task_metrics:
+        return "; nothing was measured yet"
     name, ending = os.path.splitext(arguments.output or "")
     path = f"{name}.partial{ending}" if name not in ("", "-") else "profile.partial.json"
     try:

@@ -167,7 +167,7 @@ def _summary_lines(one: Mapping[str, Any], _: int) -> list[str]:
     total = one["total_time_ms"]
     head = f"{_counted(one['tasks'], 'task')}, {_counted(one['edges'], 'edge')}"
     head += "" if total is None else f", {milliseconds(total)} ms in all"
-    if one["rounds"] is not None:
+    if one["rounds"]:
         head += f", {_counted(one['rounds'], 'round')}"
     if one["executor"] is not None:
         head += f", {printable(one['executor'])}"

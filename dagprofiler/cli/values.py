@@ -66,8 +66,8 @@ def as_like(name: str, text: str, like: Any) -> Any:
         ) from error
     except TypeError as error:
         raise CommandError(
-            f"--config {name}: no text makes a {kind.__name__}; give the DAG by a function that "
-            "takes what it is made of"
+            f"--config {name}: a {kind.__name__!r} cannot be given as text; let a function build "
+            "the DAG, and give what that takes"
         ) from error
 
 
