@@ -57,7 +57,7 @@ def _mapping(file: IO[Any], name: str) -> dict[str, Any]:
     try:
         document = yaml.safe_load(file)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise GraphError(f"{name}: not YAML: {error}") from error
+        raise GraphError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
     mapping: dict[str, Any] = _typed(document, dict, name)
     return mapping
 

@@ -65,9 +65,9 @@ class _Condition(NamedTuple):
                 if entry["verdict"] == SLOWER and entry["ratio"] - 1 > self.share
             ]
         return [
-            f"{printable(name)} ({entry['self'] / entry['other'] - 1:+.1%})"
+            f"{printable(name)} ({entry['diff'] / entry['other']:+.1%})"
             for name, entry in one["edge_bits"].items()
-            if entry["other"] and entry["self"] / entry["other"] - 1 > self.share
+            if entry["other"] and entry["diff"] / entry["other"] > self.share
         ]
 
     def needs(self, one: Mapping[str, Any]) -> bool:

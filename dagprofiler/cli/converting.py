@@ -13,10 +13,11 @@ from dagprofiler.cli.output import (
     note,
     print_json,
     print_text,
+    source_name,
 )
 from dagprofiler.cli.parsing import CommandError, build_parser
 from dagprofiler.cli.values import assignments, guessed
-from dagprofiler.errors import MissingExtraError, did_you_mean
+from dagprofiler.errors import FormatError, MissingExtraError, ProfileError, did_you_mean
 
 if TYPE_CHECKING:
     import argparse
@@ -57,7 +58,10 @@ def export(arguments: argparse.Namespace) -> int:
     output = arguments.output
     if output == "-" and arguments.format is None:
         raise CommandError("export: give -o FILE, whose ending says the format, or --format")
-    name = arguments.format or format_of(output)
+    try:
+        name = arguments.format or format_of(output)
+    except FormatError as error:
+        raise CommandError(str(error).replace("format=", "--format")) from error
     options = _options(arguments.option, load(EXPORTERS, name), name)
     check_outputs(output)
     profile = load_profile(arguments.profile)
@@ -107,11 +111,10 @@ def _tell(arguments: argparse.Namespace, output: str, losses: tuple[str, ...]) -
 
 def import_(arguments: argparse.Namespace) -> int:
     """Make a profile of another tool's file."""
-    from dagprofiler.errors import FormatError, ProfileError
     from dagprofiler.importers import import_profile
 
     check_outputs(arguments.output)
-    name = "standard input" if arguments.file == "-" else arguments.file
+    name = source_name(arguments.file)
     try:
         source = sys.stdin.buffer if arguments.file == "-" else arguments.file
         profile = import_profile(source, arguments.format)
@@ -142,7 +145,8 @@ def validate(arguments: argparse.Namespace) -> int:
     else:
         for one in found:
             # The problem begins with the name of the file.
-            print_text(str(one.get("problem") or f"{one['file']}: a valid profile"))
+            name = source_name(one["file"])
+            print_text(str(one.get("problem") or f"{name}: a valid profile"))
     return 0 if all(one["valid"] for one in found) else _INVALID
 
 

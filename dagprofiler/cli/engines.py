@@ -56,7 +56,7 @@ def _found(spec: str, folder: str) -> Any:
     from dagprofiler.cli.targets import Place, find
     from dagprofiler.executors.pools import executor_of
 
-    if not Place.of(spec).name:
+    if not Place.of(spec).name or spec.startswith("serial:"):
         raise CommandError(f"--executor: expected {_KNOWN}; got {spec!r}")
     found = find(spec, folder)
     if callable(found):

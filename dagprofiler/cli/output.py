@@ -26,6 +26,7 @@ __all__ = [
     "note",
     "print_json",
     "print_text",
+    "source_name",
     "stdout_apart",
     "width",
 ]
@@ -95,6 +96,11 @@ def fitted(text: str, most: int) -> str:
     return f"{text[: most - 3 - end]}...{text[len(text) - end :]}"
 
 
+def source_name(path: str) -> str:
+    """Return what to call the file, or the stream, that is read."""
+    return "standard input" if path == "-" else path
+
+
 def load_profile(path: str) -> Profile:
     """Return the profile in a file, or on standard input for ``-``.
 
@@ -105,13 +111,14 @@ def load_profile(path: str) -> Profile:
     """
     from dagprofiler.profile import Profile
 
-    name = "standard input" if path == "-" else path
+    name = source_name(path)
     try:
         return Profile.load(sys.stdin.buffer if path == "-" else path)
     except OSError as error:
         raise CommandError(f"{name}: cannot be read: {error.strerror}") from error
     except ProfileError as error:
-        raise CommandError(f"{name}: {error}{_way_out(path, error)}") from error
+        where = "" if error.path == "$" else f"{error.path}: "
+        raise CommandError(f"{name}: {where}{error.message}{_way_out(path, error)}") from error
 
 
 def _way_out(path: str, error: ProfileError) -> str:

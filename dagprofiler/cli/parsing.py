@@ -127,15 +127,17 @@ def _run(parser: argparse.ArgumentParser) -> None:
         help="module:dag, file.py:dag, a function that builds one, a YAML file, or - for YAML "
         "on standard input",
     )
-    _measuring(parser, ahead="")
+    _measuring(parser, parser.add_argument_group("rounds"), usual="1")
     parser.add_argument("--journal", metavar="DIR", help="write down what is done, to resume it")
     _where(parser)
     _results(parser)
 
 
-def _measuring(parser: argparse.ArgumentParser, ahead: str) -> None:
+def _measuring(
+    group: argparse._ActionsContainer, rounds: argparse._ActionsContainer, usual: str
+) -> None:
     """Add what says how often, with what, and what is measured."""
-    parser.add_argument(
+    group.add_argument(
         "-c",
         "--config",
         metavar="NAME=VALUE",
@@ -143,15 +145,14 @@ def _measuring(parser: argparse.ArgumentParser, ahead: str) -> None:
         default=[],
         help="set a parameter; repeatable, the type is that of the DAG's own value",
     )
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of all random streams")
-    parser.add_argument(
+    group.add_argument("--seed", type=int, metavar="N", help="seed of all random streams")
+    group.add_argument(
         "--meters",
         metavar="NAMES",
         help="what is measured: default, full, or names with commas between them",
     )
-    rounds = parser.add_argument_group("rounds")
     rounds.add_argument(
-        "--rounds", type=_rounds, metavar="N", help=f"how often, or auto; by default {ahead or 1}"
+        "--rounds", type=_rounds, metavar="N", help=f"how often, or auto; by default {usual}"
     )
     rounds.add_argument("--warmup", type=int, metavar="N", help="rounds before those that count")
     rounds.add_argument(
@@ -252,7 +253,7 @@ def _compare(parser: argparse.ArgumentParser) -> None:
         help="BASE and NEW are targets as of run, which are measured in turns, here and now",
     )
     runs = parser.add_argument_group("with --run")
-    _measuring(runs, ahead="30")  # type: ignore[arg-type]  # a group takes arguments as well
+    _measuring(runs, runs, usual="30")
     runs.add_argument(
         "--new-config",
         metavar="NAME=VALUE",

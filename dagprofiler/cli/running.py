@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.cli.engines import executor_named
@@ -15,6 +14,7 @@ from dagprofiler.cli.output import (
     note,
     print_json,
     print_text,
+    source_name,
     stdout_apart,
 )
 from dagprofiler.cli.parsing import CommandError, parse
@@ -77,15 +77,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def resume(arguments: argparse.Namespace) -> int:
     """Go on with a run; what is not said anew is as it was when it began."""
-    started = _started(arguments.journal)
-    folder = started["folder"]
-    for key in ("target", "config", "executor", "timeout", "output", "report"):
-        if getattr(arguments, key) is None and arguments.target is None:
-            setattr(arguments, key, started[key])
+    folder = ""
     if arguments.target is None:
-        raise CommandError(
-            f"resume: {arguments.journal!r} does not say what was run; give TARGET as well"
-        )
+        started = _started(arguments.journal)
+        folder = started.pop("folder")
+        for key, value in started.items():
+            if getattr(arguments, key) is None:
+                setattr(arguments, key, value)
     check_outputs(arguments.output, arguments.report)
     hooks = progress(_expected(arguments), quiet=arguments.quiet)
     with stdout_apart(_prints_json(arguments)):
@@ -136,17 +134,19 @@ class _Started(Hook):
 
 
 def _started(directory: str) -> dict[str, Any]:
-    """Return what a run was started with; of one that no command has started, nothing."""
+    """Return what a run was started with."""
+    path = os.path.join(directory, _STARTED)
     try:
-        with open(os.path.join(directory, _STARTED), encoding="utf-8") as file:
+        with open(path, encoding="utf-8") as file:
             document: dict[str, Any] = json.load(file)
-    except (FileNotFoundError, NotADirectoryError):
-        return defaultdict(type(None), folder="")
+    except OSError as error:
+        problem = f"resume: {path!r} cannot be read: {error.strerror}"
+        hint = "give the directory of run --journal, and TARGET if no command has started the run"
+        raise CommandError(f"{problem}; {hint}") from error
     except ValueError as error:
-        raise CommandError(
-            f"resume: {file.name!r} is not what a run has written ({error}); give TARGET as well, "
-            "and remove that file"
-        ) from error
+        raise CommandError(f"resume: {path!r} is not JSON: {error}; give TARGET as well") from error
+    if document["target"] is None:
+        raise CommandError("resume: the DAG came from standard input; give TARGET as well")
     return document
 
 
@@ -158,7 +158,7 @@ def _with_run_file(arguments: argparse.Namespace) -> argparse.Namespace:
     try:
         return parse(["run", *_options(document), *arguments.argv[1:]])
     except CommandError as error:
-        raise CommandError(f"{arguments.target}: {error}") from error
+        raise CommandError(f"{source_name(arguments.target)}: {error}") from error
 
 
 def _options(document: Mapping[str, Any]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from importlib import import_module
 from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dagprofiler.cli.output import source_name
 from dagprofiler.cli.parsing import RUN_FILE_KEYS, CommandError
 from dagprofiler.cli.values import as_like, assignments, guessed
 from dagprofiler.dag import DAG
@@ -95,10 +96,15 @@ def run_file(target: str, folder: str = "") -> dict[str, Any] | None:
     if target == "-" and not isinstance(sys.stdin, _Again):
         sys.stdin = _Again(sys.stdin.read())
     document: dict[str, Any] = _read_yaml(target, folder, read_mapping)
-    if "target" not in document:
+    where = source_name(target)
+    if "tasks" in document:
         return None
+    if "target" not in document:
+        raise CommandError(
+            f"{where}: expected 'tasks', as DAG.from_yaml reads them, or 'target', as in "
+            "target: pipeline.py:dag"
+        )
     known = ["target", *RUN_FILE_KEYS]
-    where = "standard input" if target == "-" else target
     for key in document:
         if key not in known:
             raise CommandError(f"{where}: unknown key {key!r}{did_you_mean(key, known)}")

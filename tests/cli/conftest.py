@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-from contextlib import suppress
+import tempfile
 from types import SimpleNamespace
 
 import pytest
+from cli_runner import command
 
 from dagprofiler.cli import main
 
@@ -67,7 +66,8 @@ def waits(numbers):
 
 
 def waiting():
-    return DAG({"read": read, "waits": waits, "add": add}, [("read", "waits"), ("read", "add")], {"N": 3})
+    tasks = {"read": read, "waits": waits, "add": add}
+    return DAG(tasks, [("read", "waits"), ("read", "add")], {"N": 3})
 
 
 dag = build()
@@ -87,31 +87,6 @@ def shelf(tmp_path_factory):
     done = command("run", target, "--rounds", "7", "--seed", "1", "-o", profile, cwd=folder)
     assert done.returncode == 0, done.stderr
     return SimpleNamespace(folder=folder, target=target, profile=str(profile), first=done)
-
-
-def command(*arguments, cwd, code=None, **options):
-    """Run the command in a process of its own, as a shell does."""
-    done = subprocess.run(
-        [sys.executable, "-m", "dagprofiler", *map(str, arguments)],
-        cwd=cwd,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=120,
-        check=False,
-        **options,
-    )
-    if code is not None:
-        assert done.returncode == code, (done.stdout, done.stderr)
-    return done
-
-
-def environment():
-    """Return the environment of a command: it finds this checkout, and has no colours."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
 
 
 @pytest.fixture
@@ -149,9 +124,5 @@ def refused(cli):
 @pytest.fixture
 def folder(shelf):
     """Return a new folder beside the shelf's files."""
-    import tempfile
-
     with tempfile.TemporaryDirectory(dir=shelf.folder) as path:
         yield path
-    with suppress(OSError):
-        os.rmdir(path)
