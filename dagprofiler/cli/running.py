@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
                 **options,
             )
 
-        profile = _profile_of(measured, arguments, arguments.journal)
+        profile = _profile_of(measured, arguments)
     _deliver(profile, arguments)
     return 0
 
@@ -91,7 +91,7 @@ def resume(arguments: argparse.Namespace) -> int:
         profile = _profile_of(
             lambda **options: dag.resume(arguments.journal, hooks=hooks, **options),
             arguments,
-            arguments.journal,
+            folder,
         )
     _deliver(profile, arguments)
     return 0
@@ -204,38 +204,46 @@ def _prints_json(arguments: argparse.Namespace) -> bool:
 
 
 def _profile_of(
-    measured: Callable[..., Profile], arguments: argparse.Namespace, journal: str | None
+    measured: Callable[..., Profile], arguments: argparse.Namespace, folder: str = ""
 ) -> Profile:
     """Return the profile of a run; of one that does not end well, save what there is."""
-    go_on = "" if journal is None else f"; dagprofiler resume {journal} goes on with it"
     try:
-        with executor_named(arguments.executor) as executor:
+        with executor_named(arguments.executor, folder) as executor:
             return measured(executor=executor, timeout=arguments.timeout)
     except RunError as error:
         code = CommandError.exit_code if error.task is None else _FAILED
-        raise CommandError(f"{error}{_saved(error.profile, arguments)}{go_on}", code) from error
+        left = _left(error.profile, arguments)
+        raise CommandError(f"{error}{left}; --debug shows where it failed", code) from error
     except KeyboardInterrupt as interrupt:
-        saved = _saved(getattr(interrupt, "profile", None), arguments)
-        raise KeyboardInterrupt(f"interrupted{saved}{go_on}") from interrupt
+        left = _left(getattr(interrupt, "profile", None), arguments)
+        raise KeyboardInterrupt(f"interrupted{left}") from interrupt
 
 
-def _saved(profile: Profile | None, arguments: argparse.Namespace) -> str:
-    """Save what was measured until the run ended early; return where, in words.
+def _left(profile: Profile | None, arguments: argparse.Namespace) -> str:
+    """Save what was measured until the run ended early; return in words what is left of it."""
+    if profile is None or not profile.metrics.task_metrics:
+        words = "; nothing was measured yet"
+    else:
+        words = f"; what was measured until then is in {_saved(profile, arguments.output)}"
+    journal = arguments.journal
+    if journal is not None and os.path.exists(os.path.join(journal, _STARTED)):
+        words += f"; dagprofiler resume {journal} goes on with it"
+    return words
+
+
+def _saved(profile: Profile, output: str | None) -> str:
+    """Save a part of a profile; return where.
 
     It is a file of its own, so that no complete profile is replaced by a part of one.
     """
     import tempfile
 
-    if profile is None or not profile.metrics.task_metrics:
-        return "; nothing was measured yet"
-    name, ending = os.path.splitext(arguments.output or "")
+    name, ending = os.path.splitext(output or "")
     path = f"{name}.partial{ending}" if name not in ("", "-") else "profile.partial.json"
     try:
-        profile.save(path)
+        return profile.save(path)
     except OSError:
-        path = os.path.join(tempfile.gettempdir(), os.path.basename(path))
-        profile.save(path)
-    return f"; what was measured until then is in {path}"
+        return profile.save(os.path.join(tempfile.gettempdir(), os.path.basename(path)))
 
 
 def _deliver(profile: Profile, arguments: argparse.Namespace) -> None:

@@ -204,10 +204,35 @@ def test_a_task_that_fails_leaves_the_partial_profile_and_exit_code_4(refused, f
 
     assert line == (
         "task 'fails' failed: ValueError: no such cell; what was measured until then is in "
-        f"{folder}/p.partial.json"
+        f"{folder}/p.partial.json; --debug shows where it failed"
     )
     assert saved(folder, "p.partial.json").sections["run"]["state"] == "partial"
     assert not os.path.exists(f"{folder}/p.json")
+
+
+def test_a_partial_profile_has_a_place_where_there_is_no_output(refused, shelf):
+    line = refused("run", "pipeline_of_tests:failing", "-o", "-", code=4)
+
+    assert "is in profile.partial.json; " in line
+    (shelf.folder / "profile.partial.json").unlink()
+
+
+def test_a_partial_profile_that_has_no_place_goes_to_the_folder_for_temporary_files(
+    refused, folder, monkeypatch
+):
+    Path(folder, "removes.py").write_text(
+        "import shutil\nfrom dagprofiler import DAG, task\n"
+        "@task(outputs=['x'])\ndef a():\n    return {'x': 1}\n"
+        "@task(inputs=['x'], outputs=['y'])\n"
+        f"def b(x):\n    shutil.rmtree({folder + '/results'!r})\n    raise ValueError\n"
+        "dag = DAG({'a': a, 'b': b}, [('a', 'b')])\n",
+        encoding="utf-8",
+    )
+    Path(folder, "results").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", folder)
+    line = refused("run", f"{folder}/removes.py", "-o", f"{folder}/results/p.json", code=4)
+
+    assert f"is in {folder}/p.partial.json; " in line
 
 
 def test_debug_shows_the_traceback_and_then_the_line(cli):
