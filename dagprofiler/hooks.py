@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dagprofiler.config import Config
+    from dagprofiler.pipeline import Contract
     from dagprofiler.profile import Profile
     from dagprofiler.records import RunLog, TaskRecord
     from dagprofiler.task import Task
@@ -36,7 +37,9 @@ class RunInfo:
         What else :meth:`DAG.run <dagprofiler.DAG.run>` was asked for: ``rounds`` (always a
         :class:`~dagprofiler.Rounds`), ``meters``, ``keep`` and ``on_error``.
     log
-        What the run writes down, while it does.
+        What the run writes down, while it does; it numbers the tasks.
+    contracts
+        What each task declares, by its number.
     """
 
     tasks: Mapping[str, Task]
@@ -46,6 +49,7 @@ class RunInfo:
     inputs: Mapping[str, Mapping[str, Any]]
     asked: Mapping[str, Any]
     log: RunLog
+    contracts: Sequence[Contract]
 
 
 class Hook:

@@ -118,7 +118,7 @@ class Journal(Hook):
             for name, where in header["inputs"].items()
         }
         compared = ["dag", "config", "sources"]
-        problems = list(graph_differences(graph_of(tasks, wiring), header["graph"]))
+        problems = list(graph_differences(graph_of(contracts, wiring), header["graph"]))
         found, unknown = config_differences(config, header["config"])
         problems += found
         if seed is not None:
@@ -154,16 +154,16 @@ class Journal(Hook):
             return
         directory = self.store.directory
         path = os.path.join(directory, _RECORDS)
-        if os.path.exists(path):
-            raise JournalError(
-                directory,
-                [f"it holds a journal already: dag.resume({directory!r}), or take another one"],
-            )
         try:
+            if os.path.exists(path):
+                raise FileExistsError(path)
             self.store.found()
             self._ledger = Ledger.create(path, self._header(run))
         except OSError as error:
-            raise JournalError(directory, [f"cannot be written: {describe(error)}"]) from error
+            why = f"cannot be written: {describe(error)}"
+            if os.path.exists(path):
+                why = f"it holds a journal already: dag.resume({directory!r}), or take another one"
+            raise JournalError(directory, [why]) from error
 
     @property
     def _of_run(self) -> Ledger:
@@ -191,7 +191,7 @@ class Journal(Hook):
             "config": packed_config(run.config),
             "inputs": inputs,
             "sources": sources_of(run.tasks),
-            "graph": graph_of(run.tasks, run.log.wiring),
+            "graph": graph_of(run.contracts, run.log.wiring),
         }
 
     def task_finished(self, record: TaskRecord) -> None:

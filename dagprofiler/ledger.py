@@ -10,6 +10,7 @@ import os
 from base64 import b64decode, b64encode
 from contextlib import suppress
 from io import BufferedReader, FileIO
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -18,7 +19,7 @@ from dagprofiler.errors import JournalError, describe, shorten
 from dagprofiler.segments import sync_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dagprofiler.graph import Wiring
     from dagprofiler.pipeline import Contract
@@ -38,6 +39,10 @@ __all__ = [
 
 #: What differs is listed so far.
 _MOST = 10
+
+#: Files that this process writes to: its own lock does not keep it out.
+_written: set[tuple[int, int]] = set()
+_guard = Lock()
 
 
 class Ledger:
@@ -69,6 +74,7 @@ class Ledger:
             self._file = FileIO(path, "r+")
         except OSError as error:
             raise JournalError(path, [f"cannot be opened: {describe(error)}"]) from error
+        self._identity: tuple[int, int] | None = None
         try:
             self._lock()
             # Not by opening it again: closing that would give up the lock.
@@ -83,18 +89,35 @@ class Ledger:
 
     @classmethod
     def create(cls, path: str, header: Mapping[str, Any]) -> Ledger:
-        """Make the file: with its header, or not at all."""
-        temporary = f"{path}.part"
-        with open(temporary, "wb") as file:
-            file.write(_line(header))
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(temporary, path)
+        """Make the file: with its header, or not at all.
+
+        Raises
+        ------
+        FileExistsError
+            If it is there, be it since this moment.
+        """
+        temporary = f"{path}.{os.urandom(8).hex()}"
+        try:
+            with open(temporary, "xb") as file:
+                file.write(_line(header))
+                file.flush()
+                os.fsync(file.fileno())
+            _give_name(temporary, path)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
         sync_directory(os.path.dirname(path))
         return cls(path)
 
     def _lock(self) -> None:
-        """Keep other processes out, as long as this one lives."""
+        """Keep others out: other threads until it is closed, other processes as long as we live."""
+        status = os.fstat(self._file.fileno())
+        identity = status.st_dev, status.st_ino
+        with _guard:
+            if identity in _written:
+                raise JournalError(self.path, ["another run in this process is writing to it"])
+            _written.add(identity)
+        self._identity = identity
         try:
             # Unlike that of flock(), the lock is not held on by processes that this one forks.
             from fcntl import LOCK_EX, LOCK_NB, lockf
@@ -142,6 +165,20 @@ class Ledger:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+        if self._identity is not None:
+            _written.discard(self._identity)
+            self._identity = None
+
+
+def _give_name(temporary: str, path: str) -> None:
+    try:
+        # Unlike a renamed file it takes nobody else's place.
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without hard links.
+        os.rename(temporary, path)
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
@@ -182,21 +219,22 @@ def unpacked(text: str) -> Any:
     return pickle.loads(b64decode(text))
 
 
-def graph_of(tasks: Mapping[str, Task], wiring: Wiring) -> dict[str, Any]:
+def graph_of(contracts: Sequence[Contract], wiring: Wiring) -> dict[str, Any]:
     """Return for each task what it declares and what it is fed with, as JSON holds it."""
     graph: dict[str, Any] = {}
     names, first_slot = wiring.names, wiring.first_slot
     for i, name in enumerate(names):
-        task, feeds = tasks[name], []
+        contract, feeds = contracts[i], []
         for field, slot in wiring.feeds(i):
             source = wiring.owner[slot]
             feeds.append([field, names[source], wiring.outputs[source][slot - first_slot[source]]])
         graph[name] = {
-            "inputs": list(task.inputs),
-            "outputs": list(task.outputs),
-            "gathers": list(task.gathers),
+            "inputs": contract.inputs,
+            "outputs": contract.outputs,
+            "gathers": contract.gathers,
+            "serializer": str(contract.serializer),
             # The order matters to who gathers.
-            "fed with": feeds if task.gathers else sorted(feeds),
+            "fed with": feeds if contract.gathers else sorted(feeds),
             "after": sorted(names[source] for source in wiring.predecessors(i)),
         }
     return graph

@@ -11,7 +11,7 @@ from dagprofiler.rounds import MEASURED, Rounds
 from dagprofiler.segments import frames_in, torn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dagprofiler.graph import Wiring
     from dagprofiler.ledger import Ledger
@@ -70,8 +70,8 @@ class PastRound:
     def _any(self) -> dict[str, Any]:
         return self.ended or next(iter(self.records.values()))
 
-    def drop_torn(self) -> None:
-        """Forget tasks whose outputs are cut off, and all that was made of them."""
+    def torn(self) -> list[int]:
+        """Return the tasks whose outputs are cut off, and all that was made of them."""
         wiring, ends = self._wiring, dict[str, int]()
         whole = {
             i: record
@@ -81,8 +81,13 @@ class PastRound:
         for i in wiring.order:
             if i in whole and not all(source in whole for source in wiring.predecessors(i)):
                 del whole[i]
-        if len(whole) < len(self.records):
-            self.records, self.ended = whole, None
+        return [i for i in self.records if i not in whole]
+
+    def drop(self, tasks: Iterable[int]) -> None:
+        """Forget what tasks did, which are to run again."""
+        for i in tasks:
+            del self.records[i]
+            self.ended = None
 
     def fields(self, i: int) -> list[str]:
         """Return the outputs of a task that were stored."""
@@ -191,6 +196,7 @@ class Past:
     ) -> None:
         header = self._header = ledger.header
         self._torn_bytes = ledger.torn_bytes
+        self._dropped: list[str] = []
         meters = header["meters"]
         self.asked: dict[str, Any] = {
             "seed": header["seed"],
@@ -210,6 +216,7 @@ class Past:
                 self._executor = record["resumed"].pop("executor")
                 self.resumed.append(record["resumed"])
                 at_ms = max(at_ms, record["resumed"]["at_ms"])
+                self._drop(numbers[name] for name in record["resumed"]["dropped"])
                 continue
             if record["round"] == len(self._rounds):
                 self._rounds.append(PastRound(directory, wiring))
@@ -222,7 +229,7 @@ class Past:
                 at_ms = max(at_ms, record["ended_ms"])
         self._at_ms = at_ms
         self.earlier_s = at_ms / 1e3
-        self._find_last()
+        self._find_last(wiring)
         self.kinds = [one.kind for one in self._rounds]
         first = self.kinds.index(MEASURED) if MEASURED in self.kinds else None
         self.measured_s = 0.0 if first is None else self._since_s(self._rounds[first])
@@ -231,13 +238,21 @@ class Past:
     def _since_s(self, one: PastRound) -> float:
         return self.earlier_s - one.began_ms / 1e3
 
-    def _find_last(self) -> None:
+    def _find_last(self, wiring: Wiring) -> None:
         """See what of the last round is whole."""
         if self._rounds:
             last = self._rounds[-1]
             last.spent_s = self._since_s(last)
-            last.drop_torn()
             last.is_last = True
+            torn = last.torn()
+            self._dropped = [wiring.names[i] for i in torn]
+            self._drop(torn)
+
+    def _drop(self, tasks: Iterable[int]) -> None:
+        """Forget what tasks of the last round did; all of it, if nothing else was done."""
+        if self._rounds:
+            last = self._rounds[-1]
+            last.drop(tasks)
             if not last.records and not last.complete:
                 self._rounds.pop()
 
@@ -259,6 +274,7 @@ class Past:
             "tasks": 0 if last is None or last.complete else len(last.records),
             "executor_before": self._executor,
             "torn_bytes": self._torn_bytes,
+            "dropped": self._dropped,
             **compared,
         }
         self.resumed.append(entry)

@@ -235,6 +235,7 @@ class Run:
                 inputs={names[i]: fields for i, fields in self._outside.items()},
                 asked=self._asked,
                 log=self._log,
+                contracts=self._contracts,
             )
             self._tell("run_started", run)
 

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenStore", "Store", "frames_in", "sync_directory", "torn"]
 
-#: Holds the key of the journal, by which a worker knows that it sees the same directory.
-_KEY = "key"
-
 #: The length of a file is part of what it syncs.
 _sync = getattr(os, "fdatasync", os.fsync)
 
@@ -37,18 +34,21 @@ class Store(NamedTuple):
     directory
         An absolute path.
     key
-        Tells this journal from all others.
+        Tells this journal from all others: a file of that name says that it is here.
     """
 
     directory: str
     key: str
 
+    @property
+    def token(self) -> str:
+        """The path of that file."""
+        return os.path.join(self.directory, f"{self.key}.key")
+
     def found(self) -> None:
-        """Make the directory, and leave the key there."""
+        """Make the directory and, empty, the file that says whose it is."""
         os.makedirs(self.directory, exist_ok=True)
-        with open(os.path.join(self.directory, _KEY), "w", encoding="ascii") as file:
-            file.write(self.key)
-            file.flush()
+        with open(self.token, "wb") as file:
             os.fsync(file.fileno())
 
     def open(self) -> OpenStore:
@@ -60,7 +60,8 @@ class OpenStore:
     """The store of one worker, which puts there the outputs of one task after the other."""
 
     def __init__(self, store: Store) -> None:
-        self._directory, self._key = store
+        self._store = store
+        self._directory = store.directory
         self._file: IO[bytes] | None = None
         self._segment = ""
 
@@ -75,9 +76,8 @@ class OpenStore:
         if self._file is not None:
             return
         try:
-            with open(os.path.join(self._directory, _KEY), encoding="ascii") as file:
-                key = file.read()
-            if key != self._key:
+            os.stat(self._directory)
+            if not os.path.exists(self._store.token):
                 raise self._unreachable("there it is another directory, or holds another journal")
             self._file = self._new_segment()
         except OSError as error:
