@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import io
+import re
 import subprocess
 import sys
 
@@ -7,6 +9,8 @@ import pytest
 from cli_runner import command, environment
 
 import dagprofiler
+from dagprofiler.cli import main
+from dagprofiler.cli.output import print_text
 
 COMMANDS = ("run", "resume", "show", "compare", "report", "export", "import", "validate")
 
@@ -28,8 +32,6 @@ def test_help_loads_nothing_that_takes_long(shelf):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_json_and_help(capsys, name):
-    from dagprofiler.cli import main
-
     with pytest.raises(SystemExit) as left:
         main([name, "--help"])
 
@@ -43,6 +45,7 @@ def test_the_version_is_that_of_the_package(shelf):
     assert done.stdout == f"dagprofiler {dagprofiler.__version__}\n"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes break otherwise there")
 def test_a_reader_that_has_enough_ends_the_command_without_a_word(shelf):
     process = subprocess.Popen(
         [sys.executable, "-m", "dagprofiler", "show", shelf.profile, "--json"],
@@ -67,3 +70,30 @@ def test_python_warnings_are_lines(shelf, folder):
     done = command("run", path, "-q", cwd=shelf.folder, code=0)
 
     assert done.stderr == "dagprofiler: warning: UserWarning: old\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_text_is_the_same_without_rich(monkeypatch):
+    with_rich, without = Terminal(), Terminal()
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    print_text("task  verdict\na     slower", with_rich)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    print_text("task  verdict\na     slower", without)
+
+    assert without.getvalue() == "task  verdict\na     slower\n"
+    assert re.sub(r"\x1b\[[\d;]*m", "", with_rich.getvalue()) == without.getvalue()
+
+
+def test_ctrl_c_has_its_exit_code(monkeypatch, capsys):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dagprofiler.cli.showing.show", interrupted)
+
+    assert main(["show", "x"]) == 130
+    assert capsys.readouterr().err == "dagprofiler: interrupted\n"

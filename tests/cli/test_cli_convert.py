@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,25 @@ def test_completion_of_an_unknown_shell_is_refused(refused):
     pytest.importorskip("shtab")
 
     assert "expected one of bash, zsh" in refused("completion", "nope")
+
+
+def test_the_same_commands_say_in_json_what_they_wrote(cli, shelf, folder):
+    def said(*arguments):
+        return json.loads(cli(*arguments, "--json").out)
+
+    page, other = f"{folder}/r.html", f"{folder}/p.wfformat.json"
+    assert said("report", shelf.profile, "-o", page) == {"written": page, "left_out": []}
+    assert said("export", shelf.profile, "-o", other)["written"] == other
+    imported = f"{folder}/imported.json"
+    assert said("import", other, "-o", imported)["written"] == imported
+    assert [one["valid"] for one in said("validate", shelf.profile, imported)] == [True, True]
+
+
+def test_a_file_that_cannot_be_read_is_not_called_invalid(refused):
+    assert "cannot be read" in refused("validate", "no_such.json")
+
+
+def test_completion_without_its_extra_says_how_to_install_it(refused, monkeypatch):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+
+    assert 'pip install "dagprofiler[cli]"' in refused("completion", "bash")

@@ -7,9 +7,9 @@ code, and the lines below are what it prints, in which ``...`` stands for any te
 from __future__ import annotations
 
 import doctest
-import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -91,7 +91,7 @@ def test_commands_of_the_readme_run(tmp_path):
     blocks = [block["text"] for block in FENCE.finditer(page) if block["kind"] == "console"]
     lines = [line for block in blocks for line in block.splitlines()]
     commands = [line for line in lines if line.startswith("dagprofiler ")]
-    os.symlink(ROOT / "docs", tmp_path / "docs")
+    shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
     assert len(commands) >= 4
     for command in commands:
         printed, code = printed_by(command, tmp_path)

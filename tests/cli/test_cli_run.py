@@ -289,5 +289,5 @@ def test_resume_takes_a_target_where_no_command_began(refused, cli, folder, shel
     assert "give the directory" in refused("resume", f"{folder}/journal")
     refused("resume", f"{folder}/journal", "pipeline_of_tests:failing", code=4)
     wrong = refused("resume", f"{folder}/journal", "pipeline_of_tests:failing", "-c", "N=4")
-    assert wrong.startswith(f"journal '{os.path.abspath(folder)}/journal': config:")
+    assert wrong.startswith(f"journal {os.path.abspath(f'{folder}/journal')!r}: config:")
     os.unlink("profile.partial.json")

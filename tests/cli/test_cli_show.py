@@ -3,9 +3,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from cli_runner import command
 
-from dagprofiler import DAG, Profile, task
+from dagprofiler import DAG, Profile, RunError, task
 from dagprofiler.cli.showing import figures, text
 
 PARTS = ("summary", "tasks", "edges", "path", "flags")
@@ -86,3 +87,34 @@ def test_what_a_profile_does_not_say_is_not_shown_as_0():
 
 def test_a_profile_without_tasks_can_be_shown():
     assert text(figures(DAG({}).run()), parts=PARTS, top=3).startswith("0 tasks, 0 edges")
+
+
+@task(outputs=["x"])
+def fails():
+    raise ValueError("no such cell")
+
+
+def test_a_partial_profile_says_why():
+    with pytest.raises(RunError) as caught:
+        DAG({"fails": fails}).run()
+
+    shown = text(figures(caught.value.profile), parts=PARTS, top=0)
+    assert "PARTIAL: task 'fails' failed: ValueError: no such cell" in shown
+    assert "no critical path: " in shown
+
+
+def test_flags_are_explained_with_their_tasks():
+    profile = DAG(dict.fromkeys("abc", hostile)).run(rounds=2)
+    profile.sections["statistics"]["flags"] = {"a": ["short"], "b": ["short"], "c": ["waits"]}
+    shown = text(figures(profile), parts=("flags",), top=1)
+
+    assert "short: a and 1 more\n  The median is under 0.1 ms" in shown
+    assert "waits: c\n" in shown
+
+
+def test_a_long_critical_path_is_shown_by_its_ends():
+    names = [f"t{i}" for i in range(30)]
+    dag = DAG(dict.fromkeys(names, hostile), [(a, b, []) for a, b in zip(names, names[1:])])
+    shown = " ".join(text(figures(dag.run()), parts=("path",), top=4).split())
+
+    assert "t0 -> t1 -> (26 more) -> t28 -> t29" in shown
