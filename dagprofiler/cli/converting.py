@@ -42,7 +42,7 @@ def report(arguments: argparse.Namespace) -> int:
     profile = load_profile(arguments.profile)
     base = None if arguments.base is None else load_profile(arguments.base)
     losses = profile.report(
-        sys.stdout if output == "-" else output,
+        sys.stdout.buffer if output == "-" else output,
         base,
         cost=arguments.cost,
         statistic=arguments.statistic,
@@ -65,7 +65,7 @@ def export(arguments: argparse.Namespace) -> int:
     options = _options(arguments.option, load(EXPORTERS, name), name)
     check_outputs(output)
     profile = load_profile(arguments.profile)
-    losses = profile.export(sys.stdout if output == "-" else output, name, **options)
+    losses = profile.export(sys.stdout.buffer if output == "-" else output, name, **options)
     _tell(arguments, output, losses)
     return 0
 
@@ -121,7 +121,7 @@ def import_(arguments: argparse.Namespace) -> int:
     except (FormatError, ProfileError) as error:
         where = "" if name in str(error) else f"{name}: "
         raise CommandError(f"{where}{error}".replace("format=", "--format")) from error
-    profile.save(sys.stdout if arguments.output == "-" else arguments.output)
+    profile.save(sys.stdout.buffer if arguments.output == "-" else arguments.output)
     _tell(arguments, arguments.output, ())
     return 0
 

@@ -250,7 +250,7 @@ def _deliver(profile: Profile, arguments: argparse.Namespace) -> None:
     """Write the profile and the report, and say so."""
     written = {}
     if arguments.output == "-":
-        profile.save(sys.stdout)
+        profile.save(sys.stdout.buffer)
     elif arguments.output is not None:
         written["profile"] = profile.save(arguments.output)
     if arguments.report is not None:
