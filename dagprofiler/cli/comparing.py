@@ -29,6 +29,21 @@ if TYPE_CHECKING:
 
 __all__ = ["compare"]
 
+#: Options that say how two targets are measured.
+_OF_RUNS = (
+    "config",
+    "new-config",
+    "seed",
+    "meters",
+    "rounds",
+    "warmup",
+    "precision",
+    "max-time",
+    "fresh-process",
+    "busy-cores",
+    "output",
+)
+
 #: Exit codes: a condition of --fail-if holds; there is no verdict.
 _FAILED, _NOT_COMPARABLE = 1, 3
 
@@ -104,6 +119,9 @@ def _is_judged(one: Mapping[str, Any]) -> bool:
 
 
 def _of_files(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    for option in _OF_RUNS:
+        if getattr(arguments, option.replace("-", "_")):
+            raise CommandError(f"compare: --{option} is for --run, which measures two targets")
     check_one_stdin(arguments.base, *arguments.new)
     base = load_profile(arguments.base)
     return [_comparison(base, load_profile(path), arguments.base, path) for path in arguments.new]

@@ -129,6 +129,11 @@ def _run(parser: argparse.ArgumentParser) -> None:
     )
     _measuring(parser, parser.add_argument_group("rounds"), usual="1")
     parser.add_argument("--journal", metavar="DIR", help="write down what is done, to resume it")
+    parser.add_argument(
+        "--on-error",
+        choices=("stop", "finish"),
+        help="whether tasks that do not depend on a failed one still run",
+    )
     _where(parser)
     _results(parser)
 
@@ -182,11 +187,6 @@ def _where(parser: argparse.ArgumentParser) -> None:
 
 
 def _results(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--on-error",
-        choices=("stop", "finish"),
-        help="whether tasks that do not depend on a failed one still run",
-    )
     results = parser.add_argument_group("results")
     results.add_argument("-o", "--output", metavar="FILE", help="write the profile; - for stdout")
     results.add_argument("--report", metavar="FILE", help="write the HTML report as well")

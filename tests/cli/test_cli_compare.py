@@ -195,6 +195,11 @@ def test_two_targets_that_import_modules_of_one_name_are_refused(refused, folder
     assert line.startswith("compare --run: both targets have a module 'helper_of_tests'")
 
 
+@pytest.mark.parametrize("option", [["--rounds", "3"], ["-o", "a.json", "b.json"]])
+def test_how_targets_are_measured_is_not_asked_of_profiles(refused, base, option):
+    assert "is for --run, which measures two targets" in refused("compare", base, base, *option)
+
+
 @pytest.mark.parametrize("condition", ["slwer", "slower > x%", "slower > 5", "> 5%"])
 def test_a_condition_that_is_none_is_refused(refused, base, condition):
     assert refused("compare", base, base, "--fail-if", condition).startswith(
