@@ -100,7 +100,7 @@ def cost(nbytes: int, count: int, folder: Path) -> tuple[float, float, float]:
 def writing(*, quick: bool, folder: Path) -> Iterable[Row]:
     """Time what a journal writes of a task, beside the same bytes written and synced."""
     for name, nbytes in SIZES.items():
-        count = max(3, min(100, 60_000_000 // nbytes) // (4 if quick else 1))
+        count = max(2, min(100, 160_000_000 // nbytes) // (4 if quick else 1))
         took = [cost(nbytes, count, folder) for _ in range(3 if quick else 9)]
         ratios = [ours / bare for ours, _, bare in took]
         ours_ms, records_ms, bare_ms = (median(each) * 1e3 for each in zip(*took))
