@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from functools import cached_property, partial
 from itertools import compress, islice, repeat
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler.arguments import (
     as_executor,
@@ -528,16 +528,16 @@ class DAG:
         return other
 
     @classmethod
-    def from_yaml(cls, path: str | os.PathLike[str]) -> DAG:
+    def from_yaml(cls, path: str | os.PathLike[str] | IO[Any]) -> DAG:
         """Read a DAG from a YAML file (extra ``yaml``).
 
         Parameters
         ----------
         path
-            A file with ``config`` (a mapping), ``tasks`` (name to ``module``
-            and ``class``) and ``edges`` (each ``[source, target]``,
-            ``[source, target, fields]``, or a mapping of ``source``,
-            ``target`` and, optionally, ``data``).
+            A file, or an open stream, with ``config`` (a mapping), ``tasks``
+            (name to ``module`` and ``class``) and ``edges`` (each
+            ``[source, target]``, ``[source, target, fields]``, or a mapping
+            of ``source``, ``target`` and, optionally, ``data``).
 
         Raises
         ------
