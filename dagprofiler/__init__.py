@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dagprofiler.importers import import_profile
     from dagprofiler.interleaving import RunComparison, compare_runs
     from dagprofiler.meters import Meter
+    from dagprofiler.rules import Rule, Rules, map_over, reduce, rule
     from dagprofiler.weights import Weights
 
 __all__ = [
@@ -68,6 +69,8 @@ __all__ = [
     "Profile",
     "ProfileError",
     "Rounds",
+    "Rule",
+    "Rules",
     "RunComparison",
     "RunError",
     "SerializationError",
@@ -82,7 +85,10 @@ __all__ = [
     "calibrate",
     "compare_runs",
     "import_profile",
+    "map_over",
+    "reduce",
     "rng",
+    "rule",
     "task",
 ]
 
@@ -94,12 +100,17 @@ _LATER = {
     "Executor": "executors",
     "Meter": "meters",
     "PoolExecutor": "executors.pools",
+    "Rule": "rules",
+    "Rules": "rules",
     "RunComparison": "interleaving",
     "Weights": "weights",
     "analyze": "analysis",
     "calibrate": "calibration",
     "compare_runs": "interleaving",
     "import_profile": "importers",
+    "map_over": "rules",
+    "reduce": "rules",
+    "rule": "rules",
 }
 
 

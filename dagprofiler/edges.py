@@ -16,7 +16,12 @@ from dagprofiler.errors import GraphError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-__all__ = ["Edges", "Route", "field_problem", "resolved_edges", "rows_of"]
+__all__ = ["Edges", "Route", "Routes", "field_problem", "resolved_edges", "rows_of"]
+
+
+class Routes(tuple):  # type: ignore[type-arg]  # noqa: SLOT001  (a tuple like any other)
+    """What an edge carries, where that is known already: instead of its fields."""
+
 
 #: One field on its way: its position among the source's outputs, and the target's input.
 Route = tuple[int, str]
@@ -122,7 +127,10 @@ def resolved_edges(
         where = f"edge {name!r} -> {target_name!r}"
         if source == target:
             raise GraphError(f"{where}: a task cannot feed itself")
-        if spec is None:
+        routes: tuple[Route, ...]
+        if type(spec) is Routes:
+            routes = spec
+        elif spec is None:
             routes = matches[matches.source[source], matches.target[target]]
         else:
             routes = _explicit(name, target_name, spec, matches.positions(matches.source[source]))

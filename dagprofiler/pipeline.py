@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from dagprofiler.seeding import Streams
     from dagprofiler.task import Task
 
-__all__ = ["Codec", "Contract", "Parameters", "Record", "Work", "perform", "signature_of"]
+__all__ = [
+    "Codec",
+    "Contract",
+    "Parameters",
+    "Record",
+    "Work",
+    "encoded_size",
+    "perform",
+    "signature_of",
+]
 
 #: One half of a serializer: value to frames, or frames to value.
 Codec = Callable[[Any], Any]
@@ -337,6 +346,12 @@ def _perform_by_run(
     payload = _payload(outputs, wire) if contract.counts_payload else wire
     times = (begun, loaded, loaded, computed, computed, ended)
     return times, payload, wire, encoded, outputs if keep else None, None, None
+
+
+def encoded_size(contract: Contract, value: Any, frames: Any) -> tuple[int, int]:
+    """Return the payload of a value that a task's serializer has encoded, and its length."""
+    length = frames_bytes(frames)
+    return payload_bytes(value, length) if contract.counts_payload else length, length
 
 
 def _payload(outputs: Mapping[str, Any], wire: Mapping[str, int]) -> dict[str, int]:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.errors import RunError, describe
 from dagprofiler.graph import readiness, readiness_by
 from dagprofiler.hooks import RunInfo
+from dagprofiler.livewiring import LiveWiring
 from dagprofiler.machine import environment
 from dagprofiler.profile import Profile
+from dagprofiler.readings import Growth
 from dagprofiler.rounds import ALLOCATION
 from dagprofiler.seeding import generators_restored
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from dagprofiler.executors.dispatching import Dispatcher
     from dagprofiler.executors.serial import SerialExecutor
     from dagprofiler.fresh import FreshRounds, Taken
+    from dagprofiler.growth import Growing, Grows
     from dagprofiler.hooks import Hook
     from dagprofiler.instruments import Instrumentation
     from dagprofiler.pipeline import Codec, Contract
@@ -83,6 +86,10 @@ class Run:
         serialized.
     keep
         Numbers of the tasks whose outputs are wanted beside those of the sinks.
+    grows
+        What lets the graph grow; None of one that is fixed.
+    asked
+        Names of the tasks to keep, some of which may come later.
     elsewhere
         Takes a round in another process; None for rounds in this one.
     ranked
@@ -105,13 +112,16 @@ class Run:
         keep: set[int],
         hooks: Sequence[Hook],
         stop_on_error: bool,
+        grows: Grows | None,
+        asked: frozenset[str],
         elsewhere: FreshRounds | None,
         ranked: Sequence[int] | None,
     ) -> None:
         self._log = log
         self._wiring = log.wiring
-        self._tasks = tasks
-        self._contracts = contracts
+        self._tasks = self._given_tasks = tasks
+        self._contracts = self._given_contracts = contracts
+        self._given_estimates = log.estimates
         self._config = config
         self._plan = plan
         self._executor = executor
@@ -121,6 +131,10 @@ class Run:
         self._keep = keep
         self._hooks = hooks
         self._stop_on_error = stop_on_error
+        self._grows = grows
+        self._growing: Growing | None = None
+        self._asked = asked
+        self._given = log.wiring
         self._elsewhere = elsewhere
         self._ranked = ranked
         self._stopped = False
@@ -128,8 +142,11 @@ class Run:
         #: What stands in each slot, as a handle of the executor, while somebody needs it.
         self._handles: list[Any] = []
         self._uses: list[int] = []
+        #: Whether the outputs of each task are wanted in this process.
+        self._kept: list[bool] = []
         self._outputs: dict[int, Mapping[str, Any]] = {}
         self._errors: dict[int, BaseException] = {}
+        self._rule_failures: dict[str, BaseException] = {}
         self._hook_failures: dict[str, BaseException] = {}
         self._hooks_s = self._hooks_before = 0.0
         self._begun: float | None = None
@@ -156,7 +173,7 @@ class Run:
                         self._announce()
                         for kind in self._plan:
                             self._take(kind)
-                            if self._errors:
+                            if self._errors or self._rule_failures:
                                 break
                             yield
                 finally:
@@ -184,7 +201,13 @@ class Run:
 
         with suppress(RunError):
             self.execute()
-        return Taken(self._log.rounds[-1], self._log.workers[0], self._outputs, self._errors)
+        return Taken(
+            self._log.rounds[-1],
+            self._log.workers[0],
+            self._outputs,
+            self._errors,
+            self._rule_failures,
+        )
 
     def _settle(self) -> None:
         """Close the accounts of the run: from here on its figures stand."""
@@ -198,16 +221,18 @@ class Run:
         else:
             log.prepare_s = self._begun - log.started - self._hooks_before
         for name, error in self._failures().items():
-            kind = "task" if self._errors else "hook"
-            log.reason = f"{kind} {name!r} failed{self._plan.where()}: {describe(error)}"
+            kind = "task" if self._errors else "rule" if self._rule_failures else "hook"
+            what = name if kind == "rule" else f"{kind} {name!r}"
+            log.reason = f"{what} failed{self._plan.where()}: {describe(error)}"
             break
         # Tracebacks of failures hold on to this object; nobody needs these any more.
         self._handles.clear()
         self._outside.clear()
 
     def _failures(self) -> dict[str, BaseException]:
-        """Return what failed: tasks in the order in which they did, then hooks."""
+        """Return what failed: tasks in the order in which they did, then rules, then hooks."""
         failed = {self._wiring.names[i]: error for i, error in self._errors.items()}
+        failed.update(self._rule_failures)
         for place, error in self._hook_failures.items():
             failed[f"hook {place}" if place in failed else place] = error
         return failed
@@ -238,31 +263,69 @@ class Run:
             from dagprofiler.instruments import COUNT_ALLOCATIONS
 
             instruments = COUNT_ALLOCATIONS
+        growth = None if self._grows is None else self._begin_anew()
         self._round = log.begin(kind, instruments.columns if instruments else [])
-        self._executor.begin(instruments)
+        self._round.growth = growth
+        self._executor.begin(instruments, self._wiring)
         self._handles = [None] * len(self._wiring.uses)
-        self._uses = list(self._wiring.uses)
+        # That of a graph that grows is made for this round, and grows with it.
+        self._uses = self._wiring.uses if self._grows else list(self._wiring.uses)
+        self._kept = [False] * len(self._wiring.names)
+        # The sinks, and what was asked for.
+        for i in chain(self._wiring.sinks, self._keep):
+            self._kept[i] = True
         with generators_restored(self._seed):
             hooks_before = self._hooks_s
             begun = self._round.started_s = perf_counter()
             try:
                 self._loop()
+                if self._growing is not None:
+                    self._growing.conclude()
             finally:
+                if self._growing is not None:
+                    self._growing.finish()
                 hooks_s = self._hooks_s - hooks_before
                 total_s, one = perf_counter() - begun, self._round
                 self._executor.end(one)
+                self._settle_growth()
                 # What a user's program would not do is no part of its time.
                 one.total_s = total_s - hooks_s - one.apart_s
 
+    def _begin_anew(self) -> Growth:
+        """Return the growth of a round, which begins with the graph that was given."""
+        log = self._log
+        self._wiring = log.wiring = wiring = LiveWiring(self._given)
+        self._tasks, self._contracts = [*self._given_tasks], [*self._given_contracts]
+        log.estimates = dict(self._given_estimates)
+        return Growth(wiring, log.estimates, [0.0] * len(wiring.names))
+
+    def _settle_growth(self) -> None:
+        """Take up the graph as it came to be, in the numbers of all rounds."""
+        if self._grows is None:
+            return
+        numbers = self._log.settle(self._round)
+        self._wiring = self._log.wiring
+        if numbers is not None:
+            self._outputs = {numbers[i]: outputs for i, outputs in self._outputs.items()}
+            self._errors = {numbers[i]: error for i, error in self._errors.items()}
+
+    def _rule_failed(self, name: str, error: Exception) -> bool:
+        """Note that a rule failed; return whether nothing new is to start."""
+        self._rule_failures[f"rule {name!r}"] = error
+        self._stopped = self._stopped or self._stop_on_error
+        return self._stopped
+
     def _adopt(self, taken: Taken, kind: str) -> None:
         """Take over a round from another process, and tell the hooks of it."""
-        names = self._wiring.names
         self._round = self._log.adopt(kind, taken.round, taken.worker)
         self._errors, self._outputs = taken.errors, taken.outputs
+        self._rule_failures = taken.rule_failures
+        self._settle_growth()
         if self._hooks:
+            names = self._wiring.names
             for i in taken.round.by_start():
                 self._tell("task_started", names[i])
-                error = taken.errors.get(i)
+                error = self._errors.get(i)
                 method = "task_finished" if error is None else "task_failed"
                 self._tell(method, self._log.record(taken.round, i, error))
 
@@ -325,6 +388,21 @@ class Run:
     def _schedule(self) -> tuple[Callable[[], int | None], Callable[[int], None] | None]:
         """Return two functions: one hands out tasks, the other, if any, is told which are done."""
         wiring = self._wiring
+        if self._grows is not None:
+            self._growing = self._grows.begin(
+                log=self._round,
+                tasks=self._tasks,
+                contracts=self._contracts,
+                keep=self._kept,
+                handles=self._handles,
+                uses=self._uses,
+                outputs=self._outputs,
+                executor=self._executor,
+                asked=self._asked,
+                fail=self._rule_failed,
+            )
+            self._growing.start()
+            return self._growing.pop, self._growing.done
         if self._executor.capacity > 1:
             if self._ranked is None:
                 return readiness(wiring.targets, wiring.first_target)
@@ -342,16 +420,12 @@ class Run:
         names, inputs, slots = wiring.names, wiring.inputs, wiring.slots
         executor = self._executor
         first_input = wiring.first_input
-        handles, uses = self._handles, self._uses
+        handles, uses, keep = self._handles, self._uses, self._kept
         # Each task takes its part out; another round needs it again.
         outside = self._outside if self._plan.single else dict(self._outside)
-        # The sinks, and what was asked for.
-        keep = [False] * len(names)
-        for i in chain(wiring.sinks, self._keep):
-            keep[i] = True
         # The decoder of all slots, without end, where there is only one.
         every_decoder = None
-        if len({contract.decode for contract in contracts}) == 1:
+        if self._grows is None and len({contract.decode for contract in contracts}) == 1:
             every_decoder = repeat(contracts[0].decode)
 
         def work(i: int) -> tuple[tuple[Any, ...], list[Any]]:
@@ -385,11 +459,12 @@ class Run:
         """
         entry, wiring = self._round, self._wiring
         entry.errors[i] = describe(error)
-        below = [i]
+        below, skipped = [i], []
         while below:
             for target in wiring.successors(below.pop()):
                 if target not in entry.skipped:
                     entry.skipped.add(target)
+                    skipped.append(target)
                     below.append(target)
                     for _, slot in wiring.feeds(target):
                         self._uses[slot] -= 1
@@ -400,6 +475,8 @@ class Run:
         self._errors[i] = error
         if self._stop_on_error:
             self._stopped = True
+        if self._growing is not None:
+            self._growing.failed(i, skipped, stops=self._stopped)
         self._tell("task_failed", self._log.record(entry, i, error))
 
     def _tell(self, method: str, what: Any) -> None:

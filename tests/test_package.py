@@ -40,6 +40,8 @@ PUBLIC = {
     "Profile",
     "ProfileError",
     "Rounds",
+    "Rule",
+    "Rules",
     "RunComparison",
     "RunError",
     "SerializationError",
@@ -53,7 +55,10 @@ PUBLIC = {
     "calibrate",
     "compare_runs",
     "import_profile",
+    "map_over",
+    "reduce",
     "rng",
+    "rule",
     "task",
 }
 

@@ -1,0 +1,819 @@
+"""Growth: what lets a graph grow while it runs, and Growing: one round of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dagprofiler.errors import DeclarationError, GraphError, describe, did_you_mean
+from dagprofiler.parts import Part
+from dagprofiler.readings import Firing
+from dagprofiler.task import Task, check_tags
+from dagprofiler.views import Draft, GraphView, NotYet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dagprofiler.config import Config
+    from dagprofiler.contracts import ContractReader
+    from dagprofiler.executors.dispatching import Dispatcher
+    from dagprofiler.executors.serial import SerialExecutor
+    from dagprofiler.livewiring import LiveWiring
+    from dagprofiler.pipeline import Contract
+    from dagprofiler.readings import Growth, RoundLog
+
+__all__ = ["Growing", "Grows", "OpenRule", "Rules", "Space", "as_rules"]
+
+_PENDING, _SUCCEEDED, _FAILED, _SKIPPED = range(4)
+_STATES = ("pending", "succeeded", "failed", "skipped")
+
+#: Kinds of what a predicate looked at that only tasks with a tag can change.
+_OF_TAGS = ("more", "tag", "all_ended", "ended")
+#: The same of names: a task was asked for, or whether there is one.
+_OF_NAMES = ("name", "there")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Rules, and what holds for all of them.
+
+    Parameters
+    ----------
+    rules
+        Asked in this order.
+    strict
+        Whether a rule that never fires is an error.
+    max_tasks, max_firings
+        How many tasks rules may add, and how often they may fire, in one
+        round: what ends rules that feed themselves.
+    """
+
+    rules: Iterable[Any] = ()
+    strict: bool = False
+    max_tasks: int = 1_000_000
+    max_firings: int = 100_000
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rules", tuple(self.rules))
+        for name in ("max_tasks", "max_firings"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise DeclarationError(
+                    f"Rules: {name} must be an integer of at least 0, got {value!r}"
+                )
+
+
+def as_rules(given: Any) -> Rules:
+    """Return what ``DAG(rules=...)`` was given as Rules, or raise a DeclarationError."""
+    if not isinstance(given, (Rules, Iterable)) or isinstance(given, (str, Mapping)):
+        raise DeclarationError(f"rules must be a list of rules, got {given!r}")
+    rules: Rules = given if isinstance(given, Rules) else Rules(given)
+    for rule in rules.rules:
+        check_rule(rule)
+    return rules
+
+
+def check_rule(rule: Any) -> None:
+    """Raise a DeclarationError unless `rule` is a rule."""
+    if not (callable(getattr(rule, "when", None)) and callable(getattr(rule, "then", None))):
+        raise DeclarationError(f"rules: expected a Rule, got {rule!r}")
+
+
+class OpenRule:
+    """A rule in a round.
+
+    Attributes
+    ----------
+    rule
+        What it says.
+    name
+        What it goes by; the second of a name is ``name (2)``.
+    number
+        Its place in the order in which rules are asked.
+    adds, reads
+        Tags that it may add; tasks and tags whose outputs it reads.
+    held
+        Tasks whose outputs are kept for it.
+    looked
+        What its predicate looked at: task numbers, and (kind, tag or name).
+    waits, woken
+        Whether it has not fired, and whether it is about to be asked.
+    """
+
+    def __init__(self, rule: Any, name: str, number: int) -> None:
+        self.rule = rule
+        self.name = name
+        self.number = number
+        self.adds = frozenset(rule.adds)
+        self.reads = frozenset(rule.reads)
+        self.held: list[int] = []
+        self.looked: Iterable[Any] = ()
+        self.waits = self.woken = True
+
+
+class _Behind:
+    """The rule that a task with a ``grow()`` of its own is."""
+
+    def __init__(self, name: str, task: Task) -> None:
+        self.name = f"grow of {name}"
+        self.adds = task.adds
+        self.reads = (name,)
+        self.then = task.grow
+        self._task = name
+
+    def when(self, graph: GraphView) -> bool:
+        return graph[self._task].succeeded
+
+
+class Space(NamedTuple):
+    """What a round works on: lists that get longer as the graph grows.
+
+    Attributes
+    ----------
+    log
+        Readings of the round, its growth among them.
+    tasks, contracts, keep
+        For each task itself, what it declares, and whether its outputs are wanted back.
+    handles, uses
+        For each slot its handle, and how often it is still needed.
+    outputs
+        Outputs that came back, by task number.
+    executor
+        Where tasks run.
+    asked
+        Names of tasks whose outputs are wanted, whatever follows them.
+    fail
+        Takes note of a rule that failed, and why; returns whether nothing new is to start.
+    """
+
+    log: RoundLog
+    tasks: list[Task]
+    contracts: list[Contract]
+    keep: list[bool]
+    handles: list[Any]
+    uses: list[int]
+    outputs: dict[int, Mapping[str, Any]]
+    executor: SerialExecutor | Dispatcher
+    asked: frozenset[str]
+    fail: Callable[[str, Exception], bool]
+
+
+class Grows:
+    """What the rounds of a run of a graph that grows have in common.
+
+    Parameters
+    ----------
+    rules
+        The rules.
+    reader
+        Reads the contracts of tasks.
+    config
+        Parameters of the run.
+    """
+
+    def __init__(self, rules: Rules, reader: ContractReader, config: Config) -> None:
+        self.rules = rules
+        self.reader = reader
+        self.config = config
+
+    def begin(self, **works_on: Any) -> Growing:
+        """Return a round that is about to begin, on the fields of a :class:`Space`."""
+        return Growing(self, Space(**works_on))
+
+
+class Growing:
+    """A graph that grows: one round.
+
+    It hands out tasks as they become ready, and asks rules as tasks end.
+    """
+
+    def __init__(self, grows: Grows, space: Space) -> None:
+        growth: Any = space.log.growth
+        self.growth: Growth = growth
+        self.index: dict[str, int]
+        self.config = grows.config
+        self._limits, self._reader = grows.rules, grows.reader
+        self._space = space
+        self._wiring: LiveWiring = self.growth.wiring
+        self.names = self._wiring.names
+        count = len(self.names)
+        self.index = dict(zip(self.names, range(count)))
+        self.tags: list[tuple[str, ...]] = []
+        self.by_tag: dict[str, list[int]] = {}
+        #: Of each tag how many tasks are yet to end.
+        self.unfinished: dict[str, int] = {}
+        self._states = bytearray()
+        #: How many predecessors of each task are not done.
+        self._waiting: list[int] = []
+        #: Numbers of tasks that were ready when they came, and of those that became it.
+        self._fresh: deque[int] = deque()
+        self._ready: list[int] = []
+        self._under_way = 0
+        self._rules: list[OpenRule] = []
+        self._open: dict[int, OpenRule] = {}
+        self._known: dict[str, int] = {}
+        #: Of each tag how many open rules may add it; rules that may read what goes by a word.
+        self.adders: dict[str, int] = {}
+        self._readers: dict[str, list[OpenRule]] = {}
+        #: What predicates looked at, and the rules that wait for it to change.
+        self._watchers: dict[Any, set[int]] = {}
+        self._dirty: list[int] = []
+        #: Tasks that nothing follows so far, and whose outputs are kept since rules read them.
+        self._ends: set[int] = set()
+        self._failures = 0
+        #: Names that rules waited for in vain, and the rule.
+        self._in_vain: dict[str, str] = {}
+        self._branched = self._halted = False
+        tasks = space.tasks
+        self._states += bytes(count)
+        starts = self._wiring.first_source
+        self._waiting += [end - begin for begin, end in zip(starts, starts[1:])]
+        self._fresh += [i for i, left in enumerate(self._waiting) if not left]
+        tagged = {name: tuple(task.tags) for name, task in zip(self.names, tasks) if task.tags}
+        self._admit_tasks(0, tagged)
+        for rule in self._limits.rules:
+            self._admit(rule)
+        self._grow_behind(0)
+
+    # The ready-loop's side.
+
+    def pop(self) -> int | None:
+        """Take the smallest number that is ready; None if there is none."""
+        fresh, ready = self._fresh, self._ready
+        while True:
+            if fresh and not (ready and ready[0] < fresh[0]):
+                number = fresh.popleft()
+            elif ready:
+                number = heappop(ready)
+            elif self._under_way or not self._idle():
+                return None
+            else:
+                continue
+            if not self._states[number]:
+                self._under_way += 1
+                return number
+
+    def done(self, number: int) -> None:
+        """Take note that a task has succeeded; what follows may become ready, or grow."""
+        self._under_way -= 1
+        waiting, ready = self._waiting, self._ready
+        for target in self._wiring.after.get(number, ()):
+            waiting[target] = left = waiting[target] - 1
+            if not left:
+                heappush(ready, target)
+        self._end(number, _SUCCEEDED)
+        if self._dirty:
+            self._ask()
+
+    def failed(self, number: int, skipped: Iterable[int], *, stops: bool) -> None:
+        """Take note that a task has failed, and that others are skipped for it."""
+        self._under_way -= 1
+        self._halted = stops
+        self._end(number, _FAILED)
+        for other in skipped:
+            self._end(other, _SKIPPED)
+        if self._dirty:
+            self._ask()
+
+    def start(self) -> None:
+        """Ask all rules for the first time."""
+        self._ask()
+
+    def finish(self) -> None:
+        """Write down how it ended; called once, however it did."""
+        space, wiring = self._space, self._wiring
+        for rule in self._open.values():
+            self.growth.unfired[rule.name] = self._why(rule)
+        log = space.log
+        if log.decode_s:
+            log.decode_s += [None] * (len(wiring.slots) - len(log.decode_s))
+            log.encode_s += [None] * (len(wiring.owner) - len(log.encode_s))
+        for i in [i for i in space.outputs if i in wiring.after]:
+            if self.names[i] not in space.asked:
+                del space.outputs[i]
+
+    def conclude(self) -> None:
+        """Refuse what is wrong with rules that did not fire, and fetch the outputs of the ends."""
+        space = self._space
+        for i in sorted(self._ends):
+            if self._states[i] == _SUCCEEDED:
+                space.outputs[i] = {
+                    field: self._value(i, position)
+                    for position, field in enumerate(self._wiring.outputs[i])
+                }
+        if self._halted or space.log.errors:
+            return
+        for name, error in self._unmet():
+            self._halted = space.fail(name, error) or self._halted
+
+    def _unmet(self) -> Iterable[tuple[str, GraphError]]:
+        """Yield the rules that cannot have been meant like that."""
+        unfired = {**self.growth.unfired, **{r.name: self._why(r) for r in self._open.values()}}
+        if self._limits.strict:
+            for name, why in unfired.items():
+                yield name, GraphError(f"rule {name!r} never fired: {why}")
+            return
+        for rule in self._open.values():
+            tags = {key[1] for key in rule.looked if type(key) is tuple and key[0] in _OF_TAGS}
+            others = [r for r in self._open.values() if r is not rule and r.adds & tags]
+            if others:
+                yield (
+                    rule.name,
+                    GraphError(
+                        f"rules wait for each other: {rule.name!r} until no more tasks tagged "
+                        f"{min(tags & others[0].adds)!r} can come, which {others[0].name!r} "
+                        "may add, and that never fired"
+                    ),
+                )
+
+    # What views ask.
+
+    def state(self, number: int) -> str:
+        """Return the state of a task."""
+        return _STATES[self._states[number]]
+
+    def can_come(self, tag: str | None, rule: OpenRule) -> bool:
+        """Tell whether a rule other than `rule` may still add tasks with a tag."""
+        if tag is None:
+            return any(other is not rule for other in self._open.values())
+        return self.adders.get(tag, 0) > (tag in rule.adds and rule.waits)
+
+    def check_tag(self, rule: OpenRule, tag: Any) -> None:
+        """Raise a GraphError if no task can ever have had a tag."""
+        if tag not in self.by_tag and tag not in self.adders:
+            known = sorted({*self.by_tag, *self.adders})
+            raise GraphError(
+                f"rule {rule.name!r}: no task is tagged {tag!r}, and no rule adds such tasks "
+                f"(tags: {', '.join(map(repr, known)) or 'none'}){did_you_mean(tag, known)}"
+            )
+
+    def unknown(self, name: Any) -> GraphError:
+        """Return the error for a name that no task has."""
+        return GraphError(f"there is no task {name!r}{did_you_mean(name, list(self.index))}")
+
+    def outputs_of(self, name: str) -> list[str]:
+        """Return the outputs that a task declares."""
+        return self._wiring.outputs[self._number(name)]
+
+    def contract_of(self, name: str) -> Contract:
+        """Return what a task declares."""
+        return self._space.contracts[self._number(name)]
+
+    def _number(self, name: str) -> int:
+        number: int | None = self.index.get(name)
+        if number is None:
+            raise self.unknown(name)
+        return number
+
+    def read(self, rule: OpenRule, number: int, field: str) -> Any:
+        """Return the value of an output, decoded anew."""
+        outputs, name = self._wiring.outputs[number], self.names[number]
+        if field not in outputs:
+            raise GraphError(
+                f"{field!r} is not an output of task {name!r} "
+                f"(outputs: {', '.join(map(repr, outputs)) or 'none'})"
+                f"{did_you_mean(field, outputs)}"
+            )
+        if not self._reads(rule, number):
+            raise self._undeclared(rule, name, f"output {field!r} of task {name!r} is read")
+        position = outputs.index(field)
+        self._check_kept(number, position)
+        return self._value(number, position)
+
+    def _reads(self, rule: OpenRule, number: int) -> bool:
+        return self.names[number] in rule.reads or not rule.reads.isdisjoint(self.tags[number])
+
+    @staticmethod
+    def _undeclared(rule: OpenRule, name: str, what: str) -> GraphError:
+        return GraphError(
+            f"rule {rule.name!r}: {what}, which the rule has to declare, so that it is kept: "
+            f"reads=[{name!r}], or a tag of that task"
+        )
+
+    def _check_kept(self, number: int, position: int) -> None:
+        if self._space.handles[self._wiring.first_slot[number] + position] is None:
+            raise GraphError(
+                f"outputs of task {self.names[number]!r} are not kept any more: it had ended "
+                "before the rule that reads them was there; let the rule that adds that rule "
+                "read them too"
+            )
+
+    def _value(self, number: int, position: int) -> Any:
+        handle = self._space.handles[self._wiring.first_slot[number] + position]
+        return self._space.executor.value(handle, self._space.contracts[number].decode)
+
+    # Rules.
+
+    def _admit(self, rule: Any) -> None:
+        """Take a rule up; it is asked when it is its turn."""
+        same = self._known[rule.name] = self._known.get(rule.name, 0) + 1
+        name = rule.name if same == 1 else f"{rule.name} ({same})"
+        opened = OpenRule(rule, name, len(self._rules))
+        self._rules.append(opened)
+        self._open[opened.number] = opened
+        for tag in opened.adds:
+            self.adders[tag] = self.adders.get(tag, 0) + 1
+        for word in opened.reads:
+            self._readers.setdefault(word, []).append(opened)
+            if word in self.index:
+                self._hold(opened, [self.index[word]])
+            self._hold(opened, self.by_tag.get(word, ()))
+        heappush(self._dirty, opened.number)
+
+    def _ask(self) -> None:
+        """Ask the rules that wait for what has changed, in their order, until none is left."""
+        begun = perf_counter()
+        try:
+            while self._dirty and not self._halted:
+                rule = self._rules[heappop(self._dirty)]
+                rule.woken = False
+                if rule.number not in self._open:
+                    continue
+                try:
+                    if self._holds(rule):
+                        self._fire(rule)
+                except Exception as error:  # noqa: BLE001  (users' code may raise anything)
+                    self._fails(rule, error)
+        finally:
+            self.growth.rules_s += perf_counter() - begun
+
+    def _holds(self, rule: OpenRule) -> bool:
+        self._forget(rule)
+        view = GraphView(self, rule)
+        try:
+            answer = rule.rule.when(view)
+        except NotYet:
+            answer = False
+        if answer is not True and answer is not False:
+            # numpy's are of its own kind.
+            if type(answer).__name__ not in ("bool_", "bool"):
+                raise DeclarationError(f"its predicate returned {answer!r}, expected True or False")
+            answer = bool(answer)
+        if not answer:
+            rule.looked = view._looked  # noqa: SLF001  (a part of this)
+            self._wait(rule)
+        return answer
+
+    def _fire(self, rule: OpenRule) -> None:
+        draft = Draft(self, rule)
+        if len(self.growth.firings) >= self._limits.max_firings:
+            raise GraphError(
+                f"rules have fired {self._limits.max_firings} times, which is the limit "
+                "(Rules(max_firings=...)); does it feed itself?"
+            )
+        answer = rule.rule.then(draft)
+        if answer is not None:
+            raise DeclarationError(f"its body returned {answer!r}, expected None")
+        draft.close()
+        first = len(self.names)
+        if draft.tasks_added or draft.rules_added:
+            self._apply(rule, draft)
+        self.growth.firings.append(Firing(rule.name, perf_counter(), range(first, len(self.names))))
+        self._retire(rule)
+
+    def _apply(self, rule: OpenRule, draft: Draft) -> None:
+        """Take up what a body adds, all of it or nothing."""
+        added = self._checked(rule, draft)
+        for one in draft.rules_added:
+            self._check_tags(rule, check_tags(one.adds, f"rule {one.name!r}: adds"))
+        # From here on nothing is refused.
+        first = len(self.names)
+        if added is not None:
+            self._append(added)
+            self._admit_tasks(first, draft.tags_added)
+        for one in draft.rules_added:
+            self._admit(one)
+        if added is not None:
+            self._grow_behind(first)
+
+    def _check_tags(self, rule: OpenRule, tags: Iterable[str]) -> None:
+        for tag in tags:
+            if tag not in rule.adds:
+                raise GraphError(
+                    f"tag {tag!r} is none that the rule may add: declare adds=[{tag!r}]"
+                )
+
+    def _checked(self, rule: OpenRule, draft: Draft) -> Part | None:
+        """Return what a body adds in numbers, if nothing is wrong with it."""
+        tasks = draft.tasks_added
+        if not tasks:
+            return None
+        grown = len(self.names) - self._wiring.given
+        if grown + len(tasks) > self._limits.max_tasks:
+            raise GraphError(
+                f"rules may add {self._limits.max_tasks} tasks (Rules(max_tasks=...)), and this "
+                f"one adds {len(tasks)} to {grown}; does it feed itself?"
+            )
+        for tags in set(draft.tags_added.values()):
+            self._check_tags(rule, tags)
+        for name, task in tasks.items():
+            if name in self._in_vain:
+                raise GraphError(
+                    f"task {name!r} comes too late: rule {self._in_vain[name]!r} waited for it "
+                    "until no rule was left that could add it"
+                )
+            task.config = self.config
+            if type(task).grow is not Task.grow:
+                self._check_tags(rule, task.adds)
+        part = Part.of(draft, self._wiring, self.index, self._reader, self.config)
+        self._check_sources(rule, part)
+        return part
+
+    def _check_sources(self, rule: OpenRule, part: Part) -> None:
+        """Refuse edges that carry what is not kept for the rule."""
+        wiring, states = self._wiring, self._states
+        items = len(wiring.owner)
+        fine: set[int] = set()
+        for slot in part.carried():
+            if slot >= items:
+                continue
+            source = wiring.owner[slot]
+            if source not in fine:
+                if not self._reads(rule, source):
+                    name = self.names[source]
+                    raise self._undeclared(rule, name, f"an edge carries outputs of task {name!r}")
+                fine.add(source)
+            if states[source] == _SUCCEEDED:
+                self._check_kept(source, slot - wiring.first_slot[source])
+
+    def _append(self, part: Part) -> None:
+        """Add new tasks to the graph, and to all that has an entry for each task."""
+        wiring, space, log = self._wiring, self._space, self._space.log
+        first, places = len(self.names), len(wiring.slots)
+        for name, of_source in part.items.items():
+            for field, encoded in of_source.items():
+                self._add_items(self.index[name], field, encoded)
+        wiring.append(part.wiring, part.known, part.slots)
+        names, count = self.names, len(self.names) - first
+        self.index.update(zip(names[first:], range(first, first + count)))
+        space.tasks.extend(part.tasks)
+        space.contracts.extend(part.contracts)
+        self.growth.estimates.update(part.estimates)
+        self.growth.added_s += [perf_counter()] * count
+        log.times += [None] * (6 * count)
+        log.ran_on += [0] * count
+        more = len(wiring.owner) - len(log.wire_bytes)
+        log.wire_bytes += [0] * more
+        space.handles.extend([None] * more)
+        uses = space.uses
+        for slot in wiring.slots[places:]:
+            uses[slot] += 1
+        self._link(first)
+        space.keep.extend([i not in wiring.after for i in range(first, first + count)])
+
+    def _add_items(self, source: int, field: str, encoded: list[tuple[Any, int, int]]) -> None:
+        """Give the items of an output slots of their own."""
+        space, log = self._space, self._space.log
+        names = [f"{field}[{i}]" for i in range(len(encoded))]
+        first = self._wiring.add_items(source, names)
+        put = space.executor.put
+        for slot, (frames, payload, length) in enumerate(encoded, first):
+            space.handles.append(put(frames))
+            log.wire_bytes.append(length)
+            if payload != length:
+                log.payload_bytes[slot] = payload
+
+    def _link(self, first: int) -> None:
+        """Let new tasks wait for their predecessors; skip those behind a failure."""
+        wiring, states, waiting = self._wiring, self._states, self._waiting
+        after, sources, begin = wiring.after, wiring.sources, wiring.first_source[first]
+        for i, end in enumerate(wiring.first_source[first + 1 :], first):
+            left = 0
+            state = _PENDING
+            for source in sources[begin:end]:
+                followers = after.get(source)
+                if followers is None:
+                    after[source] = [i]
+                    if source < first:
+                        self._is_no_end(source)
+                else:
+                    followers.append(i)
+                before = states[source]
+                if not before:
+                    left += 1
+                elif before != _SUCCEEDED:
+                    state = _SKIPPED
+            begin = end
+            waiting.append(left)
+            states.append(state)
+            if state:
+                self._skip(i)
+            elif not left:
+                self._fresh.append(i)
+
+    def _skip(self, number: int) -> None:
+        """Skip a new task, since something before it failed."""
+        space = self._space
+        space.log.skipped.add(number)
+        for _, slot in self._wiring.feeds(number):
+            self._let_go(slot)
+
+    def _is_no_end(self, number: int) -> None:
+        """Take note that something follows a task now: its outputs are not wanted back for that."""
+        space = self._space
+        if number in self._ends:
+            self._ends.discard(number)
+            self._release(number)
+        elif self.names[number] not in space.asked:
+            space.keep[number] = False
+            space.outputs.pop(number, None)
+
+    def _admit_tasks(self, first: int, tags: Mapping[str, tuple[str, ...]]) -> None:
+        """Enter new tasks under their tags, and keep the outputs that rules read."""
+        names, of, states, unfinished = self.names[first:], tags.get, self._states, self.unfinished
+        self.tags += [of(name, ()) for name in names]
+        came: set[str] = set()
+        if tags:
+            for i, words in enumerate(self.tags[first:], first):
+                came.update(words)
+                for tag in words:
+                    self.by_tag.setdefault(tag, []).append(i)
+                    unfinished[tag] = unfinished.get(tag, 0) + (not states[i])
+        if self._readers:
+            for i, name in enumerate(names, first):
+                for word in (name, *self.tags[i]):
+                    for rule in self._readers.get(word, ()):
+                        self._hold(rule, (i,))
+        if self._watchers:
+            keys = [(kind, tag) for kind in _OF_TAGS for tag in (None, *came)]
+            keys += [(kind, name) for kind in _OF_NAMES for name in names]
+            for key in keys:
+                self._wake(key)
+
+    def _grow_behind(self, first: int) -> None:
+        """Take up the rules that new tasks are themselves."""
+        tasks = self._space.tasks
+        found: set[Any] = set(map(type, tasks[first:]))
+        kinds = {kind for kind in found if kind.grow is not Task.grow}
+        if kinds:
+            for i, task in enumerate(tasks[first:], first):
+                if type(task) in kinds:
+                    self._admit(_Behind(self.names[i], task))
+
+    # Outputs that are kept.
+
+    def _hold(self, rule: OpenRule, numbers: Iterable[int]) -> None:
+        """Keep the outputs of tasks until a rule is through."""
+        keep, states = self._space.keep, self._states
+        for i in numbers:
+            rule.held.append(i)
+            self._use(i)
+            if keep[i] and not states[i] and self.names[i] not in self._space.asked:
+                # Nothing follows it so far. Whether that stays so is known at the end: until
+                # then it is kept as it travels, rather than in memory as well.
+                keep[i] = False
+                self._ends.add(i)
+                self._use(i)
+
+    def _use(self, number: int) -> None:
+        first = self._wiring.first_slot[number]
+        for slot in range(first, first + len(self._wiring.outputs[number])):
+            self._space.uses[slot] += 1
+
+    def _release(self, number: int) -> None:
+        first = self._wiring.first_slot[number]
+        for slot in range(first, first + len(self._wiring.outputs[number])):
+            self._let_go(slot)
+
+    def _let_go(self, slot: int) -> None:
+        uses = self._space.uses
+        uses[slot] -= 1
+        if not uses[slot]:
+            self._space.handles[slot] = None
+
+    # What changes, and who waits for it.
+
+    def _end(self, number: int, state: int) -> None:
+        """Take note that a task has ended."""
+        self._states[number] = state
+        watchers = self._watchers
+        if number in watchers:
+            self._wake(number)
+        for tag in self.tags[number]:
+            left = self.unfinished[tag] = self.unfinished[tag] - 1
+            if watchers:
+                self._wake(("ended", tag))
+                if not left:
+                    self._wake(("all_ended", tag))
+
+    def _wake(self, key: Any) -> None:
+        """Let the rules be asked that have looked at what has changed."""
+        for number in self._watchers.pop(key, ()):
+            rule = self._rules[number]
+            if not rule.woken:
+                rule.woken = True
+                heappush(self._dirty, number)
+
+    def _wait(self, rule: OpenRule) -> None:
+        """Let a rule wait until something that it has looked at changes, if that can be."""
+        if all(self._is_final(rule, key) for key in rule.looked):
+            self._close(rule)
+        else:
+            for key in rule.looked:
+                self._watchers.setdefault(key, set()).add(rule.number)
+
+    def _forget(self, rule: OpenRule) -> None:
+        """Let a rule wait for nothing."""
+        for key in rule.looked:
+            watching = self._watchers.get(key)
+            if watching is not None:
+                watching.discard(rule.number)
+                if not watching:
+                    del self._watchers[key]
+
+    def _is_final(self, rule: OpenRule, key: Any) -> bool:
+        """Tell whether what a rule has looked at stays as it is for good."""
+        if type(key) is int:
+            return bool(self._states[key])
+        kind, word = key
+        if kind in _OF_NAMES:
+            return not self.can_come(None, rule)
+        if self.can_come(word, rule):
+            return False
+        return kind in ("more", "tag") or not self.unfinished.get(word, 0)
+
+    def _close(self, rule: OpenRule) -> None:
+        """Take note that a rule can never fire."""
+        failed = [i for i in rule.looked if type(i) is int and self._states[i] > _SUCCEEDED]
+        missing = self._missing(rule)
+        if missing and not (failed or self._branched or self._space.log.errors or self._failures):
+            self._fails(rule, self.unknown(missing[0]))
+            return
+        self.growth.unfired[rule.name] = self._why(rule)
+        self._branched = self._branched or not (failed or missing)
+        self._in_vain.update(dict.fromkeys(missing, rule.name))
+        if failed:
+            # What it would have added is missing, rather than known not to come.
+            self._leave(rule)
+        else:
+            self._retire(rule)
+
+    def _missing(self, rule: OpenRule) -> list[str]:
+        """Return the names, of tasks that are not there, that a rule waits for."""
+        return [key[1] for key in rule.looked if type(key) is tuple and key[0] == "name"]
+
+    def _fails(self, rule: OpenRule, error: Exception) -> None:
+        """Take note that a rule failed. What it would have added is missing from then on."""
+        self._failures += 1
+        self.growth.unfired[rule.name] = f"it failed: {describe(error)}"
+        self._leave(rule)
+        self._halted = self._space.fail(rule.name, error) or self._halted
+
+    def _retire(self, rule: OpenRule) -> None:
+        """Take note that a rule adds nothing any more, which others may wait for."""
+        self._leave(rule)
+        rule.waits = False
+        for tag in rule.adds:
+            left = self.adders[tag] = self.adders[tag] - 1
+            # One is left that may be waiting itself, for what the others add.
+            if left <= 1:
+                for kind in _OF_TAGS:
+                    self._wake((kind, tag))
+        if len(self._open) <= 1:
+            general = [key for key in self._watchers if type(key) is tuple]
+            for key in general:
+                if key[0] in _OF_NAMES or key[1] is None:
+                    self._wake(key)
+
+    def _leave(self, rule: OpenRule) -> None:
+        """Close a rule, and let go of what is kept for it."""
+        del self._open[rule.number]
+        self._forget(rule)
+        for word in rule.reads:
+            self._readers[word].remove(rule)
+            if not self._readers[word]:
+                del self._readers[word]
+        for number in rule.held:
+            self._release(number)
+        rule.held = []
+
+    def _idle(self) -> bool:
+        """Tell whether there is more to do, with nothing ready and nothing under way.
+
+        Rules that wait for a task of some name, which only rules that wait
+        themselves could add, are closed; that may let others fire.
+        """
+        if self._halted:
+            return False
+        for rule in [rule for rule in self._open.values() if self._missing(rule)]:
+            self._close(rule)
+        self._ask()
+        return bool(self._fresh or self._ready)
+
+    def _why(self, rule: OpenRule) -> str:
+        """Return why a rule did not fire."""
+        missing = self._missing(rule)
+        if missing:
+            return f"it waits for task {missing[0]!r}, which never came"
+        for i in rule.looked:
+            if type(i) is int and self._states[i] != _SUCCEEDED:
+                state = "had not ended" if not self._states[i] else f"has {self.state(i)}"
+                return f"task {self.names[i]!r} {state}".replace("has skipped", "was skipped")
+        for key in rule.looked:
+            if type(key) is tuple and key[0] in _OF_TAGS and not self._is_final(rule, key):
+                return f"more tasks tagged {key[1]!r} could have come, or ended"
+        return "its predicate did not hold"

@@ -1,0 +1,419 @@
+"""A growing graph as rules see it: predicates read it, bodies append to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler.arguments import check_names, check_task
+from dagprofiler.edges import Routes
+from dagprofiler.errors import DeclarationError, GraphError, SerializationError, describe
+from dagprofiler.pipeline import encoded_size
+from dagprofiler.task import Task, check_tags
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Union
+
+    from dagprofiler.config import Config
+    from dagprofiler.growth import Growing, OpenRule
+
+    #: A task by its name, or as a view of it.
+    Named = Union[str, "TaskView"]
+
+#: Source to output to its items: encoded, their payload and their length.
+Items = dict[str, dict[str, list[tuple[Any, int, int]]]]
+
+__all__ = ["Draft", "GraphView", "Items", "NotYet", "TaskView"]
+
+_NUMBER = re.compile(r"\[(\d+)\]")
+
+
+class NotYet(BaseException):
+    """A predicate looked at what is not there yet. Never leaves the library."""
+
+
+def natural(name: str) -> list[Any]:
+    """Return what names are sorted by: numbers in brackets by their value."""
+    parts: list[Any] = _NUMBER.split(name)
+    parts[1::2] = map(int, parts[1::2])
+    return parts
+
+
+class TaskView:
+    """A task of a growing graph, as rules see it.
+
+    Attributes
+    ----------
+    name
+        Its name in the graph.
+    """
+
+    __slots__ = ("_number", "_view", "name")
+
+    def __init__(self, view: GraphView, number: int, name: str) -> None:
+        self._view = view
+        self._number = number
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<task {self.name!r}>"
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags."""
+        return self._view._growing.tags[self._number]  # noqa: SLF001  (a part of it)
+
+    @property
+    def state(self) -> str:
+        """``"pending"`` until it has ended, then ``"succeeded"``, ``"failed"`` or ``"skipped"``."""
+        return self._view._state(self._number)  # noqa: SLF001
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it has ended without an error."""
+        return self.state == "succeeded"
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, one way or the other."""
+        return self.state != "pending"
+
+    def output(self, field: str) -> Any:
+        """Return what it returned: a copy, so that changing it changes nothing.
+
+        Until the task has succeeded, a predicate that asks for it does not hold.
+
+        Raises
+        ------
+        GraphError
+            If there is no such output, or the rule does not say that it reads it.
+        """
+        return self._view._output(self._number, field)  # noqa: SLF001
+
+
+class GraphView:
+    """A growing graph as a predicate sees it: read-only.
+
+    What a predicate looks at is noted, and it is asked again when some of it
+    has changed. What it learns elsewhere, from a clock or from a file, does
+    not count as a change.
+    """
+
+    def __init__(self, growing: Growing, rule: OpenRule) -> None:
+        self._growing = growing
+        self._rule = rule
+        #: What was looked at: task numbers, and (kind, word).
+        self._looked: dict[Any, None] = {}
+
+    @property
+    def config(self) -> Config:
+        """Parameters of the run."""
+        return self._growing.config
+
+    def __contains__(self, name: object) -> bool:
+        found = name in self._growing.index
+        if not found:
+            self._look("there", name)
+        return found
+
+    def __getitem__(self, name: str) -> TaskView:
+        """Return the task `name`.
+
+        While there is none, but a rule is left that might add it, a predicate
+        that asks for it does not hold.
+        """
+        number = self._growing.index.get(name)
+        if number is None:
+            self._look("name", name)
+            raise NotYet
+        return TaskView(self, number, name)
+
+    def tasks(self, tag: str | None = None) -> list[TaskView]:
+        """Return the tasks that are there, all or those with a tag, in the order of their names.
+
+        Numbers in brackets count by their value: ``p[2]`` comes before ``p[10]``.
+        """
+        names = self._growing.names
+        numbers = self._look_at_tag("tag", tag)
+        return [
+            TaskView(self, i, names[i]) for i in sorted(numbers, key=lambda i: natural(names[i]))
+        ]
+
+    def count(self, tag: str | None = None) -> int:
+        """Return how many tasks there are, in all or with a tag."""
+        return len(self._look_at_tag("tag", tag))
+
+    def count_ended(self, tag: str) -> int:
+        """Return how many tasks with a tag have ended."""
+        numbers = self._look_at_tag("ended", tag)
+        return len(numbers) - self._growing.unfinished.get(tag, 0)
+
+    def is_tag(self, word: str) -> bool:
+        """Tell whether tasks can have a word as a tag, and none has it as its name."""
+        growing = self._growing
+        return word not in growing.index and (word in growing.by_tag or word in growing.adders)
+
+    def all_ended(self, tag: str) -> bool:
+        """Tell whether no task with a tag, of those that are there, is yet to end."""
+        self._look_at_tag("all_ended", tag)
+        return not self._growing.unfinished.get(tag, 0)
+
+    def can_come(self, tag: str) -> bool:
+        """Tell whether any more tasks with a tag can come, other than by this very rule."""
+        self._look_at_tag("more", tag)
+        return self._growing.can_come(tag, self._rule)
+
+    def _look(self, *key: Any) -> None:
+        self._looked[key] = None
+
+    def _look_at_tag(self, kind: str, tag: str | None) -> Sequence[int]:
+        self._look(kind, tag)
+        if tag is None:
+            return range(len(self._growing.names))
+        self._growing.check_tag(self._rule, tag)
+        return self._growing.by_tag.get(tag, ())
+
+    def _state(self, number: int) -> str:
+        self._looked[number] = None
+        return self._growing.state(number)
+
+    def _output(self, number: int, field: str) -> Any:
+        if self._state(number) != "succeeded":
+            raise NotYet
+        return self._growing.read(self._rule, number, field)
+
+
+class Draft(GraphView):
+    """A growing graph as the body of a rule sees it: it may append.
+
+    What is appended is not part of the graph, and of what the view shows,
+    before the body has returned; then all of it is, or nothing.
+    """
+
+    def __init__(self, growing: Growing, rule: OpenRule) -> None:
+        super().__init__(growing, rule)
+        self.tasks_added: dict[str, Task] = {}
+        self.tags_added: dict[str, tuple[str, ...]] = {}
+        self.edges_added: list[Any] = []
+        self.rules_added: list[Any] = []
+        self.items: Items = {}
+        self._open = True
+
+    def add_task(
+        self,
+        name: str,
+        task: Task | type[Task],
+        after: Iterable[Any] | Named = (),
+        tags: Iterable[str] = (),
+    ) -> str:
+        """Add a task.
+
+        Parameters
+        ----------
+        name
+            Its name in the graph, which no other task has.
+        task
+            A task, or a task class, of which an instance is made.
+        after
+            Where edges to it come from: names or views of tasks, or pairs of one of these
+            and the fields of the edge, as for :class:`~dagprofiler.DAG`.
+        tags
+            Tags beside those of the task itself.
+
+        Returns
+        -------
+        str
+            The name.
+        """
+        self._check_open()
+        check_names({name: None})
+        if name in self._growing.index or name in self.tasks_added:
+            raise GraphError(f"there is a task {name!r} already")
+        self._add(name, check_task(name, task), check_tags(tags, f"tags of task {name!r}"))
+        for source in [after] if isinstance(after, (str, TaskView)) else after:
+            if isinstance(source, (str, TaskView)):
+                self.edges_added.append((_name(source), name))
+            else:
+                self.add_edge(*_pair(source, name))
+        return name
+
+    def add_edge(self, source: Named, target: Named, fields: Any = None) -> None:
+        """Add an edge to a task that is new; `fields` as for :class:`~dagprofiler.DAG`."""
+        self._check_open()
+        source, target = _name(source), _name(target)
+        if target not in self.tasks_added:
+            if target in self._growing.index:
+                raise GraphError(
+                    f"edge {source!r} -> {target!r}: {target!r} was there before; edges can only "
+                    "lead to tasks that the same rule adds"
+                )
+            raise GraphError(f"edge {source!r} -> {target!r}: there is no task {target!r}")
+        self.edges_added.append((source, target) if fields is None else (source, target, fields))
+
+    def add_rule(self, rule: Any) -> None:
+        """Add a rule, which is asked once this one's body has been applied."""
+        self._check_open()
+        if not (callable(getattr(rule, "when", None)) and callable(getattr(rule, "then", None))):
+            raise DeclarationError(f"expected a Rule, got {rule!r}")
+        self.rules_added.append(rule)
+
+    def map(
+        self,
+        source: Named,
+        field: str,
+        task: Task | type[Task],
+        name: str,
+        *,
+        into: str | None = None,
+        after: Iterable[Any] | Named = (),
+        tags: Iterable[str] = (),
+    ) -> list[str]:
+        """Add one task for each item of an output; item i alone goes to ``name[i]``.
+
+        Parameters
+        ----------
+        source, field
+            The task, and its output, which is a list or the like.
+        task
+            A task class, of which an instance is made for each item, or a
+            task, which they share.
+        name
+            Of the tasks, without the number.
+        into
+            The input that the item goes to; by default the only one, or the
+            one with the name of the output.
+        after, tags
+            As for :meth:`add_task`, of each of them.
+
+        Returns
+        -------
+        list of str
+            The names of the tasks, in the order of the items.
+        """
+        self._check_open()
+        source = _name(source)
+        one = check_task(name, task)
+        after = [after] if isinstance(after, (str, TaskView)) else list(after)
+        into = _item_input(one, field, name) if into is None else into
+        first, count = self._encode_items(source, field)
+        names = [f"{name}[{i}]" for i in range(count)]
+        check_names(dict.fromkeys(names[:1]))
+        if count and not self._growing.index.keys().isdisjoint(names):
+            found = next(one for one in names if one in self._growing.index)
+            raise GraphError(f"there is a task {found!r} already")
+        if not self.tasks_added.keys().isdisjoint(names):
+            raise GraphError(f"tasks named {name!r} are added twice")
+        tags = check_tags(tags, f"tags of task {name!r}")
+        each = _instances(one, task, count)
+        for target, made in zip(names, each):
+            self._add(target, made, tags)
+        self.edges_added += [
+            (source, target, Routes([(position, into)]))
+            for position, target in enumerate(names, first)
+        ]
+        for other in after:
+            for target in names:
+                self.add_edge(*_pair(other, target))
+        return names
+
+    def _encode_items(self, source: str, field: str) -> tuple[int, int]:
+        """Encode the items of an output, each for itself.
+
+        Return the position of the first, behind the outputs of the task, and how many there are.
+        """
+        of_source = self.items.setdefault(source, {})
+        first = len(self._growing.outputs_of(source))
+        for other, items in of_source.items():
+            if other == field:
+                return first, len(items)
+            first += len(items)
+        value = self[source].output(field)
+        where = f"output {field!r} of task {source!r}"
+        if isinstance(value, (str, bytes, bytearray, Mapping, AbstractSet)) or not isinstance(
+            value, Iterable
+        ):
+            raise GraphError(
+                f"{where} is {type(value).__name__}, expected a list of items or the like"
+            )
+        contract = self._growing.contract_of(source)
+        encoded: list[tuple[Any, int, int]] = []
+        for i, item in enumerate(value):
+            try:
+                frames = contract.encode(item)
+            except Exception as error:
+                raise SerializationError(
+                    f"{where}: item {i} ({type(item).__name__}) cannot be serialized: "
+                    f"{describe(error)}"
+                ) from error
+            encoded.append((frames, *encoded_size(contract, item, frames)))
+        of_source[field] = encoded
+        return first, len(encoded)
+
+    def close(self) -> None:
+        """Take nothing any more: the body has returned."""
+        self._open = False
+
+    def _add(self, name: str, task: Task, tags: tuple[str, ...]) -> None:
+        self.tasks_added[name] = task
+        if tags or task.tags:
+            self.tags_added[name] = tuple(
+                dict.fromkeys((*check_tags(task.tags, f"tags of task {name!r}"), *tags))
+            )
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise GraphError(
+                f"rule {self._rule.name!r}: its body has returned, and adds nothing any more"
+            )
+
+    def _output(self, number: int, field: str) -> Any:
+        if self._state(number) != "succeeded":
+            raise GraphError(
+                f"task {self._growing.names[number]!r} has not succeeded, so that there is no "
+                f"output {field!r} to read"
+            )
+        return self._growing.read(self._rule, number, field)
+
+    def __getitem__(self, name: str) -> TaskView:
+        """Return the task `name`."""
+        if name not in self._growing.index:
+            raise self._growing.unknown(name)
+        return super().__getitem__(name)
+
+
+def _instances(one: Task, given: Task | type[Task], count: int) -> Iterable[Task]:
+    """Return as many instances of a class, the first of which is `one`; or that task, repeated."""
+    if one is given:
+        return [one] * count
+    kind: Any = given
+    return [one, *[kind() for _ in range(count - 1)]][:count]
+
+
+def _name(task: Any) -> str:
+    return task.name if isinstance(task, TaskView) else task
+
+
+def _pair(source: Any, target: str) -> tuple[Any, ...]:
+    """Return the parts of an edge from what `after` holds."""
+    if isinstance(source, (str, TaskView)):
+        return source, target
+    try:
+        task, fields = source
+    except (TypeError, ValueError):
+        raise GraphError(
+            f"task {target!r}: after holds {source!r}, expected a task or (task, fields)"
+        ) from None
+    return task, target, fields
+
+
+def _item_input(task: Task, field: str, name: str) -> str:
+    """Return the input that an item of `field` goes to."""
+    if len(task.inputs) == 1 or field in task.inputs:
+        return field if field in task.inputs else task.inputs[0]
+    raise GraphError(
+        f"tasks {name!r}: which of their inputs an item of {field!r} goes to has to be said "
+        f"by into=... (inputs: {', '.join(map(repr, task.inputs)) or 'none'})"
+    )
