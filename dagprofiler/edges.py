@@ -16,11 +16,7 @@ from dagprofiler.errors import GraphError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-__all__ = ["Edges", "Route", "Routes", "field_problem", "resolved_edges", "rows_of"]
-
-
-class Routes(tuple):  # type: ignore[type-arg]  # noqa: SLOT001  (a tuple like any other)
-    """What an edge carries, where that is known already: instead of its fields."""
+__all__ = ["Edges", "Resolver", "Route", "field_problem", "resolved_edges", "rows_of", "split"]
 
 
 #: One field on its way: its position among the source's outputs, and the target's input.
@@ -119,7 +115,7 @@ def resolved_edges(
     resolved = Edges(count, [], [], [])
     carried: dict[int, tuple[Route, ...]] = {}
     for edge in edges:
-        name, target_name, spec = _split(edge)
+        name, target_name, spec = split(edge)
         try:
             source, target = index[name], index[target_name]
         except (KeyError, TypeError):
@@ -127,10 +123,7 @@ def resolved_edges(
         where = f"edge {name!r} -> {target_name!r}"
         if source == target:
             raise GraphError(f"{where}: a task cannot feed itself")
-        routes: tuple[Route, ...]
-        if type(spec) is Routes:
-            routes = spec
-        elif spec is None:
+        if spec is None:
             routes = matches[matches.source[source], matches.target[target]]
         else:
             routes = _explicit(name, target_name, spec, matches.positions(matches.source[source]))
@@ -176,7 +169,7 @@ def _check_parallel(
         raise GraphError(f"{where}: parallel edges both carry {fields}")
 
 
-def _split(edge: Any) -> tuple[Any, Any, Any]:
+def split(edge: Any) -> tuple[Any, Any, Any]:
     """Return (source, target, spec) of an edge in any of its forms."""
     try:
         if isinstance(edge, (str, Mapping, AbstractSet)):
@@ -239,6 +232,50 @@ class _Matches(dict[tuple[int, int], tuple[Route, ...]]):
         if kind not in self._positions:
             self._positions[kind] = {field: i for i, field in enumerate(self._fields[kind])}
         return self._positions[kind]
+
+
+class Resolver:
+    """Says what edges carry that come one after the other, of alike ones only once."""
+
+    def __init__(self) -> None:
+        #: The identity of two lists of fields to them, so that it holds, and to what matches.
+        self._known: dict[tuple[int, int], tuple[Any, tuple[Route, ...]]] = {}
+
+    def routes(
+        self, source: str, target: str, spec: Any, outputs: list[str], inputs: list[str]
+    ) -> tuple[Route, ...]:
+        """Return what an edge carries.
+
+        Parameters
+        ----------
+        source, target
+            The tasks.
+        spec
+            The fields, as given; None for those that match.
+        outputs, inputs
+            What the source and what the target declares.
+        """
+        if spec is not None:
+            return _explicit(source, target, spec, _places(outputs))
+        kinds = id(outputs), id(inputs)
+        if kinds not in self._known:
+            self._known[kinds] = (outputs, inputs), _match(_places(outputs), _places(inputs))
+        return self._known[kinds][1]
+
+    @staticmethod
+    def check_parallel(
+        source: str,
+        target: str,
+        first: tuple[Route, ...],
+        second: tuple[Route, ...],
+        outputs: Sequence[str],
+    ) -> None:
+        """Raise a GraphError if two edges between the same tasks carry the same."""
+        _check_parallel(f"edge {source!r} -> {target!r}", first, second, outputs)
+
+
+def _places(fields: Sequence[str]) -> dict[str, int]:
+    return {field: i for i, field in enumerate(fields)}
 
 
 def _match(outputs: Mapping[str, int], inputs: Mapping[str, int]) -> tuple[Route, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from heapq import heappop, heappush
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import DeclarationError, GraphError, describe, did_you_mean
-from dagprofiler.parts import Part
+from dagprofiler.parts import Extension
 from dagprofiler.readings import Firing
 from dagprofiler.task import Task, check_tags
 from dagprofiler.views import Draft, GraphView, NotYet
@@ -196,17 +197,19 @@ class Growing:
         self.growth: Growth = growth
         self.index: dict[str, int]
         self.config = grows.config
-        self._limits, self._reader = grows.rules, grows.reader
+        self._limits = grows.rules
         self._space = space
         self._wiring: LiveWiring = self.growth.wiring
         self.names = self._wiring.names
         count = len(self.names)
         self.index = dict(zip(self.names, range(count)))
+        self._extension = Extension(self._wiring, self.index, grows.reader, self.config)
         self.tags: list[tuple[str, ...]] = []
         self.by_tag: dict[str, list[int]] = {}
         #: Of each tag how many tasks are yet to end.
         self.unfinished: dict[str, int] = {}
-        self._states = bytearray()
+        #: Of each task its state, and whether it was handed out.
+        self._states, self._out = bytearray(), bytearray()
         #: How many predecessors of each task are not done.
         self._waiting: list[int] = []
         #: Numbers of tasks that were ready when they came, and of those that became it.
@@ -221,6 +224,7 @@ class Growing:
         self._readers: dict[str, list[OpenRule]] = {}
         #: What predicates looked at, and the rules that wait for it to change.
         self._watchers: dict[Any, set[int]] = {}
+        self._watched_names: set[str] = set()
         self._dirty: list[int] = []
         #: Tasks that nothing follows so far, and whose outputs are kept since rules read them.
         self._ends: set[int] = set()
@@ -230,6 +234,7 @@ class Growing:
         self._branched = self._halted = False
         tasks = space.tasks
         self._states += bytes(count)
+        self._out += bytes(count)
         starts = self._wiring.first_source
         self._waiting += [end - begin for begin, end in zip(starts, starts[1:])]
         self._fresh += [i for i, left in enumerate(self._waiting) if not left]
@@ -255,6 +260,11 @@ class Growing:
                 continue
             if not self._states[number]:
                 self._under_way += 1
+                self._out[number] = 1
+                if self._readers:
+                    for word in (self.names[number], *self.tags[number]):
+                        for rule in self._readers.get(word, ()):
+                            self._hold(rule, number)
                 return number
 
     def done(self, number: int) -> None:
@@ -419,9 +429,10 @@ class Growing:
             self.adders[tag] = self.adders.get(tag, 0) + 1
         for word in opened.reads:
             self._readers.setdefault(word, []).append(opened)
-            if word in self.index:
-                self._hold(opened, [self.index[word]])
-            self._hold(opened, self.by_tag.get(word, ()))
+            for number in (*self.by_tag.get(word, ()), self.index.get(word)):
+                # Others are held when they start.
+                if number is not None and self._out[number]:
+                    self._hold(opened, number)
         heappush(self._dirty, opened.number)
 
     def _ask(self) -> None:
@@ -465,30 +476,34 @@ class Growing:
                 f"rules have fired {self._limits.max_firings} times, which is the limit "
                 "(Rules(max_firings=...)); does it feed itself?"
             )
-        answer = rule.rule.then(draft)
+        try:
+            answer = rule.rule.then(draft)
+        finally:
+            draft.close()
         if answer is not None:
             raise DeclarationError(f"its body returned {answer!r}, expected None")
-        draft.close()
         first = len(self.names)
         if draft.tasks_added or draft.rules_added:
             self._apply(rule, draft)
-        self.growth.firings.append(Firing(rule.name, perf_counter(), range(first, len(self.names))))
+        at_s, count = perf_counter(), len(self.names)
+        self.growth.added_s += [at_s] * (count - first)
+        self.growth.firings.append(Firing(rule.name, at_s, range(first, count)))
         self._retire(rule)
 
     def _apply(self, rule: OpenRule, draft: Draft) -> None:
         """Take up what a body adds, all of it or nothing."""
-        added = self._checked(rule, draft)
         for one in draft.rules_added:
             self._check_tags(rule, check_tags(one.adds, f"rule {one.name!r}: adds"))
-        # From here on nothing is refused.
         first = len(self.names)
-        if added is not None:
-            self._append(added)
+        if draft.tasks_added:
+            self._check_tasks(rule, draft)
+            added = self._extension.add(draft, partial(self._check_sources, rule))
+            # From here on nothing is refused.
+            self._append(first, draft, *added)
             self._admit_tasks(first, draft.tags_added)
         for one in draft.rules_added:
             self._admit(one)
-        if added is not None:
-            self._grow_behind(first)
+        self._grow_behind(first)
 
     def _check_tags(self, rule: OpenRule, tags: Iterable[str]) -> None:
         for tag in tags:
@@ -497,11 +512,9 @@ class Growing:
                     f"tag {tag!r} is none that the rule may add: declare adds=[{tag!r}]"
                 )
 
-    def _checked(self, rule: OpenRule, draft: Draft) -> Part | None:
-        """Return what a body adds in numbers, if nothing is wrong with it."""
+    def _check_tasks(self, rule: OpenRule, draft: Draft) -> None:
+        """Refuse tasks that the rule may not add."""
         tasks = draft.tasks_added
-        if not tasks:
-            return None
         grown = len(self.names) - self._wiring.given
         if grown + len(tasks) > self._limits.max_tasks:
             raise GraphError(
@@ -510,28 +523,26 @@ class Growing:
             )
         for tags in set(draft.tags_added.values()):
             self._check_tags(rule, tags)
-        for name, task in tasks.items():
+        for name in tasks if self._in_vain else ():
             if name in self._in_vain:
                 raise GraphError(
                     f"task {name!r} comes too late: rule {self._in_vain[name]!r} waited for it "
                     "until no rule was left that could add it"
                 )
+        for task in tasks.values():
             task.config = self.config
             if type(task).grow is not Task.grow:
                 self._check_tags(rule, task.adds)
-        part = Part.of(draft, self._wiring, self.index, self._reader, self.config)
-        self._check_sources(rule, part)
-        return part
 
-    def _check_sources(self, rule: OpenRule, part: Part) -> None:
+    def _check_sources(self, rule: OpenRule, first_input: int) -> None:
         """Refuse edges that carry what is not kept for the rule."""
         wiring, states = self._wiring, self._states
-        items = len(wiring.owner)
         fine: set[int] = set()
-        for slot in part.carried():
-            if slot >= items:
-                continue
+        for slot in set(wiring.slots[first_input:]):
             source = wiring.owner[slot]
+            # New ones have no state yet; items are those of outputs that were read.
+            if source >= len(states) or slot in wiring.items:
+                continue
             if source not in fine:
                 if not self._reads(rule, source):
                     name = self.names[source]
@@ -540,38 +551,42 @@ class Growing:
             if states[source] == _SUCCEEDED:
                 self._check_kept(source, slot - wiring.first_slot[source])
 
-    def _append(self, part: Part) -> None:
-        """Add new tasks to the graph, and to all that has an entry for each task."""
+    def _append(
+        self,
+        first: int,
+        draft: Draft,
+        tasks: list[Task],
+        contracts: list[Contract],
+        estimates: dict[int, int],
+    ) -> None:
+        """Make all that has an entry for each task as long as the graph is now."""
         wiring, space, log = self._wiring, self._space, self._space.log
-        first, places = len(self.names), len(wiring.slots)
-        for name, of_source in part.items.items():
-            for field, encoded in of_source.items():
-                self._add_items(self.index[name], field, encoded)
-        wiring.append(part.wiring, part.known, part.slots)
-        names, count = self.names, len(self.names) - first
-        self.index.update(zip(names[first:], range(first, first + count)))
-        space.tasks.extend(part.tasks)
-        space.contracts.extend(part.contracts)
-        self.growth.estimates.update(part.estimates)
-        self.growth.added_s += [perf_counter()] * count
+        for encoded in draft.items.values():
+            self._take_items(encoded)
+        count = len(tasks)
+        space.tasks.extend(tasks)
+        space.contracts.extend(contracts)
+        self.growth.estimates.update(estimates)
         log.times += [None] * (6 * count)
         log.ran_on += [0] * count
         more = len(wiring.owner) - len(log.wire_bytes)
         log.wire_bytes += [0] * more
         space.handles.extend([None] * more)
         uses = space.uses
-        for slot in wiring.slots[places:]:
+        for slot in wiring.slots[wiring.first_input[first] :]:
             uses[slot] += 1
         self._link(first)
-        space.keep.extend([i not in wiring.after for i in range(first, first + count)])
+        asked, after = space.asked, wiring.after
+        space.keep.extend([i not in after for i in range(first, first + count)])
+        if asked:
+            for name in asked.intersection(draft.tasks_added):
+                space.keep[self.index[name]] = True
 
-    def _add_items(self, source: int, field: str, encoded: list[tuple[Any, int, int]]) -> None:
-        """Give the items of an output slots of their own."""
+    def _take_items(self, encoded: list[tuple[Any, int, int]]) -> None:
+        """Put the items of an output into the slots that they have."""
         space, log = self._space, self._space.log
-        names = [f"{field}[{i}]" for i in range(len(encoded))]
-        first = self._wiring.add_items(source, names)
         put = space.executor.put
-        for slot, (frames, payload, length) in enumerate(encoded, first):
+        for slot, (frames, payload, length) in enumerate(encoded, len(log.wire_bytes)):
             space.handles.append(put(frames))
             log.wire_bytes.append(length)
             if payload != length:
@@ -600,6 +615,7 @@ class Growing:
             begin = end
             waiting.append(left)
             states.append(state)
+            self._out.append(0)
             if state:
                 self._skip(i)
             elif not left:
@@ -633,16 +649,15 @@ class Growing:
                 for tag in words:
                     self.by_tag.setdefault(tag, []).append(i)
                     unfinished[tag] = unfinished.get(tag, 0) + (not states[i])
-        if self._readers:
-            for i, name in enumerate(names, first):
-                for word in (name, *self.tags[i]):
-                    for rule in self._readers.get(word, ()):
-                        self._hold(rule, (i,))
-        if self._watchers:
-            keys = [(kind, tag) for kind in _OF_TAGS for tag in (None, *came)]
-            keys += [(kind, name) for kind in _OF_NAMES for name in names]
-            for key in keys:
-                self._wake(key)
+        for kind in _OF_TAGS if self._watchers else ():
+            self._wake((kind, None))
+            for tag in came:
+                self._wake((kind, tag))
+        if self._watched_names:
+            for name in self._watched_names.intersection(names):
+                for kind in _OF_NAMES:
+                    self._wake((kind, name))
+                self._watched_names.discard(name)
 
     def _grow_behind(self, first: int) -> None:
         """Take up the rules that new tasks are themselves."""
@@ -656,18 +671,21 @@ class Growing:
 
     # Outputs that are kept.
 
-    def _hold(self, rule: OpenRule, numbers: Iterable[int]) -> None:
-        """Keep the outputs of tasks until a rule is through."""
-        keep, states = self._space.keep, self._states
-        for i in numbers:
-            rule.held.append(i)
-            self._use(i)
-            if keep[i] and not states[i] and self.names[i] not in self._space.asked:
-                # Nothing follows it so far. Whether that stays so is known at the end: until
-                # then it is kept as it travels, rather than in memory as well.
-                keep[i] = False
-                self._ends.add(i)
-                self._use(i)
+    def _hold(self, rule: OpenRule, number: int) -> None:
+        """Keep the outputs of a task, which is about to start or has, until a rule is through."""
+        space = self._space
+        rule.held.append(number)
+        self._use(number)
+        if (
+            space.keep[number]
+            and not self._states[number]
+            and self.names[number] not in space.asked
+        ):
+            # Nothing follows it so far. Whether that stays so is known at the end: until
+            # then it is kept as it travels, rather than in memory as well.
+            space.keep[number] = False
+            self._ends.add(number)
+            self._use(number)
 
     def _use(self, number: int) -> None:
         first = self._wiring.first_slot[number]
@@ -715,6 +733,8 @@ class Growing:
         else:
             for key in rule.looked:
                 self._watchers.setdefault(key, set()).add(rule.number)
+                if type(key) is tuple and key[0] in _OF_NAMES:
+                    self._watched_names.add(key[1])
 
     def _forget(self, rule: OpenRule) -> None:
         """Let a rule wait for nothing."""

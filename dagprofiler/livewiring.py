@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler.edges import Edges
-from dagprofiler.graph import Wiring, readiness_by
+from dagprofiler.graph import Wiring
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +39,7 @@ class LiveWiring(Wiring):
     def __init__(self, given: Wiring) -> None:
         # Not that of the base class, which resolves what is resolved here.
         self.given = len(given.names)
+        self._given_order = [*given.order]
         self.names = [*given.names]
         self.outputs = [*given.outputs]
         self.inputs, self.slots = [*given.inputs], [*given.slots]
@@ -56,7 +57,7 @@ class LiveWiring(Wiring):
 
     def forget(self) -> None:
         """Make anew what is made when it is asked for, once the graph has changed."""
-        self._made: tuple[Edges, list[int]] | None = None
+        self._resolved: Edges | None = None
 
     def add_items(self, source: int, names: Sequence[str]) -> int:
         """Add slots for items of an output of `source`; return the number of the first."""
@@ -66,36 +67,89 @@ class LiveWiring(Wiring):
         self.uses += [0] * len(names)
         return first
 
-    def append(self, part: Wiring, known: Sequence[int], slots: Sequence[int]) -> None:
-        """Add the tasks of `part` behind those that it has in common with this wiring.
+    def add_task(
+        self,
+        name: str,
+        outputs: list[str],
+        sources: Sequence[int],
+        slots: Sequence[int],
+        inputs: Sequence[str],
+    ) -> None:
+        """Add a task behind others.
 
         Parameters
         ----------
-        part
-            A wiring of tasks that are there, first, and of new ones, to which
-            alone edges lead, each numbered behind its predecessors.
-        known
-            The number in here of each task that is there.
-        slots
-            The slot in here of each of their slots.
+        name, outputs
+            Of the task.
+        sources
+            The tasks that edges to it come from.
+        slots, inputs
+            What feeds it, and as which of its inputs.
         """
-        before, cut = len(known), len(slots)
-        shift = len(self.names) - before
-        base, places = len(self.owner), len(self.inputs)
-        outputs = part.outputs[before:]
-        self.names += part.names[before:]
-        self.outputs += outputs
-        self.first_slot += [base - cut + slot for slot in part.first_slot[before:-1]]
-        self.owner += [shift + i for i in part.owner[cut:]]
-        self.uses += [0] * (len(part.owner) - cut)
-        self.inputs += part.inputs
-        self.slots += [slots[s] if s < cut else base - cut + s for s in part.slots]
-        self.first_input += [places + place for place in part.first_input[before + 1 :]]
-        sources, first_source = part.columns
-        rows = len(self.sources)
         self.forget()
-        self.sources += [known[s] if s < before else shift + s for s in sources]
-        self.first_source += [rows + row for row in first_source[before + 1 :]]
+        self.first_slot.append(len(self.owner))
+        self.owner += [len(self.names)] * len(outputs)
+        self.uses += [0] * len(outputs)
+        self.names.append(name)
+        self.outputs.append(outputs)
+        self.inputs += inputs
+        self.slots += slots
+        self.first_input.append(len(self.inputs))
+        self.sources += sources
+        self.first_source.append(len(self.sources))
+
+    def add_mapped(
+        self, names: Sequence[str], outputs: list[str], source: int, first: int, field: str
+    ) -> None:
+        """Add tasks that are alike, each behind `source` and fed by an item of an output of it.
+
+        Parameters
+        ----------
+        names, outputs
+            Of the tasks.
+        first
+            The slot of the first item.
+        field
+            The input that it feeds.
+        """
+        self.forget()
+        count, number, slot = len(names), len(self.names), len(self.owner)
+        width = len(outputs)
+        inputs, sources = len(self.inputs) + 1, len(self.sources) + 1
+        self.first_slot += range(slot, slot + count * width, width) if width else [slot] * count
+        self.owner += [i for i in range(number, number + count) for _ in outputs]
+        self.uses += [0] * (count * width)
+        self.names += names
+        self.outputs += [outputs] * count
+        self.inputs += [field] * count
+        self.slots += range(first, first + count)
+        self.first_input += range(inputs, inputs + count)
+        self.sources += [source] * count
+        self.first_source += range(sources, sources + count)
+
+    def mark(self) -> list[int]:
+        """Return how long all lists are."""
+        return [len(rows) for rows in self._rows()]
+
+    def cut(self, mark: list[int]) -> None:
+        """Forget what has been added since; items stay named, which nobody asks for."""
+        self.forget()
+        for rows, length in zip(self._rows(), mark):
+            del rows[length:]
+
+    def _rows(self) -> tuple[list[Any], ...]:
+        return (
+            self.names,
+            self.outputs,
+            self.inputs,
+            self.slots,
+            self.first_input,
+            self.first_slot,
+            self.owner,
+            self.uses,
+            self.sources,
+            self.first_source,
+        )
 
     @property
     def columns(self) -> tuple[list[int], list[int]]:
@@ -117,35 +171,21 @@ class LiveWiring(Wiring):
 
     @property
     def order(self) -> Sequence[int]:  # type: ignore[override]
-        """Task numbers by Kahn's algorithm, the smallest ready name first."""
-        return self._as_it_is()[1]
+        """Task numbers in execution order: those given by Kahn's algorithm, then as they came."""
+        return [*self._given_order, *range(self.given, len(self.names))]
 
     @property
     def _edges(self) -> Edges:  # type: ignore[override]
-        return self._as_it_is()[0]
+        if self._resolved is None:
+            self._resolved = self._resolve()
+        return self._resolved
 
     def same_as(self, other: LiveWiring) -> bool:
         """Tell whether two graphs are the same, and came to be in the same order."""
         mine, theirs = vars(self), vars(other)
-        return all(mine[name] == theirs[name] for name in mine if name not in ("uses", "_made"))
+        return all(mine[name] == theirs[name] for name in mine if name not in ("uses", "_resolved"))
 
-    def _as_it_is(self) -> tuple[Edges, list[int]]:
-        """Return the edges and the order of the graph so far."""
-        if self._made is None:
-            count = len(self.names)
-            edges = self._resolved()
-            ranked = sorted(range(count), key=self.names.__getitem__)
-            pop, done = readiness_by(ranked, *edges.rows)
-            order = []
-            number = pop()
-            while number is not None:
-                order.append(number)
-                done(number)
-                number = pop()
-            self._made = edges, order
-        return self._made
-
-    def _resolved(self) -> Edges:
+    def _resolve(self) -> Edges:
         edges = Edges(len(self.names), [], [], [])
         for target in range(edges.count):
             begin, end = self.first_source[target : target + 2]

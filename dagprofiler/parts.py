@@ -1,131 +1,180 @@
-"""Part: what the body of a rule adds to a graph, in numbers, and checked as a graph is."""
+"""Extension: takes what the body of a rule adds into a wiring, all of it or nothing."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.contracts import estimates_of, problems_of
-from dagprofiler.errors import ValidationError
-from dagprofiler.graph import Wiring
+from dagprofiler.edges import Resolver, split
+from dagprofiler.errors import GraphError, ValidationError, did_you_mean
+from dagprofiler.graph import kahn_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable
 
     from dagprofiler.config import Config
     from dagprofiler.contracts import ContractReader
+    from dagprofiler.edges import Route
     from dagprofiler.livewiring import LiveWiring
     from dagprofiler.pipeline import Contract
     from dagprofiler.task import Task
-    from dagprofiler.views import Draft, Items
+    from dagprofiler.views import Draft, Mapped
 
-__all__ = ["Part"]
+    #: Target to its edges: source, and the fields as given.
+    Incoming = dict[str, list[tuple[str, Any]]]
+
+__all__ = ["Extension"]
 
 
-@dataclass
-class Part:
-    """New tasks, wired with each other and with those that are there.
+class Extension:
+    """What makes a wiring longer.
 
-    Attributes
+    Parameters
     ----------
-    wiring
-        Of the tasks that are there and that edges come from, first, and of
-        the new ones, each behind its predecessors.
-    known
-        Numbers in the whole graph of the tasks that are there.
-    slots
-        Number in the whole graph of each of their slots.
-    tasks, contracts
-        The new tasks, and what they declare.
-    estimates
-        Number in the whole graph to what the cost model says.
-    items
-        Source to output to encoded items, which get slots.
+    wiring, index
+        The graph, and the number of each task; both get longer.
+    reader
+        Reads the contracts of new tasks.
+    config
+        Parameters of the run.
     """
 
-    wiring: Wiring
-    known: list[int]
-    slots: list[int]
-    tasks: list[Task]
-    contracts: list[Contract]
-    estimates: dict[int, int]
-    items: Items
+    def __init__(
+        self, wiring: LiveWiring, index: dict[str, int], reader: ContractReader, config: Config
+    ) -> None:
+        self._wiring = wiring
+        self._index = index
+        self._reader = reader
+        self._config = config
+        self._resolver = Resolver()
 
-    @classmethod
-    def of(
-        cls,
-        draft: Draft,
-        live: LiveWiring,
-        index: Mapping[str, int],
-        reader: ContractReader,
-        config: Config,
-    ) -> Part:
-        """Return what a body has added, if nothing is wrong with it.
+    def add(
+        self, draft: Draft, check: Callable[[int], None]
+    ) -> tuple[list[Task], list[Contract], dict[int, int]]:
+        """Take up what a body has added, if nothing is wrong with it.
+
+        Parameters
+        ----------
+        check
+            Is told where the inputs of the new tasks begin, and may refuse what feeds them.
+
+        Returns
+        -------
+        tuple
+            The new tasks, their contracts, and what cost models say, by task number.
 
         Raises
         ------
         GraphError, DeclarationError, CostModelError
-            If anything is.
+            If anything is wrong; then nothing has changed.
         """
-        names = list(draft.tasks_added)
-        tasks = list(draft.tasks_added.values())
-        contracts = reader.read_all(names, tasks)
-        sources = dict.fromkeys([edge[0] for edge in draft.edges_added if edge[0] in index])
-        wiring = _wired(draft, live, index, list(sources), names, contracts)
-        before = len(sources)
-        if type(wiring.order) is not range:
-            # Once more, each behind its predecessors.
-            order = [i - before for i in wiring.order if i >= before]
-            names = [names[i] for i in order]
-            tasks = [tasks[i] for i in order]
-            contracts = [contracts[i] for i in order]
-            wiring = _wired(draft, live, index, list(sources), names, contracts)
-        problems = problems_of(wiring, contracts, {}, before)
-        estimates, failed = estimates_of(names, tasks, config, len(live.names))
-        problems += failed
-        if problems:
-            raise problems[0] if len(problems) == 1 else ValidationError(problems)
-        known = [index[name] for name in sources]
+        names, tasks = list(draft.tasks_added), list(draft.tasks_added.values())
+        contracts = dict(zip(names, self._reader.read_all(names, tasks)))
+        wiring = self._wiring
+        first, inputs, mark = len(wiring.names), len(wiring.inputs), wiring.mark()
+        try:
+            self._place(draft, contracts)
+            added = wiring.names[first:]
+            if added != names:
+                tasks = [draft.tasks_added[name] for name in added]
+            check(inputs)
+            ordered = [contracts[name] for name in added]
+            problems = problems_of(wiring, ordered, {}, first)
+            estimates, failed = estimates_of(added, tasks, self._config, first)
+            problems += failed
+            if problems:
+                raise problems[0] if len(problems) == 1 else ValidationError(problems)
+        except BaseException:
+            wiring.cut(mark)
+            for name in names:
+                self._index.pop(name, None)
+            raise
+        return tasks, ordered, estimates
+
+    def _place(self, draft: Draft, contracts: dict[str, Contract]) -> None:
+        """Give all new tasks their places, each behind its predecessors."""
+        wiring, index = self._wiring, self._index
+        incoming: Incoming = {}
+        ordered = True
+        seen = index.keys()
+        order = {name: place for place, name in enumerate(draft.tasks_added)}
+        for edge in draft.edges_added:
+            source, target, spec = split(edge)
+            incoming.setdefault(target, []).append((source, spec))
+            if source not in seen:
+                if source not in order:
+                    raise GraphError(
+                        f"edge {source!r} -> {target!r}: there is no task {source!r}"
+                        f"{did_you_mean(source, [*index, *order])}"
+                    )
+                ordered = ordered and order[source] < order[target]
+        if not ordered:
+            order = dict.fromkeys(kahn_order(list(order), _successors(incoming, order)), 0)
+        first_items: dict[tuple[str, str], int] = {}
+        for (source, field), encoded in draft.items.items():
+            names = [f"{field}[{i}]" for i in range(len(encoded))]
+            first_items[source, field] = wiring.add_items(index[source], names)
+        # A map that nothing else leads to is one step.
+        at_once: dict[str, Mapped] = {}
+        passed: set[str] = set()
+        items: dict[str, tuple[Mapped, int]] = {}
+        for first, one in draft.maps.items():
+            item = first_items[one.source, one.field]
+            if ordered and incoming.keys().isdisjoint(one.names):
+                at_once[first] = one
+                passed.update(one.names)
+            else:
+                items.update((name, (one, item + i)) for i, name in enumerate(one.names))
+        for name in order:
+            if name in at_once:
+                one, number = at_once[name], len(wiring.names)
+                item, source = first_items[one.source, one.field], index[one.source]
+                wiring.add_mapped(one.names, contracts[name].outputs, source, item, one.into)
+                index.update(zip(one.names, range(number, len(wiring.names))))
+            elif name not in passed:
+                edges = incoming.get(name, ())
+                self._place_one(name, contracts[name], edges, items.get(name))
+
+    def _place_one(
+        self,
+        name: str,
+        contract: Contract,
+        edges: Iterable[tuple[str, Any]],
+        item: tuple[Mapped, int] | None,
+    ) -> None:
+        """Give a new task its place; of a map with its item's slot."""
+        wiring, index, routes_of = self._wiring, self._index, self._resolver.routes
+        outputs, first_slot, inputs = wiring.outputs, wiring.first_slot, contract.inputs
+        sources: dict[int, tuple[Route, ...]] = {}
         slots: list[int] = []
-        items = len(live.owner)
-        for name, number in zip(sources, known):
-            first = live.first_slot[number]
-            slots += range(first, first + len(live.outputs[number]))
-            for encoded in draft.items.get(name, {}).values():
-                slots += range(items, items + len(encoded))
-                items += len(encoded)
-        return cls(wiring, known, slots, tasks, contracts, estimates, draft.items)
-
-    def carried(self) -> Iterator[int]:
-        """Yield the slots, of outputs that are there, that feed new tasks."""
-        cut = len(self.slots)
-        for slot in {slot for slot in self.wiring.slots if slot < cut}:
-            yield self.slots[slot]
-
-
-def _wired(
-    draft: Draft,
-    live: LiveWiring,
-    index: Mapping[str, int],
-    sources: list[str],
-    names: list[str],
-    contracts: list[Contract],
-) -> Wiring:
-    outputs: list[list[str]] = []
-    for name in sources:
-        declared = live.outputs[index[name]]
-        outputs.append(
-            [*declared, *_item_names(draft.items[name])] if name in draft.items else declared
-        )
-    nothing: list[Any] = [[]] * len(sources)
-    return Wiring(
-        [*sources, *names],
-        [*outputs, *[contract.outputs for contract in contracts]],
-        [*nothing, *[contract.inputs for contract in contracts]],
-        [*nothing, *[contract.gathers for contract in contracts]],
-        draft.edges_added,
-    )
+        fields: list[str] = []
+        if item is not None:
+            one, slot = item
+            sources[index[one.source]] = ()
+            slots.append(slot)
+            fields.append(one.into)
+        for source, spec in edges:
+            number = index[source]
+            declared = outputs[number]
+            routes = routes_of(source, name, spec, declared, inputs)
+            if number in sources and (sources[number] or not routes):
+                self._resolver.check_parallel(source, name, sources[number], routes, declared)
+            sources[number] = sources.get(number, ()) + routes
+            first = first_slot[number]
+            for position, field in routes:
+                slots.append(first + position)
+                fields.append(field)
+        index[name] = len(wiring.names)
+        wiring.add_task(name, contract.outputs, list(sources), slots, fields)
 
 
-def _item_names(items: Mapping[str, list[Any]]) -> list[str]:
-    return [f"{field}[{i}]" for field, encoded in items.items() for i in range(len(encoded))]
+def _successors(incoming: Incoming, order: Collection[str]) -> dict[str, list[str]]:
+    """Return for each new task the new ones behind it."""
+    after: dict[str, list[str]] = {}
+    for target, edges in incoming.items():
+        for source, _ in edges:
+            if source == target:
+                raise GraphError(f"edge {source!r} -> {target!r}: a task cannot feed itself")
+            if source in order:
+                after.setdefault(source, []).append(target)
+    return after

@@ -350,8 +350,9 @@ def _perform_by_run(
 
 def encoded_size(contract: Contract, value: Any, frames: Any) -> tuple[int, int]:
     """Return the payload of a value that a task's serializer has encoded, and its length."""
-    length = frames_bytes(frames)
-    return payload_bytes(value, length) if contract.counts_payload else length, length
+    length = len(frames) if type(frames) is bytes else frames_bytes(frames)
+    counted = contract.counts_payload and type(value) not in PICKLED_AS_COUNTED
+    return payload_bytes(value, length) if counted else length, length
 
 
 def _payload(outputs: Mapping[str, Any], wire: Mapping[str, int]) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.errors import CycleError
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.readings import RoundLog
 from dagprofiler.rounds import MEASURED
@@ -158,7 +159,12 @@ class RunLog:
             from dagprofiler.unions import renumber, united
 
             first: Any = before[0].growth
-            union = united(first.wiring, growth.wiring)
+            try:
+                union = united(first.wiring, growth.wiring)
+            except CycleError:
+                self.rounds.remove(one)
+                self.wiring = first.wiring
+                raise
             for other in before:
                 renumber(other, union)
             numbers = renumber(one, union)

@@ -324,9 +324,10 @@ def _reduce(
     tags: tuple[str, ...],
     graph: Draft,
 ) -> None:
-    graph.add_task(name, task, after=after, tags=tags)
-    for one in graph.tasks(source):
-        graph.add_edge(one, name, fields)
+    behind: list[Any] = graph.tasks(source)
+    if fields is not None:
+        behind = [(one, fields) for one in behind]
+    graph.add_task(name, task, after=[*after, *behind], tags=tags)
 
 
 def _name_of(task: Task | type[Task]) -> str:

@@ -10,7 +10,7 @@ from itertools import chain, filterfalse, islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import RunError, describe
+from dagprofiler.errors import GraphError, RunError, describe
 from dagprofiler.graph import readiness, readiness_by
 from dagprofiler.hooks import RunInfo
 from dagprofiler.livewiring import LiveWiring
@@ -303,8 +303,13 @@ class Run:
         """Take up the graph as it came to be, in the numbers of all rounds."""
         if self._grows is None:
             return
-        numbers = self._log.settle(self._round)
-        self._wiring = self._log.wiring
+        try:
+            numbers = self._log.settle(self._round)
+        except GraphError:
+            self._outputs = {}
+            raise
+        finally:
+            self._wiring = self._log.wiring
         if numbers is not None:
             self._outputs = {numbers[i]: outputs for i, outputs in self._outputs.items()}
             self._errors = {numbers[i]: error for i, error in self._errors.items()}

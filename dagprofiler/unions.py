@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.livewiring import LiveWiring
+from dagprofiler.graph import kahn_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dagprofiler.livewiring import LiveWiring
     from dagprofiler.readings import Growth, RoundLog
 
 __all__ = ["renumber", "united"]
@@ -19,6 +21,11 @@ def united(first: LiveWiring, second: LiveWiring) -> LiveWiring:
 
     Where all of the second is in the first, that is the first itself. A task
     that has other outputs in the second has all of them.
+
+    Raises
+    ------
+    CycleError
+        If tasks come the other way round in the second.
     """
     if second.same_as(first):
         return first
@@ -37,23 +44,29 @@ def united(first: LiveWiring, second: LiveWiring) -> LiveWiring:
                 fed.setdefault((names[one.owner[slot]], _field(one, slot)), field)
         for slot, item in one.items.items():
             items.setdefault(names[one.owner[slot]], {})[item] = None
-    union = _laid_out(first.given, outputs, items, feeds, sources)
+    union = _laid_out(first, outputs, items, feeds, sources)
     return first if union.same_as(first) else union
 
 
 def _laid_out(
-    given: int,
+    first: LiveWiring,
     outputs: dict[str, dict[str, None]],
     items: dict[str, dict[str, None]],
     feeds: dict[str, dict[tuple[str, str], str]],
     sources: dict[str, dict[str, None]],
 ) -> LiveWiring:
     """Return the wiring that says so."""
-    wiring = LiveWiring.__new__(LiveWiring)
-    wiring.given = given
-    wiring.names = names = list(outputs)
+    wiring = copy(first)
+    given = first.names[: first.given]
+    after: dict[str, list[str]] = {}
+    for name in outputs.keys() - given:
+        for source in sources[name].keys() - given:
+            after.setdefault(source, []).append(name)
+    # Each behind its predecessors in both.
+    rest = kahn_order(list(outputs.keys() - given), after)
+    wiring.names = names = [*given, *rest]
     index = {name: i for i, name in enumerate(names)}
-    wiring.outputs = [list(fields) for fields in outputs.values()]
+    wiring.outputs = [list(outputs[name]) for name in names]
     wiring.first_slot, wiring.owner, wiring.items, wiring.after = [], [], {}, {}
     slots: dict[tuple[str, str], int] = {}
     for i, name in enumerate(names):
@@ -73,10 +86,10 @@ def _laid_out(
         wiring.inputs += feeds[name].values()
         wiring.slots += map(slots.__getitem__, feeds[name])
         wiring.first_input.append(len(wiring.inputs))
-        before = sorted(index[source] for source in sources[name])
-        for source in before:
-            wiring.after.setdefault(source, []).append(i)
-        wiring.sources += before
+        numbers = sorted(index[source] for source in sources[name])
+        for number in numbers:
+            wiring.after.setdefault(number, []).append(i)
+        wiring.sources += numbers
         wiring.first_source.append(len(wiring.sources))
     for slot in wiring.slots:
         wiring.uses[slot] += 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.arguments import check_names, check_task
-from dagprofiler.edges import Routes
+from dagprofiler.edges import field_problem
 from dagprofiler.errors import DeclarationError, GraphError, SerializationError, describe
 from dagprofiler.pipeline import encoded_size
 from dagprofiler.task import Task, check_tags
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     #: A task by its name, or as a view of it.
     Named = Union[str, "TaskView"]
 
-#: Source to output to its items: encoded, their payload and their length.
-Items = dict[str, dict[str, list[tuple[Any, int, int]]]]
+#: Source and output to its items: encoded, their payload and their length.
+Items = dict[tuple[str, str], list[tuple[Any, int, int]]]
 
-__all__ = ["Draft", "GraphView", "Items", "NotYet", "TaskView"]
+__all__ = ["Draft", "GraphView", "Items", "Mapped", "NotYet", "TaskView"]
 
 _NUMBER = re.compile(r"\[(\d+)\]")
 
@@ -37,6 +37,11 @@ class NotYet(BaseException):
 
 def natural(name: str) -> list[Any]:
     """Return what names are sorted by: numbers in brackets by their value."""
+    start, _, rest = name.partition("[")
+    number = rest[:-1]
+    if number.isdecimal() and rest[-1] == "]":
+        # Most are of this form.
+        return [start, int(number), ""]
     parts: list[Any] = _NUMBER.split(name)
     parts[1::2] = map(int, parts[1::2])
     return parts
@@ -186,6 +191,25 @@ class GraphView:
         return self._growing.read(self._rule, number, field)
 
 
+class Mapped(NamedTuple):
+    """Tasks that go over the items of an output.
+
+    Attributes
+    ----------
+    source, field
+        The task, and its output.
+    names
+        The tasks, in the order of the items.
+    into
+        The input that an item goes to.
+    """
+
+    source: str
+    field: str
+    names: list[str]
+    into: str
+
+
 class Draft(GraphView):
     """A growing graph as the body of a rule sees it: it may append.
 
@@ -200,6 +224,8 @@ class Draft(GraphView):
         self.edges_added: list[Any] = []
         self.rules_added: list[Any] = []
         self.items: Items = {}
+        #: First task of each map to all of it.
+        self.maps: dict[str, Mapped] = {}
         self._open = True
 
     def add_task(
@@ -234,8 +260,10 @@ class Draft(GraphView):
             raise GraphError(f"there is a task {name!r} already")
         self._add(name, check_task(name, task), check_tags(tags, f"tags of task {name!r}"))
         for source in [after] if isinstance(after, (str, TaskView)) else after:
-            if isinstance(source, (str, TaskView)):
-                self.edges_added.append((_name(source), name))
+            if type(source) is TaskView:
+                self.edges_added.append((source.name, name))
+            elif isinstance(source, str):
+                self.edges_added.append((source, name))
             else:
                 self.add_edge(*_pair(source, name))
         return name
@@ -298,7 +326,10 @@ class Draft(GraphView):
         one = check_task(name, task)
         after = [after] if isinstance(after, (str, TaskView)) else list(after)
         into = _item_input(one, field, name) if into is None else into
-        first, count = self._encode_items(source, field)
+        problem = field_problem(into)
+        if problem is not None:
+            raise GraphError(f"tasks {name!r}: input {into!r} {problem}")
+        count = self._encode_items(source, field)
         names = [f"{name}[{i}]" for i in range(count)]
         check_names(dict.fromkeys(names[:1]))
         if count and not self._growing.index.keys().isdisjoint(names):
@@ -306,30 +337,21 @@ class Draft(GraphView):
             raise GraphError(f"there is a task {found!r} already")
         if not self.tasks_added.keys().isdisjoint(names):
             raise GraphError(f"tasks named {name!r} are added twice")
-        tags = check_tags(tags, f"tags of task {name!r}")
-        each = _instances(one, task, count)
-        for target, made in zip(names, each):
-            self._add(target, made, tags)
-        self.edges_added += [
-            (source, target, Routes([(position, into)]))
-            for position, target in enumerate(names, first)
-        ]
+        self.tasks_added.update(zip(names, _instances(one, task, count)))
+        tags = (*check_tags(one.tags, f"tags of task {name!r}"), *check_tags(tags, f"map {name!r}"))
+        if tags:
+            self.tags_added.update(dict.fromkeys(names, tuple(dict.fromkeys(tags))))
+        if names:
+            self.maps[names[0]] = Mapped(source, field, names, into)
         for other in after:
             for target in names:
                 self.add_edge(*_pair(other, target))
         return names
 
-    def _encode_items(self, source: str, field: str) -> tuple[int, int]:
-        """Encode the items of an output, each for itself.
-
-        Return the position of the first, behind the outputs of the task, and how many there are.
-        """
-        of_source = self.items.setdefault(source, {})
-        first = len(self._growing.outputs_of(source))
-        for other, items in of_source.items():
-            if other == field:
-                return first, len(items)
-            first += len(items)
+    def _encode_items(self, source: str, field: str) -> int:
+        """Encode the items of an output, each for itself; return how many there are."""
+        if (source, field) in self.items:
+            return len(self.items[source, field])
         value = self[source].output(field)
         where = f"output {field!r} of task {source!r}"
         if isinstance(value, (str, bytes, bytearray, Mapping, AbstractSet)) or not isinstance(
@@ -349,8 +371,8 @@ class Draft(GraphView):
                     f"{describe(error)}"
                 ) from error
             encoded.append((frames, *encoded_size(contract, item, frames)))
-        of_source[field] = encoded
-        return first, len(encoded)
+        self.items[source, field] = encoded
+        return len(encoded)
 
     def close(self) -> None:
         """Take nothing any more: the body has returned."""
