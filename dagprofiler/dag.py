@@ -47,9 +47,10 @@ if TYPE_CHECKING:
     from typing import Union
 
     from dagprofiler.executors.dispatching import Dispatcher
-    from dagprofiler.growth import Grows, Rules
+    from dagprofiler.growth import Grows
     from dagprofiler.hooks import Hook
     from dagprofiler.instruments import Instrumentation
+    from dagprofiler.openrules import Rules
     from dagprofiler.profile import Profile
     from dagprofiler.serializers import Serializer
 
@@ -161,7 +162,7 @@ class DAG:
             made[name] = task
         self._rules: Rules | None = None
         if grows:
-            from dagprofiler.growth import as_rules
+            from dagprofiler.openrules import as_rules
 
             self._rules = as_rules(rules)
         self._nodes, self._given = list(self.tasks), list(self.tasks.values())

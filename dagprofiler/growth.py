@@ -2,165 +2,32 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import DeclarationError, GraphError, describe, did_you_mean
+from dagprofiler.growing import FAILED, SKIPPED, SUCCEEDED, Grown, Space
+from dagprofiler.openrules import Behind, OpenRule
 from dagprofiler.parts import Extension
 from dagprofiler.readings import Firing
 from dagprofiler.task import Task, check_tags
 from dagprofiler.views import Draft, GraphView, NotYet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable, Mapping
 
     from dagprofiler.config import Config
     from dagprofiler.contracts import ContractReader
-    from dagprofiler.executors.dispatching import Dispatcher
-    from dagprofiler.executors.serial import SerialExecutor
-    from dagprofiler.livewiring import LiveWiring
-    from dagprofiler.pipeline import Contract
-    from dagprofiler.readings import Growth, RoundLog
+    from dagprofiler.openrules import Rules
 
-__all__ = ["Growing", "Grows", "OpenRule", "Rules", "Space", "as_rules"]
-
-_PENDING, _SUCCEEDED, _FAILED, _SKIPPED = range(4)
-_STATES = ("pending", "succeeded", "failed", "skipped")
+__all__ = ["Growing", "Grows"]
 
 #: Kinds of what a predicate looked at that only tasks with a tag can change.
 _OF_TAGS = ("more", "tag", "all_ended", "ended")
 #: The same of names: a task was asked for, or whether there is one.
 _OF_NAMES = ("name", "there")
-
-
-@dataclass(frozen=True)
-class Rules:
-    """Rules, and what holds for all of them.
-
-    Parameters
-    ----------
-    rules
-        Asked in this order.
-    strict
-        Whether a rule that never fires is an error.
-    max_tasks, max_firings
-        How many tasks rules may add, and how often they may fire, in one
-        round: what ends rules that feed themselves.
-    """
-
-    rules: Iterable[Any] = ()
-    strict: bool = False
-    max_tasks: int = 1_000_000
-    max_firings: int = 100_000
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rules", tuple(self.rules))
-        for name in ("max_tasks", "max_firings"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise DeclarationError(
-                    f"Rules: {name} must be an integer of at least 0, got {value!r}"
-                )
-
-
-def as_rules(given: Any) -> Rules:
-    """Return what ``DAG(rules=...)`` was given as Rules, or raise a DeclarationError."""
-    if not isinstance(given, (Rules, Iterable)) or isinstance(given, (str, Mapping)):
-        raise DeclarationError(f"rules must be a list of rules, got {given!r}")
-    rules: Rules = given if isinstance(given, Rules) else Rules(given)
-    for rule in rules.rules:
-        check_rule(rule)
-    return rules
-
-
-def check_rule(rule: Any) -> None:
-    """Raise a DeclarationError unless `rule` is a rule."""
-    if not (callable(getattr(rule, "when", None)) and callable(getattr(rule, "then", None))):
-        raise DeclarationError(f"rules: expected a Rule, got {rule!r}")
-
-
-class OpenRule:
-    """A rule in a round.
-
-    Attributes
-    ----------
-    rule
-        What it says.
-    name
-        What it goes by; the second of a name is ``name (2)``.
-    number
-        Its place in the order in which rules are asked.
-    adds, reads
-        Tags that it may add; tasks and tags whose outputs it reads.
-    held
-        Tasks whose outputs are kept for it.
-    looked
-        What its predicate looked at: task numbers, and (kind, tag or name).
-    waits, woken
-        Whether it has not fired, and whether it is about to be asked.
-    """
-
-    def __init__(self, rule: Any, name: str, number: int) -> None:
-        self.rule = rule
-        self.name = name
-        self.number = number
-        self.adds = frozenset(rule.adds)
-        self.reads = frozenset(rule.reads)
-        self.held: list[int] = []
-        self.looked: Iterable[Any] = ()
-        self.waits = self.woken = True
-
-
-class _Behind:
-    """The rule that a task with a ``grow()`` of its own is."""
-
-    def __init__(self, name: str, task: Task) -> None:
-        self.name = f"grow of {name}"
-        self.adds = task.adds
-        self.reads = (name,)
-        self.then = task.grow
-        self._task = name
-
-    def when(self, graph: GraphView) -> bool:
-        return graph[self._task].succeeded
-
-
-class Space(NamedTuple):
-    """What a round works on: lists that get longer as the graph grows.
-
-    Attributes
-    ----------
-    log
-        Readings of the round, its growth among them.
-    tasks, contracts, keep
-        For each task itself, what it declares, and whether its outputs are wanted back.
-    handles, uses
-        For each slot its handle, and how often it is still needed.
-    outputs
-        Outputs that came back, by task number.
-    executor
-        Where tasks run.
-    asked
-        Names of tasks whose outputs are wanted, whatever follows them.
-    fail
-        Takes note of a rule that failed, and why; returns whether nothing new is to start.
-    """
-
-    log: RoundLog
-    tasks: list[Task]
-    contracts: list[Contract]
-    keep: list[bool]
-    handles: list[Any]
-    uses: list[int]
-    outputs: dict[int, Mapping[str, Any]]
-    executor: SerialExecutor | Dispatcher
-    asked: frozenset[str]
-    fail: Callable[[str, Exception], bool]
 
 
 class Grows:
@@ -186,35 +53,17 @@ class Grows:
         return Growing(self, Space(**works_on))
 
 
-class Growing:
+class Growing(Grown):
     """A graph that grows: one round.
 
     It hands out tasks as they become ready, and asks rules as tasks end.
     """
 
     def __init__(self, grows: Grows, space: Space) -> None:
-        growth: Any = space.log.growth
-        self.growth: Growth = growth
-        self.index: dict[str, int]
+        super().__init__(space)
         self.config = grows.config
         self._limits = grows.rules
-        self._space = space
-        self._wiring: LiveWiring = self.growth.wiring
-        self.names = self._wiring.names
-        count = len(self.names)
-        self.index = dict(zip(self.names, range(count)))
         self._extension = Extension(self._wiring, self.index, grows.reader, self.config)
-        self.tags: list[tuple[str, ...]] = []
-        self.by_tag: dict[str, list[int]] = {}
-        #: Of each tag how many tasks are yet to end.
-        self.unfinished: dict[str, int] = {}
-        #: Of each task its state, and whether it was handed out.
-        self._states, self._out = bytearray(), bytearray()
-        #: How many predecessors of each task are not done.
-        self._waiting: list[int] = []
-        #: Numbers of tasks that were ready when they came, and of those that became it.
-        self._fresh: deque[int] = deque()
-        self._ready: list[int] = []
         self._under_way = 0
         self._rules: list[OpenRule] = []
         self._open: dict[int, OpenRule] = {}
@@ -226,19 +75,11 @@ class Growing:
         self._watchers: dict[Any, set[int]] = {}
         self._watched_names: set[str] = set()
         self._dirty: list[int] = []
-        #: Tasks that nothing follows so far, and whose outputs are kept since rules read them.
-        self._ends: set[int] = set()
-        self._failures = 0
         #: Names that rules waited for in vain, and the rule.
         self._in_vain: dict[str, str] = {}
         self._branched = self._halted = False
-        tasks = space.tasks
-        self._states += bytes(count)
-        self._out += bytes(count)
-        starts = self._wiring.first_source
-        self._waiting += [end - begin for begin, end in zip(starts, starts[1:])]
-        self._fresh += [i for i, left in enumerate(self._waiting) if not left]
-        tagged = {name: tuple(task.tags) for name, task in zip(self.names, tasks) if task.tags}
+        self._failures = 0
+        tagged = {n: tuple(task.tags) for n, task in zip(self.names, space.tasks) if task.tags}
         self._admit_tasks(0, tagged)
         for rule in self._limits.rules:
             self._admit(rule)
@@ -248,24 +89,18 @@ class Growing:
 
     def pop(self) -> int | None:
         """Take the smallest number that is ready; None if there is none."""
-        fresh, ready = self._fresh, self._ready
-        while True:
-            if fresh and not (ready and ready[0] < fresh[0]):
-                number = fresh.popleft()
-            elif ready:
-                number = heappop(ready)
-            elif self._under_way or not self._idle():
+        number = self._next()
+        while number is None:
+            if self._under_way or not self._idle():
                 return None
-            else:
-                continue
-            if not self._states[number]:
-                self._under_way += 1
-                self._out[number] = 1
-                if self._readers:
-                    for word in (self.names[number], *self.tags[number]):
-                        for rule in self._readers.get(word, ()):
-                            self._hold(rule, number)
-                return number
+            number = self._next()
+        self._under_way += 1
+        self._out[number] = 1
+        if self._readers:
+            for word in (self.names[number], *self.tags[number]):
+                for rule in self._readers.get(word, ()):
+                    self._hold(rule, number)
+        return number
 
     def done(self, number: int) -> None:
         """Take note that a task has succeeded; what follows may become ready, or grow."""
@@ -275,7 +110,7 @@ class Growing:
             waiting[target] = left = waiting[target] - 1
             if not left:
                 heappush(ready, target)
-        self._end(number, _SUCCEEDED)
+        self._end(number, SUCCEEDED)
         if self._dirty:
             self._ask()
 
@@ -283,9 +118,9 @@ class Growing:
         """Take note that a task has failed, and that others are skipped for it."""
         self._under_way -= 1
         self._halted = stops
-        self._end(number, _FAILED)
+        self._end(number, FAILED)
         for other in skipped:
-            self._end(other, _SKIPPED)
+            self._end(other, SKIPPED)
         if self._dirty:
             self._ask()
 
@@ -310,7 +145,7 @@ class Growing:
         """Refuse what is wrong with rules that did not fire, and fetch the outputs of the ends."""
         space = self._space
         for i in sorted(self._ends):
-            if self._states[i] == _SUCCEEDED:
+            if self._states[i] == SUCCEEDED:
                 space.outputs[i] = {
                     field: self._value(i, position)
                     for position, field in enumerate(self._wiring.outputs[i])
@@ -342,10 +177,6 @@ class Growing:
 
     # What views ask.
 
-    def state(self, number: int) -> str:
-        """Return the state of a task."""
-        return _STATES[self._states[number]]
-
     def can_come(self, tag: str | None, rule: OpenRule) -> bool:
         """Tell whether a rule other than `rule` may still add tasks with a tag."""
         if tag is None:
@@ -361,24 +192,6 @@ class Growing:
                 f"(tags: {', '.join(map(repr, known)) or 'none'}){did_you_mean(tag, known)}"
             )
 
-    def unknown(self, name: Any) -> GraphError:
-        """Return the error for a name that no task has."""
-        return GraphError(f"there is no task {name!r}{did_you_mean(name, list(self.index))}")
-
-    def outputs_of(self, name: str) -> list[str]:
-        """Return the outputs that a task declares."""
-        return self._wiring.outputs[self._number(name)]
-
-    def contract_of(self, name: str) -> Contract:
-        """Return what a task declares."""
-        return self._space.contracts[self._number(name)]
-
-    def _number(self, name: str) -> int:
-        number: int | None = self.index.get(name)
-        if number is None:
-            raise self.unknown(name)
-        return number
-
     def read(self, rule: OpenRule, number: int, field: str) -> Any:
         """Return the value of an output, decoded anew."""
         outputs, name = self._wiring.outputs[number], self.names[number]
@@ -389,32 +202,13 @@ class Growing:
                 f"{did_you_mean(field, outputs)}"
             )
         if not self._reads(rule, number):
-            raise self._undeclared(rule, name, f"output {field!r} of task {name!r} is read")
+            raise _undeclared(rule, name, f"output {field!r} of task {name!r} is read")
         position = outputs.index(field)
         self._check_kept(number, position)
         return self._value(number, position)
 
     def _reads(self, rule: OpenRule, number: int) -> bool:
         return self.names[number] in rule.reads or not rule.reads.isdisjoint(self.tags[number])
-
-    @staticmethod
-    def _undeclared(rule: OpenRule, name: str, what: str) -> GraphError:
-        return GraphError(
-            f"rule {rule.name!r}: {what}, which the rule has to declare, so that it is kept: "
-            f"reads=[{name!r}], or a tag of that task"
-        )
-
-    def _check_kept(self, number: int, position: int) -> None:
-        if self._space.handles[self._wiring.first_slot[number] + position] is None:
-            raise GraphError(
-                f"outputs of task {self.names[number]!r} are not kept any more: it had ended "
-                "before the rule that reads them was there; let the rule that adds that rule "
-                "read them too"
-            )
-
-    def _value(self, number: int, position: int) -> Any:
-        handle = self._space.handles[self._wiring.first_slot[number] + position]
-        return self._space.executor.value(handle, self._space.contracts[number].decode)
 
     # Rules.
 
@@ -546,97 +340,10 @@ class Growing:
             if source not in fine:
                 if not self._reads(rule, source):
                     name = self.names[source]
-                    raise self._undeclared(rule, name, f"an edge carries outputs of task {name!r}")
+                    raise _undeclared(rule, name, f"an edge carries outputs of task {name!r}")
                 fine.add(source)
-            if states[source] == _SUCCEEDED:
+            if states[source] == SUCCEEDED:
                 self._check_kept(source, slot - wiring.first_slot[source])
-
-    def _append(
-        self,
-        first: int,
-        draft: Draft,
-        tasks: list[Task],
-        contracts: list[Contract],
-        estimates: dict[int, int],
-    ) -> None:
-        """Make all that has an entry for each task as long as the graph is now."""
-        wiring, space, log = self._wiring, self._space, self._space.log
-        for encoded in draft.items.values():
-            self._take_items(encoded)
-        count = len(tasks)
-        space.tasks.extend(tasks)
-        space.contracts.extend(contracts)
-        self.growth.estimates.update(estimates)
-        log.times += [None] * (6 * count)
-        log.ran_on += [0] * count
-        more = len(wiring.owner) - len(log.wire_bytes)
-        log.wire_bytes += [0] * more
-        space.handles.extend([None] * more)
-        uses = space.uses
-        for slot in wiring.slots[wiring.first_input[first] :]:
-            uses[slot] += 1
-        self._link(first)
-        asked, after = space.asked, wiring.after
-        space.keep.extend([i not in after for i in range(first, first + count)])
-        if asked:
-            for name in asked.intersection(draft.tasks_added):
-                space.keep[self.index[name]] = True
-
-    def _take_items(self, encoded: list[tuple[Any, int, int]]) -> None:
-        """Put the items of an output into the slots that they have."""
-        space, log = self._space, self._space.log
-        put = space.executor.put
-        for slot, (frames, payload, length) in enumerate(encoded, len(log.wire_bytes)):
-            space.handles.append(put(frames))
-            log.wire_bytes.append(length)
-            if payload != length:
-                log.payload_bytes[slot] = payload
-
-    def _link(self, first: int) -> None:
-        """Let new tasks wait for their predecessors; skip those behind a failure."""
-        wiring, states, waiting = self._wiring, self._states, self._waiting
-        after, sources, begin = wiring.after, wiring.sources, wiring.first_source[first]
-        for i, end in enumerate(wiring.first_source[first + 1 :], first):
-            left = 0
-            state = _PENDING
-            for source in sources[begin:end]:
-                followers = after.get(source)
-                if followers is None:
-                    after[source] = [i]
-                    if source < first:
-                        self._is_no_end(source)
-                else:
-                    followers.append(i)
-                before = states[source]
-                if not before:
-                    left += 1
-                elif before != _SUCCEEDED:
-                    state = _SKIPPED
-            begin = end
-            waiting.append(left)
-            states.append(state)
-            self._out.append(0)
-            if state:
-                self._skip(i)
-            elif not left:
-                self._fresh.append(i)
-
-    def _skip(self, number: int) -> None:
-        """Skip a new task, since something before it failed."""
-        space = self._space
-        space.log.skipped.add(number)
-        for _, slot in self._wiring.feeds(number):
-            self._let_go(slot)
-
-    def _is_no_end(self, number: int) -> None:
-        """Take note that something follows a task now: its outputs are not wanted back for that."""
-        space = self._space
-        if number in self._ends:
-            self._ends.discard(number)
-            self._release(number)
-        elif self.names[number] not in space.asked:
-            space.keep[number] = False
-            space.outputs.pop(number, None)
 
     def _admit_tasks(self, first: int, tags: Mapping[str, tuple[str, ...]]) -> None:
         """Enter new tasks under their tags, and keep the outputs that rules read."""
@@ -667,9 +374,7 @@ class Growing:
         if kinds:
             for i, task in enumerate(tasks[first:], first):
                 if type(task) in kinds:
-                    self._admit(_Behind(self.names[i], task))
-
-    # Outputs that are kept.
+                    self._admit(Behind(self.names[i], task))
 
     def _hold(self, rule: OpenRule, number: int) -> None:
         """Keep the outputs of a task, which is about to start or has, until a rule is through."""
@@ -686,22 +391,6 @@ class Growing:
             space.keep[number] = False
             self._ends.add(number)
             self._use(number)
-
-    def _use(self, number: int) -> None:
-        first = self._wiring.first_slot[number]
-        for slot in range(first, first + len(self._wiring.outputs[number])):
-            self._space.uses[slot] += 1
-
-    def _release(self, number: int) -> None:
-        first = self._wiring.first_slot[number]
-        for slot in range(first, first + len(self._wiring.outputs[number])):
-            self._let_go(slot)
-
-    def _let_go(self, slot: int) -> None:
-        uses = self._space.uses
-        uses[slot] -= 1
-        if not uses[slot]:
-            self._space.handles[slot] = None
 
     # What changes, and who waits for it.
 
@@ -758,7 +447,7 @@ class Growing:
 
     def _close(self, rule: OpenRule) -> None:
         """Take note that a rule can never fire."""
-        failed = [i for i in rule.looked if type(i) is int and self._states[i] > _SUCCEEDED]
+        failed = [i for i in rule.looked if type(i) is int and self._states[i] > SUCCEEDED]
         missing = self._missing(rule)
         if missing and not (failed or self._branched or self._space.log.errors or self._failures):
             self._fails(rule, self.unknown(missing[0]))
@@ -830,10 +519,17 @@ class Growing:
         if missing:
             return f"it waits for task {missing[0]!r}, which never came"
         for i in rule.looked:
-            if type(i) is int and self._states[i] != _SUCCEEDED:
+            if type(i) is int and self._states[i] != SUCCEEDED:
                 state = "had not ended" if not self._states[i] else f"has {self.state(i)}"
                 return f"task {self.names[i]!r} {state}".replace("has skipped", "was skipped")
         for key in rule.looked:
             if type(key) is tuple and key[0] in _OF_TAGS and not self._is_final(rule, key):
                 return f"more tasks tagged {key[1]!r} could have come, or ended"
         return "its predicate did not hold"
+
+
+def _undeclared(rule: OpenRule, name: str, what: str) -> GraphError:
+    return GraphError(
+        f"rule {rule.name!r}: {what}, which the rule has to declare, so that it is kept: "
+        f"reads=[{name!r}], or a tag of that task"
+    )

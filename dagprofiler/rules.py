@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable
 
 from dagprofiler.errors import DeclarationError
-from dagprofiler.growth import Rules
+from dagprofiler.openrules import Rules
 from dagprofiler.task import Task, check_tags
 from dagprofiler.views import Draft, GraphView, TaskView
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.arguments import check_names, check_task
 from dagprofiler.edges import field_problem
-from dagprofiler.errors import DeclarationError, GraphError, SerializationError, describe
+from dagprofiler.errors import GraphError, SerializationError, describe
+from dagprofiler.openrules import check_rule
 from dagprofiler.pipeline import encoded_size
 from dagprofiler.task import Task, check_tags
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from typing import Union
 
     from dagprofiler.config import Config
-    from dagprofiler.growth import Growing, OpenRule
+    from dagprofiler.growth import Growing
+    from dagprofiler.openrules import OpenRule
 
     #: A task by its name, or as a view of it.
     Named = Union[str, "TaskView"]
@@ -284,8 +286,7 @@ class Draft(GraphView):
     def add_rule(self, rule: Any) -> None:
         """Add a rule, which is asked once this one's body has been applied."""
         self._check_open()
-        if not (callable(getattr(rule, "when", None)) and callable(getattr(rule, "then", None))):
-            raise DeclarationError(f"expected a Rule, got {rule!r}")
+        check_rule(rule)
         self.rules_added.append(rule)
 
     def map(
