@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from dagprofiler.analysis import Analysis, analyze
     from dagprofiler.calibration import Calibration, calibrate
     from dagprofiler.executors import Executor
+    from dagprofiler.executors.celery import CeleryExecutor
     from dagprofiler.executors.dask import DaskExecutor
     from dagprofiler.executors.pools import PoolExecutor
+    from dagprofiler.executors.ray import RayExecutor
     from dagprofiler.importers import import_profile
     from dagprofiler.interleaving import RunComparison, compare_runs
     from dagprofiler.meters import Meter
@@ -50,6 +52,7 @@ __all__ = [
     "DAG",
     "Analysis",
     "Calibration",
+    "CeleryExecutor",
     "Config",
     "CostModelError",
     "CycleError",
@@ -68,6 +71,7 @@ __all__ = [
     "PoolExecutor",
     "Profile",
     "ProfileError",
+    "RayExecutor",
     "Rounds",
     "Rule",
     "Rules",
@@ -96,10 +100,12 @@ __all__ = [
 _LATER = {
     "Analysis": "analysis",
     "Calibration": "calibration",
+    "CeleryExecutor": "executors.celery",
     "DaskExecutor": "executors.dask",
     "Executor": "executors",
     "Meter": "meters",
     "PoolExecutor": "executors.pools",
+    "RayExecutor": "executors.ray",
     "Rule": "rules",
     "Rules": "rules",
     "RunComparison": "interleaving",

@@ -9,12 +9,13 @@ import math
 import os
 import stat
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import IO, TYPE_CHECKING, Any
 
-from dagprofiler.errors import ProfileError, json_path
+from dagprofiler.errors import ProfileError, json_path, shorten
 from dagprofiler.rendering import plain_number
 
 if TYPE_CHECKING:
@@ -111,16 +112,21 @@ def _plain(value: Any) -> Any:
     raise _NotJson
 
 
-def parse(text: str | bytes) -> Any:
+def parse(text: str | bytes, *, unique_keys: bool = False) -> Any:
     """Return the document in a JSON text.
 
     NaN and infinity, which are no JSON, pass inside of ``configuration`` only,
     where version 0.1.0 wrote them.
 
+    Parameters
+    ----------
+    unique_keys
+        Whether to refuse an object in which a key stands twice; else the last counts.
+
     Raises
     ------
     ProfileError
-        If it is no JSON, or holds such a number elsewhere.
+        If it is no JSON, holds such a number elsewhere, or such an object.
     """
     constants = []
 
@@ -133,7 +139,8 @@ def parse(text: str | bytes) -> Any:
             raise ProfileError(f"expected JSON text, got {type(text).__name__}")
         if not isinstance(text, str):
             text = text.decode(json.detect_encoding(text), "surrogatepass")
-        document: Any = json.loads(text, parse_constant=constant)
+        pairs_hook = _unique if unique_keys else None
+        document: Any = json.loads(text, parse_constant=constant, object_pairs_hook=pairs_hook)
         if constants:
             plain_document(document)
     except RecursionError as error:
@@ -143,6 +150,16 @@ def parse(text: str | bytes) -> Any:
     except ValueError as error:
         raise ProfileError(f"not JSON: {error}") from error
     return document
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise ProfileError(
+            f"not JSON that can be read: key {shorten(repr(key))} stands twice in one object"
+        )
+    return found
 
 
 def plain_document(document: Any) -> Any:

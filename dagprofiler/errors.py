@@ -162,18 +162,21 @@ class PackedError:
     Parameters
     ----------
     error
-        What was raised there.
+        What was raised there. It is taken apart.
     """
 
     def __init__(self, error: BaseException) -> None:
         from traceback import format_exception
 
-        self._chain: list[BaseException] = []
-        cause: BaseException | None = error
-        while cause is not None and len(self._chain) < _MAX_CAUSES:
-            self._chain.append(portable(cause))
-            cause = cause.__cause__
         self._text = "".join(format_exception(type(error), error, error.__traceback__))
+        self._chain: list[BaseException] = []
+        one: BaseException | None = error
+        while one is not None and len(self._chain) < _MAX_CAUSES:
+            cause = one.__cause__
+            # tblib, which Dask installs, pickles an error with all that it refers to.
+            one.__cause__ = one.__context__ = one.__traceback__ = None
+            self._chain.append(portable(one))
+            one = cause
 
     def unpacked(self) -> BaseException:
         """Return the error, linked to its causes."""

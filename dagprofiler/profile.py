@@ -385,6 +385,39 @@ class Profile:
         losses: tuple[str, ...] = export.losses
         return losses
 
+    def report(
+        self,
+        path: PathLike | IO[Any],
+        base: Profile | None = None,
+        *,
+        cost: str | None = None,
+        statistic: str = "median",
+    ) -> tuple[str, ...]:
+        """Write the profile as a page for a browser, in one file that needs no network.
+
+        Parameters
+        ----------
+        path
+            Where to; or an open stream.
+        base
+            A profile to show this one against, with verdicts.
+        cost, statistic
+            What the critical path is of, as :func:`dagprofiler.analyze` takes them; by default
+            wall times where there are any, else what :meth:`weights` finds best. A task without
+            a wall time, or without the cost that was asked for, counts as 0.
+
+        Returns
+        -------
+        tuple of str
+            What the profile holds and the page leaves out, a sentence each.
+
+        Raises
+        ------
+        WeightError
+            If `cost` is given and unknown, or no task has such a cost.
+        """
+        return self.export(path, "html", base=base, cost=cost, statistic=statistic)
+
     def compare(self, other: Profile) -> dict[str, Any]:
         """Return how this profile differs from `other`.
 

@@ -10,7 +10,7 @@ from itertools import chain, filterfalse, islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import GraphError, RunError, describe
+from dagprofiler.errors import GraphError, RunError, WorkerError, describe
 from dagprofiler.graph import readiness, readiness_by
 from dagprofiler.hooks import RunInfo
 from dagprofiler.livewiring import LiveWiring
@@ -334,7 +334,7 @@ class Run:
                 method = "task_finished" if error is None else "task_failed"
                 self._tell(method, self._log.record(taken.round, i, error))
 
-    def _loop(self) -> None:  # noqa: C901, PLR0912  (hot: a helper call in it counts)
+    def _loop(self) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
         log, wiring, executor, entry = self._log, self._wiring, self._executor, self._round
         hooks, handles, uses = self._hooks, self._handles, self._uses
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
@@ -356,8 +356,12 @@ class Run:
                 submit(ready, todo, frames)
                 running += 1
             if not running:
+                if capacity < 1:
+                    self._strand(pop())
                 break
             i, worker, record = next_done()
+            if i < 0:
+                continue
             running -= 1
             k = 6 * i
             times[k : k + 6], payload, wire, frames, outputs, error, readings = record
@@ -408,7 +412,7 @@ class Run:
             )
             self._growing.start()
             return self._growing.pop, self._growing.done
-        if self._executor.capacity > 1:
+        if not self._executor.serial:
             if self._ranked is None:
                 return readiness(wiring.targets, wiring.first_target)
             return readiness_by(self._ranked, wiring.targets, wiring.first_target)
@@ -456,6 +460,13 @@ class Run:
             return (names[i], task, contract, fields, decoders, keep[i]), frames
 
         return work
+
+    def _strand(self, i: int | None) -> None:
+        """Let a task fail that nobody takes, unless the run is over or fails anyway."""
+        if i is not None and not self._errors:
+            name = self._wiring.names[i]
+            self._round.ran_on[i] = -1
+            self._fail(i, WorkerError(name, [], "there is no worker to take it"))
 
     def _fail(self, i: int, error: BaseException) -> None:
         """Note that task number `i` failed: what comes after it is skipped.

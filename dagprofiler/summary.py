@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from dagprofiler.profile import Profile
 
-__all__ = ["summary"]
+__all__ = ["MOST_ROWS", "aligned", "and_more", "printable", "summary"]
 
 #: Tasks and edges shown of a large profile.
-_MOST = 40
+MOST_ROWS = 40
 
 #: Columns of samples that other tables are about.
 _TOLD = ("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms")
@@ -36,8 +36,8 @@ def summary(profile: Profile) -> str:
     }
     lines = [
         (
-            f"dagprofiler {_shown(profile.metadata.get('dagprofiler_version'))} "
-            f"on {_shown(profile.hostname)}, {_shown(profile.timestamp)}, seed {profile.seed}"
+            f"dagprofiler {printable(profile.metadata.get('dagprofiler_version'))} "
+            f"on {printable(profile.hostname)}, {printable(profile.timestamp)}, seed {profile.seed}"
         ),
         (
             f"{_count(len(structure['nodes']), 'task')}, "
@@ -46,16 +46,16 @@ def summary(profile: Profile) -> str:
     ]
     if run.get("state") == "partial":
         states = run.get("tasks", {})
-        lines.append(f"PARTIAL: {_shown(run.get('reason'))}")
-        lines += [f"  {_shown(t)}: {states[t].get('state')}" for t in list(states)[:_MOST]]
-        lines += _rest(len(states), "tasks")
+        lines.append(f"PARTIAL: {printable(run.get('reason'))}")
+        lines += [f"  {printable(t)}: {states[t].get('state')}" for t in list(states)[:MOST_ROWS]]
+        lines += and_more(len(states), "tasks")
     conditions = run.get("conditions")
     if conditions is not None:
         kinds = profile.sections.get("samples", {}).get("rounds")
         lines.append(_rounds_line(run, conditions, kinds))
     rows = [
         (
-            _shown(task.task),
+            printable(task.task),
             _number(task.compute_time_ms),
             _number(task.serialize_time_ms),
             _number(task.deserialize_time_ms),
@@ -63,25 +63,25 @@ def summary(profile: Profile) -> str:
             _number(task.bytes_out),
             _number(metrics.node_weights.get(task.task)) + "*" * (task.task in defaults),
         )
-        for task in metrics.task_metrics[:_MOST]
+        for task in metrics.task_metrics[:MOST_ROWS]
     ]
     head = ("task", "compute ms", "serialize ms", "deserialize ms", "bytes in", "bytes out")
-    lines += ["", *_columns([(*head, "instructions"), *rows])]
-    lines += _rest(len(metrics.task_metrics), "tasks")
-    if defaults.intersection(task.task for task in metrics.task_metrics[:_MOST]):
+    lines += ["", *aligned([(*head, "instructions"), *rows])]
+    lines += and_more(len(metrics.task_metrics), "tasks")
+    if defaults.intersection(task.task for task in metrics.task_metrics[:MOST_ROWS]):
         lines.append("* default: no cost model")
     if metrics.edge_metrics:
         edges = [
             (
-                f"{_shown(edge.source)} -> {_shown(edge.target)}",
+                f"{printable(edge.source)} -> {printable(edge.target)}",
                 _number(edge.size_bytes),
                 _number(edge.wire_bytes),
-                _shown(", ".join(edge.data_fields)),
+                printable(", ".join(edge.data_fields)),
             )
-            for edge in metrics.edge_metrics[:_MOST]
+            for edge in metrics.edge_metrics[:MOST_ROWS]
         ]
-        lines += ["", *_columns([("edge", "bytes", "on the wire", "fields"), *edges], left=(0, 3))]
-        lines += _rest(len(metrics.edge_metrics), "edges")
+        lines += ["", *aligned([("edge", "bytes", "on the wire", "fields"), *edges], left=(0, 3))]
+        lines += and_more(len(metrics.edge_metrics), "edges")
     if "statistics" in profile.sections:
         lines += _statistics(profile.sections["statistics"])
         lines += _metered(profile.sections["statistics"])
@@ -129,7 +129,7 @@ def _statistics(section: Mapping[str, Any]) -> list[str]:
     """Return a table of the times in compute(), and what its flags mean."""
     tasks, flags = section.get("tasks", {}), section.get("flags", {})
     rows = [("task", "median ms", "interval", "coverage", "MAD", "min", "n", "flags")]
-    for name in list(tasks)[:_MOST]:
+    for name in list(tasks)[:MOST_ROWS]:
         best = tasks[name].get("corrected_ms", tasks[name].get("wall_ms"))
         if best is None:
             continue
@@ -143,10 +143,10 @@ def _statistics(section: Mapping[str, Any]) -> list[str]:
             _number(best.get("min")),
             _number(best["n"]),
         )
-        rows.append((_shown(name), *figures, _shown(", ".join(flags.get(name, ())))))
+        rows.append((printable(name), *figures, printable(", ".join(flags.get(name, ())))))
     lines = ["", "compute(), without run-queue delay where that was measured:"]
-    lines += _columns(rows, left=(0, 7))
-    lines += _rest(len(tasks), "tasks")
+    lines += aligned(rows, left=(0, 7))
+    lines += and_more(len(tasks), "tasks")
     raised = {flag for found in flags.values() for flag in found}
     return lines + [f"{flag}: {meaning}" for flag, meaning in FLAGS.items() if flag in raised]
 
@@ -183,14 +183,14 @@ def _metered_table(head: str, tasks: Mapping[str, Mapping[str, Any]]) -> list[st
     if not shown:
         return []
     rows = [
-        (_shown(name), *(_number(tasks[name].get(column)) for column in shown))
-        for name in list(tasks)[:_MOST]
+        (printable(name), *(_number(tasks[name].get(column)) for column in shown))
+        for name in list(tasks)[:MOST_ROWS]
     ]
     return [
         "",
         head,
-        *_columns([("task", *map(_shown, shown)), *rows]),
-        *_rest(len(tasks), "tasks"),
+        *aligned([("task", *map(printable, shown)), *rows]),
+        *and_more(len(tasks), "tasks"),
     ]
 
 
@@ -200,7 +200,9 @@ def _not_measured(sections: Mapping[str, Any]) -> list[str]:
     columns = {column for row in asked.values() for column in row}
     reasons = sections.get("environment", {}).get("not_measured", {})
     return [
-        f"{_shown(column)}: {_shown(why)}" for column, why in reasons.items() if column in columns
+        f"{printable(column)}: {printable(why)}"
+        for column, why in reasons.items()
+        if column in columns
     ]
 
 
@@ -212,12 +214,12 @@ def comparison_summary(
     for name, entry in [*task_times.items(), *edge_times.items()]:
         known = entry.get("low") is not None
         interval = f"{_number(entry['low'])} to {_number(entry['high'])}" if known else "-"
-        verdict = ": ".join(_shown(entry[key]) for key in ("verdict", "reason") if key in entry)
-        rows.append((_shown(name), _number(entry.get("ratio")), interval, verdict))
-    return "\n".join(_columns(rows, left=(0, 3)))
+        verdict = ": ".join(printable(entry[key]) for key in ("verdict", "reason") if key in entry)
+        rows.append((printable(name), _number(entry.get("ratio")), interval, verdict))
+    return "\n".join(aligned(rows, left=(0, 3)))
 
 
-def _shown(text: Any) -> str:
+def printable(text: Any) -> str:
     """Return `text` with what would upset a terminal or break the line written as escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
@@ -228,7 +230,11 @@ def _number(value: Any) -> str:
     return f"{value:,.3f}" if isinstance(value, float) else f"{value:,}"
 
 
-def _columns(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
+    """Return the lines of a table, its columns as wide as they must be.
+
+    Those whose numbers are in `left` begin at the left, the others end at the right.
+    """
     widths = [max(map(len, column)) for column in zip(*rows)]
     return [
         "  ".join(
@@ -243,5 +249,6 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
-def _rest(count: int, what: str) -> list[str]:
-    return [f"... and {count - _MOST:,} more {what}"] if count > _MOST else []
+def and_more(count: int, what: str) -> list[str]:
+    """Return the line below a table of `MOST_ROWS` that says how many there are beside them."""
+    return [f"... and {count - MOST_ROWS:,} more {what}"] if count > MOST_ROWS else []

@@ -208,6 +208,12 @@ def test_text_of_an_analysis_is_the_golden_one():
     assert text == GOLDEN
 
 
+def test_text_of_one_task_is_in_the_singular():
+    text = str(analyze(profile_of({"a": 1.0}), cost="wall_time"))
+
+    assert text.startswith("1 task in 1 level of up to 1, in ms\n")
+
+
 def test_text_names_both_critical_paths_where_they_differ():
     profile = profile_of({"a": 1.0, "b": 3.0, "c": 2.0}, {("a", "b"): 1, ("a", "c"): 1000})
     text = str(analyze(profile, cost="wall_time", bandwidth_bits_per_s=LINK))
@@ -633,8 +639,8 @@ def test_fill_stands_in_for_them_and_is_told():
 
     assert found.span == 13.0
     assert found.unknown_edges == ("rank->write",)
-    assert "given, not measured, for 1 tasks: rank\n" in str(found)
-    assert "unknown, counted as 0, on 1 edges: rank->write\n" in str(found)
+    assert "given, not measured, for 1 task: rank\n" in str(found)
+    assert "unknown, counted as 0, on 1 edge: rank->write\n" in str(found)
 
 
 @pytest.mark.parametrize(

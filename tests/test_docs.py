@@ -37,7 +37,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: The pages that teach by example; the others may have none.
 WITH_EXAMPLES = {
     "README.md",
+    "analysis.md",
     "compatibility.md",
+    "exporters.md",
     "hooks.md",
     "index.md",
     "measurements.md",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import copyreg
 import inspect
 import pickle
 
@@ -26,7 +27,7 @@ from dagprofiler import (
     WorkerError,
     errors,
 )
-from dagprofiler.errors import describe, did_you_mean
+from dagprofiler.errors import PackedError, describe, did_you_mean
 
 
 def run_error():
@@ -241,6 +242,27 @@ def test_a_run_error_travels_with_its_cause(made, cause):
     if isinstance(cause, ValueError):
         assert type(again.__cause__) is ValueError
         assert str(again) == str(caught.value)
+
+
+def with_its_cause(message, cause):
+    error = ValueError(message)
+    error.__cause__ = cause
+    return error
+
+
+def test_an_error_from_another_process_keeps_its_class_though_its_cause_cannot_travel(
+    monkeypatch,
+):
+    # So does tblib, which comes with Dask.
+    whole = lambda error: (with_its_cause, (*error.args, error.__cause__))  # noqa: E731
+    monkeypatch.setitem(copyreg.dispatch_table, ValueError, whole)
+    packed = PackedError(with_its_cause("no such cell", Unpicklable()))
+
+    again = pickle.loads(pickle.dumps(packed)).unpacked()
+
+    assert repr(again) == "ValueError('no such cell')"
+    assert repr(again.__cause__) == "DagProfilerError('Unpicklable: holds a lambda')"
+    assert "Unpicklable: holds a lambda" in str(again.__cause__.__cause__)
 
 
 def test_did_you_mean_ignores_case():

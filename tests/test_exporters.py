@@ -4,10 +4,23 @@ import io
 import json
 import sys
 from importlib import invalidate_caches
+from pathlib import Path
 
 import pytest
 
-from dagprofiler import DAG, FormatError, Profile, ProfileError, WeightError, import_profile, task
+from dagprofiler import (
+    DAG,
+    Config,
+    DAGMetrics,
+    EdgeMetrics,
+    FormatError,
+    Profile,
+    ProfileError,
+    TaskMetrics,
+    WeightError,
+    import_profile,
+    task,
+)
 from dagprofiler.exporters import exporter, exporter_names
 
 PLUGIN = """
@@ -147,6 +160,43 @@ def test_exporters_of_others_are_used_like_ours(profile, tmp_path, plugin):
     assert path.read_text() == "first|second"
 
 
+FROM_SCALARS = [
+    ("csv", {}),
+    ("csv", {"table": "edges"}),
+    ("dot", {}),
+    ("graphml", {}),
+    ("mermaid", {}),
+    ("node_link", {}),
+    ("saga", {}),
+    ("saga", {"stochastic": True}),
+    ("wfformat", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), FROM_SCALARS)
+def test_numbers_of_numpy_in_a_profile_made_by_hand_are_written_as_those_they_are(name, options):
+    numpy = pytest.importorskip("numpy")
+    single, double, whole = numpy.float32(0.5), numpy.float64(1.5), numpy.int64(16)
+    structure = {
+        "nodes": ["a", "b"],
+        "edges": [{"source": "a", "target": "b"}],
+        "execution_order": ["a", "b"],
+    }
+    metrics = DAGMetrics(
+        [
+            TaskMetrics("a", double, single, double, whole, whole),
+            TaskMetrics("b", single, single, single, whole, whole),
+        ],
+        [EdgeMetrics("a", "b", ["x"], whole, whole)],
+        {"a": whole, "b": whole},
+        {"a->b": 8 * whole},
+        double,
+    )
+    by_hand = Profile(Config(), structure, metrics)
+    text = exporter(name).render(by_hand, **options).text
+    assert text == exporter(name).render(Profile.loads(by_hand.dumps()), **options).text
+
+
 # Importing
 
 
@@ -159,6 +209,18 @@ def test_a_file_is_imported_by_who_recognizes_it(profile, tmp_path):
         assert import_profile(file) == imported
     with open(path, "rb") as file:
         assert import_profile(file, "wfformat") == imported
+
+
+@pytest.mark.parametrize("name", ["readme-sample.json", "standard-sample.json"])
+def test_profiles_of_0_1_0_are_imported_as_they_are_loaded(name):
+    path = Path(__file__).parent / "data" / name
+    assert import_profile(path) == Profile.load(path)
+
+
+def test_a_profile_that_is_not_valid_is_refused_with_its_place():
+    text = '{"metadata": {"timestamp": 5}, "dag_structure": {}, "node_weights": {}}'
+    with pytest.raises(ProfileError, match=r"\$"):
+        import_profile(io.StringIO(text))
 
 
 def test_a_file_that_nobody_recognizes_lists_the_formats(tmp_path):

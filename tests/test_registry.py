@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import io
+import json
 import sys
 from importlib import invalidate_caches
 
@@ -7,10 +9,10 @@ import pytest
 
 from dagprofiler import FormatError
 from dagprofiler.exporters import exporter, exporter_names
-from dagprofiler.importers import importer, importer_names
-from dagprofiler.registry import EXPORTERS, IMPORTERS, format_of, formats, load
+from dagprofiler.importers import import_profile, importer, importer_names
+from dagprofiler.registry import EXPORTERS, IMPORTERS, format_of, formats, load, loadable
 
-OURS = ["chrome_trace", "csv", "dot", "graphml", "mermaid", "node_link", "saga", "wfformat"]
+OURS = ["chrome_trace", "csv", "dot", "graphml", "html", "mermaid", "node_link", "saga", "wfformat"]
 
 MODULE = """
 from dagprofiler.exporters import Export
@@ -67,7 +69,7 @@ def test_our_endings_are_all_different():
 
 def test_a_package_of_others_is_found(install):
     install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"})
-    assert list(formats(EXPORTERS)) == sorted([*OURS, "tasks"])
+    assert formats(EXPORTERS) == sorted([*OURS, "tasks"])
     assert exporter("tasks").extension == ".tasks"
     assert format_of("x.TASKS") == "tasks"
 
@@ -81,10 +83,13 @@ def test_two_packages_with_one_name_are_refused(install):
     install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"})
     install("thirdparty_b", {"tasks": "thirdparty_b:EXPORTER"})
     with pytest.raises(FormatError, match="'tasks' is given by both 'thirdparty_") as caught:
-        formats(EXPORTERS)
+        load(EXPORTERS, "tasks")
     assert "thirdparty_a:EXPORTER" in str(caught.value)
     assert "thirdparty_b:EXPORTER" in str(caught.value)
-    assert importer_names() == ["wfformat"]
+    assert exporter("dot").name == "dot"
+    assert format_of("x.dot") == "dot"
+    with pytest.raises(FormatError, match=r"'x\.tasks' says no format; .*'tasks' is given by both"):
+        format_of("x.tasks")
 
 
 def test_one_package_seen_twice_is_one(install, tmp_path, monkeypatch):
@@ -102,6 +107,43 @@ def test_what_cannot_be_loaded_says_from_where(install, value):
     install("thirdparty_a", {"tasks": value})
     with pytest.raises(FormatError, match=f"'tasks' cannot be loaded from '{value}'"):
         load(EXPORTERS, "tasks")
+
+
+@pytest.mark.parametrize("group", [EXPORTERS, IMPORTERS])
+@pytest.mark.parametrize("spoil", ["import thirdparty_none", "1 / 0", "this is no Python"])
+def test_a_broken_package_of_others_does_not_keep_ours_from_being_found(
+    install, tmp_path, group, spoil
+):
+    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, group=group)
+    (tmp_path / "thirdparty_a.py").write_text(spoil)
+    with pytest.raises(FormatError, match="'tasks' cannot be loaded from 'thirdparty_a:EXPORTER'"):
+        load(group, "tasks")
+    found, reasons = loadable(group)
+    assert sorted(found) == [name for name in formats(group) if name != "tasks"]
+    assert len(reasons) == 1
+    assert "'tasks' cannot be loaded" in reasons[0]
+
+
+def test_an_ending_is_known_beside_a_broken_package_of_others(install):
+    install("thirdparty_a", {"tasks": "thirdparty_a:NOTHING"})
+    assert format_of("x.dot") == "dot"
+    with pytest.raises(FormatError, match=r"'x\.tasks' says no format; .*'tasks' cannot be loaded"):
+        format_of("x.tasks")
+
+
+def test_a_file_is_recognized_beside_a_broken_package_of_others(install):
+    install("thirdparty_i", {"tasks": "thirdparty_i:NOTHING"}, group=IMPORTERS)
+    document = {
+        "name": "one",
+        "schemaVersion": "1.5",
+        "workflow": {
+            "specification": {"tasks": [{"name": "a", "id": "a", "parents": [], "children": []}]}
+        },
+    }
+    profile = import_profile(io.StringIO(json.dumps(document)))
+    assert profile.dag_structure["nodes"] == ["a"]
+    with pytest.raises(FormatError, match=r"in no format known; .*'tasks' cannot be loaded"):
+        import_profile(io.StringIO("{}"))
 
 
 def test_an_unknown_format_lists_the_known_ones():

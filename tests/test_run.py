@@ -242,6 +242,7 @@ class LastFirst(SerialExecutor):
     """Holds three tasks at once, and runs the last one first."""
 
     capacity = 3
+    serial = False
 
     def __init__(self, config, seed):
         super().__init__(config, seed)

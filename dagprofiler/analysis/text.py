@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dagprofiler.summary import _columns, _rest, _shown
+from dagprofiler.summary import MOST_ROWS, aligned, and_more, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from dagprofiler.analysis import Analysis
 
 __all__ = ["analysis_text"]
-
-#: Rows of tasks and of bottlenecks, as in the text of a profile.
-_MOST = 40
 
 
 def analysis_text(found: Analysis) -> str:
@@ -28,19 +25,21 @@ def analysis_text(found: Analysis) -> str:
 def _overview(found: Analysis) -> list[str]:
     weights, without = found.weights, found.without_communication
     communicating, widest = found.with_communication, max(found.widths, default=0)
-    size = f"{len(found.levels):,} tasks in {len(found.widths):,} levels of up to {widest:,}"
+    tasks, levels = _counted(len(found.levels), "task"), _counted(len(found.widths), "level")
+    size = f"{tasks} in {levels} of up to {widest:,}"
     lines = [
         f"{size}, in {weights.unit}",
-        f"costs: {_shown(weights.provenance)}",
+        f"costs: {printable(weights.provenance)}",
         f"communication: {found.communication_note}",
     ]
     if weights.filled:
         lines.append(
-            f"given, not measured, for {len(weights.filled):,} tasks: {_few(weights.filled)}"
+            f"given, not measured, for {_counted(len(weights.filled), 'task')}: "
+            f"{_few(weights.filled)}"
         )
     if found.unknown_edges:
-        count = len(found.unknown_edges)
-        lines.append(f"unknown, counted as 0, on {count:,} edges: {_few(found.unknown_edges)}")
+        edges = _counted(len(found.unknown_edges), "edge")
+        lines.append(f"unknown, counted as 0, on {edges}: {_few(found.unknown_edges)}")
     rows = [("work", _figure(found.work)), ("span", _figure(found.span))]
     if communicating is not None:
         rows.append(("span with communication", _figure(communicating.span)))
@@ -48,7 +47,7 @@ def _overview(found: Analysis) -> list[str]:
         ("average parallelism", _figure(found.average_parallelism)),
         ("communication / computation", _figure(found.ccr)),
     ]
-    lines += ["", *_columns(rows), "", f"critical path: {_route(without.critical_path)}"]
+    lines += ["", *aligned(rows), "", f"critical path: {_route(without.critical_path)}"]
     if communicating is not None and communicating.critical_path != without.critical_path:
         lines.append(f"with communication: {_route(communicating.critical_path)}")
     return lines
@@ -71,7 +70,7 @@ def _bounds(found: Analysis) -> list[str]:
         )
         rows.append((f"{workers:,}", *map(_figure, bounds)))
         if workers >= parallelism:
-            return ["", "equal workers, communication free:", *_columns(rows, left=())]
+            return ["", "equal workers, communication free:", *aligned(rows, left=())]
         workers *= 2
 
 
@@ -80,10 +79,10 @@ def _bottlenecks(found: Analysis) -> list[str]:
         return []
     rows = [("bottleneck", "", "cost", "gain if free")]
     rows += [
-        (_shown(one.name), one.kind, _figure(one.cost), _figure(one.gain))
-        for one in found.bottlenecks[:_MOST]
+        (printable(one.name), one.kind, _figure(one.cost), _figure(one.gain))
+        for one in found.bottlenecks[:MOST_ROWS]
     ]
-    return ["", *_columns(rows, left=(0, 1)), *_rest(len(found.bottlenecks), "bottlenecks")]
+    return ["", *aligned(rows, left=(0, 1)), *and_more(len(found.bottlenecks), "bottlenecks")]
 
 
 def _tasks(found: Analysis) -> list[str]:
@@ -95,7 +94,9 @@ def _tasks(found: Analysis) -> list[str]:
     rows: list[Sequence[str]] = [
         ("task", "level", "cost", "earliest start", "latest start", "slack")
     ]
-    for name in sorted(starts, key=lambda name: (starts[name], found.levels[name], name))[:_MOST]:
+    for name in sorted(starts, key=lambda name: (starts[name], found.levels[name], name))[
+        :MOST_ROWS
+    ]:
         figures = (
             found.levels[name],
             found.weights.values[name],
@@ -103,8 +104,8 @@ def _tasks(found: Analysis) -> list[str]:
             paths.latest_start[name],
             paths.slack[name],
         )
-        rows.append((_shown(name), *map(_figure, figures)))
-    return ["", *_columns(rows), *_rest(len(starts), "tasks")]
+        rows.append((printable(name), *map(_figure, figures)))
+    return ["", *aligned(rows), *and_more(len(starts), "tasks")]
 
 
 def _figure(value: float | None) -> str:
@@ -116,13 +117,17 @@ def _figure(value: float | None) -> str:
     return f"{value:.3g}" if 0 < value < 0.1 else f"{value:,.3f}"
 
 
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 def _few(names: Sequence[str]) -> str:
-    return ", ".join(map(_shown, names[:5])) + (", ..." if len(names) > 5 else "")
+    return ", ".join(map(printable, names[:5])) + (", ..." if len(names) > 5 else "")
 
 
 def _route(names: Sequence[str]) -> str:
     """Return the tasks of a path; of a long one the first and the last."""
-    shown = [*map(_shown, names)]
+    shown = [*map(printable, names)]
     if len(shown) > 12:
         shown[6:-5] = [f"... {len(shown) - 11:,} more ..."]
     return " -> ".join(shown) or "-"

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     from dagprofiler.executors.jobs import Outcome
@@ -60,6 +61,8 @@ class Executor(ABC):
     by_value = True
     enforces_timeout = False
     folder: str | None = None
+    #: What :meth:`capacity_changed` calls; a run sets it.
+    on_capacity: Callable[[], None] | None = None
 
     @property
     @abstractmethod
@@ -93,6 +96,29 @@ class Executor(ABC):
         timeout_s
             How long a task may take, in seconds; None for any time. It is a
             number only if :attr:`enforces_timeout`.
+        """
+
+    def announce(self, key: str, session: bytes) -> None:  # noqa: B027  (the same)
+        """Make known what all jobs of the next round share; called once before each round.
+
+        Not if :attr:`shares_memory`. A worker that does not know it, since
+        nobody called :func:`jobs.announce <dagprofiler.executors.jobs.announce>`
+        there, gets it with the first job, which is then sent once more.
+        """
+
+    def capacity_changed(self) -> None:
+        """Have the run loop look at :attr:`capacity` again; call it in any thread.
+
+        It looks anyway whenever a job is done. Does nothing outside of a run.
+        """
+        if self.on_capacity is not None:
+            self.on_capacity()
+
+    def check(self) -> None:  # noqa: B027  (most are told)
+        """Look whether jobs can still come back; called each second in which none does.
+
+        An exception says that all jobs are lost and that no more are taken. An
+        executor whose futures tell of that by themselves has no need of it.
         """
 
     def put(self, frames: Any) -> Any:

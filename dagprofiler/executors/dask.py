@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import pickle
-from concurrent.futures import Future
+from concurrent.futures import BrokenExecutor, CancelledError, Future
 from operator import itemgetter
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from dagprofiler.errors import GraphError, MissingExtraError, ValidationError
+from dagprofiler.errors import GraphError, MissingExtraError, ValidationError, describe
 from dagprofiler.executors import Executor
+from dagprofiler.serializers import frames_bytes
 
 if TYPE_CHECKING:
     from dagprofiler.executors.jobs import Outcome
 
 __all__ = ["DaskExecutor"]
 
-_SMALL_BYTES = 10_000
+#: How long a cluster may be without any worker: a nanny starts another one in a few seconds.
+_WITHOUT_WORKERS_S = 60.0
 
 
 class DaskExecutor(Executor):
@@ -31,8 +33,9 @@ class DaskExecutor(Executor):
     ----------
     client_or_address
         A ``distributed.Client``, or the address of a scheduler, as in
-        ``"tcp://10.0.0.1:8786"``. None: a cluster of this machine's cores, which
-        is started for each run and ended with it.
+        ``"tcp://10.0.0.1:8786"``. None: a cluster of this machine's cores, with
+        one process of one thread for each, which is started for each run and
+        ended with it.
     retries
         How often a task is run again if its worker dies. The profile records
         the attempts that were lost.
@@ -70,9 +73,14 @@ class DaskExecutor(Executor):
         self._retries = retries
         self._client: Any = None
         self._cluster: Any = None
-        self._topic = ""
-        self._threads: int | None = None
+        self._run = ""
         self._submitted = 0
+        self._capacity = 0
+        self._workers: set[str] = set()
+        #: Whether workers have come or gone since they were counted.
+        self._changed = True
+        #: Why nothing can be submitted any more.
+        self._broken = ""
         #: By key: the future that this process waits for, and Dask's own.
         self._waiting: dict[str, tuple[Future[Outcome], Any]] = {}
         self._lost: dict[str, list[str]] = {}
@@ -81,176 +89,250 @@ class DaskExecutor(Executor):
     @property
     def capacity(self) -> int:
         """Two tasks for each thread of the workers that are there now, but one at least."""
-        if self._threads is None:
-            self._threads = sum(self._client.nthreads().values())
-        # A cluster may start its workers when there is something to do.
-        return max(1, 2 * self._threads)
+        if self._changed:
+            self._changed = False
+            threads = self._client.nthreads()
+            self._workers = set(threads)
+            # A cluster may start its workers when there is something to do.
+            self._capacity = max(1, 2 * sum(threads.values()))
+        return self._capacity
 
     def open(self, timeout_s: float | None) -> None:  # noqa: ARG002  (Dask ends no running task)
         """Connect to the cluster, or start one."""
-        import dask
-        from distributed import Client, LocalCluster
+        from concurrent.futures import ThreadPoolExecutor
+
+        from dagprofiler.executors.daskworkers import TOPIC
+
+        # Ctrl-C in the midst of it would leave what can neither be used nor ended.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(self._connect).result()
+        client = self._client
+        # It gathers messages for 10 ms, to send many at once; few are under way here.
+        client.scheduler_comm.interval = 0
+        self._run, self._broken, self._changed = f"dagprofiler-{uuid4().hex}", "", True
+        client.subscribe_topic(TOPIC, self._heard)
+        client.subscribe_topic("all", self._heard_of_workers)
+        if not _checked(client):
+            self._wait_for_workers()
+
+    def _connect(self) -> None:
+        """Connect to the cluster; without one, start one."""
+        from distributed import Client
 
         given, security = self._given, None
         if given is None:
+            import dask
+            from distributed import LocalCluster
+
             # So many more deaths than that, and Dask itself gives a task up.
             with dask.config.set({"distributed.scheduler.allowed-failures": self._retries}):
-                given = self._cluster = LocalCluster(dashboard_address=":0")
+                given = self._cluster = LocalCluster(
+                    threads_per_worker=1, dashboard_address="127.0.0.1:0"
+                )
         elif isinstance(given, Client):
+            if given.status != "running":
+                raise _refused(f"expected a client that is connected, got {given!r}")
             given, security = given.scheduler.address, given.security
         # A client of our own, since what another one listens to is its owner's.
         self._client = Client(given, security=security, set_as_default=False)
-        # It gathers messages for 10 ms, to send many at once; few are under way here.
-        self._client.scheduler_comm.interval = 0
-        self._topic = f"dagprofiler-{uuid4().hex}"
-        self._threads = None
-        self._client.subscribe_topic(self._topic, self._heard)
-        self._client.subscribe_topic("all", self._heard_of_workers)
+
+    def announce(self, key: str, session: bytes) -> None:
+        """Have Dask tell all workers, also those that come later."""
+        from dagprofiler.executors.daskworkers import Announcement
+
+        self._client.register_plugin(Announcement(key, session), name=self._run)
 
     def submit(self, job: Any, handles: list[Any]) -> Future[Outcome]:
         """Have a worker call the job with what Dask's futures stand for."""
+        from dagprofiler.executors.daskworkers import perform_job
+
         self._submitted += 1
-        key = f"{self._topic}-{self._submitted}"
+        key = f"{self._run}-{self._submitted}"
         mine: Future[Outcome] = Future()
+        # From here on it cannot be cancelled, so that its outcome can always be set.
+        mine.set_running_or_notify_cancel()
         with self._lock:
-            theirs = self._client.submit(
-                _on_worker,
-                job,
-                self._topic,
-                key,
-                *[output.future for output in handles],
-                key=key,
-                pure=False,
-            )
+            if self._broken:
+                raise BrokenExecutor(self._broken)
+            theirs = self._client.submit(perform_job, job, key, *handles, key=key, pure=False)
             self._waiting[key] = mine, theirs
         theirs.add_done_callback(self._ended)
         return mine
 
     def put(self, frames: Any) -> Any:
-        """Hand a value to the cluster."""
-        return _Output(self._client.scatter(_Held(frames), hash=False), None)
+        """Hand a value to the cluster; a small one goes along with the jobs."""
+        from dagprofiler.executors.daskworkers import SMALL_BYTES, Held
+
+        held = Held(frames)
+        small = frames_bytes(frames) <= SMALL_BYTES
+        return held if small else self._client.scatter(held, hash=False)
 
     def fetch(self, handle: Any) -> Any:
-        """Bring a value here."""
-        return handle.future.result().frames if handle.frames is None else handle.frames
+        """Bring a value here, unless it came with its record."""
+        from dagprofiler.executors.daskworkers import Held
+
+        if isinstance(handle, Held):
+            return handle.frames
+        try:
+            return handle.result().frames
+        except CancelledError as error:
+            raise ConnectionError(self._broken or "Dask has lost the output") from error
 
     def close(self) -> None:
         """Let go of the cluster; end it, if it is ours."""
         client, cluster = self._client, self._cluster
-        self._client = self._cluster = None
-        # Dask drops what nobody refers to, also what has not begun yet.
-        self._waiting.clear()
-        self._lost.clear()
-        if client is not None:
+        with self._lock:
+            # Dask drops what nobody refers to, also what has not begun yet.
+            self._waiting.clear()
+            self._lost.clear()
+        try:
+            if client is not None:
+                self._leave(client)
+        finally:
+            self._client = self._cluster = None
+            if cluster is not None:
+                cluster.close()
+
+    def _leave(self, client: Any) -> None:
+        from dagprofiler.executors.daskworkers import TOPIC
+
+        try:
             if client.status == "running":
-                client.unsubscribe_topic(self._topic)
+                client.unsubscribe_topic(TOPIC)
                 client.unsubscribe_topic("all")
+                if self._cluster is None:
+                    client.unregister_worker_plugin(self._run)
+        except Exception:  # noqa: BLE001  (who is gone need not be told)
+            return
+        finally:
             client.close()
-        if cluster is not None:
-            cluster.close()
 
     def _heard(self, event: tuple[float, Any]) -> None:
         """Take the outcome that a worker tells; called in the client's own thread."""
         key, told = event[1]
-        outcome = pickle.loads(told)
         with self._lock:
+            # None: another run's, or computed again, for its output alone.
             mine, theirs = self._waiting.pop(key, (None, None))
             lost = self._lost.pop(key, [])
         if mine is None:
-            # Computed again, for its output alone.
             return
-        if outcome is not None:
-            worker, record, attempts = outcome
-            outcome = worker, self._with_handles(record, theirs), (*attempts, *lost)
-        mine.set_result(outcome)
+        try:
+            outcome = pickle.loads(told)
+            if outcome is not None:
+                worker, record, attempts = outcome
+                outcome = worker, self._with_handles(record, theirs), (*attempts, *lost)
+        except BaseException as error:  # noqa: BLE001  (whatever it is, somebody waits for it)
+            mine.set_exception(error)
+        else:
+            mine.set_result(outcome)
 
     def _with_handles(self, record: tuple[Any, ...], theirs: Any) -> tuple[Any, ...]:
-        """Return a record with a future for each output in the place of the worker's list."""
+        """Return a record with a handle for each output."""
+        from dagprofiler.executors.daskworkers import Held
+
         times, payload, wire, frames, outputs, error, readings = record
-        futures = dict.fromkeys(frames, theirs)
-        if len(futures) > 1:
-            # Each by itself, so that a consumer fetches no more than it needs.
-            futures = {
-                field: self._client.submit(itemgetter(field), theirs, pure=False)
-                for field in futures
-            }
-        handles = {field: _Output(futures[field], data) for field, data in frames.items()}
+        handles = {}
+        for field, data in frames.items():
+            if data is not None:
+                handles[field] = Held(data)
+            elif len(frames) == 1:
+                handles[field] = theirs
+            else:
+                # Each by itself, so that a consumer fetches no more than it needs.
+                handles[field] = self._client.submit(itemgetter(field), theirs, pure=False)
         return times, payload, wire, handles, outputs, error, readings
 
     def _heard_of_workers(self, event: tuple[float, Any]) -> None:
         """Take note of workers that come and go, and of what they leave behind."""
-        action = event[1].get("action") if isinstance(event[1], dict) else None
-        if action not in ("add-worker", "remove-worker"):
-            return
-        self._threads = None
+        told = event[1] if isinstance(event[1], dict) else {}
+        action, worker = told.get("action"), str(told.get("worker"))
         if action == "remove-worker":
-            why = f"worker {event[1].get('worker')} was removed from the cluster"
-            for key in event[1].get("processing-tasks", ()):
-                self._was_lost(key, why)
+            self._workers.discard(worker)
+            # Tasks of a worker that is sent away, as the cluster gets smaller, go to another one.
+            for key in () if told.get("expected") else told.get("processing-tasks", ()):
+                self._was_lost(key, worker)
+            if not self._workers:
+                self._wait_for_workers()
+        elif action == "add-worker":
+            self._workers.add(worker)
+        else:
+            return
+        self._changed = True
+        self.capacity_changed()
 
-    def _was_lost(self, key: str, why: str) -> None:
+    def _wait_for_workers(self) -> None:
+        client = self._client
+        if client is not None:
+            client.loop.add_callback(
+                client.loop.call_later, _WITHOUT_WORKERS_S, self._check_workers, client
+            )
+
+    def _check_workers(self, client: Any) -> None:
+        if not self._workers and client is self._client:
+            self._give_up(f"the cluster has had no worker for {_WITHOUT_WORKERS_S:g} s")
+
+    def _give_up(self, why: str) -> None:
+        with self._lock:
+            self._broken = why
+            waiting = [*self._waiting.values()]
+            self._waiting.clear()
+        for mine, theirs in waiting:
+            mine.set_exception(BrokenExecutor(why))
+            theirs.release()
+
+    def _was_lost(self, key: str, worker: str) -> None:
+        """Take note of a job that a worker had when it died."""
         with self._lock:
             if key not in self._waiting:
                 return
             lost = self._lost.setdefault(key, [])
-            lost.append(why)
-            if len(lost) <= self._retries:
+            lost.append(f"worker {worker} died")
+            attempts = len(lost)
+            if attempts <= self._retries:
                 return
             mine, theirs = self._waiting.pop(key)
             del self._lost[key]
-        again = f" (attempt {len(lost)} of {self._retries + 1})" if self._retries else ""
-        mine.set_exception(ConnectionError(f"{why}{again}"))
+        which = f" (attempt {attempts} of {self._retries + 1})" if self._retries else ""
+        mine.set_exception(ConnectionError(f"worker {worker} died{which}"))
         # Or else Dask would try it again.
         theirs.release()
 
     def _ended(self, theirs: Any) -> None:
-        """Take note of a future that ended otherwise than by an outcome."""
-        if theirs.status == "finished":
+        """Take note of a job that ended otherwise than by an outcome."""
+        status = theirs.status
+        if status == "finished":
             return
         with self._lock:
             mine, _ = self._waiting.pop(theirs.key, (None, None))
-        if mine is not None:
-            error = theirs.exception() if theirs.status == "error" else None
-            mine.set_exception(error or ConnectionError(f"Dask calls it {theirs.status}"))
+        if mine is None:
+            return
+        if status == "error":
+            mine.set_exception(theirs.exception())
+        elif self._client is None or self._client.status == "running":
+            mine.set_exception(ConnectionError(f"Dask calls it {status}"))
+        else:
+            self._broken = "the connection to the scheduler was lost"
+            mine.set_exception(BrokenExecutor(self._broken))
 
 
-class _Output(NamedTuple):
-    """An output at a worker: Dask's future, and its serialized value if that came along."""
+def _checked(client: Any) -> int:
+    """Return how many workers there are; they and the scheduler have this library as it is."""
+    from pkgutil import resolve_name
 
-    future: Any
-    frames: Any
-
-
-class _Held:
-    """The serialized value of one output, as it stands at a worker."""
-
-    __slots__ = ("frames",)
-
-    def __init__(self, frames: Any) -> None:
-        self.frames = frames
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Held, (self.frames,)
-
-
-def _on_worker(job: Any, topic: str, key: str, *inputs: _Held) -> Any:
-    """Do a job at a worker: tell what came of it, and return the outputs."""
-    from distributed import get_worker
-
-    outcome = job([held.frames for held in inputs])
-    held: Any = None
-    if outcome is not None:
-        worker, record, attempts = outcome
-        times, payload, wire, frames, outputs, error, readings = record
-        held = {field: _Held(data) for field, data in frames.items()}
-        if len(held) == 1:
-            (held,) = held.values()
-        # What is wanted there and small comes along; to ask for it takes as long as a task.
-        if not job.keep or sum(wire.values()) > _SMALL_BYTES:
-            frames = dict.fromkeys(frames)
-        outcome = worker, (times, payload, wire, frames, outputs, error, readings), attempts
-    get_worker().log_event(topic, (key, pickle.dumps(outcome, pickle.HIGHEST_PROTOCOL)))
-    return held
+    # A plugin that a worker cannot import would end it.
+    version = "dagprofiler:__version__"
+    ours = resolve_name(version)
+    said = client.run(resolve_name, version, on_error="return")
+    count = len(said)
+    try:
+        said["the scheduler"] = client.run_on_scheduler(resolve_name, version)
+    except Exception as error:  # noqa: BLE001  (it says what the scheduler's import raised)
+        said["the scheduler"] = error
+    for where, found in said.items():
+        if found != ours:
+            what = describe(found) if isinstance(found, Exception) else found
+            raise _refused(f"expected dagprofiler {ours}, got {what} at {where}")
+    return count
 
 
 def _refused(problem: str) -> ValidationError:

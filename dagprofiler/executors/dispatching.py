@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from dagprofiler.readings import RoundLog
 
 __all__ = ["Dispatcher"]
+
+
+#: How long nothing may come back before the executor is asked whether anything still can.
+_PATIENCE_S = 1.0
 
 
 class _Flight(NamedTuple):
@@ -71,6 +75,8 @@ class Dispatcher:
     timeout_s
         How long a task may take; None for any time.
     """
+
+    serial = False
 
     def __init__(
         self,
@@ -118,6 +124,7 @@ class Dispatcher:
         self._wiring = wiring
         if not self._open:
             self._open = True
+            self._executor.on_capacity = self._look_again
             self._executor.open(self._timeout_s)
         self._round += 1
         self._attempts, self._waited_s = {}, 0.0
@@ -131,6 +138,7 @@ class Dispatcher:
         )
         if self._packer is not None:
             self._packed_session = self._packer.session(self._session)
+            self._executor.announce(self._session.key, self._packed_session)
 
     def submit(self, number: int, work: tuple[Any, ...], handles: list[Any]) -> None:
         """Take task number `number` over; `handles` stand for its inputs, in the order of the work.
@@ -144,9 +152,8 @@ class Dispatcher:
         if self._packer is None:
             job, decode = Job(self._session, work), None
         else:
-            wanted = None if keep else self._wiring.wanted(number)
             try:
-                job = self._packer.job(self._session.key, work, wanted)
+                job = self._packer.job(self._session.key, work, self._wiring.wanted(number))
             except SerializationError as error:
                 self._fail(number, error)
                 return
@@ -181,15 +188,30 @@ class Dispatcher:
         lost.__cause__ = error
         return lost
 
+    def _look_again(self) -> None:
+        """Let :meth:`next` return, in whatever thread the executor says so."""
+        self._done.put(((-1, -1, ()), 0.0))
+
     def next(self) -> tuple[int, int, tuple[Any, ...]]:
-        """Wait for a task; return its number, the index of its worker, and its record."""
+        """Wait for a task; return its number, the index of its worker, and its record.
+
+        The number is -1 if it is the capacity that has changed.
+        """
         while True:
             begun = perf_counter()
-            future, arrived_s = self._done.get()
-            self._waited_s += perf_counter() - begun
+            try:
+                future, arrived_s = self._done.get(timeout=_PATIENCE_S)
+            except Empty:
+                self._check()
+                continue
+            finally:
+                self._waited_s += perf_counter() - begun
             if type(future) is tuple:
                 return future
-            flight = self._flights.pop(future)
+            flight = self._flights.pop(future, None)
+            if flight is None:
+                # It was given up before.
+                continue
             try:
                 outcome: Any = future.result()
             except Exception as error:  # noqa: BLE001  (the same)
@@ -198,6 +220,16 @@ class Dispatcher:
             if outcome is not None:
                 return self._landed(flight, outcome, arrived_s)
             self._send(flight._replace(job=flight.job.with_session(self._packed_session)))
+
+    def _check(self) -> None:
+        """Give all jobs up if the executor says that none will come back."""
+        try:
+            self._executor.check()
+        except Exception as error:  # noqa: BLE001  (the same)
+            self._broken = True
+            while self._flights:
+                _, flight = self._flights.popitem()
+                self._fail(flight.number, self._lost(flight.name, error))
 
     def _landed(
         self, flight: _Flight, outcome: Outcome, arrived_s: float
@@ -225,7 +257,7 @@ class Dispatcher:
         if flight.decode is not None:
             try:
                 outputs = self._opened(flight.name, frames, flight.decode)
-            except SerializationError as problem:
+            except (SerializationError, WorkerError) as problem:
                 error = problem
         return number, index, (times, payload, wire, frames, outputs, error, readings)
 
@@ -243,7 +275,11 @@ class Dispatcher:
         outputs = {}
         for field, handle in frames.items():
             try:
-                outputs[field] = self.value(handle, decode)
+                data = self._executor.fetch(handle)
+            except Exception as error:
+                raise self._lost(name, error) from error
+            try:
+                outputs[field] = _decoded(data, decode)
             except Exception as error:
                 where = f"task {name!r}: output {field!r} cannot be decoded here"
                 raise SerializationError(f"{where}: {describe(error)}") from error
@@ -272,8 +308,7 @@ class Dispatcher:
 
     def value(self, handle: Any, decode: Codec) -> Any:
         """Return the value that a handle stands for."""
-        data = self._executor.fetch(handle)
-        return decode(data.frames(decode) if type(data) is Parcel else data)
+        return _decoded(self._executor.fetch(handle), decode)
 
     def close(self) -> None:
         """Take nothing back any more: what has not begun never will."""
@@ -281,7 +316,12 @@ class Dispatcher:
             future.cancel()
         if self._open:
             self._open = False
+            self._executor.on_capacity = None
             self._executor.close()
+
+
+def _decoded(data: Any, decode: Codec) -> Any:
+    return decode(data.frames(decode) if type(data) is Parcel else data)
 
 
 def _is_broken(error: Exception) -> bool:

@@ -10,7 +10,7 @@ import gc
 import os
 import pickle
 import threading
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import PackedError, SerializationError, describe
@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     from dagprofiler.instruments import Instrumentation, Instruments
     from dagprofiler.pipeline import Contract
 
-__all__ = ["Job", "Outcome", "PackedJob", "Session", "Worker", "failed"]
+__all__ = [
+    "Job",
+    "Outcome",
+    "PackedJob",
+    "Session",
+    "Worker",
+    "announce",
+    "failed",
+    "withdraw",
+]
 
 
 class Worker(NamedTuple):
@@ -168,36 +177,41 @@ class PackedJob:
         The task's name.
     keep
         Whether the process that drives the run asks for all outputs.
+    outputs
+        Names of the outputs that other tasks need. With `keep` all of them come
+        back, and else these.
     data
-        Pickled: the fields of a :class:`~dagprofiler.pipeline.Work`, its
-        contract as bytes if it is one that many tasks share, and the outputs
-        that somebody needs, or None for all of them.
+        Pickled: the fields of a :class:`~dagprofiler.pipeline.Work` after the
+        name, its contract as bytes if it is one that many tasks share.
     session
         The pickled fields of the session, for a worker that does not know it.
     """
 
-    __slots__ = ("_data", "_key", "_session", "keep", "name")
+    __slots__ = ("_data", "_key", "_session", "keep", "name", "outputs")
 
     def __init__(
         self,
         key: str,
         name: str,
         keep: bool,  # noqa: FBT001  (pickle hands it over)
+        outputs: list[str],
         data: bytes,
         session: bytes | None = None,
     ) -> None:
         self._key = key
         self.name = name
         self.keep = keep
+        self.outputs = outputs
         self._data = data
         self._session = session
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PackedJob, (self._key, self.name, self.keep, self._data, self._session)
+        fields = self._key, self.name, self.keep, self.outputs, self._data, self._session
+        return PackedJob, fields
 
     def with_session(self, session: bytes) -> PackedJob:
         """Return this job with what a worker needs that sees the session first."""
-        return PackedJob(self._key, self.name, self.keep, self._data, session)
+        return PackedJob(self._key, self.name, self.keep, self.outputs, self._data, session)
 
     def __call__(self, frames: list[Any]) -> tuple[Any, ...] | None:
         """Perform the task in this thread, if its session is known here."""
@@ -206,10 +220,10 @@ class PackedJob:
             session = _known_session(self._key, self._session)
             if session is None:
                 return None
-            name, task, sent, inputs, decoders, keep, wanted = pickle.loads(self._data)
+            task, sent, inputs, decoders = pickle.loads(self._data)
             task.config = session.config
             contract = _known_contract(sent) if type(sent) is bytes else sent
-            work = name, task, contract, inputs, decoders, keep
+            work = self.name, task, contract, inputs, decoders, self.keep
         except Exception as error:  # noqa: BLE001  (modules of users are imported here)
             problem = SerializationError(
                 f"task {self.name!r} cannot be unpacked by a worker: {describe(error)}; what it "
@@ -225,7 +239,7 @@ class PackedJob:
         times, payload, wire, encoded, _, failure, readings = record
         if failure is not None:
             return worker, (times, {}, {}, {}, None, PackedError(failure), None), ()
-        fields = encoded if wanted is None else wanted
+        fields = encoded if self.keep else self.outputs
         leaving = {field: _leaving(encoded[field], session.folder) for field in fields}
         return worker, (times, payload, wire, leaving, None, None, readings), ()
 
@@ -245,7 +259,9 @@ def failed(error: BaseException | PackedError) -> tuple[Any, ...]:
 def _leaving(frames: Any, folder: str | None) -> Any:
     """Return frames as they leave a worker."""
     if folder is not None and frames_bytes(frames) >= PARCEL_BYTES:
-        return Parcel.of(frames, folder)
+        # Where there is no room for a file it goes as small ones do.
+        with suppress(OSError):
+            return Parcel.of(frames, folder)
     return FrameList(frames) if type(frames) is list else frames
 
 
@@ -268,8 +284,30 @@ _sessions: dict[str, Session] = {}
 _SESSIONS = 8
 
 
+#: Sessions that this process has been told of, pickled, by their keys.
+_announced: dict[str, bytes] = {}
+
+
+def announce(key: str, session: bytes) -> None:
+    """Tell this process, a worker's, of a session: jobs need not be sent twice for it.
+
+    Parameters
+    ----------
+    key, session
+        As :meth:`Executor.announce <dagprofiler.executors.Executor.announce>` is given them.
+    """
+    _announced[key] = session
+
+
+def withdraw(key: str) -> None:
+    """Take back what :func:`announce` said."""
+    _announced.pop(key, None)
+
+
 def _known_session(key: str, packed: bytes | None) -> Session | None:
     session = _sessions.get(key)
+    if session is None:
+        packed = packed or _announced.get(key)
     if session is None and packed is not None:
         session = Session(*pickle.loads(packed))
         for old in list(_sessions)[: 1 - _SESSIONS]:

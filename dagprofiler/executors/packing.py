@@ -10,7 +10,7 @@ from dagprofiler.executors.jobs import PackedJob
 from dagprofiler.serializers import PickleSerializer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from dagprofiler.executors.jobs import Session
     from dagprofiler.pipeline import Contract
@@ -52,7 +52,7 @@ class Packer:
             which = "the meters" if culprit is None else f"config: parameter {culprit!r}"
             raise _refused(which, error) from error
 
-    def job(self, key: str, work: tuple[Any, ...], wanted: Sequence[str] | None) -> PackedJob:
+    def job(self, key: str, work: tuple[Any, ...], outputs: list[str]) -> PackedJob:
         """Return a task as a job for another process.
 
         Parameters
@@ -61,8 +61,8 @@ class Packer:
             Key of its session.
         work
             The fields of a :class:`~dagprofiler.pipeline.Work`.
-        wanted
-            The outputs that somebody needs; None for all of them.
+        outputs
+            Names of those that other tasks need.
 
         Raises
         ------
@@ -74,16 +74,14 @@ class Packer:
         try:
             # Its worker has that from the session.
             task.config = None
-            data = self._pack(
-                (name, task, self._contract(contract), inputs, decoders, keep, wanted)
-            )
+            data = self._pack((task, self._contract(contract), inputs, decoders))
         except Exception as error:
             culprit = self._culprit(vars(task))
             attribute = "" if culprit is None else f": its attribute {culprit!r}"
             raise _refused(f"task {name!r}{attribute}", error) from error
         finally:
             task.config = config
-        return PackedJob(key, name, keep, data)
+        return PackedJob(key, name, keep, outputs, data)
 
     def _contract(self, contract: Contract) -> Contract | bytes:
         """Return a contract as bytes; as it is if it may hold on to its task."""

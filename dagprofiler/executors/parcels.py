@@ -56,12 +56,22 @@ class Parcel:
 
     @classmethod
     def of(cls, frames: Any, folder: str) -> Parcel:
-        """Write frames to a new file in `folder`."""
+        """Write frames to a new file in `folder`.
+
+        Raises
+        ------
+        OSError
+            If there is no room for them; nothing of them is left then.
+        """
         path = os.path.join(folder, f"{os.getpid()}-{next(_numbers)}")
         parts = frames if isinstance(frames, list) else [frames]
         views = [memoryview(part) for part in parts]
-        with open(path, "xb") as file:
-            file.writelines(view if view.c_contiguous else view.tobytes() for view in views)
+        try:
+            with open(path, "xb") as file:
+                file.writelines(view if view.c_contiguous else view.tobytes() for view in views)
+        except OSError:
+            _remove(path)
+            raise
         lengths = [
             view.nbytes if isinstance(part, bytes) else -view.nbytes
             for part, view in zip(parts, views)
@@ -102,24 +112,35 @@ def _remove(path: str) -> None:
 class Parcels:
     """A folder of parcels, made for one run and removed with it.
 
+    Parameters
+    ----------
+    within
+        The folder to make it in; if None, one in memory where the system has
+        such a place with room.
+
     Attributes
     ----------
     folder
-        Where it is: in memory where the system has such a place with room.
+        Its path, with a name drawn at random.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, within: str | None = None) -> None:
         import tempfile
 
-        roomy = None
-        with suppress(OSError, AttributeError):
-            state = os.statvfs(_MEMORY)
-            if state.f_bavail * state.f_frsize >= _ROOM_BYTES and os.access(_MEMORY, os.W_OK):
-                roomy = _MEMORY
-        self._folder = tempfile.TemporaryDirectory(prefix="dagprofiler-", dir=roomy)
+        place = _roomy() if within is None else within
+        self._folder = tempfile.TemporaryDirectory(prefix="dagprofiler-", dir=place)
         self.folder = self._folder.name
 
     def close(self) -> None:
         """Remove the folder with all that is in it."""
         with suppress(OSError):
             self._folder.cleanup()
+
+
+def _roomy() -> str | None:
+    """Return the place in memory, if there is one with room."""
+    with suppress(OSError, AttributeError):
+        state = os.statvfs(_MEMORY)
+        if state.f_bavail * state.f_frsize >= _ROOM_BYTES and os.access(_MEMORY, os.W_OK):
+            return _MEMORY
+    return None

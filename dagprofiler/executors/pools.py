@@ -6,6 +6,7 @@ import os
 from concurrent import futures
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.errors import GraphError, ValidationError
 from dagprofiler.executors import Executor
 from dagprofiler.executors.parcels import Parcels
 
@@ -29,15 +30,21 @@ class PoolExecutor(Executor):
         ``concurrent.futures.Executor``: loky's, ipyparallel's, Dask's, mpi4py's.
     workers
         How many tasks it runs at once, if it does not say so itself.
+    folder
+        A folder that this process and all workers share: large values go
+        through files in it. Between processes of this machine that the pool
+        starts, None stands for one in memory; on other pools these values then
+        go through the pool.
 
     Notes
     -----
     Twice as many tasks as there are workers are with the pool at once: one
-    runs, and the next one is there already. Between processes of this machine
-    large values go through files in memory, all others through the pool.
+    runs, and the next one is there already.
     """
 
-    def __init__(self, pool: futures.Executor, workers: int | None = None) -> None:
+    def __init__(
+        self, pool: futures.Executor, workers: int | None = None, *, folder: str | None = None
+    ) -> None:
         self.name = type(pool).__name__
         self._pool = pool
         self._workers = workers
@@ -47,9 +54,11 @@ class PoolExecutor(Executor):
         )
         #: Processes of the standard library's pools know the main program.
         self.by_value = not isinstance(pool, futures.ProcessPoolExecutor)
-        self._is_local = isinstance(pool, futures.ProcessPoolExecutor) or (
-            type(pool).__module__.partition(".")[0] == "loky"
-        )
+        package = type(pool).__module__.partition(".")[0]
+        self._is_local = isinstance(pool, futures.ProcessPoolExecutor) or package == "loky"
+        #: The engines of an IPython cluster, which come and go.
+        self._view: Any = getattr(pool, "view", None) if package == "ipyparallel" else None
+        self._shared_folder = folder
         self._parcels: Parcels | None = None
 
     @property
@@ -60,18 +69,38 @@ class PoolExecutor(Executor):
     def _size(self) -> int:
         if self._workers is not None:
             return self._workers
+        if self._view is not None:
+            return len(self._view)
         said = getattr(self._pool, "_max_workers", None)
         return said if isinstance(said, int) else os.cpu_count() or 1
 
     def open(self, timeout_s: float | None) -> None:  # noqa: ARG002  (a pool enforces none)
-        """Make the folder for large values, where the workers can reach one."""
-        if self._is_local:
-            self._parcels = Parcels()
+        """Make the folder for large values, where the workers can reach one.
+
+        Raises
+        ------
+        ValidationError
+            If the pool would run each job several times.
+        """
+        if type(self._view).__name__ in {"DirectView", "BroadcastView"} and not isinstance(
+            self._view.targets, int
+        ):
+            problem = "runs a job on all its engines; use client.load_balanced_view().executor"
+            raise ValidationError(
+                [GraphError(f"executor: a {type(self._view).__name__} {problem}")]
+            )
+        if self._is_local or self._shared_folder is not None:
+            self._parcels = Parcels(self._shared_folder)
             self.folder = self._parcels.folder
 
     def submit(self, job: Any, handles: list[Any]) -> Future[Outcome]:
         """Submit the job to the pool."""
         return self._pool.submit(job, handles)
+
+    def check(self) -> None:
+        """Look whether an IPython cluster has engines; without one its jobs wait forever."""
+        if self._view is not None and not len(self._view):
+            raise futures.BrokenExecutor("no engine is left")
 
     def close(self) -> None:
         """Remove that folder."""

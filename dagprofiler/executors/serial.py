@@ -35,12 +35,15 @@ class SerialExecutor:
         What the profile calls it.
     capacity
         How many tasks it can hold at once.
+    serial
+        Whether it runs one task after the other, so that Kahn's order is enough.
     workers
         Who runs tasks, in the form of the profile's ``timeline.workers``.
     """
 
     name = "serial"
     capacity = 1
+    serial = True
 
     def __init__(self, config: Config, seed: int | None) -> None:
         self.workers: list[dict[str, Any]] = [

@@ -70,4 +70,4 @@ def exporter(name: str) -> Exporter:
 
 def exporter_names() -> list[str]:
     """Return the names of all formats that profiles can be exported to."""
-    return list(formats(EXPORTERS))
+    return formats(EXPORTERS)

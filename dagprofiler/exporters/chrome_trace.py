@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from dagprofiler.profile import Profile
 
 __all__ = ["EXPORTER"]
+
+#: The last moment that is finite in nanoseconds.
+_MAX_MS = sys.float_info.max / 1e7
 
 _PHASES = ("deserialize", "compute", "serialize")
 
@@ -205,9 +209,9 @@ def _spans(timeline: Mapping[str, Any]) -> list[tuple[int | None, _Span]]:
             if start_ms is None:
                 continue
             # Whatever a file says, phases follow one another.
-            start = round(start_ms * 1e6) if now is None else max(now, round(start_ms * 1e6))
+            start = _ns(start_ms) if now is None else max(now, _ns(start_ms))
             first = start if first is None else first
-            now = start if end_ms is None else max(start, round(end_ms * 1e6))
+            now = start if end_ms is None else max(start, _ns(end_ms))
             # Without a duration it could as well lie in the next span.
             if now > start:
                 done.append((phase, start, now))
@@ -217,6 +221,11 @@ def _spans(timeline: Mapping[str, Any]) -> list[tuple[int | None, _Span]]:
             span = _Span(first, max(now, first + 1), record[0], record[1], tuple(done), ready_ms)
             spans.append((record[2], span))
     return spans
+
+
+def _ns(time_ms: float) -> int:
+    """Return a moment in whole nanoseconds; one that is too late for them as late as can be."""
+    return round(min(time_ms, _MAX_MS) * 1e6)
 
 
 def _by_worker(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.exporters import Export
 from dagprofiler.exporters.graphs import graph_of, legible, legible_names, renamed
+from dagprofiler.rendering import plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -113,17 +115,20 @@ class _Keys:
         return "".join([f"{tags[name]}{_text(value)}</data>" for name, value in values.items()])
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, default=plain_number).encode
+
+
 def _type(found: set[type]) -> str:
-    if found <= {int}:
+    # Profiles put together by hand may hold numpy's numbers.
+    if all(issubclass(kind, Integral) for kind in found):
         return "long"
-    return "double" if found <= {int, float} else "string"
+    return "double" if all(issubclass(kind, Real) for kind in found) else "string"
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, (int, float)):
+    if type(value) in (int, float):
         return repr(value)
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return _escaped(legible(text))
+    return _escaped(legible(value if isinstance(value, str) else _encode(value)))
 
 
 def _escaped(text: str) -> str:

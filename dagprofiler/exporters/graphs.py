@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import WeightError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dagprofiler.profile import Profile
+    from dagprofiler.weights import Weights
 
 __all__ = [
     "BITS",
@@ -116,7 +117,7 @@ def costs_of(profile: Profile, cost: str, statistic: str, fill: float | None) ->
     """
     try:
         filled = {} if fill is None else {"fill": fill}
-        found = profile.weights(cost, statistic, **filled)
+        found = _saying_filled(profile.weights(cost, statistic, **filled), fill)
     except WeightError as error:
         if cost not in ("best", *SOURCES) or statistic not in STATISTICS or fill is not None:
             raise
@@ -124,25 +125,33 @@ def costs_of(profile: Profile, cost: str, statistic: str, fill: float | None) ->
     return Costs(found.values, found.source, found.unit, found.provenance)
 
 
+def _saying_filled(weights: Weights, fill: float | None) -> Weights:
+    """Return weights whose provenance says how many of them were filled in."""
+    if not weights.filled:
+        return weights
+    given = f"{fill:.12g} given for {len(weights.filled)} of {len(weights.values)} tasks"
+    return replace(weights, provenance=f"{weights.provenance}; {given}")
+
+
 def _some_costs(
     profile: Profile, sources: Sequence[str], statistic: str, refusal: WeightError
 ) -> Costs:
     """Return the costs from the source that lacks fewest, of some that all lack some."""
-    lacking: dict[str, list[str]] = {}
+    lacking: dict[str, int] = {}
     for source in sources:
         try:
             profile.weights(source, statistic)
         except WeightError as error:
             if 0 < len(error.tasks) < len(profile.dag_structure["nodes"]):
-                lacking[source] = error.tasks
+                lacking[source] = len(error.tasks)
     if not lacking:
         return Costs({}, None, None, " ".join(refusal.reason.split()))
-    source = min(lacking, key=lambda source: len(lacking[source]))
+    source = min(lacking, key=lacking.__getitem__)
     found = profile.weights(source, statistic, fill=0)
     values = dict(found.values)
-    for name in lacking[source]:
+    for name in found.filled:
         del values[name]
-    none = f"none for {len(lacking[source])} of {len(found.values)} tasks"
+    none = f"none for {len(found.filled)} of {len(found.values)} tasks"
     return Costs(values, source, found.unit, f"{found.provenance}; {none}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import combinations
 from math import isfinite
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import FormatError, did_you_mean
@@ -138,7 +138,7 @@ def finite_number(value: Any, what: str, *, zero: bool = True) -> float:
     """Return a finite number, at least or above 0, as a plain int or float."""
     try:
         valid = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
-        number = value if type(value) in (int, float) else float(value)
+        number = int(value) if isinstance(value, Integral) else float(value)
     except (OverflowError, TypeError, ValueError):
         valid = False
     if not valid or number < 0 or (number == 0 and not zero):

@@ -15,6 +15,7 @@ from dagprofiler.exporters import Export
 from dagprofiler.exporters.graphs import left_out, legible_names, renamed
 from dagprofiler.exporters.networks import finite_number, listed, network_of
 from dagprofiler.graph import kahn_order
+from dagprofiler.rendering import plain_number
 from dagprofiler.samples import measured_of
 from dagprofiler.weights import samples_behind
 
@@ -109,7 +110,8 @@ class Saga:
                 "task_graph": document,
                 "network": network_of(network),
             }
-        return Export(json.dumps(document, allow_nan=False) + "\n", tuple(graph.losses()))
+        text = json.dumps(document, allow_nan=False, default=plain_number)
+        return Export(text + "\n", tuple(graph.losses()))
 
 
 EXPORTER = Saga()
@@ -197,9 +199,11 @@ class _Graph:
         }
 
     def _costs(self) -> Mapping[str, Any]:
-        values = self._weights.values
-        for name, value in values.items():
-            finite_number(value, f"the cost of task {name!r}")
+        values: Mapping[str, Any] = self._weights.values
+        values = {
+            name: finite_number(value, f"the cost of task {name!r}")
+            for name, value in values.items()
+        }
         if not any(values.values()):
             raise FormatError(
                 f"all costs from {self._weights.source!r} are 0, which no scheduler makes sense "
@@ -221,8 +225,8 @@ class _Graph:
             )
         known.update({pair: [fill_size] for pair in self._without_size})
         for (source, target), several in known.items():
-            for value in several:
-                finite_number(value, f"the size of edge {source!r} -> {target!r}")
+            what = f"the size of edge {source!r} -> {target!r}"
+            known[source, target] = [finite_number(value, what) for value in several]
         if self._stochastic:
             return {pair: {"samples": several} for pair, several in known.items()}
         return {pair: several[0] for pair, several in known.items()}

@@ -6,7 +6,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from dagprofiler.documents import collector_paused, parse, read
 from dagprofiler.errors import FormatError
-from dagprofiler.registry import IMPORTERS, formats, load
+from dagprofiler.registry import IMPORTERS, formats, load, loadable
 
 if TYPE_CHECKING:
     import os
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     PathLike = Union[str, os.PathLike[str]]
 
 __all__ = ["Importer", "import_profile", "importer", "importer_names"]
+
+#: Sections that every profile has, of whatever version.
+_OURS = {"metadata", "dag_structure", "node_weights"}
 
 
 class Importer(Protocol):
@@ -54,11 +57,13 @@ def importer(name: str) -> Importer:
 
 def importer_names() -> list[str]:
     """Return the names of all formats that profiles can be imported from."""
-    return list(formats(IMPORTERS))
+    return formats(IMPORTERS)
 
 
 def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profile:  # noqa: A002
     """Return the profile in a file of another tool.
+
+    A file that holds a profile already, be it of 0.1.0, is read as :meth:`Profile.load` reads it.
 
     Parameters
     ----------
@@ -73,21 +78,26 @@ def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profi
         If the format is not known, no format recognizes the file, or it is not
         what its format says.
     ProfileError
-        If it is no JSON.
+        If it is no JSON, an object in it has a key twice, or it is a profile that is not valid.
 
     Notes
     -----
     What the file does not say is absent from the profile, never 0.
     """
     with collector_paused():
-        document = parse(read(path))
+        document = parse(read(path), unique_keys=True)
         if format is not None:
             return importer(format).read(document)
-        fitting = [name for name in importer_names() if importer(name).recognizes(document)]
+        if isinstance(document, dict) and document.keys() >= _OURS:
+            from dagprofiler.profile import Profile
+
+            return Profile.from_dict(document)
+        known, reasons = loadable(IMPORTERS)
+        fitting = [name for name in known if known[name].recognizes(document)]
         if len(fitting) != 1:
             what = f"could be any of {', '.join(fitting)}" if fitting else "is in no format known"
-            raise FormatError(
-                f"{getattr(path, 'name', path)!r} {what}; "
-                f"give format= (known: {', '.join(importer_names()) or 'none'})"
-            )
-        return importer(fitting[0]).read(document)
+            hint = f"give format= (known: {', '.join(known) or 'none'})"
+            file = getattr(path, "name", path)
+            raise FormatError("; ".join([f"{file!r} {what}", hint, *reasons]))
+        found: Profile = known[fitting[0]].read(document)
+        return found

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.config import Config
-from dagprofiler.documents import utc_now
-from dagprofiler.errors import CycleError, FormatError, json_path, shorten
+from dagprofiler.documents import plain_document, utc_now
+from dagprofiler.errors import CycleError, FormatError, ProfileError, json_path, shorten
 from dagprofiler.graph import kahn_order
 from dagprofiler.importers.wfinstances import Instance, Task, read_instance
 from dagprofiler.metrics import DAGMetrics
@@ -64,6 +64,9 @@ class WfFormat:
             If the document is no WfFormat of a known version, or contradicts itself: tasks
             of one name, tasks and files that are not there, parents and children that
             disagree, cycles, negative figures. The message begins with the place.
+        ProfileError
+            If something that is kept as it is holds a number that is not finite, such as
+            1e999; with the place.
 
         Notes
         -----
@@ -72,7 +75,12 @@ class WfFormat:
         uses of files) time, and for the order O((tasks + edges) log tasks).
         """
         instance = read_instance(document)
-        return Profile.from_dict(_Import(instance).document())
+        try:
+            return Profile.from_dict(_Import(instance).document())
+        except ProfileError:
+            # It is in what is kept as it was; the place that helps is the one in the file.
+            plain_document(document)
+            raise
 
 
 class _Import:

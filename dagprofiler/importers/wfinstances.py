@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import json_path
+from dagprofiler.importers.wflinks import check_files, check_machines, find_edges, resolve
 from dagprofiler.importers.wfreading import (
     bytes_of,
     check,
@@ -133,8 +134,8 @@ def read_instance(document: Any) -> Instance:
         old = "wms" if key == "runtimeSystem" and key not in document else key
         if document.get(old) is not None:
             instance.kept[kept] = part_of(document, old, dict, ())
-    _check_machines(instance)
-    _link(instance)
+    check_machines(instance)
+    find_edges(instance)
     return instance
 
 
@@ -174,7 +175,7 @@ def _nested(workflow: Mapping[str, Any], version: str) -> Instance:
             )
         )
         if file_bytes is not None:
-            _check_files(entry, path, file_bytes)
+            check_files(entry, path, file_bytes)
     _check_distinct(tasks)
     if executed:
         identifier, (place, _) = next(iter(executed.items()))
@@ -247,7 +248,7 @@ def _flat(workflow: Mapping[str, Any], version: str, byte_scale: int) -> Instanc
             )
         )
     _check_distinct(tasks)
-    _resolve(tasks)
+    resolve(tasks)
     return Instance(
         version,
         tasks,
@@ -257,21 +258,6 @@ def _flat(workflow: Mapping[str, Any], version: str, byte_scale: int) -> Instanc
         _machines(workflow, above, _NEW_CPU_NAMES),
         {},
     )
-
-
-def _resolve(tasks: list[Task]) -> None:
-    """Turn references by identifier into names, by which tasks refer to each other before 1.5."""
-    names = {task.reference for task in tasks}
-    by_id: dict[str, str] = {}
-    for task in tasks:
-        if task.id and task.id not in names:
-            by_id.setdefault(task.id, task.reference)
-    if not by_id:
-        return
-    for task in tasks:
-        for references in (task.parents, task.children):
-            if references is not None:
-                references[:] = [by_id.get(reference, reference) for reference in references]
 
 
 def _linked_files(
@@ -307,17 +293,6 @@ def _file_sizes(entries: Iterable[Mapping[str, Any]], path: Path) -> dict[str, i
     return sizes
 
 
-def _check_files(entry: Mapping[str, Any], path: Path, sizes: Mapping[str, int]) -> None:
-    for key in ("inputFiles", "outputFiles"):
-        for i, file in enumerate(entry.get(key) or ()):
-            if file not in sizes:
-                raise refusal(
-                    f"file {quote(file)} is not in workflow.specification.files, so that it "
-                    "has no size",
-                    *(*path, key, i),
-                )
-
-
 def _check_distinct(tasks: Sequence[Task]) -> None:
     first: dict[str, Task] = {}
     for task in tasks:
@@ -327,86 +302,6 @@ def _check_distinct(tasks: Sequence[Task]) -> None:
                 f"task {quote(task.reference)} is listed before, at {json_path(other.path)}",
                 *task.path,
             )
-
-
-def _check_machines(instance: Instance) -> None:
-    names = {machine["nodeName"] for machine in instance.machines}
-    for task in instance.tasks:
-        machines = task.extras.get("machines")
-        if machines is None:
-            continue
-        if not isinstance(machines, list) or not all(isinstance(name, str) for name in machines):
-            raise refusal(f"machines of task {quote(task.reference)} are no list", *task.path)
-        for name in machines:
-            if names and name not in names:
-                raise refusal(
-                    f"task {quote(task.reference)} ran on {quote(name)}, which is not among "
-                    "the machines",
-                    *task.path,
-                )
-
-
-def _link(instance: Instance) -> None:
-    """Find the edges, and the files that travel on each."""
-    tasks = instance.tasks
-    edges = _declared(tasks)
-    declared = bool(edges)
-    producers: dict[str, list[int]] = {}
-    for i, task in enumerate(tasks):
-        for file in task.outputs or ():
-            producers.setdefault(file, []).append(i)
-    undeclared = 0
-    for i, task in enumerate(tasks):
-        for file in task.inputs or ():
-            for producer in producers.get(file, ()):
-                if (producer, i) in edges:
-                    edges[producer, i].append(file)
-                elif producer != i and declared:
-                    undeclared += 1
-                elif producer != i:
-                    edges[producer, i] = [file]
-    instance.edges = edges
-    if edges and not declared:
-        instance.notes.append("no task names parents or children: the edges follow from the files")
-    if undeclared:
-        instance.notes.append(
-            f"{undeclared} times a task reads a file of another that is not among its parents: "
-            "there is no edge"
-        )
-
-
-def _declared(tasks: Sequence[Task]) -> dict[tuple[int, int], list[str]]:
-    """Return the edges that tasks name; a place for files with each."""
-    number = {task.reference: i for i, task in enumerate(tasks)}
-    above = _pairs(tasks, "parents", number)
-    below = _pairs(tasks, "children", number)
-    for pairs, others, end, key in ((above, below, 0, "children"), (below, above, 1, "parents")):
-        for pair, path in pairs.items():
-            lacking, other = tasks[pair[end]], tasks[pair[1 - end]]
-            if pair not in others and getattr(lacking, key) is not None:
-                raise refusal(
-                    f"task {quote(other.reference)} names {quote(lacking.reference)}, whose "
-                    f"{key}, at {json_path((*lacking.path, key))}, do not name it",
-                    *path,
-                )
-    return {pair: [] for pair in {**above, **below}}
-
-
-def _pairs(
-    tasks: Sequence[Task], key: str, number: Mapping[str, int]
-) -> dict[tuple[int, int], Path]:
-    """Return source and target of the edges that one kind of lists names, and the places."""
-    pairs: dict[tuple[int, int], Path] = {}
-    for i, task in enumerate(tasks):
-        for k, reference in enumerate(getattr(task, key) or ()):
-            other = number.get(reference)
-            path = (*task.path, key, k)
-            if other is None:
-                raise refusal(f"there is no task {quote(reference)}", *path)
-            if other == i:
-                raise refusal(f"task {quote(reference)} is among its own {key}: a cycle", *path)
-            pairs[(other, i) if key == "parents" else (i, other)] = path
-    return pairs
 
 
 def _machines(
@@ -419,7 +314,7 @@ def _machines(
     for i, entry in enumerate(objects_of(execution, "machines", path, empty=True)):
         place: Path = (*path, "machines", i)
         name_of(entry, "nodeName", place)
-        machine = {key: value for key, value in entry.items() if key != "memory" or not new_names}
+        machine = {key: value for key, value in entry.items() if key != "memory"}
         if isinstance(entry.get("cpu"), dict):
             machine["cpu"] = {new_names.get(k, k): value for k, value in entry["cpu"].items()}
         if new_names and "memoryInBytes" not in entry and "memory" in entry:

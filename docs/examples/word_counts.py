@@ -7,7 +7,7 @@ each first letter merges the counts, and one adds all of them up. How many packa
 letters there are is known only once the program runs.
 """
 
-# ruff: noqa: D103
+# ruff: noqa: D102, D103
 
 from __future__ import annotations
 

@@ -15,9 +15,7 @@ import subprocess
 import sys
 from concurrent.futures import Executor, ProcessPoolExecutor
 from importlib.util import find_spec
-from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +28,7 @@ if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
     sys.exit(again.returncode)
 
 from dagprofiler import DAG, Rounds, Task
-from dagprofiler.executors import parcels
+from dagprofiler.executors import jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -176,8 +174,8 @@ def compute_ms(profile: Any) -> dict[str, float]:
 
 def large_values(*, quick: bool) -> Iterable[Row]:
     """Time a large value on its way between two processes: in a file, and through the pipe."""
-    threshold = parcels.PARCEL_BYTES
-    for nbytes in (32 << 10, 128 << 10, 1 << 20, 10 << 20, 100 << 20):
+    threshold = jobs.PARCEL_BYTES
+    for nbytes in (32 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 10 << 20, 100 << 20):
         pairs = 2 if nbytes > 50 << 20 else 10
         dag = DAG(
             {
@@ -186,8 +184,7 @@ def large_values(*, quick: bool) -> Iterable[Row]:
             },
             [(f"a{i}", f"b{i}") for i in range(pairs)],
         )
-        with TemporaryDirectory() as folder:
-            took = {limit: between(dag, limit, Path(folder), quick=quick) for limit in (1, 1 << 62)}
+        took = {limit: between(dag, limit, quick=quick) for limit in (1, 1 << 62)}
         ratios = [a / b for a, b in zip(took[1], took[1 << 62])]
         per_edge = [median(each) / pairs * 1e3 for each in took.values()]
         yield (
@@ -197,17 +194,16 @@ def large_values(*, quick: bool) -> Iterable[Row]:
         )
 
 
-def between(dag: DAG, limit: int, _: Path, *, quick: bool) -> list[float]:
+def between(dag: DAG, limit: int, *, quick: bool) -> list[float]:
     """Return how long runs take whose values of so many bytes and more go through files."""
-    before, parcels_at = parcels.PARCEL_BYTES, sys.modules["dagprofiler.executors.jobs"]
-    parcels_at.PARCEL_BYTES = limit
+    before, jobs.PARCEL_BYTES = jobs.PARCEL_BYTES, limit
     try:
         # Processes are forked with it.
         with warm_pool() as pool:
             dag.run(executor=pool)
             return [timed(lambda: dag.run(executor=pool)) for _ in range(3 if quick else 7)]
     finally:
-        parcels_at.PARCEL_BYTES = before
+        jobs.PARCEL_BYTES = before
 
 
 ROWS = {

@@ -109,6 +109,13 @@ class Act(Task):
             return "the second time"
         os._exit(3)
 
+    def _raise_again(self):
+        try:
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL))
+        except FileExistsError as error:
+            raise ValueError("not a second time") from error
+        return "the first time"
+
     def _lambda(self):
         return lambda: 0
 
@@ -118,7 +125,6 @@ class Act(Task):
             if os.path.exists(self.path):
                 break
             time.sleep(0.01)
-        return None
 
     def _thread(self):
         return os.getpid(), threading.get_ident()
@@ -156,6 +162,15 @@ class Length(Task):
 
     def compute(self, data):
         return {"nbytes": data.nbytes}
+
+
+class Lengths(Task):
+    inputs = ["data"]
+    gathers = ["data"]
+    outputs = ["nbytes"]
+
+    def compute(self, data):
+        return {"nbytes": [one.nbytes for one in data]}
 
 
 def failing(how: str, path: str = "") -> DAG:

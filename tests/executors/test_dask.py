@@ -1,19 +1,29 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
+import numpy as np
 import programs
 import pytest
 from conformance import Conformance
+from relay import Relay
 
-from dagprofiler import DAG, RunError, ValidationError
+from dagprofiler import DAG, Hook, RunError, ValidationError, WorkerError
 from dagprofiler.executors.dask import DaskExecutor
 
-distributed = pytest.importorskip("distributed")
+if os.environ.get("DAGPROFILER_EXTERNAL") != "required":
+    pytest.importorskip("distributed")
+import distributed
+
+from dagprofiler.executors.daskworkers import TOPIC
+
 pytestmark = [
     pytest.mark.external,
     # Dask's own, where a worker is killed.
@@ -52,19 +62,45 @@ class TestDask(Conformance):
         assert profile.outputs["behind"] == {"y": "the second time"}
         (lost,) = profile.sections["run"]["attempts"]["bad"]
         assert lost["round"] == 0
-        assert "was removed from the cluster" in lost["error"]
+        assert re.fullmatch(r"worker tcp://\S+ died", lost["error"])
 
-    def test_outputs_that_died_with_their_worker_are_made_again_and_counted_once(self, client):
-        tasks = {
-            "first": programs.Fill(1000),
-            "bad": programs.Act("exit"),
-            "last": programs.Length,
-        }
-        dag = DAG(tasks, [("first", "bad", []), ("first", "last"), ("bad", "last", [])])
-        with pytest.raises(RunError) as caught:
-            dag.run(executor=DaskExecutor(client), on_error="finish")
+    def test_a_clients_cluster_stays_as_it_was(self, client, executor):
+        programs.program().run(inputs=programs.OUTSIDE, executor=executor)
 
-        assert [one.task for one in caught.value.profile.metrics.task_metrics] == ["first"]
+        assert client.submit(abs, -3).result() == 3
+        seen = client.run_on_scheduler(what_a_scheduler_knows)
+        assert not [key for key in seen["tasks"] if key.startswith("dagprofiler")]
+        assert not [name for name in seen["plugins"] if name.startswith("dagprofiler")]
+        assert not seen["subscribed"]
+
+    def test_a_client_that_is_closed_is_refused(self, client):
+        closed = distributed.Client(client.scheduler.address, set_as_default=False)
+        closed.close()
+
+        with pytest.raises(ValidationError, match="expected a client that is connected"):
+            programs.failing("nothing").run(executor=DaskExecutor(closed))
+
+    def test_large_outputs_that_are_wanted_arrive_and_so_do_large_inputs(self, executor):
+        dag, data = programs.program(10_000), {"scale0": {"factor": np.ones((10_000, 2))}}
+        asked = {"seed": 5, "inputs": {**programs.OUTSIDE, **data}, "keep": ["draw", "scale0"]}
+
+        profile = dag.run(**asked, executor=executor)
+
+        assert repr(profile.outputs) == repr(dag.run(**asked).outputs)
+
+    def test_a_large_edge_does_not_go_through_the_process_that_drives_the_run(self, client):
+        client.wait_for_workers(2)
+        names = ["a", "b", "c", "d"]
+        dag = DAG(
+            {**dict.fromkeys(names, programs.Fill(3_000_000)), "all": programs.Lengths},
+            [(name, "all") for name in names],
+        )
+        with Relay(client.scheduler.address) as relay:
+            profile = dag.run(executor=DaskExecutor(relay.address))
+
+        assert profile.outputs == {"all": {"nbytes": [3_000_000] * 4}}
+        assert len(profile.sections["timeline"]["workers"]) == 2
+        assert 0 < relay.bytes < 300_000
 
     def test_dasks_own_executor_does(self, client):
         client.wait_for_workers(2)
@@ -73,6 +109,204 @@ class TestDask(Conformance):
         profile = dag.run(**asked, executor=client.get_executor())
 
         assert repr(profile.outputs) == repr(dag.run(**asked).outputs)
+
+
+def what_a_scheduler_knows(dask_scheduler):
+    return {
+        "tasks": [str(key) for key in dask_scheduler.tasks],
+        "plugins": list(dask_scheduler.worker_plugins),
+        "subscribed": [*getattr(dask_scheduler._broker._topics[TOPIC], "subscribers", ())],
+    }
+
+
+def test_a_cluster_within_this_process_does():
+    asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw"]}
+    with distributed.Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+        profile = programs.program(1000).run(**asked, executor=DaskExecutor(client))
+
+    assert repr(profile.outputs) == repr(programs.program(1000).run(**asked).outputs)
+
+
+# One worker, so that what dies with it is known
+
+
+@pytest.fixture
+def alone():
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def dying(first, path):
+    """Return a DAG whose worker dies once, with an output that is still needed."""
+    return DAG(
+        {
+            # So that the job whose output is lost is not the first one that the worker got.
+            "0": programs.Act("nothing"),
+            "first": first,
+            "bad": programs.Act("exit_once", str(path)),
+            "last": programs.After,
+        },
+        [("0", "first", []), ("first", "bad", []), ("first", "last"), ("bad", "last", [])],
+    )
+
+
+def test_outputs_that_died_with_their_worker_are_made_again_and_counted_once(alone, tmp_path):
+    told = Told()
+    dag = dying(programs.Act("nothing"), tmp_path / "once")
+    profile = dag.run(executor=DaskExecutor(alone, retries=1), hooks=[told])
+
+    assert profile.outputs == {"last": {"y": None}}
+    assert told.finished == ["0", "first", "bad", "last"]
+    assert [*profile.sections["run"]["attempts"]] == ["bad"]
+
+
+def test_outputs_that_cannot_be_made_again_are_an_error_that_says_so(alone, tmp_path):
+    first = programs.Act("raise_again", str(tmp_path / "first"))
+    with pytest.raises(RunError, match="task 'first' failed then") as caught:
+        dying(first, tmp_path / "once").run(executor=DaskExecutor(alone, retries=1))
+
+    assert isinstance(caught.value.failures["last"], WorkerError)
+
+
+class Told(Hook):
+    def __init__(self):
+        self.finished = []
+
+    def task_finished(self, record):
+        self.finished.append(record.task)
+
+
+def test_workers_that_come_while_tasks_run_get_some(alone, tmp_path):
+    gate = tmp_path / "gate"
+
+    class Gate(Told):
+        started = 0
+
+        def task_started(self, task):
+            self.started += 1
+            if self.started == 2:
+                alone.cluster.scale(2)
+            if self.started == 4:
+                gate.touch()
+
+    DAG({f"a{i}": programs.Act("wait", str(gate)) for i in range(4)}).run(
+        executor=DaskExecutor(alone), hooks=[hook := Gate()]
+    )
+    assert sorted(hook.finished) == ["a0", "a1", "a2", "a3"]
+
+
+# A scheduler and workers in processes of their own
+
+
+class Processes:
+    """Processes of Dask's command line, which end with the test."""
+
+    def __init__(self):
+        self.started = []
+        self._readers = []
+
+    def scheduler(self):
+        one = self._start("scheduler", "--port", "0", "--dashboard-address", ":0")
+        line = next(line for line in one.stderr if "Scheduler at:" in line)
+        self._drain(one)
+        return line.split()[-1]
+
+    def worker(self, address, **environ):
+        one = self._start(
+            "worker",
+            address,
+            "--no-nanny",
+            "--nthreads",
+            "1",
+            "--dashboard-address",
+            ":0",
+            **environ,
+        )
+        self._drain(one)
+        with distributed.Client(address, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=60)
+
+    def _start(self, what, *options, **environ):
+        here = os.pathsep.join(sys.path)
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *options]
+        one = subprocess.Popen(
+            command,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": here, **environ},
+            cwd="/",
+        )
+        self.started.append(one)
+        return one
+
+    def _drain(self, one):
+        self._readers.append(threading.Thread(target=one.stderr.read, daemon=True))
+        self._readers[-1].start()
+
+    def end(self):
+        for one in self.started:
+            one.kill()
+        for reader in self._readers:
+            reader.join()
+        for one in self.started:
+            one.wait()
+            one.stderr.close()
+
+
+@pytest.fixture
+def processes():
+    all_of_them = Processes()
+    yield all_of_them
+    all_of_them.end()
+
+
+class Kill(Hook):
+    def __init__(self, process):
+        self._process = process
+
+    def task_started(self, task):
+        self._process.kill()
+
+
+def test_a_scheduler_that_dies_is_an_error(processes, tmp_path):
+    address = processes.scheduler()
+    processes.worker(address)
+    dag = DAG({name: programs.Act("wait", str(tmp_path / "never")) for name in "abcd"})
+
+    with pytest.raises(RunError, match="the connection to the scheduler was lost") as caught:
+        dag.run(
+            executor=DaskExecutor(address), hooks=[Kill(processes.started[0])], on_error="finish"
+        )
+    assert caught.value.failures.keys() <= {"a", "b"}
+
+
+def test_a_cluster_without_workers_is_waited_for_so_long_and_no_longer(processes, monkeypatch):
+    monkeypatch.setattr("dagprofiler.executors.dask._WITHOUT_WORKERS_S", 0.5)
+    address = processes.scheduler()
+    with pytest.raises(RunError, match=r"the cluster has had no worker for 0\.5 s"):
+        programs.failing("nothing").run(executor=DaskExecutor(address))
+
+    processes.worker(address)
+    # No nanny starts another worker.
+    with pytest.raises(RunError, match=r"the cluster has had no worker for 0\.5 s"):
+        programs.failing("exit").run(executor=DaskExecutor(address, retries=1))
+
+
+def test_workers_without_this_library_are_refused(processes, tmp_path):
+    (tmp_path / "dagprofiler.py").write_text("raise ImportError('not installed')")
+    address = processes.scheduler()
+    processes.worker(address, PYTHONPATH=str(tmp_path))
+
+    with pytest.raises(ValidationError, match=r"got ImportError: not installed at tcp://"):
+        programs.failing("nothing").run(executor=DaskExecutor(address))
+
+
+# What we start
 
 
 def test_a_cluster_of_its_own_is_started_and_ended():
@@ -85,7 +319,7 @@ def test_a_cluster_of_its_own_is_started_and_ended():
 
 @pytest.mark.parametrize("given", [3, object()])
 def test_what_is_no_cluster_is_refused(given):
-    with pytest.raises(ValidationError, match="expected a distributed.Client"):
+    with pytest.raises(ValidationError, match=r"expected a distributed\.Client"):
         DaskExecutor(given)
 
 
@@ -95,40 +329,79 @@ def test_retries_are_a_number(retries):
         DaskExecutor(retries=retries)
 
 
-def test_time_limits_are_refused(client):
+def test_time_limits_are_refused():
     with pytest.raises(ValidationError, match="executor 'dask' cannot end a task"):
-        programs.program().run(executor=DaskExecutor(client), timeout=3)
+        programs.program().run(executor=DaskExecutor("tcp://127.0.0.1:9"), timeout=3)
 
 
-SCRIPT = """
-import os, signal, threading
-from dagprofiler import DAG, Task
-from dagprofiler.executors.dask import DaskExecutor
+SCRIPT = r"""
+import os, sys, threading
+from dagprofiler import DAG, DaskExecutor, Hook, Task, task
+
+class Tell(Hook):
+    def run_started(self, run):
+        os.write(1, b"begun\n")
 
 class Wait(Task):
     outputs = ["x"]
     def compute(self):
-        print("up", os.getpid(), flush=True)
+        os.write(1, b"up %d\n" % os.getpid())
         threading.Event().wait(60)
         return {"x": 1}
 
+@task(outputs=["x"])
+def three():
+    return {"x": 3}
+
 if __name__ == "__main__":
     try:
-        DAG({"a": Wait, "b": Wait}).run(executor=DaskExecutor())
+        dag = DAG({"a": three} if "three" in sys.argv else {"a": Wait, "b": Wait})
+        print(dag.run(executor=DaskExecutor(), hooks=[Tell()]).outputs)
     except KeyboardInterrupt as stopped:
         print("stopped", stopped.profile.sections["run"]["state"], flush=True)
 """
 
 
-def test_ctrl_c_leaves_no_process_behind(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    return [sys.executable, str(path)]
+
+
+def test_what_the_main_program_defines_goes_along(script):
+    done = subprocess.run([*script, "three"], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines() == ["begun", "{'a': {'x': 3}}"]
+
+
+@pytest.mark.parametrize("moment", ["begun", "up"])
+def test_ctrl_c_leaves_no_process_behind(script, moment):
     with subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        script,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
     ) as process:
-        pid = int(process.stdout.readline().split()[1])
-        process.send_signal(signal.SIGINT)
+        while not process.stdout.readline().startswith(moment):
+            pass
+        # As a terminal does it: to all of them.
+        os.killpg(process.pid, signal.SIGINT)
         said, _ = process.communicate(timeout=60)
 
     assert "stopped partial" in said
-    assert not Path(f"/proc/{pid}").exists()
+    # multiprocessing's own helper ends when it sees that nobody is there any more.
+    until = time.monotonic() + 10
+    while alive_in(process.pid) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not alive_in(process.pid)
+
+
+def alive_in(group):
+    """Return the processes of a group that have not ended."""
+    listed = subprocess.run(
+        ["ps", "-e", "-o", "pgid=,stat=,args="], capture_output=True, text=True, check=True
+    )
+    rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
+    return [row for row in rows if row[0] == str(group) and not row[1].startswith("Z")]

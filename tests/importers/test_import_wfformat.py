@@ -10,7 +10,7 @@ import pytest
 
 from dagprofiler import Profile
 from dagprofiler.consistency import check_consistency
-from dagprofiler.errors import FormatError, WeightError
+from dagprofiler.errors import FormatError, ProfileError, WeightError
 from dagprofiler.exporters import exporter
 from dagprofiler.importers import import_profile, importer
 from dagprofiler.schema import validate_profile
@@ -250,6 +250,28 @@ def test_what_is_said_beyond_a_profile_is_kept_and_written_again():
     assert (task["avgPowerInW"], task["priority"], task["machines"]) == (3.5, 2, ["m1"])
     row = second.sections["samples"]["tasks"]["read"]
     assert (row["read_bytes"], row["written_bytes"]) == ([77], [88])
+
+
+def test_what_is_kept_is_finite_and_else_refused_with_its_place_in_the_file():
+    spoiled = document("v15")
+    spoiled["workflow"]["execution"]["tasks"][1]["priority"] = float("inf")
+    place = r"\$\.workflow\.execution\.tasks\[1\]\.priority: inf is not a finite number"
+    with pytest.raises(ProfileError, match=place):
+        read(spoiled)
+
+
+def test_what_a_later_version_does_not_know_does_not_mean_something_in_an_earlier_one():
+    instance = document("v15")
+    instance["workflow"]["execution"]["machines"][0]["memory"] = "plenty"
+    assert again(read(instance), version="1.4").dag_structure["nodes"]
+
+
+def test_a_file_with_a_key_twice_is_not_half_imported():
+    text = path_of("v15").read_text(encoding="utf-8")
+    twice = text.replace('"tasks": [', '"tasks": [], "tasks": [', 1)
+    with pytest.raises(ProfileError, match="key 'tasks' stands twice in one object"):
+        import_profile(io.StringIO(twice))
+    assert import_profile(io.StringIO(text)) == load("v15")
 
 
 def test_importing_does_not_change_the_document():
@@ -594,6 +616,20 @@ def fan(count):
         )
     last.update(parents=names, inputFiles=[f"f{i + 1}" for i in range(len(middle))])
     return instance
+
+
+def test_a_file_that_all_write_and_all_read_travels_on_declared_edges_alone():
+    count = 20_000
+    instance = chain(count)
+    specification = instance["workflow"]["specification"]
+    specification["files"] = [{"id": "log", "sizeInBytes": 3}]
+    for task in specification["tasks"]:
+        task.update(inputFiles=["log"], outputFiles=["log"])
+    profile = read(instance)
+    assert set(profile.metrics.edge_weights.values()) == {24}
+    assert len(profile.metrics.edge_weights) == count - 1
+    (note,) = profile.sections["imported"]["notes"]
+    assert note.startswith(f"{count * (count - 1) - (count - 1)} times a task reads a file")
 
 
 @pytest.mark.parametrize("shape", [chain, fan])

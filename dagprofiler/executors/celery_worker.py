@@ -1,0 +1,73 @@
+"""What workers of Celery import: the Celery task that runs jobs, and the answer to a roll call.
+
+``Celery(..., include=["dagprofiler.executors.celery_worker"])`` has them do it.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, Any
+
+from celery import shared_task
+from celery.worker.control import inspect_command
+from celery.worker.state import requests
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["JOB", "ROLL_CALL", "as_text", "from_text", "roll_call", "run_job"]
+
+#: What the task and the command are called among Celery's.
+JOB = "dagprofiler.job"
+ROLL_CALL = "dagprofiler_roll_call"
+
+
+def as_text(value: Any) -> str:
+    """Return a value as text, which goes through all of Celery's serializers."""
+    return b64encode(pickle.dumps(value, pickle.HIGHEST_PROTOCOL)).decode("ascii")
+
+
+def from_text(text: str) -> Any:
+    """Return the value that :func:`as_text` was given."""
+    return pickle.loads(b64decode(text))
+
+
+@shared_task(name=JOB, ignore_result=False)  # type: ignore[untyped-decorator,unused-ignore]
+def run_job(text: str) -> str:
+    """Run a job; return its outcome."""
+    job, frames = from_text(text)
+    return as_text(job(frames))
+
+
+@inspect_command(name=ROLL_CALL)  # type: ignore[untyped-decorator,unused-ignore]
+def roll_call(state: Any, jobs: Sequence[str] = (), folder: str = "") -> dict[str, Any]:
+    """Say who this worker is.
+
+    Parameters
+    ----------
+    state
+        Of the worker, from Celery.
+    jobs
+        Ids of Celery tasks that may be here.
+    folder
+        One that this worker is to find, if it shares it.
+
+    Returns
+    -------
+    dict
+        ``pid`` of its main process; ``pool`` and the number of ``processes``
+        (or threads) in it; the ``queues`` that it takes from; those of the
+        ``jobs`` that are here; whether it ``reaches`` the folder.
+    """
+    pool = state.consumer.pool
+    return {
+        "pid": os.getpid(),
+        "pool": type(pool).__module__.rpartition(".")[2],
+        "processes": pool.num_processes,
+        "queues": [queue.name for queue in state.consumer.task_consumer.queues],
+        "jobs": [job for job in jobs if job in requests],
+        # Its name is drawn at random: what is called so is the same.
+        "reaches": os.access(folder, os.W_OK | os.X_OK),
+    }

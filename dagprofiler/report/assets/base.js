@@ -1,0 +1,169 @@
+// What all parts of the page use: the data, elements, numbers as people read them, what is chosen.
+
+const report = JSON.parse(document.getElementById("data").textContent);
+const names = report.tasks.names;
+const onPath = new Set(report.tasks.path || []);
+
+/** Return an element; texts among its children become text nodes, so that none is ever markup. */
+function element(tag, properties, ...children) {
+  const made = document.createElement(tag);
+  return filled(made, properties, children);
+}
+
+function drawn(tag, properties, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  return filled(made, properties, children);
+}
+
+function filled(made, properties, children) {
+  for (const [name, value] of Object.entries(properties || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name === "style") Object.assign(made.style, value);
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+// Numbers
+
+const three = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const PREFIXES = ["", "k", "M", "G", "T", "P", "E"];
+
+function scaled(value, units, step = 1000) {
+  let at = 0;
+  while (Math.abs(value) >= step * 0.9995 && at < units.length - 1) {
+    value /= step;
+    at += 1;
+  }
+  return `${Math.abs(value) >= 1000 ? whole.format(value) : three.format(value)} ${units[at]}`.trim();
+}
+
+function time(ms) {
+  const size = Math.abs(ms);
+  if (size === 0) return "0 ms";
+  if (size < 0.001) return `${three.format(ms * 1e6)} ns`;
+  if (size < 0.9995) return `${three.format(ms * 1e3)} µs`;
+  if (size < 999.5) return `${three.format(ms)} ms`;
+  if (size < 599950) return `${three.format(ms / 1e3)} s`;
+  return size < 36e5 ? `${three.format(ms / 6e4)} min` : `${three.format(ms / 36e5)} h`;
+}
+
+/** Return a figure with its unit; a dash for one that is not known. */
+function amount(value, unit) {
+  if (value === null || value === undefined) return "–";
+  if (unit === "ms") return time(value);
+  if (unit === "reference ms") return `${time(value)} (ref.)`;
+  if (unit === "bytes") return scaled(value, ["B", "kB", "MB", "GB", "TB", "PB", "EB"]);
+  return scaled(value, PREFIXES);
+}
+
+/** Return a ratio with three digits, also where the last are 0. */
+function times(ratio) {
+  if (ratio === null || ratio === undefined) return "–";
+  return `${ratio < 999.5 ? ratio.toPrecision(3) : whole.format(ratio)} ×`;
+}
+
+function percent(part) {
+  if (!Number.isFinite(part)) return "–";
+  return `${part > 0 && part < 0.001 ? "<0.1" : three.format(Math.round(part * 1000) / 10)} %`;
+}
+
+function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function count(number, what) {
+  return `${whole.format(number)} ${what}${number === 1 ? "" : "s"}`;
+}
+
+/** Return the figure with a key of all tasks, or edges; without any values if there is none. */
+function figureOf(part, key) {
+  return part.figures.find((figure) => figure.key === key) || { values: [] };
+}
+
+/** Return what part of the largest value a value is, from 0 to 1. */
+function share(value, largest) {
+  return largest > 0 && value > 0 ? Math.min(1, value / largest) : 0;
+}
+
+function largestOf(values) {
+  let largest = 0;
+  for (const value of values) if (value > largest) largest = value;
+  return largest;
+}
+
+function shortened(text, length) {
+  const letters = Array.from(text);
+  if (letters.length <= length) return text;
+  const tail = Math.floor(length / 3);
+  return `${letters.slice(0, length - tail - 1).join("")}…${letters.slice(-tail).join("")}`;
+}
+
+// What is chosen
+
+const listeners = [];
+let chosen = null;
+
+/** Choose a task, wherever it was clicked; every part of the page follows. */
+function choose(task, quietly = false) {
+  chosen = task;
+  for (const listener of listeners) listener(task);
+  if (!quietly) say(`${names[task]}: its figures are beside the DAG`);
+}
+
+function whenChosen(listener) {
+  listeners.push(listener);
+}
+
+function nameButton(task, onPathToo = true) {
+  const button = element("button", { type: "button", class: "name", title: names[task] }, shownName(names[task]));
+  button.addEventListener("click", () => choose(task));
+  if (onPathToo && onPath.has(task)) {
+    return element("span", {}, button, " ", pathMark());
+  }
+  return button;
+}
+
+function pathMark() {
+  return element("span", { class: "dot", role: "img", "aria-label": "on the critical path", title: "on the critical path" }, "●");
+}
+
+/** Return a name that can be seen and clicked, be it blank. */
+function shownName(name) {
+  return name.trim() === "" ? JSON.stringify(name) : name;
+}
+
+function say(text) {
+  document.getElementById("said").textContent = text;
+}
+
+// Sections, which the files below add in the order of the page
+
+const sections = [];
+
+function addSection(id, title, part, make) {
+  sections.push({ id, title, part, make });
+}
+
+// The hint that follows the pointer
+
+const tip = document.getElementById("tip");
+
+function showTip(text, event) {
+  tip.hidden = !text;
+  if (!text) return;
+  tip.textContent = text;
+  const { innerWidth, innerHeight } = window;
+  tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)}px`;
+  tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8)}px`;
+}
+
+/** Return a colour of the style sheet as a canvas takes it, in the present theme. */
+function colour(name) {
+  const probe = document.getElementById("said");
+  probe.style.color = `var(--${name})`;
+  return getComputedStyle(probe).color;
+}

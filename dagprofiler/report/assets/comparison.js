@@ -1,0 +1,82 @@
+// The profile beside its base: verdicts, and what differs.
+
+const SIGNS = { slower: "▲ slower", faster: "▼ faster" };
+
+addSection("comparison", "Comparison", "comparison", (root, found) => {
+  const { about } = found.base;
+  root.append(element("p", { class: "note" },
+    `Against the base of ${[about.host, about.time].filter(Boolean).join(", ")}: `,
+    ["slower", "faster", "no difference that can be seen", "can't say"]
+      .filter((verdict) => found.verdicts[verdict])
+      .map((verdict) => `${verdict}: ${count(found.verdicts[verdict], "task")}`).join("; "), "."));
+  if (found.scale) root.append(element("p", { class: "note" }, found.scale));
+  const limit = widestRatio(found.tasks);
+  const columns = [
+    { label: "task", value: (row) => names[row.task], cell: (row) => nameButton(row.task) },
+    { label: "base", number: true, value: (row) => row.base, text: (row) => amount(row.base, "ms") },
+    { label: "now", number: true, value: (row) => row.mine, text: (row) => amount(row.mine, "ms") },
+    { label: "ratio", number: true, value: (row) => row.ratio, text: (row) => times(row.ratio) },
+    { label: `interval, ÷ ${three.format(limit)} to × ${three.format(limit)}`, value: (row) => row.ratio, cell: (row) => forest(row, limit) },
+    { label: "verdict", value: (row) => row.verdict, cell: (row) => verdictCell(row, found.reasons) },
+  ];
+  if (found.tasks.length) {
+    root.append(sortable("Times of tasks compared", columns, found.tasks,
+      { words: (row) => `${names[row.task]} ${row.verdict}`, sort: 3, task: (row) => row.task }));
+  }
+  if (found.reasons.length) {
+    root.append(element("ol", { class: "note" }, found.reasons.map((reason) => element("li", {}, reason))));
+  }
+  root.append(differences(found));
+});
+
+function verdictCell(row, reasons) {
+  const mark = SIGNS[row.verdict] || row.verdict;
+  return element("span", { class: row.verdict in SIGNS ? row.verdict : null },
+    mark, row.reason === null ? "" : element("sup", { title: reasons[row.reason] }, ` ${row.reason + 1}`));
+}
+
+/** Return how far the axis of ratios reaches: to the outermost end of an interval, at most 10. */
+function widestRatio(rows) {
+  let widest = 1.1;
+  for (const row of rows) {
+    for (const ratio of [row.low, row.high, row.ratio]) {
+      if (ratio > 0) widest = Math.max(widest, ratio, 1 / ratio);
+    }
+  }
+  return Math.min(10, widest);
+}
+
+/** Return a line from the low to the high end of a ratio's interval, on a logarithmic axis. */
+function forest(row, limit) {
+  const width = 190;
+  const at = (ratio) => {
+    const part = Math.log(ratio) / Math.log(limit);
+    return width / 2 + (width / 2 - 4) * Math.max(-1, Math.min(1, part));
+  };
+  const chart = drawn("svg", { class: "chart", width, height: 16, "aria-hidden": "true" },
+    drawn("line", { class: "middle", x1: width / 2, x2: width / 2, y1: 0, y2: 16 }));
+  if (row.low > 0 && row.high > 0) {
+    chart.append(drawn("rect", { class: "band", x: at(row.low), width: Math.max(1, at(row.high) - at(row.low)), y: 4, height: 8 }));
+  }
+  if (row.ratio > 0) chart.append(drawn("circle", { class: "sample", cx: at(row.ratio), cy: 8, r: 3 }));
+  return chart;
+}
+
+function differences(found) {
+  const pairs = element("div", { class: "pair" });
+  const add = (title, heads, rows, numbers) => {
+    if (!rows.length) return;
+    const more = rows.length > 20 ? element("p", { class: "note" }, `and ${whole.format(rows.length - 20)} more`) : null;
+    pairs.append(element("div", {}, element("h3", {}, title), plainTable(title, heads, rows.slice(0, 20), numbers), more));
+  };
+  const text = (value) => (value === null || value === undefined ? "–" : value);
+  const figures = (unit) => ([name, mine, base]) => [name, amount(base, unit), amount(mine, unit)];
+  add("Configuration that differs", ["parameter", "base", "now"], found.configuration.map(([name, mine, base]) => [name, text(base), text(mine)]));
+  add("Machine that differs", ["part", "base", "now"], found.machine.map(([name, mine, base]) => [name, text(base), text(mine)]));
+  add("Bytes of edges that differ", ["edge", "base", "now"], found.bytes.map(figures("bytes")), [1, 2]);
+  add("Instructions that differ", ["task", "base", "now"], found.instructions.map(figures("")), [1, 2]);
+  add("Times of edges", ["edge", "ratio", "verdict"], found.edges.map((row) => [row.name, times(row.ratio), verdictCell(row, found.reasons)]), [1]);
+  add("Tasks that the base lacks", null, found.added.map((name) => [name]));
+  add("Tasks that only the base has", null, found.removed.map((name) => [name]));
+  return pairs;
+}

@@ -1,0 +1,319 @@
+// The DAG, from left to right.
+
+const BOX = { width: 160, slot: 60, gap: 64, least: 36, most: 54 };
+
+addSection("graph", "DAG", "pictures", (root, pictures) => {
+  if (!names.length) {
+    root.append(element("p", { class: "note" }, "The DAG has no tasks."));
+    return;
+  }
+  const measures = report.tasks.figures.filter((figure) => figure.values.some((value) => value > 0));
+  const view = { picture: pictures[0], measure: measures[0], nodes: [], wires: [], found: [], at: -1 };
+  const layer = drawn("g");
+  const svg = drawn("svg", { role: "group", "aria-label": "The DAG. Arrow keys follow its edges, Enter chooses a task." }, layer);
+  const camera = cameraOf(svg, layer);
+  const hits = element("span", { class: "count", role: "status" });
+  const search = element("input", { type: "search", id: "search", placeholder: "Search tasks", "aria-label": "Search tasks" });
+  const measure = element("select", { id: "measure" }, measures.map((one, i) => element("option", { value: i }, one.label)));
+  const kinds = element("select", { id: "picture" }, pictures.map((one, i) => element("option", { value: i },
+    one.kind === "tasks" ? `all ${whole.format(names.length)} tasks` : `${whole.format(one.labels.length)} groups`)));
+
+  function show() {
+    draw(view, layer);
+    paint(view);
+    const [top, bottom] = view.nodes.reduce(([low, high], { y }) => [Math.min(low, y), Math.max(high, y)], [Infinity, -Infinity]);
+    stage.parentElement.style.setProperty("--tall", `${Math.max(430, Math.min(600, bottom - top + 160))}px`);
+    camera.fit(0.6);
+    find();
+    mark(chosen, false);
+  }
+
+  function find() {
+    const wanted = search.value.toLowerCase();
+    view.found = [];
+    view.at = -1;
+    view.nodes.forEach((node) => {
+      const hit = wanted !== "" && node.tasks.some((task) => names[task].toLowerCase().includes(wanted));
+      node.shape.classList.toggle("found", hit);
+      if (hit) view.found.push(node);
+    });
+    svg.classList.toggle("searching", view.found.length > 0);
+    hits.textContent = wanted === "" ? "" : view.found.length ? count(view.found.length, "hit") : "no hit";
+  }
+
+  function mark(task, reveal = true) {
+    let marked = null;
+    view.nodes.forEach((node) => {
+      const own = task !== null && node.tasks.includes(task);
+      node.shape.classList.toggle("chosen", own);
+      node.shape.setAttribute("aria-pressed", own);
+      if (own) marked = node;
+    });
+    view.wires.forEach((wire) => wire.shape.classList.toggle("near", marked !== null && (wire.source === marked || wire.target === marked)));
+    if (marked && reveal) camera.reveal(marked);
+  }
+
+  search.addEventListener("input", find);
+  search.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !view.found.length) return;
+    view.at = (view.at + (event.shiftKey ? -1 : 1) + view.found.length) % view.found.length;
+    const node = view.found[view.at];
+    pick(node, search.value.toLowerCase());
+    camera.reveal(node, true);
+  });
+  measure.addEventListener("change", () => {
+    view.measure = measures[measure.value];
+    paint(view);
+  });
+  kinds.addEventListener("change", () => {
+    view.picture = pictures[kinds.value];
+    show();
+  });
+  layer.addEventListener("click", (event) => {
+    const shape = event.target.closest(".node");
+    if (shape && !camera.moved()) pick(view.nodes[shape.dataset.node]);
+  });
+  layer.addEventListener("pointermove", (event) => {
+    const shape = event.target.closest(".node, .wire");
+    showTip(shape ? tipOf(view, shape) : "", event);
+  });
+  layer.addEventListener("pointerleave", (event) => showTip("", event));
+  svg.addEventListener("keydown", (event) => walk(event, view, camera));
+  whenChosen((task) => mark(task));
+  whenLookChanges(() => {
+    if (paper.matches) camera.fit();
+  });
+
+  const button = (label, text, act) => element("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
+  const stage = element("div", { class: "canvas" }, svg);
+  root.append(
+    element("div", { class: "tools" },
+      search, hits,
+      measures.length ? element("label", {}, "size and colour", measure) : null,
+      pictures.length > 1 ? element("label", {}, "show", kinds) : null,
+      element("span", { class: "end" },
+        button("Zoom in", "+", () => camera.zoom(1.3)),
+        button("Zoom out", "−", () => camera.zoom(1 / 1.3)),
+        button("Fit all", "Fit", () => camera.fit()))),
+    element("div", { class: "stage" }, stage, panel()),
+    element("ul", { class: "legend" },
+      measures.length ? element("li", {}, element("i", { class: "scale" }), "nothing to most") : null,
+      onPath.size ? element("li", {}, element("i", { class: "route" }), "critical path") : null,
+      element("li", {}, "edges lead from left to right, the wider the more bytes; dashed ones only order"),
+      element("li", {}, "drag to move, Ctrl and wheel to zoom")));
+  // Its size is known when it is in the page.
+  return show;
+});
+
+/** Choose a node: its task, of a group the first that is searched for, or its most expensive. */
+function pick(node, wanted = "") {
+  const fitting = wanted ? node.tasks.filter((task) => names[task].toLowerCase().includes(wanted)) : node.tasks;
+  const cost = report.tasks.cost || [];
+  choose(fitting.reduce((best, task) => ((cost[task] || 0) > (cost[best] || 0) ? task : best), fitting[0]));
+  showGroup(node.tasks.length > 1 ? node : null);
+}
+
+function draw(view, layer) {
+  const { picture } = view;
+  const places = picture.places.map((place, i) => [picture.layers[i] * (BOX.width + BOX.gap), place * BOX.slot]);
+  view.nodes = places.map(([x, y], i) => {
+    const tasks = picture.tasks ? picture.tasks[i] : [i];
+    const label = picture.labels && tasks.length > 1 ? `${picture.labels[i]} × ${whole.format(tasks.length)}` : names[tasks[0]];
+    const lost = tasks.some((task) => task in report.tasks.states);
+    const path = tasks.some((task) => onPath.has(task));
+    const box = drawn("rect", { x: 0, width: BOX.width, rx: 5 });
+    const title = drawn("text", { x: 10 }, shortened(shownName(label), 20));
+    const figure = drawn("text", { x: 10 });
+    const shape = drawn("g", {
+      class: `node${path ? " path" : ""}${lost ? " lost" : ""}`, role: "button", tabindex: i ? -1 : 0,
+      transform: `translate(${x} ${y})`, "data-node": i,
+    }, box, title, " ", figure);
+    return { shape, box, title, figure, tasks, label, x, y, after: [], before: [], layer: picture.layers[i], path, lost };
+  });
+  const bytes = figureOf(report.edges, "size_bytes").values;
+  const carried = picture.source.map((_, k) => (picture.of ? picture.of[k] : [k]).reduce((sum, edge) => sum + (bytes[edge] || 0), 0));
+  const most = largestOf(carried);
+  const steps = new Set((report.tasks.path || []).slice(1).map((task, i) => `${report.tasks.path[i]} ${task}`));
+  const critical = (edge) => steps.has(`${report.edges.source[edge]} ${report.edges.target[edge]}`);
+  view.wires = picture.source.map((source, k) => {
+    const from = view.nodes[source];
+    const to = view.nodes[picture.target[k]];
+    const edges = picture.of ? picture.of[k] : [k];
+    const order = edges.every((edge) => bytes[edge] === 0);
+    const shape = drawn("path", {
+      class: `wire${edges.some(critical) ? " path" : ""}${order ? " order" : ""}`, "data-wire": k,
+      d: route(from, to, picture.bends[k]), "stroke-width": (1.2 + 6 * Math.sqrt(share(carried[k], most))).toFixed(2),
+    });
+    from.after.push(to);
+    to.before.push(from);
+    return { shape, source: from, target: to, edges, bytes: carried[k] };
+  });
+  const isPath = (wire) => wire.shape.classList.contains("path");
+  layer.replaceChildren(
+    drawn("g", {}, view.wires.filter((wire) => !isPath(wire)).map((wire) => wire.shape), view.wires.filter(isPath).map((wire) => wire.shape)),
+    drawn("g", {}, view.nodes.map((node) => node.shape)));
+}
+
+/** Return a line from the right side of a node to the left side of another, through its bends. */
+function route(from, to, bends) {
+  let x = from.x + BOX.width;
+  let y = from.y;
+  let path = `M${x} ${y}`;
+  const curve = (nextX, nextY) => {
+    const middle = (x + nextX) / 2;
+    path += nextY === y ? `H${nextX}` : `C${middle} ${y} ${middle} ${nextY} ${nextX} ${nextY}`;
+    [x, y] = [nextX, nextY];
+  };
+  bends.forEach((place, i) => {
+    const left = from.x + (i + 1) * (BOX.width + BOX.gap);
+    curve(left, place * BOX.slot);
+    curve(left + BOX.width, place * BOX.slot);
+  });
+  curve(to.x, to.y);
+  return path;
+}
+
+/** Give the nodes the size and colour of what is measured. */
+function paint(view) {
+  const { measure } = view;
+  const of = view.nodes.map((node) => measure && node.tasks.reduce((sum, task) => {
+    const value = measure.values[task];
+    return value === null ? sum : (sum || 0) + value;
+  }, null));
+  const most = largestOf(of);
+  view.nodes.forEach((node, i) => {
+    const part = share(of[i], most);
+    const height = BOX.least + (BOX.most - BOX.least) * Math.sqrt(part);
+    const value = measure ? amount(of[i], measure.unit) : "";
+    node.value = measure ? `${measure.label}: ${value}` : "";
+    node.box.setAttribute("y", -height / 2);
+    node.box.setAttribute("height", height);
+    node.box.style.fill = `color-mix(in oklab, var(--high) ${(100 * part).toFixed(1)}%, var(--low))`;
+    node.title.setAttribute("y", measure ? -2 : 4);
+    node.figure.setAttribute("y", 13);
+    node.figure.textContent = value;
+    node.shape.setAttribute("aria-label", [`${node.title.textContent} ${value}`.trim(), ...(node.title.textContent === node.label ? [] : [node.label]), measure && measure.label, node.path && "on the critical path", stateOf(node)].filter(Boolean).join(", "));
+  });
+}
+
+function stateOf(node) {
+  const lost = node.tasks.filter((task) => task in report.tasks.states);
+  if (!lost.length) return "";
+  return node.tasks.length > 1 ? `${count(lost.length, "task")} not finished` : report.tasks.states[lost[0]].state;
+}
+
+function tipOf(view, shape) {
+  if ("node" in shape.dataset) {
+    const node = view.nodes[shape.dataset.node];
+    return [node.label, node.value, node.path ? "on the critical path" : "", stateOf(node)].filter(Boolean).join("\n");
+  }
+  const wire = view.wires[shape.dataset.wire];
+  const fields = wire.edges.length === 1 ? report.edges.fields[wire.edges[0]] : count(wire.edges.length, "edge");
+  return [`${wire.source.label} → ${wire.target.label}`, amount(wire.bytes, "bytes"), fields].filter(Boolean).join("\n");
+}
+
+/** Follow edges by the arrow keys. */
+function walk(event, view, camera) {
+  const shape = event.target.closest(".node");
+  const keys = { "+": () => camera.zoom(1.3), "-": () => camera.zoom(1 / 1.3), 0: () => camera.fit() };
+  if (keys[event.key] && !event.ctrlKey && !event.metaKey) {
+    keys[event.key]();
+    event.preventDefault();
+  }
+  if (!shape) return;
+  const node = view.nodes[shape.dataset.node];
+  const beside = (by) => {
+    const column = view.nodes.filter((one) => one.layer === node.layer).sort((a, b) => a.y - b.y);
+    return column[column.indexOf(node) + by];
+  };
+  const next = {
+    ArrowRight: () => node.after[0], ArrowLeft: () => node.before[0],
+    ArrowDown: () => beside(1), ArrowUp: () => beside(-1),
+  }[event.key];
+  if (event.key === "Enter" || event.key === " ") {
+    event.preventDefault();
+    pick(node);
+  } else if (next) {
+    event.preventDefault();
+    const other = next();
+    if (!other) return;
+    shape.setAttribute("tabindex", -1);
+    other.shape.setAttribute("tabindex", 0);
+    camera.reveal(other);
+    other.shape.focus({ preventScroll: true });
+  }
+}
+
+/** Return what moves and scales a layer of an SVG element. */
+function cameraOf(svg, layer) {
+  const at = { x: 0, y: 0, scale: 1 };
+  let held = null;
+  let travelled = 0;
+
+  function place() {
+    layer.setAttribute("transform", `translate(${at.x} ${at.y}) scale(${at.scale})`);
+    svg.classList.toggle("far", at.scale < 0.42);
+  }
+
+  function zoom(by, x = svg.clientWidth / 2, y = svg.clientHeight / 2) {
+    const scale = Math.max(0.004, Math.min(4, at.scale * by));
+    at.x = x - (x - at.x) * (scale / at.scale);
+    at.y = y - (y - at.y) * (scale / at.scale);
+    at.scale = scale;
+    place();
+  }
+
+  /** Show all, or the beginning of what would be smaller than `least`. */
+  function fit(least = 0) {
+    const box = layer.getBBox();
+    const { clientWidth: width, clientHeight: height } = svg;
+    if (!box.width || !width) return;
+    at.scale = Math.max(least, Math.min(1.15, (width - 48) / box.width, (height - 48) / Math.max(box.height, 1)));
+    at.x = Math.max(24, (width - box.width * at.scale) / 2) - box.x * at.scale;
+    at.y = (height - box.height * at.scale) / 2 - box.y * at.scale;
+    place();
+  }
+
+  /** Move a node into sight; `near` also makes it large enough to read. */
+  function reveal(node, near = false) {
+    const { clientWidth: width, clientHeight: height } = svg;
+    if (near && at.scale < 0.8) zoom(0.8 / at.scale);
+    const x = at.x + (node.x + BOX.width / 2) * at.scale;
+    const y = at.y + node.y * at.scale;
+    if (near || x < 60 || x > width - 60 || y < 30 || y > height - 30) {
+      at.x += width / 2 - x;
+      at.y += height / 2 - y;
+      place();
+    }
+  }
+
+  svg.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    const box = svg.getBoundingClientRect();
+    zoom(Math.exp(-event.deltaY / 400), event.clientX - box.left, event.clientY - box.top);
+  }, { passive: false });
+  svg.addEventListener("pointerdown", (event) => {
+    held = { x: event.clientX, y: event.clientY };
+    travelled = 0;
+  });
+  svg.addEventListener("pointermove", (event) => {
+    if (!held || !event.buttons) return;
+    travelled += Math.abs(event.clientX - held.x) + Math.abs(event.clientY - held.y);
+    if (travelled < 4) return;
+    // Not before it moves: a captured pointer's click goes to what has captured it.
+    if (!svg.hasPointerCapture(event.pointerId)) svg.setPointerCapture(event.pointerId);
+    svg.classList.add("moving");
+    at.x += event.clientX - held.x;
+    at.y += event.clientY - held.y;
+    held = { x: event.clientX, y: event.clientY };
+    place();
+  });
+  for (const name of ["pointerup", "pointercancel"]) {
+    svg.addEventListener(name, () => {
+      held = null;
+      svg.classList.remove("moving");
+    });
+  }
+  return { zoom, fit, reveal, moved: () => travelled >= 4 };
+}

@@ -1,0 +1,64 @@
+// Tables of tasks and edges; what to mind; the run, the machine, the configuration.
+
+addSection("tasks", "Tasks", "tasks", (root, { figures, cost, levels, slack, states }) => {
+  const { unit, work } = report.summary;
+  const tasks = names.map((_, task) => task);
+  const columns = [{ label: "task", value: (task) => names[task], cell: (task) => nameButton(task) }];
+  if (Object.keys(states).length) columns.push({ label: "state", value: (task) => stateIn(states, task), text: (task) => stateIn(states, task) });
+  const shown = figures.filter((figure) => !(cost && figure.key === "compute_time_ms" && unit === "ms"));
+  if (cost) {
+    const most = largestOf(cost);
+    columns.push(
+      { label: unit === "ms" ? "time" : unit, number: true, value: (task) => cost[task], cell: (task) => withMeter(amount(cost[task], unit), share(cost[task], most)) },
+      { label: "share", number: true, value: (task) => cost[task], text: (task) => percent(cost[task] / work) },
+      { label: "slack", number: true, title: "how much later it could be without making the critical path longer", value: (task) => slack[task], text: (task) => amount(slack[task], unit) });
+  }
+  for (const figure of shown) {
+    columns.push({ label: figure.label, number: true, value: (task) => figure.values[task], text: (task) => amount(figure.values[task], figure.unit) });
+  }
+  if (cost) columns.push({ label: "level", number: true, value: (task) => levels[task], text: (task) => whole.format(levels[task]) });
+  root.append(sortable("Tasks", columns, tasks, { sort: cost ? columns.findIndex((column) => column.label === "share") : null, words: (task) => `${names[task]} ${stateIn(states, task)}`, task: (task) => task }));
+});
+
+function stateIn(states, task) {
+  return task in states ? states[task].state : "succeeded";
+}
+
+addSection("edges", "Edges", "edges", (root, { source, target, fields, figures }) => {
+  const edges = source.map((_, edge) => edge);
+  if (!edges.length) {
+    root.append(element("p", { class: "note" }, "The DAG has no edges."));
+    return;
+  }
+  const columns = [
+    { label: "from", value: (edge) => names[source[edge]], cell: (edge) => nameButton(source[edge], false) },
+    { label: "to", value: (edge) => names[target[edge]], cell: (edge) => nameButton(target[edge], false) },
+    { label: "fields", value: (edge) => fields[edge], text: (edge) => fields[edge], long: true },
+  ];
+  for (const figure of figures) {
+    const most = largestOf(figure.values);
+    const text = (edge) => amount(figure.values[edge], figure.unit);
+    columns.push({
+      label: figure.label, number: true, value: (edge) => figure.values[edge], text,
+      cell: figure.key === "size_bytes" ? (edge) => withMeter(text(edge), share(figure.values[edge], most)) : null,
+    });
+  }
+  root.append(sortable("Edges", columns, edges, {
+    sort: figures.length ? 3 : null,
+    words: (edge) => `${names[source[edge]]} ${names[target[edge]]} ${fields[edge]}`,
+  }));
+});
+
+addSection("mind", "What to mind", "flags", (root, flags) => {
+  root.append(element("ul", { class: "minds" }, flags.map(({ flag, meaning, tasks }) => element("li", {},
+    element("strong", {}, flag.replaceAll("_", " ")), ` · ${count(tasks.length, "task")}. `, meaning,
+    element("div", { class: "chips" }, tasks.slice(0, 12).map((task) => element("span", { class: "chip" }, nameButton(task, false))),
+      tasks.length > 12 ? element("span", { class: "note" }, `and ${whole.format(tasks.length - 12)} more`) : null)))));
+});
+
+addSection("about", "Run and machine", null, (root) => {
+  const table = (title, rows) => (rows ? [element("h3", {}, title), plainTable(title, null, rows)] : null);
+  root.append(element("div", { class: "pair" },
+    element("div", { class: "stack" }, table("Configuration", report.configuration), table("Run", report.run)),
+    element("div", { class: "stack" }, table("Machine", report.machine), table("Not measured", report.missing))));
+});

@@ -1,0 +1,168 @@
+"""Measure what it costs to run tasks on Dask.
+
+``python tests/benchmarks/bench_executors_dask.py [--quick] [--only ROW]``
+
+Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
+how to read it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+from contextlib import contextmanager
+from importlib.util import find_spec
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from bench_core import CACHE, CHECKOUT, NONE, OURS, REQUIREMENTS, install, note, processor, spread
+
+sys.path.insert(0, str(CHECKOUT))
+sys.path.insert(0, str(CHECKOUT / "tests" / "executors"))
+if __name__ == "__main__" and not all(map(find_spec, [*REQUIREMENTS[OURS], "distributed"])):
+    # The same again, where everything is installed.
+    REQUIREMENTS["dask"] = [*REQUIREMENTS[OURS], "distributed"]
+    again = subprocess.run([str(install("dask", CACHE)), *sys.argv], check=False)
+    sys.exit(again.returncode)
+
+from bench_executors import Array, Nothing, Spin, nothing, spin, steps_for, timed
+from distributed import Client, LocalCluster
+from relay import Relay
+
+from dagprofiler import DAG, DaskExecutor, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    Row = tuple[str, str, str]
+
+WORKERS = 2
+MB = 1 << 20
+
+
+class Add(Task):
+    inputs = ["data"]
+    gathers = ["data"]
+    outputs = ["sum"]
+
+    def compute(self, data: list[Any]) -> dict[str, Any]:
+        return {"sum": float(sum(one[::512].sum() for one in data))}
+
+
+@contextmanager
+def cluster() -> Iterator[Client]:
+    """Start worker processes that know what tasks need."""
+    with (
+        LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=":0") as local,
+        Client(local) as client,
+    ):
+        DAG({f"t{i}": Spin(500_000) for i in range(4 * WORKERS)}).run(executor=DaskExecutor(client))
+        yield client
+
+
+def through_the_driver(*, quick: bool) -> Iterable[Row]:
+    """Count what passes between the driver and the cluster, by a relay between them.
+
+    As many arrays as there are workers, and a task that needs them all: at least one goes from
+    worker to worker.
+    """
+    nbytes = (10 if quick else 100) * 1_000_000
+    names = [f"a{i}" for i in range(WORKERS)]
+    counted, took = {}, {}
+    with cluster() as client:
+        for size in (8, nbytes):
+            dag = DAG(
+                {**{name: Array(size) for name in names}, "add": Add},
+                [(name, "add") for name in names],
+            )
+            with Relay(client.scheduler.address) as relay:
+                profile = dag.run(executor=DaskExecutor(relay.address))
+            counted[size] = relay.bytes
+            took[size] = profile.metrics.total_time_ms
+            count = len(profile.sections["timeline"]["workers"])
+    where = f"{WORKERS} edges of {nbytes / 1e6:g} MB to one task, {count} workers"
+    yield (
+        f"{where}: bytes between the driver and the cluster",
+        "1 MB",
+        f"{counted[nbytes]:,}; {counted[8]:,} with edges of 8 bytes",
+    )
+    yield "… the whole run, with edges of 8 bytes", NONE, f"{took[nbytes]:.0f} and {took[8]:.0f} ms"
+
+
+def submitting(*, quick: bool) -> Iterable[Row]:
+    """Time tasks that do nothing, against Dask's own futures on the same workers."""
+    count = 1_000 if quick else 10_000
+    dag = DAG({f"t{i:05}": Nothing for i in range(count)})
+    bare, mapped, ours = [], [], []
+
+    def us(times_s: list[float]) -> str:
+        return f"{median(times_s) / count * 1e6:.0f}"
+
+    with cluster() as client:
+        executor = DaskExecutor(client)
+        for _ in range(3):
+            bare.append(timed(lambda: client.gather(one_by_one(client, count))))
+            ours.append(timed(lambda: dag.run(executor=executor)))
+            mapped.append(timed(lambda: client.gather(all_at_once(client, count))))
+    for what, goal, theirs in (("submit()", "1.5 x", bare), ("map(), one message", NONE, mapped)):
+        ratios = spread([a / b for a, b in zip(ours, theirs)])
+        yield (
+            f"{count:,} no-op tasks, {WORKERS} workers, against Dask's own futures by {what}",
+            goal,
+            f"{ratios} x; {us(theirs)} and {us(ours)} us a task",
+        )
+
+
+def one_by_one(client: Client, count: int) -> list[Any]:
+    return [client.submit(nothing, pure=False) for _ in range(count)]
+
+
+def all_at_once(client: Client, count: int) -> list[Any]:
+    return list(client.map(lambda _: None, range(count), pure=False))
+
+
+def speedup(*, quick: bool) -> Iterable[Row]:
+    """Time eight independent tasks, and Dask's own futures, against a serial run."""
+    tasks, seconds = 8, 0.05 if quick else 0.2
+    steps = steps_for(seconds)
+    dag = DAG({f"t{i}": Spin(steps) for i in range(tasks)})
+    ours, theirs = [], []
+    with cluster() as client:
+        executor = DaskExecutor(client)
+        for _ in range(3 if quick else 7):
+            serial_s = timed(dag.run)
+            ours.append(serial_s / timed(lambda: dag.run(executor=executor)))
+            theirs.append(serial_s / timed(lambda: spin_all(client, steps, tasks)))
+    work = f"{tasks} independent tasks of {seconds * 1e3:.0f} ms pure Python, {WORKERS} workers"
+    yield f"{work}: speed-up over a serial run", "1.9", spread(ours)
+    yield "… Dask's own futures", NONE, spread(theirs)
+
+
+def spin_all(client: Client, steps: int, count: int) -> None:
+    client.gather([client.submit(spin, steps, pure=False) for _ in range(count)])
+
+
+ROWS = {"bytes": through_the_driver, "submit": submitting, "speedup": speedup}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="smaller programs, fewer repetitions")
+    parser.add_argument("--only", action="append", choices=[*ROWS], metavar="ROW")
+    options = parser.parse_args()
+    print(
+        f"Python {platform.python_version()}, {os.cpu_count()} cores of {processor()}, "
+        f"{platform.system()} {platform.release()}\n"
+    )
+    print("| work | goal | measured |\n|---|---|---|")
+    for name in options.only or ROWS:
+        note(f"{name} ...")
+        for row in ROWS[name](quick=options.quick):
+            print(f"| {' | '.join(row)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""Measure what it costs to run tasks on Ray, and what passes through the driver.
+
+``python tests/benchmarks/bench_executors_ray.py [--quick] [--only ROW]``
+
+Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
+how to read it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import socket
+import struct
+import subprocess
+import sys
+from contextlib import suppress
+from importlib.util import find_spec
+from queue import SimpleQueue
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from bench_core import CACHE, CHECKOUT, NONE, REQUIREMENTS, install, note, processor, spread
+
+sys.path.insert(0, str(CHECKOUT))
+if __name__ == "__main__" and not find_spec("ray"):
+    # The same again, where everything is installed.
+    REQUIREMENTS["ray"] = ["numpy", "jsonschema", "cloudpickle", "ray"]
+    again = subprocess.run([str(install("ray", CACHE)), *sys.argv], check=False)
+    sys.exit(again.returncode)
+
+import ray
+from bench_executors import Array, Nothing
+
+from dagprofiler import DAG, RayExecutor, Task
+from dagprofiler.executors.ray import _path_for_workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Row = tuple[str, str, str]
+
+CPUS = 2
+#: Where Linux has the count of received bytes in a connection's TCP_INFO; those sent and
+#: acknowledged stand before it.
+TCP_INFO_ACKED = 120
+
+
+class SumAll(Task):
+    inputs = ["data"]
+    outputs = ["sum"]
+    gathers = ["data"]
+
+    def compute(self, data: list[Any]) -> dict[str, Any]:
+        return {"sum": sum(float(one[::512].sum()) for one in data)}
+
+
+def timed(work: Callable[[], Any]) -> float:
+    begun = perf_counter()
+    work()
+    return perf_counter() - begun
+
+
+def driver_bytes() -> tuple[int, int]:
+    """Return what this process has sent and received by TCP, and what it maps of the store."""
+    passed = 0
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                continue
+        with suppress(OSError), socket.socket(fileno=os.dup(int(name))) as connection:
+            if connection.family in (socket.AF_INET, socket.AF_INET6):
+                told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+                passed += sum(struct.unpack_from("QQ", told, TCP_INFO_ACKED))
+    with open("/proc/self/status") as status:
+        mapped = next(int(line.split()[1]) for line in status if line.startswith("RssShmem"))
+    return passed, mapped * 1024
+
+
+def through_the_driver(*, quick: bool) -> Iterable[Row]:
+    """Count what a large edge between two nodes moves through the process that drives the run."""
+    from ray.cluster_utils import Cluster
+
+    nbytes = 10**7 if quick else 10**8
+    dag, small = (
+        DAG({"a": Array(size), "b": Array(size), "c": SumAll}, [("a", "c"), ("b", "c")])
+        for size in (nbytes, 800)
+    )
+    with _path_for_workers():
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+        for _ in range(CPUS):
+            cluster.add_node(num_cpus=1)
+    try:
+        connect(cluster.address)
+        executor = RayExecutor(options={"scheduling_strategy": "SPREAD"})
+        for _ in range(3):
+            small.run(executor=executor)
+        moved, across = [], 0
+        while len(moved) < 5:
+            before = driver_bytes()
+            profile = dag.run(executor=executor)
+            moved.append([after - b for after, b in zip(driver_bytes(), before)])
+            rows = profile.sections["timeline"]["records"]
+            across += len({worker for name, _, worker, *_ in rows if name != "c"})
+        edges = f"edges of {nbytes / 1e6:.0f} MB from {across / 5:g} nodes to a task on one of them"
+        yield (
+            f"{edges}: through the driver's connections",
+            "under 1 MB",
+            f"{spread([one[0] / 1e3 for one in moved], '{:.0f}')} kB",
+        )
+        yield (
+            "… and of the object store mapped by it",
+            NONE,
+            f"{spread([one[1] / 1e3 for one in moved], '{:.0f}')} kB",
+        )
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def connect(address: str) -> None:
+    ray.init(
+        address,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="error",
+        **({"num_cpus": CPUS} if address == "local" else {}),
+    )
+
+
+@ray.remote
+def nothing() -> None:
+    return None
+
+
+def submitting(*, quick: bool) -> Iterable[Row]:
+    """Time tasks that do nothing, against Ray's own."""
+    count = 500 if quick else 2_000
+    dag, executor = DAG({f"t{i:05}": Nothing for i in range(count)}), RayExecutor()
+    with local_cluster():
+        ray.get([nothing.remote() for _ in range(count)])
+        dag.run(executor=executor)
+        took: dict[str, list[float]] = {"at once": [], "few": [], "ours": []}
+        for _ in range(3 if quick else 7):
+            took["at once"].append(timed(lambda: ray.get([nothing.remote() for _ in range(count)])))
+            took["few"].append(timed(lambda: few_at_once(count)))
+            took["ours"].append(timed(lambda: dag.run(executor=executor)))
+    kinds = {"few": f"with as many under way ({2 * CPUS})", "at once": "all at once"}
+    for name, which in kinds.items():
+        ratios = [ours / bare for ours, bare in zip(took["ours"], took[name])]
+        yield (
+            f"{count:,} no-op tasks, {CPUS} workers, against Ray's own, {which}",
+            "1.5 x" if name == "few" else NONE,
+            f"{spread(ratios)} x",
+        )
+    each = [f"{median(one) / count * 1e6:.0f}" for one in took.values()]
+    yield "… a task: Ray's all at once, as many, and ours", NONE, f"{', '.join(each)} us"
+
+
+def few_at_once(count: int) -> None:
+    """Run Ray's own tasks as the run loop does, with no more under way than it has."""
+    done: SimpleQueue[Any] = SimpleQueue()
+    under_way = 0
+    for _ in range(count):
+        nothing.remote().future().add_done_callback(done.put)
+        under_way += 1
+        if under_way == 2 * CPUS:
+            done.get()
+            under_way -= 1
+    for _ in range(under_way):
+        done.get()
+
+
+def limits(*, quick: bool) -> Iterable[Row]:
+    """Time what a time limit costs a task."""
+    count = 300 if quick else 1_000
+    dag, executor = DAG({f"t{i:05}": Nothing for i in range(count)}), RayExecutor()
+    with local_cluster():
+        dag.run(executor=executor, timeout=60)
+        ratios = []
+        for _ in range(3 if quick else 7):
+            plain_s = timed(lambda: dag.run(executor=executor))
+            ratios.append(timed(lambda: dag.run(executor=executor, timeout=60)) / plain_s)
+    yield f"{count:,} no-op tasks with a time limit, against none", NONE, f"{spread(ratios)} x"
+
+
+class local_cluster:  # noqa: N801  (a context manager)
+    """A cluster of this machine, whose workers find what this process finds."""
+
+    def __enter__(self) -> None:
+        with _path_for_workers():
+            connect("local")
+
+    def __exit__(self, *_: object) -> None:
+        ray.shutdown()
+
+
+ROWS = {"bytes": through_the_driver, "submit": submitting, "limit": limits}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="smaller programs, fewer repetitions")
+    parser.add_argument("--only", action="append", choices=[*ROWS], metavar="ROW")
+    options = parser.parse_args()
+    print(
+        f"Python {platform.python_version()}, Ray {ray.__version__}, {os.cpu_count()} cores of "
+        f"{processor()}, {platform.system()} {platform.release()}\n"
+    )
+    print("| work | goal | measured |\n|---|---|---|")
+    for name in options.only or ROWS:
+        note(f"{name} ...")
+        for row in ROWS[name](quick=options.quick):
+            print(f"| {' | '.join(row)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

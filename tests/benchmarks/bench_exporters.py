@@ -1,0 +1,186 @@
+"""Measure what exporting, analysing and importing cost beside JSON's own writer and reader.
+
+``python tests/benchmarks/bench_exporters.py [--quick] [--rounds N]``
+
+Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
+how to read it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import platform
+import random
+import subprocess
+import sys
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from statistics import median
+from time import process_time
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+
+from bench_core import (
+    CACHE,
+    CHECKOUT,
+    OURS,
+    REQUIREMENTS,
+    exponent,
+    install,
+    note,
+    processor,
+    spread,
+    times,
+)
+
+sys.path.insert(0, str(CHECKOUT))
+if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
+    # The same again, where everything is installed.
+    again = subprocess.run([str(install(OURS, CACHE)), *sys.argv], check=False)
+    sys.exit(again.returncode)
+
+import numpy as np
+
+from dagprofiler import DAG, Profile, task
+from dagprofiler.analysis import analyze
+from dagprofiler.documents import collector_paused, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: A task's predecessors are among so many tasks before it.
+REACH = 1000
+
+#: What is exported: a module of ``dagprofiler.exporters``, and options.
+EXPORTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "saga": ("saga", {"network": {"speeds": {"a": 1, "b": 2}, "bandwidth": 1e5}}),
+    "wfformat": ("wfformat", {}),
+    "node_link": ("node_link", {}),
+    "graphml": ("graphml", {}),
+    "dot": ("dot", {}),
+    # Beyond what GitHub draws.
+    "mermaid": ("mermaid", {"github": False}),
+    "csv, tasks": ("csv", {"table": "tasks"}),
+    "csv, edges": ("csv", {"table": "edges"}),
+    "chrome_trace": ("chrome_trace", {}),
+}
+
+
+class Row(NamedTuple):
+    """What is measured: some work, against JSON's own."""
+
+    work: Callable[[], Any]
+    base: Callable[[], Any]
+
+
+@task(inputs=["x"], outputs=["x"], gathers=["x"], estimate_fn=lambda _: 1000)
+def work(x: list[int]) -> dict[str, int]:
+    return {"x": len(x)}
+
+
+def document_of(tasks: int) -> dict[str, Any]:
+    """Return the profile of a run of so many tasks that do nothing, with two edges each."""
+    draw = random.Random(tasks)
+    edges = [
+        (f"task {source}", f"task {target}")
+        for target in range(2, tasks)
+        for source in draw.sample(range(max(0, target - REACH), target), 2)
+    ]
+    return DAG({f"task {i}": work for i in range(tasks)}, edges).run().to_dict()
+
+
+def exported(profile: Profile, module: str, options: Mapping[str, Any]) -> str:
+    """Return a profile as `Profile.export` writes it."""
+    # By its module: in a checkout that is not installed there are no entry points.
+    exporter = import_module(f"dagprofiler.exporters.{module}").EXPORTER
+    with collector_paused():
+        text: str = exporter.render(profile, **options).text
+    return text
+
+
+def rows_of(document: dict[str, Any]) -> dict[str, Row]:
+    """Return what is measured on a profile."""
+    loaded = Profile.from_dict(document)
+    importer = import_module("dagprofiler.importers.wfformat").IMPORTER
+    instance = exported(copy.copy(loaded), "wfformat", {})
+
+    # A profile keeps some of what it is asked for, a copy of one that was asked nothing does not.
+    def export(module: str, options: Mapping[str, Any]) -> str:
+        return exported(copy.copy(loaded), module, options)
+
+    def analysed() -> str:
+        return str(analyze(copy.copy(loaded), cost="wall_time", bandwidth_bits_per_s=1e9))
+
+    def imported() -> Profile:
+        with collector_paused():
+            found: Profile = importer.read(parse(instance, unique_keys=True))
+        return found
+
+    dumped = partial(json.dumps, document)
+    rows = {
+        f"export, `{what}`": Row(partial(export, *arguments), dumped)
+        for what, arguments in EXPORTS.items()
+    }
+    rows["`analyze` and its text"] = Row(analysed, dumped)
+    rows["import of WfFormat, to json.loads"] = Row(imported, partial(json.loads, instance))
+    return rows
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Return the CPU time of some work, which other programs on the machine do not change much."""
+    begun = process_time()
+    result = work()
+    taken = process_time() - begun
+    del result
+    return taken
+
+
+class Sample(NamedTuple):
+    """CPU seconds of a row's work at each size, and of JSON's at the largest."""
+
+    work_s: list[float]
+    base_s: float
+
+
+def measured(sizes: list[int], rounds: int) -> dict[str, list[Sample]]:
+    """Return a sample of each row from each round, in which rows and sizes take turns."""
+    *smaller, largest = [rows_of(document_of(size)) for size in sizes]
+    found: dict[str, list[Sample]] = {what: [] for what in largest}
+    for number in range(rounds):
+        note(f"round {number + 1} of {rounds}")
+        for what, row in largest.items():
+            base_s = seconds(row.base)
+            work_s = [seconds(rows[what].work) for rows in [*smaller, largest]]
+            found[what].append(Sample(work_s, base_s))
+    return found
+
+
+def report(sizes: list[int], found: Mapping[str, list[Sample]]) -> None:
+    """Print the table."""
+    print(f"| {sizes[-1]:,} tasks, two edges each | goal | to json.dumps | CPU time | grows with |")
+    print("|---|---|---|---|---|")
+    for what, samples in found.items():
+        goal = "3 x, linear" if what.startswith("export") else "linear"
+        ratios = times([work_s[-1] / base_s for work_s, base_s in samples])
+        powers = spread([exponent(sizes, work_s) for work_s, _ in samples])
+        taken = median(work_s[-1] for work_s, _ in samples)
+        print(f"| {what} | {goal} | {ratios} | {taken:.2f} s | n^{powers} |")
+
+
+def main() -> None:
+    """Measure all rows and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the tasks")
+    parser.add_argument("--rounds", type=int, default=5, help="so many of each (default: 5)")
+    options = parser.parse_args()
+    print(f"Python {platform.python_version()}, numpy {np.__version__}")
+    print(f"on {processor()}, {os.cpu_count()} cores, {platform.platform()}\n", flush=True)
+    sizes = [2_500, 10_000] if options.quick else [25_000, 100_000]
+    report(sizes, measured(sizes, options.rounds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,290 @@
+"""What is between the run loop and an executor, seen from executors of all kinds."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import BrokenExecutor, Future
+
+import programs
+import pytest
+
+from dagprofiler import DAG, Executor, Hook, Rounds, RunError, SerializationError, Task, WorkerError
+from dagprofiler.executors.jobs import failed
+from dagprofiler.serializers import FrameList
+
+
+class Here(Executor):
+    """Runs each job at once, as a worker in another process would."""
+
+    name = "here"
+    capacity = 2
+
+    def __init__(self):
+        self.calls = []
+
+    def open(self, timeout_s):
+        self.calls.append("open")
+
+    def close(self):
+        self.calls.append("close")
+
+    def submit(self, job, handles):
+        self.calls.append(job.name)
+        future = Future()
+        try:
+            future.set_result(self.answer(pickle.loads(pickle.dumps(job)), handles))
+        except Exception as error:  # noqa: BLE001  (what became of the job)
+            future.set_exception(error)
+        return future
+
+    def answer(self, job, handles):
+        return pickle.loads(pickle.dumps(job(handles)))
+
+
+def independent(*names):
+    return DAG({name: programs.Act("nothing") for name in names})
+
+
+def failure(dag, executor, **asked):
+    with pytest.raises(RunError) as caught:
+        dag.run(executor=executor, **asked)
+    return caught.value
+
+
+def test_a_worker_gets_the_session_once_a_round():
+    executor = Here()
+    executor.capacity = 1
+    independent("a", "b", "c").run(executor=executor)
+    assert executor.calls == ["open", "a", "a", "b", "c", "close"]
+
+    independent("a", "b").run(executor=executor, rounds=Rounds(2, warmup=0))
+    assert executor.calls[6:] == ["open", "a", "a", "b", "a", "a", "b", "close"]
+
+
+class Keeps(Here):
+    """Outputs stay with it; what it hands out are tickets."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = {}
+        self.fetched = []
+
+    def put(self, frames):
+        ticket = f"ticket {len(self.kept)}"
+        self.kept[ticket] = frames
+        return ticket
+
+    def fetch(self, handle):
+        self.fetched.append(handle)
+        return self.kept[handle]
+
+    def answer(self, job, handles):
+        answer = super().answer(job, [self.kept[handle] for handle in handles])
+        if answer is None:
+            return None
+        worker, record, attempts = answer
+        times, payload, wire, frames, *rest = record
+        handles = {field: self.put(data) for field, data in frames.items()}
+        return worker, (times, payload, wire, handles, *rest), attempts
+
+
+def test_outputs_can_stay_where_they_are_and_only_those_that_are_wanted_are_fetched():
+    dag, asked = programs.program(), {"seed": 5, "inputs": programs.OUTSIDE}
+    executor = Keeps()
+
+    profile = dag.run(**asked, executor=executor)
+
+    assert repr(profile.outputs) == repr(dag.run(**asked).outputs)
+    assert len(executor.fetched) == 1
+
+
+def test_lists_of_buffers_from_outside_are_told_from_lists_that_are_values():
+    executor = Keeps()
+    programs.program().run(executor=executor, inputs=programs.OUTSIDE)
+
+    values = [frames for frames in executor.kept.values() if not isinstance(frames, bytes)]
+    assert len(values) == len(programs.PARTS) * 2
+    assert {type(frames) for frames in values} == {FrameList}
+
+
+class Loses(Here):
+    """Loses the job of the task `bad`, in one way or another."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def answer(self, job, handles):
+        if job.name == "bad":
+            raise self.error
+        return super().answer(job, handles)
+
+
+def test_a_task_that_was_lost_is_named_with_the_reason_and_others_go_on():
+    error = failure(programs.failing("nothing"), Loses(ConnectionError("gone")), on_error="finish")
+    lost = error.failures["bad"]
+
+    assert isinstance(lost, WorkerError)
+    assert (lost.task, lost.in_flight, lost.reason) == ("bad", ["beside"], "ConnectionError: gone")
+    assert isinstance(lost.__cause__, ConnectionError)
+    assert {one.task for one in error.profile.metrics.task_metrics} == {"beside", "other"}
+    assert str(pickle.loads(pickle.dumps(lost))) == str(lost)
+
+
+def test_an_executor_that_says_that_it_is_broken_gets_nothing_any_more():
+    executor = Loses(BrokenExecutor("all gone"))
+    dag = DAG({name: programs.Act("nothing") for name in ["bad", "c", "d", "e"]})
+    error = failure(dag, executor, on_error="finish")
+
+    states = error.profile.sections["run"]["tasks"]
+    assert executor.calls == ["open", "bad", "c", "c", "close"]
+    assert {name: one["state"] for name, one in states.items()} == {
+        "bad": "failed",
+        "d": "cancelled",
+        "e": "cancelled",
+    }
+
+
+def test_an_executor_that_takes_no_job_gets_no_other():
+    class Closed(Here):
+        def submit(self, job, handles):
+            super().submit(job, handles)
+            raise RuntimeError("closed")
+
+    executor = Closed()
+    error = failure(independent("a", "b", "c"), executor)
+
+    assert str(error.__cause__) == "task 'a' was lost by its executor: RuntimeError: closed"
+    # As many as it was said to take at once.
+    assert executor.calls == ["open", "a", "b", "close"]
+    assert error.profile.sections["run"]["tasks"]["c"] == {"state": "cancelled"}
+
+
+def test_an_executor_can_say_itself_what_it_lost():
+    error = failure(
+        programs.failing("nothing"), Loses(WorkerError("bad", ["x"], "the host is down"))
+    )
+
+    assert str(error.__cause__).endswith("the host is down (in flight beside it: 'x')")
+
+
+def test_earlier_attempts_are_recorded_by_round():
+    class Retries(Here):
+        def answer(self, job, handles):
+            answer = super().answer(job, handles)
+            return answer and (*answer[:2], ("it died", "it died again"))
+
+    profile = independent("a").run(executor=Retries(), rounds=Rounds(2, warmup=0))
+
+    assert profile.sections["run"]["attempts"]["a"] == [
+        {"round": i, "error": what} for i in (0, 1) for what in ("it died", "it died again")
+    ]
+
+
+def test_a_job_that_no_worker_is_known_for_has_none():
+    class Refuses(Here):
+        def answer(self, job, handles):
+            return None, failed(ValueError("not here")), ()
+
+    error = failure(independent("a"), Refuses())
+
+    assert repr(error.__cause__) == "ValueError('not here')"
+    assert error.profile.sections["timeline"]["workers"] == []
+
+
+class Opens:
+    """A serializer whose values cannot be opened by the process that drives the run."""
+
+    name = "opens"
+
+    @staticmethod
+    def dumps(obj):
+        return b"value"
+
+    @staticmethod
+    def loads(frames):
+        raise ValueError("no key")
+
+
+def test_an_output_that_cannot_be_decoded_here_is_named():
+    task = programs.Act("nothing")
+    task.serializer = Opens()
+    error = failure(DAG({"a": task}), Here())
+
+    assert isinstance(error.__cause__, SerializationError)
+    assert str(error.__cause__) == (
+        "task 'a': output 'x' cannot be decoded here: ValueError: no key"
+    )
+
+
+def test_an_executor_that_cannot_be_opened_is_closed():
+    class Unreachable(Here):
+        def open(self, timeout_s):
+            super().open(timeout_s)
+            raise ConnectionError("nobody there")
+
+    executor = Unreachable()
+    with pytest.raises(ConnectionError, match="nobody there"):
+        independent("a").run(executor=executor)
+
+    assert executor.calls == ["open", "close"]
+
+
+def test_after_ctrl_c_what_has_not_begun_is_cancelled():
+    class Never(Here):
+        def submit(self, job, handles):
+            self.calls.append(Future())
+            return self.calls[-1]
+
+    class Stop(Hook):
+        def task_started(self, task):
+            if task == "b":
+                raise KeyboardInterrupt
+
+    executor = Never()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        independent("a", "b").run(executor=executor, hooks=[Stop()])
+
+    assert caught.value.profile.sections["run"]["state"] == "partial"
+    assert executor.calls[0] == "open"
+    assert executor.calls[1].cancelled()
+    assert executor.calls[2] == "close"
+
+
+def test_the_time_limit_reaches_an_executor_that_enforces_one():
+    class Limits(Here):
+        enforces_timeout = True
+
+        def open(self, timeout_s):
+            self.calls.append(timeout_s)
+
+    executor = Limits()
+    independent("a").run(executor=executor, timeout=2.5)
+
+    assert executor.calls[0] == 2.5
+
+
+def test_in_this_process_values_need_no_pickle_and_arrive_unchanged():
+    class Threads(Here):
+        shares_memory = True
+
+        def answer(self, job, handles):
+            return job(handles)
+
+        def submit(self, job, handles):
+            future = Future()
+            future.set_result(job(handles))
+            return future
+
+    class Held(Task):
+        outputs = ["x"]
+
+        def __init__(self):
+            super().__init__()
+            self.rule = lambda: 3
+
+        def compute(self):
+            return {"x": self.rule()}
+
+    dag = DAG({"a": Held, "b": programs.After}, [("a", "b")])
+    assert dag.run(executor=Threads()).final_outputs == {"y": 3}

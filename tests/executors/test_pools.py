@@ -1,0 +1,356 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from concurrent import futures
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import programs
+import pytest
+from conformance import Conformance
+
+from dagprofiler import DAG, Hook, PoolExecutor, RunError, Task, ValidationError, WorkerError
+from dagprofiler.executors import pools
+from dagprofiler.serializers import OutOfBandPickle
+
+pytestmark = [
+    # Forking where threads run, as a program that asks for "fork" does.
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
+    # Pools whose worker was killed, on Python 3.9.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+@pytest.fixture(scope="class")
+def started():
+    """All pools that the tests of a class have started."""
+    pools = []
+    yield pools
+    for pool in pools:
+        pool.shutdown()
+
+
+class Processes(Conformance):
+    method = "fork"
+
+    @pytest.fixture
+    def executor(self, started):
+        # A worker that dies breaks its pool.
+        if not started or self.is_broken(started[-1]):
+            started.append(self.make())
+        return started[-1]
+
+    @staticmethod
+    def is_broken(pool):
+        return pool._broken
+
+    def make(self):
+        return ProcessPoolExecutor(2, multiprocessing.get_context(self.method))
+
+    def test_a_seed_reaches_the_legacy_generators(self, executor):
+        dag = programs.failing("legacy")
+
+        profile = dag.run(seed=1, executor=executor)
+
+        assert profile.outputs == dag.run(seed=1).outputs
+        assert "legacy_generators" not in profile.sections["run"]
+
+
+class TestForkedProcesses(Processes):
+    def test_each_task_has_its_process_to_itself(self, executor):
+        profile = programs.failing("nothing").run(executor=executor, meters=["peak_memory"])
+
+        measured = profile.sections["samples"]["tasks"]["bad"]
+        assert None not in measured["peak_memory_bytes"]
+
+    def test_what_a_worker_keeps_of_itself_does_not_come_back(self, executor):
+        dag = DAG({"a": Counts})
+        dag.run(executor=executor)
+
+        assert dag.tasks["a"].ran == 0
+
+    def test_a_config_that_cannot_travel_is_named_with_its_parameter(self, executor):
+        dag = DAG({"a": Counts}, [], {"fine": 1, "rule": lambda: 0, "n": 2})
+        if "cloudpickle" in sys.modules:
+            dag = dag.with_config({"fine": 1, "rule": (i for i in ()), "n": 2})
+        with pytest.raises(TypeError, match="config: parameter 'rule' cannot travel to a worker"):
+            dag.run(executor=executor)
+
+    def test_a_pool_that_is_shut_down_is_an_error_that_says_so(self):
+        with self.make() as pool:
+            pass
+        with pytest.raises(RunError, match="cannot schedule new futures after shutdown") as caught:
+            programs.failing("nothing").run(executor=pool)
+
+        assert isinstance(caught.value.__cause__, WorkerError)
+
+    def test_time_limits_are_refused(self, executor):
+        with pytest.raises(ValidationError, match="'ProcessPoolExecutor' cannot end a task"):
+            programs.failing("nothing").run(executor=executor, timeout=1)
+
+    def test_a_task_that_the_worker_cannot_import_is_named(self, executor):
+        dag = DAG({"a": Counts})
+        dag.tasks["a"].other = Unknown()
+        with pytest.raises(RunError, match=r"task 'a' cannot be unpacked by a worker.*nowhere"):
+            dag.run(executor=executor)
+
+
+class TestSpawnedProcesses(Processes):
+    method = "spawn"
+
+
+class TestForkserverProcesses(Processes):
+    method = "forkserver"
+
+
+class TestLoky(Processes):
+    def make(self):
+        loky = pytest.importorskip("loky")
+        return loky.ProcessPoolExecutor(2)
+
+    @staticmethod
+    def is_broken(pool):
+        return pool._flags.broken
+
+
+class TestThreads(Conformance):
+    can_die = False
+
+    @pytest.fixture
+    def executor(self):
+        with ThreadPoolExecutor(2) as pool:
+            yield pool
+
+    def test_a_seed_does_not_reach_the_legacy_generators(self, executor):
+        profile = programs.failing("legacy").run(seed=1, executor=executor)
+
+        assert profile.sections["run"]["legacy_generators"] is False
+
+    def test_meters_of_the_whole_process_say_why_they_cannot_tell(self, executor):
+        profile = programs.failing("nothing").run(executor=executor, meters=["peak_memory", "cpu"])
+
+        measured = profile.sections["samples"]["tasks"]["bad"]
+        assert measured["peak_memory_bytes"] == [None]
+        assert measured["cpu_ms"] != [None]
+        why = profile.sections["environment"]["not_measured"]["peak_memory_bytes"]
+        assert why.startswith("the task ran in a thread beside others of its process")
+
+    def test_outputs_are_handed_over_as_they_are(self, executor):
+        fill = programs.Fill(1000)
+        fill.serializer = OutOfBandPickle()
+        dag = DAG({"fill": fill, "a": Owner, "b": Owner}, [("fill", "a"), ("fill", "b")])
+        profile = dag.run(executor=executor)
+
+        assert profile.outputs["a"] == profile.outputs["b"]
+
+
+class Unknown:
+    """What pickle can send, and no other process can find."""
+
+    def __reduce__(self):
+        return _import, ("nowhere",)
+
+
+def _import(name):
+    return __import__(name)
+
+
+class Counts(Task):
+    outputs = ["x"]
+
+    def __init__(self):
+        super().__init__()
+        self.ran = 0
+
+    def compute(self):
+        self.ran += 1
+        return {"x": self.ran}
+
+
+class Owner(Task):
+    inputs = ["data"]
+    outputs = ["address"]
+
+    def compute(self, data):
+        return {"address": data.__array_interface__["data"][0]}
+
+
+class Adds(Task):
+    """Takes an array, or makes one, and makes another one of it."""
+
+    inputs = ["data"]
+    outputs = ["data"]
+    serializer = OutOfBandPickle()
+    optional = True
+
+    def compute(self, data=None):
+        return {"data": np.zeros(300_000, dtype=np.uint8) if data is None else data + 1}
+
+
+class Watch(Hook):
+    """Looks what is in the folder of large values when tasks are done."""
+
+    def __init__(self, made):
+        self.made = made
+        self.files = {}
+
+    def task_finished(self, record):
+        (parcels,) = self.made
+        self.files[record.task] = len(os.listdir(parcels.folder))
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """All folders of large values that are made."""
+    made = []
+
+    class Noted(pools.Parcels):
+        def __init__(self, within=None):
+            super().__init__(within)
+            made.append(self)
+
+    monkeypatch.setattr(pools, "Parcels", Noted)
+    return made
+
+
+def chain(n):
+    return DAG({f"t{i}": Adds for i in range(n)}, [(f"t{i}", f"t{i + 1}") for i in range(n - 1)])
+
+
+def test_a_file_goes_when_its_last_consumer_is_done_and_the_folder_at_the_end(made):
+    watch = Watch(made)
+    with ProcessPoolExecutor(2) as pool:
+        profile = chain(5).run(executor=pool, hooks=[watch])
+
+    assert profile.outputs["t4"]["data"].sum() == 4 * 300_000
+    assert max(watch.files.values()) <= 2
+    assert watch.files["t0"] == 1
+    assert not os.path.exists(made[0].folder)
+
+
+def test_the_folder_goes_also_where_the_run_fails(made):
+    dag = DAG(
+        {"fill": programs.Fill(1_000_000), "bad": programs.Act("raise")}, [("fill", "bad", [])]
+    )
+    with ProcessPoolExecutor(2) as pool, pytest.raises(RunError):
+        dag.run(executor=pool)
+
+    assert not os.path.exists(made[0].folder)
+
+
+def test_large_values_go_through_the_pool_where_no_file_can_be_written(made):
+    watch = Watch(made)
+    with ProcessPoolExecutor(1, initializer=_write_no_more) as pool:
+        profile = chain(3).run(executor=pool, hooks=[watch])
+
+    assert profile.outputs["t2"]["data"].sum() == 2 * 300_000
+    assert set(watch.files.values()) == {0}
+
+
+def _write_no_more():
+    # As a full disk does: the first part can be written.
+    import resource
+
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+
+def test_a_pool_that_does_not_say_how_many_workers_it_has_can_be_told():
+    class Ours(futures.Executor):
+        def __init__(self):
+            self.pool = ThreadPoolExecutor(1)
+
+        def submit(self, work, /, *args, **kwargs):
+            return self.pool.submit(work, *args, **kwargs)
+
+    ours = Ours()
+    with ours.pool:
+        assert PoolExecutor(ours).capacity == 2 * (os.cpu_count() or 1)
+        assert PoolExecutor(ours, workers=3).capacity == 6
+        assert DAG({"a": Counts}).run(executor=ours).final_outputs == {"x": 1}
+
+
+def test_the_task_with_the_longest_path_behind_it_goes_first():
+    dag = DAG(
+        {**dict.fromkeys("abcd", Counts), "y": programs.After, "z": programs.After},
+        [("c", "y"), ("d", "z")],
+    )
+    times = {"a": 1, "b": 3, "c": 1, "d": 2, "y": 1, "z": 4}
+    with ThreadPoolExecutor(1) as pool:
+        profile = dag.run(executor=pool, priorities=times)
+        by_profile = dag.run(executor=pool, priorities=profile)
+
+    assert profile.sections["run"]["priorities"] == "given"
+    assert by_profile.sections["run"]["priorities"] == "profile"
+    assert by_start(profile)[:2] == ["d", "b"]
+
+
+def by_start(profile):
+    timeline = profile.sections["timeline"]
+    at = timeline["columns"].index("compute_start_ms")
+    return [row[0] for row in sorted(timeline["records"], key=lambda row: row[at])]
+
+
+SCRIPT = """
+import multiprocessing, os, sys, threading
+from concurrent.futures import ProcessPoolExecutor
+from dagprofiler import DAG, Task
+from dagprofiler.executors import parcels
+
+class Wait(Task):
+    outputs = ["x"]
+    def compute(self):
+        print("up", os.getpid(), flush=True)
+        threading.Event().wait(60)
+        return {"x": 1}
+
+class Large(Task):
+    outputs = ["x"]
+    def compute(self):
+        return {"x": bytes(1_000_000)}
+
+class After(Task):
+    inputs = ["x"]
+    def compute(self, x):
+        return {}
+
+if __name__ == "__main__":
+    dag = DAG({"a": Large, "b": Wait, "c": After}, [("a", "c"), ("b", "c", [])])
+    parcels._ROOM_BYTES = 1 << 60
+    pool = ProcessPoolExecutor(2, multiprocessing.get_context(sys.argv[1]))
+    try:
+        dag.run(executor=pool)
+    except KeyboardInterrupt as stopped:
+        print("stopped", stopped.profile.sections["run"]["state"], flush=True)
+    # To end a pool whose workers got a Ctrl-C, too, takes a hammer: they may hold its locks.
+    for worker in multiprocessing.active_children():
+        worker.kill()
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_ctrl_c_gives_the_partial_profile_and_leaves_no_file_behind(tmp_path, method):
+    script, files = tmp_path / "script.py", tmp_path / "files"
+    script.write_text(SCRIPT)
+    files.mkdir()
+    with subprocess.Popen(
+        [sys.executable, str(script), method],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "TMPDIR": str(files)},
+    ) as process:
+        assert process.stdout.readline().startswith("up")
+        assert any(name.startswith("dagprofiler-") for name in os.listdir(files))
+        # As a terminal does: all processes of the group get it.
+        os.killpg(process.pid, signal.SIGINT)
+        said, _ = process.communicate(timeout=60)
+
+    assert said == "stopped partial\n"
+    assert not any(name.startswith("dagprofiler-") for name in os.listdir(files))

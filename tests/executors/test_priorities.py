@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import programs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagprofiler import DAG, PoolExecutor, ValidationError
+from dagprofiler.graph import bottom_levels, readiness_by
+
+NAMES = "abcdef"
+
+
+def dag(costs=None):
+    tasks = {name: programs.Act("nothing") for name in NAMES}
+    for name, cost in (costs or {}).items():
+        tasks[name].estimate_instructions = lambda cfg, cost=cost: cost
+    return DAG(tasks, [("a", "d", []), ("b", "e", []), ("e", "f", [])])
+
+
+def order(dag, **asked):
+    """Return the tasks in the order in which a single worker ran them."""
+    with ThreadPoolExecutor(1) as pool:
+        profile = dag.run(executor=pool, **asked)
+    timeline = profile.sections["timeline"]
+    at = timeline["columns"].index("compute_start_ms")
+    names = [row[0] for row in sorted(timeline["records"], key=lambda row: row[at])]
+    return "".join(names), profile.sections["run"].get("priorities")
+
+
+def test_without_anything_that_tells_it_is_kahns_order():
+    assert order(dag()) == ("abcdef", None)
+
+
+def test_cost_models_tell_where_all_tasks_have_one():
+    costs = {"a": 1, "b": 1, "c": 9, "d": 2, "e": 3, "f": 4}
+
+    assert order(dag(costs)) == ("cbaedf", "cost_models")
+    assert order(dag({"c": 9})) == ("abcdef", None)
+
+
+def test_times_that_are_given_put_the_longest_path_first():
+    times = {"a": 1, "b": 1, "c": 9, "d": 2, "e": 3, "f": 4}
+
+    assert order(dag(), priorities=times) == ("cbaedf", "given")
+
+
+def test_a_profile_tells_too():
+    names, told_by = order(dag(), priorities=dag().run())
+
+    assert sorted(names) == sorted(NAMES)
+    assert told_by == "profile"
+
+
+def test_tasks_that_are_alike_go_in_kahns_order():
+    assert order(dag(), priorities=dict.fromkeys(NAMES, 0))[0] == "abcdef"
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (3, "expected a Profile or {task: time}, got 3"),
+        ({}, "no time for 'a', 'b', 'c', 'd', 'e' and 1 more"),
+        ({**dict.fromkeys("abcde", 1)}, "no time for 'f'"),
+        ({**dict.fromkeys(NAMES, 1), "c": -1}, "time of task 'c' must be a number of at least 0"),
+        ({**dict.fromkeys(NAMES, 1), "c": float("nan")}, "got nan"),
+        ({**dict.fromkeys(NAMES, 1), "c": float("inf")}, "got inf"),
+        ({**dict.fromkeys(NAMES, 1), "c": True}, "got True"),
+        ({**dict.fromkeys(NAMES, 1), "c": "1"}, "got '1'"),
+    ],
+)
+def test_what_does_not_tell_is_refused(given, problem):
+    with (
+        ThreadPoolExecutor(1) as pool,
+        pytest.raises(ValidationError, match=r"^priorities: ") as caught,
+    ):
+        dag().run(executor=pool, priorities=given)
+
+    assert problem in str(caught.value)
+
+
+def test_times_of_other_tasks_are_left_aside():
+    times = {**dict.fromkeys(NAMES, 1), "another": 100}
+
+    assert order(dag(), priorities=times)[0].startswith("b")
+
+
+def test_a_profile_of_another_dag_is_refused():
+    profile = programs.failing("nothing").run()
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ValidationError, match="no time for 'a'"):
+        dag().run(executor=PoolExecutor(pool), priorities=profile)
+
+
+@given(st.data())
+def test_of_what_is_ready_the_first_in_the_ranking_goes(data):
+    count = data.draw(st.integers(1, 8))
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    edges = data.draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+    ranked = data.draw(st.permutations(range(count)))
+    targets, first = [], [0]
+    for i in range(count):
+        targets += [target for source, target in edges if source == i]
+        first.append(len(targets))
+    pop, done = readiness_by(ranked, targets, first)
+
+    left, finished = set(range(count)), set()
+    while left:
+        ready = [i for i in ranked if i in left and all(s in finished for s, t in edges if t == i)]
+        taken = pop()
+        assert taken == ready[0]
+        left.remove(taken)
+        finished.add(taken)
+        done(taken)
+    assert pop() is None
+
+
+@given(st.lists(st.integers(0, 100), min_size=4, max_size=4))
+def test_the_bottom_level_is_the_longest_path(weights):
+    a, b, c, d = weights
+    levels = bottom_levels([0, 1, 2, 3], [1, 2, 3, 3], [0, 2, 3, 4, 4], weights)
+
+    assert list(levels) == [a + max(b, c) + d, b + d, c + d, d]

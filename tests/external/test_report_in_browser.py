@@ -1,0 +1,403 @@
+"""Reports in a real browser, which is offline: they open, answer, and can be used by everybody."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
+
+from dagprofiler import DAG, Profile, Rounds, RunError, import_profile, task
+
+pytestmark = pytest.mark.external
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+EXAMPLES = Path(__file__).resolve().parent.parent.parent / "docs" / "examples"
+
+
+@task(outputs=["rows"])
+def split():
+    return {"rows": list(range(1000))}
+
+
+@task(inputs=["rows"], outputs=["part"])
+def part(rows):
+    return {"part": sum(rows)}
+
+
+@task(inputs=["part"], outputs=["all"], gathers=["part"])
+def merge(part):
+    return {"all": sum(part)}
+
+
+def wide(width, **options):
+    """A profile of one task that feeds many, which feed one."""
+    names = [f"part_{i}" for i in range(width)]
+    edges = [edge for name in names for edge in (("split", name), (name, "merge"))]
+    tasks = {"split": split, **dict.fromkeys(names, part), "merge": merge}
+    return DAG(tasks, edges).run(**options)
+
+
+@task(outputs=["rows"])
+def fails():
+    raise ValueError("no luck")
+
+
+def failed_at_once():
+    with pytest.raises(RunError) as caught:
+        DAG({"fails": fails, "part": part}, [("fails", "part")]).run()
+    return caught.value.profile
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return wide(5, rounds=7, meters="full")
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Open the report of a profile; whatever goes wrong in the page fails the test."""
+    wrong, contexts = [], []
+
+    def open_report(profile, base=None, **options):
+        path = tmp_path / f"report{len(contexts)}.html"
+        profile.report(path, base)
+        context = browser.new_context(
+            offline=True, **{"viewport": {"width": 1400, "height": 900}, **options}
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: (wrong.append("a dialog"), dialog.dismiss()))
+        page.on("request", lambda one: one.url == path.as_uri() or wrong.append(one.url))
+        page.goto(path.as_uri())
+        page.wait_for_selector("footer")
+        return page
+
+    yield open_report
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def count(page, selector):
+    return page.locator(selector).count()
+
+
+def camera(page):
+    return page.locator("#graph .canvas svg > g").get_attribute("transform")
+
+
+def scale(page):
+    return float(camera(page).partition("scale(")[2].rstrip(")"))
+
+
+# It opens
+
+
+@pytest.mark.parametrize("example", ["quickstart", "text_index", "slice_scheduler"])
+def test_examples_have_a_node_for_each_task_and_a_line_for_each_edge(opened, example, monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    profile = example_profile(__import__(example))
+    page = opened(profile)
+    assert count(page, "#graph .node") == len(profile.dag_structure["nodes"])
+    assert count(page, "#graph .wire") == len(profile.dag_structure["edges"])
+    path = page.locator("#graph .node.path").evaluate_all("nodes => nodes.length")
+    assert path >= 1
+    del sys.modules[example]
+
+
+def example_profile(module):
+    small = {"text_index": {"max_files": 20}, "slice_scheduler": {"N_UE": 200}}
+    if hasattr(module, "build_dag"):
+        return module.build_dag(**small.get(module.__name__, {})).run(seed=1)
+    return module.profile
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        lambda: DAG({}).run(),
+        golden_profile,
+        lambda: profile_of(["a"], {"a": 0}),
+        lambda: profile_of(["a", "b"], {"a": 10**400, "b": -1}),
+        lambda: Profile.load(DATA / "standard-sample.json"),
+        lambda: import_profile(DATA / "wfformat" / "v15.json"),
+        failed_at_once,
+        lambda: wide(2, meters="default"),
+        lambda: wide(2, rounds=2),
+    ],
+    ids=[
+        "empty",
+        "partial",
+        "without costs",
+        "0.1.0",
+        "standard",
+        "imported",
+        "failed",
+        "metered",
+        "short",
+    ],
+)
+def test_reports_of_odd_profiles_open(opened, profile):
+    made = profile()
+    page = opened(made, made)
+    assert count(page, "#graph .node") == len(made.dag_structure["nodes"])
+    assert count(page, "section") >= 5
+
+
+def test_hostile_names_are_texts_everywhere(opened):
+    tasks = [*HOSTILE, "<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>"]
+    page = opened(profile_of(tasks), profile_of(tasks[::-1]))
+    assert count(page, "img") == 0
+    assert count(page, "script") == 2
+    assert count(page, "#graph .node") == len(tasks)
+    page.get_by_label("Filter: Tasks").fill("<img")
+    row = page.locator("#tasks tbody th button")
+    assert row.inner_text() == "<img src=x onerror=alert(1)>"
+    row.click()
+    assert page.locator(".panel h3").inner_text() == "<img src=x onerror=alert(1)>"
+    # Compared in the page: half of a surrogate pair would not survive the way here.
+    page.get_by_label("Filter: Tasks").fill("")
+    assert page.evaluate("""() => {
+        const shown = [...document.querySelectorAll("#tasks tbody th button")];
+        return shown.length === 50 && shown.every((one) => names.includes(one.title));
+    }""")
+
+
+def test_two_thousand_tasks_are_shown_in_groups_and_one_by_one(opened):
+    page = opened(wide(1998))
+    assert count(page, "#graph .node") == 3
+    page.locator("#picture").select_option("1")
+    assert count(page, "#graph .node") == 2000
+    assert count(page, "#graph .wire") == 3996
+    page.locator("#search").fill("part_1234")
+    page.locator("#search").press("Enter")
+    assert page.locator(".panel h3").inner_text() == "part_1234"
+    assert page.locator("#graph .node.chosen").is_visible()
+
+
+def test_twenty_thousand_tasks_open_in_groups(opened):
+    page = opened(large_profile(20_000))
+    assert 2 <= count(page, "#graph .node") <= 600
+    page.get_by_label("Filter: Tasks").fill("t012345")
+    page.locator("#tasks tbody button").click()
+    assert page.locator(".panel h3").inner_text() == "t012345"
+
+
+# It answers
+
+
+def test_a_click_on_a_task_shows_its_figures_samples_and_ends(opened, measured):
+    page = opened(measured)
+    page.locator("#graph .node", has_text="part_3").click()
+    panel = page.locator(".panel")
+    assert panel.locator("h3").inner_text() == "part_3"
+    text = panel.inner_text()
+    for words in ("time in compute()", "counted instructions", "Inputs", "split", "merge", "rows"):
+        assert words in text or words == "counted instructions"
+    kinds = measured.sections["samples"]["rounds"]
+    measured_rounds = kinds.count("measured")
+    assert panel.locator("circle.sample").count() == measured_rounds
+    assert count(page, "#graph .node.chosen") == 1
+    assert count(page, "#tasks tr.chosen") == 1
+    panel.get_by_role("button", name="split").click()
+    assert panel.locator("h3").inner_text() == "split"
+
+
+def test_a_click_on_a_group_lists_its_tasks(opened):
+    page = opened(wide(200))
+    page.locator("#graph .node", has_text="part_*").click()
+    assert "In the group part_*" in page.locator(".panel").inner_text()
+    assert page.locator(".panel li").count() >= 50
+
+
+def test_search_marks_hits_and_goes_through_them(opened, measured):
+    page = opened(measured)
+    search = page.locator("#search")
+    search.fill("PART_")
+    assert count(page, "#graph .node.found") == 5
+    assert "5 hits" in page.locator("#graph .tools").inner_text()
+    chosen = []
+    for _ in range(6):
+        search.press("Enter")
+        chosen.append(page.locator(".panel h3").inner_text())
+    assert len(set(chosen[:5])) == 5
+    assert chosen[5] == chosen[0]
+    search.fill("nothing like it")
+    assert "no hit" in page.locator("#graph .tools").inner_text()
+    assert count(page, "#graph .searching") == 0
+
+
+def test_the_picture_zooms_and_moves(opened, measured):
+    page = opened(measured)
+    page.locator("#graph").scroll_into_view_if_needed()
+    begin = scale(page)
+    page.get_by_label("Zoom in", exact=True).click()
+    assert scale(page) == pytest.approx(1.3 * begin)
+    page.get_by_label("Zoom out", exact=True).click()
+    assert scale(page) == pytest.approx(begin)
+    box = page.locator("#graph .canvas svg").bounding_box()
+    page.mouse.move(box["x"] + 20, box["y"] + 20)
+    page.mouse.wheel(0, -10)
+    assert scale(page) == pytest.approx(begin)
+    page.locator("#graph").scroll_into_view_if_needed()
+    box = page.locator("#graph .canvas svg").bounding_box()
+    page.mouse.move(box["x"] + 20, box["y"] + 20)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    assert scale(page) > begin
+    before, task = camera(page), page.locator(".panel h3").inner_text()
+    page.mouse.down()
+    page.mouse.move(box["x"] + 120, box["y"] + 60, steps=4)
+    page.mouse.up()
+    assert camera(page) != before
+    assert page.locator(".panel h3").inner_text() == task
+    page.get_by_label("Fit all").click()
+    assert scale(page) == pytest.approx(begin)
+
+
+def test_another_measure_gives_other_sizes(opened, measured):
+    page = opened(measured)
+    sizes = "nodes => nodes.map((node) => node.getAttribute('height'))"
+    before = page.locator("#graph .node rect").evaluate_all(sizes)
+    page.locator("#measure").select_option(label="bytes out")
+    assert page.locator("#graph .node rect").evaluate_all(sizes) != before
+    assert "bytes out" in page.locator("#graph .node").first.get_attribute("aria-label")
+
+
+def test_tables_sort_and_filter(opened, measured):
+    page = opened(wide(60))
+    names = page.locator("#tasks tbody th")
+    assert names.count() == 50
+    page.locator("#tasks thead button", has_text="task").click()
+    assert names.first.inner_text().startswith("merge")
+    page.locator("#tasks thead button", has_text="task").click()
+    assert names.first.inner_text().startswith("split")
+    page.locator("#tasks").get_by_role("button", name="Next").click()
+    assert names.count() == 12
+    page.get_by_label("Filter: Tasks").fill("part_1")
+    assert names.count() == 11
+    page.get_by_label("Filter: Edges").fill("part_59")
+    assert count(page, "#edges tbody tr") == 2
+
+
+def test_the_timeline_names_what_is_under_the_pointer(opened, measured):
+    page = opened(measured)
+    rows = page.locator("#timeline .rows canvas")
+    rows.scroll_into_view_if_needed()
+    box = rows.bounding_box()
+    page.mouse.move(box["x"] + 300, box["y"] + 26 + 11)
+    assert page.locator("#tip").inner_text().startswith("split")
+    page.mouse.down()
+    page.mouse.up()
+    assert page.locator(".panel h3").inner_text() == "split"
+    page.locator("#lanes").select_option("workers")
+    assert page.locator("#timeline .memory").is_visible() == any(
+        "resident_before_bytes" in row for row in measured.sections["samples"]["tasks"].values()
+    )
+    page.get_by_label("Zoom in on time").click()
+
+
+def test_a_base_is_shown_beside_it_with_verdicts(opened, measured):
+    page = opened(measured, wide(4, rounds=7))
+    comparison = page.locator("#comparison")
+    assert comparison.locator("tbody tr").first.is_visible()
+    text = comparison.inner_text()
+    for words in ("can't say", "Tasks that the base lacks", "part_4"):
+        assert words in text
+    assert "was " in page.locator("#overview .figures").inner_text()
+
+
+# Everybody can use it
+
+
+def test_the_keyboard_walks_along_edges(opened, measured):
+    page = opened(measured)
+    page.locator("#graph .node").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    focused = page.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert focused.startswith("merge")
+    page.keyboard.press("Enter")
+    assert page.locator(".panel h3").inner_text() == "merge"
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("part_")
+    assert count(page, '#graph .node[tabindex="0"]') == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(opened, measured, axe, scheme):
+    page = opened(measured, golden_profile(), color_scheme=scheme)
+    page.locator("#graph .node").first.click()
+    page.evaluate(axe)
+    found = page.evaluate("axe.run()")
+    assert found["passes"]
+    serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
+    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in serious] == []
+
+
+def test_the_theme_follows_the_system_and_the_button(opened, measured):
+    page = opened(measured, color_scheme="dark")
+    background = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(background)
+    page.locator("#theme").click()
+    assert page.locator("#theme").inner_text() == "Theme: light"
+    assert page.evaluate(background) != dark
+    page.locator("#theme").click()
+    assert page.evaluate(background) == dark
+
+
+def test_on_paper_it_is_light_and_without_tools(opened, measured):
+    page = opened(measured, color_scheme="dark")
+    page.emulate_media(media="print")
+    assert not page.locator(".bar").is_visible()
+    assert not page.locator("#graph .tools").is_visible()
+    assert page.evaluate("getComputedStyle(document.body).colorScheme") == "light"
+    assert page.pdf().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("width", [400, 800])
+def test_on_a_narrow_screen_nothing_sticks_out(opened, measured, width):
+    page = opened(measured, viewport={"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_policy_keeps_the_network_out(browser, tmp_path):
+    path = tmp_path / "report.html"
+    golden_profile().report(path)
+    server = socket.create_server(("127.0.0.1", 0))
+    # Online: what stops the requests must be the page's own policy.
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    refused = page.evaluate(
+        """async (url) => {
+        const refused = [];
+        const note = (event) => refused.push(event.effectiveDirective);
+        document.addEventListener("securitypolicyviolation", note);
+        await fetch(url).catch(() => {});
+        const image = new Image();
+        image.src = url;
+        const script = document.createElement("script");
+        script.textContent = "window.broken = true";
+        document.body.append(image, script);
+        await new Promise((done) => setTimeout(done, 100));
+        return [refused.sort(), window.broken];
+    }""",
+        f"http://127.0.0.1:{server.getsockname()[1]}/",
+    )
+    page.close()
+    server.setblocking(False)
+    with server, pytest.raises(BlockingIOError):
+        server.accept()
+    assert refused == [["connect-src", "img-src", "script-src-elem"], None]
+
+
+def test_fresh_processes_give_verdicts(opened, tmp_path):
+    page = opened(wide(3, rounds=Rounds(2)), wide(3, rounds=Rounds(2)))
+    assert "processes differ" in page.locator("#comparison ol").inner_text()

@@ -1,0 +1,8 @@
+"""Where the sample profiles of the exporters' tests are found."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "exporters"))

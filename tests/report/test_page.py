@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from importlib.resources import files
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_profiles import HOSTILE
+
+from dagprofiler.report.page import _SCRIPTS, block, page
+
+BREAKING_OUT = [
+    "</script><script>alert(1)</script>",
+    "<!--<script>",
+    "-->",
+    "]]>",
+    "</SCRIPT >",
+    "\u2028\u2029",
+    "${policy} $$ $data",
+    "&lt;/script&gt;",
+    *HOSTILE,
+]
+
+
+class Elements(HTMLParser):
+    """The elements of a page, and the text of those that hold no others."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.texts, self.inside = [], [], {}, None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.inside = len(self.tags)
+        self.tags.append(tag)
+        self.attributes.append(dict(attrs))
+
+    def handle_data(self, data):
+        if self.inside is not None:
+            self.texts.setdefault(self.inside, []).append(data)
+
+    def handle_endtag(self, tag):
+        self.inside = None
+
+    def of(self, tag):
+        return [
+            (self.attributes[i], "".join(self.texts.get(i, ())))
+            for i, found in enumerate(self.tags)
+            if found == tag
+        ]
+
+
+def data_in(text):
+    """The JSON that a browser's script would find."""
+    ((_, found),) = [one for one in Elements(text).of("script") if one[0].get("id") == "data"]
+    return json.loads(found)
+
+
+@pytest.mark.parametrize("text", BREAKING_OUT)
+def test_no_text_ends_its_script_element(text):
+    data = {"names": [text], text: text}
+    made = page(data)
+    assert data_in(made) == data
+    assert Elements(made).tags == Elements(page({})).tags
+
+
+@given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_a_block_holds_what_was_put_in_and_no_character_of_markup(value):
+    text = block({"value": value})
+    assert json.loads(text) == {"value": value}
+    assert text.isascii()
+    assert not set(text) & set("<>&")
+
+
+def test_what_is_no_number_of_json_is_no_block():
+    with pytest.raises(ValueError, match="JSON"):
+        block({"value": float("nan")})
+
+
+def test_the_policy_lets_in_our_script_and_style_and_nothing_else():
+    elements = Elements(page({}))
+    ((meta, _),) = [one for one in elements.of("meta") if "http-equiv" in one[0]]
+    policy = dict(part.split(" ", 1) for part in meta["content"].split("; "))
+    assert policy["default-src"] == policy["base-uri"] == policy["form-action"] == "'none'"
+    ((_, style),) = elements.of("style")
+    (_, (_, script)) = elements.of("script")
+    for kind, text in (("style-src", style), ("script-src", script)):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert policy[kind] == f"'sha256-{digest}'"
+
+
+def test_the_page_points_nowhere():
+    elements = Elements(page({}))
+    for attributes in elements.attributes:
+        assert not {"src", "srcset", "action"} & attributes.keys()
+        assert attributes.get("href", "#").startswith("#")
+    assert "link" not in elements.tags
+    assert set(re.findall(r"https?://[^\s\"']+", page({}))) == {"http://www.w3.org/2000/svg"}
+
+
+def test_the_script_makes_no_markup_and_no_code_from_texts():
+    words = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(")
+    assert [word for word in words if word in page({})] == []
+
+
+def test_all_assets_are_in_the_page_and_in_the_package():
+    folder = files("dagprofiler.report").joinpath("assets")
+    names = {entry.name for entry in folder.iterdir()}
+    assert names == {*_SCRIPTS, "report.css", "report.html"}
+    text = page({})
+    for name in names - {"report.html"}:
+        assert folder.joinpath(name).read_text(encoding="utf-8") in text
+
+
+def test_a_page_without_data_is_small():
+    assert len(page({})) < 100_000

@@ -1,0 +1,363 @@
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import pytest
+from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
+
+from dagprofiler import DAG, Config, Profile, Rounds, RunError, WeightError, task
+from dagprofiler.report import EXPORTER, series
+from dagprofiler.statistics import FLAGS
+
+
+@task(outputs=["rows"], estimate_fn=lambda cfg: 100)
+def read(cfg):
+    return {"rows": list(range(cfg.n))}
+
+
+@task(inputs=["rows"], outputs=["total"])
+def add(rows):
+    return {"total": sum(rows)}
+
+
+@task(inputs=["total"], outputs=[])
+def fail(total):
+    raise ValueError("no <b>luck</b>")
+
+
+def small(n=100, **tasks):
+    edges = [("read", "add"), *(("add", name) for name in tasks)]
+    return DAG({"read": read, "add": add, **tasks}, edges, Config(n=n))
+
+
+def data_of(profile, **options):
+    """What the page is told."""
+    text = EXPORTER.render(profile, **options).text
+    return json.loads(re.search(r'type="application/json">(.*?)</script>', text)[1])
+
+
+@pytest.fixture(scope="module")
+def profile():
+    return small().run(seed=1, rounds=7, meters="default")
+
+
+@pytest.fixture(scope="module")
+def found(profile):
+    return data_of(profile)
+
+
+def figures(part):
+    return {one["key"]: one for one in part["figures"]}
+
+
+# The file
+
+
+def test_a_report_is_written_to_a_path_or_a_stream(profile, tmp_path):
+    assert profile.report(tmp_path / "page.htm") == ()
+    stream = io.StringIO()
+    profile.report(stream)
+    assert stream.getvalue() == (tmp_path / "page.htm").read_text(encoding="utf-8")
+    assert stream.getvalue().startswith("<!doctype html>")
+
+
+def test_an_export_to_html_is_a_report(profile, tmp_path):
+    profile.export(tmp_path / "a.html", base=profile)
+    profile.report(tmp_path / "b.html", profile)
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_the_report_of_a_loaded_profile_is_that_of_a_fresh_one(profile):
+    loaded = Profile.loads(profile.dumps())
+    assert EXPORTER.render(loaded) == EXPORTER.render(profile)
+    assert EXPORTER.render(profile, base=loaded) == EXPORTER.render(loaded, base=profile)
+
+
+def test_the_smallest_profile_has_a_report():
+    found = data_of(profile_of(["a"]))
+    assert found["tasks"]["names"] == ["a"]
+    assert "timeline" not in found
+    assert "samples" not in found
+
+
+def test_a_dag_without_tasks_has_a_report():
+    found = data_of(DAG({}).run())
+    assert found["tasks"]["names"] == []
+    assert found["pictures"][0]["layers"] == []
+
+
+def test_hostile_names_are_data():
+    base = data_of(profile_of(HOSTILE), base=profile_of(HOSTILE[::-1]))
+    assert base["tasks"]["names"] == HOSTILE
+
+
+# Its parts
+
+
+def test_headline_has_makespan_path_and_parallelism(profile, found):
+    summary = found["summary"]
+    assert summary["total_ms"] == profile.metrics.total_time_ms
+    assert summary["total"]["n"] == 7
+    assert summary["unit"] == "ms"
+    assert summary["parallelism"] == 1
+    assert summary["work"] == summary["span"] <= summary["path_length"]
+    assert found["tasks"]["path"] == [0, 1]
+    assert summary["bytes"] == profile.metrics.edge_metrics[0].size_bytes
+    assert {one["name"] for one in summary["bottlenecks"]} == {"read", "add", "read->add"}
+
+
+def test_tasks_have_their_figures_in_columns_with_units(profile, found):
+    columns = figures(found["tasks"])
+    assert columns["compute_time_ms"]["unit"] == "ms"
+    assert columns["compute_time_ms"]["values"] == [
+        entry.compute_time_ms for entry in profile.metrics.task_metrics
+    ]
+    assert columns["estimated_instructions"]["values"] == [100, None]
+    assert columns["bytes_out"]["unit"] == "bytes"
+    assert columns["cpu_time_ms"]["label"] == "CPU time"
+
+
+def test_edges_have_fields_and_bytes(found):
+    edges = found["edges"]
+    assert (edges["source"], edges["target"], edges["fields"]) == ([0], [1], ["rows"])
+    assert {"size_bytes", "wire_bytes", "serialize_ms"} <= figures(edges).keys()
+
+
+def test_samples_hold_every_round_and_the_statistics(profile, found):
+    samples = found["samples"]
+    section = profile.sections["samples"]
+    assert samples["rounds"] == section["rounds"]
+    assert samples["columns"][0]["rows"][1] == section["tasks"]["add"][samples["columns"][0]["key"]]
+    summary = profile.sections["statistics"]["tasks"]["add"][samples["columns"][0]["key"]]
+    assert samples["statistics"]["median"][1] == summary["median"]
+
+
+def test_timeline_has_phases_of_every_round_and_begins_with_a_typical_one(profile, found):
+    timeline = found["timeline"]
+    assert [name for name, _, _ in timeline["phases"]] == ["deserialize", "compute", "serialize"]
+    assert len(timeline["task"]) == len(profile.sections["timeline"]["records"])
+    assert dict(timeline["rounds"])[timeline["first"]] == "measured"
+    assert timeline["workers"] == ["the only worker"]
+
+
+def test_flags_come_with_their_words(found):
+    assert found["flags"]
+    for one in found["flags"]:
+        assert one["meaning"] == FLAGS[one["flag"]]
+        assert one["tasks"]
+
+
+def test_machine_run_and_configuration_are_rows_of_text(found):
+    assert ["n", "100"] in found["configuration"]
+    assert dict(found["machine"])["Python"].startswith("3.")
+    assert dict(found["run"])["state"] == "complete"
+    rows = [*found["configuration"], *found["machine"], *found["run"], *found["missing"]]
+    assert all(isinstance(cell, str) for row in rows for cell in row)
+
+
+def test_parameters_of_any_kind_are_shown_as_text():
+    cfg = {
+        "n": 3,
+        "model": complex(1, 2),
+        "on": True,
+        "list": [1, "</script>"],
+        "long": "x" * 20000,
+    }
+    run = DAG({"read": read}, [], Config(**cfg)).run()
+    rows = dict(data_of(run)["configuration"])
+    assert rows["model"] == "(1+2j)"
+    assert rows["on"] == "true"
+    assert rows["list"] == '[1, "</script>"]'
+    assert rows["long"].endswith("… and 10,000 more characters")
+
+
+def test_a_partial_run_says_what_failed():
+    with pytest.raises(RunError) as caught:
+        small(fail=fail).run()
+    found = data_of(caught.value.profile)
+    assert found["about"]["state"] == "partial"
+    assert found["tasks"]["states"]["2"] == {
+        "state": "failed",
+        "error": "ValueError: no <b>luck</b>",
+    }
+    # No round was complete, so that there is no wall time to analyse.
+    assert "no round was measured" in found["summary"]["why_not"]
+    assert figures(found["tasks"])["compute_time_ms"]["values"][2] is None
+
+
+def test_a_time_that_is_none_is_shown_as_it_stands():
+    run = small().run()
+    run.timestamp = "yesterday"
+    assert data_of(run)["about"]["time"] == "yesterday"
+    run.timestamp = "2026-01-02T03:04:05.678+01:00"
+    assert data_of(run)["about"]["time"] == "2026-01-02 02:04:05 UTC"
+    run.timestamp = "2026-01-02T03:04:05"
+    assert data_of(run)["about"]["time"] == "2026-01-02 03:04:05"
+
+
+def test_bounds_end_where_more_workers_are_of_no_use(found):
+    tasks = {f"t{i}": 1 for i in range(2000)}
+    run = profile_of([*tasks], tasks)
+    run.dag_structure["edges"] = []
+    assert [row[0] for row in data_of(run)["summary"]["bounds"]] == [2**k for k in range(10)]
+    assert [row[0] for row in found["summary"]["bounds"]] == [1]
+
+
+# What tasks cost
+
+
+def test_costs_are_wall_times_unless_it_is_said_otherwise(profile):
+    assert data_of(profile)["summary"]["unit"] == "ms"
+    reference = data_of(profile, cost="reference_time", statistic="min")["summary"]
+    assert reference["unit"] == "reference ms"
+
+
+def test_costs_are_the_best_there_are_where_no_times_are():
+    summary = data_of(golden_profile())["summary"]
+    assert summary["unit"] == "ms"
+    estimated = data_of(profile_of(["a", "b"]))["summary"]
+    assert (estimated["unit"], estimated["work"]) == ("instructions", 3)
+
+
+def test_without_any_cost_the_report_says_why():
+    found = data_of(profile_of(["a"], {"a": 0}))
+    assert "weight_sources" in found["summary"]["why_not"]
+    assert "cost" not in found["tasks"]
+
+
+@pytest.mark.parametrize("options", [{"cost": "counted"}, {"cost": "no_such"}])
+def test_a_cost_that_was_asked_for_and_is_not_there_is_refused(options):
+    with pytest.raises(WeightError):
+        EXPORTER.render(profile_of(["a"]), **options)
+
+
+def test_a_statistic_that_does_not_exist_is_refused_if_it_matters(profile):
+    with pytest.raises(WeightError, match="statistic"):
+        EXPORTER.render(profile, cost="wall_time", statistic="mode")
+
+
+# Comparison
+
+
+def test_a_base_gives_verdicts_and_what_differs(profile):
+    other = small(50).run(seed=1, rounds=7, meters="default")
+    found = data_of(profile, base=other)["comparison"]
+    assert [row["task"] for row in found["tasks"]] == [0, 1]
+    assert {row["verdict"] for row in found["tasks"]} == {"can't say"}
+    assert "processes differ" in found["reasons"][found["tasks"][0]["reason"]]
+    assert found["tasks"][0]["ratio"] == pytest.approx(
+        found["tasks"][0]["mine"] / found["tasks"][0]["base"]
+    )
+    assert found["configuration"] == [["n", "100", "50"]]
+    assert found["base"]["summary"]["tasks"] == 2
+    ((edge, mine, theirs),) = found["bytes"]
+    assert edge == "read->add"
+    assert mine > theirs
+
+
+def test_profiles_without_samples_are_compared_without_a_verdict():
+    mine, base = small().run(), small().run()
+    (first, _) = data_of(mine, base=base)["comparison"]["tasks"]
+    assert first["verdict"] == "can't say"
+    assert first["ratio"] == pytest.approx(
+        mine.metrics.task_metrics[0].compute_time_ms / base.metrics.task_metrics[0].compute_time_ms
+    )
+
+
+def test_tasks_that_only_one_side_has_are_named(profile):
+    found = data_of(profile, base=profile_of(["read", "gone"]))["comparison"]
+    assert (found["added"], found["removed"]) == (["add"], ["gone"])
+    assert [row["task"] for row in found["tasks"]] == [0]
+
+
+# Size
+
+
+def test_a_large_dag_is_shown_in_groups_first_and_whole_beside():
+    found = data_of(large_profile(2000))
+    groups, tasks = found["pictures"]
+    assert (groups["kind"], tasks["kind"]) == ("groups", "tasks")
+    assert len(tasks["layers"]) == 2000
+    assert len(groups["layers"]) < 50
+    assert sum(map(len, groups["tasks"])) == 2000
+
+
+def test_a_huge_dag_is_shown_in_groups_alone_and_that_is_said():
+    export = EXPORTER.render(large_profile(5000))
+    assert any("groups of tasks" in loss for loss in export.losses)
+
+
+def test_a_small_dag_is_shown_whole(found):
+    assert [picture["kind"] for picture in found["pictures"]] == ["tasks"]
+
+
+def test_rounds_that_are_too_many_for_a_page_are_left_out(profile, monkeypatch):
+    monkeypatch.setattr(series, "_RECORDS", 5)
+    export = EXPORTER.render(profile)
+    assert "rounds" in export.losses[0]
+    timeline = data_of(profile)["timeline"]
+    shown = {number for number, _ in timeline["rounds"]}
+    assert shown == set(timeline["round"])
+    assert timeline["first"] in shown
+    assert len(shown) + timeline["left_out"] == len(profile.sections["samples"]["rounds"])
+
+
+def test_samples_that_are_too_many_for_a_page_are_left_out_but_for_times(profile, monkeypatch):
+    monkeypatch.setattr(series, "_SAMPLES", 1)
+    export = EXPORTER.render(profile)
+    assert export.losses[0].startswith("samples that are too many")
+    assert [column["key"] for column in data_of(profile)["samples"]["columns"]] == ["corrected_ms"]
+
+
+def test_numbers_that_no_float_holds_are_cut():
+    old = profile_of(["a", "b"], {"a": 10**400, "b": -(10**400)})
+    values = figures(data_of(old)["tasks"])["node_weights"]["values"]
+    assert values[0] == -values[1] == pytest.approx(1.7976931348623157e308)
+
+
+def test_workers_are_told_apart_by_what_differs():
+    workers = [{"host": "h", "pid": 1, "thread": 7}, {"host": "h", "pid": 2, "thread": 7}]
+    assert series._workers(workers) == ["pid 1", "pid 2"]
+    assert series._workers([{}, {}]) == ["worker 0", "worker 1"]
+
+
+def test_allocations_are_told_though_their_round_does_not_count():
+    run = small().run(rounds=Rounds(2), meters=["wall", "allocation"])
+    assert figures(data_of(run)["tasks"])["allocation_bytes"]["values"][0] > 0
+
+
+def test_a_meter_of_a_user_goes_by_its_own_name():
+    class Sevens:
+        name, unit, reason = "seven_wonders", "count", None
+
+        def start(self):
+            pass
+
+        def stop(self):
+            return 7
+
+    run = small().run(meters=["wall", Sevens()])
+    column = figures(data_of(run)["tasks"])["seven_wonders_count"]
+    assert (column["label"], column["unit"], column["values"]) == (
+        "seven wonders count",
+        "",
+        [7, 7],
+    )
+
+
+def test_a_task_that_stands_for_two_entries_of_0_1_0_has_no_figures():
+    document = profile_of(["a", "b"]).to_dict()
+    entry = {"task": "a", "compute_time_ms": 1, "bytes_in": 1, "bytes_out": 1}
+    document["execution_metrics"] = [entry, entry]
+    document["metadata"].pop("schema_version", None)
+    assert "compute_time_ms" not in figures(data_of(Profile.from_dict(document))["tasks"])
+
+
+def test_an_edge_that_is_listed_twice_is_one():
+    document = profile_of(["a", "b"]).to_dict()
+    document["dag_structure"]["edges"] *= 2
+    document.pop("edge_metrics", None)
+    document["metadata"].pop("schema_version", None)
+    assert data_of(Profile.from_dict(document))["edges"]["source"] == [0]
