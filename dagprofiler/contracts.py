@@ -113,6 +113,7 @@ def problems_of(
     contracts: Sequence[Contract],
     outside: Mapping[int, Collection[str]],
     first: int = 0,
+    fine: dict[Any, Contract] | None = None,
 ) -> list[DagProfilerError]:
     """Return what is wrong with the inputs of the tasks from number `first` on.
 
@@ -122,12 +123,14 @@ def problems_of(
         Of these tasks.
     outside
         Task number to the fields that are given from outside the graph.
+    fine
+        What has been found fine; gets longer.
     """
     problems: list[DagProfilerError] = []
     inputs, begin = wiring.inputs, wiring.first_input[first]
     # Many tasks are alike: what arrives is bound once for all that are.
-    fine: set[Any] = set()
-    ends = islice(wiring.first_input, first + 1, None)
+    fine = {} if fine is None else fine
+    ends = wiring.first_input[first + 1 :] if first else islice(wiring.first_input, 1, None)
     for i, (contract, end) in enumerate(zip(contracts, ends), first):
         fields = inputs[begin:end]
         begin = end
@@ -138,7 +141,8 @@ def problems_of(
             found = list(input_problems(wiring, i, contract, outside.get(i, ())))
             problems += found
             if not found and i not in outside:
-                fine.add(kind)
+                # Held, so that the identity stays its own.
+                fine[kind] = contract
     return problems
 
 

@@ -16,8 +16,7 @@ from dagprofiler.errors import GraphError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-__all__ = ["Edges", "Resolver", "Route", "field_problem", "resolved_edges", "rows_of", "split"]
-
+__all__ = ["Edges", "Resolver", "Route", "field_problem", "resolved_edges", "rows_of"]
 
 #: One field on its way: its position among the source's outputs, and the target's input.
 Route = tuple[int, str]
@@ -115,7 +114,7 @@ def resolved_edges(
     resolved = Edges(count, [], [], [])
     carried: dict[int, tuple[Route, ...]] = {}
     for edge in edges:
-        name, target_name, spec = split(edge)
+        name, target_name, spec = _split(edge)
         try:
             source, target = index[name], index[target_name]
         except (KeyError, TypeError):
@@ -169,7 +168,7 @@ def _check_parallel(
         raise GraphError(f"{where}: parallel edges both carry {fields}")
 
 
-def split(edge: Any) -> tuple[Any, Any, Any]:
+def _split(edge: Any) -> tuple[Any, Any, Any]:
     """Return (source, target, spec) of an edge in any of its forms."""
     try:
         if isinstance(edge, (str, Mapping, AbstractSet)):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heappop
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import GraphError, did_you_mean
+from dagprofiler.views import PENDING, SKIPPED, SUCCEEDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,10 +21,7 @@ if TYPE_CHECKING:
     from dagprofiler.task import Task
     from dagprofiler.views import Draft
 
-__all__ = ["FAILED", "PENDING", "SKIPPED", "SUCCEEDED", "Grown", "Space"]
-
-PENDING, SUCCEEDED, FAILED, SKIPPED = range(4)
-_STATES = ("pending", "succeeded", "failed", "skipped")
+__all__ = ["Grown", "Space"]
 
 
 class Space(NamedTuple):
@@ -69,6 +68,8 @@ class Grown:
         For each task its tags, and for each tag its tasks.
     unfinished
         Of each tag how many tasks are yet to end.
+    states
+        Of each task its state.
     """
 
     def __init__(self, space: Space) -> None:
@@ -82,8 +83,10 @@ class Grown:
         self.tags: list[tuple[str, ...]] = []
         self.by_tag: dict[str, list[int]] = {}
         self.unfinished: dict[str, int] = {}
-        #: Of each task its state, and whether it was handed out.
-        self._states, self._out = bytearray(count), bytearray(count)
+        #: Types of tasks, known to be such.
+        self.kinds: set[type] = set()
+        self._out = bytearray(count)
+        self.states = bytearray(count)
         #: How many predecessors of each task are not done.
         starts = self._wiring.first_source
         self._waiting = [end - begin for begin, end in zip(starts, starts[1:])]
@@ -92,10 +95,6 @@ class Grown:
         self._ready: list[int] = []
         #: Tasks that nothing follows so far, and whose outputs are kept since rules read them.
         self._ends: set[int] = set()
-
-    def state(self, number: int) -> str:
-        """Return the state of a task."""
-        return _STATES[self._states[number]]
 
     def unknown(self, name: Any) -> GraphError:
         """Return the error for a name that no task has."""
@@ -133,7 +132,7 @@ class Grown:
         while fresh or ready:
             older = ready and not (fresh and fresh[0] < ready[0])
             number = heappop(ready) if older else fresh.popleft()
-            if not self._states[number]:
+            if not self.states[number]:
                 return number
         return None
 
@@ -141,14 +140,15 @@ class Grown:
         self,
         first: int,
         draft: Draft,
+        handles: list[Any],
         tasks: list[Task],
         contracts: list[Contract],
         estimates: dict[int, int],
     ) -> None:
         """Make all that has an entry for each task as long as the graph is now."""
         wiring, space, log = self._wiring, self._space, self._space.log
-        for encoded in draft.items.values():
-            self._take_items(encoded)
+        if handles:
+            self._take_items(draft, handles)
         count = len(tasks)
         space.tasks.extend(tasks)
         space.contracts.extend(contracts)
@@ -168,19 +168,19 @@ class Grown:
             for name in asked.intersection(draft.tasks_added):
                 space.keep[self.index[name]] = True
 
-    def _take_items(self, encoded: list[tuple[Any, int, int]]) -> None:
-        """Put the items of an output into the slots that they have."""
-        space, log = self._space, self._space.log
-        put = space.executor.put
-        for slot, (frames, payload, length) in enumerate(encoded, len(log.wire_bytes)):
-            space.handles.append(put(frames))
+    def _take_items(self, draft: Draft, handles: list[Any]) -> None:
+        """Put the items of outputs into the slots that they have."""
+        log = self._space.log
+        self._space.handles.extend(handles)
+        sizes = chain.from_iterable(draft.items.values())
+        for slot, (_, payload, length) in enumerate(sizes, len(log.wire_bytes)):
             log.wire_bytes.append(length)
             if payload != length:
                 log.payload_bytes[slot] = payload
 
     def _link(self, first: int) -> None:
         """Let new tasks wait for their predecessors; skip those behind a failure."""
-        wiring, states, waiting = self._wiring, self._states, self._waiting
+        wiring, states, waiting = self._wiring, self.states, self._waiting
         after, sources, begin = wiring.after, wiring.sources, wiring.first_source[first]
         for i, end in enumerate(wiring.first_source[first + 1 :], first):
             left = 0

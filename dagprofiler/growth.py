@@ -8,12 +8,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import DeclarationError, GraphError, describe, did_you_mean
-from dagprofiler.growing import FAILED, SKIPPED, SUCCEEDED, Grown, Space
+from dagprofiler.growing import Grown, Space
 from dagprofiler.openrules import Behind, OpenRule
 from dagprofiler.parts import Extension
 from dagprofiler.readings import Firing
 from dagprofiler.task import Task, check_tags
-from dagprofiler.views import Draft, GraphView, NotYet
+from dagprofiler.views import FAILED, SKIPPED, STATES, SUCCEEDED, Draft, GraphView, NotYet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -65,12 +65,12 @@ class Growing(Grown):
         self._limits = grows.rules
         self._extension = Extension(self._wiring, self.index, grows.reader, self.config)
         self._under_way = 0
-        self._rules: list[OpenRule] = []
         self._open: dict[int, OpenRule] = {}
+        self._admitted = 0
         self._known: dict[str, int] = {}
         #: Of each tag how many open rules may add it; rules that may read what goes by a word.
         self.adders: dict[str, int] = {}
-        self._readers: dict[str, list[OpenRule]] = {}
+        self._readers: dict[str, dict[int, OpenRule]] = {}
         #: What predicates looked at, and the rules that wait for it to change.
         self._watchers: dict[Any, set[int]] = {}
         self._watched_names: set[str] = set()
@@ -98,7 +98,7 @@ class Growing(Grown):
         self._out[number] = 1
         if self._readers:
             for word in (self.names[number], *self.tags[number]):
-                for rule in self._readers.get(word, ()):
+                for rule in self._readers.get(word, {}).values():
                     self._hold(rule, number)
         return number
 
@@ -145,7 +145,7 @@ class Growing(Grown):
         """Refuse what is wrong with rules that did not fire, and fetch the outputs of the ends."""
         space = self._space
         for i in sorted(self._ends):
-            if self._states[i] == SUCCEEDED:
+            if self.states[i] == SUCCEEDED:
                 space.outputs[i] = {
                     field: self._value(i, position)
                     for position, field in enumerate(self._wiring.outputs[i])
@@ -216,13 +216,13 @@ class Growing(Grown):
         """Take a rule up; it is asked when it is its turn."""
         same = self._known[rule.name] = self._known.get(rule.name, 0) + 1
         name = rule.name if same == 1 else f"{rule.name} ({same})"
-        opened = OpenRule(rule, name, len(self._rules))
-        self._rules.append(opened)
+        opened = OpenRule(rule, name, self._admitted)
+        self._admitted += 1
         self._open[opened.number] = opened
         for tag in opened.adds:
             self.adders[tag] = self.adders.get(tag, 0) + 1
         for word in opened.reads:
-            self._readers.setdefault(word, []).append(opened)
+            self._readers.setdefault(word, {})[opened.number] = opened
             for number in (*self.by_tag.get(word, ()), self.index.get(word)):
                 # Others are held when they start.
                 if number is not None and self._out[number]:
@@ -234,10 +234,10 @@ class Growing(Grown):
         begun = perf_counter()
         try:
             while self._dirty and not self._halted:
-                rule = self._rules[heappop(self._dirty)]
-                rule.woken = False
-                if rule.number not in self._open:
+                rule = self._open.get(heappop(self._dirty))
+                if rule is None:
                     continue
+                rule.woken = False
                 try:
                     if self._holds(rule):
                         self._fire(rule)
@@ -247,7 +247,8 @@ class Growing(Grown):
             self.growth.rules_s += perf_counter() - begun
 
     def _holds(self, rule: OpenRule) -> bool:
-        self._forget(rule)
+        if rule.looked:
+            self._forget(rule)
         view = GraphView(self, rule)
         try:
             answer = rule.rule.when(view)
@@ -287,13 +288,16 @@ class Growing(Grown):
     def _apply(self, rule: OpenRule, draft: Draft) -> None:
         """Take up what a body adds, all of it or nothing."""
         for one in draft.rules_added:
-            self._check_tags(rule, check_tags(one.adds, f"rule {one.name!r}: adds"))
+            if one.adds:
+                self._check_tags(rule, check_tags(one.adds, f"rule {one.name!r}: adds"))
         first = len(self.names)
         if draft.tasks_added:
             self._check_tasks(rule, draft)
-            added = self._extension.add(draft, partial(self._check_sources, rule))
+            put = self._space.executor.put
+            handles = [put(frames) for items in draft.items.values() for frames, _, _ in items]
+            added = self._extension.add(draft, partial(self._check_source, rule))
             # From here on nothing is refused.
-            self._append(first, draft, *added)
+            self._append(first, draft, handles, *added)
             self._admit_tasks(first, draft.tags_added)
         for one in draft.rules_added:
             self._admit(one)
@@ -328,26 +332,17 @@ class Growing(Grown):
             if type(task).grow is not Task.grow:
                 self._check_tags(rule, task.adds)
 
-    def _check_sources(self, rule: OpenRule, first_input: int) -> None:
-        """Refuse edges that carry what is not kept for the rule."""
-        wiring, states = self._wiring, self._states
-        fine: set[int] = set()
-        for slot in set(wiring.slots[first_input:]):
-            source = wiring.owner[slot]
-            # New ones have no state yet; items are those of outputs that were read.
-            if source >= len(states) or slot in wiring.items:
-                continue
-            if source not in fine:
-                if not self._reads(rule, source):
-                    name = self.names[source]
-                    raise _undeclared(rule, name, f"an edge carries outputs of task {name!r}")
-                fine.add(source)
-            if states[source] == SUCCEEDED:
-                self._check_kept(source, slot - wiring.first_slot[source])
+    def _check_source(self, rule: OpenRule, source: int, slot: int) -> None:
+        """Refuse an edge that carries what is not kept for the rule."""
+        if not self._reads(rule, source):
+            name = self.names[source]
+            raise _undeclared(rule, name, f"an edge carries outputs of task {name!r}")
+        if self.states[source] == SUCCEEDED:
+            self._check_kept(source, slot - self._wiring.first_slot[source])
 
     def _admit_tasks(self, first: int, tags: Mapping[str, tuple[str, ...]]) -> None:
         """Enter new tasks under their tags, and keep the outputs that rules read."""
-        names, of, states, unfinished = self.names[first:], tags.get, self._states, self.unfinished
+        names, of, states, unfinished = self.names[first:], tags.get, self.states, self.unfinished
         self.tags += [of(name, ()) for name in names]
         came: set[str] = set()
         if tags:
@@ -381,11 +376,7 @@ class Growing(Grown):
         space = self._space
         rule.held.append(number)
         self._use(number)
-        if (
-            space.keep[number]
-            and not self._states[number]
-            and self.names[number] not in space.asked
-        ):
+        if space.keep[number] and not self.states[number] and self.names[number] not in space.asked:
             # Nothing follows it so far. Whether that stays so is known at the end: until
             # then it is kept as it travels, rather than in memory as well.
             space.keep[number] = False
@@ -396,7 +387,7 @@ class Growing(Grown):
 
     def _end(self, number: int, state: int) -> None:
         """Take note that a task has ended."""
-        self._states[number] = state
+        self.states[number] = state
         watchers = self._watchers
         if number in watchers:
             self._wake(number)
@@ -410,20 +401,23 @@ class Growing(Grown):
     def _wake(self, key: Any) -> None:
         """Let the rules be asked that have looked at what has changed."""
         for number in self._watchers.pop(key, ()):
-            rule = self._rules[number]
+            rule = self._open[number]
             if not rule.woken:
                 rule.woken = True
                 heappush(self._dirty, number)
 
     def _wait(self, rule: OpenRule) -> None:
         """Let a rule wait until something that it has looked at changes, if that can be."""
-        if all(self._is_final(rule, key) for key in rule.looked):
-            self._close(rule)
+        for key in rule.looked:
+            if not self._is_final(rule, key):
+                break
         else:
-            for key in rule.looked:
-                self._watchers.setdefault(key, set()).add(rule.number)
-                if type(key) is tuple and key[0] in _OF_NAMES:
-                    self._watched_names.add(key[1])
+            self._close(rule)
+            return
+        for key in rule.looked:
+            self._watchers.setdefault(key, set()).add(rule.number)
+            if type(key) is tuple and key[0] in _OF_NAMES:
+                self._watched_names.add(key[1])
 
     def _forget(self, rule: OpenRule) -> None:
         """Let a rule wait for nothing."""
@@ -433,11 +427,12 @@ class Growing(Grown):
                 watching.discard(rule.number)
                 if not watching:
                     del self._watchers[key]
+        rule.looked = ()
 
     def _is_final(self, rule: OpenRule, key: Any) -> bool:
         """Tell whether what a rule has looked at stays as it is for good."""
         if type(key) is int:
-            return bool(self._states[key])
+            return bool(self.states[key])
         kind, word = key
         if kind in _OF_NAMES:
             return not self.can_come(None, rule)
@@ -447,7 +442,7 @@ class Growing(Grown):
 
     def _close(self, rule: OpenRule) -> None:
         """Take note that a rule can never fire."""
-        failed = [i for i in rule.looked if type(i) is int and self._states[i] > SUCCEEDED]
+        failed = [i for i in rule.looked if type(i) is int and self.states[i] > SUCCEEDED]
         missing = self._missing(rule)
         if missing and not (failed or self._branched or self._space.log.errors or self._failures):
             self._fails(rule, self.unknown(missing[0]))
@@ -491,9 +486,10 @@ class Growing(Grown):
     def _leave(self, rule: OpenRule) -> None:
         """Close a rule, and let go of what is kept for it."""
         del self._open[rule.number]
-        self._forget(rule)
+        if rule.looked:
+            self._forget(rule)
         for word in rule.reads:
-            self._readers[word].remove(rule)
+            self._readers[word].pop(rule.number, None)
             if not self._readers[word]:
                 del self._readers[word]
         for number in rule.held:
@@ -519,8 +515,8 @@ class Growing(Grown):
         if missing:
             return f"it waits for task {missing[0]!r}, which never came"
         for i in rule.looked:
-            if type(i) is int and self._states[i] != SUCCEEDED:
-                state = "had not ended" if not self._states[i] else f"has {self.state(i)}"
+            if type(i) is int and self.states[i] != SUCCEEDED:
+                state = "had not ended" if not self.states[i] else f"has {STATES[self.states[i]]}"
                 return f"task {self.names[i]!r} {state}".replace("has skipped", "was skipped")
         for key in rule.looked:
             if type(key) is tuple and key[0] in _OF_TAGS and not self._is_final(rule, key):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dagprofiler.edges import Edges
 from dagprofiler.graph import Wiring
@@ -127,29 +127,19 @@ class LiveWiring(Wiring):
         self.sources += [source] * count
         self.first_source += range(sources, sources + count)
 
-    def mark(self) -> list[int]:
-        """Return how long all lists are."""
-        return [len(rows) for rows in self._rows()]
-
-    def cut(self, mark: list[int]) -> None:
-        """Forget what has been added since; items stay named, which nobody asks for."""
+    def cut(self, tasks: int, slots: int) -> None:
+        """Leave so many tasks and slots; items stay named, which nobody asks for."""
         self.forget()
-        for rows, length in zip(self._rows(), mark):
-            del rows[length:]
-
-    def _rows(self) -> tuple[list[Any], ...]:
-        return (
-            self.names,
-            self.outputs,
-            self.inputs,
-            self.slots,
-            self.first_input,
-            self.first_slot,
-            self.owner,
-            self.uses,
-            self.sources,
-            self.first_source,
-        )
+        inputs, sources = self.first_input[tasks], self.first_source[tasks]
+        for length, rows in (
+            (tasks, (self.names, self.outputs, self.first_slot)),
+            (tasks + 1, (self.first_input, self.first_source)),
+            (inputs, (self.inputs, self.slots)),
+            (sources, (self.sources,)),
+            (slots, (self.owner, self.uses)),
+        ):
+            for row in rows:
+                del row[length:]
 
     @property
     def columns(self) -> tuple[list[int], list[int]]:

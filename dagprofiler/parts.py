@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.contracts import estimates_of, problems_of
-from dagprofiler.edges import Resolver, split
+from dagprofiler.edges import Resolver
 from dagprofiler.errors import GraphError, ValidationError, did_you_mean
 from dagprofiler.graph import kahn_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
 
     from dagprofiler.config import Config
     from dagprofiler.contracts import ContractReader
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from dagprofiler.pipeline import Contract
     from dagprofiler.task import Task
     from dagprofiler.views import Draft, Mapped
-
-    #: Target to its edges: source, and the fields as given.
-    Incoming = dict[str, list[tuple[str, Any]]]
 
 __all__ = ["Extension"]
 
@@ -47,16 +44,23 @@ class Extension:
         self._reader = reader
         self._config = config
         self._resolver = Resolver()
+        #: What has been found to fit the inputs of tasks.
+        self._fine: dict[Any, Contract] = {}
+        #: Of what is being added: its check, how many tasks there were, and slots that passed.
+        self._check: Callable[[int, int], None]
+        self._old = 0
+        self._checked: set[int] = set()
 
     def add(
-        self, draft: Draft, check: Callable[[int], None]
+        self, draft: Draft, check: Callable[[int, int], None]
     ) -> tuple[list[Task], list[Contract], dict[int, int]]:
         """Take up what a body has added, if nothing is wrong with it.
 
         Parameters
         ----------
         check
-            Is told where the inputs of the new tasks begin, and may refuse what feeds them.
+            Is told of each task and slot, of those that were there before, that feeds a new
+            one, and may refuse it.
 
         Returns
         -------
@@ -69,71 +73,72 @@ class Extension:
             If anything is wrong; then nothing has changed.
         """
         names, tasks = list(draft.tasks_added), list(draft.tasks_added.values())
-        contracts = dict(zip(names, self._reader.read_all(names, tasks)))
+        contracts = self._reader.read_all(names, tasks)
         wiring = self._wiring
-        first, inputs, mark = len(wiring.names), len(wiring.inputs), wiring.mark()
+        first, slots = len(wiring.names), len(wiring.owner)
         try:
-            self._place(draft, contracts)
-            added = wiring.names[first:]
-            if added != names:
-                tasks = [draft.tasks_added[name] for name in added]
-            check(inputs)
-            ordered = [contracts[name] for name in added]
-            problems = problems_of(wiring, ordered, {}, first)
-            estimates, failed = estimates_of(added, tasks, self._config, first)
+            if not draft.ordered:
+                places = {name: place for place, name in enumerate(names)}
+                names = self._sorted(draft, names)
+                contracts = [contracts[places[name]] for name in names]
+                tasks = [tasks[places[name]] for name in names]
+            self._check, self._old, self._checked = check, first, set()
+            self._place(draft, names, contracts)
+            problems = problems_of(wiring, contracts, {}, first, self._fine)
+            estimates, failed = estimates_of(names, tasks, self._config, first)
             problems += failed
             if problems:
                 raise problems[0] if len(problems) == 1 else ValidationError(problems)
         except BaseException:
-            wiring.cut(mark)
+            wiring.cut(first, slots)
             for name in names:
                 self._index.pop(name, None)
             raise
-        return tasks, ordered, estimates
+        return tasks, contracts, estimates
 
-    def _place(self, draft: Draft, contracts: dict[str, Contract]) -> None:
-        """Give all new tasks their places, each behind its predecessors."""
-        wiring, index = self._wiring, self._index
-        incoming: Incoming = {}
-        ordered = True
-        seen = index.keys()
-        order = {name: place for place, name in enumerate(draft.tasks_added)}
-        for edge in draft.edges_added:
-            source, target, spec = split(edge)
-            incoming.setdefault(target, []).append((source, spec))
-            if source not in seen:
-                if source not in order:
+    def _sorted(self, draft: Draft, names: list[str]) -> list[str]:
+        """Return the new tasks, each behind the new ones that feed it."""
+        after: dict[str, list[str]] = {}
+        for target, edges in draft.incoming.items():
+            for source, _ in edges:
+                if source == target:
+                    raise GraphError(f"edge {source!r} -> {target!r}: a task cannot feed itself")
+                if source in draft.tasks_added:
+                    after.setdefault(source, []).append(target)
+                elif source not in self._index:
                     raise GraphError(
                         f"edge {source!r} -> {target!r}: there is no task {source!r}"
-                        f"{did_you_mean(source, [*index, *order])}"
+                        f"{did_you_mean(source, [*self._index, *names])}"
                     )
-                ordered = ordered and order[source] < order[target]
-        if not ordered:
-            order = dict.fromkeys(kahn_order(list(order), _successors(incoming, order)), 0)
+        return kahn_order(names, after)
+
+    def _place(self, draft: Draft, names: list[str], contracts: list[Contract]) -> None:
+        """Give all new tasks their places, each behind its predecessors."""
+        wiring, index, incoming = self._wiring, self._index, draft.incoming
         first_items: dict[tuple[str, str], int] = {}
         for (source, field), encoded in draft.items.items():
-            names = [f"{field}[{i}]" for i in range(len(encoded))]
-            first_items[source, field] = wiring.add_items(index[source], names)
-        # A map that nothing else leads to is one step.
-        at_once: dict[str, Mapped] = {}
-        passed: set[str] = set()
-        items: dict[str, tuple[Mapped, int]] = {}
-        for first, one in draft.maps.items():
-            item = first_items[one.source, one.field]
-            if ordered and incoming.keys().isdisjoint(one.names):
-                at_once[first] = one
-                passed.update(one.names)
+            items = [f"{field}[{i}]" for i in range(len(encoded))]
+            first_items[source, field] = wiring.add_items(index[source], items)
+        #: Of tasks of maps that are not taken in one step the map, and the slot of the item.
+        mapped: dict[str, tuple[Mapped, int]] = {}
+        for one in draft.maps.values():
+            kinds = set(map(id, contracts[one.at : one.at + len(one.names)]))
+            if not (draft.ordered and len(kinds) == 1 and incoming.keys().isdisjoint(one.names)):
+                item = first_items[one.source, one.field]
+                mapped.update((name, (one, item + i)) for i, name in enumerate(one.names))
+        number, count = 0, len(names)
+        while number < count:
+            name, contract = names[number], contracts[number]
+            whole = draft.maps.get(name)
+            if whole is None or name in mapped:
+                self._place_one(name, contract, incoming.get(name, ()), mapped.get(name))
+                number += 1
             else:
-                items.update((name, (one, item + i)) for i, name in enumerate(one.names))
-        for name in order:
-            if name in at_once:
-                one, number = at_once[name], len(wiring.names)
-                item, source = first_items[one.source, one.field], index[one.source]
-                wiring.add_mapped(one.names, contracts[name].outputs, source, item, one.into)
-                index.update(zip(one.names, range(number, len(wiring.names))))
-            elif name not in passed:
-                edges = incoming.get(name, ())
-                self._place_one(name, contracts[name], edges, items.get(name))
+                begin, source = len(wiring.names), index[whole.source]
+                item = first_items[whole.source, whole.field]
+                number += len(whole.names)
+                index.update(zip(whole.names, range(begin, begin + len(whole.names))))
+                wiring.add_mapped(whole.names, contract.outputs, source, item, whole.into)
 
     def _place_one(
         self,
@@ -162,19 +167,11 @@ class Extension:
             sources[number] = sources.get(number, ()) + routes
             first = first_slot[number]
             for position, field in routes:
-                slots.append(first + position)
+                slot = first + position
+                if number < self._old and slot not in self._checked:
+                    self._check(number, slot)
+                    self._checked.add(slot)
+                slots.append(slot)
                 fields.append(field)
         index[name] = len(wiring.names)
         wiring.add_task(name, contract.outputs, list(sources), slots, fields)
-
-
-def _successors(incoming: Incoming, order: Collection[str]) -> dict[str, list[str]]:
-    """Return for each new task the new ones behind it."""
-    after: dict[str, list[str]] = {}
-    for target, edges in incoming.items():
-        for source, _ in edges:
-            if source == target:
-                raise GraphError(f"edge {source!r} -> {target!r}: a task cannot feed itself")
-            if source in order:
-                after.setdefault(source, []).append(target)
-    return after

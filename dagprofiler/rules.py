@@ -6,7 +6,6 @@ is known, and a body, which then appends to it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -97,8 +96,8 @@ class Rule:
         self.when = when
         self.then = then
         self.name = name
-        self.adds = check_tags(adds, f"{where}: adds")
-        declared = check_tags(reads, f"{where}: reads")
+        self.adds = adds if adds == () else check_tags(adds, f"{where}: adds")
+        declared = reads if reads == () else check_tags(reads, f"{where}: reads")
         self.reads = (*declared, *getattr(when, "reads", ()))
 
     def __repr__(self) -> str:
@@ -129,12 +128,14 @@ def rule(
     return lambda then: Rule(when, then, name, adds, reads)
 
 
-@dataclass(frozen=True)
 class Predicate:
     """A predicate, and the names and tags of what it waits for."""
 
-    holds: Callable[[GraphView], bool]
-    reads: tuple[str, ...]
+    __slots__ = ("holds", "reads")
+
+    def __init__(self, holds: Callable[[GraphView], bool], reads: tuple[str, ...]) -> None:
+        self.holds = holds
+        self.reads = reads
 
     def __call__(self, graph: GraphView) -> bool:
         return self.holds(graph)
@@ -146,7 +147,10 @@ def after(*tasks: str) -> Predicate:
 
 
 def _after(tasks: tuple[str, ...], graph: GraphView) -> bool:
-    return all(graph[name].succeeded for name in tasks)
+    for name in tasks:  # noqa: SIM110  (a chain of rules asks this for each task)
+        if not graph[name].succeeded:
+            return False
+    return True
 
 
 def no_more(tag: str) -> Predicate:

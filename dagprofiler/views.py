@@ -12,7 +12,7 @@ from dagprofiler.edges import field_problem
 from dagprofiler.errors import GraphError, SerializationError, describe
 from dagprofiler.openrules import check_rule
 from dagprofiler.pipeline import encoded_size
-from dagprofiler.task import Task, check_tags
+from dagprofiler.task import Task, check_tags, instance_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,23 @@ if TYPE_CHECKING:
 #: Source and output to its items: encoded, their payload and their length.
 Items = dict[tuple[str, str], list[tuple[Any, int, int]]]
 
-__all__ = ["Draft", "GraphView", "Items", "Mapped", "NotYet", "TaskView"]
+__all__ = [
+    "FAILED",
+    "PENDING",
+    "SKIPPED",
+    "STATES",
+    "SUCCEEDED",
+    "Draft",
+    "GraphView",
+    "Items",
+    "Mapped",
+    "NotYet",
+    "TaskView",
+]
+
+PENDING, SUCCEEDED, FAILED, SKIPPED = range(4)
+#: What they are called.
+STATES = ("pending", "succeeded", "failed", "skipped")
 
 _NUMBER = re.compile(r"\[(\d+)\]")
 
@@ -81,7 +97,9 @@ class TaskView:
     @property
     def succeeded(self) -> bool:
         """Whether it has ended without an error."""
-        return self.state == "succeeded"
+        # Asked for more often than all else.
+        self._view._looked[self._number] = None  # noqa: SLF001
+        return self._view._growing.states[self._number] == SUCCEEDED  # noqa: SLF001
 
     @property
     def ended(self) -> bool:
@@ -185,10 +203,11 @@ class GraphView:
 
     def _state(self, number: int) -> str:
         self._looked[number] = None
-        return self._growing.state(number)
+        return STATES[self._growing.states[number]]
 
     def _output(self, number: int, field: str) -> Any:
-        if self._state(number) != "succeeded":
+        self._looked[number] = None
+        if self._growing.states[number] != SUCCEEDED:
             raise NotYet
         return self._growing.read(self._rule, number, field)
 
@@ -204,12 +223,15 @@ class Mapped(NamedTuple):
         The tasks, in the order of the items.
     into
         The input that an item goes to.
+    at
+        The place of the first one among the tasks that are added.
     """
 
     source: str
     field: str
     names: list[str]
     into: str
+    at: int
 
 
 class Draft(GraphView):
@@ -220,10 +242,15 @@ class Draft(GraphView):
     """
 
     def __init__(self, growing: Growing, rule: OpenRule) -> None:
-        super().__init__(growing, rule)
+        self._growing = growing
+        self._rule = rule
+        self._looked = {}
         self.tasks_added: dict[str, Task] = {}
         self.tags_added: dict[str, tuple[str, ...]] = {}
-        self.edges_added: list[Any] = []
+        #: Target to its edges: source, and the fields as given.
+        self.incoming: dict[str, list[tuple[str, Any]]] = {}
+        #: Whether each new task comes behind the new ones that feed it.
+        self.ordered = True
         self.rules_added: list[Any] = []
         self.items: Items = {}
         #: First task of each map to all of it.
@@ -260,14 +287,16 @@ class Draft(GraphView):
         check_names({name: None})
         if name in self._growing.index or name in self.tasks_added:
             raise GraphError(f"there is a task {name!r} already")
-        self._add(name, check_task(name, task), check_tags(tags, f"tags of task {name!r}"))
-        for source in [after] if isinstance(after, (str, TaskView)) else after:
-            if type(source) is TaskView:
-                self.edges_added.append((source.name, name))
-            elif isinstance(source, str):
-                self.edges_added.append((source, name))
-            else:
-                self.add_edge(*_pair(source, name))
+        made = self._made(name, task)
+        after = (after,) if isinstance(after, (str, TaskView)) else after
+        edges = [self._edge(source, name) for source in after]
+        if tags or made.tags:
+            where = f"tags of task {name!r}"
+            words = (*check_tags(made.tags, where), *check_tags(tags, where))
+            self.tags_added[name] = tuple(dict.fromkeys(words))
+        self.tasks_added[name] = made
+        if edges:
+            self.incoming[name] = edges
         return name
 
     def add_edge(self, source: Named, target: Named, fields: Any = None) -> None:
@@ -281,7 +310,9 @@ class Draft(GraphView):
                     "lead to tasks that the same rule adds"
                 )
             raise GraphError(f"edge {source!r} -> {target!r}: there is no task {target!r}")
-        self.edges_added.append((source, target) if fields is None else (source, target, fields))
+        # It may lead from a task that has come after its target.
+        self.ordered = self.ordered and source not in self.tasks_added
+        self.incoming.setdefault(target, []).append(self._edge((source, fields), target))
 
     def add_rule(self, rule: Any) -> None:
         """Add a rule, which is asked once this one's body has been applied."""
@@ -338,15 +369,15 @@ class Draft(GraphView):
             raise GraphError(f"there is a task {found!r} already")
         if not self.tasks_added.keys().isdisjoint(names):
             raise GraphError(f"tasks named {name!r} are added twice")
+        edges = [[self._edge(other, target) for other in after] for target in names if after]
+        self.incoming.update(zip(names, edges))
+        at = len(self.tasks_added)
         self.tasks_added.update(zip(names, _instances(one, task, count)))
         tags = (*check_tags(one.tags, f"tags of task {name!r}"), *check_tags(tags, f"map {name!r}"))
         if tags:
             self.tags_added.update(dict.fromkeys(names, tuple(dict.fromkeys(tags))))
         if names:
-            self.maps[names[0]] = Mapped(source, field, names, into)
-        for other in after:
-            for target in names:
-                self.add_edge(*_pair(other, target))
+            self.maps[names[0]] = Mapped(source, field, names, into, at)
         return names
 
     def _encode_items(self, source: str, field: str) -> int:
@@ -379,12 +410,31 @@ class Draft(GraphView):
         """Take nothing any more: the body has returned."""
         self._open = False
 
-    def _add(self, name: str, task: Task, tags: tuple[str, ...]) -> None:
-        self.tasks_added[name] = task
-        if tags or task.tags:
-            self.tags_added[name] = tuple(
-                dict.fromkeys((*check_tags(task.tags, f"tags of task {name!r}"), *tags))
-            )
+    def _made(self, name: str, task: Task | type[Task]) -> Task:
+        """Return what :func:`check_task` does, which asks abstract classes, once a class."""
+        kinds = self._growing.kinds
+        if type(task) in kinds:
+            return task  # type: ignore[return-value]
+        if isinstance(task, type) and task in kinds:
+            return instance_of(task, f"task {name!r}")
+        made = check_task(name, task)
+        kinds.add(type(made))
+        return made
+
+    def _edge(self, given: Any, target: str) -> tuple[str, Any]:
+        """Return source and fields of an edge, from what `after` holds."""
+        fields = None
+        if not isinstance(given, (str, TaskView)):
+            try:
+                given, fields = given
+            except (TypeError, ValueError):
+                raise GraphError(
+                    f"task {target!r}: after holds {given!r}, expected a task or (task, fields)"
+                ) from None
+        source = _name(given)
+        if source not in self._growing.index and source not in self.tasks_added:
+            self.ordered = False
+        return source, fields
 
     def _check_open(self) -> None:
         if not self._open:
@@ -393,7 +443,7 @@ class Draft(GraphView):
             )
 
     def _output(self, number: int, field: str) -> Any:
-        if self._state(number) != "succeeded":
+        if self._growing.states[number] != SUCCEEDED:
             raise GraphError(
                 f"task {self._growing.names[number]!r} has not succeeded, so that there is no "
                 f"output {field!r} to read"
@@ -402,9 +452,10 @@ class Draft(GraphView):
 
     def __getitem__(self, name: str) -> TaskView:
         """Return the task `name`."""
-        if name not in self._growing.index:
+        number = self._growing.index.get(name)
+        if number is None:
             raise self._growing.unknown(name)
-        return super().__getitem__(name)
+        return TaskView(self, number, name)
 
 
 def _instances(one: Task, given: Task | type[Task], count: int) -> Iterable[Task]:
@@ -416,20 +467,11 @@ def _instances(one: Task, given: Task | type[Task], count: int) -> Iterable[Task
 
 
 def _name(task: Any) -> str:
-    return task.name if isinstance(task, TaskView) else task
-
-
-def _pair(source: Any, target: str) -> tuple[Any, ...]:
-    """Return the parts of an edge from what `after` holds."""
-    if isinstance(source, (str, TaskView)):
-        return source, target
-    try:
-        task, fields = source
-    except (TypeError, ValueError):
-        raise GraphError(
-            f"task {target!r}: after holds {source!r}, expected a task or (task, fields)"
-        ) from None
-    return task, target, fields
+    if isinstance(task, str):
+        return task
+    if isinstance(task, TaskView):
+        return task.name
+    raise GraphError(f"expected a task of the graph, or the name of one, got {task!r}")
 
 
 def _item_input(task: Task, field: str, name: str) -> str:
