@@ -116,9 +116,9 @@ class Extension:
         """Give all new tasks their places, each behind its predecessors."""
         wiring, index, incoming = self._wiring, self._index, draft.incoming
         first_items: dict[tuple[str, str], int] = {}
-        for (source, field), encoded in draft.items.items():
+        for (feeder, field), encoded in draft.items.items():
             items = [f"{field}[{i}]" for i in range(len(encoded))]
-            first_items[source, field] = wiring.add_items(index[source], items)
+            first_items[feeder, field] = wiring.add_items(index[feeder], items)
         #: Of tasks of maps that are not taken in one step the map, and the slot of the item.
         mapped: dict[str, tuple[Mapped, int]] = {}
         for one in draft.maps.values():
