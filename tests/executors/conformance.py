@@ -7,7 +7,7 @@ import threading
 import programs
 import pytest
 
-from dagprofiler import DAG, Profile, Rounds, RunError, SerializationError, WorkerError
+from dagprofiler import DAG, Profile, Rounds, RunError, SerializationError, WorkerError, map_over
 
 
 def edge_bytes(profile):
@@ -46,6 +46,28 @@ class Conformance:
         assert edge_bytes(profile) == edge_bytes(serial)
         assert profile.metrics.node_weights == serial.metrics.node_weights
         assert profile.sections["run"]["state"] == "complete"
+
+    def test_a_graph_that_grows_does_so_as_in_a_serial_run(self, executor):
+        dag = programs.growing()
+
+        serial, profile = dag.run(seed=5), dag.run(seed=5, executor=executor)
+
+        assert sorted(profile.outputs) == ["gather", "many"]
+        assert len(profile.outputs["gather"]["halves"]) == 8
+        assert equal(profile.outputs["gather"], serial.outputs["gather"])
+        assert edge_bytes(profile) == edge_bytes(serial)
+        assert edge_bytes(profile)["parts", "middle[3]"][2] == ["parts[3]"]
+        assert sorted(profile.dag_structure["nodes"]) == sorted(serial.dag_structure["nodes"])
+        assert Profile.loads(profile.dumps()) == profile
+
+    def test_a_worker_that_fails_in_a_growing_graph_leaves_the_rest_to_finish(self, executor):
+        rules = [map_over("fine", "x", programs.After, name="p")]
+        dag = DAG({"bad": programs.Act("raise"), "fine": programs.Act("list")}, rules=rules)
+        with pytest.raises(RunError) as caught:
+            dag.run(executor=executor, on_error="finish")
+
+        done = {one.task for one in caught.value.profile.metrics.task_metrics}
+        assert done == {"fine", "p[0]", "p[1]"}
 
     def test_what_is_recorded_loads_and_is_on_one_clock(self, executor):
         profile = programs.program().run(seed=5, inputs=programs.OUTSIDE, executor=executor)
