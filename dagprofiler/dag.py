@@ -28,6 +28,7 @@ from dagprofiler.errors import (
     GraphError,
     SerializationError,
     ValidationError,
+    counted,
     describe,
     did_you_mean,
 )
@@ -178,7 +179,8 @@ class DAG:
         )
 
     def __repr__(self) -> str:
-        return f"<DAG: {len(self.tasks)} tasks, {len(self._wiring.routes)} edges>"
+        tasks, edges = counted(len(self.tasks), "task"), counted(len(self._wiring.routes), "edge")
+        return f"<DAG: {tasks}, {edges}>"
 
     @cached_property
     def execution_order(self) -> list[str]:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "collector_paused",
+    "file_name",
     "jsonable",
+    "load",
     "parse",
     "plain_document",
     "read",
@@ -206,6 +208,24 @@ def _plain_copy(value: Any, path: tuple[Any, ...], *, finite: bool) -> Any:
     except TypeError as error:
         raise ProfileError(str(error), json_path(path)) from error
     return _plain_copy(number, path, finite=finite)
+
+
+def load(path: Any, *, unique_keys: bool = False) -> Any:
+    """Return the document in a file or an open stream; errors as :func:`parse`, naming the file."""
+    try:
+        return parse(read(path), unique_keys=unique_keys)
+    except ProfileError as error:
+        name = file_name(path)
+        if not name:
+            raise
+        raise ProfileError(f"{error.message} (in {name!r})", error.path) from error.__cause__
+
+
+def file_name(path: Any) -> str:
+    """Return what a file or an open stream is called; nothing if it has no name."""
+    name = path if isinstance(path, (str, bytes, os.PathLike)) else getattr(path, "name", "")
+    # What was opened by its descriptor has that for a name.
+    return "" if isinstance(name, int) else os.fsdecode(name)
 
 
 def read(path: Any) -> str | bytes:

@@ -316,6 +316,17 @@ def did_you_mean(word: Any, known: Sequence[str]) -> str:
     return f"; did you mean {lower[close[0]]!r}?" if close else ""
 
 
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """Return a number with the word, or words, for one or for several of what it counts.
+
+    Examples
+    --------
+    >>> counted(1, "task"), counted(2000, "task"), counted(2, "task has", "tasks have")
+    ('1 task', '2,000 tasks', '2 tasks have')
+    """
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
 _MAX_QUOTE = 300
 _MAX_CAUSES = 10
 

@@ -10,13 +10,15 @@ from dagprofiler.config import Config, same_value
 from dagprofiler.consistency import check_consistency
 from dagprofiler.documents import (
     collector_paused,
+    file_name,
     jsonable,
+    load,
     parse,
     plain_document,
-    read,
     utc_now,
     write,
 )
+from dagprofiler.errors import ProfileError, counted
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.rendering import Table, batched, held, render
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
@@ -238,7 +240,10 @@ class Profile:
     @classmethod
     def _of_document(cls, data: Any) -> Profile:
         """Return the profile of a document, which is taken apart, so that its memory goes."""
-        validate_profile(data)
+        try:
+            validate_profile(data)
+        except ProfileError as error:
+            raise _pointing_to_import(error, data) from error.__cause__
         check_consistency(data)
         # In sections of free form 1e999 may hide; the tables are what the schema says.
         plain_document({name: part for name, part in data.items() if name not in _TABLES})
@@ -303,7 +308,7 @@ class Profile:
     def load(cls, path: PathLike | IO[Any]) -> Profile:
         """Return the profile in a file or an open stream; errors as :meth:`from_dict`."""
         with collector_paused():
-            return cls._of_document(parse(read(path)))
+            return cls._of_document(load(path))
 
     def dag_structure_at(self, moment_ms: float, *, round: int = 0) -> dict[str, Any]:  # noqa: A002
         """Return the graph as it was at a moment: ``nodes``, ``edges`` and ``execution_order``.
@@ -371,16 +376,18 @@ class Profile:
         Raises
         ------
         FormatError
-            If the format is not known, or not said.
+            If the format is not known, or not said, or has no such option.
         WeightError
             If the format needs a weight for each task and some have none.
         """
-        from dagprofiler.registry import EXPORTERS, format_of, load
+        from dagprofiler import registry
 
         if format is None:
-            format = format_of(str(getattr(path, "name", path)))  # noqa: A001
+            format = registry.format_of(file_name(path))  # noqa: A001
+        exporter = registry.load(registry.EXPORTERS, format)
+        registry.check_options(format, exporter, options)
         with collector_paused():
-            export = load(EXPORTERS, format).render(self, **options)
+            export = exporter.render(self, **options)
         write(path, [export.text])
         losses: tuple[str, ...] = export.losses
         return losses
@@ -499,14 +506,29 @@ class Profile:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        metrics = self.metrics
-        return (
-            f"<Profile: {len(self.dag_structure['nodes'])} tasks, "
-            f"{len(self.dag_structure['edges'])} edges, {metrics.total_time_ms} ms>"
+        structure, total_ms = self.dag_structure, self.metrics.total_time_ms
+        tasks, edges = (
+            counted(len(structure["nodes"]), "task"),
+            counted(len(structure["edges"]), "edge"),
         )
+        time = "total time unknown" if total_ms is None else f"{total_ms} ms"
+        return f"<Profile: {tasks}, {edges}, {time}>"
 
     def __str__(self) -> str:
         return summary(self)
+
+
+def _pointing_to_import(error: ProfileError, data: Any) -> ProfileError:
+    """Return the error for a document that is not valid, which may be another tool's."""
+    from dagprofiler.registry import recognizing
+
+    # Most documents that are not valid are profiles; to ask all importers takes a while.
+    if not isinstance(data, dict) or "dag_structure" in data:
+        return error
+    formats, _ = recognizing(data)
+    if not formats:
+        return error
+    return ProfileError(f"no profile but {' or '.join(formats)}, which import_profile() reads")
 
 
 def _same_parameter(mine: Any, theirs: Any) -> bool:

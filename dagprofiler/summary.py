@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.errors import counted
 from dagprofiler.rounds import COLD, MEASURED, WARM_UP
 from dagprofiler.statistics import FLAGS
+from dagprofiler.wfnames import mapping_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,13 +37,15 @@ def summary(profile: Profile) -> str:
         if entry.get("node_weight") == "default"
     }
     lines = [
-        (
-            f"dagprofiler {printable(profile.metadata.get('dagprofiler_version'))} "
-            f"on {printable(profile.hostname)}, {printable(profile.timestamp)}, seed {profile.seed}"
-        ),
-        (
-            f"{_count(len(structure['nodes']), 'task')}, "
-            f"{_count(len(structure['edges']), 'edge')}, total {_number(metrics.total_time_ms)} ms"
+        _origin(profile),
+        ", ".join(
+            [
+                counted(len(structure["nodes"]), "task"),
+                counted(len(structure["edges"]), "edge"),
+                "total time unknown"
+                if metrics.total_time_ms is None
+                else f"total {_number(metrics.total_time_ms)} ms",
+            ]
         ),
     ]
     if run.get("state") == "partial":
@@ -96,6 +100,24 @@ def summary(profile: Profile) -> str:
     return "\n".join(lines)
 
 
+def _origin(profile: Profile) -> str:
+    """Return by what, where, when and with which seed a profile came to be, as far as is known."""
+    sections = profile.sections
+    words = f"dagprofiler {printable(profile.metadata.get('dagprofiler_version'))}"
+    imported = mapping_in(sections, "imported")
+    if imported:
+        source = f"{imported.get('format', '')} {imported.get('version', '')}".strip()
+        words += f" (imported{f' from {printable(source)}' if source else ''})"
+    if profile.hostname is not None:
+        words += f" on {printable(profile.hostname)}"
+    if "timestamp" not in sections.get("environment", {}).get("not_measured", {}):
+        words += f", {printable(profile.timestamp)}"
+    if profile.seed is not None:
+        return f"{words}, seed {profile.seed}"
+    # Whether others seeded theirs, their files don't say.
+    return words if imported else f"{words}, no seed"
+
+
 def _rounds_line(
     run: Mapping[str, Any], conditions: Mapping[str, Any], kinds: Sequence[str] | None
 ) -> str:
@@ -105,7 +127,7 @@ def _rounds_line(
     if kinds is not None:
         # What was asked for a failure may have kept from happening.
         count, warm_up = kinds.count(MEASURED), kinds.count(COLD) + kinds.count(WARM_UP)
-    words = [_count(count, "measured round") if count else "no round was measured"]
+    words = [counted(count, "measured round") if count else "no round was measured"]
     if complete < count:
         words.append("not complete" if count == 1 else f"{complete} of them complete")
     if warm_up:
@@ -243,10 +265,6 @@ def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[s
         ).rstrip()
         for row in rows
     ]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def and_more(count: int, what: str) -> list[str]:

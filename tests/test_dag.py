@@ -925,7 +925,7 @@ def test_a_mapping_as_config_becomes_a_config():
 
 def test_a_dag_and_a_task_say_what_they_are():
     dag = DAG({"a": constant(x=1), "b": Sink}, [("a", "b")])
-    assert repr(dag) == "<DAG: 2 tasks, 1 edges>"
+    assert repr(dag) == "<DAG: 2 tasks, 1 edge>"
     assert repr(dag.tasks["b"]) == "<Sink 'Sink'>"
     assert repr(Sink(name="other")) == "<Sink 'other'>"
 

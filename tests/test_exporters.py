@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from importlib import invalidate_caches
 from pathlib import Path
@@ -109,8 +110,30 @@ def test_options_go_to_the_exporter(profile, tmp_path):
     profile.export(str(path), cost="wall_time", network={"speeds": {"n": 1}})
     document = json.loads(path.read_text())
     assert list(document) == ["name", "task_graph", "network"]
-    with pytest.raises(TypeError, match="no_such"):
-        profile.export(path, no_such=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "message"),
+    [
+        ("dot", "wrong", r"format 'dot' has no option 'wrong'; it takes cost, statistic, fill$"),
+        ("csv", "tabel", r"no option 'tabel'; it takes table, cost.*; did you mean 'table'\?$"),
+        ("chrome_trace", "cost", r"format 'chrome_trace' has no option 'cost'; it takes none$"),
+        ("saga", "profile", r"format 'saga' has no option 'profile'; it takes cost"),
+    ],
+)
+def test_an_option_that_a_format_does_not_take_lists_those_that_it_takes(
+    profile, tmp_path, name, option, message
+):
+    with pytest.raises(FormatError, match=message):
+        profile.export(tmp_path / "x", name, **{option: 1})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_exporter_with_options_of_any_name_takes_them(profile, tmp_path, plugin):
+    module = tmp_path / "site" / "thirdparty_names.py"
+    module.write_text(PLUGIN.replace('*, end=" "', "**options").replace("end.join", "str"))
+    profile.export(tmp_path / "x.names", anything=1)
+    assert (tmp_path / "x.names").read_text() == "['first', 'second']"
 
 
 def test_streams_of_text_and_bytes_take_an_export(profile):
@@ -128,7 +151,7 @@ def test_the_name_of_a_stream_says_the_format(profile, tmp_path):
 
 
 def test_a_stream_without_a_name_says_no_format(profile):
-    with pytest.raises(FormatError, match="says no format; give format="):
+    with pytest.raises(FormatError, match=r"^a stream without a name says no format; give"):
         profile.export(io.StringIO())
 
 
@@ -228,6 +251,64 @@ def test_a_file_that_nobody_recognizes_lists_the_formats(tmp_path):
     path.write_text('{"what": "else"}')
     with pytest.raises(FormatError, match=r"x\.json' is in no format known; give format=.*wfforma"):
         import_profile(path)
+
+
+def test_a_stream_that_nobody_recognizes_is_named_if_it_has_a_name(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text('{"what": "else"}')
+    with open(path, "rb") as file, pytest.raises(FormatError, match=r"x\.json' is in no format"):
+        import_profile(file)
+    with pytest.raises(FormatError, match=r"^the stream is in no format known"):
+        import_profile(io.StringIO("{}"))
+
+
+@pytest.mark.parametrize("read", [import_profile, Profile.load])
+@pytest.mark.parametrize("content", [b"digraph {}", b"\xff"])
+def test_a_file_that_is_no_json_is_named(tmp_path, read, content):
+    path = tmp_path / "p.dot"
+    path.write_bytes(content)
+    for given in (str(path), path):
+        with pytest.raises(ProfileError, match=r"^\$: not JSON: .* \(in '.*p\.dot'\)$") as caught:
+            read(given)
+        assert isinstance(caught.value.__cause__, ValueError)
+    with open(path, "rb") as file, pytest.raises(ProfileError, match=r"\(in '.*p\.dot'\)$"):
+        read(file)
+    nameless = r"^\$: not JSON: [^(]*(\(char 0\))?$"
+    with (
+        open(os.open(path, os.O_RDONLY), "rb") as file,
+        pytest.raises(ProfileError, match=nameless),
+    ):
+        read(file)
+
+
+def test_a_file_of_another_tool_that_is_loaded_points_to_the_import(profile, tmp_path):
+    path = tmp_path / "x.json"
+    profile.export(path, "wfformat")
+    message = r"^\$: no profile but wfformat, which import_profile\(\) reads$"
+    with pytest.raises(ProfileError, match=message):
+        Profile.load(path)
+    with pytest.raises(ProfileError, match=message):
+        Profile.loads(path.read_text())
+    with pytest.raises(ProfileError, match=message):
+        Profile.from_dict(json.loads(path.read_text()))
+
+
+def test_what_no_importer_recognizes_is_refused_as_the_profile_that_it_is_not(plugin):
+    with pytest.raises(ProfileError, match="is a required property"):
+        Profile.loads('{"metadata": {"timestamp": "2026-11-20T23:59:32Z"}}')
+
+
+def test_an_importer_of_others_that_fails_to_recognize_keeps_nobody_from_it(
+    profile, tmp_path, plugin
+):
+    module = tmp_path / "site" / "thirdparty_names.py"
+    module.write_text(PLUGIN.replace('"names" in document', 'document["names"]'))
+    text = exporter("wfformat").render(profile).text
+    assert import_profile(io.StringIO(text)).dag_structure["nodes"]
+    with pytest.raises(
+        FormatError, match=r"format 'names' cannot tell whether it fits: KeyError: 'names'$"
+    ):
+        import_profile(io.StringIO("{}"))
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "{", '{"a": NaN}', "[" * 100_000])

@@ -1196,7 +1196,10 @@ def test_each_task_and_each_edge_has_a_line_of_its_own(measured):
 
 
 def test_the_representation_is_short():
-    assert repr(by_hand()) == "<Profile: 2 tasks, 1 edges, 4.5 ms>"
+    assert repr(by_hand()) == "<Profile: 2 tasks, 1 edge, 4.5 ms>"
+    unknown = by_hand()
+    unknown.metrics.total_time_ms = None
+    assert repr(unknown) == "<Profile: 2 tasks, 1 edge, total time unknown>"
     assert repr(Profile.loads(README_SAMPLE)) == "<Profile: 3 tasks, 3 edges, 45.2 ms>"
 
 

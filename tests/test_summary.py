@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import itertools
 import json
 
@@ -17,6 +18,7 @@ from dagprofiler import (
     Task,
     TaskMetrics,
     __version__,
+    import_profile,
     task,
 )
 from dagprofiler.summary import summary
@@ -138,10 +140,50 @@ def test_what_is_unknown_is_no_number():
     del document["total_time_ms"], document["edge_metrics"], document["metadata"]["hostname"]
     document["node_weights"] = {"collect": 7}
     text = str(Profile.from_dict(document))
-    assert "3 tasks, 3 edges, total - ms" in text
+    assert text.startswith(f"dagprofiler {__version__}, 2026-11-20T23:59:32.123456Z, seed 42\n")
+    assert "3 tasks, 3 edges, total time unknown" in text
     instructions = [line.split()[-1] for line in text.split("\n")[4:7]]
     assert instructions == ["7", "-", "-"]
     assert "collect -> classify   80,010            -" in text
+
+
+def test_a_profile_without_a_seed_says_so():
+    profile = example()
+    profile.seed = None
+    head = str(profile).split("\n")[0]
+    assert head == f"dagprofiler {__version__} on worker-01, 2026-11-20T23:59:32.123456Z, no seed"
+
+
+def test_an_imported_profile_says_from_what_and_nothing_that_it_does_not_know():
+    instance = {
+        "name": "w",
+        "schemaVersion": "1.5",
+        "workflow": {
+            "specification": {
+                "tasks": [{"name": "a", "id": "a", "parents": [], "children": []}],
+            }
+        },
+    }
+    imported = import_profile(io.StringIO(json.dumps(instance)))
+    head = str(imported).split("\n")[:2]
+    assert head == [
+        f"dagprofiler {__version__} (imported from wfformat 1.5)",
+        "1 task, 0 edges, total time unknown",
+    ]
+    instance["workflow"]["execution"] = {
+        "makespanInSeconds": 2,
+        "executedAt": "2020-01-02T03:04:05Z",
+        "tasks": [{"id": "a", "runtimeInSeconds": 2, "machines": ["m"]}],
+        "machines": [{"nodeName": "m"}],
+    }
+    imported = import_profile(io.StringIO(json.dumps(instance)))
+    assert str(imported).split("\n")[0] == (
+        f"dagprofiler {__version__} (imported from wfformat 1.5) on m, 2020-01-02T03:04:05Z"
+    )
+    imported.sections["imported"] = {"format": "a\nb"}
+    assert "(imported from a\\nb) on m" in str(imported)
+    imported.sections["imported"] = {"anything": 1}
+    assert "(imported) on m" in str(imported)
 
 
 def test_a_profile_without_edges_has_no_table_of_edges():

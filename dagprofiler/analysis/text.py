@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dagprofiler.errors import counted
 from dagprofiler.summary import MOST_ROWS, aligned, and_more, printable
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def analysis_text(found: Analysis) -> str:
 def _overview(found: Analysis) -> list[str]:
     weights, without = found.weights, found.without_communication
     communicating, widest = found.with_communication, max(found.widths, default=0)
-    tasks, levels = _counted(len(found.levels), "task"), _counted(len(found.widths), "level")
+    tasks, levels = counted(len(found.levels), "task"), counted(len(found.widths), "level")
     size = f"{tasks} in {levels} of up to {widest:,}"
     lines = [
         f"{size}, in {weights.unit}",
@@ -34,11 +35,11 @@ def _overview(found: Analysis) -> list[str]:
     ]
     if weights.filled:
         lines.append(
-            f"given, not measured, for {_counted(len(weights.filled), 'task')}: "
+            f"given, not measured, for {counted(len(weights.filled), 'task')}: "
             f"{_few(weights.filled)}"
         )
     if found.unknown_edges:
-        edges = _counted(len(found.unknown_edges), "edge")
+        edges = counted(len(found.unknown_edges), "edge")
         lines.append(f"unknown, counted as 0, on {edges}: {_few(found.unknown_edges)}")
     rows = [("work", _figure(found.work)), ("span", _figure(found.span))]
     if communicating is not None:
@@ -115,10 +116,6 @@ def _figure(value: float | None) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:.3g}" if 0 < value < 0.1 else f"{value:,.3f}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _few(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler.errors import FormatError
+from dagprofiler.errors import FormatError, counted
 from dagprofiler.exporters import Export
 from dagprofiler.exporters.graphs import left_out, legible
 from dagprofiler.rendering import plain_number
@@ -260,10 +260,11 @@ def _losses(profile: Profile, timeline: Mapping[str, Any], spans: Sequence[Any])
     ]
     missing = len(timeline["records"]) - len(spans)
     if missing:
-        losses.append(f"{missing} records of the timeline have no moment at which they began")
+        records = counted(missing, "record of the timeline has", "records of the timeline have")
+        losses.append(f"{records} no start, and so no span")
     never = len(profile.dag_structure["nodes"]) - len({span.task for _, span in spans})
     if never:
-        losses.append(f"{never} tasks never began, so that they have no span")
+        losses.append(f"{counted(never, 'task')} never began: no span")
     return tuple(losses)
 
 

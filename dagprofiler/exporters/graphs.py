@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import WeightError
+from dagprofiler.errors import WeightError, counted
 from dagprofiler.weights import SOURCES, STATISTICS
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ __all__ = [
     "left_out",
     "legible",
     "legible_names",
+    "listed_again",
     "quantity",
     "renamed",
     "shade",
@@ -129,7 +130,8 @@ def _saying_filled(weights: Weights, fill: float | None) -> Weights:
     """Return weights whose provenance says how many of them were filled in."""
     if not weights.filled:
         return weights
-    given = f"{fill:.12g} given for {len(weights.filled)} of {len(weights.values)} tasks"
+    total = counted(len(weights.values), "task")
+    given = f"{fill:.12g} given for {len(weights.filled):,} of {total}"
     return replace(weights, provenance=f"{weights.provenance}; {given}")
 
 
@@ -151,7 +153,7 @@ def _some_costs(
     values = dict(found.values)
     for name in found.filled:
         del values[name]
-    none = f"none for {len(found.filled)} of {len(found.values)} tasks"
+    none = f"none for {len(found.filled):,} of {counted(len(found.values), 'task')}"
     return Costs(values, source, found.unit, f"{found.provenance}; {none}")
 
 
@@ -171,11 +173,8 @@ def graph_of(profile: Profile, cost: str, statistic: str, fill: float | None) ->
         "edge_weight_unit": "bits",
     }
     edges = _edges(profile)
-    losses = list(left_out(profile, ()))
-    repeated = len(structure["edges"]) - len(edges)
-    if repeated:
-        losses.append(f"{repeated} edges are listed more than once in the profile; here each once")
-    return Graph(_known(attributes), _tasks(profile, costs), edges, costs, tuple(losses))
+    losses = (*left_out(profile, ()), *listed_again(len(structure["edges"]) - len(edges)))
+    return Graph(_known(attributes), _tasks(profile, costs), edges, costs, losses)
 
 
 def _tasks(profile: Profile, costs: Costs) -> dict[str, dict[str, Any]]:
@@ -233,6 +232,14 @@ def left_out(profile: Profile, held: Iterable[str]) -> tuple[str, ...]:
     sections = [*(("configuration",) if profile.config else ()), *profile.sections]
     missing = [name for name in sections if name not in held]
     return (f"sections of the profile that are left out: {', '.join(missing)}",) if missing else ()
+
+
+def listed_again(number: int) -> tuple[str, ...]:
+    """Return a sentence on edges that a profile, as those of 0.1.0, lists again; none if none."""
+    if not number:
+        return ()
+    edges = counted(number, "edge is", "edges are")
+    return (f"{edges} listed more than once in the profile; here each once",)
 
 
 def legible(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import FormatError
+from dagprofiler.errors import FormatError, counted
 from dagprofiler.exporters import Export
 from dagprofiler.exporters.graphs import (
     BITS,
@@ -75,7 +75,7 @@ class Mermaid:
         """
         graph = graph_of(profile, cost, statistic, fill)
         if github and len(graph.edges) > MAX_EDGES:
-            raise _too_large(f"{len(graph.edges)} edges")
+            raise _too_large(counted(len(graph.edges), "edge"))
         names, unit = legible_names(list(graph.tasks)), graph.costs.unit
         ids = {name: f"t{number}" for number, name in enumerate(names)}
         lines = ["flowchart TD\n", f"    %% {_comment(graph.costs)}\n"]
@@ -99,13 +99,13 @@ class Mermaid:
         text = "".join(lines)
         # Mermaid counts as JavaScript does.
         if github and len(text.encode("utf-16-le")) > 2 * MAX_CHARACTERS:
-            raise _too_large(f"{len(text)} characters")
+            raise _too_large(counted(len(text), "character"))
         return Export(text, (*graph.losses, _NOTE, *renamed(names)))
 
 
 def _too_large(what: str) -> FormatError:
     return FormatError(
-        f"{what} are more than GitHub draws ({MAX_EDGES} edges, {MAX_CHARACTERS} characters); "
+        f"{what} are more than GitHub draws ({MAX_EDGES:,} edges, {MAX_CHARACTERS:,} characters); "
         "github=False writes the diagram anyway, and format 'dot' knows no limits"
     )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import FormatError, MissingExtraError
 from dagprofiler.exporters import Export
-from dagprofiler.exporters.graphs import left_out, legible_names, renamed
+from dagprofiler.exporters.graphs import left_out, legible_names, listed_again, renamed
 from dagprofiler.exporters.networks import finite_number, listed, network_of
 from dagprofiler.graph import kahn_order
 from dagprofiler.rendering import plain_number
@@ -31,6 +31,15 @@ __all__ = ["EXPORTER", "network_of", "to_network", "to_task_graph"]
 
 #: SAGA adds tasks of these names to graphs with several sources or sinks.
 _RESERVED = ("__super_source__", "__super_sink__")
+
+_ALONE = (
+    "the file has no network, which no profile holds: it is SAGA's TaskGraph alone; network= makes "
+    "it a ProblemInstance, which schedulers need"
+)
+_STOCHASTIC = (
+    "the file has no network, which no profile holds: it is SAGA's StochasticTaskGraph alone, and "
+    "a scheduler needs a StochasticNetwork beside it"
+)
 
 _BITS_IN = {"bits": 1, "bytes": 8}
 _SIZES = {"spec": "size_bytes", "wire": "wire_bytes"}
@@ -111,7 +120,8 @@ class Saga:
                 "network": network_of(network),
             }
         text = json.dumps(document, allow_nan=False, default=plain_number)
-        return Export(text + "\n", tuple(graph.losses()))
+        alone = () if network is not None else (_STOCHASTIC if stochastic else _ALONE,)
+        return Export(text + "\n", (*graph.losses(), *alone))
 
 
 EXPORTER = Saga()
@@ -271,9 +281,8 @@ class _Graph:
             yield "edges have a size and nothing else: not the fields that travel"
         yield "where and when it ran, the seed and the execution order are left out"
         yield from left_out(profile, ())
-        repeated = len(profile.dag_structure["edges"]) - len(self.document["dependencies"])
-        if repeated:
-            yield f"{repeated} edges are listed more than once in the profile; here each once"
+        structure = profile.dag_structure
+        yield from listed_again(len(structure["edges"]) - len(self.document["dependencies"]))
         yield from renamed(self._names)
 
 

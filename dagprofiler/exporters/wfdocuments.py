@@ -6,7 +6,7 @@ import sys
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import FormatError, WeightError, shorten
+from dagprofiler.errors import FormatError, WeightError, counted, shorten
 from dagprofiler.rounds import MEASURED
 from dagprofiler.samples import measured_of
 from dagprofiler.statistics import median
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["COSTS", "SIZES", "Instance"]
 
-#: What can be said of the sizes of edges.
-SIZES = ("spec", "wire")
+#: What can be said of the sizes of edges, and in words.
+SIZES = {"spec": "its payload by the standard's rule", "wire": "its bytes as serialized"}
 
 #: Sources whose unit is time on the machine that the file describes; "best" takes the first
 #: that every task has.
@@ -282,14 +282,18 @@ class Instance:
         yield from self._lost_of_tasks()
         if self._unknown_sizes:
             # Its tasks have one list of files, which cannot say that it is only half known.
-            taken = "" if self._version in NESTED else ", and readers may take it for 0"
-            yield f"the size of {self._unknown_sizes} edges is not known: they have no file{taken}"
+            taken = "" if self._version in NESTED else "; readers may take it for 0"
+            edges = counted(self._unknown_sizes, "edge has", "edges have")
+            yield f"{edges} no known size, and so no file{taken}"
         yield from _lost_sections(self._profile)
         renamed = [name for name in self._nodes if self._ids[name] != name]
         if renamed:
             first = renamed[0]
+            names = counted(
+                len(renamed), "task name is no identifier", "task names are no identifiers"
+            )
             yield (
-                f"{len(renamed)} task names are no identifiers of WfFormat: "
+                f"{names} of WfFormat: "
                 f"{shorten(repr(first))} goes by {shorten(repr(self._ids[first]))}, and its "
                 f"name stays in {'name' if self._version in NESTED else 'originalName'}"
             )
@@ -297,20 +301,24 @@ class Instance:
     def _lost_of_tasks(self) -> Iterator[str]:
         count, known = len(self._nodes), len(self._runtimes_ms)
         if self._filled:
-            yield f"{self._filled} tasks have no runtime: fill= stands for it"
+            tasks = counted(self._filled, "task has", "tasks have")
+            yield f"{tasks} no runtime: fill= stands for it"
         if not known:
             where = "execution part, which WRENCH requires" if self._version in NESTED else "times"
             yield f"no task has a runtime: the file has no {where}"
         elif known < count:
-            yield f"{count - known} tasks have no runtime: readers may take it for 0"
+            tasks = counted(count - known, "task has", "tasks have")
+            yield f"{tasks} no runtime: readers may take it for 0"
         metrics = self._profile.metrics
         if any(metrics.node_weights.values()):
-            yield "node weights: WfFormat holds times, and no instructions"
+            yield "node weights are left out: WfFormat holds times, and no instructions"
         if metrics.task_metrics:
-            yield "times to serialize and deserialize; bytes in and out of tasks"
+            yield "times to serialize and deserialize, and bytes in and out of tasks, are left out"
         if metrics.edge_metrics:
-            other = SIZES[self._size == "spec"]
-            yield f"which outputs travel on which edge; the edges' sizes by size={other!r}"
+            yield "which outputs travel on which edge is left out"
+        if any(edge.wire_bytes not in (None, edge.size_bytes) for edge in metrics.edge_metrics):
+            other = "wire" if self._size == "spec" else "spec"
+            yield f"an edge has one size here, {SIZES[self._size]}; size={other!r} writes the other"
 
 
 def _metered(
@@ -337,16 +345,16 @@ def _metered(
 
 def _lost_sections(profile: Profile) -> Iterator[str]:
     if profile.config:
-        yield "the configuration"
+        yield "the configuration is left out"
     if profile.seed is not None:
-        yield "the seed"
+        yield "the seed is left out"
     rounds = profile.sections.get("samples", {}).get("rounds", []).count(MEASURED)
     if rounds > 1:
-        yield f"samples of {rounds} rounds: one number stands for all"
+        yield f"the samples of {rounds} rounds are left out: one number stands for all"
     if profile.sections.get("run", {}).get("state") == "partial":
-        yield "that the run is partial, and why"
+        yield "that the run is partial, and why, is left out"
     if profile.sections.get("environment", {}).keys() - {"not_measured"}:
-        yield "of the environment all but the machine"
+        yield "of the environment all but the machine is left out"
     others = [name for name in profile.sections if name not in _HELD]
     if others:
-        yield f"sections without a place: {', '.join(map(shorten, others))}"
+        yield f"sections of the profile that are left out: {', '.join(map(shorten, others))}"

@@ -84,7 +84,7 @@ class WfFormat:
         """
         _choice("version", version, _WRITTEN)
         _choice("cost", cost, COSTS)
-        _choice("size", size, SIZES)
+        _choice("size", size, list(SIZES))
         if workflow is not None and not isinstance(workflow, str):
             raise FormatError(f"workflow must be text, got {workflow!r}")
         if fill is not None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from dagprofiler.documents import collector_paused, parse, read
+from dagprofiler import documents
 from dagprofiler.errors import FormatError
-from dagprofiler.registry import IMPORTERS, formats, load, loadable
+from dagprofiler.registry import IMPORTERS, formats, load, recognizing
 
 if TYPE_CHECKING:
     import os
@@ -84,20 +84,21 @@ def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profi
     -----
     What the file does not say is absent from the profile, never 0.
     """
-    with collector_paused():
-        document = parse(read(path), unique_keys=True)
+    with documents.collector_paused():
+        document = documents.load(path, unique_keys=True)
         if format is not None:
             return importer(format).read(document)
         if isinstance(document, dict) and document.keys() >= _OURS:
             from dagprofiler.profile import Profile
 
             return Profile.from_dict(document)
-        known, reasons = loadable(IMPORTERS)
-        fitting = [name for name in known if known[name].recognizes(document)]
+        fitting, reasons = recognizing(document)
         if len(fitting) != 1:
             what = f"could be any of {', '.join(fitting)}" if fitting else "is in no format known"
-            hint = f"give format= (known: {', '.join(known) or 'none'})"
-            file = getattr(path, "name", path)
-            raise FormatError("; ".join([f"{file!r} {what}", hint, *reasons]))
-        found: Profile = known[fitting[0]].read(document)
+            hint = f"give format= (known: {', '.join(importer_names()) or 'none'})"
+            name = documents.file_name(path)
+            file = repr(name) if name else "the stream"
+            raise FormatError("; ".join([f"{file} {what}", hint, *reasons]))
+        (one,) = fitting.values()
+        found: Profile = one.read(document)
         return found

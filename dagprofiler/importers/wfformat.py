@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.config import Config
 from dagprofiler.documents import plain_document, utc_now
-from dagprofiler.errors import CycleError, FormatError, ProfileError, json_path, shorten
+from dagprofiler.errors import CycleError, FormatError, ProfileError, counted, json_path, shorten
 from dagprofiler.graph import kahn_order
 from dagprofiler.importers.wfinstances import Instance, Task, read_instance
 from dagprofiler.metrics import DAGMetrics
@@ -63,16 +63,18 @@ class WfFormat:
         FormatError
             If the document is no WfFormat of a known version, or contradicts itself: tasks
             of one name, tasks and files that are not there, parents and children that
-            disagree, cycles, negative figures. The message begins with the place.
+            disagree, cycles, negative figures, and from 1.5 on tasks that were executed and have no
+            runtime. The message begins with the place.
         ProfileError
             If something that is kept as it is holds a number that is not finite, such as
             1e999; with the place.
 
         Notes
         -----
-        A task without a runtime, and a file with several producers or none, are no errors.
-        If no task names parents or children, they follow from the files. O(tasks + edges +
-        uses of files) time, and for the order O((tasks + edges) log tasks).
+        A task that was not executed, or before 1.5 has no runtime, and a file with several
+        producers or none, are no errors. If no task names parents or children, they follow from
+        the files. O(tasks + edges + uses of files) time, and for the order O((tasks + edges)
+        log tasks).
         """
         instance = read_instance(document)
         try:
@@ -96,6 +98,8 @@ class _Import:
     def document(self) -> dict[str, Any]:
         """Return the document of the profile."""
         instance, names = self._instance, self._names
+        if instance.makespan_s is None:
+            self._not_measured["total_time_ms"] = "the file holds no makespan"
         pairs = [(names[source], names[target]) for source, target in instance.edges]
         edge_metrics = self._edge_metrics()
         document: dict[str, Any] = {
@@ -192,7 +196,7 @@ class _Import:
         total = sum(map(sizes.__getitem__, files))
         if 8 * total > _MAX_INT:
             raise FormatError(
-                f"{json_path(self._tasks[task].path)}: its files have {total} bytes together, "
+                f"{json_path(self._tasks[task].path)}: its files have {total:,} bytes together, "
                 "whose bits do not fit 64 bits"
             )
         return total
@@ -216,7 +220,9 @@ class _Import:
         if missing == len(self._tasks):
             reason = f"{what}, which holds no runtimes: nothing was measured"
             return {"state": "partial", "reason": reason, "rounds": 0}
-        reason = f"{what}, which holds no runtime of {missing} of {len(self._tasks)} tasks"
+        reason = (
+            f"{what}, which holds no runtime of {missing:,} of {counted(len(self._tasks), 'task')}"
+        )
         return {"state": "partial", "reason": reason, "rounds": 1}
 
     def _weight_sources(self) -> dict[str, Any]:

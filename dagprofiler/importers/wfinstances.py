@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler.errors import json_path
+from dagprofiler.errors import counted, json_path
 from dagprofiler.importers.wflinks import check_files, check_machines, find_edges, resolve
 from dagprofiler.importers.wfreading import (
     bytes_of,
@@ -202,6 +202,12 @@ def _executed(execution: Mapping[str, Any], path: Path) -> dict[str, tuple[Path,
         if identifier in found:
             first = json_path(found[identifier][0])
             raise refusal(f"task {quote(identifier)} is listed before, at {first}", *place, "id")
+        if entry.get("runtimeInSeconds") is None:
+            raise refusal(
+                f"task {quote(identifier)} has no runtimeInSeconds; one that did not run is not "
+                "listed here",
+                *place,
+            )
         found[identifier] = (place, entry)
     return found
 
@@ -273,7 +279,8 @@ def _linked_files(
         size = bytes_of(file, key, place)
         if file_bytes.setdefault(name, size) != size:
             raise refusal(
-                f"file {quote(name)} has {size} bytes here and {file_bytes[name]} elsewhere",
+                f"file {quote(name)} has {counted(size, 'byte')} here and {file_bytes[name]:,} "
+                "elsewhere",
                 *(*place, key),
             )
         link = file.get("link")

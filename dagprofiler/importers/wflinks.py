@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import json_path
+from dagprofiler.errors import counted, json_path
 from dagprofiler.importers.wfreading import quote, refusal
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def find_edges(instance: Instance) -> None:
         instance.notes.append("no task names parents or children: the edges follow from the files")
     if undeclared:
         instance.notes.append(
-            f"{undeclared} times a task reads a file of another that is not among its parents: "
-            "there is no edge"
+            f"{counted(undeclared, 'time')} a task reads a file of another that is not among its "
+            "parents: there is no edge"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dagprofiler.errors import counted
 from dagprofiler.exporters import Export
 from dagprofiler.report.comparison import comparison
 from dagprofiler.report.page import page
@@ -44,7 +45,8 @@ def _losses(data: dict[str, Any]) -> list[str]:
     losses = []
     rounds = data.get("timeline", {}).get("left_out")
     if rounds:
-        losses.append(f"the timeline leaves out {rounds} rounds, which are too many for a page")
+        left_out = counted(rounds, "round, which is", "rounds, which are")
+        losses.append(f"the timeline leaves out {left_out} too many for a page")
     columns = data.get("samples", {}).get("left_out")
     if columns:
         losses.append(f"samples that are too many for a page: {', '.join(columns)}")

@@ -153,8 +153,8 @@ def test_a_failed_task_ends_with_the_last_moment_that_is_known_and_says_why():
         "state": "failed",
         "error": "ValueError: \\ud800",
     }
-    assert "1 records of the timeline have no moment at which they began" in export.losses
-    assert "1 tasks never began, so that they have no span" in export.losses
+    assert "1 record of the timeline has no start, and so no span" in export.losses
+    assert "1 task never began: no span" in export.losses
 
 
 def test_a_task_that_no_worker_took_but_has_moments_is_shown_beside_them():

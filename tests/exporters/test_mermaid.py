@@ -76,7 +76,7 @@ def test_more_edges_than_github_draws_are_refused():
 
 def test_more_characters_than_github_draws_are_refused():
     tasks = [f"{i}{'x' * 500}" for i in range(100)]
-    with pytest.raises(FormatError, match=r"\d+ characters .*50000 characters"):
+    with pytest.raises(FormatError, match=r"\d+ characters .*50,000 characters"):
         rendered("mermaid", profile_of(tasks))
     assert len(rendered("mermaid", profile_of(tasks), github=False)) > 50_000
 

@@ -128,7 +128,7 @@ def test_an_edge_that_the_profile_lists_twice_is_one_edge():
     profile.dag_structure["edges"] *= 2
     document, losses = export(profile)
     assert len(document["dependencies"]) == 1
-    assert "1 edges are listed more than once in the profile; here each once" in losses
+    assert "1 edge is listed more than once in the profile; here each once" in losses
 
 
 @given(names().filter(lambda tasks: not {"__super_source__", "__super_sink__"} & set(tasks)))
@@ -282,6 +282,17 @@ def test_losses_say_what_the_numbers_are_and_what_is_left_out():
     together = " ".join(losses)
     for word in ("serializing", "seed", "fields", "timeline", "environment"):
         assert word in together
+
+
+def test_a_file_without_a_network_says_that_it_lacks_one_and_what_it_is():
+    assert export(run())[1][-1] == (
+        "the file has no network, which no profile holds: it is SAGA's TaskGraph alone; network= "
+        "makes it a ProblemInstance, which schedulers need"
+    )
+    (said,) = [loss for loss in export(run(), stochastic=True)[1] if "network" in loss]
+    assert "StochasticTaskGraph alone" in said
+    assert "network=" not in said
+    assert "network" not in " ".join(export(run(), network={"speeds": {"n": 1}})[1])
 
 
 # The network

@@ -315,11 +315,11 @@ def test_a_task_without_runtime_is_absent_or_filled():
     export = render(profile)
     tasks = json.loads(export.text)["workflow"]["execution"]["tasks"]
     assert [entry["id"] for entry in tasks] == ["a"]
-    assert "1 tasks have no runtime: readers may take it for 0" in export.losses
+    assert "1 task has no runtime: readers may take it for 0" in export.losses
     filled = render(profile, fill=2000)
     tasks = json.loads(filled.text)["workflow"]["execution"]["tasks"]
     assert [entry["runtimeInSeconds"] for entry in tasks] == [0.001, 2.0]
-    assert "1 tasks have no runtime: fill= stands for it" in filled.losses
+    assert "1 task has no runtime: fill= stands for it" in filled.losses
 
 
 def test_without_runtimes_there_is_no_execution_and_a_word_about_wrench():
@@ -361,9 +361,9 @@ def test_an_edge_of_unknown_size_has_no_file():
     assert (first["children"], second["parents"]) == (["b"], ["a"])
     assert "outputFiles" not in first
     assert "inputFiles" not in second
-    assert "the size of 1 edges is not known: they have no file" in export.losses
+    assert "1 edge has no known size, and so no file" in export.losses
     assert again(profile).metrics.edge_weights == {}
-    words = "the size of 1 edges is not known: they have no file, and readers may take it for 0"
+    words = "1 edge has no known size, and so no file; readers may take it for 0"
     assert words in render(profile, version="1.4").losses
 
 
@@ -371,6 +371,21 @@ def test_what_the_format_cannot_hold_is_listed(measured):
     losses = "\n".join(render(measured).losses)
     for words in ("node weights", "the configuration", "the seed", "3 rounds", "timeline"):
         assert words in losses
+
+
+def test_which_of_two_sizes_an_edge_has_is_said_where_they_differ(measured):
+    assert not any("one size" in loss for loss in render(measured).losses)
+    measured.metrics.edge_metrics[0].wire_bytes += 5
+    words = "an edge has one size here, its payload by the standard's rule; size='wire' writes th"
+    assert any(loss.startswith(words) for loss in render(measured).losses)
+    words = "an edge has one size here, its bytes as serialized; size='spec' writes the other"
+    assert words in render(measured, size="wire").losses
+    assert not any("one size" in loss for loss in render(again(measured)).losses)
+
+
+def test_one_name_that_is_no_identifier_is_one():
+    profile = made(["a b"], {})
+    assert render(profile).losses[-1].startswith("1 task name is no identifier of WfFormat: 'a b'")
 
 
 @pytest.mark.parametrize("version", ["1.4", "1.5", "1.6"])

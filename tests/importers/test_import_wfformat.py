@@ -167,7 +167,7 @@ def test_a_file_from_a_task_that_is_no_parent_makes_no_edge():
     instance["workflow"]["specification"]["tasks"][4]["inputFiles"].append("two.fits")
     profile = read(instance)
     assert len(profile.dag_structure["edges"]) == 5
-    assert "1 times" in profile.sections["imported"]["notes"][0]
+    assert profile.sections["imported"]["notes"][0].startswith("1 time a task reads a file")
 
 
 def test_the_only_machine_is_the_environment():
@@ -199,6 +199,7 @@ def test_a_specification_alone_says_that_nothing_was_measured():
     assert "samples" not in profile.sections
     said = profile.sections["environment"]["not_measured"]
     assert "no runtimes" in said["wall_time_ms"]
+    assert "no makespan" in said["total_time_ms"]
     assert "size_bytes" in said
     with pytest.raises(WeightError, match="no round was measured"):
         profile.weights("wall_time")
@@ -417,6 +418,16 @@ BROKEN = {
         f"{DONE}.tasks[3].runtimeInSeconds: ",
         "negative",
     ),
+    "no runtime": (
+        lambda d: done(d)["tasks"][3].pop("runtimeInSeconds"),
+        f"{DONE}.tasks[3]: ",
+        "has no runtimeInSeconds; one that did not run is not listed here",
+    ),
+    "null runtime": (
+        lambda d: done(d)["tasks"][3].update(runtimeInSeconds=None),
+        f"{DONE}.tasks[3]: ",
+        "has no runtimeInSeconds",
+    ),
     "endless runtime": (
         lambda d: done(d)["tasks"][3].update(runtimeInSeconds=float("inf")),
         f"{DONE}.tasks[3].runtimeInSeconds: ",
@@ -629,7 +640,7 @@ def test_a_file_that_all_write_and_all_read_travels_on_declared_edges_alone():
     assert set(profile.metrics.edge_weights.values()) == {24}
     assert len(profile.metrics.edge_weights) == count - 1
     (note,) = profile.sections["imported"]["notes"]
-    assert note.startswith(f"{count * (count - 1) - (count - 1)} times a task reads a file")
+    assert note.startswith(f"{count * (count - 1) - (count - 1):,} times a task reads a file")
 
 
 @pytest.mark.parametrize("shape", [chain, fan])
