@@ -173,7 +173,7 @@ def _growth(subject: Subject) -> dict[str, Any] | None:
     # Tasks that this round had not come after its last step.
     of_task = [len(steps) + 1 if name in grown else 0 for name in subject.names]
     for record in origins["records"]:
-        if record[number] == last and record[task] in subject.numbers:
+        if record[number] == last:
             of_task[subject.numbers[record[task]]] = came.get(record[rule], 0)
     return {
         "rules": [one["rule"] for one in steps],
