@@ -604,7 +604,7 @@ def test_rounds_whose_graphs_contradict_each_other_end_the_run():
 def test_a_profile_that_is_printed_tells_of_rules_that_never_fired():
     never = Rule(lambda graph: graph.count() > 5, lambda graph: None, "never")
     printed = str(
-        DAG({"a": Number}, rules=[never, Rule(after("a"), lambda graph: None, "r")]).run()
+        DAG({"a": List([])}, rules=[never, Rule(after("a"), lambda graph: None, "r")]).run()
     )
 
     assert "\nrule 'never' never fired: " in printed
