@@ -15,9 +15,11 @@ from dagprofiler.errors import (
     CostModelError,
     CycleError,
     DagProfilerError,
+    DagProfilerWarning,
     DeclarationError,
     FormatError,
     GraphError,
+    JournalError,
     MissingExtraError,
     OutputError,
     ProfileError,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from dagprofiler.executors.ray import RayExecutor
     from dagprofiler.importers import import_profile
     from dagprofiler.interleaving import RunComparison, compare_runs
+    from dagprofiler.journal import Journal
     from dagprofiler.meters import Meter
     from dagprofiler.rules import Rule, Rules, map_over, reduce, rule
     from dagprofiler.weights import Weights
@@ -58,6 +61,7 @@ __all__ = [
     "CycleError",
     "DAGMetrics",
     "DagProfilerError",
+    "DagProfilerWarning",
     "DaskExecutor",
     "DeclarationError",
     "EdgeMetrics",
@@ -65,6 +69,8 @@ __all__ = [
     "FormatError",
     "GraphError",
     "Hook",
+    "Journal",
+    "JournalError",
     "Meter",
     "MissingExtraError",
     "OutputError",
@@ -103,6 +109,7 @@ _LATER = {
     "CeleryExecutor": "executors.celery",
     "DaskExecutor": "executors.dask",
     "Executor": "executors",
+    "Journal": "journal",
     "Meter": "meters",
     "PoolExecutor": "executors.pools",
     "RayExecutor": "executors.ray",

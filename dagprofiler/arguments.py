@@ -13,6 +13,8 @@ from dagprofiler.hooks import Hook
 from dagprofiler.task import Task, instance_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dagprofiler.executors import Executor
     from dagprofiler.rounds import Rounds
 
@@ -25,6 +27,7 @@ __all__ = [
     "check_seed",
     "check_task",
     "refused",
+    "store_of",
 ]
 
 
@@ -105,6 +108,19 @@ def check_hooks(hooks: Any) -> list[Hook]:
         if not isinstance(hook, Hook):
             raise DeclarationError(f"hooks: expected instances of Hook, got {hook!r}")
     return found
+
+
+def store_of(hooks: Sequence[Hook], rounds: Rounds) -> Any:
+    """Return where outputs are stored, or None if no hook wants that."""
+    stores = [hook.store for hook in hooks if hook.store is not None]
+    if len(stores) > 1:
+        raise refused(f"hooks: outputs can be stored in one place, got {len(stores)}")
+    if stores and rounds.fresh_process:
+        raise refused(
+            "hooks: of rounds in fresh processes nothing is told before they are over, so no "
+            "journal can follow them; leave it out, or fresh_process"
+        )
+    return stores[0] if stores else None
 
 
 def check_inputs(inputs: Any) -> None:

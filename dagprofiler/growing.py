@@ -11,7 +11,7 @@ from dagprofiler.errors import GraphError, did_you_mean
 from dagprofiler.views import PENDING, SKIPPED, SUCCEEDED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from dagprofiler.executors.dispatching import Dispatcher
     from dagprofiler.executors.serial import SerialExecutor
@@ -43,6 +43,8 @@ class Space(NamedTuple):
         Names of tasks whose outputs are wanted, whatever follows them.
     fail
         Takes note of a rule that failed, and why; returns whether nothing new is to start.
+    added_s
+        Returns when tasks were added that an earlier attempt at this run had, else None.
     """
 
     log: RoundLog
@@ -55,6 +57,7 @@ class Space(NamedTuple):
     executor: SerialExecutor | Dispatcher
     asked: frozenset[str]
     fail: Callable[[str, Exception], bool]
+    added_s: Callable[[Iterable[str]], float | None] | None
 
 
 class Grown:

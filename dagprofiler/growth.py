@@ -280,7 +280,9 @@ class Growing(Grown):
         first = len(self.names)
         if draft.tasks_added or draft.rules_added:
             self._apply(rule, draft)
-        at_s, count = perf_counter(), len(self.names)
+        then_s = self._space.added_s
+        at_s = (then_s and then_s(draft.tasks_added)) or perf_counter()
+        count = len(self.names)
         self.growth.added_s += [at_s] * (count - first)
         self.growth.firings.append(Firing(rule.name, at_s, range(first, count)))
         self._retire(rule)

@@ -42,6 +42,10 @@ class Readings(NamedTuple):
         Why meters read nothing, by column, as far as is known now.
     meters_s, garbage_s
         What the meters themselves and collecting garbage cost, in seconds.
+    stored
+        Where the outputs were stored, as the store says it; None without one.
+    store_s
+        What that took, in seconds.
     """
 
     decode_s: list[float]
@@ -51,6 +55,8 @@ class Readings(NamedTuple):
     reasons: Mapping[str, str]
     meters_s: float
     garbage_s: float
+    stored: Any = None
+    store_s: float = 0.0
 
 
 class Instrumentation(NamedTuple):
@@ -64,11 +70,15 @@ class Instrumentation(NamedTuple):
         Whether to collect garbage before each task, outside all clocks.
     hash_outputs
         Whether to hash what a task returned, as it was serialized.
+    store
+        Where to put it; something whose ``open()`` has ``begin()``, called before each
+        task, ``put(encoded)``, which says where, and ``close()``. None for nowhere.
     """
 
     meters: Selection
     collect_garbage: bool = False
     hash_outputs: bool = False
+    store: Any = None
 
     @property
     def columns(self) -> list[str]:
@@ -94,6 +104,7 @@ class Instruments:
     """The open instruments of one worker, used by one task after the other."""
 
     def __init__(self, instrumentation: Instrumentation, *, alone: bool = True) -> None:
+        self._store = instrumentation.store and instrumentation.store.open()
         self._meters = instrumentation.meters.open(alone=alone)
         self._metering = False
         self._hashes = instrumentation.hash_outputs
@@ -105,6 +116,8 @@ class Instruments:
 
     def begin(self, decoders: Iterable[Codec], encode: Codec) -> tuple[Iterator[Codec], Codec]:
         """Prepare for a task; return its codecs with a clock around each."""
+        if self._store is not None:
+            self._store.begin()
         self._garbage_s = self._garbage.collect() if self._garbage else 0.0
         self._decode_s, self._encode_s, self._read = [], [], []
         spent_s = self._decode_s
@@ -112,8 +125,10 @@ class Instruments:
 
     def start(self) -> None:
         """Start the meters; what comes next is ``compute()``."""
-        self._metering = True
-        self._meters.start()
+        # Without any, what it costs to ask them would be on nobody's account.
+        if self._meters.columns:
+            self._metering = True
+            self._meters.start()
 
     def stop(self, task: str) -> None:
         """Stop the meters, if they are running."""
@@ -127,6 +142,9 @@ class Instruments:
         Where the meters did not run, `why` says why.
         """
         already_s, self._meters_s = self._meters_s, self._meters.cost_s
+        begun = perf_counter()
+        stored = None if self._store is None else self._store.put(encoded)
+        store_s = 0.0 if self._store is None else perf_counter() - begun
         return Readings(
             self._decode_s,
             dict(zip(encoded, self._encode_s)),
@@ -135,6 +153,8 @@ class Instruments:
             self._meters.reasons if why is None else dict.fromkeys(self._meters.columns, why),
             self._meters_s - already_s,
             self._garbage_s,
+            stored,
+            store_s,
         )
 
     def rest(self) -> None:
@@ -145,6 +165,8 @@ class Instruments:
     def close(self) -> None:
         """Let go of what the meters hold open, and of frozen objects."""
         self.rest()
+        if self._store is not None:
+            self._store.close()
         self._meters.close()
 
 

@@ -112,8 +112,12 @@ class RoundLog:
         Task number to the hash of its serialized outputs.
     reasons
         Why meters read nothing, by column.
-    meters_s, garbage_s
-        What meters and collecting garbage before tasks cost, in seconds.
+    meters_s, garbage_s, store_s
+        What meters, collecting garbage before tasks and storing outputs cost, in seconds.
+    stored
+        Task number to where its outputs were stored, until somebody takes it.
+    ended_s
+        Reading of the clock when the round was complete; None before that.
     waited_s
         How long the run loop waited for tasks that ran elsewhere, in seconds;
         None where it ran them itself.
@@ -145,6 +149,9 @@ class RoundLog:
     reasons: dict[str, str] = field(default_factory=dict)
     meters_s: float = 0.0
     garbage_s: float = 0.0
+    store_s: float = 0.0
+    stored: dict[int, Any] = field(default_factory=dict)
+    ended_s: float | None = None
     waited_s: float | None = None
     legacy_generators: bool | None = None
     attempts: dict[int, Sequence[str]] = field(default_factory=dict)
@@ -172,13 +179,17 @@ class RoundLog:
             self.reasons.setdefault(column, why)
         self.meters_s += readings.meters_s
         self.garbage_s += readings.garbage_s
+        self.store_s += readings.store_s
+        if readings.stored is not None:
+            self.stored[i] = readings.stored
         if readings.digest is not None:
             self.digests[i] = readings.digest
 
     @property
     def apart_s(self) -> float:
         """What measuring itself took of the round, in seconds, if it held up the run loop."""
-        return self.meters_s + self.garbage_s if self.waited_s is None else 0.0
+        aside_s = self.meters_s + self.garbage_s + self.store_s
+        return aside_s if self.waited_s is None else 0.0
 
     def align(self, ahead_s: Sequence[float]) -> None:
         """Bring the readings of workers' clocks to one, given how far each is ahead."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dagprofiler.growth import Growing, Grows
     from dagprofiler.hooks import Hook
     from dagprofiler.instruments import Instrumentation
+    from dagprofiler.past import Past, PastRound
     from dagprofiler.pipeline import Codec, Contract
     from dagprofiler.readings import RoundLog
     from dagprofiler.records import RunLog
@@ -88,13 +89,15 @@ class Run:
         Numbers of the tasks whose outputs are wanted beside those of the sinks.
     grows
         What lets the graph grow; None of one that is fixed.
-    asked
-        Names of the tasks to keep, some of which may come later.
     elsewhere
         Takes a round in another process; None for rounds in this one.
     ranked
         All task numbers: of those that are ready beside each other, the first
         in here starts first. None for Kahn's order.
+    asked
+        What hooks are told of what else was asked for.
+    past
+        What earlier attempts at this run have done; None of a first one.
     """
 
     def __init__(
@@ -113,9 +116,10 @@ class Run:
         hooks: Sequence[Hook],
         stop_on_error: bool,
         grows: Grows | None,
-        asked: frozenset[str],
         elsewhere: FreshRounds | None,
         ranked: Sequence[int] | None,
+        asked: Mapping[str, Any],
+        past: Past | None,
     ) -> None:
         self._log = log
         self._wiring = log.wiring
@@ -133,10 +137,13 @@ class Run:
         self._stop_on_error = stop_on_error
         self._grows = grows
         self._growing: Growing | None = None
-        self._asked = asked
         self._given = log.wiring
         self._elsewhere = elsewhere
         self._ranked = ranked
+        self._asked = asked
+        self._past = past
+        #: Tasks of this round that an earlier attempt has finished.
+        self._finished: set[int] = set()
         self._stopped = False
         self._round: RoundLog
         #: What stands in each slot, as a handle of the executor, while somebody needs it.
@@ -217,9 +224,9 @@ class Run:
         log.total_s = perf_counter() - log.started
         log.hooks_s = self._hooks_s
         if self._begun is None:
-            log.prepare_s = log.total_s - log.hooks_s
+            log.prepare_s = log.total_s - log.earlier_s - log.hooks_s
         else:
-            log.prepare_s = self._begun - log.started - self._hooks_before
+            log.prepare_s = self._begun - log.started - log.earlier_s - self._hooks_before
         for name, error in self._failures().items():
             kind = "task" if self._errors else "rule" if self._rule_failures else "hook"
             what = name if kind == "rule" else f"{kind} {name!r}"
@@ -240,9 +247,18 @@ class Run:
     def _announce(self) -> None:
         """Tell the hooks that everything is valid and the first task is about to start."""
         if self._hooks:
-            order = [self._wiring.names[i] for i in self._wiring.order]
-            tasks = dict(zip(self._wiring.names, self._tasks))
-            self._tell("run_started", RunInfo(tasks, order, self._config, self._seed))
+            names = self._wiring.names
+            run = RunInfo(
+                tasks=dict(zip(names, self._tasks)),
+                execution_order=[names[i] for i in self._wiring.order],
+                config=self._config,
+                seed=self._seed,
+                inputs={names[i]: fields for i, fields in self._outside.items()},
+                asked=self._asked,
+                log=self._log,
+                contracts=self._contracts,
+            )
+            self._tell("run_started", run)
 
     def _take(self, kind: str) -> None:
         """Run the whole DAG once, here or elsewhere."""
@@ -250,7 +266,12 @@ class Run:
         if self._begun is None:
             self._begun, self._hooks_before = perf_counter(), self._hooks_s
         # Of the last round nothing is needed any more but what was measured.
-        self._outputs = {}
+        self._outputs, self._finished = {}, set()
+        past = None if self._past is None else self._past.of_round(len(log.rounds))
+        if past is not None and past.complete and self._grows is None:
+            self._round = log.begin(kind, past.columns)
+            self._take_over(past)
+            return
         if self._plan.rounds.collects:
             begun = perf_counter()
             gc.collect()
@@ -258,11 +279,22 @@ class Run:
         if self._elsewhere is not None and kind is not ALLOCATION:
             self._adopt(self._elsewhere.take(), kind)
             return
-        instruments = self._instrumentation
+        self._prepare(kind)
+        with generators_restored(self._seed):
+            self._take_here(past)
+        one = self._round
+        if one.complete and not self._rule_failures and one.ended_s is None:
+            one.ended_s = perf_counter()
+            self._tell("round_finished", len(log.rounds) - 1)
+
+    def _prepare(self, kind: str) -> None:
+        """Make all that a round in this process works on."""
+        instruments, log = self._instrumentation, self._log
         if kind is ALLOCATION:
             from dagprofiler.instruments import COUNT_ALLOCATIONS
 
-            instruments = COUNT_ALLOCATIONS
+            store = None if instruments is None else instruments.store
+            instruments = COUNT_ALLOCATIONS._replace(store=store)
         growth = None if self._grows is None else self._begin_anew()
         self._round = log.begin(kind, instruments.columns if instruments else [])
         self._round.growth = growth
@@ -274,22 +306,86 @@ class Run:
         # The sinks, and what was asked for.
         for i in chain(self._wiring.sinks, self._keep):
             self._kept[i] = True
-        with generators_restored(self._seed):
-            hooks_before = self._hooks_s
-            begun = self._round.started_s = perf_counter()
-            try:
-                self._loop()
-                if self._growing is not None:
-                    self._growing.conclude()
-            finally:
-                if self._growing is not None:
-                    self._growing.finish()
-                hooks_s = self._hooks_s - hooks_before
-                total_s, one = perf_counter() - begun, self._round
+
+    def _take_here(self, past: PastRound | None) -> None:
+        hooks_before, one = self._hooks_s, self._round
+        begun = one.started_s = perf_counter()
+        if past is not None:
+            begun -= past.spent_s
+            if self._grows is None:
+                self._take_over(past)
+            else:
+                past.begin(one, self._log)
+        try:
+            self._loop(past)
+            if self._growing is not None:
+                self._conclude(self._growing, past)
+        finally:
+            if self._growing is not None:
+                self._growing.finish()
+            hooks_s, total_s = self._hooks_s - hooks_before, perf_counter() - begun
+            if past is not None and self._grows is not None:
+                past.end(one, self._log)
+            if past is None or not past.complete:
                 self._executor.end(one)
-                self._settle_growth()
                 # What a user's program would not do is no part of its time.
                 one.total_s = total_s - hooks_s - one.apart_s
+            self._settle_growth()
+
+    def _take_over(self, past: PastRound) -> None:
+        """Take over what earlier attempts did of this round."""
+        wiring, executor, log = self._wiring, self._executor, self._log
+        names = wiring.names
+        self._finished = {i for i, name in enumerate(names) if name in past.records}
+        past.begin(self._round, log)
+        for i in sorted(self._finished):
+            past.take_over(self._round, log, i, executor.recall)
+        past.end(self._round, log)
+        if past.complete:
+            # Nobody needs more of it than, of the last one, what the profile hands out.
+            wanted = self._finished if past.is_last else set()
+            waiting: set[int] = set()
+        else:
+            wanted = waiting = self._finished
+        for i in waiting:
+            for _, slot in wiring.feeds(i):
+                self._uses[slot] -= 1
+        for i in waiting:
+            for slot, field in enumerate(wiring.outputs[i], wiring.first_slot[i]):
+                if self._uses[slot]:
+                    self._handles[slot] = executor.put(past.frames(names[i], field))
+        for i in wanted.intersection([*wiring.sinks, *self._keep]):
+            self._outputs[i] = self._outputs_then(past, i)
+
+    def _outputs_then(self, past: PastRound, i: int) -> dict[str, Any]:
+        name, decode = self._wiring.names[i], self._contracts[i].decode
+        return {field: decode(past.frames(name, field)) for field in past.fields(name)}
+
+    def _recall(self, past: PastRound, i: int) -> bool:
+        """Take over a task of a graph that grows, if an earlier attempt has finished it."""
+        wiring, uses, handles = self._wiring, self._uses, self._handles
+        name = wiring.names[i]
+        if name not in past.records:
+            return False
+        past.check(wiring, i)
+        past.take_over(self._round, self._log, i, self._executor.recall)
+        self._finished.add(i)
+        for _, slot in wiring.feeds(i):
+            uses[slot] -= 1
+            if not uses[slot]:
+                handles[slot] = None
+        for slot, field in enumerate(wiring.outputs[i], wiring.first_slot[i]):
+            if uses[slot]:
+                handles[slot] = self._executor.put(past.frames(name, field))
+        if self._kept[i]:
+            self._outputs[i] = self._outputs_then(past, i)
+        return True
+
+    def _conclude(self, growing: Growing, past: PastRound | None) -> None:
+        """Look whether the graph has become what it was, and meant to be."""
+        if past is not None and not (self._errors or self._rule_failures):
+            past.check_all({self._wiring.names[i] for i in self._finished})
+        growing.conclude()
 
     def _begin_anew(self) -> Growth:
         """Return the growth of a round, which begins with the graph that was given."""
@@ -333,15 +429,17 @@ class Run:
                 error = self._errors.get(i)
                 method = "task_finished" if error is None else "task_failed"
                 self._tell(method, self._log.record(taken.round, i, error))
+        if taken.round.complete:
+            self._tell("round_finished", len(self._log.rounds) - 1)
 
-    def _loop(self) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
+    def _loop(self, past: PastRound | None) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
         log, wiring, executor, entry = self._log, self._wiring, self._executor, self._round
         hooks, handles, uses = self._hooks, self._handles, self._uses
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
         times, ran_on = entry.times, entry.ran_on
         payload_bytes, wire_bytes = entry.payload_bytes, entry.wire_bytes
         submit, next_done, work = executor.submit, executor.next, self._works()
-        pop, done = self._schedule()
+        pop, done = self._schedule(past)
         running = 0
         while True:
             # It changes where workers come and go.
@@ -394,7 +492,9 @@ class Run:
             if done is not None:
                 done(i)
 
-    def _schedule(self) -> tuple[Callable[[], int | None], Callable[[int], None] | None]:
+    def _schedule(
+        self, past: PastRound | None
+    ) -> tuple[Callable[[], int | None], Callable[[int], None] | None]:
         """Return two functions: one hands out tasks, the other, if any, is told which are done."""
         wiring = self._wiring
         if self._grows is not None:
@@ -407,18 +507,44 @@ class Run:
                 uses=self._uses,
                 outputs=self._outputs,
                 executor=self._executor,
-                asked=self._asked,
+                asked=frozenset(self._asked["keep"]),
                 fail=self._rule_failed,
+                added_s=None if past is None else partial(past.added_s, self._log),
             )
             self._growing.start()
-            return self._growing.pop, self._growing.done
+            return self._growing_pop(self._growing, past), self._growing.done
+        finished = self._finished
         if not self._executor.serial:
-            if self._ranked is None:
-                return readiness(wiring.targets, wiring.first_target)
-            return readiness_by(self._ranked, wiring.targets, wiring.first_target)
+            graph = wiring.targets, wiring.first_target
+            ranked = self._ranked
+            pop, done = readiness(*graph) if ranked is None else readiness_by(ranked, *graph)
+
+            def pop_unfinished() -> int | None:
+                number = pop()
+                while number in finished:
+                    done(number)
+                    number = pop()
+                return number
+
+            return (pop_unfinished if finished else pop), done
         # One at a time is the order that is known, without what comes after a failure.
         left = filterfalse(self._round.skipped.__contains__, wiring.order)
-        return partial(next, left, None), None
+        return partial(next, filterfalse(finished.__contains__, left), None), None
+
+    def _growing_pop(self, growing: Growing, past: PastRound | None) -> Callable[[], int | None]:
+        if past is None:
+            return growing.pop
+        then: PastRound = past
+
+        def pop() -> int | None:
+            number = growing.pop()
+            # Rules are asked of what is taken over as of what has run.
+            while number is not None and self._recall(then, number):
+                growing.done(number)
+                number = growing.pop()
+            return number
+
+        return pop
 
     def _works(self) -> Callable[[int], tuple[tuple[Any, ...], list[Any]]]:
         """Return a function that makes a task's Work, and takes the handles of its inputs.

@@ -155,6 +155,38 @@ _CONDITIONS = _object(
     },
 )
 
+_RESUMED = _object(
+    "A time that the run was gone on with.",
+    {
+        "timestamp": _text("When, in UTC."),
+        "at_ms": _number(
+            "The same in milliseconds from the run's start, on the clock of the timeline, which "
+            "stood still meanwhile."
+        ),
+        "gap_ms": _number(
+            "For how long it stood still, by the machines' own clocks, in milliseconds."
+        ),
+        "round": _integer("In which round, counted from 0 with warm-up."),
+        "tasks": _integer("How many tasks of that round had finished."),
+        "executor_before": _text("Name of the executor that had run the tasks before."),
+        "torn_bytes": _integer("How much of the last record was there, in bytes; it is dropped."),
+        "dropped": _list(
+            "Tasks that had finished and ran again, since what they made was cut off.",
+            _text("Name of a task."),
+        ),
+        "compared": _list(
+            "What was compared with the run before; only `sources` may differ.",
+            _text("One of it.", enum=["dag", "config", "sources", "seed", "inputs"]),
+        ),
+        "not_compared": _map(
+            "What could not be compared: `config.` and a parameter, or `sources.` and a task.",
+            _text("Why not."),
+        ),
+        "changed": _list("Tasks whose source is not what it was.", _text("Name of a task.")),
+    },
+    ["timestamp", "at_ms"],
+)
+
 _RUN = _object(
     "How the run went.",
     {
@@ -184,7 +216,8 @@ _RUN = _object(
         "overhead": _map(
             "What the run did besides the tasks, by kind: `prepare_ms`, `loop_ms`, `hooks_ms`; "
             "with several rounds or meters `meters_ms`, `garbage_ms` (collecting it outside all "
-            "clocks), `between_rounds_ms`; of a graph that grows `rules_ms`.",
+            "clocks), `between_rounds_ms`; with a journal `journal_ms`; of a graph that grows "
+            "`rules_ms`.",
             _number("Time of this kind over all rounds, in milliseconds."),
         ),
         "executor": _text("Name of the executor that ran the tasks."),
@@ -211,6 +244,10 @@ _RUN = _object(
                     ["round", "error"],
                 ),
             ),
+        ),
+        "resumed": _list(
+            "The times that the run was gone on with after it had ended early; absent without any.",
+            _RESUMED,
         ),
         "rounds": _integer("How often the DAG was run and measured, warm-up not counted."),
         "conditions": _CONDITIONS,

@@ -16,6 +16,7 @@ from dagprofiler import (
     DeclarationError,
     FormatError,
     GraphError,
+    JournalError,
     MissingExtraError,
     OutputError,
     ProfileError,
@@ -48,6 +49,7 @@ INSTANCES = [
     (FormatError("there is no format 'x'"), ValueError),
     (MissingExtraError("DAG.from_yaml", "yaml"), ImportError),
     (WeightError("estimated", ["a"], "the task has no cost model"), ValueError),
+    (JournalError("/journal", ["a record is damaged"], 7), ValueError),
     (WorkerError("a", ["b"], "the process died"), RuntimeError),
 ]
 every_error = pytest.mark.parametrize(

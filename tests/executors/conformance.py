@@ -7,7 +7,16 @@ import threading
 import programs
 import pytest
 
-from dagprofiler import DAG, Profile, Rounds, RunError, SerializationError, WorkerError, map_over
+from dagprofiler import (
+    DAG,
+    Journal,
+    Profile,
+    Rounds,
+    RunError,
+    SerializationError,
+    WorkerError,
+    map_over,
+)
 
 
 def edge_bytes(profile):
@@ -92,6 +101,26 @@ class Conformance:
         assert all(len(columns["wall_ms"]) == 4 for columns in samples["tasks"].values())
         assert all(None not in columns["cpu_ms"] for columns in samples["tasks"].values())
         assert "differs" not in str(profile.sections["statistics"].get("flags"))
+
+    def test_a_run_that_failed_goes_on_from_its_journal(self, executor, tmp_path):
+        dag = programs.program()
+        asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw", "scale1"]}
+        serial = dag.run(**asked)
+        stops = programs.Follows(until="scale1")
+        with pytest.raises(RunError, match="enough of it"):
+            dag.run(**asked, executor=executor, hooks=[Journal(tmp_path), stops])
+        goes_on = programs.Follows()
+
+        profile = dag.resume(tmp_path, executor=executor, hooks=[goes_on])
+
+        assert equal(profile.outputs, serial.outputs)
+        assert edge_bytes(profile) == edge_bytes(serial)
+        assert set(goes_on.finished).isdisjoint(stops.finished)
+        assert len(goes_on.finished) + len(stops.finished) == len(dag.tasks)
+        assert profile.sections["run"]["resumed"][0]["tasks"] == len(stops.finished)
+        assert Profile.loads(profile.dumps()) == profile
+        # It is all there, and nothing is left to be done.
+        assert equal(dag.resume(tmp_path, executor=executor).outputs, serial.outputs)
 
     def test_a_failure_keeps_its_cause_and_what_runs_is_waited_for(self, executor):
         with pytest.raises(RunError) as caught:

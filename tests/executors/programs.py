@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 import dagprofiler
-from dagprofiler import DAG, Config, Rule, Task, map_over
+from dagprofiler import DAG, Config, Hook, Rule, Task, map_over
 from dagprofiler.rules import after, no_more
 from dagprofiler.serializers import OutOfBandPickle
 
@@ -237,6 +237,19 @@ def growing(n: int = 100) -> DAG:
             Rule(after("gather"), check),
         ],
     )
+
+
+class Follows(Hook):
+    """Notes what finishes, and ends the run with a certain task."""
+
+    def __init__(self, until: str | None = None) -> None:
+        self.until = until
+        self.finished: list[str] = []
+
+    def task_finished(self, record):
+        self.finished.append(record.task)
+        if record.task == self.until:
+            raise RuntimeError("enough of it")
 
 
 def failing(how: str, path: str = "") -> DAG:
