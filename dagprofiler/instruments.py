@@ -112,12 +112,14 @@ class Instruments:
         self._decode_s: list[float] = []
         self._encode_s: list[float] = []
         self._read: list[Number] = []
-        self._garbage_s = self._meters_s = 0.0
+        self._garbage_s = self._meters_s = self._store_s = 0.0
 
     def begin(self, decoders: Iterable[Codec], encode: Codec) -> tuple[Iterator[Codec], Codec]:
         """Prepare for a task; return its codecs with a clock around each."""
         if self._store is not None:
+            begun = perf_counter()
             self._store.begin()
+            self._store_s = perf_counter() - begun
         self._garbage_s = self._garbage.collect() if self._garbage else 0.0
         self._decode_s, self._encode_s, self._read = [], [], []
         spent_s = self._decode_s
@@ -142,9 +144,11 @@ class Instruments:
         Where the meters did not run, `why` says why.
         """
         already_s, self._meters_s = self._meters_s, self._meters.cost_s
-        begun = perf_counter()
-        stored = None if self._store is None else self._store.put(encoded)
-        store_s = 0.0 if self._store is None else perf_counter() - begun
+        stored = None
+        if self._store is not None:
+            begun = perf_counter()
+            stored = self._store.put(encoded)
+            self._store_s += perf_counter() - begun
         return Readings(
             self._decode_s,
             dict(zip(encoded, self._encode_s)),
@@ -154,7 +158,7 @@ class Instruments:
             self._meters_s - already_s,
             self._garbage_s,
             stored,
-            store_s,
+            self._store_s,
         )
 
     def rest(self) -> None:

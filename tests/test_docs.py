@@ -43,6 +43,7 @@ WITH_EXAMPLES = {
     "growing.md",
     "hooks.md",
     "index.md",
+    "journal.md",
     "measurements.md",
     "profile-format.md",
     "serializers.md",

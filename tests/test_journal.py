@@ -700,7 +700,7 @@ def segment(directory):
 
 
 quickly = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -728,6 +728,20 @@ def test_records_may_be_cut_off_anywhere(made, tmp_path, data):
     ran.clear()
     assert plain(program().resume(directory)) == made[1]
     assert not ran
+
+
+def test_the_last_record_may_be_cut_off_at_every_byte(made, tmp_path):
+    directory = copied(made, tmp_path)
+    path = directory / "journal"
+    content, last = path.read_bytes(), records(directory)[-1]
+    for length in range(1, len(last)):
+        path.write_bytes(content[:-length])
+        ledger = Ledger(str(path))
+        assert ledger.torn_bytes == len(last) - length
+        assert [record.get("task") for record in ledger.records] == [*TASKS]
+        ledger.cut()
+        ledger.close()
+        assert path.read_bytes() == content[: -len(last)]
 
 
 @quickly
@@ -878,11 +892,22 @@ def attempt(directory, executor, rounds, kill_after_s):
         process.stdout.close()
 
 
+@pytest.mark.parametrize(("executor", "rounds"), [("serial", 3), ("pool", 1)])
+def test_nothing_is_lost_to_a_kill_at_a_random_moment(tmp_path, executor, rounds):
+    kill_at_random_moments(tmp_path, executor, rounds, 1)
+
+
+# No outside program, but these take their time.
+@pytest.mark.external
 @pytest.mark.parametrize(
     ("executor", "rounds", "kills"),
     [("serial", 1, 9), ("pool", 1, 9), ("serial", 3, 6), ("pool", 3, 6)],
 )
-def test_nothing_is_lost_to_kills_at_random_moments(tmp_path, executor, rounds, kills):
+def test_nothing_is_lost_to_30_kills_at_random_moments(tmp_path, executor, rounds, kills):
+    kill_at_random_moments(tmp_path, executor, rounds, kills)
+
+
+def kill_at_random_moments(tmp_path, executor, rounds, kills):
     dag = journal_programs.grid(os.devnull)
     expected = repr(dag.run(7).outputs)
     everything = Counter(dict.fromkeys(dag.tasks, rounds))

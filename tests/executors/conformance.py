@@ -30,6 +30,24 @@ def equal(a, b):
     return repr(a) == repr(b)
 
 
+def goes_on_from_its_journal(executor, dag, until, directory, asked):
+    """Check that a run that ends early, when a certain task has finished, can be gone on with."""
+    serial = dag.run(**asked)
+    before, after = programs.Follows(until), programs.Follows()
+    with pytest.raises(RunError, match="enough of it"):
+        dag.run(**asked, executor=executor, hooks=[Journal(directory), before])
+
+    profile = dag.resume(directory, executor=executor, hooks=[after])
+
+    assert equal(profile.outputs, serial.outputs)
+    assert edge_bytes(profile) == edge_bytes(serial)
+    assert sorted(before.finished + after.finished) == sorted(dag.tasks)
+    assert profile.sections["run"]["resumed"][0]["tasks"] == len(before.finished)
+    assert Profile.loads(profile.dumps()) == profile
+    # It is all there, and nothing is left to be done.
+    assert equal(dag.resume(directory, executor=executor).outputs, serial.outputs)
+
+
 class Conformance:
     """Derive from it, with a fixture ``executor``.
 
@@ -102,25 +120,9 @@ class Conformance:
         assert all(None not in columns["cpu_ms"] for columns in samples["tasks"].values())
         assert "differs" not in str(profile.sections["statistics"].get("flags"))
 
-    def test_a_run_that_failed_goes_on_from_its_journal(self, executor, tmp_path):
-        dag = programs.program()
+    def test_a_run_that_ended_early_goes_on_from_its_journal(self, executor, tmp_path):
         asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw", "scale1"]}
-        serial = dag.run(**asked)
-        stops = programs.Follows(until="scale1")
-        with pytest.raises(RunError, match="enough of it"):
-            dag.run(**asked, executor=executor, hooks=[Journal(tmp_path), stops])
-        goes_on = programs.Follows()
-
-        profile = dag.resume(tmp_path, executor=executor, hooks=[goes_on])
-
-        assert equal(profile.outputs, serial.outputs)
-        assert edge_bytes(profile) == edge_bytes(serial)
-        assert set(goes_on.finished).isdisjoint(stops.finished)
-        assert len(goes_on.finished) + len(stops.finished) == len(dag.tasks)
-        assert profile.sections["run"]["resumed"][0]["tasks"] == len(stops.finished)
-        assert Profile.loads(profile.dumps()) == profile
-        # It is all there, and nothing is left to be done.
-        assert equal(dag.resume(tmp_path, executor=executor).outputs, serial.outputs)
+        goes_on_from_its_journal(executor, programs.program(), "scale1", tmp_path, asked)
 
     def test_a_failure_keeps_its_cause_and_what_runs_is_waited_for(self, executor):
         with pytest.raises(RunError) as caught:
