@@ -41,7 +41,7 @@ def goes_on_from_its_journal(executor, dag, until, directory, asked):
 
     assert equal(profile.outputs, serial.outputs)
     assert edge_bytes(profile) == edge_bytes(serial)
-    assert sorted(before.finished + after.finished) == sorted(dag.tasks)
+    assert sorted(before.finished + after.finished) == sorted(serial.dag_structure["nodes"])
     assert profile.sections["run"]["resumed"][0]["tasks"] == len(before.finished)
     assert Profile.loads(profile.dumps()) == profile
     # It is all there, and nothing is left to be done.
@@ -123,6 +123,11 @@ class Conformance:
     def test_a_run_that_ended_early_goes_on_from_its_journal(self, executor, tmp_path):
         asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw", "scale1"]}
         goes_on_from_its_journal(executor, programs.program(), "scale1", tmp_path, asked)
+
+    @pytest.mark.parametrize("until", ["middle[2]", "half[1][0]", "gather"])
+    def test_a_graph_that_was_half_grown_grows_on_from_its_journal(self, executor, tmp_path, until):
+        asked = {"seed": 5, "keep": ["parts", "half[0][1]"]}
+        goes_on_from_its_journal(executor, programs.growing(), until, tmp_path, asked)
 
     def test_a_failure_keeps_its_cause_and_what_runs_is_waited_for(self, executor):
         with pytest.raises(RunError) as caught:
