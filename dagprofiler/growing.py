@@ -13,13 +13,13 @@ from dagprofiler.views import PENDING, SKIPPED, SUCCEEDED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from dagprofiler.drafts import Draft
     from dagprofiler.executors.dispatching import Dispatcher
     from dagprofiler.executors.serial import SerialExecutor
     from dagprofiler.livewiring import LiveWiring
     from dagprofiler.pipeline import Contract
     from dagprofiler.readings import Growth, RoundLog
     from dagprofiler.task import Task
-    from dagprofiler.views import Draft
 
 __all__ = ["Grown", "Space"]
 

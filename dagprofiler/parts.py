@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from dagprofiler.config import Config
     from dagprofiler.contracts import ContractReader
+    from dagprofiler.drafts import Draft, Mapped
     from dagprofiler.edges import Route
     from dagprofiler.livewiring import LiveWiring
     from dagprofiler.pipeline import Contract
     from dagprofiler.task import Task
-    from dagprofiler.views import Draft, Mapped
 
 __all__ = ["Extension"]
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable
 
+from dagprofiler.drafts import Draft
 from dagprofiler.errors import DeclarationError
 from dagprofiler.openrules import Rules
 from dagprofiler.task import Task, check_tags
-from dagprofiler.views import Draft, GraphView, TaskView
+from dagprofiler.views import GraphView, TaskView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dagprofiler.config import Config
+    from dagprofiler.drafts import Draft
     from dagprofiler.pipeline import Codec
-    from dagprofiler.views import Draft
 
 __all__ = ["Task", "check_declarations", "check_tags", "contract_of", "estimate", "instance_of"]
 
