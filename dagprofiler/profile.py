@@ -310,6 +310,46 @@ class Profile:
         with collector_paused():
             return cls._of_document(load(path))
 
+    def dag_structure_at(self, moment_ms: float, *, round: int = 0) -> dict[str, Any]:  # noqa: A002
+        """Return the graph as it was at a moment: ``nodes``, ``edges`` and ``execution_order``.
+
+        Parameters
+        ----------
+        moment_ms
+            In milliseconds since the run began, as ``timeline`` and ``origins`` have them.
+        round
+            In which round; the graph grows anew in each.
+
+        Examples
+        --------
+        Of a graph that does not grow it is the graph itself.
+
+        >>> from dagprofiler import DAG, task
+        >>> @task(outputs=["x"])
+        ... def source():
+        ...     return {"x": 1}
+        >>> DAG({"source": source}).run().dag_structure_at(0)["nodes"]
+        ['source']
+        """
+        structure, origins = self.dag_structure, self.sections.get("origins", {})
+        records = origins.get("records", ())
+        grown = {record[0] for record in records}
+        there = {row[0] for row in records if row[1] == round and row[3] <= moment_ms}
+        missing = next((m for m in origins.get("missing", ()) if m["round"] == round), None)
+        lacking = {tuple(edge) for edge in missing["edges"]} if missing else set()
+        names = [name for name in structure["nodes"] if name not in grown or name in there]
+        known = set(names)
+        return {
+            "nodes": names,
+            "edges": [
+                edge
+                for edge in structure["edges"]
+                if known.issuperset((edge["source"], edge["target"]))
+                and (edge["source"], edge["target"]) not in lacking
+            ],
+            "execution_order": [name for name in structure["execution_order"] if name in known],
+        }
+
     def export(
         self,
         path: PathLike | IO[Any],

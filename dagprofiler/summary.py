@@ -92,6 +92,7 @@ def summary(profile: Profile) -> str:
     elif "samples" in profile.sections:
         lines += _metered_once(profile.sections["samples"])
     lines += _not_measured(profile.sections)
+    lines += _never_fired(profile.sections.get("origins", {}))
     if "overhead" in run:
         kinds = ", ".join(
             f"{kind[: -len('_ms')]} {_number(value)} ms" for kind, value in run["overhead"].items()
@@ -214,6 +215,18 @@ def _metered_table(head: str, tasks: Mapping[str, Mapping[str, Any]]) -> list[st
         *aligned([("task", *map(printable, shown)), *rows]),
         *and_more(len(tasks), "tasks"),
     ]
+
+
+def _never_fired(origins: Mapping[str, Any]) -> list[str]:
+    """Return the rules of a graph that grew that never fired, and why."""
+    reasons = {one["rule"]: one["reason"] for one in origins.get("never_fired", ())}
+    fired = {one["rule"] for one in origins.get("fired", ())}
+    lines = [
+        f"rule {printable(repr(rule))} never fired: {printable(why)}"
+        for rule, why in reasons.items()
+        if rule not in fired
+    ]
+    return ["", *lines[:MOST_ROWS], *and_more(len(lines), "rules")] if lines else []
 
 
 def _not_measured(sections: Mapping[str, Any]) -> list[str]:

@@ -40,6 +40,7 @@ WITH_EXAMPLES = {
     "analysis.md",
     "compatibility.md",
     "exporters.md",
+    "growing.md",
     "hooks.md",
     "index.md",
     "journal.md",
