@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
+import weakref
 from typing import TYPE_CHECKING, NamedTuple
 
 from dagprofiler.errors import TraceError
@@ -62,21 +64,28 @@ class OpenTracing:
         self._token: Token[Sink] | None = None
         self._functions = _Functions(tracing) if tracing.modules else None
         switch(+1)
+        # Threads of a pool that ends, and what they hold, just go.
+        self._closing = weakref.finalize(self, _close, self._functions)
+        self._closing.atexit = False
 
     def start(self) -> None:
         """Begin with a task."""
         self._collection = Collection(self._limit)
+        if self._functions is not None:
+            self._collection.functions = self._functions.collector
         self._token = state.sink.set(self._collection.sink)
+        _running.add(self._collection.sink)
         if self._functions is not None:
             self._functions.start()
 
     def stop(self) -> None:
         """End with it, if it was begun with and has not been ended."""
         token, self._token = self._token, None
-        if token is not None:
+        if token is not None and self._collection is not None:
             if self._functions is not None:
                 self._functions.stop()
             state.sink.reset(token)
+            _running.remove(self._collection.sink)
 
     def take(self) -> Packed | None:
         """Return the spans of the last task; None of one that left none."""
@@ -86,9 +95,40 @@ class OpenTracing:
 
     def close(self) -> None:
         """Record no more."""
-        if self._functions is not None:
-            self._functions.close()
-        switch(-1)
+        self._closing()
+
+
+def _close(functions: _Functions | None) -> None:
+    if functions is not None:
+        functions.close()
+    switch(-1)
+
+
+class _Running:
+    """The tasks that run in this process.
+
+    While there is but one, what threads record that have no task of their own is its: it may
+    have started them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sinks: list[Sink] = []
+        self._otherwise = state.fallback
+
+    def add(self, sink: Sink) -> None:
+        with self._lock:
+            self._sinks.append(sink)
+            self._choose()
+
+    def remove(self, sink: Sink) -> None:
+        with self._lock:
+            if sink in self._sinks:
+                self._sinks.remove(sink)
+            self._choose()
+
+    def _choose(self) -> None:
+        state.fallback = self._sinks[0] if len(self._sinks) == 1 else self._otherwise
 
 
 class _Functions:
@@ -102,30 +142,30 @@ class _Functions:
 
     def __init__(self, tracing: Tracing) -> None:
         self._key = tracing.modules, tracing.floor_ms
-        self._collector: FunctionCollector | None = None
+        self.collector: FunctionCollector | None = None
         self._why = ""
         try:
-            self._collector = _shared.take(*self._key) if _MONITORING else _collector(*self._key)
+            self.collector = _shared.take(*self._key) if _MONITORING else _collector(*self._key)
         except TraceError as error:
             self._why = str(error)
 
     def start(self) -> None:
-        if not _MONITORING and self._collector is not None:
+        if not _MONITORING and self.collector is not None:
             try:
-                self._collector.start()
+                self.collector.start()
             except TraceError as error:
-                self._collector, self._why = None, str(error)
+                self.collector, self._why = None, str(error)
         if self._why:
             note("functions are not recorded", why=self._why)
             # Once is enough.
             self._why = ""
 
     def stop(self) -> None:
-        if not _MONITORING and self._collector is not None:
-            self._collector.stop()
+        if not _MONITORING and self.collector is not None:
+            self.collector.stop()
 
     def close(self) -> None:
-        collector, self._collector = self._collector, None
+        collector, self.collector = self.collector, None
         if _MONITORING and collector is not None:
             _shared.give_back(*self._key)
 
@@ -163,3 +203,7 @@ def _collector(modules: tuple[str, ...], floor_ms: float) -> FunctionCollector:
 
 _MONITORING = sys.version_info >= (3, 12)
 _shared = _Shared()
+_running = _Running()
+if hasattr(os, "register_at_fork"):
+    # Tasks that run are the parent's; by now spans go to the trace of the new process again.
+    os.register_at_fork(after_in_child=_running.__init__)  # type: ignore[misc]
