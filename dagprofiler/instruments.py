@@ -194,9 +194,6 @@ class Instruments:
         self.rest()
         if self._store is not None:
             self._store.close()
-        tracing, self._tracing = self._tracing, None
-        if tracing is not None:
-            tracing.close()
         self._meters.close()
 
 

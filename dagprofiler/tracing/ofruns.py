@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import weakref
 from typing import TYPE_CHECKING, NamedTuple
 
 from dagprofiler.errors import TraceError
@@ -59,49 +58,40 @@ class OpenTracing:
     """Records the spans of one task after the other, in one thread."""
 
     def __init__(self, tracing: Tracing) -> None:
-        self._limit = tracing.limit
+        self._tracing = tracing
         self._collection: Collection | None = None
         self._token: Token[Sink] | None = None
-        self._functions = _Functions(tracing) if tracing.modules else None
-        switch(+1)
-        # Threads of a pool that ends, and what they hold, just go.
-        self._closing = weakref.finalize(self, _close, self._functions)
-        self._closing.atexit = False
+        self._functions: FunctionCollector | None = None
 
     def start(self) -> None:
         """Begin with a task."""
-        self._collection = Collection(self._limit)
-        if self._functions is not None:
-            self._collection.functions = self._functions.collector
+        self._collection = Collection(self._tracing.limit)
         self._token = state.sink.set(self._collection.sink)
+        switch(+1)
         _running.add(self._collection.sink)
-        if self._functions is not None:
-            self._functions.start()
+        if self._tracing.modules:
+            try:
+                self._functions = self._collection.functions = _take(self._tracing)
+            except TraceError as error:
+                note("functions are not recorded", why=str(error))
 
     def stop(self) -> None:
         """End with it, if it was begun with and has not been ended."""
         token, self._token = self._token, None
-        if token is not None and self._collection is not None:
-            if self._functions is not None:
-                self._functions.stop()
-            state.sink.reset(token)
-            _running.remove(self._collection.sink)
+        if token is None or self._collection is None:
+            return
+        functions, self._functions = self._functions, None
+        if functions is not None:
+            _give_back(self._tracing, functions)
+        _running.remove(self._collection.sink)
+        switch(-1)
+        state.sink.reset(token)
 
     def take(self) -> Packed | None:
         """Return the spans of the last task; None of one that left none."""
         collection, self._collection = self._collection, None
         packed = None if collection is None else collection.packed()
         return packed if packed is not None and packed.of_label else None
-
-    def close(self) -> None:
-        """Record no more."""
-        self._closing()
-
-
-def _close(functions: _Functions | None) -> None:
-    if functions is not None:
-        functions.close()
-    switch(-1)
 
 
 class _Running:
@@ -112,9 +102,13 @@ class _Running:
     """
 
     def __init__(self) -> None:
+        self._otherwise = state.fallback
+        self.forget()
+
+    def forget(self) -> None:
+        """Be as new: in a process that was forked, what runs is its parent's."""
         self._lock = threading.Lock()
         self._sinks: list[Sink] = []
-        self._otherwise = state.fallback
 
     def add(self, sink: Sink) -> None:
         with self._lock:
@@ -131,79 +125,57 @@ class _Running:
         state.fallback = self._sinks[0] if len(self._sinks) == 1 else self._otherwise
 
 
-class _Functions:
-    """Functions without annotations, recorded while tasks run.
+def _take(tracing: Tracing) -> FunctionCollector:
+    """Return a started collector of functions, which tasks beside this one may share."""
+    if _MONITORING:
+        return _shared.take(tracing)
+    collector = _collector(tracing)
+    collector.start()
+    return collector
 
-    ``sys.monitoring`` sees all threads of a process, so that threads which run tasks share
-    one collector, from the first task of the first to the last of the last: to switch it
-    costs more than a task may. ``sys.setprofile``, before Python 3.12, is of one thread
-    and switched for each task.
-    """
 
-    def __init__(self, tracing: Tracing) -> None:
-        self._key = tracing.modules, tracing.floor_ms
-        self.collector: FunctionCollector | None = None
-        self._why = ""
-        try:
-            self.collector = _shared.take(*self._key) if _MONITORING else _collector(*self._key)
-        except TraceError as error:
-            self._why = str(error)
-
-    def start(self) -> None:
-        if not _MONITORING and self.collector is not None:
-            try:
-                self.collector.start()
-            except TraceError as error:
-                self.collector, self._why = None, str(error)
-        if self._why:
-            note("functions are not recorded", why=self._why)
-            # Once is enough.
-            self._why = ""
-
-    def stop(self) -> None:
-        if not _MONITORING and self.collector is not None:
-            self.collector.stop()
-
-    def close(self) -> None:
-        collector, self.collector = self.collector, None
-        if _MONITORING and collector is not None:
-            _shared.give_back(*self._key)
+def _give_back(tracing: Tracing, collector: FunctionCollector) -> None:
+    if _MONITORING:
+        _shared.give_back(tracing)
+    else:
+        collector.stop()
 
 
 class _Shared:
-    """The collectors of this process, by what they record, and how many use each."""
+    """The collectors of this process, and how many tasks use each.
+
+    ``sys.monitoring`` sees all threads, so that those which run tasks beside each other share
+    one; ``sys.setprofile``, before Python 3.12, is of one thread.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._users: dict[tuple[tuple[str, ...], float], int] = {}
-        self._collectors: dict[tuple[tuple[str, ...], float], FunctionCollector] = {}
+        self._users: dict[Tracing, int] = {}
+        self._collectors: dict[Tracing, FunctionCollector] = {}
 
-    def take(self, modules: tuple[str, ...], floor_ms: float) -> FunctionCollector:
-        key = modules, floor_ms
+    def take(self, tracing: Tracing) -> FunctionCollector:
         with self._lock:
-            if key not in self._users:
-                collector = _collector(*key)
-                collector.start()
-                self._collectors[key], self._users[key] = collector, 0
-            self._users[key] += 1
-            return self._collectors[key]
+            if not self._users.get(tracing):
+                if tracing not in self._collectors:
+                    self._collectors[tracing] = _collector(tracing)
+                self._collectors[tracing].start()
+                self._users[tracing] = 0
+            self._users[tracing] += 1
+            return self._collectors[tracing]
 
-    def give_back(self, modules: tuple[str, ...], floor_ms: float) -> None:
-        key = modules, floor_ms
+    def give_back(self, tracing: Tracing) -> None:
         with self._lock:
-            self._users[key] -= 1
-            if not self._users[key]:
-                del self._users[key]
-                self._collectors.pop(key).stop()
+            self._users[tracing] -= 1
+            if not self._users[tracing]:
+                self._collectors[tracing].stop()
 
 
-def _collector(modules: tuple[str, ...], floor_ms: float) -> FunctionCollector:
-    return FunctionCollector(modules, floor_ms=floor_ms, collected_only=True)
+def _collector(tracing: Tracing) -> FunctionCollector:
+    return FunctionCollector(tracing.modules, floor_ms=tracing.floor_ms, collected_only=True)
 
 
 _MONITORING = sys.version_info >= (3, 12)
 _shared = _Shared()
 _running = _Running()
 if hasattr(os, "register_at_fork"):
-    # Tasks that run are the parent's; by now spans go to the trace of the new process again.
-    os.register_at_fork(after_in_child=_running.__init__)  # type: ignore[misc]
+    os.register_at_fork(after_in_child=_running.forget)

@@ -133,8 +133,17 @@ def test_of_tasks_that_run_at_once_none_gets_what_threads_without_a_task_record(
 def test_a_process_that_a_task_forks_does_not_keep_its_spans(tmp_path):
     program = """
 import os
+import threading
 from dagprofiler import DAG, span, task
 from dagprofiler.tracing import flush
+
+def spans():
+    with span("in a thread of the child"):
+        pass
+
+@task(outputs=[])
+def other():
+    return {}
 
 @task(outputs=[])
 def forks():
@@ -142,6 +151,10 @@ def forks():
     if not child:
         with span("in the child"):
             pass
+        DAG({"other": other}).run()
+        thread = threading.Thread(target=spans)
+        thread.start()
+        thread.join()
         flush()
         os._exit(0)
     os.waitpid(child, 0)
@@ -158,7 +171,7 @@ print([section["labels"][record[3]]["name"] for record in section["records"]])
     assert done.stdout.strip() == "['in the parent']"
     (trace,) = tmp_path.glob("*.pfw")
     names = [one["name"] for one in json.loads(trace.read_text())["traceEvents"]]
-    assert "in the child" in names
+    assert {"in the child", "in a thread of the child"} <= set(names)
 
 
 def test_spans_outlast_saving_and_loading(tmp_path):
