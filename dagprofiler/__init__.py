@@ -15,9 +15,11 @@ from dagprofiler.errors import (
     CostModelError,
     CycleError,
     DagProfilerError,
+    DagProfilerWarning,
     DeclarationError,
     FormatError,
     GraphError,
+    JournalError,
     MissingExtraError,
     OutputError,
     ProfileError,
@@ -45,7 +47,9 @@ if TYPE_CHECKING:
     from dagprofiler.executors.ray import RayExecutor
     from dagprofiler.importers import import_profile
     from dagprofiler.interleaving import RunComparison, compare_runs
+    from dagprofiler.journal import Journal
     from dagprofiler.meters import Meter
+    from dagprofiler.tracer import Tracer
     from dagprofiler.tracing import span, trace
     from dagprofiler.weights import Weights
 
@@ -59,6 +63,7 @@ __all__ = [
     "CycleError",
     "DAGMetrics",
     "DagProfilerError",
+    "DagProfilerWarning",
     "DaskExecutor",
     "DeclarationError",
     "EdgeMetrics",
@@ -66,6 +71,8 @@ __all__ = [
     "FormatError",
     "GraphError",
     "Hook",
+    "Journal",
+    "JournalError",
     "Meter",
     "MissingExtraError",
     "OutputError",
@@ -80,6 +87,7 @@ __all__ = [
     "Task",
     "TaskMetrics",
     "TraceError",
+    "Tracer",
     "ValidationError",
     "WeightError",
     "Weights",
@@ -102,10 +110,12 @@ _LATER = {
     "CeleryExecutor": "executors.celery",
     "DaskExecutor": "executors.dask",
     "Executor": "executors",
+    "Journal": "journal",
     "Meter": "meters",
     "PoolExecutor": "executors.pools",
     "RayExecutor": "executors.ray",
     "RunComparison": "interleaving",
+    "Tracer": "tracer",
     "Weights": "weights",
     "analyze": "analysis",
     "calibrate": "calibration",

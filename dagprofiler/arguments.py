@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Iterator, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ from dagprofiler.hooks import Hook
 from dagprofiler.task import Task, instance_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dagprofiler.executors import Executor
     from dagprofiler.rounds import Rounds
 
@@ -25,6 +28,8 @@ __all__ = [
     "check_seed",
     "check_task",
     "refused",
+    "store_of",
+    "tracing_of",
 ]
 
 
@@ -105,6 +110,32 @@ def check_hooks(hooks: Any) -> list[Hook]:
         if not isinstance(hook, Hook):
             raise DeclarationError(f"hooks: expected instances of Hook, got {hook!r}")
     return found
+
+
+def store_of(hooks: Sequence[Hook], rounds: Rounds) -> Any:
+    """Return where outputs are stored, or None if no hook wants that."""
+    stores = [hook.store for hook in hooks if hook.store is not None]
+    if len(stores) > 1:
+        raise refused(f"hooks: outputs can be stored in one place, got {len(stores)}")
+    if stores and rounds.fresh_process:
+        raise refused(
+            "hooks: of rounds in fresh processes nothing is told before they are over, so no "
+            "journal can follow them; leave it out, or fresh_process"
+        )
+    return stores[0] if stores else None
+
+
+def tracing_of(hooks: Sequence[Hook]) -> Any:
+    """Return what is recorded inside of tasks, or None for nothing."""
+    found = [hook.tracing for hook in hooks if hook.tracing is not None]
+    if len(found) > 1:
+        raise refused(f"hooks: one Tracer records a run, got {len(found)}")
+    if found or "dagprofiler.tracing" not in sys.modules:
+        # A program that uses tracing has it loaded.
+        return found[0] if found else None
+    from dagprofiler.tracing.ofruns import by_default
+
+    return by_default()
 
 
 def check_inputs(inputs: Any) -> None:

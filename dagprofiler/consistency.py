@@ -77,6 +77,8 @@ def check_consistency(data: Mapping[str, Any]) -> None:
         _check_distinct(finished, "task", "execution_metrics", below="task")
     if "timeline" in data:
         _check_timeline(data["timeline"], nodes)
+    if "spans" in data:
+        _check_spans(data["spans"], data.get("timeline", {}).get("workers", ()), nodes)
     keys = dict.fromkeys(edges.keys)
     statistics = data.get("statistics", {})
     for name in ("tasks", "flags", "cold_ms"):
@@ -340,6 +342,29 @@ def _check_timeline(timeline: Mapping[str, Any], nodes: Mapping[str, int]) -> No
             *_ROWS,
             *(i, 2),
         )
+
+
+def _check_spans(
+    spans: Mapping[str, Any], workers: Sequence[Any], nodes: Mapping[str, int]
+) -> None:
+    threads, rows = spans["threads"], spans["records"]
+    for i, thread in enumerate(threads):
+        _check_index(thread["worker"], workers, "worker", "spans", "threads", i, "worker")
+    _check_keys(spans.get("dropped", {}), nodes, "spans", "dropped")
+    _numbers(_column(rows, 0), nodes, "spans", "records", below=0)
+    for column, (known, what) in enumerate([(threads, "thread"), (spans["labels"], "label")], 2):
+        if max(_column(rows, column), default=0) >= len(known) and rows:
+            for i, row in enumerate(rows):
+                _check_index(row[column], known, what, "spans", "records", i, column)
+    starts, ends = _column(rows, 4), _column(rows, 5)
+    if not all(map(le, starts, ends)):
+        i = list(map(le, starts, ends)).index(False)
+        raise _error(f"ends at {ends[i]}, before it starts at {starts[i]}", "spans", "records", i)
+
+
+def _check_index(index: int | None, known: Sequence[Any], what: str, *place: Any) -> None:
+    if index is not None and index >= len(known):
+        raise _error(f"there is no {what} {index}, only {len(known)}", *place)
 
 
 def _column(entries: Sequence[Any], name: str | int) -> list[Any]:

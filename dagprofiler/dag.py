@@ -20,6 +20,8 @@ from dagprofiler.arguments import (
     check_seed,
     check_task,
     refused,
+    store_of,
+    tracing_of,
 )
 from dagprofiler.config import Config
 from dagprofiler.contracts import ContractReader, input_problems
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from dagprofiler.executors.dispatching import Dispatcher
     from dagprofiler.hooks import Hook
     from dagprofiler.instruments import Instrumentation
+    from dagprofiler.past import Past
     from dagprofiler.profile import Profile
     from dagprofiler.serializers import Serializer
 
@@ -290,8 +293,106 @@ class DAG:
         """
         if seed is not None:
             load_generators()
-        started = perf_counter()
+        return self._execute(
+            perf_counter(),
+            check_hooks(hooks),
+            seed=seed,
+            inputs=inputs,
+            rounds=rounds,
+            meters=meters,
+            keep=keep,
+            on_error=on_error,
+            executor=executor,
+            priorities=priorities,
+            timeout=timeout,
+        )
+
+    def resume(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        seed: int | None = None,
+        inputs: Inputs | None = None,
+        executor: Any = None,
+        priorities: Any = None,
+        timeout: float | None = None,
+        hooks: Iterable[Hook] = (),
+    ) -> Profile:
+        """Go on with a run that a :class:`~dagprofiler.Journal` has followed.
+
+        What is finished is not run again. What was asked for, as the number of
+        rounds, the meters and the outputs to keep, is as it was. The journal
+        goes on as well, so that this can end early and be resumed again.
+
+        Parameters
+        ----------
+        path
+            The journal's directory.
+        seed, inputs
+            By default those of the run; others are refused.
+        executor, priorities, timeout
+            As for :meth:`run`; the executor may be another than before.
+        hooks
+            Observers of what is still to be done.
+
+        Returns
+        -------
+        Profile
+            Of the whole run; its ``run.resumed`` says where it was gone on with.
+
+        Raises
+        ------
+        JournalError
+            If it is no journal, if it is that of another DAG, config, seed or
+            other inputs, with all that differs, or if it is damaged.
+        ValidationError, RunError
+            As :meth:`run`.
+
+        Warns
+        -----
+        DagProfilerWarning
+            If tasks whose results are taken over have another source now.
+        """
+        from dagprofiler.journal import Journal
+
         watching = check_hooks(hooks)
+        try:
+            journal = Journal.reopened(path)
+            watching.insert(0, journal)
+            self._current_tasks()
+            check_inputs(inputs)
+            past = journal.check(
+                self.tasks,
+                self._wiring,
+                self._contracts,
+                config=self.config,
+                seed=check_seed(seed),
+                inputs=inputs,
+            )
+            if past.asked["seed"] is not None:
+                load_generators()
+        except BaseException:
+            close_hooks(watching, {})
+            raise
+        return self._execute(
+            perf_counter(),
+            watching,
+            **past.asked,
+            executor=executor,
+            priorities=priorities,
+            timeout=timeout,
+            past=past,
+        )
+
+    def _execute(
+        self,
+        started: float,
+        hooks: list[Hook],
+        *,
+        rounds: int | str | Rounds,
+        **options: Any,
+    ) -> Profile:
+        """Run under the conditions that were asked for; `options` as of :meth:`_prepared`."""
         with ExitStack() as conditions:
             try:
                 asked = rounds_of(rounds)
@@ -299,21 +400,9 @@ class DAG:
                     from dagprofiler.load import busy
 
                     conditions.enter_context(busy(asked.busy_cores))
-                run = self._prepared(
-                    started,
-                    watching,
-                    seed=seed,
-                    inputs=inputs,
-                    rounds=asked,
-                    meters=meters,
-                    keep=keep,
-                    on_error=on_error,
-                    executor=executor,
-                    priorities=priorities,
-                    timeout=timeout,
-                )
+                run = self._prepared(started, hooks, rounds=asked, **options)
             except BaseException:
-                close_hooks(watching, {})
+                close_hooks(hooks, {})
                 raise
             return run.execute()
 
@@ -332,10 +421,14 @@ class DAG:
         priorities: Any = None,
         timeout: float | None = None,
         alone: bool = False,
+        tracing: Any = None,
+        past: Past | None = None,
     ) -> Run:
         """Return a run that only waits to be executed, or raise a ValidationError.
 
-        Alone it takes one of the rounds that are asked for.
+        Alone it takes one of the rounds that are asked for, and has no hooks to say what is
+        traced. With a past, that is
+        gone on with, and `inputs` are serialized.
         """
         timestamp = utc_now()
         seed = check_seed(seed)
@@ -344,14 +437,16 @@ class DAG:
         if isinstance(keep, str):
             raise refused(f"keep must be names of tasks, got {keep!r}; write [{keep!r}]")
         engine = as_executor(executor, rounds, timeout)
+        store = store_of(hooks, rounds)
+        tracing = tracing if alone else tracing_of(hooks)
         meters = as_list(meters)
-        instrumentation, counts_allocations = _instrumentation(rounds, meters)
+        instrumentation, counts_allocations = _instrumentation(rounds, meters, store, tracing)
         outside = self._numbered(inputs)
         tasks = self._current_tasks()
         wanted = [*keep]
         keep_numbers = {self._number(name, "keep") for name in wanted}
         estimates = self._check(outside)
-        encoded = self._encoded(outside)
+        encoded: dict[int, Any] = self._encoded(outside) if past is None else {**outside}
         runner: SerialExecutor | Dispatcher = SerialExecutor(self.config, seed)
         if engine is not None:
             from dagprofiler.executors.dispatching import Dispatcher
@@ -380,6 +475,8 @@ class DAG:
             conditions=rounds,
             priorities=ranked_by,
         )
+        if past is not None:
+            past.carry_on(log)
         elsewhere = None
         if rounds.fresh_process and not alone:
             from dagprofiler.fresh import FreshRounds
@@ -395,6 +492,7 @@ class DAG:
                 keep=wanted,
                 on_error=on_error,
                 alone=True,
+                tracing=tracing,
             )
             elsewhere = FreshRounds(one)
         return Run(
@@ -406,6 +504,8 @@ class DAG:
                 rounds.alone() if alone else rounds,
                 partial(_is_precise, log),
                 allocation=counts_allocations and not alone,
+                past=() if past is None else past.kinds,
+                past_s=0.0 if past is None else past.measured_s,
             ),
             executor=runner,
             instrumentation=instrumentation,
@@ -416,6 +516,8 @@ class DAG:
             stop_on_error=on_error == "stop",
             elsewhere=elsewhere,
             ranked=ranked,
+            asked={"rounds": rounds, "meters": meters, "keep": wanted, "on_error": on_error},
+            past=past,
         )
 
     def with_config(self, config: Config | Mapping[str, Any]) -> DAG:
@@ -540,23 +642,27 @@ class DAG:
         return encoded
 
 
-def _instrumentation(rounds: Rounds, meters: Any) -> tuple[Instrumentation | None, bool]:
+def _instrumentation(
+    rounds: Rounds, meters: Any, store: Any, tracing: Any
+) -> tuple[Instrumentation | None, bool]:
     """Return what is measured beside the phases, and whether a pass counts allocations.
 
     A plain run imports none of it.
     """
     if meters is None:
         meters = "default" if rounds.several else "wall"
-    if isinstance(meters, str) and meters == "wall" and not rounds.instrumented:
+    plain = isinstance(meters, str) and meters == "wall" and not rounds.instrumented
+    apart = store is not None or tracing is not None
+    if plain and not apart:
         return None, False
     from dagprofiler.instruments import Instrumentation
     from dagprofiler.meters import select
 
     selection = select(meters)
     instrumentation = Instrumentation(
-        selection, rounds.collect_garbage == "tasks", rounds.check_outputs
+        selection, rounds.collect_garbage == "tasks", rounds.check_outputs, store, tracing
     )
-    needed = rounds.instrumented or selection.columns
+    needed = rounds.instrumented or selection.columns or apart
     return (instrumentation if needed else None), selection.allocation
 
 

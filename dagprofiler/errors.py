@@ -18,9 +18,11 @@ __all__ = [
     "CostModelError",
     "CycleError",
     "DagProfilerError",
+    "DagProfilerWarning",
     "DeclarationError",
     "FormatError",
     "GraphError",
+    "JournalError",
     "MissingExtraError",
     "OutputError",
     "ProfileError",
@@ -35,6 +37,10 @@ __all__ = [
 
 class DagProfilerError(Exception):
     """Base class of every error raised by dagprofiler."""
+
+
+class DagProfilerWarning(UserWarning):
+    """Something that need not be wrong, and that its user should know."""
 
 
 class DeclarationError(DagProfilerError, TypeError):
@@ -230,6 +236,33 @@ class ProfileError(DagProfilerError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
+
+
+class JournalError(DagProfilerError, ValueError):
+    """A journal cannot be written, or the run in it cannot be gone on with.
+
+    Attributes
+    ----------
+    path
+        The directory or the file.
+    problems
+        What is wrong, a sentence each.
+    offset
+        Where the file is damaged, in bytes from its start; None where it is not about that.
+    """
+
+    def __init__(self, path: str, problems: Sequence[str], offset: int | None = None) -> None:
+        super().__init__(path, problems, offset)
+        self.path = path
+        self.problems = list(problems)
+        self.offset = offset
+
+    def __str__(self) -> str:
+        at = "" if self.offset is None else f", at byte {self.offset}"
+        if len(self.problems) == 1:
+            return f"journal {self.path!r}{at}: {self.problems[0]}"
+        lines = "".join(f"\n  - {problem}" for problem in self.problems)
+        return f"journal {self.path!r}{at}: {len(self.problems)} problems:{lines}"
 
 
 class WeightError(DagProfilerError, ValueError):

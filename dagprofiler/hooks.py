@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dagprofiler.config import Config
+    from dagprofiler.pipeline import Contract
     from dagprofiler.profile import Profile
-    from dagprofiler.records import TaskRecord
+    from dagprofiler.records import RunLog, TaskRecord
     from dagprofiler.task import Task
 
 __all__ = ["Hook", "RunInfo"]
@@ -30,12 +31,25 @@ class RunInfo:
         Parameters of the run.
     seed
         Seed of the run, or None.
+    inputs
+        Values from outside the graph, by task and field, serialized.
+    asked
+        What else :meth:`DAG.run <dagprofiler.DAG.run>` was asked for: ``rounds`` (always a
+        :class:`~dagprofiler.Rounds`), ``meters``, ``keep`` and ``on_error``.
+    log
+        What the run writes down, while it does; it numbers the tasks.
+    contracts
+        What each task declares, by its number.
     """
 
     tasks: Mapping[str, Task]
     execution_order: Sequence[str]
     config: Config
     seed: int | None
+    inputs: Mapping[str, Mapping[str, Any]]
+    asked: Mapping[str, Any]
+    log: RunLog
+    contracts: Sequence[Contract]
 
 
 class Hook:
@@ -45,12 +59,24 @@ class Hook:
     phase; their time counts as overhead (``hooks_ms``). A hook that raises
     ends the run as a failing task does. :meth:`close` always comes last.
 
+    Attributes
+    ----------
+    store
+        Where workers put the outputs of each task before they report it, as
+        :class:`~dagprofiler.Journal` has it; None for nowhere.
+    tracing
+        What workers record inside of tasks, as :class:`~dagprofiler.Tracer` has it; None
+        for what is annotated, if tracing is on.
+
     Examples
     --------
     >>> class Progress(Hook):
     ...     def task_finished(self, record):
     ...         print("done:", record.task)
     """
+
+    store: Any = None
+    tracing: Any = None
 
     def run_started(self, run: RunInfo) -> None:
         """Take note that everything is valid and the first task is about to start."""
@@ -63,6 +89,9 @@ class Hook:
 
     def task_failed(self, record: TaskRecord) -> None:
         """Take note that a task failed."""
+
+    def round_finished(self, number: int) -> None:
+        """Take note that a round, counted from 0 with warm-up, is complete."""
 
     def run_finished(self, profile: Profile) -> None:
         """Take note that the run is over; `profile` may be partial."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from typing import Union
 
     from dagprofiler.meters import Selection
+    from dagprofiler.tracing.collecting import Packed
+    from dagprofiler.tracing.ofruns import Tracing
 
     Codec = Callable[[Any], Any]
     Number = Union[int, float, None]
@@ -42,6 +44,12 @@ class Readings(NamedTuple):
         Why meters read nothing, by column, as far as is known now.
     meters_s, garbage_s
         What the meters themselves and collecting garbage cost, in seconds.
+    stored
+        Where the outputs were stored, as the store says it; None without one.
+    store_s
+        What that took, in seconds.
+    spans
+        What tracing saw inside the task; None of one that left none.
     """
 
     decode_s: list[float]
@@ -51,6 +59,9 @@ class Readings(NamedTuple):
     reasons: Mapping[str, str]
     meters_s: float
     garbage_s: float
+    stored: Any = None
+    store_s: float = 0.0
+    spans: Packed | None = None
 
 
 class Instrumentation(NamedTuple):
@@ -64,11 +75,19 @@ class Instrumentation(NamedTuple):
         Whether to collect garbage before each task, outside all clocks.
     hash_outputs
         Whether to hash what a task returned, as it was serialized.
+    store
+        Where to put it; something whose ``open()`` has ``begin()``, called before each
+        task, ``put(encoded)``, which says where, and ``close()``. None for nowhere.
+    tracing
+        What to record inside of tasks; a :class:`~dagprofiler.tracing.ofruns.Tracing`,
+        None for nothing.
     """
 
     meters: Selection
     collect_garbage: bool = False
     hash_outputs: bool = False
+    store: Any = None
+    tracing: Tracing | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -94,6 +113,8 @@ class Instruments:
     """The open instruments of one worker, used by one task after the other."""
 
     def __init__(self, instrumentation: Instrumentation, *, alone: bool = True) -> None:
+        self._store = instrumentation.store and instrumentation.store.open()
+        self._tracing = instrumentation.tracing and instrumentation.tracing.open()
         self._meters = instrumentation.meters.open(alone=alone)
         self._metering = False
         self._hashes = instrumentation.hash_outputs
@@ -101,25 +122,35 @@ class Instruments:
         self._decode_s: list[float] = []
         self._encode_s: list[float] = []
         self._read: list[Number] = []
-        self._garbage_s = self._meters_s = 0.0
+        self._garbage_s = self._meters_s = self._store_s = 0.0
 
     def begin(self, decoders: Iterable[Codec], encode: Codec) -> tuple[Iterator[Codec], Codec]:
         """Prepare for a task; return its codecs with a clock around each."""
+        if self._store is not None:
+            begun = perf_counter()
+            self._store.begin()
+            self._store_s = perf_counter() - begun
         self._garbage_s = self._garbage.collect() if self._garbage else 0.0
         self._decode_s, self._encode_s, self._read = [], [], []
         spent_s = self._decode_s
         return (_clocked(decode, spent_s) for decode in decoders), _clocked(encode, self._encode_s)
 
     def start(self) -> None:
-        """Start the meters; what comes next is ``compute()``."""
-        self._metering = True
-        self._meters.start()
+        """Start tracing and the meters; what comes next is ``compute()``."""
+        if self._tracing is not None:
+            self._tracing.start()
+        # Without any, what it costs to ask them would be on nobody's account.
+        if self._meters.columns:
+            self._metering = True
+            self._meters.start()
 
     def stop(self, task: str) -> None:
-        """Stop the meters, if they are running."""
+        """Stop the meters and tracing, if they are running."""
         if self._metering:
             self._metering = False
             self._read = self._meters.stop(task)
+        if self._tracing is not None:
+            self._tracing.stop()
 
     def readings(self, encoded: Mapping[str, Any], why: str | None = None) -> Readings:
         """Return what was read of the task whose outputs are `encoded`.
@@ -127,6 +158,11 @@ class Instruments:
         Where the meters did not run, `why` says why.
         """
         already_s, self._meters_s = self._meters_s, self._meters.cost_s
+        stored = None
+        if self._store is not None:
+            begun = perf_counter()
+            stored = self._store.put(encoded)
+            self._store_s += perf_counter() - begun
         return Readings(
             self._decode_s,
             dict(zip(encoded, self._encode_s)),
@@ -135,7 +171,18 @@ class Instruments:
             self._meters.reasons if why is None else dict.fromkeys(self._meters.columns, why),
             self._meters_s - already_s,
             self._garbage_s,
+            stored,
+            self._store_s,
+            self._spans(),
         )
+
+    def readings_of_failure(self) -> Readings | None:
+        """Return what was seen of a task that failed: its spans; None if there are none."""
+        spans = self._spans()
+        return None if spans is None else Readings([], {}, [], None, {}, 0.0, 0.0, spans=spans)
+
+    def _spans(self) -> Packed | None:
+        return None if self._tracing is None else self._tracing.take()
 
     def rest(self) -> None:
         """Let go of frozen objects: what comes next in this process may be no task."""
@@ -145,6 +192,8 @@ class Instruments:
     def close(self) -> None:
         """Let go of what the meters hold open, and of frozen objects."""
         self.rest()
+        if self._store is not None:
+            self._store.close()
         self._meters.close()
 
 

@@ -98,6 +98,8 @@ class Contract(NamedTuple):
         Inputs that arrive as a list.
     encode, decode
         How outputs become frames, and frames values again.
+    serializer
+        The name of what does that.
     counts_payload
         Whether sizes follow the spec's rule for the default serializer; else
         they are the length of what the serializer made.
@@ -112,6 +114,7 @@ class Contract(NamedTuple):
     gathers: list[str]
     encode: Codec
     decode: Codec
+    serializer: str
     counts_payload: bool
     overrides_run: bool
 
@@ -197,7 +200,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         tasks.
     """
     name, task, contract, inputs, decoders, keep = work
-    parameters, _, declared, gathers, encode, _, counts_payload, overrides_run = contract
+    parameters, _, declared, gathers, encode, _, _, counts_payload, overrides_run = contract
     t0 = t1 = t2 = t3 = t4 = t5 = readings = None
     field = data = outputs = None
     try:
@@ -290,7 +293,8 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
             failure = _wrapped(error, where)
         if instruments is not None:
             instruments.stop(name)
-        return (t0, t1, t2, t3, t4, t5), {}, {}, {}, None, failure, None
+        seen = None if instruments is None else instruments.readings_of_failure()
+        return (t0, t1, t2, t3, t4, t5), {}, {}, {}, None, failure, seen
     kept = returned if keep else None
     return (t0, t1, t2, t3, t4, t5), payload, wire, encoded, kept, None, readings
 

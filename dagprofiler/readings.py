@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from dagprofiler.graph import Wiring
     from dagprofiler.instruments import Readings
+    from dagprofiler.tracing.collecting import Packed
 
     Number = Union[int, float, None]
     Column = list[Optional[float]]
@@ -56,8 +57,14 @@ class RoundLog:
         Task number to the hash of its serialized outputs.
     reasons
         Why meters read nothing, by column.
-    meters_s, garbage_s
-        What meters and collecting garbage before tasks cost, in seconds.
+    meters_s, garbage_s, store_s
+        What meters, collecting garbage before tasks and storing outputs cost, in seconds.
+    spans
+        Task number to what tracing saw inside it.
+    stored
+        Task number to where its outputs were stored, until somebody takes it.
+    ended_s
+        Reading of the clock when the round was complete; None before that.
     waited_s
         How long the run loop waited for tasks that ran elsewhere, in seconds;
         None where it ran them itself.
@@ -87,6 +94,10 @@ class RoundLog:
     reasons: dict[str, str] = field(default_factory=dict)
     meters_s: float = 0.0
     garbage_s: float = 0.0
+    store_s: float = 0.0
+    spans: dict[int, Packed] = field(default_factory=dict)
+    stored: dict[int, Any] = field(default_factory=dict)
+    ended_s: float | None = None
     waited_s: float | None = None
     legacy_generators: bool | None = None
     attempts: dict[int, Sequence[str]] = field(default_factory=dict)
@@ -109,17 +120,27 @@ class RoundLog:
         for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i]):
             self.encode_s[slot] = readings.encode_s.get(name)
         self.meters[i] = readings.meters
+        self.note_spans(i, readings)
         for column, why in readings.reasons.items():
             self.reasons.setdefault(column, why)
         self.meters_s += readings.meters_s
         self.garbage_s += readings.garbage_s
+        self.store_s += readings.store_s
+        if readings.stored is not None:
+            self.stored[i] = readings.stored
         if readings.digest is not None:
             self.digests[i] = readings.digest
+
+    def note_spans(self, i: int, readings: Readings) -> None:
+        """Write down what tracing saw inside task number `i`, which may have failed."""
+        if readings.spans is not None:
+            self.spans[i] = readings.spans
 
     @property
     def apart_s(self) -> float:
         """What measuring itself took of the round, in seconds, if it held up the run loop."""
-        return self.meters_s + self.garbage_s if self.waited_s is None else 0.0
+        aside_s = self.meters_s + self.garbage_s + self.store_s
+        return aside_s if self.waited_s is None else 0.0
 
     def align(self, ahead_s: Sequence[float]) -> None:
         """Bring the readings of workers' clocks to one, given how far each is ahead."""
@@ -129,6 +150,7 @@ class RoundLog:
                 None if moment is None else moment - ahead_s[ran_on[k // 6]]
                 for k, moment in enumerate(self.times)
             ]
+            self.spans = {i: one.shifted(-ahead_s[ran_on[i]]) for i, one in self.spans.items()}
 
     @property
     def complete(self) -> bool:

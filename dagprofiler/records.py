@@ -103,6 +103,10 @@ class RunLog:
         The machine, as :func:`dagprofiler.machine.environment` tells it.
     reason
         Why the run is partial; None if it is complete.
+    earlier_s
+        How long the attempts before this one worked on the run, in seconds; 0 of a first one.
+    resumed
+        For each time that the run was gone on with what the profile says of it.
     prepare_s, hooks_s, garbage_s, total_s
         What was spent before the first task, in hooks, in collecting garbage
         between rounds, and in all, in seconds.
@@ -123,6 +127,8 @@ class RunLog:
     ended_by: str | None = None
     environment: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
+    earlier_s: float = 0.0
+    resumed: list[dict[str, Any]] = field(default_factory=list)
     prepare_s: float = 0.0
     hooks_s: float = 0.0
     garbage_s: float = 0.0

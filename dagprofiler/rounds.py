@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from dagprofiler.errors import GraphError, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["ALLOCATION", "COLD", "MEASURED", "WARM_UP", "Plan", "Rounds", "rounds_of"]
 
@@ -175,6 +175,10 @@ class Plan:
         Tells whether the measured rounds so far reach a precision.
     allocation
         Whether a pass that counts allocations comes last.
+    past
+        What the rounds were for that an earlier attempt began.
+    past_s
+        How long ago the first measured one of these began, in seconds that count.
 
     Attributes
     ----------
@@ -184,12 +188,20 @@ class Plan:
     """
 
     def __init__(
-        self, rounds: Rounds, is_precise: Callable[[float], bool], *, allocation: bool = False
+        self,
+        rounds: Rounds,
+        is_precise: Callable[[float], bool],
+        *,
+        allocation: bool = False,
+        past: Sequence[str] = (),
+        past_s: float = 0.0,
     ) -> None:
         self.rounds = rounds
         self.ended_by: str | None = None
         self._is_precise = is_precise
         self._allocation = allocation
+        self._past = past
+        self._past_s = past_s
         self._where = ""
 
     @property
@@ -202,7 +214,7 @@ class Plan:
         for number in range(self.rounds.warmup or 0):
             self._where = f" in the {'warm-up' if number else 'cold'} round"
             yield WARM_UP if number else COLD
-        begun, taken = perf_counter(), 0
+        begun, taken = perf_counter() - self._past_s, 0
         of_how_many = "" if self.rounds.n == "auto" else f" of {self.rounds.n}"
         while self.ended_by is None:
             taken += 1
@@ -222,13 +234,16 @@ class Plan:
         rounds = self.rounds
         if rounds.n != "auto":
             return "n" if taken == rounds.n else None
-        if taken < MIN_ROUNDS:
+        if taken < max(MIN_ROUNDS, self._past.count(MEASURED)):
             return None
         if self._is_precise(rounds.precision):
             return "precision"
         if taken >= rounds.max_rounds:
             return "max_rounds"
-        return "max_time_s" if seconds >= rounds.max_time_s else None
+        if seconds >= rounds.max_time_s:
+            return "max_time_s"
+        # Where the pass after them was begun, they were precise, be it by the last digit.
+        return "precision" if ALLOCATION in self._past else None
 
 
 def _refused(problem: str) -> ValidationError:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dagprofiler.fresh import FreshRounds, Taken
     from dagprofiler.hooks import Hook
     from dagprofiler.instruments import Instrumentation
+    from dagprofiler.past import Past, PastRound
     from dagprofiler.pipeline import Codec, Contract
     from dagprofiler.readings import RoundLog
     from dagprofiler.records import RunLog
@@ -88,6 +89,10 @@ class Run:
     ranked
         All task numbers: of those that are ready beside each other, the first
         in here starts first. None for Kahn's order.
+    asked
+        What hooks are told of what else was asked for.
+    past
+        What earlier attempts at this run have done; None of a first one.
     """
 
     def __init__(
@@ -107,6 +112,8 @@ class Run:
         stop_on_error: bool,
         elsewhere: FreshRounds | None,
         ranked: Sequence[int] | None,
+        asked: Mapping[str, Any],
+        past: Past | None,
     ) -> None:
         self._log = log
         self._wiring = log.wiring
@@ -123,6 +130,10 @@ class Run:
         self._stop_on_error = stop_on_error
         self._elsewhere = elsewhere
         self._ranked = ranked
+        self._asked = asked
+        self._past = past
+        #: Tasks of this round that an earlier attempt has finished.
+        self._finished: set[int] = set()
         self._stopped = False
         self._round: RoundLog
         #: What stands in each slot, as a handle of the executor, while somebody needs it.
@@ -194,9 +205,9 @@ class Run:
         log.total_s = perf_counter() - log.started
         log.hooks_s = self._hooks_s
         if self._begun is None:
-            log.prepare_s = log.total_s - log.hooks_s
+            log.prepare_s = log.total_s - log.earlier_s - log.hooks_s
         else:
-            log.prepare_s = self._begun - log.started - self._hooks_before
+            log.prepare_s = self._begun - log.started - log.earlier_s - self._hooks_before
         for name, error in self._failures().items():
             kind = "task" if self._errors else "hook"
             log.reason = f"{kind} {name!r} failed{self._plan.where()}: {describe(error)}"
@@ -215,9 +226,18 @@ class Run:
     def _announce(self) -> None:
         """Tell the hooks that everything is valid and the first task is about to start."""
         if self._hooks:
-            order = [self._wiring.names[i] for i in self._wiring.order]
-            tasks = dict(zip(self._wiring.names, self._tasks))
-            self._tell("run_started", RunInfo(tasks, order, self._config, self._seed))
+            names = self._wiring.names
+            run = RunInfo(
+                tasks=dict(zip(names, self._tasks)),
+                execution_order=[names[i] for i in self._wiring.order],
+                config=self._config,
+                seed=self._seed,
+                inputs={names[i]: fields for i, fields in self._outside.items()},
+                asked=self._asked,
+                log=self._log,
+                contracts=self._contracts,
+            )
+            self._tell("run_started", run)
 
     def _take(self, kind: str) -> None:
         """Run the whole DAG once, here or elsewhere."""
@@ -225,7 +245,12 @@ class Run:
         if self._begun is None:
             self._begun, self._hooks_before = perf_counter(), self._hooks_s
         # Of the last round nothing is needed any more but what was measured.
-        self._outputs = {}
+        self._outputs, self._finished = {}, set()
+        past = None if self._past is None else self._past.of_round(len(log.rounds))
+        if past is not None and past.complete:
+            self._round = log.begin(kind, past.columns)
+            self._take_over(past)
+            return
         if self._plan.rounds.collects:
             begun = perf_counter()
             gc.collect()
@@ -237,7 +262,8 @@ class Run:
         if kind is ALLOCATION:
             from dagprofiler.instruments import COUNT_ALLOCATIONS
 
-            instruments = COUNT_ALLOCATIONS
+            store = None if instruments is None else instruments.store
+            instruments = COUNT_ALLOCATIONS._replace(store=store)
         self._round = log.begin(kind, instruments.columns if instruments else [])
         self._executor.begin(instruments)
         self._handles = [None] * len(self._wiring.uses)
@@ -245,6 +271,8 @@ class Run:
         with generators_restored(self._seed):
             hooks_before = self._hooks_s
             begun = self._round.started_s = perf_counter()
+            if past is not None:
+                begun -= self._take_over(past)
             try:
                 self._loop()
             finally:
@@ -253,6 +281,31 @@ class Run:
                 self._executor.end(one)
                 # What a user's program would not do is no part of its time.
                 one.total_s = total_s - hooks_s - one.apart_s
+        if one.complete:
+            one.ended_s = perf_counter()
+            self._tell("round_finished", len(log.rounds) - 1)
+
+    def _take_over(self, past: PastRound) -> float:
+        """Take over what earlier attempts did of this round; return the seconds that they took."""
+        wiring, executor, log = self._wiring, self._executor, self._log
+        self._finished = past.take_over(self._round, log, executor.recall)
+        if past.complete:
+            # Nobody needs more of it than, of the last one, what the profile hands out.
+            wanted = self._finished if past.is_last else set()
+            waiting: set[int] = set()
+        else:
+            wanted = waiting = self._finished
+        for i in waiting:
+            for _, slot in wiring.feeds(i):
+                self._uses[slot] -= 1
+        for i in waiting:
+            for slot, field in enumerate(wiring.outputs[i], wiring.first_slot[i]):
+                if self._uses[slot]:
+                    self._handles[slot] = executor.put(past.frames(i, field))
+        for i in wanted.intersection([*wiring.sinks, *self._keep]):
+            decode = self._contracts[i].decode
+            self._outputs[i] = {field: decode(past.frames(i, field)) for field in past.fields(i)}
+        return past.spent_s
 
     def _adopt(self, taken: Taken, kind: str) -> None:
         """Take over a round from another process, and tell the hooks of it."""
@@ -265,6 +318,8 @@ class Run:
                 error = taken.errors.get(i)
                 method = "task_finished" if error is None else "task_failed"
                 self._tell(method, self._log.record(taken.round, i, error))
+        if taken.round.complete:
+            self._tell("round_finished", len(self._log.rounds) - 1)
 
     def _loop(self) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
         log, wiring, executor, entry = self._log, self._wiring, self._executor, self._round
@@ -300,6 +355,8 @@ class Run:
             if worker:
                 ran_on[i] = worker
             if error is not None:
+                if readings is not None:
+                    entry.note_spans(i, readings)
                 self._fail(i, error)
                 continue
             slot, declared = first_slot[i], outputs_of[i]
@@ -329,13 +386,23 @@ class Run:
     def _schedule(self) -> tuple[Callable[[], int | None], Callable[[int], None] | None]:
         """Return two functions: one hands out tasks, the other, if any, is told which are done."""
         wiring = self._wiring
+        finished = self._finished
         if not self._executor.serial:
-            if self._ranked is None:
-                return readiness(wiring.targets, wiring.first_target)
-            return readiness_by(self._ranked, wiring.targets, wiring.first_target)
+            graph = wiring.targets, wiring.first_target
+            ranked = self._ranked
+            pop, done = readiness(*graph) if ranked is None else readiness_by(ranked, *graph)
+
+            def pop_unfinished() -> int | None:
+                number = pop()
+                while number in finished:
+                    done(number)
+                    number = pop()
+                return number
+
+            return (pop_unfinished if finished else pop), done
         # One at a time is the order that is known, without what comes after a failure.
         left = filterfalse(self._round.skipped.__contains__, wiring.order)
-        return partial(next, left, None), None
+        return partial(next, filterfalse(finished.__contains__, left), None), None
 
     def _works(self) -> Callable[[int], tuple[tuple[Any, ...], list[Any]]]:
         """Return a function that makes a task's Work, and takes the handles of its inputs.

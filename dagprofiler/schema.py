@@ -6,7 +6,7 @@
   ``execution_metrics`` may be named after the task's class.
 * 1: names are the task's name in the DAG throughout; the optional sections
   ``run``, ``edge_metrics``, ``weight_sources``, ``samples``, ``statistics``,
-  ``timeline``, ``environment``.
+  ``timeline``, ``spans``, ``environment``.
 """
 
 from __future__ import annotations
@@ -155,6 +155,38 @@ _CONDITIONS = _object(
     },
 )
 
+_RESUMED = _object(
+    "A time that the run was gone on with.",
+    {
+        "timestamp": _text("When, in UTC."),
+        "at_ms": _number(
+            "The same in milliseconds from the run's start, on the clock of the timeline, which "
+            "stood still meanwhile."
+        ),
+        "gap_ms": _number(
+            "For how long it stood still, by the machines' own clocks, in milliseconds."
+        ),
+        "round": _integer("In which round, counted from 0 with warm-up."),
+        "tasks": _integer("How many tasks of that round had finished."),
+        "executor_before": _text("Name of the executor that had run the tasks before."),
+        "torn_bytes": _integer("How much of the last record was there, in bytes; it is dropped."),
+        "dropped": _list(
+            "Tasks that had finished and ran again, since what they made was cut off.",
+            _text("Name of a task."),
+        ),
+        "compared": _list(
+            "What was compared with the run before; only `sources` may differ.",
+            _text("One of it.", enum=["dag", "config", "sources", "seed", "inputs"]),
+        ),
+        "not_compared": _map(
+            "What could not be compared: `config.` and a parameter, or `sources.` and a task.",
+            _text("Why not."),
+        ),
+        "changed": _list("Tasks whose source is not what it was.", _text("Name of a task.")),
+    },
+    ["timestamp", "at_ms"],
+)
+
 _RUN = _object(
     "How the run went.",
     {
@@ -184,7 +216,7 @@ _RUN = _object(
         "overhead": _map(
             "What the run did besides the tasks, by kind: `prepare_ms`, `loop_ms`, `hooks_ms`; "
             "with several rounds or meters `meters_ms`, `garbage_ms` (collecting it outside all "
-            "clocks), `between_rounds_ms`.",
+            "clocks), `between_rounds_ms`; with a journal `journal_ms`.",
             _number("Time of this kind over all rounds, in milliseconds."),
         ),
         "executor": _text("Name of the executor that ran the tasks."),
@@ -211,6 +243,10 @@ _RUN = _object(
                     ["round", "error"],
                 ),
             ),
+        ),
+        "resumed": _list(
+            "The times that the run was gone on with after it had ended early; absent without any.",
+            _RESUMED,
         ),
         "rounds": _integer("How often the DAG was run and measured, warm-up not counted."),
         "conditions": _CONDITIONS,
@@ -397,6 +433,87 @@ _TIMELINE = _object(
     ["workers", "columns", "records"],
 )
 
+_SPANS = _object(
+    "What tracing saw inside the tasks; absent if nothing was traced.",
+    {
+        "labels": _list(
+            "What spans are called.",
+            _object(
+                "One of it.",
+                {
+                    "kind": _text(
+                        "span: others of its thread lie in it or beside it; async: others may "
+                        "overlap it; instant, async_instant: without duration; counter: values at "
+                        "a moment.",
+                        enum=["span", "async", "instant", "async_instant", "counter"],
+                    ),
+                    "name": _text("Its name."),
+                    "category": _text("Module of a function, or what kind of thing it is."),
+                },
+                ["kind", "name", "category"],
+            ),
+        ),
+        "threads": _list(
+            "Who recorded.",
+            _object(
+                "One thread.",
+                {
+                    "worker": _integer(
+                        "Index into `timeline.workers` of who ran the task; null if that is not "
+                        "known.",
+                        null=True,
+                    ),
+                    "id": _integer("Its number, as the system counts threads."),
+                    "name": _text("Its name in Python."),
+                    "own": _value("boolean", "Whether it is the one that ran the tasks."),
+                },
+                ["worker", "id", "name", "own"],
+            ),
+        ),
+        "columns": _list(
+            "What the entries of a record are, in order.",
+            _text("A name; units are part of it."),
+            prefixItems=[
+                _text("Name of the task.", enum=["task"]),
+                _text("Number of the round.", enum=["round"]),
+                _text("Index into `threads`.", enum=["thread"]),
+                _text("Index into `labels`.", enum=["label"]),
+                _text("When it began.", enum=["start_ms"]),
+                _text("When it ended.", enum=["end_ms"]),
+                _text("What tells asynchronous spans of one name apart.", enum=["id"]),
+                _text("Values that stand beside it.", enum=["args"]),
+            ],
+            minItems=8,
+        ),
+        "records": _list(
+            "One record for each span, instant or value of a counter.",
+            _list(
+                "Entries as `columns` says.",
+                _value(
+                    ["string", "number", "boolean", "null"],
+                    "What a later version adds.",
+                ),
+                prefixItems=[
+                    _text("Name of the task in the DAG."),
+                    _integer("Round, counted from 0."),
+                    _integer("Index into `threads`."),
+                    _integer("Index into `labels`."),
+                    _finite("Milliseconds since the run began."),
+                    _finite("Milliseconds since the run began; the same of an instant."),
+                    _value(["string", "null"], "Null of what is not asynchronous."),
+                    _value(["object", "null"], "By name; null where there are none."),
+                ],
+                minItems=8,
+            ),
+        ),
+        "dropped": _map(
+            "Tasks with spans for which there was no room, by name; absent if there are none.",
+            _integer("How many, in all rounds.", minimum=1),
+        ),
+    },
+    ["labels", "threads", "columns", "records"],
+)
+
 _ENVIRONMENT = _object(
     "What the run was measured on.",
     {
@@ -484,6 +601,7 @@ PROFILE_SCHEMA: dict[str, Any] = {
             "samples": _SAMPLES,
             "statistics": _STATISTICS,
             "timeline": _TIMELINE,
+            "spans": _SPANS,
             "environment": _ENVIRONMENT,
         },
         ["metadata", "configuration", "dag_structure", "node_weights", "edge_weights"],

@@ -227,7 +227,23 @@ class Tables:
                 "records": Table(self._timeline()),
             },
         )
+        if any(one.spans for one in log.rounds):
+            yield "spans", self._spans()
         yield "environment", {**log.environment, "not_measured": self._not_measured()}
+
+    def _spans(self) -> dict[str, Any]:
+        """Return what tracing saw inside the tasks."""
+        from dagprofiler.tracing.section import Traced, spans_section
+
+        log = self.log
+        names = log.wiring.names
+        return spans_section(
+            [
+                Traced(names[i], number, one.ran_on[i], spans, log.started)
+                for number, one in enumerate(log.rounds)
+                for i, spans in one.spans.items()
+            ]
+        )
 
     @cached_property
     def _samples(self) -> dict[str, Any] | None:
@@ -257,6 +273,8 @@ class Tables:
                 attempts.setdefault(log.wiring.names[i], []).extend(told)
         if attempts:
             section["attempts"] = attempts
+        if log.resumed:
+            section["resumed"] = log.resumed
         if log.priorities is not None:
             section["priorities"] = log.priorities
         if any(one.legacy_generators is False for one in log.rounds):
@@ -276,6 +294,8 @@ class Tables:
         if self._samples is not None:
             spent_s["meters_ms"] = sum(one.meters_s for one in rounds)
             spent_s["garbage_ms"] = log.garbage_s + sum(one.garbage_s for one in rounds)
+        if any(one.store_s for one in rounds):
+            spent_s["journal_ms"] = sum(one.store_s for one in rounds)
         if self._samples is not None:
             in_rounds_s = sum(one.total_s - _in_tasks_s(one) for one in rounds)
             spent_s["between_rounds_ms"] = max(0.0, loop_s - max(0.0, in_rounds_s))

@@ -307,15 +307,16 @@ def contract_of(task: Task, parameters: Parameters, default: Serializer | None =
     """
     encode: Codec = PickleSerializer.dumps
     decode: Codec = PickleSerializer.loads
+    name = PickleSerializer.name
     # A run() of its own encodes and decodes by itself, and knows no DAG's serializer.
     overrides_run = getattr(task.run, "__func__", None) is not Task.run
     serializer = task.serializer
     if serializer is None and not overrides_run:
         serializer = default
     if task.serialize is not Task.serialize or task.deserialize is not Task.deserialize:
-        encode, decode = task.serialize, task.deserialize
+        encode, decode, name = task.serialize, task.deserialize, "the task's own"
     elif serializer is not None:
-        encode, decode = serializer.dumps, serializer.loads
+        encode, decode, name = serializer.dumps, serializer.loads, serializer.name
     return Contract(
         parameters,
         # Copies: a list that is changed later changes nothing here.
@@ -324,6 +325,7 @@ def contract_of(task: Task, parameters: Parameters, default: Serializer | None =
         list(task.gathers),
         encode,
         decode,
+        name,
         counts_payload=encode is PickleSerializer.dumps,
         overrides_run=overrides_run,
     )

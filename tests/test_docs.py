@@ -42,6 +42,7 @@ WITH_EXAMPLES = {
     "exporters.md",
     "hooks.md",
     "index.md",
+    "journal.md",
     "measurements.md",
     "profile-format.md",
     "serializers.md",

@@ -16,12 +16,14 @@ from dagprofiler import (
     DeclarationError,
     FormatError,
     GraphError,
+    JournalError,
     MissingExtraError,
     OutputError,
     ProfileError,
     RunError,
     SerializationError,
     Task,
+    TraceError,
     ValidationError,
     WeightError,
     WorkerError,
@@ -48,6 +50,8 @@ INSTANCES = [
     (FormatError("there is no format 'x'"), ValueError),
     (MissingExtraError("DAG.from_yaml", "yaml"), ImportError),
     (WeightError("estimated", ["a"], "the task has no cost model"), ValueError),
+    (JournalError("/journal", ["a record is damaged"], 7), ValueError),
+    (TraceError("module 'x' is not found"), ValueError),
     (WorkerError("a", ["b"], "the process died"), RuntimeError),
 ]
 every_error = pytest.mark.parametrize(

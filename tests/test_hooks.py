@@ -7,7 +7,15 @@ import pytest
 from dagprofiler import DAG, Config, DeclarationError, Hook, Profile, RunError, Task
 from dagprofiler import ValidationError as Invalid
 
-METHODS = ["run_started", "task_started", "task_finished", "task_failed", "run_finished", "close"]
+METHODS = [
+    "run_started",
+    "task_started",
+    "task_finished",
+    "task_failed",
+    "round_finished",
+    "run_finished",
+    "close",
+]
 
 
 class Works(Task):
@@ -51,6 +59,9 @@ class Notes(Hook):
         self.failed = record
         self.note("task_failed", record.task)
 
+    def round_finished(self, number):
+        self.note("round_finished", number)
+
     def run_finished(self, profile):
         self.profile = profile
         self.note("run_finished")
@@ -73,6 +84,7 @@ def test_calls_come_in_order():
         ("task_finished", "b"),
         ("task_started", "a"),
         ("task_finished", "a"),
+        ("round_finished", 0),
         ("run_finished",),
         ("close",),
     ]
@@ -104,7 +116,12 @@ def test_calls_come_in_order_when_a_task_fails():
 def test_an_empty_run_is_told_too():
     notes = Notes()
     DAG({}).run(hooks=[notes])
-    assert notes.calls == [("run_started",), ("run_finished",), ("close",)]
+    assert notes.calls == [
+        ("run_started",),
+        ("round_finished", 0),
+        ("run_finished",),
+        ("close",),
+    ]
 
 
 def test_each_call_goes_to_all_hooks_in_their_order():
@@ -274,7 +291,7 @@ def test_a_hook_may_watch_several_runs():
     dag = DAG({"a": Works})
     dag.run(hooks=[notes])
     dag.run(hooks=[notes])
-    assert notes.calls[:5] == notes.calls[5:]
+    assert notes.calls[:6] == notes.calls[6:]
 
 
 def test_two_hooks_of_one_class_fail_under_two_keys():

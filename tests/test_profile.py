@@ -593,7 +593,7 @@ def test_a_partial_run_need_not_tell_states_or_a_reason():
 
 
 def test_unknown_sections_and_metadata_are_kept():
-    unknown = {"spans": [{"name": "x", "deep": [[1], {"y": None}]}], "answer": 42, "empty": {}}
+    unknown = {"extents": [{"name": "x", "deep": [[1], {"y": None}]}], "answer": 42, "empty": {}}
     document = minimal(**unknown)
     document["metadata"]["operator"] = {"name": "ada"}
     loaded = Profile.from_dict(document)

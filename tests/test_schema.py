@@ -250,7 +250,7 @@ def test_a_profile_of_an_empty_dag_is_valid():
         (("metadata", "seed"), -7),
         (("metadata", "seed"), 2**63 - 1),
         (("metadata", "extra"), {"any": "thing"}),
-        (("spans",), {"a later": "version's"}),
+        (("extents",), {"a later": "version's"}),
         (("execution_metrics", 0, "loop_idx"), "whatever"),
         (("node_weights", "a"), -1),
         (("node_weights", "a"), 10**400),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.analysis.communication import Communication, communication_of
 from dagprofiler.analysis.paths import Bottleneck, Graph, Paths, in_units, paths_of
+from dagprofiler.analysis.spans import CriticalSpan, CriticalSpans, critical_spans
 from dagprofiler.analysis.text import analysis_text
 from dagprofiler.documents import collector_paused
 from dagprofiler.errors import WeightError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from dagprofiler.sources import Number
     from dagprofiler.weights import Weights
 
-__all__ = ["Analysis", "Bottleneck", "Paths", "analyze"]
+__all__ = ["Analysis", "Bottleneck", "CriticalSpan", "CriticalSpans", "Paths", "analyze"]
 
 #: Times are added up as whole picoseconds: exactly, so that paths of one length tie and the slack
 #: of a critical task is 0. Whole instructions are added up as they are.
@@ -50,6 +51,9 @@ class Analysis:
         Edges cost nothing, as if all workers shared one memory.
     with_communication
         Every edge costs its time, as if every task ran on another worker; None if not known.
+    critical_spans
+        What the tasks on the critical path spend their time in, with communication where that
+        is known; None if nothing was traced.
     """
 
     weights: Weights
@@ -60,6 +64,7 @@ class Analysis:
     levels: dict[str, int]
     without_communication: Paths
     with_communication: Paths | None
+    critical_spans: CriticalSpans | None = None
 
     @property
     def span(self) -> Number:
@@ -210,10 +215,12 @@ def analyze(
         weights = _at_speed(weights, instructions_per_s)
         communication = communication_of(profile, pairs, weights, bandwidth_bits_per_s, size)
         with collector_paused():
-            return _analysis(weights, pairs, communication)
+            found = _analysis(weights, pairs, communication)
     except OverflowError as error:
         reason = "together with communication they make more than a float holds"
         raise WeightError(weights.source, [], reason) from error
+    paths = found.with_communication or found.without_communication
+    return replace(found, critical_spans=critical_spans(profile, paths.critical_path))
 
 
 def _checked(workers: Any) -> int:

@@ -20,7 +20,9 @@ def analysis_text(found: Analysis) -> str:
 
     Of a large one the first 40 bottlenecks and tasks are shown.
     """
-    return "\n".join([*_overview(found), *_bounds(found), *_bottlenecks(found), *_tasks(found)])
+    return "\n".join(
+        [*_overview(found), *_bounds(found), *_bottlenecks(found), *_spans(found), *_tasks(found)]
+    )
 
 
 def _overview(found: Analysis) -> list[str]:
@@ -84,6 +86,32 @@ def _bottlenecks(found: Analysis) -> list[str]:
         for one in found.bottlenecks[:MOST_ROWS]
     ]
     return ["", *aligned(rows, left=(0, 1)), *and_more(len(found.bottlenecks), "bottlenecks")]
+
+
+def _spans(found: Analysis) -> list[str]:
+    """Return a table of the spans inside the tasks on the critical path."""
+    critical = found.critical_spans
+    if critical is None:
+        return []
+    rows: list[Sequence[str]] = [
+        ("critical path by span", "in", "calls", "total ms", "self ms", "of the path")
+    ]
+    for one in critical.spans[:MOST_ROWS]:
+        taken_ms = one.total_ms if one.self_ms is None else one.self_ms
+        figures = map(_figure, (one.calls, one.total_ms, one.self_ms))
+        share = _share(taken_ms, critical.compute_ms)
+        rows.append((printable(one.name), _few(one.tasks), *figures, share))
+    uncovered_ms = critical.uncovered_ms
+    share = _share(uncovered_ms, critical.compute_ms)
+    rows.append(("(in no span)", "", "", "", _figure(uncovered_ms), share))
+    means = f"means of {counted(critical.rounds, 'round')}" if critical.rounds > 1 else "one round"
+    note = f"time of compute() on the path: {_figure(critical.compute_ms)} ms, {means}"
+    more = and_more(len(critical.spans), "spans")
+    return ["", *aligned(rows, left=(0, 1)), *more, note]
+
+
+def _share(part_ms: float, whole_ms: float) -> str:
+    return f"{part_ms / whole_ms:.1%}" if whole_ms else "-"
 
 
 def _tasks(found: Analysis) -> list[str]:

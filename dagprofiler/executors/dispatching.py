@@ -297,7 +297,7 @@ class Dispatcher:
 
     def end(self, entry: RoundLog) -> None:
         """Add to the log of a round what only the executor knows."""
-        entry.waited_s = self._waited_s
+        entry.waited_s = (entry.waited_s or 0.0) + self._waited_s
         entry.attempts.update(self._attempts)
         if self._seed is not None and not all(worker.alone for worker in self._numbers):
             entry.legacy_generators = False
@@ -307,6 +307,16 @@ class Dispatcher:
             if domain != clock_domain():
                 one["clock_ahead_ms"] = round(clocks.ahead_s(domain) * 1e3, 6)
                 one["clock_error_ms"] = round(clocks.error_s(domain) * 1e3, 6)
+
+    def recall(self, worker: dict[str, Any]) -> int:
+        """Return the number of a worker that an earlier attempt at this run had.
+
+        Readings of its clock have been brought to this process's.
+        """
+        if worker not in self.workers:
+            self.workers.append(worker)
+            self._domains.append(clock_domain())
+        return self.workers.index(worker)
 
     def put(self, frames: Any) -> Any:
         """Return a handle of a value that this process has serialized."""

@@ -238,7 +238,7 @@ class PackedJob:
         record = _carry_out(session, work, frames, alone=worker[-1])
         times, payload, wire, encoded, _, failure, readings = record
         if failure is not None:
-            return worker, (times, {}, {}, {}, None, PackedError(failure), None), ()
+            return worker, (times, {}, {}, {}, None, PackedError(failure), readings), ()
         fields = encoded if self.keep else self.outputs
         leaving = {field: _leaving(encoded[field], session.folder) for field in fields}
         return worker, (times, payload, wire, leaving, None, None, readings), ()

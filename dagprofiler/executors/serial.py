@@ -73,13 +73,21 @@ class SerialExecutor:
         number, work, handles = self._submitted
         return number, 0, perform(work, handles, self._config, self._streams, self._instruments)
 
-    def end(self, entry: RoundLog) -> None:
-        """Add nothing to the log of a round: the run loop has seen all of it."""
+    @staticmethod
+    def end(entry: RoundLog) -> None:
+        """Add to the log of a round that the run loop saw all of it, and never waited."""
+        entry.waited_s = None
 
     @staticmethod
     def ahead_s(_: int) -> float:
         """Return 0: there is one clock."""
         return 0.0
+
+    def recall(self, worker: dict[str, Any]) -> int:
+        """Return the number of a worker that an earlier attempt at this run had."""
+        if worker not in self.workers:
+            self.workers.append(worker)
+        return self.workers.index(worker)
 
     @staticmethod
     def put(frames: Any) -> Any:

@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import FormatError, counted
+from dagprofiler.analysis import analyze
+from dagprofiler.errors import CycleError, FormatError, WeightError, counted
 from dagprofiler.exporters import Export
 from dagprofiler.exporters.graphs import left_out, legible
-from dagprofiler.rendering import plain_number
+from dagprofiler.exporters.tracespans import Home, Ran, all_that_ran, as_json, span_events, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from dagprofiler.profile import Profile
 
 __all__ = ["EXPORTER"]
-
-#: The last moment that is finite in nanoseconds.
-_MAX_MS = sys.float_info.max / 1e7
-
-_PHASES = ("deserialize", "compute", "serialize")
-
-
-class _Span(NamedTuple):
-    """What one task did in one round; moments in ns from the start of the run."""
-
-    start: int
-    end: int
-    task: str
-    round: int
-    phases: tuple[tuple[str, int, int], ...]
-    ready_ms: float | None
 
 
 class ChromeTrace:
@@ -64,12 +48,16 @@ class ChromeTrace:
                 "the profile has no section 'timeline', so nothing says when its tasks ran; runs "
                 "of dagprofiler 0.2 and later write one, imported and older profiles have none"
             )
-        spans = _spans(timeline)
-        trace = _Trace(_Words(profile))
+        spans = all_that_ran(timeline)
+        critical = _critical(profile) if "spans" in profile.sections else frozenset()
+        trace = _Trace(_Words(profile, critical))
         trace.add_rounds(spans)
         for worker, of_worker in _by_worker(timeline["workers"], spans):
             trace.add_worker(worker, of_worker)
         trace.add_flows([(e["source"], e["target"]) for e in profile.dag_structure["edges"]])
+        traced = profile.sections.get("spans")
+        if traced is not None:
+            trace.add_traced(traced, timeline["workers"], critical)
         other = {
             "hostname": profile.hostname,
             "timestamp": profile.timestamp,
@@ -77,7 +65,7 @@ class ChromeTrace:
         }
         text = (
             '{"displayTimeUnit": "ms", '
-            f'"otherData": {_json({k: legible(str(v)) for k, v in other.items() if v})}, '
+            f'"otherData": {as_json({k: legible(str(v)) for k, v in other.items() if v})}, '
             '"traceEvents": [\n' + ",\n".join(trace.events) + "\n]}\n"
         )
         return Export(text, _losses(profile, timeline, spans))
@@ -86,8 +74,9 @@ class ChromeTrace:
 class _Words:
     """What the profile says of rounds and tasks besides their times."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, critical: AbstractSet[str]) -> None:
         sections = profile.sections
+        self._critical = critical
         self._kinds: Sequence[str] = sections.get("samples", {}).get("rounds", ())
         self._states: Mapping[str, Any] = sections.get("run", {}).get("tasks", {})
 
@@ -95,10 +84,12 @@ class _Words:
         kind = f" ({self._kinds[number]})" if number < len(self._kinds) else ""
         return f"round {number}{kind}"
 
-    def of_span(self, span: _Span) -> dict[str, Any]:
+    def of_span(self, span: Ran) -> dict[str, Any]:
         words: dict[str, Any] = {"round": span.round}
         if span.ready_ms is not None:
             words["ready_ms"] = span.ready_ms
+        if span.task in self._critical:
+            words["critical_path"] = True
         failure = self._states.get(span.task)
         if failure is not None and failure.get("round", 0) == span.round:
             words["state"] = failure["state"]
@@ -117,8 +108,9 @@ class _Trace:
         self._processes: dict[tuple[Any, Any], int] = {}
         #: By round and task: where an arrow may begin, and where it may end.
         self._ends: dict[int, dict[str, tuple[str, str]]] = {}
+        self._homes: dict[tuple[str, int], Home] = {}
 
-    def add_rounds(self, spans: Iterable[tuple[int | None, _Span]]) -> None:
+    def add_rounds(self, spans: Iterable[tuple[int | None, Ran]]) -> None:
         """Add a track with a span for each round."""
         add = self.events.append
         bounds: dict[int, tuple[int, int]] = {}
@@ -126,14 +118,15 @@ class _Trace:
             start, end = bounds.get(span.round, (span.start, span.end))
             bounds[span.round] = min(start, span.start), max(end, span.end)
         process = self._process("run", None)
-        rounds = [_Span(*ends, "", number, (), None) for number, ends in bounds.items()]
+        rounds = [Ran(*ends, "", number, (), None) for number, ends in bounds.items()]
         for lane, of_lane in enumerate(_lanes(rounds)):
             place = self._thread(process, "rounds", lane)
             for one in of_lane:
-                name, times = _json(self._words.of_round(one.round)), _times(one.start, one.end)
-                add(f'{{"ph": "X", "name": {name}, "cat": "round", {place}, {times}}}')
+                name = as_json(self._words.of_round(one.round))
+                bounds_us = times(one.start, one.end)
+                add(f'{{"ph": "X", "name": {name}, "cat": "round", {place}, {bounds_us}}}')
 
-    def add_worker(self, worker: Mapping[str, Any] | None, spans: Sequence[_Span]) -> None:
+    def add_worker(self, worker: Mapping[str, Any] | None, spans: Sequence[Ran]) -> None:
         """Add a track, or as many as it takes, with the spans of one worker."""
         if worker is None:
             process, name = self._process("unknown worker", None), "unknown thread"
@@ -145,15 +138,16 @@ class _Trace:
             for span in of_lane:
                 self._add_span(span, place)
 
-    def _add_span(self, span: _Span, place: str) -> None:
-        add, words = self.events.append, _json(self._words.of_span(span))
+    def _add_span(self, span: Ran, place: str) -> None:
+        add, words = self.events.append, as_json(self._words.of_span(span))
         add(
-            f'{{"ph": "X", "name": {_json(legible(span.task))}, "cat": "task", {place}, '
-            f'{_times(span.start, span.end)}, "args": {words}}}'
+            f'{{"ph": "X", "name": {as_json(legible(span.task))}, "cat": "task", {place}, '
+            f'{times(span.start, span.end)}, "args": {words}}}'
         )
+        self._homes[span.task, span.round] = Home(span.start, span.end, place)
         last = span.start
         for phase, start, end in span.phases:
-            add(f'{{"ph": "X", "name": "{phase}", "cat": "phase", {place}, {_times(start, end)}}}')
+            add(f'{{"ph": "X", "name": "{phase}", "cat": "phase", {place}, {times(start, end)}}}')
             last = start
         self._ends.setdefault(span.round, {})[span.task] = (
             f'{place}, "ts": {last / 1000}}}',
@@ -172,75 +166,61 @@ class _Trace:
                     add(f'{{"ph": "s", {flow}{ends[source][0]}')
                     add(f'{{"ph": "f", "bp": "e", {flow}{ends[target][1]}')
 
+    def add_traced(
+        self,
+        traced: Mapping[str, Any],
+        workers: Sequence[Mapping[str, Any]],
+        critical: AbstractSet[str],
+    ) -> None:
+        """Add what tracing saw inside the tasks, and a track for each other thread."""
+
+        def place_of(worker: int | None, thread: str) -> str:
+            one: Mapping[str, Any] = {} if worker is None else workers[worker]
+            process = self._process(one.get("host", "unknown worker"), one.get("pid"))
+            return self._thread(process, legible(thread), 0)
+
+        self.events += span_events(traced, self._homes, critical, place_of)
+
     def _process(self, host: Any, pid: Any) -> int:
         number = self._processes.get((host, pid))
         if number is None:
             number = self._processes[host, pid] = next(self._numbers)
             words = f"{host or 'unknown host'}{'' if pid is None else f', pid {pid}'}"
-            name = f'"args": {{"name": {_json(legible(words))}}}'
+            name = f'"args": {{"name": {as_json(legible(words))}}}'
             self.events.append(f'{{"ph": "M", "name": "process_name", "pid": {number}, {name}}}')
         return number
 
     def _thread(self, process: int, name: str, lane: int) -> str:
         place = f'"pid": {process}, "tid": {next(self._numbers)}'
-        words = _json(f"{name} ({lane + 1})" if lane else name)
+        words = as_json(f"{name} ({lane + 1})" if lane else name)
         self.events.append(
             f'{{"ph": "M", "name": "thread_name", {place}, "args": {{"name": {words}}}}}'
         )
         return place
 
 
-def _spans(timeline: Mapping[str, Any]) -> list[tuple[int | None, _Span]]:
-    """Return the spans of all records in which something began, and their workers."""
-    columns: list[str] = timeline["columns"]
-    place = {name: i for i, name in enumerate(columns)}
-    ready = place.get("ready_ms")
-    phases = [
-        (phase, place[f"{phase}_start_ms"], place[f"{phase}_end_ms"])
-        for phase in _PHASES
-        if {f"{phase}_start_ms", f"{phase}_end_ms"} <= place.keys()
-    ]
-    spans = []
-    for record in timeline["records"]:
-        done: list[tuple[str, int, int]] = []
-        now = first = None
-        for phase, start_column, end_column in phases:
-            start_ms, end_ms = record[start_column], record[end_column]
-            if start_ms is None:
-                continue
-            # Whatever a file says, phases follow one another.
-            start = _ns(start_ms) if now is None else max(now, _ns(start_ms))
-            first = start if first is None else first
-            now = start if end_ms is None else max(start, _ns(end_ms))
-            # Without a duration it could as well lie in the next span.
-            if now > start:
-                done.append((phase, start, now))
-        if first is not None and now is not None:
-            ready_ms = None if ready is None else record[ready]
-            # An arrow must find its span.
-            span = _Span(first, max(now, first + 1), record[0], record[1], tuple(done), ready_ms)
-            spans.append((record[2], span))
-    return spans
-
-
-def _ns(time_ms: float) -> int:
-    """Return a moment in whole nanoseconds; one that is too late for them as late as can be."""
-    return round(min(time_ms, _MAX_MS) * 1e6)
+def _critical(profile: Profile) -> frozenset[str]:
+    """Return the tasks on the critical path; none where times do not tell it."""
+    try:
+        found = analyze(profile, cost="wall_time")
+    except (CycleError, WeightError):
+        return frozenset()
+    return frozenset(found.without_communication.critical_path)
 
 
 def _by_worker(
-    workers: Sequence[Mapping[str, Any]], spans: Iterable[tuple[int | None, _Span]]
-) -> Iterator[tuple[Mapping[str, Any] | None, list[_Span]]]:
-    by_worker: dict[int | None, list[_Span]] = {}
+    workers: Sequence[Mapping[str, Any]], spans: Iterable[tuple[int | None, Ran]]
+) -> Iterator[tuple[Mapping[str, Any] | None, list[Ran]]]:
+    by_worker: dict[int | None, list[Ran]] = {}
     for worker, span in spans:
         by_worker.setdefault(worker, []).append(span)
     for worker, of_worker in by_worker.items():
         yield None if worker is None else workers[worker], of_worker
 
 
-def _lanes(spans: Iterable[_Span]) -> list[list[_Span]]:
+def _lanes(spans: Iterable[Ran]) -> list[list[Ran]]:
     """Return the spans in as few lists as there must be for none to overlap in any."""
-    lanes: list[list[_Span]] = []
+    lanes: list[list[Ran]] = []
     ends: list[tuple[int, int]] = []
     for span in sorted(spans):
         if ends and ends[0][0] <= span.start:
@@ -256,7 +236,7 @@ def _lanes(spans: Iterable[_Span]) -> list[list[_Span]]:
 def _losses(profile: Profile, timeline: Mapping[str, Any], spans: Sequence[Any]) -> tuple[str, ...]:
     losses = [
         "weights of tasks and sizes of edges are left out",
-        *left_out(profile, ("timeline",)),
+        *left_out(profile, ("timeline", "spans")),
     ]
     missing = len(timeline["records"]) - len(spans)
     if missing:
@@ -266,19 +246,6 @@ def _losses(profile: Profile, timeline: Mapping[str, Any], spans: Sequence[Any])
     if never:
         losses.append(f"{counted(never, 'task')} never began: no span")
     return tuple(losses)
-
-
-def _times(start: int, end: int) -> str:
-    return f'"ts": {start / 1000}, "dur": {(end - start) / 1000}'
-
-
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain_number).encode
-
-
-def _json(value: Any) -> str:
-    # Perfetto takes a quote for escaped wherever a backslash stands before it, be it the second;
-    # and of a text without quotes it shows the escapes.
-    return _encode(value).replace("\\\\", "\\u005c")
 
 
 EXPORTER = ChromeTrace()

@@ -14,7 +14,7 @@ from dagprofiler.tracing.process import switch
 from dagprofiler.tracing.recording import SPAN, Buffer, Label, Sink, state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 __all__ = ["Collection", "Packed", "collecting"]
 
@@ -27,7 +27,8 @@ class Packed(NamedTuple):
     labels
         Kind, name and category of each label there is.
     threads
-        Number, as the system counts them, and name of each thread that recorded.
+        Of each thread that recorded its number, as the system counts them, its name, and
+        whether it is the one that opened the collection.
     of_label, of_thread
         For each span the number of its label and of its thread.
     times
@@ -41,7 +42,7 @@ class Packed(NamedTuple):
     """
 
     labels: tuple[tuple[str, str, str], ...]
-    threads: tuple[tuple[int, str], ...]
+    threads: tuple[tuple[int, str, bool], ...]
     of_label: array[int]
     of_thread: array[int]
     times: array[float]
@@ -49,8 +50,29 @@ class Packed(NamedTuple):
     ids: dict[int, int | str]
     dropped: int
 
-    def __len__(self) -> int:
-        return len(self.of_label)
+    def shifted(self, seconds: float) -> Packed:
+        """Return the same spans, so much later."""
+        return self._replace(times=array("d", [moment + seconds for moment in self.times]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as JSON holds them."""
+        lists = {name: list(getattr(self, name)) for name in ("of_label", "of_thread", "times")}
+        keyed = {name: list(getattr(self, name).items()) for name in ("args", "ids")}
+        return {**self._asdict(), **lists, **keyed}
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Packed:
+        """Return what :meth:`to_dict` made a dict of."""
+        return cls(
+            tuple((kind, name, category) for kind, name, category in data["labels"]),
+            tuple((number, name, own) for number, name, own in data["threads"]),
+            array("I", data["of_label"]),
+            array("I", data["of_thread"]),
+            array("d", data["times"]),
+            dict(data["args"]),
+            dict(data["ids"]),
+            data["dropped"],
+        )
 
     def spans(self) -> Iterator[tuple[Label, int, float, float]]:
         """Yield label, number of the thread in `threads`, start and end of each span."""
@@ -73,7 +95,8 @@ class Collection:
     -----
     It takes what is recorded in the context in which it was opened, and in copies of that
     (coroutines, ``asyncio.to_thread``), in whatever thread. Other threads that the work
-    starts record into the trace of the process.
+    starts record into the trace of the process or, where that is a task, see
+    :mod:`dagprofiler.tracing.ofruns`.
     """
 
     def __init__(self, limit: int = 100_000) -> None:
@@ -81,6 +104,8 @@ class Collection:
         self._buffers: list[Buffer] = []
         self._dropped = 0
         self.sink = Sink(self)
+        #: What records functions into it, if anything does.
+        self.functions: Any = None
 
     def new_buffer(self) -> Buffer:
         """Return a buffer for the calling thread."""
@@ -114,7 +139,8 @@ class Collection:
                 of_label.append(labels.setdefault(key, len(labels)))
                 of_thread.append(thread)
                 times.extend((start, end))
-        threads = tuple(buffer.thread for buffer in buffers)
+        own = self._buffers[0]
+        threads = tuple((*buffer.thread, buffer is own) for buffer in buffers)
         return Packed(tuple(labels), threads, of_label, of_thread, times, args, ids, self._dropped)
 
 

@@ -182,7 +182,7 @@ def _function(function: Any, label: Label) -> Any:
             raise
         end = clock()
         # What record() does, without the call.
-        buffer = state.sink.get().buffer
+        buffer = state.sink.get(state.fallback).buffer
         buffer += (label, start, end)
         if len(buffer) > buffer.limit:
             buffer.owner.full(buffer)

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import TraceError, did_you_mean
+from dagprofiler.tracing.collecting import Collection
 from dagprofiler.tracing.recording import SPAN, Label, clock, record, state
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class FunctionCollector:
         Modules or their names; a package stands for all that is in it.
     floor_ms
         Calls that take less leave nothing, so that traces stay small; at least 0.
+    collected_only
+        Whether calls outside of every :func:`collecting` leave nothing.
 
     Raises
     ------
@@ -56,19 +59,31 @@ class FunctionCollector:
     True
     """
 
-    def __init__(self, modules: Iterable[ModuleType | str], *, floor_ms: float = 0.1) -> None:
+    def __init__(
+        self,
+        modules: Iterable[ModuleType | str],
+        *,
+        floor_ms: float = 0.1,
+        collected_only: bool = False,
+    ) -> None:
         if isinstance(modules, (str, ModuleType)):
             modules = [modules]
         if not isinstance(floor_ms, (int, float)) or not floor_ms >= 0:
             raise TraceError(f"floor_ms={floor_ms!r}: expected milliseconds, at least 0")
         self._floor_s = floor_ms / 1000
         self._places = dict(map(_place_of, modules))
+        self._collected_only = collected_only
         #: Of each code that was seen, by its number: its label, or None, and itself.
         self._seen: dict[int, tuple[Label | None, CodeType]] = {}
         self._open = threading.local()
         self._tool: int | None = None
         self._before: Any = None
         self._started = False
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Names of the modules."""
+        return tuple(self._places.values())
 
     def start(self) -> None:
         """Begin to record.
@@ -144,9 +159,15 @@ class FunctionCollector:
         while begun:
             other, start = begun.pop()
             if other is code:
-                if end - start >= self._floor_s and not state.off:
+                if end - start >= self._floor_s and self._is_wanted():
                     record(label, start, end)
                 return
+
+    def _is_wanted(self) -> bool:
+        if self._collected_only:
+            owner = state.sink.get(state.fallback).buffer.owner
+            return isinstance(owner, Collection) and owner.functions is self
+        return not state.off
 
     # -- sys.monitoring ----------------------------------------------------------------------
 

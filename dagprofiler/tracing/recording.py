@@ -126,11 +126,15 @@ class _State:
     off
         Whether nobody wants spans.
     sink
-        Where they go in this context; by default to the trace of the process.
+        Where they go in this context, if it has a place of its own.
+    fallback
+        Where they go if it has none: to the trace of the process or, while one task alone runs
+        in it, to that task, which may have started the thread.
     """
 
-    __slots__ = ("off", "sink")
+    __slots__ = ("fallback", "off", "sink")
 
+    fallback: Sink
     off: bool
     sink: ContextVar[Sink]
 
@@ -150,7 +154,7 @@ def new_id() -> int:
 
 def record(label: AnyLabel, start: float, end: float) -> None:
     """Keep one span of this thread; `start` and `end` are readings of :data:`clock`."""
-    buffer = state.sink.get().buffer
+    buffer = state.sink.get(state.fallback).buffer
     buffer += (label, start, end)
     if len(buffer) > buffer.limit:
         buffer.owner.full(buffer)

@@ -86,7 +86,7 @@ class span:  # noqa: N801  (reads as a word of the language)
         events = modules.get("asyncio.events")
         apart = events is not None and events._get_running_loop() is not None  # noqa: SLF001  (for frameworks)
         if kind is None and not apart and not self.args and type(self.name) is str and start:
-            buffer = state.sink.get().buffer
+            buffer = state.sink.get(state.fallback).buffer
             buffer += (self.name, start, end)
             if len(buffer) > buffer.limit:
                 buffer.owner.full(buffer)

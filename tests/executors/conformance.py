@@ -7,7 +7,15 @@ import threading
 import programs
 import pytest
 
-from dagprofiler import DAG, Profile, Rounds, RunError, SerializationError, WorkerError
+from dagprofiler import (
+    DAG,
+    Journal,
+    Profile,
+    Rounds,
+    RunError,
+    SerializationError,
+    WorkerError,
+)
 
 
 def edge_bytes(profile):
@@ -19,6 +27,24 @@ def edge_bytes(profile):
 
 def equal(a, b):
     return repr(a) == repr(b)
+
+
+def goes_on_from_its_journal(executor, dag, until, directory, asked):
+    """Check that a run that ends early, when a certain task has finished, can be gone on with."""
+    serial = dag.run(**asked)
+    before, after = programs.Follows(until), programs.Follows()
+    with pytest.raises(RunError, match="enough of it"):
+        dag.run(**asked, executor=executor, hooks=[Journal(directory), before])
+
+    profile = dag.resume(directory, executor=executor, hooks=[after])
+
+    assert equal(profile.outputs, serial.outputs)
+    assert edge_bytes(profile) == edge_bytes(serial)
+    assert sorted(before.finished + after.finished) == sorted(dag.tasks)
+    assert profile.sections["run"]["resumed"][0]["tasks"] == len(before.finished)
+    assert Profile.loads(profile.dumps()) == profile
+    # It is all there, and nothing is left to be done.
+    assert equal(dag.resume(directory, executor=executor).outputs, serial.outputs)
 
 
 class Conformance:
@@ -70,6 +96,10 @@ class Conformance:
         assert all(len(columns["wall_ms"]) == 4 for columns in samples["tasks"].values())
         assert all(None not in columns["cpu_ms"] for columns in samples["tasks"].values())
         assert "differs" not in str(profile.sections["statistics"].get("flags"))
+
+    def test_a_run_that_ended_early_goes_on_from_its_journal(self, executor, tmp_path):
+        asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw", "scale1"]}
+        goes_on_from_its_journal(executor, programs.program(), "scale1", tmp_path, asked)
 
     def test_a_failure_keeps_its_cause_and_what_runs_is_waited_for(self, executor):
         with pytest.raises(RunError) as caught:

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 import dagprofiler
-from dagprofiler import DAG, Config, Task
+from dagprofiler import DAG, Config, Hook, Task
 from dagprofiler.serializers import OutOfBandPickle
 
 
@@ -171,6 +171,19 @@ class Lengths(Task):
 
     def compute(self, data):
         return {"nbytes": [one.nbytes for one in data]}
+
+
+class Follows(Hook):
+    """Notes what finishes, and ends the run with a certain task."""
+
+    def __init__(self, until: str | None = None) -> None:
+        self.until = until
+        self.finished: list[str] = []
+
+    def task_finished(self, record):
+        self.finished.append(record.task)
+        if record.task == self.until:
+            raise RuntimeError("enough of it")
 
 
 def failing(how: str, path: str = "") -> DAG:

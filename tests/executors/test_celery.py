@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from conformance import goes_on_from_its_journal
 
 from dagprofiler import (
     DAG,
@@ -251,6 +252,14 @@ def test_large_outputs_go_through_memory_where_the_workers_share_it(celery_execu
     assert received[0] < 300_000
     # There and back.
     assert received[1] > 2 * payload
+
+
+@external
+def test_a_run_that_ended_early_goes_on_from_its_journal(celery_executor, tmp_path):
+    from engine_tasks import monte_carlo
+
+    dag, how = monte_carlo()
+    goes_on_from_its_journal(celery_executor, dag, "count1", tmp_path, how)
 
 
 @external

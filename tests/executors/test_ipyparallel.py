@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from conformance import goes_on_from_its_journal
 
 from dagprofiler import DAG, PoolExecutor, RunError, Task, ValidationError, WorkerError
 
@@ -94,6 +95,14 @@ def test_a_dag_comes_out_as_in_a_serial_run_and_can_run_again(cluster):
     assert None not in profile.sections["samples"]["tasks"]["gather"]["cpu_ms"]
     # Engines work in their main threads, so that a seed reaches the legacy generators.
     assert "legacy_generators" not in profile.sections["run"]
+
+
+@external
+def test_a_run_that_ended_early_goes_on_from_its_journal(cluster, tmp_path):
+    from engine_tasks import monte_carlo
+
+    dag, how = monte_carlo()
+    goes_on_from_its_journal(cluster.executor, dag, "count1", tmp_path, how)
 
 
 @external

@@ -1,0 +1,173 @@
+"""Measure what a journal costs.
+
+``python tests/benchmarks/bench_journal.py [--quick] [--only ROW] [--directory PATH]``
+
+Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
+how to read it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from bench_core import CACHE, CHECKOUT, NONE, OURS, REQUIREMENTS, install, note, processor, spread
+
+sys.path.insert(0, str(CHECKOUT))
+if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
+    # The same again, where everything is installed.
+    again = subprocess.run([str(install(OURS, CACHE)), *sys.argv], check=False)
+    sys.exit(again.returncode)
+
+from dagprofiler import DAG, Hook, Journal, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    Row = tuple[str, str, str]
+
+SIZES = {"100 bytes": 100, "10 kB": 10_000, "1 MB": 1_000_000, "20 MB": 20_000_000}
+
+
+class Bytes(Task):
+    outputs = ["x"]
+
+    def __init__(self, nbytes: int) -> None:
+        super().__init__()
+        self.value = os.urandom(nbytes)
+
+    def compute(self) -> dict[str, Any]:
+        return {"x": self.value}
+
+
+class Beside(Hook):
+    """Writes and syncs the same bytes by itself, in turns with the journal, and times it."""
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        self.data = data
+        self.took_s: list[float] = []
+        self._file = path.open("xb")
+
+    def task_finished(self, record: Any) -> None:
+        begun = perf_counter()
+        self._file.write(self.data)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.took_s.append(perf_counter() - begun)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Timed(Journal):
+    """A journal that times its records."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.took_s: list[float] = []
+
+    def task_finished(self, record: Any) -> None:
+        begun = perf_counter()
+        super().task_finished(record)
+        self.took_s.append(perf_counter() - begun)
+
+
+def cost(nbytes: int, count: int, folder: Path) -> tuple[float, float, float]:
+    """Return the seconds a task of a journal, of its records alone, and of writing bare."""
+    dag = DAG({f"t{i:04}": Bytes(nbytes) for i in range(count)})
+    directory = Path(tempfile.mkdtemp(dir=folder))
+    try:
+        data = next(iter(dag.tasks.values())).serialize({"x": os.urandom(nbytes)})
+        bare, journal = Beside(directory / "bare", data), Timed(directory / "journal")
+        profile = dag.run(hooks=[journal, bare])
+        outputs_s = profile.sections["run"]["overhead"]["journal_ms"] / 1e3
+        records_s = sum(journal.took_s)
+        return (outputs_s + records_s) / count, records_s / count, sum(bare.took_s) / count
+    finally:
+        shutil.rmtree(directory)
+
+
+def writing(*, quick: bool, folder: Path) -> Iterable[Row]:
+    """Time what a journal writes of a task, beside the same bytes written and synced."""
+    for name, nbytes in SIZES.items():
+        count = max(2, min(100, 160_000_000 // nbytes) // (4 if quick else 1))
+        took = [cost(nbytes, count, folder) for _ in range(3 if quick else 9)]
+        ratios = [ours / bare for ours, _, bare in took]
+        ours_ms, records_ms, bare_ms = (median(each) * 1e3 for each in zip(*took))
+        yield f"a task that makes {name}, against an fsync of them", "1.5 x", f"{spread(ratios)} x"
+        yield (
+            "… a task: bare, ours, of that its record",
+            NONE,
+            f"{bare_ms:.2f}, {ours_ms:.2f}, {records_ms:.2f} ms",
+        )
+
+
+def resuming(*, quick: bool, folder: Path) -> Iterable[Row]:
+    """Time to go on with a run of which all is done, against the run without a journal."""
+    count = 200 if quick else 2_000
+    dag = DAG(
+        {f"t{i:04}": Bytes(100) for i in range(count)},
+        [(f"t{i:04}", f"t{i + 1:04}", []) for i in range(count - 1)],
+    )
+    directory = Path(tempfile.mkdtemp(dir=folder))
+    try:
+        dag.run(hooks=[Journal(directory)])
+        runs, resumed = [], []
+        for _ in range(3 if quick else 9):
+            runs.append(timed(dag))
+            begun = perf_counter()
+            dag.resume(directory)
+            resumed.append(perf_counter() - begun)
+        ratios = [b / a for a, b in zip(runs, resumed)]
+        size = sum(file.stat().st_size for file in directory.glob("journal"))
+    finally:
+        shutil.rmtree(directory)
+    yield (
+        f"{count:,} tasks taken over from a journal, against running them when they do nothing",
+        NONE,
+        f"{spread(ratios)} x; {median(resumed) / count * 1e6:.0f} us a task",
+    )
+    yield "… its records, a task", NONE, f"{size / count:.0f} bytes"
+
+
+def timed(dag: DAG) -> float:
+    begun = perf_counter()
+    dag.run()
+    return perf_counter() - begun
+
+
+ROWS = {"writing": writing, "resuming": resuming}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer tasks, fewer repetitions")
+    parser.add_argument("--only", action="append", choices=[*ROWS], metavar="ROW")
+    parser.add_argument(
+        "--directory", type=Path, default=CACHE, help="where to write: on the disk to be measured"
+    )
+    options = parser.parse_args()
+    options.directory.mkdir(parents=True, exist_ok=True)
+    print(
+        f"Python {platform.python_version()}, {os.cpu_count()} cores of {processor()}, "
+        f"{platform.system()} {platform.release()}\n"
+    )
+    print("| work | goal | measured |\n|---|---|---|")
+    for name in options.only or ROWS:
+        note(f"{name} ...")
+        for row in ROWS[name](quick=options.quick, folder=options.directory):
+            print(f"| {' | '.join(row)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,436 @@
+"""What tracing sees inside the tasks of a run, and where that can be looked at."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import subprocess
+import sys
+import textwrap
+import threading
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+import dagprofiler
+from dagprofiler import (
+    DAG,
+    Journal,
+    Profile,
+    ProfileError,
+    RunError,
+    TraceError,
+    Tracer,
+    ValidationError,
+    analyze,
+    task,
+    tracing,
+)
+from dagprofiler.exporters.opentelemetry import to_opentelemetry
+from dagprofiler.tracing.recording import state
+
+sys.path.insert(0, str(Path(__file__).parent))
+import traced_programs
+from traced_programs import Fails, Pool, chain
+
+#: Task to how often each name is in it, in one round.
+SEEN = {
+    "load": {"read": 1, "count_to": 1, "depth": 1, "loaded": 1},
+    "fill": {"fill": 1},
+    "wait": {"Wait.one": 3},
+}
+
+
+def rows(profile):
+    """Return the records of the section as dicts, with labels and threads in their places."""
+    section = profile.sections["spans"]
+    for record in section["records"]:
+        row = dict(zip(section["columns"], record))
+        yield {
+            **row,
+            **section["labels"][row["label"]],
+            "thread": section["threads"][row["thread"]],
+        }
+
+
+def counted(profile, number=0):
+    seen = {}
+    for row in rows(profile):
+        if row["round"] == number:
+            seen.setdefault(row["task"], Counter())[row["name"]] += 1
+    return {task: dict(names) for task, names in seen.items()}
+
+
+def phases(profile):
+    timeline = profile.sections["timeline"]
+    for record in timeline["records"]:
+        row = dict(zip(timeline["columns"], record))
+        yield (row["task"], row["round"]), row
+
+
+@pytest.fixture(params=["serial", "threads", "processes"])
+def executor(request):
+    if request.param == "serial":
+        yield None
+    else:
+        pools = {"threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
+        with pools[request.param](2) as pool:
+            yield pool
+
+
+def test_spans_of_annotated_code_attach_to_their_task_worker_and_round(executor):
+    profile = chain().run(executor=executor, rounds=2)
+    when = dict(phases(profile))
+    for number in range(len(profile.sections["samples"]["rounds"])):
+        assert counted(profile, number) == SEEN
+    for row in rows(profile):
+        of_task = when[row["task"], row["round"]]
+        assert row["thread"]["worker"] == of_task["worker"]
+        assert of_task["compute_start_ms"] <= row["start_ms"]
+        assert row["start_ms"] <= row["end_ms"] <= of_task["compute_end_ms"]
+
+
+@pytest.mark.parametrize("pool", [None, ProcessPoolExecutor])
+def test_threads_that_a_task_starts_record_into_it(pool):
+    with contextlib.ExitStack() as stack:
+        executor = None if pool is None else stack.enter_context(pool(1))
+        profile = chain(many=Pool).run(executor=executor)
+    inside = [row for row in rows(profile) if row["task"] == "many"]
+    assert [row["name"] for row in inside] == ["count_to"] * 4
+    assert not any(row["thread"]["own"] for row in inside)
+    assert {row["thread"]["name"].split("-")[0] for row in inside} == {"ThreadPoolExecutor"}
+
+
+def test_of_tasks_that_run_at_once_none_gets_what_threads_without_a_task_record():
+    both_run, recorded = threading.Barrier(2), threading.Barrier(2)
+    threads = []
+
+    @task(outputs=[])
+    def waits():
+        both_run.wait(10)
+        recorded.wait(10)
+        return {}
+
+    @task(outputs=[])
+    def starts():
+        both_run.wait(10)
+        threads.append(threading.Thread(target=traced_programs.count_to, args=(3,)))
+        threads[0].start()
+        threads[0].join()
+        recorded.wait(10)
+        return {}
+
+    with ThreadPoolExecutor(2) as pool:
+        profile = DAG({"waits": waits, "starts": starts}).run(executor=pool, hooks=[Tracer()])
+    assert threads
+    assert "spans" not in profile.sections
+
+
+def test_a_process_that_a_task_forks_does_not_keep_its_spans(tmp_path):
+    program = """
+import os
+import threading
+from dagprofiler import DAG, span, task
+from dagprofiler.tracing import flush
+
+def spans():
+    with span("in a thread of the child"):
+        pass
+
+@task(outputs=[])
+def other():
+    return {}
+
+@task(outputs=[])
+def forks():
+    child = os.fork()
+    if not child:
+        with span("in the child"):
+            pass
+        DAG({"other": other}).run()
+        thread = threading.Thread(target=spans)
+        thread.start()
+        thread.join()
+        flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+    with span("in the parent"):
+        return {}
+
+section = DAG({"forks": forks}).run().sections["spans"]
+print([section["labels"][record[3]]["name"] for record in section["records"]])
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        check=True, capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.stdout.strip() == "['in the parent']"
+    (trace,) = tmp_path.glob("*.pfw")
+    names = [one["name"] for one in json.loads(trace.read_text())["traceEvents"]]
+    assert {"in the child", "in a thread of the child"} <= set(names)
+
+
+def test_spans_outlast_saving_and_loading(tmp_path):
+    profile = chain().run()
+    profile.save(tmp_path / "profile.json")
+    loaded = Profile.load(tmp_path / "profile.json")
+    assert loaded.sections["spans"] == profile.sections["spans"]
+    assert next(r for r in rows(loaded) if r["name"] == "read")["args"] == {"files": 2}
+
+
+def test_a_task_that_fails_shows_what_it_did_until_then(executor):
+    with pytest.raises(RunError) as caught:
+        chain(bad=Fails).run(executor=executor, on_error="finish")
+    inside = [row for row in rows(caught.value.profile) if row["task"] == "bad"]
+    assert [row["name"] for row in inside] == ["count_to", "before it failed", "fails"]
+    assert inside[-1]["args"] == {"error": "ValueError: no"}
+
+
+def test_a_run_of_a_program_that_traces_nothing_has_no_section(tmp_path):
+    program = """
+import sys
+from dagprofiler import DAG, task
+
+@task(outputs=["x"])
+def source():
+    return {"x": 1}
+
+print("spans" in DAG({"source": source}).run().sections, "dagprofiler.tracing" in sys.modules)
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_what_a_run_has_collected_is_not_in_the_trace_of_the_process(tmp_path):
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from traced_programs import chain, count_to\n"
+        "chain().run()\n"
+    )
+    for ending, files in (("", 0), ("count_to(3)\n", 1)):
+        subprocess.run(
+            [sys.executable, "-c", program + ending, str(Path(__file__).parent)],
+            check=True,
+            cwd=tmp_path,
+        )
+        found = list(tmp_path.glob("*.pfw"))
+        assert len(found) == files
+    events = json.loads(found[0].read_text())["traceEvents"]
+    assert [one["name"] for one in events if one["ph"] == "X"] == ["count_to"]
+
+
+def test_with_tracing_off_a_run_records_nothing_unless_a_tracer_asks_for_it():
+    tracing.configure(enable=False)
+    try:
+        assert "spans" not in chain().run().sections
+        assert counted(chain().run(hooks=[Tracer()])) == SEEN
+    finally:
+        tracing.configure(enable=True)
+
+
+def test_a_tracer_records_functions_without_annotations(executor):
+    profile = chain().run(executor=executor, hooks=[Tracer([textwrap], floor_ms=0)])
+    found = {row["name"] for row in rows(profile) if row["category"] == "textwrap"}
+    assert {"wrap", "fill"} <= {name.split(".")[-1] for name in found} | {"fill"}
+    assert {row["task"] for row in rows(profile) if row["category"] == "textwrap"} == {"fill"}
+
+
+def test_calls_below_the_floor_leave_nothing():
+    profile = chain().run(hooks=[Tracer(["textwrap"], floor_ms=60_000)])
+    assert counted(profile) == SEEN
+
+
+def test_what_a_tracer_asked_for_ends_with_its_run():
+    with ThreadPoolExecutor(1) as pool:
+        chain().run(executor=pool, hooks=[Tracer([textwrap], floor_ms=0)])
+        assert counted(chain().run(hooks=[Tracer()])) == SEEN
+        assert counted(chain().run(hooks=[Tracer(["json"])])) == SEEN
+        assert counted(chain().run(executor=pool)) == SEEN
+
+
+def test_of_a_pool_that_is_gone_nothing_stays_on():
+    tracing.configure(enable=False)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            chain().run(executor=pool, hooks=[Tracer([textwrap])])
+        gc.collect()
+        assert state.off
+        if sys.version_info >= (3, 12):
+            assert "dagprofiler" not in map(sys.monitoring.get_tool, range(6))
+    finally:
+        tracing.configure(enable=True)
+
+
+def test_what_does_not_fit_is_counted():
+    profile = chain(coroutines=9).run(hooks=[Tracer(limit=2)])
+    assert counted(profile)["wait"] == {"Wait.one": 2}
+    assert profile.sections["spans"]["dropped"] == {"load": 2, "wait": 7}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"functions": ["no_such_module"]}, "no_such_module"),
+        ({"functions": ["_heapq_that_is_c"]}, "_heapq_that_is_c"),
+        ({"functions": ["math"]}, "not written in Python"),
+        ({"floor_ms": -1}, "floor_ms=-1"),
+        ({"limit": 0}, "limit=0"),
+        ({"limit": "many"}, "limit='many'"),
+    ],
+)
+def test_a_tracer_that_makes_no_sense_is_refused_where_it_is_written(wrong, why):
+    with pytest.raises(TraceError, match=why):
+        Tracer(**wrong)
+
+
+def test_two_tracers_are_refused():
+    with pytest.raises(ValidationError, match="one Tracer"):
+        chain().run(hooks=[Tracer(), Tracer()])
+
+
+def test_rounds_in_fresh_processes_bring_their_spans_home():
+    profile = chain().run(rounds=dagprofiler.Rounds(2, fresh_process=True), hooks=[Tracer()])
+    assert counted(profile, 0) == SEEN
+    assert counted(profile, 1) == SEEN
+
+
+def test_spans_come_back_with_a_run_that_is_resumed(tmp_path):
+    dag = chain(bad=Fails)
+    with pytest.raises(RunError):
+        dag.run(hooks=[Journal(tmp_path / "journal")], on_error="finish")
+    with pytest.raises(RunError) as caught:
+        dag.resume(tmp_path / "journal")
+    seen = counted(caught.value.profile)
+    assert {task: seen[task] for task in SEEN} == SEEN
+    when = dict(phases(caught.value.profile))
+    for row in rows(caught.value.profile):
+        at = when[row["task"], row["round"]]
+        assert at["compute_start_ms"] <= row["start_ms"] + 1e-3
+        assert row["end_ms"] <= at["compute_end_ms"] + 1e-3
+
+
+def trace_of(profile, path):
+    profile.export(path)
+    return json.loads(path.read_text())["traceEvents"]
+
+
+def test_a_trace_has_them_inside_their_phase(tmp_path):
+    profile = chain().run()
+    events = trace_of(profile, tmp_path / "p.trace.json")
+    spans = [one for one in events if one["ph"] == "X"]
+    compute = next(
+        one for one in spans if one["name"] == "compute" and one["ts"] <= at(spans, "read")["ts"]
+        and one["ts"] + one["dur"] >= at(spans, "read")["ts"]
+    )  # fmt: skip
+    read = at(spans, "read")
+    assert (read["pid"], read["tid"]) == (compute["pid"], compute["tid"])
+    assert compute["ts"] <= read["ts"]
+    assert read["ts"] + read["dur"] <= compute["ts"] + compute["dur"] + 1e-3
+    assert Counter(one["ph"] for one in events)["b"] == 3
+    assert [one["args"] for one in events if one["ph"] == "C"] == [{"depth": 1}]
+    assert [one["name"] for one in events if one["ph"] == "i"] == ["loaded"]
+
+
+def at(events, name):
+    return next(one for one in events if one["name"] == name)
+
+
+def test_spans_of_one_track_are_nested_or_apart(tmp_path):
+    events = trace_of(chain().run(rounds=2), tmp_path / "p.trace.json")
+    tracks = {}
+    for one in events:
+        if one["ph"] == "X":
+            ends = round(one["ts"], 3), round(one["ts"] + one["dur"], 3)
+            tracks.setdefault((one["pid"], one["tid"]), []).append(ends)
+    for track in tracks.values():
+        for (a, b), (c, d) in combinations(sorted(track, key=lambda e: (e[0], -e[1])), 2):
+            assert c >= b - 1e-3 or d <= b + 1e-3, (a, b, c, d)
+
+
+def test_what_lies_on_the_critical_path_is_marked(tmp_path):
+    events = trace_of(chain().run(), tmp_path / "p.trace.json")
+    marked = {one["name"] for one in events if one.get("args", {}).get("critical_path")}
+    assert {"load", "fill", "wait", "read", "count_to"} <= marked
+
+
+def test_the_critical_path_by_span_says_where_its_time_goes():
+    profile = chain().run(rounds=3)
+    found = analyze(profile, cost="wall_time").critical_spans
+    by_name = {one.name: one for one in found.spans}
+    assert by_name["count_to"].tasks == ("load",)
+    assert by_name["Wait.one"].calls == 3
+    assert by_name["Wait.one"].self_ms is None
+    assert by_name["read"].self_ms < by_name["read"].total_ms
+    assert found.rounds == 3
+    taken = [one.self_ms for one in found.spans if one.self_ms is not None]
+    covered = sum(taken) + by_name["Wait.one"].total_ms
+    assert covered + found.uncovered_ms == pytest.approx(found.compute_ms)
+    text = str(analyze(profile, cost="wall_time"))
+    assert "critical path by span" in text
+    assert "(in no span)" in text
+
+
+def test_recursive_calls_count_once():
+    section = {
+        "labels": [{"kind": "span", "name": "f", "category": "m"}],
+        "threads": [{"worker": 0, "id": 1, "name": "main", "own": True}],
+        "columns": ["task", "round", "thread", "label", "start_ms", "end_ms", "id", "args"],
+        "records": [["fill", 0, 0, 0, *ends, None, None] for ends in ([2, 3], [1, 4], [0, 5])],
+    }
+    profile = DAG({"fill": traced_programs.Fill}).run(inputs={"fill": {"text": ""}})
+    document = json.loads(profile.dumps())
+    document["spans"] = section
+    (one,) = analyze(Profile.from_dict(document), cost="wall_time").critical_spans.spans
+    assert (one.calls, one.total_ms, one.self_ms) == (3, 5, 5)
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "why"),
+    [
+        ((0, 0), "nobody", "there is no task 'nobody'"),
+        ((0, 2), 7, "there is no thread 7, only 1"),
+        ((0, 3), 99, "there is no label 99"),
+        ((0, 5), -1e9, "before it starts"),
+    ],
+)
+def test_a_file_whose_spans_contradict_it_is_refused(where, value, why):
+    document = json.loads(chain().run().dumps())
+    row, column = where
+    document["spans"]["records"][row][column] = value
+    with pytest.raises(ProfileError, match=why):
+        Profile.from_dict(document)
+
+
+def test_opentelemetry_gets_the_run_with_links_along_its_edges():
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter, provider = InMemorySpanExporter(), sdk.TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    with pytest.raises(RunError) as caught:
+        chain(bad=Fails).run(on_error="finish")
+    sent = to_opentelemetry(caught.value.profile, provider)
+    spans = exporter.get_finished_spans()
+    assert sent == len(spans)
+    named = {one.name: one for one in spans}
+    by_id = {one.context.span_id: one for one in spans}
+    parent = {one.name: by_id[one.parent.span_id].name for one in spans if one.parent}
+    assert [by_id[link.context.span_id].name for link in named["fill"].links] in (["load"], [])
+    tasks = [one for one in spans if "dag.task" in one.attributes]
+    linked = {one.name: [by_id[link.context.span_id].name for link in one.links] for one in tasks}
+    assert linked == {"load": [], "fill": ["load"], "wait": ["fill"], "bad": ["fill"]}
+    assert parent["read"] == "compute"
+    assert parent["load"] == "round"
+    assert parent["round"] == "dag run"
+    assert named["bad"].status.status_code.name == "ERROR"
+    assert [event.name for event in named["load"].events] == ["loaded"]
+    for one in spans:
+        if one.parent:
+            above = by_id[one.parent.span_id]
+            assert above.start_time <= one.start_time <= one.end_time <= above.end_time

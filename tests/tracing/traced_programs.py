@@ -1,0 +1,80 @@
+"""Tasks with something to see inside, in a module so that they travel to other processes."""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+from dagprofiler import DAG, Config, Task, span, trace
+from dagprofiler.tracing import counter, instant
+
+
+@trace
+def count_to(n):
+    return sum(range(n))
+
+
+class Load(Task):
+    outputs = ["text"]
+
+    def compute(self):
+        with span("read", files=2):
+            counter("depth", depth=1)
+            count_to(1000)
+        instant("loaded")
+        return {"text": "some words " * 100}
+
+
+class Fill(Task):
+    inputs = ["text"]
+    outputs = ["lines"]
+
+    def compute(self, text):
+        with span("fill"):
+            return {"lines": textwrap.wrap(text)}
+
+
+class Wait(Task):
+    inputs = ["lines"]
+    outputs = ["n"]
+    config_deps = ["coroutines"]
+
+    @staticmethod
+    @trace
+    async def one():
+        await asyncio.sleep(0.001)
+
+    def compute(self, lines, cfg):
+        async def main():
+            await asyncio.gather(*(self.one() for _ in range(cfg.coroutines)))
+
+        asyncio.run(main())
+        return {"n": len(lines)}
+
+
+class Pool(Task):
+    """Has threads of its own do the work."""
+
+    inputs = ["lines"]
+
+    def compute(self, lines):
+        with ThreadPoolExecutor(2) as pool:
+            assert list(pool.map(count_to, range(4))) == [0, 0, 1, 3]
+        return {}
+
+
+class Fails(Task):
+    inputs = ["lines"]
+
+    def compute(self, lines):
+        with span("before it failed"):
+            count_to(10)
+        with span("fails"):
+            raise ValueError("no")
+
+
+def chain(coroutines=3, **more):
+    tasks = {"load": Load, "fill": Fill, "wait": Wait, **more}
+    edges = [("load", "fill"), ("fill", "wait"), *(("fill", name) for name in more)]
+    return DAG(tasks, edges, Config(coroutines=coroutines))
