@@ -95,7 +95,8 @@ class Collection:
     -----
     It takes what is recorded in the context in which it was opened, and in copies of that
     (coroutines, ``asyncio.to_thread``), in whatever thread. Other threads that the work
-    starts record into the trace of the process.
+    starts record into the trace of the process or, where that is a task, see
+    :mod:`dagprofiler.tracing.ofruns`.
     """
 
     def __init__(self, limit: int = 100_000) -> None:
@@ -103,6 +104,8 @@ class Collection:
         self._buffers: list[Buffer] = []
         self._dropped = 0
         self.sink = Sink(self)
+        #: What records functions into it, if anything does.
+        self.functions: Any = None
 
     def new_buffer(self) -> Buffer:
         """Return a buffer for the calling thread."""

@@ -14,7 +14,7 @@ from dagprofiler.tracing.recording import (
     clock,
     failed,
     in_event_loop,
-    new_id,
+    labelled,
     record,
     state,
 )
@@ -182,7 +182,7 @@ def _function(function: Any, label: Label) -> Any:
             raise
         end = clock()
         # What record() does, without the call.
-        buffer = state.sink.get().buffer
+        buffer = state.sink.get(state.fallback).buffer
         buffer += (label, start, end)
         if len(buffer) > buffer.limit:
             buffer.owner.full(buffer)
@@ -263,7 +263,7 @@ class _Call:
         if state.off:
             return
         if label.kind == ASYNC or in_event_loop():
-            label = label._replace(kind=ASYNC, id=new_id())
+            label = labelled(ASYNC, label.name, label.category, None)
         # A generator that is closed is done, as one that is exhausted.
         if error is not None and kind is not GeneratorExit:
             label = failed(label, error)

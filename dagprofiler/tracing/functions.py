@@ -165,7 +165,8 @@ class FunctionCollector:
 
     def _is_wanted(self) -> bool:
         if self._collected_only:
-            return isinstance(state.sink.get().buffer.owner, Collection)
+            owner = state.sink.get(state.fallback).buffer.owner
+            return isinstance(owner, Collection) and owner.functions is self
         return not state.off
 
     # -- sys.monitoring ----------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from typing import TYPE_CHECKING, NamedTuple
@@ -67,20 +68,22 @@ class OpenTracing:
         self._collection = Collection(self._tracing.limit)
         self._token = state.sink.set(self._collection.sink)
         switch(+1)
+        _running.add(self._collection.sink)
         if self._tracing.modules:
             try:
-                self._functions = _take(self._tracing)
+                self._functions = self._collection.functions = _take(self._tracing)
             except TraceError as error:
                 note("functions are not recorded", why=str(error))
 
     def stop(self) -> None:
         """End with it, if it was begun with and has not been ended."""
         token, self._token = self._token, None
-        if token is None:
+        if token is None or self._collection is None:
             return
         functions, self._functions = self._functions, None
         if functions is not None:
             _give_back(self._tracing, functions)
+        _running.remove(self._collection.sink)
         switch(-1)
         state.sink.reset(token)
 
@@ -89,6 +92,37 @@ class OpenTracing:
         collection, self._collection = self._collection, None
         packed = None if collection is None else collection.packed()
         return packed if packed is not None and packed.of_label else None
+
+
+class _Running:
+    """The tasks that run in this process.
+
+    While there is but one, what threads record that have no task of their own is its: it may
+    have started them.
+    """
+
+    def __init__(self) -> None:
+        self._otherwise = state.fallback
+        self.forget()
+
+    def forget(self) -> None:
+        """Be as new: in a process that was forked, what runs is its parent's."""
+        self._lock = threading.Lock()
+        self._sinks: list[Sink] = []
+
+    def add(self, sink: Sink) -> None:
+        with self._lock:
+            self._sinks.append(sink)
+            self._choose()
+
+    def remove(self, sink: Sink) -> None:
+        with self._lock:
+            if sink in self._sinks:
+                self._sinks.remove(sink)
+            self._choose()
+
+    def _choose(self) -> None:
+        state.fallback = self._sinks[0] if len(self._sinks) == 1 else self._otherwise
 
 
 def _take(tracing: Tracing) -> FunctionCollector:
@@ -142,3 +176,6 @@ def _collector(tracing: Tracing) -> FunctionCollector:
 
 _MONITORING = sys.version_info >= (3, 12)
 _shared = _Shared()
+_running = _Running()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_running.forget)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import fields, replace
 from itertools import islice
-from time import time
+from time import sleep, time
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import TraceError, did_you_mean
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["at_close", "configure", "flush", "note", "recorder", "switch"]
 
 #: How many spans are made into text at once.
-_CHUNK = 8192
+_CHUNK = 2048
 
 #: Limit of a buffer whose next span is to come to the recorder's attention.
 _NEXT = -1
@@ -77,6 +77,7 @@ class Recorder:
         self._over = False
         self._file: TraceFile | None = None
         self._rest: tuple[Any, Any] | None = None
+        self._writer = 0
         self._lost = 0
         self._why: str | None = None
         self._usage: Usage | None = None
@@ -206,11 +207,7 @@ class Recorder:
             self._started = True
             # Where the program is now is where it was started, as far as it is known.
             self._file = self._file or self._new_file()
-            if not self._registered:
-                self._registered = True
-                atexit.register(self.close)
-                if hasattr(os, "register_at_fork"):
-                    os.register_at_fork(before=self.pause, after_in_child=self._after_fork)
+            self.register()
             util = sys.modules.get("multiprocessing.util")
             if util is not None and _started_by_multiprocessing():
                 # It ends its processes without what is registered at exit.
@@ -231,6 +228,7 @@ class Recorder:
             self._set_limits()
 
     def _keep_writing(self, stop: Any, stopped: Any) -> None:
+        self._writer = _thread.get_native_id()
         try:
             while not stop.acquire(timeout=self.options.interval_s):
                 try:
@@ -253,10 +251,19 @@ class Recorder:
             with suppress(RuntimeError):  # another thread has just done it
                 stop.release()
             stopped.acquire(timeout=10)
+            _wait_for_end(self._writer)
         self._started = False
         self._set_limits()
         with suppress(Exception):
             self.write()
+
+    def register(self) -> None:
+        """Be told of forks and of the end of the process."""
+        if not self._registered:
+            self._registered = True
+            atexit.register(self.close)
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(before=self.pause, after_in_child=self._after_fork)
 
     def _after_fork(self) -> None:
         """Begin anew in a process that was forked: what is held is its parent's."""
@@ -266,6 +273,7 @@ class Recorder:
         self._child = True
         self._threads.clear()
         state.sink.set(_sink)
+        state.fallback = _sink
         _sink.buffer.clear()
         _sink.buffer = self.new_buffer()
         for forget in _forgetters:
@@ -328,6 +336,9 @@ def switch(collections: int = 0) -> None:
     global _collections  # noqa: PLW0603  (of the process)
     with recorder._lock:  # noqa: SLF001  (one module)
         _collections += collections
+        if _collections > 0:
+            # What is collected is no concern of a process that is forked meanwhile.
+            recorder.register()
         state.off = not (recorder.options.enable or _collections)
 
 
@@ -401,6 +412,17 @@ def note(name: str, /, **args: Any) -> None:
     record(Label(INSTANT, name, "dagprofiler", args), now, now)
 
 
+def _wait_for_end(thread: int) -> None:
+    """Wait, a tenth of a second at most, until the system has no more of a thread that is done.
+
+    At a fork, Python 3.12 and later count threads as the system does, and warn of more than one.
+    """
+    for _ in range(1000):
+        if not os.path.exists(f"/proc/self/task/{thread}"):
+            break
+        sleep(0.0001)
+
+
 def _hostname() -> str:
     if hasattr(os, "uname"):
         return os.uname().nodename
@@ -436,6 +458,7 @@ def _from_environment() -> Options:
 
 recorder = Recorder(_from_environment())
 _sink = Sink(recorder)
-state.sink = ContextVar("sink", default=_sink)
+state.sink = ContextVar("sink")
+state.fallback = _sink
 state.off = True
 switch()

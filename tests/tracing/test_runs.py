@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import subprocess
 import sys
 import textwrap
+import threading
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import combinations
@@ -24,13 +27,15 @@ from dagprofiler import (
     Tracer,
     ValidationError,
     analyze,
+    task,
     tracing,
 )
 from dagprofiler.exporters.opentelemetry import to_opentelemetry
+from dagprofiler.tracing.recording import state
 
 sys.path.insert(0, str(Path(__file__).parent))
 import traced_programs
-from traced_programs import Fails, chain
+from traced_programs import Fails, Pool, chain
 
 #: Task to how often each name is in it, in one round.
 SEEN = {
@@ -87,6 +92,86 @@ def test_spans_of_annotated_code_attach_to_their_task_worker_and_round(executor)
         assert row["thread"]["worker"] == of_task["worker"]
         assert of_task["compute_start_ms"] <= row["start_ms"]
         assert row["start_ms"] <= row["end_ms"] <= of_task["compute_end_ms"]
+
+
+@pytest.mark.parametrize("pool", [None, ProcessPoolExecutor])
+def test_threads_that_a_task_starts_record_into_it(pool):
+    with contextlib.ExitStack() as stack:
+        executor = None if pool is None else stack.enter_context(pool(1))
+        profile = chain(many=Pool).run(executor=executor)
+    inside = [row for row in rows(profile) if row["task"] == "many"]
+    assert [row["name"] for row in inside] == ["count_to"] * 4
+    assert not any(row["thread"]["own"] for row in inside)
+    assert {row["thread"]["name"].split("-")[0] for row in inside} == {"ThreadPoolExecutor"}
+
+
+def test_of_tasks_that_run_at_once_none_gets_what_threads_without_a_task_record():
+    both_run, recorded = threading.Barrier(2), threading.Barrier(2)
+    threads = []
+
+    @task(outputs=[])
+    def waits():
+        both_run.wait(10)
+        recorded.wait(10)
+        return {}
+
+    @task(outputs=[])
+    def starts():
+        both_run.wait(10)
+        threads.append(threading.Thread(target=traced_programs.count_to, args=(3,)))
+        threads[0].start()
+        threads[0].join()
+        recorded.wait(10)
+        return {}
+
+    with ThreadPoolExecutor(2) as pool:
+        profile = DAG({"waits": waits, "starts": starts}).run(executor=pool, hooks=[Tracer()])
+    assert threads
+    assert "spans" not in profile.sections
+
+
+def test_a_process_that_a_task_forks_does_not_keep_its_spans(tmp_path):
+    program = """
+import os
+import threading
+from dagprofiler import DAG, span, task
+from dagprofiler.tracing import flush
+
+def spans():
+    with span("in a thread of the child"):
+        pass
+
+@task(outputs=[])
+def other():
+    return {}
+
+@task(outputs=[])
+def forks():
+    child = os.fork()
+    if not child:
+        with span("in the child"):
+            pass
+        DAG({"other": other}).run()
+        thread = threading.Thread(target=spans)
+        thread.start()
+        thread.join()
+        flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+    with span("in the parent"):
+        return {}
+
+section = DAG({"forks": forks}).run().sections["spans"]
+print([section["labels"][record[3]]["name"] for record in section["records"]])
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        check=True, capture_output=True, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.stdout.strip() == "['in the parent']"
+    (trace,) = tmp_path.glob("*.pfw")
+    names = [one["name"] for one in json.loads(trace.read_text())["traceEvents"]]
+    assert {"in the child", "in a thread of the child"} <= set(names)
 
 
 def test_spans_outlast_saving_and_loading(tmp_path):
@@ -158,6 +243,27 @@ def test_a_tracer_records_functions_without_annotations(executor):
 def test_calls_below_the_floor_leave_nothing():
     profile = chain().run(hooks=[Tracer(["textwrap"], floor_ms=60_000)])
     assert counted(profile) == SEEN
+
+
+def test_what_a_tracer_asked_for_ends_with_its_run():
+    with ThreadPoolExecutor(1) as pool:
+        chain().run(executor=pool, hooks=[Tracer([textwrap], floor_ms=0)])
+        assert counted(chain().run(hooks=[Tracer()])) == SEEN
+        assert counted(chain().run(hooks=[Tracer(["json"])])) == SEEN
+        assert counted(chain().run(executor=pool)) == SEEN
+
+
+def test_of_a_pool_that_is_gone_nothing_stays_on():
+    tracing.configure(enable=False)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            chain().run(executor=pool, hooks=[Tracer([textwrap])])
+        gc.collect()
+        assert state.off
+        if sys.version_info >= (3, 12):
+            assert "dagprofiler" not in map(sys.monitoring.get_tool, range(6))
+    finally:
+        tracing.configure(enable=True)
 
 
 def test_what_does_not_fit_is_counted():

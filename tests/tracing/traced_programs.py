@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 
 from dagprofiler import DAG, Config, Task, span, trace
 from dagprofiler.tracing import counter, instant
@@ -50,6 +51,17 @@ class Wait(Task):
 
         asyncio.run(main())
         return {"n": len(lines)}
+
+
+class Pool(Task):
+    """Has threads of its own do the work."""
+
+    inputs = ["lines"]
+
+    def compute(self, lines):
+        with ThreadPoolExecutor(2) as pool:
+            assert list(pool.map(count_to, range(4))) == [0, 0, 1, 3]
+        return {}
 
 
 class Fails(Task):
