@@ -36,6 +36,7 @@ from dagprofiler.errors import (
 )
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph import Wiring
+from dagprofiler.markup import Shown
 from dagprofiler.priorities import ranking
 from dagprofiler.records import RunLog
 from dagprofiler.rounds import Plan, Rounds, rounds_of
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Union
 
+    from dagprofiler.drawing import Drawing
     from dagprofiler.executors.dispatching import Dispatcher
     from dagprofiler.growth import Grows
     from dagprofiler.hooks import Hook
@@ -71,7 +73,7 @@ class _Adjacency(dict[str, "list[str]"]):
         return []
 
 
-class DAG:
+class DAG(Shown):
     """Tasks and the edges that data travels along between them.
 
     Parameters
@@ -184,6 +186,47 @@ class DAG:
     def __repr__(self) -> str:
         tasks, edges = counted(len(self.tasks), "task"), counted(len(self._wiring.routes), "edge")
         return f"<DAG: {tasks}, {edges}>"
+
+    def draw(self, *, nodes: int = 60) -> Drawing:
+        """Return a picture of the DAG, which notebooks show and which can be saved as SVG.
+
+        Below the name of a task stand its outputs; what an edge carries is told where the
+        pointer rests on it.
+
+        Parameters
+        ----------
+        nodes
+            How many nodes it may have, at least 2. The tasks of a larger DAG are folded into
+            groups of those that are alike, or near each other.
+
+        Raises
+        ------
+        ValueError
+            If `nodes` is something else.
+
+        Examples
+        --------
+        ``dag.draw().save("dag.svg")`` writes a file.
+        """
+        from dagprofiler.drawing import Sketch, draw
+
+        wiring = self._wiring
+        edges = list(wiring.edges())
+        sketch = Sketch(
+            wiring.names,
+            [(source, target) for source, target, _ in edges],
+            notes=[", ".join(contract.outputs) for contract in self._contracts],
+            fields=[", ".join(wiring.fields(source, routes)) for source, _, routes in edges],
+        )
+        return draw(sketch, nodes)
+
+    def _repr_html_(self) -> str:
+        from dagprofiler.drawing import is_drawn_unasked
+        from dagprofiler.markup import paragraph, view
+
+        if not is_drawn_unasked(len(self.tasks)):
+            return view(paragraph(repr(self)))
+        return self.draw()._repr_html_()
 
     @cached_property
     def execution_order(self) -> list[str]:
