@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from dagprofiler import DAG, Profile, RunError, analyze, compare_runs, task
+from dagprofiler import DAG, Profile, Rounds, RunError, analyze, compare_runs, task
 from dagprofiler.markup import cut_table, paragraph, text
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "exporters"))
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
+
+#: Without a collection of garbage before each, in a process that has a lot of it.
+ROUNDS = Rounds(7, warmup=0, collect_garbage=None)
 
 
 class Page(HTMLParser):
@@ -54,29 +57,27 @@ def dag_of(names=("source", "sink"), **config):
     return DAG({first: source, second: sink}, [(first, second)], config)
 
 
-def shown(names=("source", "sink")):
-    """One of each object that shows itself."""
-    dag = dag_of(names)
-    profile = dag.run(rounds=7, meters="wall")
-    return {
-        "DAG": dag,
-        "Drawing": dag.draw(),
-        "Profile": profile,
-        "Comparison": profile.compare(dag_of(names, n=20).run(rounds=7)),
-        "RunComparison": compare_runs(dag, dag_of(names, n=5000), rounds=7),
-        "Analysis": analyze(profile, cost="wall_time"),
-    }
+MAKERS = {
+    "DAG": lambda dag, other: dag,
+    "Drawing": lambda dag, other: dag.draw(),
+    "Profile": lambda dag, other: dag.run(rounds=ROUNDS, meters="wall"),
+    "Comparison": lambda dag, other: dag.run(rounds=ROUNDS).compare(other.run(rounds=ROUNDS)),
+    "RunComparison": lambda dag, other: compare_runs(dag, other, rounds=ROUNDS),
+    "Analysis": lambda dag, other: analyze(dag.run(), cost="wall_time"),
+}
+
+
+def shown(kind, names=("source", "sink")):
+    """An object of a kind that shows itself."""
+    return MAKERS[kind](dag_of(names), dag_of(names, n=20_000))
 
 
 @pytest.fixture(scope="module")
 def objects():
-    return shown()
+    return {kind: shown(kind) for kind in MAKERS}
 
 
-KINDS = ["DAG", "Drawing", "Profile", "Comparison", "RunComparison", "Analysis"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MAKERS)
 def test_what_shows_itself_is_static_and_asks_the_network_for_nothing(kind, objects):
     page = Page(objects[kind]._repr_html_())
     assert not {"script", "link", "img", "iframe", "object", "input"}.intersection(page.elements)
@@ -85,28 +86,28 @@ def test_what_shows_itself_is_static_and_asks_the_network_for_nothing(kind, obje
     assert "source" in page.words
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MAKERS)
 def test_terminals_are_given_text_and_notebooks_html(kind, objects):
     bundle = objects[kind]._repr_mimebundle_(include=None, exclude=None)
     assert bundle["text/plain"] == str(objects[kind])
     assert bundle["text/html"] == objects[kind]._repr_html_()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MAKERS)
 def test_what_shows_itself_is_small(kind, objects):
     assert len(objects[kind]._repr_html_()) < 20_000
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MAKERS)
 def test_names_are_text_whatever_they_hold(kind):
     hostile = "<script>alert(1)</script>\"'&\ud800\u202e", "</style><b onclick=x>\n\0"
-    page = Page(shown(hostile)[kind]._repr_html_())
+    markup = shown(kind, hostile)._repr_html_()
+    page = Page(markup)
     assert "script" not in page.elements
     assert not [name for name, _ in page.attributes if name.startswith("on")]
     assert "<script>alert(1)</script>" in page.words or kind in ("DAG", "Drawing")
-    shown_text = shown(hostile)[kind]._repr_html_()
-    shown_text.encode("utf-8")
-    assert not any(mark in shown_text for mark in "\0\u202e")
+    markup.encode("utf-8")
+    assert not any(mark in markup for mark in "\0\u202e")
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -171,8 +172,8 @@ def test_a_profile_of_no_tasks_shows_itself():
 def test_a_comparison_is_a_dict_that_shows_what_differs(objects):
     found = objects["Comparison"]
     assert isinstance(found, dict)
-    assert found["config_diff"] == {"n": {"self": None, "other": 20}}
-    assert "parameters:\n   here  there\nn  None  20" in str(found)
+    assert found["config_diff"] == {"n": {"self": None, "other": 20_000}}
+    assert "parameters:\n   here  there\nn  None  20000" in str(found)
     words = Page(found._repr_html_()).words
     assert "can't say" in words
     assert words.count("rounds of one process cannot judge") == 1

@@ -35,6 +35,8 @@ class Drawing(Shown):
         The picture as SVG, on white.
     caption
         How many tasks and edges there are, and into how many groups they are folded.
+    scene
+        The boxes and lines that it consists of.
 
     Examples
     --------
@@ -47,13 +49,13 @@ class Drawing(Shown):
     """
 
     def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+        self.scene = scene
         self.caption = scene.caption
 
     @cached_property
     def svg(self) -> str:
         """Return the picture as SVG."""
-        return svg_of(self._scene, opaque=True)
+        return svg_of(self.scene, opaque=True)
 
     def save(self, path: PathLike | IO[Any]) -> str:
         """Write the picture as SVG to a file, which is replaced as a whole, or an open stream.
@@ -73,7 +75,7 @@ class Drawing(Shown):
 
     def markup(self) -> Markup:
         """Return the picture and its caption, as they stand in a view of several parts."""
-        picture = svg_of(self._scene, opaque=False)
+        picture = svg_of(self.scene, opaque=False)
         return Markup(f"{picture}{paragraph(self.caption, quiet=True)}")
 
     def _repr_mimebundle_(

@@ -10,7 +10,7 @@ from dagprofiler.markup import text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CRITICAL", "FILL", "svg_of"]
+__all__ = ["CRITICAL", "FILL", "darkness", "svg_of"]
 
 #: Colours that stand out on light and on dark, with text over the second as strong as below.
 CRITICAL, FILL = "#d9601a", "#3b82c4"
@@ -41,6 +41,11 @@ def svg_of(scene: Scene, *, opaque: bool) -> str:
     )
 
 
+def darkness(part: float) -> float:
+    """Return how opaque a box is that costs this part of what the most expensive one does."""
+    return _LIGHTEST + (_DARKEST - _LIGHTEST) * part
+
+
 def _wire(wire: Wire) -> str:
     colour = CRITICAL if wire.critical else "currentColor"
     opacity = 0.9 if wire.critical else 0.4
@@ -69,7 +74,7 @@ def _box(box: Box) -> str:
         else 'stroke="currentColor" stroke-opacity="0.55"'
     )
     dashes = ' stroke-dasharray="4 3"' if box.unfinished else ""
-    opacity = _LIGHTEST + (_DARKEST - _LIGHTEST) * box.part
+    opacity = darkness(box.part)
     x, middle = box.x + 10, box.y + box.height / 2
     lines = _line(x, middle + 4, FONT_PX[0], box.label)
     if box.note:
