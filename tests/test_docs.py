@@ -2,7 +2,10 @@
 
 In README.md and docs/*.md every ```python block is executed, all of a page in
 one module. An ```output block is what the python block before it prints; in it
-``...`` stands for any text, as in doctest. Other blocks are left alone.
+``...`` stands for any text, as in doctest. A ```{shown} block is an expression,
+and what it stands for must be something that the built page can show. Other
+blocks are left alone. A page that needs a package says so in a comment, and is
+skipped without it.
 """
 
 from __future__ import annotations
@@ -32,12 +35,16 @@ from dagprofiler.statistics import median_interval
 from dagprofiler.weights import SOURCES
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+from showing import NEEDS, kind_and_text  # noqa: E402
+
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 #: The pages that teach by example; the others may have none.
 WITH_EXAMPLES = {
     "README.md",
     "analysis.md",
+    "cluster.md",
     "compatibility.md",
     "exporters.md",
     "growing.md",
@@ -45,7 +52,10 @@ WITH_EXAMPLES = {
     "index.md",
     "journal.md",
     "measurements.md",
+    "migrating_0_1_0.md",
+    "notebooks.md",
     "profile-format.md",
+    "saga.md",
     "serializers.md",
     "standard.md",
     "tracing.md",
@@ -86,14 +96,21 @@ def run(block: Block, page: Path, module: ModuleType) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_of_a_page_run_and_print_what_it_says(page, tmp_path, monkeypatch):
     # A module that can be found by its name, so that what the page defines can be pickled.
+    text = page.read_text(encoding="utf-8")
+    for package in re.findall(r"\w+", " ".join(NEEDS.findall(text))):
+        pytest.importorskip(package)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
     module = ModuleType(f"page_{page.stem.replace('-', '_')}")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     printed = None
-    for block in blocks(page.read_text(encoding="utf-8")):
+    for block in blocks(text):
         if block.kind == "python":
             printed = run(block, page, module)
+        elif block.kind == "{shown}":
+            _, markup = kind_and_text(eval(block.text.strip(), module.__dict__))
+            assert markup.startswith(("<div", "<svg", "<!doctype html>"))
         elif block.kind == "output":
             assert printed is not None, f"{page.name}:{block.line}: output of which example?"
             if not CHECKER.check_output(block.text, printed, FLAGS):
