@@ -28,7 +28,9 @@ FENCE = re.compile(r"(?ms)^(?P<fence>`{3,})(?P<kind>[^\n`]*)\n(?P<text>.*?)^(?P=
 #: What a page imports beside the library: ``<!-- needs: matplotlib -->``.
 NEEDS = re.compile(r"<!-- needs: ([\w, ]+) -->")
 
-FRAME = '<iframe src="{}" title="{}" style="width:100%;height:640px;border:1px solid"></iframe>'
+FRAME = (
+    '<iframe src="{}" title="{}" style="width:100%;height:640px;border:1px solid #8886"></iframe>'
+)
 
 
 def lacking(page: str) -> list[str]:

@@ -126,7 +126,7 @@ def _draw_bands(ax: Axes, profile: Profile, names: Sequence[str], key: str) -> N
     statistics = profile.sections.get("statistics", {}).get("tasks", {})
     found = [(row, statistics.get(name, {}).get(key, {})) for row, name in enumerate(names)]
     known = [(row, one) for row, one in found if one.get("low") is not None]
-    ax.barh(
+    bars = ax.barh(
         [row for row, _ in known],
         [one["high"] - one["low"] for _, one in known],
         left=[one["low"] for _, one in known],
@@ -134,3 +134,7 @@ def _draw_bands(ax: Axes, profile: Profile, names: Sequence[str], key: str) -> N
         color=COLOURS["compute"],
         alpha=0.2,
     )
+    for bar in bars:
+        # Else the axes would begin where the lowest interval does.
+        bar.sticky_edges.x.clear()
+    ax.autoscale_view()
