@@ -29,8 +29,7 @@ FENCE = re.compile(r"(?ms)^(?P<fence>`{3,})(?P<kind>[^\n`]*)\n(?P<text>.*?)^(?P=
 NEEDS = re.compile(r"<!-- needs: ([\w, ]+) -->")
 
 FRAME = (
-    '<iframe src="{}" title="{}" '
-    'style="width:100%;height:640px;border:1px solid #8886"></iframe>'
+    '<iframe src="{}" title="{}" style="width:100%;height:640px;border:1px solid #8886"></iframe>'
 )
 
 

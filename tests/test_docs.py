@@ -17,6 +17,7 @@ import doctest
 import io
 import itertools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -36,7 +37,7 @@ from dagprofiler.weights import SOURCES
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
-from showing import NEEDS, kind_and_text  # noqa: E402
+from showing import FENCE, NEEDS, kind_and_text, lacking  # noqa: E402
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -62,7 +63,6 @@ WITH_EXAMPLES = {
     "tutorial.md",
 }
 
-FENCE = re.compile(r"(?ms)^(?P<fence>`{3,})(?P<kind>[^\n`]*)\n(?P<text>.*?)^(?P=fence)$")
 CHECKER = doctest.OutputChecker()
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -97,9 +97,11 @@ def run(block: Block, page: Path, module: ModuleType) -> str:
 def test_examples_of_a_page_run_and_print_what_it_says(page, tmp_path, monkeypatch):
     # A module that can be found by its name, so that what the page defines can be pickled.
     text = page.read_text(encoding="utf-8")
-    for package in re.findall(r"\w+", " ".join(NEEDS.findall(text))):
-        pytest.importorskip(package)
-    monkeypatch.setenv("MPLBACKEND", "Agg")
+    if lacking(text):
+        pytest.skip(f"needs {', '.join(lacking(text))}")
+    if NEEDS.search(text):
+        run_apart(page, tmp_path)
+        return
     module = ModuleType(f"page_{page.stem.replace('-', '_')}")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -118,6 +120,19 @@ def test_examples_of_a_page_run_and_print_what_it_says(page, tmp_path, monkeypat
                 difference = CHECKER.output_difference(example, printed, FLAGS)
                 pytest.fail(f"{page.name}:{block.line}: {difference}")
             printed = None
+
+
+def run_apart(page, folder):
+    """Run the examples of a page in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "check_page.py"), str(page)],
+        cwd=folder,
+        env={**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_page_that_teaches_by_example_has_examples():

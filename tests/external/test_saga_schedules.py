@@ -37,7 +37,7 @@ def test_the_page_on_saga_runs_and_prints_what_it_says(tmp_path):
     python = found("DAGPROFILER_SAGA_PYTHON", os.environ.get("DAGPROFILER_SAGA_PYTHON"))
     page = HERE.parent.parent / "docs" / "saga.md"
     done = subprocess.run(
-        [python, str(HERE / "check_page.py"), str(page)],
+        [python, str(HERE.parent / "check_page.py"), str(page)],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(HERE.parent.parent)},
         capture_output=True,

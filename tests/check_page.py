@@ -2,7 +2,8 @@
 
     python check_page.py PAGE.md
 
-For pages that need an interpreter of their own; ``tests/test_docs.py`` runs the others.
+For pages that need more than the library, which changes a process (distributed does) or takes an
+interpreter of its own (SAGA does); ``tests/test_docs.py`` runs the others itself.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "docs"))
-from showing import FENCE
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "docs"))
+from showing import FENCE, kind_and_text
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -31,6 +32,8 @@ def main(page: Path) -> None:
             with contextlib.redirect_stdout(stream):
                 exec(compile(text, str(page), "exec"), module.__dict__)
             printed = stream.getvalue()
+        elif kind == "{shown}":
+            kind_and_text(eval(text.strip(), module.__dict__))
         elif kind == "output" and not doctest.OutputChecker().check_output(text, printed, FLAGS):
             sys.exit(f"expected:\n{text}\ngot:\n{printed}")
 
