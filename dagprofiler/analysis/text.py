@@ -126,8 +126,8 @@ def bottleneck_rows(found: Analysis) -> list[Sequence[str]]:
     ]
 
 
-def span_rows(found: Analysis) -> list[Sequence[str]]:
-    """Return the spans inside the tasks on the critical path, below a head."""
+def _spans(found: Analysis) -> list[str]:
+    """Return a table of the spans inside the tasks on the critical path."""
     critical = found.critical_spans
     if critical is None:
         return []
