@@ -497,7 +497,7 @@ def test_opentelemetry_drops_no_span_of_a_long_run(telemetry):
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     batches = InMemorySpanExporter()
-    provider.add_span_processor(BatchSpanProcessor(batches, schedule_delay_millis=60_000))
+    provider.add_span_processor(BatchSpanProcessor(batches, max_queue_size=512))
     spans = [(0, i, i + 1, None) for i in range(6000)]
     sent = to_opentelemetry(with_spans(*spans, labels=[("span", "one")]), provider)
     assert len(batches.get_finished_spans()) == sent
