@@ -14,7 +14,7 @@ from dagprofiler.tracing.recording import (
     clock,
     failed,
     in_event_loop,
-    new_id,
+    labelled,
     record,
     state,
 )
@@ -263,7 +263,7 @@ class _Call:
         if state.off:
             return
         if label.kind == ASYNC or in_event_loop():
-            label = label._replace(kind=ASYNC, id=new_id())
+            label = labelled(ASYNC, label.name, label.category, None)
         # A generator that is closed is done, as one that is exhausted.
         if error is not None and kind is not GeneratorExit:
             label = failed(label, error)

@@ -13,6 +13,7 @@ from dagprofiler.tracing.recording import (
     ASYNC_INSTANT,
     COUNTER,
     INSTANT,
+    SPAN,
     Label,
     new_id,
 )
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Track", "encode", "process_name"]
 
 #: How many spans that others may still be around are remembered, of each thread.
-_REMEMBERED = 50_000
+_REMEMBERED = 16_384
+
+#: Of how many labels the beginning of the line is kept, of each thread.
+_MOST_HEADS = 1024
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
@@ -78,6 +82,7 @@ class Track:
         self._verbose = verbose
         self._starts: list[float] = []
         self._ends: list[float] = []
+        self._heads: dict[AnyLabel, str] = {}
         #: The event that names the thread.
         words = encode({"name": name})
         self.name_line = f'{{"ph": "M", "name": "thread_name", {self._place}"args": {words}}}'
@@ -85,21 +90,18 @@ class Track:
     def lines(self, rows: Iterable[Any]) -> list[str]:
         """Return the events of some spans: label, start and end of one after the other."""
         lines: list[str] = []
-        add, zero, place = lines.append, self._zero, self._place
+        add, zero, heads = lines.append, self._zero, self._heads
         starts, ends = self._starts, self._ends
         compact = not self._verbose
         labels = iter(rows)
         for label, start, end in zip(labels, labels, labels):
-            if type(label) is str:
-                what = f'"name": {_quoted(label)}, "cat": "span", '
-                args = ""
+            if type(label) is str or label.args is None:
+                head, args = heads.get(label) or self._head(label), ""
             else:
-                kind = label.kind
-                if kind != "span":
-                    lines += self._other(label, start, end)
-                    continue
-                what = f'"name": {_quoted(label.name)}, "cat": {_quoted(label.category)}, '
-                args = f', "args": {encode(label.args)}' if label.args else ""
+                head, args = self._head(label), f', "args": {encode(label.args)}'
+            if not head:
+                lines += self._other(label, start, end)
+                continue
             if not ends or ends[-1] <= start:
                 starts.append(start)
                 ends.append(end)
@@ -109,14 +111,29 @@ class Track:
             # Rounded before they are subtracted, so that what lies within another still does.
             begin_ns, end_ns = int((start - zero) * 1e9 + 0.5), int((end - zero) * 1e9 + 0.5)
             if compact:
-                add(
-                    f'{{"ph": "X", {what}{place}"ts": {begin_ns / 1e3:.3f}, '
-                    f'"dur": {(end_ns - begin_ns) / 1e3:.3f}{args}}}'
-                )
+                duration = (end_ns - begin_ns) / 1e3
+                add(f'{{"ph": "X", {head}{begin_ns / 1e3:.3f}, "dur": {duration:.3f}{args}}}')
             else:
-                add(f'{{"ph": "B", {what}{place}"ts": {begin_ns / 1e3:.3f}{args}}}')
-                add(f'{{"ph": "E", {what}{place}"ts": {end_ns / 1e3:.3f}}}')
+                add(f'{{"ph": "B", {head}{begin_ns / 1e3:.3f}{args}}}')
+                add(f'{{"ph": "E", {head}{end_ns / 1e3:.3f}}}')
+        if len(starts) > _REMEMBERED:
+            del starts[: -_REMEMBERED // 2], ends[: -_REMEMBERED // 2]
         return lines
+
+    def _head(self, label: AnyLabel) -> str:
+        """Return what all spans of a label begin with; nothing if it is not one of a span."""
+        if isinstance(label, str):
+            name, category, args = label, "span", None
+        else:
+            _, name, category, args, _ = label
+            if label.kind != SPAN:
+                return ""
+        head = f'"name": {_quoted(name)}, "cat": {_quoted(category)}, {self._place}"ts": '
+        if args is None:
+            if len(self._heads) >= _MOST_HEADS:
+                self._heads.clear()
+            self._heads[label] = head
+        return head
 
     def _overlaps(self, start: float, end: float) -> bool:
         """Say whether a span, whose end is the latest, began within another."""
@@ -125,8 +142,6 @@ class Track:
         if first_inside and ends[first_inside - 1] > start:
             return True
         del starts[first_inside:], ends[first_inside:]
-        if len(starts) > _REMEMBERED:
-            del starts[: _REMEMBERED // 2], ends[: _REMEMBERED // 2]
         starts.append(start)
         ends.append(end)
         return False

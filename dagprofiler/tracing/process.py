@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["at_close", "configure", "flush", "note", "recorder", "switch"]
 
 #: How many spans are made into text at once.
-_CHUNK = 8192
+_CHUNK = 2048
 
 #: Limit of a buffer whose next span is to come to the recorder's attention.
 _NEXT = -1

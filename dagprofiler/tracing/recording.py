@@ -40,6 +40,7 @@ __all__ = [
     "clock",
     "failed",
     "in_event_loop",
+    "labelled",
     "new_id",
     "plain",
     "record",
@@ -159,6 +160,15 @@ def record(label: AnyLabel, start: float, end: float) -> None:
         buffer.owner.full(buffer)
 
 
+def labelled(kind: str, name: str, category: str, args: dict[str, Any] | None) -> Label:
+    """Return a label; asynchronous ones get a number that no other of this process has."""
+    # A third of the time that calling the class takes.
+    return _new(Label, (kind, name, category, args, next(_ids) if kind == ASYNC else None))
+
+
+_new = tuple.__new__
+
+
 def failed(label: AnyLabel, error: BaseException) -> Label:
     """Return the label of a span that `error` has ended."""
     if isinstance(label, str):
@@ -190,14 +200,21 @@ def plain(values: Mapping[Any, Any]) -> dict[str, Any]:
     """
     if type(values) is not dict:
         values = {"args": values}
-    if all(type(name) is str for name in values):
-        if all(type(value) in _PLAIN for value in values.values()):
-            return dict(values)
-        return jsonable(values)[0]
-    return jsonable({text_of(name): value for name, value in values.items()})[0]
+    for name, value in values.items():
+        kind = type(value)
+        if type(name) is not str or not (
+            kind is str
+            or (kind is int and -_LARGEST <= value <= _LARGEST)
+            or (kind is float and value - value == 0)
+            or kind is bool
+            or value is None
+        ):
+            return jsonable({text_of(name): value for name, value in values.items()})[0]
+    return values.copy()
 
 
-_PLAIN = frozenset({str, bool, type(None)})
+#: Of the integers for which there is no look at more.
+_LARGEST = 2**63 - 1
 
 
 def _thread_name() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import modules
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.tracing.process import note
@@ -13,8 +14,7 @@ from dagprofiler.tracing.recording import (
     Label,
     clock,
     failed,
-    in_event_loop,
-    new_id,
+    labelled,
     plain,
     record,
     state,
@@ -82,15 +82,16 @@ class span:  # noqa: N801  (reads as a word of the language)
         self._start = None
         if state.off:
             return
-        if start is None:
-            note("span closed that was not open", name=text_of(self.name))
-        elif type(self) is span and not in_event_loop():
-            if error is None and not self.args and type(self.name) is str:
-                record(self.name, start, end)
-            else:
-                self._record(SPAN, start, end, error)
+        # What in_event_loop() and record() do, without the calls.
+        events = modules.get("asyncio.events")
+        apart = events is not None and events._get_running_loop() is not None  # noqa: SLF001  (for frameworks)
+        if kind is None and not apart and not self.args and type(self.name) is str and start:
+            buffer = state.sink.get(state.fallback).buffer
+            buffer += (self.name, start, end)
+            if len(buffer) > buffer.limit:
+                buffer.owner.full(buffer)
         else:
-            self._record(ASYNC, start, end, error)
+            self._record(ASYNC if apart else SPAN, start, end, error)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -103,10 +104,14 @@ class span:  # noqa: N801  (reads as a word of the language)
     ) -> None:
         self.__exit__(kind, error, traceback)
 
-    def _record(self, kind: str, start: float, end: float, error: BaseException | None) -> None:
-        args = plain(self.args) if self.args else None
-        number = new_id() if kind == ASYNC else None
-        label = Label(kind, text_of(self.name), "span", args, number)
+    def _record(
+        self, kind: str, start: float | None, end: float, error: BaseException | None
+    ) -> None:
+        name = text_of(self.name)
+        if start is None:
+            note("span closed that was not open", name=name)
+            return
+        label = labelled(kind, name, "span", plain(self.args) if self.args else None)
         record(label if error is None else failed(label, error), start, end)
 
 
@@ -123,6 +128,17 @@ class async_span(span):  # noqa: N801  (as span)
     """
 
     __slots__ = ()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        end, start = clock(), self._start
+        self._start = None
+        if not state.off:
+            self._record(ASYNC, start, end, error)
 
     def begin(self) -> Self:
         """Begin, and return the span."""

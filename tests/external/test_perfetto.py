@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of, rendered
+from trace_processor import ERRORS
 
 from dagprofiler import DAG, task
 from dagprofiler.exporters.graphs import legible
 
 pytestmark = pytest.mark.external
-
-SCRIPT = Path(__file__).resolve().parent / "trace_engine.cjs"
-
-ERRORS = "select name, value from stats where severity in ('error', 'data_loss') and value > 0"
 
 #: Of each arrow the outermost spans at its ends.
 FLOWS = """
@@ -29,74 +24,12 @@ FLOWS = """
 """
 
 
-class Engine:
-    """A trace processor with one trace in it."""
-
-    def __init__(self, process, trace):
-        from perfetto.trace_processor.platform import PlatformDelegate
-        from perfetto.trace_processor.protos import ProtoFactory
-
-        self._protos = ProtoFactory(PlatformDelegate())
-        self._kinds = self._protos.TraceProcessorRpc
-        self._process = process
-        self._count = 0
-        done = self._call(self._kinds.TPM_APPEND_TRACE_DATA, append_trace_data=trace)
-        assert not done.append_result.error
-        self._call(self._kinds.TPM_FINALIZE_TRACE_DATA)
-
-    def rows(self, sql):
-        from perfetto.common.query_result_iterator import QueryResultIterator
-
-        reply = self._call(self._kinds.TPM_QUERY_STREAMING, sql=sql)
-        names, batches = list(reply.query_result.column_names), []
-        while True:
-            assert not reply.query_result.error
-            batches += reply.query_result.batch
-            if batches[-1].is_last_batch:
-                break
-            reply = self._reply()
-        return [
-            tuple(getattr(row, name) for name in names)
-            for row in QueryResultIterator(names, batches)
-        ]
-
-    def _call(self, kind, sql=None, **content):
-        stream = self._protos.TraceProcessorRpcStream()
-        message = stream.msg.add(request=kind, seq=self._count, **content)
-        if sql is not None:
-            message.query_args.sql_query = sql
-        self._count += 1
-        self._process.stdin.write(stream.SerializeToString())
-        self._process.stdin.flush()
-        return self._reply()
-
-    def _reply(self):
-        """Return the next message of the stream: tag, length as a varint, content."""
-        output = self._process.stdout
-        assert output.read(1) == b"\n"
-        size = shift = 0
-        more = True
-        while more:
-            byte = output.read(1)[0]
-            size |= (byte & 127) << shift
-            shift, more = shift + 7, byte > 127
-        message = self._kinds()
-        message.ParseFromString(output.read(size))
-        assert not message.fatal_error
-        return message
-
-
 @pytest.fixture
-def loaded(node, trace_engine):
+def loaded(trace_processor):
     @contextmanager
     def load(profile):
-        command = [node, SCRIPT, trace_engine]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL, **pipes) as process:
-            try:
-                yield Engine(process, rendered("chrome_trace", profile).encode())
-            finally:
-                process.kill()
+        trace_processor.load(rendered("chrome_trace", profile).encode())
+        yield trace_processor
 
     return load
 

@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from conftest import found
 
 pytestmark = pytest.mark.external

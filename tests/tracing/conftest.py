@@ -59,8 +59,7 @@ def trace_folder(tmp_path, request):
     yield folder
     keep = os.environ.get("DAGPROFILER_KEEP_TRACES")
     for i, file in enumerate(sorted(folder.rglob("*.pfw")) if keep else ()):
-        if not request.node.get_closest_marker("broken_trace"):
-            shutil.copy(file, Path(keep) / f"{request.node.name[:100].replace('/', '_')}-{i}.pfw")
+        shutil.copy(file, Path(keep) / f"{request.node.name[:100].replace('/', '_')}-{i}.pfw")
 
 
 @pytest.fixture

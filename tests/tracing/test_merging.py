@@ -82,7 +82,7 @@ def test_a_file_cut_anywhere_gives_what_is_whole_in_it(traced):
             pass
     whole = Path(flush()).read_bytes()
     first_event = whole.index(b"\n") + 1
-    cut = traced.folder / "cut.pfw"
+    cut = traced.folder / "cut.trace"
     for length in range(first_event, len(whole) - 1):
         cut.write_bytes(whole[:length])
         merged = merge(cut, traced.folder / "merged.pfw")
@@ -95,9 +95,9 @@ def test_a_file_cut_anywhere_gives_what_is_whole_in_it(traced):
 def test_a_file_cut_in_its_head_is_refused(traced):
     with span("a"):
         pass
-    cut = traced.folder / "cut.pfw"
+    cut = traced.folder / "cut.trace"
     cut.write_bytes(Path(flush()).read_bytes()[:40])
-    with pytest.raises(TraceError, match=r"cut.pfw' is no trace"):
+    with pytest.raises(TraceError, match=r"cut.trace' is no trace"):
         merge(cut, traced.folder / "merged.pfw")
     assert not (traced.folder / "merged.pfw").exists()
 

@@ -8,57 +8,12 @@ import threading
 from collections import Counter
 
 import pytest
+from smoke import COROUTINES, PROCESSES, SMOKE, THREADS
 from trace_files import events_of, read
 
 from dagprofiler import TraceError
 from dagprofiler.tracing import async_event, configure, critical_path, merge, sync_event
 from dagprofiler.tracing.perfflow import _open
-
-SMOKE = """
-from dagprofiler.tracing import critical_path
-import time
-
-@critical_path()
-def bas():
-    print("bas")
-
-@critical_path(pointcut="around")
-def bar():
-    print("bar")
-    bas()
-
-@critical_path()
-def foo(msg):
-    print(msg)
-    bar()
-    return 0
-
-if __name__ == "__main__":
-    for i in range(4):
-        foo("foo")
-"""
-
-PROCESSES = """
-import multiprocessing
-from dagprofiler.tracing import critical_path
-
-@critical_path()
-def work(i):
-    return i
-
-def three():
-    for i in range(3):
-        work(i)
-
-if __name__ == "__main__":
-    context = multiprocessing.get_context({method!r})
-    processes = [context.Process(target=three) for _ in range(4)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0] * 4
-"""
 
 
 def test_a_program_of_twelve_calls_gives_twelve_slices(traced):
@@ -135,6 +90,28 @@ def test_without_parentheses_it_decorates(traced):
 
     assert (foo(), Thing.bar()) == (7, 8)
     assert len(traced.events("X")) == 2
+
+
+def test_five_threads_of_three_calls_give_fifteen_slices_on_five_threads(traced):
+    traced.run(THREADS)
+    events = events_of(read(traced.files()[0]))
+    assert Counter(e["tid"] for e in events).most_common() == [(e["tid"], 3) for e in events[::3]]
+    assert [e["ph"] for e in events] == ["X"] * 15
+    assert len({e["tid"] for e in events}) == 5
+
+
+def test_a_thousand_coroutines_at_once_are_a_thousand_slices(traced):
+    assert traced.run(COROUTINES) == "499500\n"
+    events = events_of(read(traced.files()[0]))
+    requests = [e for e in events if e["name"] == "request"]
+    assert Counter(e["ph"] for e in requests) == {"b": 1000, "e": 1000}
+    assert len({e["id"] for e in events if e["ph"] == "b"}) == 3000
+    begins = [e["ts"] for e in requests if e["ph"] == "b"]
+    ends = [e["ts"] for e in requests if e["ph"] == "e"]
+    # All are under way at once.
+    assert max(begins) < min(ends)
+    parsed = [e for e in events if e["name"] == "parse"]
+    assert Counter(e["ph"] for e in parsed) == {"X": 1000}
 
 
 def test_five_asynchronous_calls_are_five_finished_slices_with_ids_of_their_own(traced):

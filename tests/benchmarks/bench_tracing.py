@@ -1,0 +1,315 @@
+"""Measure what tracing costs a call, in memory, and when the trace is written.
+
+``python tests/benchmarks/bench_tracing.py [--quick] [--rounds N]``
+
+Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
+how to read it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import tracemalloc
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import repeat
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time, thread_time
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+
+from bench_core import CACHE, CHECKOUT, OURS, REQUIREMENTS, install, note, processor, spread
+
+sys.path.insert(0, str(CHECKOUT))
+if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
+    # The same again, where everything is installed.
+    again = subprocess.run([str(install(OURS, CACHE)), *sys.argv], check=False)
+    sys.exit(again.returncode)
+
+from dagprofiler import span, trace
+from dagprofiler.tracing import configure, flush
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Seconds and spans that are not reached: nothing is written meanwhile.
+NEVER: dict[str, Any] = {"interval_s": 1e5, "limit": 10**8}
+USUAL: dict[str, Any] = {"interval_s": 0.25, "limit": 65_536}
+
+
+class Row(NamedTuple):
+    """What is measured: seconds that so many calls take, and what they may.
+
+    Attributes
+    ----------
+    goal
+        Microseconds a call; None for a peer, or a line that adds to the one above.
+    seconds
+        Takes the number of calls.
+    base
+        The row that is subtracted.
+    """
+
+    goal: float | None
+    seconds: Callable[[int], float]
+    base: str | None = "a plain call"
+
+
+def nothing() -> None:
+    pass
+
+
+async def nothing_async() -> None:
+    pass
+
+
+traced = trace(nothing)
+traced_async = trace(nothing_async)
+
+
+def bare(*args: Any, **kwargs: Any) -> None:
+    return nothing(*args, **kwargs)
+
+
+def calls(function: Callable[[], Any]) -> Callable[[int], float]:
+    """Return what measures calls of a function, in CPU seconds of this thread."""
+
+    def seconds(number: int) -> float:
+        begun = thread_time()
+        for _ in repeat(None, number):
+            function()
+        return thread_time() - begun
+
+    return seconds
+
+
+def awaits(function: Callable[[], Any]) -> Callable[[int], float]:
+    async def main(number: int) -> float:
+        begun = thread_time()
+        for _ in repeat(None, number):
+            await function()
+        return thread_time() - begun
+
+    return lambda number: asyncio.run(main(number))
+
+
+def empty(number: int) -> float:
+    begun = thread_time()
+    for _ in repeat(None, number):
+        pass
+    return thread_time() - begun
+
+
+def spans(number: int) -> float:
+    begun = thread_time()
+    for _ in repeat(None, number):
+        with span("work"):
+            pass
+    return thread_time() - begun
+
+
+def spans_with_a_value(number: int) -> float:
+    begun = thread_time()
+    for i in range(number):
+        with span("work", number=i):
+            pass
+    return thread_time() - begun
+
+
+def clock_and_append(number: int) -> float:
+    held: list[tuple[float, float]] = []
+    begun = thread_time()
+    for _ in repeat(None, number):
+        start = perf_counter()
+        nothing()
+        held.append((start, perf_counter()))
+    return thread_time() - begun
+
+
+def held(seconds: Callable[[int], float]) -> Callable[[int], float]:
+    """Return the same; what it recorded is written afterwards."""
+
+    def with_flush(number: int) -> float:
+        taken = seconds(number)
+        flush()
+        return taken
+
+    return with_flush
+
+
+def written(number: int) -> float:
+    """Return CPU seconds of the whole process, until all is in the file."""
+    configure(**USUAL)
+    flush()
+    begun = process_time()
+    for _ in repeat(None, number):
+        traced()
+    flush()
+    taken = process_time() - begun
+    configure(**NEVER)
+    return taken
+
+
+def off(seconds: Callable[[int], float]) -> Callable[[int], float]:
+    def switched(number: int) -> float:
+        configure(enable=False)
+        try:
+            return seconds(number)
+        finally:
+            configure(enable=True)
+
+    return switched
+
+
+def viztracer() -> dict[str, Row]:
+    """Return rows of VizTracer, where it is installed."""
+    if find_spec("viztracer") is None:
+        return {}
+    package = import_module("viztracer")
+    tracer = package.VizTracer(log_sparse=True, verbose=0, tracer_entries=1_000_000)
+    sparse = package.log_sparse(nothing)
+    tracer.start()
+    tracer.stop()
+
+    def events(number: int) -> float:
+        begun = thread_time()
+        for _ in repeat(None, number):
+            with tracer.log_event("work"):
+                pass
+        return thread_time() - begun
+
+    def started(seconds: Callable[[int], float]) -> Callable[[int], float]:
+        # While it is, Python 3.11 runs everything more slowly.
+        def with_start(number: int) -> float:
+            tracer.start()
+            taken = seconds(number)
+            tracer.stop()
+            tracer.clear()
+            return taken
+
+        return with_start
+
+    return {
+        "VizTracer, `log_sparse`": Row(None, started(calls(sparse))),
+        "VizTracer, `log_event`": Row(None, started(events), "nothing"),
+    }
+
+
+ROWS = {
+    "nothing": Row(None, empty, None),
+    "a plain call": Row(None, calls(nothing), "nothing"),
+    "decorated function, tracing on": Row(0.8, held(calls(traced))),
+    "… until it is in the file, all threads": Row(None, written),
+    "decorated function, tracing off": Row(0.15, off(calls(traced))),
+    "… a bare `*args, **kwargs` wrapper": Row(None, calls(bare)),
+    "`with span()`": Row(1.2, held(spans), "nothing"),
+    "… with a value": Row(None, held(spans_with_a_value), "nothing"),
+    "… tracing off": Row(None, off(spans), "nothing"),
+    "an awaited call": Row(None, awaits(nothing_async), "nothing"),
+    "decorated `async def`": Row(None, held(awaits(traced_async)), "an awaited call"),
+    "a clock pair and an append": Row(None, clock_and_append),
+}
+
+
+def measured(rows: Mapping[str, Row], number: int, rounds: int) -> dict[str, list[float]]:
+    """Return microseconds a call over the row's base, of each round; rows take turns."""
+    found: dict[str, list[float]] = {what: [] for what in rows}
+    for i in range(rounds):
+        note(f"round {i + 1} of {rounds}")
+        taken = {what: row.seconds(number) for what, row in rows.items()}
+        for what, row in rows.items():
+            base = 0 if row.base is None else taken[row.base]
+            found[what].append((taken[what] - base) / number * 1e6)
+    return found
+
+
+def bytes_held(number: int) -> float:
+    """Return bytes that a span takes in memory."""
+    flush()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in repeat(None, number):
+        traced()
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    flush()
+    return (after - before) / number
+
+
+def bytes_at_most(limit: int, number: int) -> float:
+    """Return bytes that are held at most, with what writing takes, for each span of the limit."""
+    flush()
+    configure(limit=limit)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in repeat(None, number):
+        traced()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    configure(**NEVER)
+    flush()
+    return (peak - before) / limit
+
+
+def write_all(number: int) -> tuple[float, float]:
+    """Return seconds to write so many spans, and bytes a span in the file."""
+    before = Path(flush() or "").stat().st_size
+    for _ in repeat(None, number):
+        traced()
+    begun = perf_counter()
+    path = flush()
+    taken = perf_counter() - begun
+    return taken, (Path(path or "").stat().st_size - before) / number
+
+
+def report(rows: Mapping[str, Row], found: Mapping[str, list[float]]) -> None:
+    print("| what, µs a call | goal | measured |")
+    print("|---|---|---|")
+    for what, values in found.items():
+        if what != "nothing":
+            goal = rows[what].goal
+            over = {"a plain call": " over a plain call", "an awaited call": " over that"}
+            label = what + over.get(rows[what].base or "", "")
+            print(f"| {label} | {'-' if goal is None else goal} | {spread(values)} |", flush=True)
+
+
+def report_sizes(scale: int) -> None:
+    """Measure and print what spans take in memory and in the file."""
+    memory = [bytes_held(100_000 // scale) for _ in range(3)]
+    print(f"| memory a span | 80 B | {spread(memory, '{:.0f}')} B |")
+    most = [bytes_at_most(10_000, 300_000 // scale) for _ in range(3)]
+    what = "… at most, while it is written, with `limit=10_000`, for each of these"
+    print(f"| {what} | - | {spread(most, '{:.0f}')} B |")
+    number = 1_000_000 // scale
+    writes = [write_all(number) for _ in range(3)]
+    print(f"| writing {number:,} spans | 3 s | {spread([taken for taken, _ in writes])} s |")
+    print(f"| … in the file, each | - | {median(size for _, size in writes):.0f} B |")
+
+
+def main() -> None:
+    """Measure all rows and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the calls")
+    parser.add_argument("--rounds", type=int, default=15, help="so many of each (default: 15)")
+    options = parser.parse_args()
+    print(f"Python {platform.python_version()}")
+    print(f"on {processor()}, {os.cpu_count()} cores, {platform.platform()}\n", flush=True)
+    scale = 10 if options.quick else 1
+    with tempfile.TemporaryDirectory() as folder:
+        configure(directory=folder, enable=True, **NEVER)
+        # The first span of a process also opens its file.
+        traced()
+        rows = {**ROWS, **viztracer()}
+        report(rows, measured(rows, 50_000 // scale, options.rounds))
+        report_sizes(scale)
+        configure(enable=False)
+
+
+if __name__ == "__main__":
+    main()

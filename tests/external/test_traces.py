@@ -1,0 +1,127 @@
+"""Perfetto and speedscope show what programs that trace themselves have recorded."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from smoke import ASYNC, COROUTINES, PROCESSES, SMOKE, THREADS
+from trace_files import ROOT, read
+from trace_processor import ERRORS
+
+from dagprofiler.tracing import merge
+
+pytestmark = pytest.mark.external
+
+UNFINISHED = "select count(*) from slice where dur < 0"
+
+
+@pytest.fixture
+def traces(tmp_path):
+    """Runs a program; returns the traces that it wrote."""
+
+    def run(program, options=""):
+        file = tmp_path / "program.py"
+        file.write_text(program, encoding="utf-8")
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "PERFFLOW_OPTIONS": options}
+        subprocess.run([sys.executable, str(file)], cwd=tmp_path, env=env, check=True)
+        return sorted(tmp_path.glob("perfflow.*.pfw"))
+
+    return run
+
+
+@pytest.fixture
+def loaded(trace_processor):
+    """Loads a trace, in which nothing is wrong."""
+
+    def load(path):
+        trace_processor.load(Path(path).read_bytes())
+        assert trace_processor.rows(ERRORS) == []
+        assert trace_processor.rows(UNFINISHED) == [(0,)]
+        return trace_processor.rows
+
+    return load
+
+
+def test_every_trace_of_the_suite_is_loaded_and_has_the_slices_it_says(loaded, tmp_path):
+    env = {**os.environ, "DAGPROFILER_KEEP_TRACES": str(tmp_path)}
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/tracing"]
+    subprocess.run(tests, cwd=ROOT, env=env, check=True, stdout=subprocess.DEVNULL)
+    traces = sorted(tmp_path.iterdir())
+    assert len(traces) > 100
+    for trace in traces:
+        events = read(trace)["traceEvents"]
+        slices = sum(event["ph"] in "XBbin" for event in events)
+        values = sum(len(event["args"]) for event in events if event["ph"] == "C")
+        rows = loaded(trace)
+        assert rows("select count(*) from slice") == [(slices,)], trace.name
+        assert rows("select count(*) from counter") == [(values,)], trace.name
+
+
+@pytest.mark.parametrize("kind", ["compact", "verbose"])
+def test_twelve_calls_are_twelve_slices(loaded, traces, kind):
+    rows = loaded(traces(SMOKE, f"log-event={kind}")[0])
+    assert rows("select name, depth, count(*) from slice group by 1, 2 order by 2") == [
+        ("foo", 0, 4),
+        ("bar", 1, 4),
+        ("bas", 2, 4),
+    ]
+
+
+def test_five_threads_have_three_slices_each(loaded, traces):
+    rows = loaded(traces(THREADS)[0])
+    of_threads = "select count(*) from slice join thread_track t on t.id = track_id group by utid"
+    assert rows(of_threads) == [(3,)] * 5
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_four_processes_are_in_one_trace(loaded, traces, tmp_path, method):
+    merged = merge(traces(PROCESSES.format(method=method)), tmp_path / "merged.pfw")
+    rows = loaded(merged.path)
+    of_processes = """
+        select count(*) from slice join thread_track t on t.id = track_id join thread using (utid)
+        group by upid
+    """
+    assert rows(of_processes) == [(3,)] * 4
+
+
+def test_five_asynchronous_calls_take_the_second_that_they_wait(loaded, traces):
+    rows = loaded(traces(ASYNC)[0])
+    assert rows("select count(*), count(distinct track_id), min(dur) >= 1e9 from slice") == [
+        (5, 5, 1)
+    ]
+
+
+def test_a_thousand_coroutines_are_told_apart(loaded, traces):
+    rows = loaded(traces(COROUTINES)[0])
+    counts = "select name, count(*), count(distinct track_id) from slice group by 1 order by 1"
+    assert rows(counts) == [
+        ("parse", 1000, 1),
+        ("read", 1000, 1000),
+        ("request", 1000, 1000),
+        ("rows", 1000, 1000),
+    ]
+    assert rows("select count(*), min(value), max(value) from counter") == [(3000, 0.0, 2.0)]
+
+
+def test_speedscope_shows_the_spans(browser, speedscope, traces, tmp_path):
+    trace = traces(SMOKE)[0]
+    # As its command does: a script beside the page hands it the file.
+    content = base64.b64encode(trace.read_bytes()).decode()
+    name = json.dumps(trace.name)
+    script = tmp_path / "load.js"
+    script.write_text(f"speedscope.loadFileFromBase64({name}, {json.dumps(content)})")
+    page = browser.new_page()
+    problems = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(f"{speedscope.as_uri()}#localProfilePath={script}")
+    page.get_by_text("Sandwich").click()
+    for function in ("foo", "bar", "bas"):
+        page.get_by_text(function, exact=True).wait_for()
+    assert problems == []
+    page.close()
