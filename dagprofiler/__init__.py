@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from dagprofiler.interleaving import RunComparison, compare_runs
     from dagprofiler.journal import Journal
     from dagprofiler.meters import Meter
+    from dagprofiler.rules import Rule, Rules, map_over, reduce, rule
     from dagprofiler.tracer import Tracer
     from dagprofiler.tracing import span, trace
     from dagprofiler.weights import Weights
@@ -81,6 +82,8 @@ __all__ = [
     "ProfileError",
     "RayExecutor",
     "Rounds",
+    "Rule",
+    "Rules",
     "RunComparison",
     "RunError",
     "SerializationError",
@@ -97,7 +100,10 @@ __all__ = [
     "calibrate",
     "compare_runs",
     "import_profile",
+    "map_over",
+    "reduce",
     "rng",
+    "rule",
     "span",
     "task",
     "trace",
@@ -114,6 +120,8 @@ _LATER = {
     "Meter": "meters",
     "PoolExecutor": "executors.pools",
     "RayExecutor": "executors.ray",
+    "Rule": "rules",
+    "Rules": "rules",
     "RunComparison": "interleaving",
     "Tracer": "tracer",
     "Weights": "weights",
@@ -121,6 +129,9 @@ _LATER = {
     "calibrate": "calibration",
     "compare_runs": "interleaving",
     "import_profile": "importers",
+    "map_over": "rules",
+    "reduce": "rules",
+    "rule": "rules",
     "span": "tracing",
     "trace": "tracing",
 }

@@ -25,15 +25,16 @@ if TYPE_CHECKING:
     #: What was measured in each of the measured rounds; None where nothing was.
     Measured = Sequence[Optional[float]]
 
-__all__ = ["compare_samples"]
+__all__ = ["WAY_OUT", "compare_samples"]
 
-_WAY_OUT = (
+#: How two profiles are to be taken so that they can be compared.
+WAY_OUT = (
     "take both profiles with run(rounds=Rounds(10, fresh_process=True)), "
     "or let compare_runs(dag_a, dag_b) take them in turns"
 )
 _ONE_PROCESS = (
     "rounds of one process cannot judge those of another, since processes differ 2 to 4 times "
-    f"as much as rounds do; {_WAY_OUT}"
+    f"as much as rounds do; {WAY_OUT}"
 )
 #: Parts of ``run.conditions`` that times depend on, and what both have where none are told.
 _CONDITIONS = {"busy_cores": 0, "collect_garbage": "rounds"}
@@ -182,7 +183,7 @@ def _obstacles(mine: _Side, theirs: _Side, *, scaled: bool, paired: bool) -> Ite
     fewest = min(len(mine.rounds), len(theirs.rounds))
     if fewest < FEWEST_ROUNDS:
         what = "1 measured round is" if fewest == 1 else f"{fewest} measured rounds are"
-        yield f"{what} too few, at least {FEWEST_ROUNDS} of each are needed; {_WAY_OUT}"
+        yield f"{what} too few, at least {FEWEST_ROUNDS} of each are needed; {WAY_OUT}"
 
 
 def _other_machine(mine: _Side, theirs: _Side, *, scaled: bool) -> str:

@@ -80,6 +80,8 @@ def check_consistency(data: Mapping[str, Any]) -> None:
     if "spans" in data:
         _check_spans(data["spans"], data.get("timeline", {}).get("workers", ()), nodes)
     keys = dict.fromkeys(edges.keys)
+    if "origins" in data:
+        _check_origins(data["origins"], nodes, keys)
     statistics = data.get("statistics", {})
     for name in ("tasks", "flags", "cold_ms"):
         _check_keys(statistics.get(name, {}), nodes, "statistics", name)
@@ -322,17 +324,34 @@ def _check_sums(entries: Sequence[Mapping[str, Any]], numbers: Sequence[int], si
         )
 
 
-def _check_timeline(timeline: Mapping[str, Any], nodes: Mapping[str, int]) -> None:
-    rows, columns = timeline["records"], timeline["columns"]
-    _check_distinct(columns, "column", "timeline", "columns")
+def _check_records(section: str, table: Mapping[str, Any], nodes: Mapping[str, int]) -> None:
+    """Check a table that begins with a task and a round, which tell a record."""
+    rows, columns = table["records"], table["columns"]
+    _check_distinct(columns, "column", section, "columns")
     i = _difference(list(map(len, rows)), [len(columns)] * len(rows))
     if i is not None:
-        raise _error(f"{len(rows[i])} entries for {len(columns)} columns", *_ROWS, i)
+        raise _error(f"{len(rows[i])} entries for {len(columns)} columns", section, "records", i)
     tasks = _column(rows, 0)
-    _numbers(tasks, nodes, *_ROWS, below=0)
+    _numbers(tasks, nodes, section, "records", below=0)
     if len(set(tasks)) < len(tasks):
-        # Task and round tell a record.
-        _check_distinct(list(zip(tasks, _column(rows, 1))), "task and round", *_ROWS)
+        _check_distinct(list(zip(tasks, _column(rows, 1))), "task and round", section, "records")
+
+
+def _check_origins(
+    origins: Mapping[str, Any], nodes: Mapping[str, int], edges: Mapping[str, Any]
+) -> None:
+    _check_records("origins", origins, nodes)
+    for i, one in enumerate(origins.get("missing", ())):
+        where = "origins", "missing", i
+        _numbers(one["tasks"], nodes, *where, "tasks")
+        for j, edge in enumerate(one["edges"]):
+            if "->".join(edge) not in edges:
+                raise _error(f"there is no edge {_quote('->'.join(edge))}", *where, "edges", j)
+
+
+def _check_timeline(timeline: Mapping[str, Any], nodes: Mapping[str, int]) -> None:
+    _check_records("timeline", timeline, nodes)
+    rows = timeline["records"]
     workers = _column(rows, 2)
     known = {*range(len(timeline["workers"])), None}
     if not known.issuperset(workers):
@@ -376,7 +395,7 @@ def _edge_keys(sources: Sequence[str], targets: Sequence[str]) -> list[str]:
 
 
 def _numbers(
-    names: Sequence[str], nodes: Mapping[str, int], *above: str, below: Any = None
+    names: Sequence[str], nodes: Mapping[str, int], *above: str | int, below: Any = None
 ) -> list[int]:
     """Return the numbers of the tasks `names`, all of which must exist."""
     numbers = list(map(nodes.get, names))

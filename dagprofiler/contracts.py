@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from operator import attrgetter
+from itertools import compress, islice, repeat
+from operator import attrgetter, is_not
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import DeclarationError, GraphError, did_you_mean
+from dagprofiler.errors import CostModelError, DeclarationError, GraphError, did_you_mean
 from dagprofiler.pipeline import Parameters
-from dagprofiler.task import check_declarations, contract_of
+from dagprofiler.task import Task, check_declarations, contract_of, estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from dagprofiler.config import Config
+    from dagprofiler.errors import DagProfilerError
     from dagprofiler.graph import Wiring
     from dagprofiler.pipeline import Contract
     from dagprofiler.serializers import Serializer
-    from dagprofiler.task import Task
 
-__all__ = ["ContractReader", "input_problems"]
+__all__ = ["ContractReader", "estimates_of", "input_problems", "problems_of"]
 
 _FIELDS = ("inputs", "outputs", "config_deps", "gathers", "serializer")
 _CODECS = ("serialize", "deserialize")
@@ -104,6 +106,64 @@ def _speaks_for_instances(kind: type[Task]) -> bool:
         and all(type(getattr_static(kind, name)) is staticmethod for name in _CODECS)
         and all(type(getattr_static(kind, name)) is FunctionType for name in _METHODS)
     )
+
+
+def problems_of(
+    wiring: Wiring,
+    contracts: Sequence[Contract],
+    outside: Mapping[int, Collection[str]],
+    first: int = 0,
+    fine: dict[Any, Contract] | None = None,
+) -> list[DagProfilerError]:
+    """Return what is wrong with the inputs of the tasks from number `first` on.
+
+    Parameters
+    ----------
+    contracts
+        Of these tasks.
+    outside
+        Task number to the fields that are given from outside the graph.
+    fine
+        What has been found fine; gets longer.
+    """
+    problems: list[DagProfilerError] = []
+    inputs, begin = wiring.inputs, wiring.first_input[first]
+    # Many tasks are alike: what arrives is bound once for all that are.
+    fine = {} if fine is None else fine
+    ends = wiring.first_input[first + 1 :] if first else islice(wiring.first_input, 1, None)
+    for i, (contract, end) in enumerate(zip(contracts, ends), first):
+        fields = inputs[begin:end]
+        begin = end
+        kind: Any = id(contract)
+        if fields != contract.inputs:
+            kind = (kind, *fields)
+        if kind not in fine or i in outside:
+            found = list(input_problems(wiring, i, contract, outside.get(i, ())))
+            problems += found
+            if not found and i not in outside:
+                # Held, so that the identity stays its own.
+                fine[kind] = contract
+    return problems
+
+
+def estimates_of(
+    names: Sequence[str], tasks: Sequence[Task], config: Config, first: int = 0
+) -> tuple[dict[int, int], list[CostModelError]]:
+    """Return what the cost models of tasks say, by number from `first` on, and what failed."""
+    estimates: dict[int, int] = {}
+    problems = []
+    models = map(attrgetter("estimate_instructions"), tasks)
+    modelled = map(is_not, models, repeat(Task.estimate_instructions))
+    for i, task in compress(enumerate(tasks), modelled):
+        task.config = config
+        try:
+            estimated = estimate(names[i], task, config)
+        except CostModelError as error:
+            problems.append(error)
+        else:
+            if estimated is not None:
+                estimates[first + i] = estimated
+    return estimates, problems
 
 
 def input_problems(

@@ -7,9 +7,8 @@ import operator
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cached_property, partial
-from itertools import compress, islice, repeat
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler.arguments import (
     as_executor,
@@ -24,11 +23,9 @@ from dagprofiler.arguments import (
     tracing_of,
 )
 from dagprofiler.config import Config
-from dagprofiler.contracts import ContractReader, input_problems
+from dagprofiler.contracts import ContractReader, estimates_of, problems_of
 from dagprofiler.documents import utc_now
 from dagprofiler.errors import (
-    CostModelError,
-    DagProfilerError,
     DeclarationError,
     GraphError,
     SerializationError,
@@ -39,22 +36,26 @@ from dagprofiler.errors import (
 )
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph import Wiring
+from dagprofiler.markup import Shown
 from dagprofiler.priorities import ranking
 from dagprofiler.records import RunLog
 from dagprofiler.rounds import Plan, Rounds, rounds_of
 from dagprofiler.run import Run, close_hooks
 from dagprofiler.seeding import load_generators
 from dagprofiler.serializers import check_serializer, frames_bytes
-from dagprofiler.task import Task, estimate
+from dagprofiler.task import Task
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
     from typing import Union
 
+    from dagprofiler.drawing import Drawing
     from dagprofiler.executors.dispatching import Dispatcher
+    from dagprofiler.growth import Grows
     from dagprofiler.hooks import Hook
     from dagprofiler.instruments import Instrumentation
+    from dagprofiler.openrules import Rules
     from dagprofiler.past import Past
     from dagprofiler.profile import Profile
     from dagprofiler.serializers import Serializer
@@ -72,7 +73,7 @@ class _Adjacency(dict[str, "list[str]"]):
         return []
 
 
-class DAG:
+class DAG(Shown):
     """Tasks and the edges that data travels along between them.
 
     Parameters
@@ -90,6 +91,9 @@ class DAG:
         Parameters for all tasks; of another mapping a Config is made.
     serializer
         How outputs travel, where a task does not say; pickle by default.
+    rules
+        What lets the graph grow while it runs: :class:`~dagprofiler.Rule`
+        objects, asked in this order, or :class:`~dagprofiler.Rules`.
 
     Attributes
     ----------
@@ -137,6 +141,7 @@ class DAG:
         config: Config | Mapping[str, Any] | None = None,
         *,
         serializer: Serializer | None = None,
+        rules: Rules | Iterable[Any] = (),
     ) -> None:
         if serializer is not None:
             check_serializer(serializer, "DAG")
@@ -151,14 +156,21 @@ class DAG:
         made = self.tasks = dict[str, Task]()
         # isinstance() of an abstract class is slow, so it is asked once a class.
         known: set[type] = set()
+        grows = bool(rules)
         check_names(tasks)
         for name, given in tasks.items():
             task: Any = given
             if type(given) not in known:
                 task = check_task(name, given)
                 known.add(type(task))
+                grows = grows or type(task).grow is not Task.grow
             task.config = config
             made[name] = task
+        self._rules: Rules | None = None
+        if grows:
+            from dagprofiler.openrules import as_rules
+
+            self._rules = as_rules(rules)
         self._nodes, self._given = list(self.tasks), list(self.tasks.values())
         names = sorted(self.tasks)
         self._wired = [self.tasks[name] for name in names]
@@ -174,6 +186,47 @@ class DAG:
     def __repr__(self) -> str:
         tasks, edges = counted(len(self.tasks), "task"), counted(len(self._wiring.routes), "edge")
         return f"<DAG: {tasks}, {edges}>"
+
+    def draw(self, *, nodes: int = 60) -> Drawing:
+        """Return a picture of the DAG, which notebooks show and which can be saved as SVG.
+
+        Below the name of a task stand its outputs; what an edge carries is told where the
+        pointer rests on it.
+
+        Parameters
+        ----------
+        nodes
+            How many nodes it may have, at least 2. The tasks of a larger DAG are folded into
+            groups of those that are alike, or near each other.
+
+        Raises
+        ------
+        ValueError
+            If `nodes` is something else.
+
+        Examples
+        --------
+        ``dag.draw().save("dag.svg")`` writes a file.
+        """
+        from dagprofiler.drawing import Sketch, draw
+
+        wiring = self._wiring
+        edges = list(wiring.edges())
+        sketch = Sketch(
+            wiring.names,
+            [(source, target) for source, target, _ in edges],
+            notes=[", ".join(contract.outputs) for contract in self._contracts],
+            fields=[", ".join(wiring.fields(source, routes)) for source, _, routes in edges],
+        )
+        return draw(sketch, nodes)
+
+    def _repr_html_(self) -> str:
+        from dagprofiler.drawing import is_drawn_unasked
+        from dagprofiler.markup import paragraph, view
+
+        if not is_drawn_unasked(len(self.tasks)):
+            return view(paragraph(repr(self)))
+        return self.draw()._repr_html_()
 
     @cached_property
     def execution_order(self) -> list[str]:
@@ -368,6 +421,7 @@ class DAG:
                 config=self.config,
                 seed=check_seed(seed),
                 inputs=inputs,
+                rules=self._rule_names(),
             )
             if past.asked["seed"] is not None:
                 load_generators()
@@ -444,7 +498,8 @@ class DAG:
         outside = self._numbered(inputs)
         tasks = self._current_tasks()
         wanted = [*keep]
-        keep_numbers = {self._number(name, "keep") for name in wanted}
+        known = wanted if self._rules is None else filter(self.tasks.__contains__, wanted)
+        keep_numbers = {self._number(name, "keep") for name in known}
         estimates = self._check(outside)
         encoded: dict[int, Any] = self._encoded(outside) if past is None else {**outside}
         runner: SerialExecutor | Dispatcher = SerialExecutor(self.config, seed)
@@ -453,14 +508,16 @@ class DAG:
 
             runner = Dispatcher(
                 engine,
-                self._wiring,
                 config=self.config,
                 seed=seed,
                 collects=rounds.collects,
                 timeout_s=timeout,
             )
         ranked_by = ranked = None
-        if engine is not None:
+        if self._rules is not None:
+            if priorities is not None:
+                raise refused("priorities: a graph that grows runs in the order in which it does")
+        elif engine is not None:
             ranked_by, ranked = ranking(self._wiring, estimates, priorities)
         log = RunLog(
             wiring=self._wiring,
@@ -514,11 +571,28 @@ class DAG:
             keep=keep_numbers,
             hooks=hooks,
             stop_on_error=on_error == "stop",
+            grows=self._grows(),
             elsewhere=elsewhere,
             ranked=ranked,
-            asked={"rounds": rounds, "meters": meters, "keep": wanted, "on_error": on_error},
+            asked={
+                "rounds": rounds,
+                "meters": meters,
+                "keep": wanted,
+                "on_error": on_error,
+                "rules": self._rule_names(),
+            },
             past=past,
         )
+
+    def _rule_names(self) -> list[str]:
+        return [] if self._rules is None else [one.name for one in self._rules.rules]
+
+    def _grows(self) -> Grows | None:
+        if self._rules is None:
+            return None
+        from dagprofiler.growth import Grows
+
+        return Grows(self._rules, ContractReader(self.serializer), self.config)
 
     def with_config(self, config: Config | Mapping[str, Any]) -> DAG:
         """Return a DAG of the same tasks and edges with another config."""
@@ -528,16 +602,16 @@ class DAG:
         return other
 
     @classmethod
-    def from_yaml(cls, path: str | os.PathLike[str]) -> DAG:
+    def from_yaml(cls, path: str | os.PathLike[str] | IO[Any]) -> DAG:
         """Read a DAG from a YAML file (extra ``yaml``).
 
         Parameters
         ----------
         path
-            A file with ``config`` (a mapping), ``tasks`` (name to ``module``
-            and ``class``) and ``edges`` (each ``[source, target]``,
-            ``[source, target, fields]``, or a mapping of ``source``,
-            ``target`` and, optionally, ``data``).
+            A file, or an open stream, with ``config`` (a mapping), ``tasks``
+            (name to ``module`` and ``class``) and ``edges`` (each
+            ``[source, target]``, ``[source, target, fields]``, or a mapping
+            of ``source``, ``target`` and, optionally, ``data``).
 
         Raises
         ------
@@ -594,33 +668,9 @@ class DAG:
     def _check(self, outside: Mapping[int, Mapping[str, Any]]) -> dict[int, int]:
         """Return what each cost model says, if there are no problems."""
         wiring, contracts = self._wiring, self._contracts
-        problems: list[DagProfilerError] = []
-        inputs, begin = wiring.inputs, 0
-        # Many tasks are alike: what arrives is bound once for all that are.
-        fine: set[Any] = set()
-        for i, (contract, end) in enumerate(zip(contracts, islice(wiring.first_input, 1, None))):
-            fields = inputs[begin:end]
-            begin = end
-            kind: Any = id(contract)
-            if fields != contract.inputs:
-                kind = (kind, *fields)
-            if kind not in fine or i in outside:
-                found = list(input_problems(wiring, i, contract, outside.get(i, ())))
-                problems += found
-                if not found and i not in outside:
-                    fine.add(kind)
-        estimates: dict[int, int] = {}
-        models = map(operator.attrgetter("estimate_instructions"), self._wired)
-        modelled = map(operator.is_not, models, repeat(Task.estimate_instructions))
-        for i, task in compress(enumerate(self._wired), modelled):
-            task.config = self.config
-            try:
-                estimated = estimate(wiring.names[i], task, self.config)
-            except CostModelError as error:
-                problems.append(error)
-            else:
-                if estimated is not None:
-                    estimates[i] = estimated
+        problems = problems_of(wiring, contracts, outside)
+        estimates, failed = estimates_of(wiring.names, self._wired, self.config)
+        problems += failed
         if problems:
             raise ValidationError(problems) from problems[0]
         return estimates

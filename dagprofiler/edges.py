@@ -16,7 +16,7 @@ from dagprofiler.errors import GraphError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-__all__ = ["Edges", "Route", "field_problem", "resolved_edges", "rows_of"]
+__all__ = ["Edges", "Resolver", "Route", "field_problem", "resolved_edges", "rows_of"]
 
 #: One field on its way: its position among the source's outputs, and the target's input.
 Route = tuple[int, str]
@@ -231,6 +231,50 @@ class _Matches(dict[tuple[int, int], tuple[Route, ...]]):
         if kind not in self._positions:
             self._positions[kind] = {field: i for i, field in enumerate(self._fields[kind])}
         return self._positions[kind]
+
+
+class Resolver:
+    """Says what edges carry that come one after the other, of alike ones only once."""
+
+    def __init__(self) -> None:
+        #: The identity of two lists of fields to them, so that it holds, and to what matches.
+        self._known: dict[tuple[int, int], tuple[Any, tuple[Route, ...]]] = {}
+
+    def routes(
+        self, source: str, target: str, spec: Any, outputs: list[str], inputs: list[str]
+    ) -> tuple[Route, ...]:
+        """Return what an edge carries.
+
+        Parameters
+        ----------
+        source, target
+            The tasks.
+        spec
+            The fields, as given; None for those that match.
+        outputs, inputs
+            What the source and what the target declares.
+        """
+        if spec is not None:
+            return _explicit(source, target, spec, _places(outputs))
+        kinds = id(outputs), id(inputs)
+        if kinds not in self._known:
+            self._known[kinds] = (outputs, inputs), _match(_places(outputs), _places(inputs))
+        return self._known[kinds][1]
+
+    @staticmethod
+    def check_parallel(
+        source: str,
+        target: str,
+        first: tuple[Route, ...],
+        second: tuple[Route, ...],
+        outputs: Sequence[str],
+    ) -> None:
+        """Raise a GraphError if two edges between the same tasks carry the same."""
+        _check_parallel(f"edge {source!r} -> {target!r}", first, second, outputs)
+
+
+def _places(fields: Sequence[str]) -> dict[str, int]:
+    return {field: i for i, field in enumerate(fields)}
 
 
 def _match(outputs: Mapping[str, int], inputs: Mapping[str, int]) -> tuple[Route, ...]:

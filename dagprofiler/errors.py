@@ -132,6 +132,7 @@ class RunError(DagProfilerError, RuntimeError):
     def __str__(self) -> str:
         name, error = next(iter(self.failures.items()))
         what = f"task {name!r}" if name == self.task else f"hook {name}"
+        what = name if name.startswith("rule ") else what
         more = len(self.failures) - 1
         others = f" (and {more} more: {', '.join(map(repr, list(self.failures)[1:6]))}"
         others += ", ...)" if more > 5 else ")"

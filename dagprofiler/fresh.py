@@ -54,12 +54,15 @@ class Taken(NamedTuple):
         Task number to the outputs that are wanted.
     errors
         Task number to what it failed with.
+    rule_failures
+        Rule to what it failed with.
     """
 
     round: RoundLog
     worker: dict[str, Any]
     outputs: dict[int, Mapping[str, Any]]
     errors: dict[int, BaseException]
+    rule_failures: dict[str, BaseException]
 
 
 class FreshRounds:
@@ -209,7 +212,11 @@ def _round_of(order: bytes) -> tuple[Any, ...]:
     finally:
         _preparing = False
     taken = make_run().alone()
-    return (*taken[:3], {i: portable(error) for i, error in taken.errors.items()})
+    failures: tuple[dict[Any, BaseException], ...] = taken[3:]
+    return (
+        *taken[:3],
+        *({what: portable(error) for what, error in failed.items()} for failed in failures),
+    )
 
 
 def _take_over_stdin() -> bytes:

@@ -227,6 +227,10 @@ class Wiring:
         For each task its declared outputs, and the slot of the first.
     owner, uses
         For each slot whose output it holds, and how many inputs it feeds.
+    items
+        Slots, behind those of outputs, that hold one item of an output, and
+        its name: ``files[3]``. None in here; see
+        :class:`~dagprofiler.livewiring.LiveWiring`.
     routes
         Each edge, as ``source * len(names) + target``, to what it carries:
         by source, sources in the order in which edges first name them.
@@ -249,6 +253,7 @@ class Wiring:
         self.outputs = outputs
         self.first_slot = list(accumulate(map(len, self.outputs), initial=0))
         self.owner = [i for i, fields in enumerate(self.outputs) for _ in fields]
+        self.items: dict[int, str] = {}
         self._edges = resolved_edges(names, outputs, inputs, list(edges))
         self._lay_out(gathers)
         sources, targets = self._edges.sources, self._edges.targets
@@ -297,6 +302,11 @@ class Wiring:
         """Where the successors of each task begin."""
         return self._edges.rows[1]
 
+    @property
+    def columns(self) -> tuple[list[int], list[int]]:
+        """The predecessors of all tasks, and where those of each begin."""
+        return self._edges.columns
+
     def edges(self) -> Iterator[tuple[int, int, tuple[Route, ...]]]:
         """Yield source, target and routes of each edge, by source."""
         count = len(self.names)
@@ -314,10 +324,21 @@ class Wiring:
 
     def predecessors(self, task: int) -> list[int]:
         """Return the tasks that an edge leads from to `task`."""
-        sources, first_source = self._edges.columns
+        sources, first_source = self.columns
         return sources[first_source[task] : first_source[task + 1]]
 
     def fields(self, source: int, routes: Iterable[Route]) -> list[str]:
-        """Return the outputs of `source` that travel on `routes`."""
+        """Return the outputs of `source`, or items of them, that travel on `routes`."""
+        return [self.field(source, position) for position, _ in routes]
+
+    def field(self, source: int, position: int) -> str:
+        """Return the name of the output of `source`, or item of one, that a route is about."""
         outputs = self.outputs[source]
-        return [outputs[position] for position, _ in routes]
+        if position < len(outputs):
+            return outputs[position]
+        return self.items[self.first_slot[source] + position]
+
+    def wanted(self, task: int) -> list[str]:
+        """Return the outputs of a task that others need."""
+        slots = enumerate(self.outputs[task], self.first_slot[task])
+        return [field for slot, field in slots if self.uses[slot]]

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.arguments import as_list
 from dagprofiler.comparing import compare_samples
+from dagprofiler.comparison import times_markup
 from dagprofiler.dag import DAG
 from dagprofiler.errors import DeclarationError
 from dagprofiler.load import busy
+from dagprofiler.markup import Shown, view
 from dagprofiler.rounds import rounds_of
 from dagprofiler.summary import comparison_summary
 
@@ -30,8 +32,8 @@ _ROUNDS = 30
 
 
 @dataclass(frozen=True)
-class RunComparison:
-    """What :func:`compare_runs` found; as text a table.
+class RunComparison(Shown):
+    """What :func:`compare_runs` found; as text, and in notebooks, a table.
 
     Attributes
     ----------
@@ -49,7 +51,10 @@ class RunComparison:
     edge_times: dict[str, dict[str, Any]]
 
     def __str__(self) -> str:
-        return comparison_summary(self.task_times, self.edge_times)
+        return comparison_summary({**self.task_times, **self.edge_times})
+
+    def _repr_html_(self) -> str:
+        return view(times_markup({**self.task_times, **self.edge_times}))
 
 
 def compare_runs(

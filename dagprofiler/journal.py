@@ -78,6 +78,8 @@ class Journal(Hook):
         #: What is written before the first record: that an earlier attempt is gone on with.
         self._first: dict[str, Any] | None = None
         self._log: RunLog
+        #: Names of the tasks, which may get more, and their numbers as far as they are known.
+        self._names: list[str] = []
         self._numbers: dict[str, int] = {}
 
     @classmethod
@@ -103,6 +105,7 @@ class Journal(Hook):
         config: Config,
         seed: int | None,
         inputs: Mapping[str, Mapping[str, Any]] | None,
+        rules: Sequence[str],
     ) -> Past:
         """Return what earlier attempts did, if it is the same run that is to be gone on with.
 
@@ -119,6 +122,8 @@ class Journal(Hook):
         }
         compared = ["dag", "config", "sources"]
         problems = list(graph_differences(graph_of(contracts, wiring), header["graph"]))
+        if list(rules) != header["rules"]:
+            problems.append(f"rules: {list(rules)!r}, in the journal {header['rules']!r}")
         found, unknown = config_differences(config, header["config"])
         problems += found
         if seed is not None:
@@ -147,7 +152,6 @@ class Journal(Hook):
     def run_started(self, run: RunInfo) -> None:
         """Write the header; of a journal that is gone on with, drop what is not whole."""
         self._log = run.log
-        self._numbers = {name: i for i, name in enumerate(run.log.wiring.names)}
         if self._first is not None:
             self._first["executor"] = run.log.executor
             self._of_run.cut()
@@ -191,12 +195,13 @@ class Journal(Hook):
             "config": packed_config(run.config),
             "inputs": inputs,
             "sources": sources_of(run.tasks),
+            "rules": asked["rules"],
             "graph": graph_of(run.contracts, run.log.wiring),
         }
 
     def task_finished(self, record: TaskRecord) -> None:
         """Append its record."""
-        log, i = self._log, self._numbers[record.task]
+        log, i = self._log, self._number(record.task)
         one = log.rounds[record.round]
         told = {
             "task": record.task,
@@ -208,6 +213,10 @@ class Journal(Hook):
             "spans": self._spans(one, i),
             **_told(one, log.wiring, i),
         }
+        if one.growth is not None:
+            names, added_s = log.wiring.names, one.growth.added_s[i]
+            told["added_ms"] = log.since_start_ms([added_s])[0] if added_s else None
+            told["after"] = [names[source] for source in log.wiring.predecessors(i)]
         self._append(told)
 
     def _spans(self, one: RoundLog, i: int) -> dict[str, Any] | None:
@@ -216,6 +225,15 @@ class Journal(Hook):
         if spans is None:
             return None
         return spans.shifted(-log.started - log.ahead_s(one.ran_on[i])).to_dict()
+
+    def _number(self, task: str) -> int:
+        names = self._log.wiring.names
+        if names is not self._names:
+            self._names, self._numbers = names, {}
+        known = len(self._numbers)
+        if known < len(names):
+            self._numbers.update(zip(names[known:], range(known, len(names))))
+        return self._numbers[task]
 
     def round_finished(self, number: int) -> None:
         """Append what is known of a round once it is complete, and sync."""

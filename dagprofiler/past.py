@@ -6,12 +6,13 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.documents import utc_now
+from dagprofiler.errors import JournalError
 from dagprofiler.ledger import unpacked
 from dagprofiler.rounds import MEASURED, Rounds
 from dagprofiler.segments import frames_in, torn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from dagprofiler.graph import Wiring
     from dagprofiler.ledger import Ledger
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from dagprofiler.records import RunLog
 
 __all__ = ["Past", "PastRound"]
+
+#: Tasks that are missing are listed so far.
+_MOST = 10
 
 
 class PastRound:
@@ -29,7 +33,7 @@ class PastRound:
     kind
         What the round is for.
     records
-        Task number to the record of a task that finished.
+        Name of each task that finished to its record, in the order in which they did.
     ended
         The record of the round, if it was completed.
     is_last
@@ -41,7 +45,8 @@ class PastRound:
     def __init__(self, directory: str, wiring: Wiring) -> None:
         self._directory = directory
         self._wiring = wiring
-        self.records: dict[int, dict[str, Any]] = {}
+        self._busy: list[tuple[float, float]] = []
+        self.records: dict[str, dict[str, Any]] = {}
         self.ended: dict[str, Any] | None = None
         self.is_last = False
         self.spent_s = 0.0
@@ -70,74 +75,113 @@ class PastRound:
     def _any(self) -> dict[str, Any]:
         return self.ended or next(iter(self.records.values()))
 
-    def torn(self) -> list[int]:
+    def torn(self) -> list[str]:
         """Return the tasks whose outputs are cut off, and all that was made of them."""
-        wiring, ends = self._wiring, dict[str, int]()
-        whole = {
-            i: record
-            for i, record in self.records.items()
-            if not torn(self._directory, record["stored"], ends)
-        }
-        for i in wiring.order:
-            if i in whole and not all(source in whole for source in wiring.predecessors(i)):
-                del whole[i]
-        return [i for i in self.records if i not in whole]
+        names, ends = self._wiring.names, dict[str, int]()
+        numbers = {name: i for i, name in enumerate(names)}
+        whole: set[str] = set()
+        # What a task was made of finished before it.
+        for name, record in self.records.items():
+            before = record.get("after")
+            if before is None:
+                before = [names[i] for i in self._wiring.predecessors(numbers[name])]
+            if whole.issuperset(before) and not torn(self._directory, record["stored"], ends):
+                whole.add(name)
+        return [name for name in self.records if name not in whole]
 
-    def drop(self, tasks: Iterable[int]) -> None:
+    def drop(self, tasks: Iterable[str]) -> None:
         """Forget what tasks did, which are to run again."""
-        for i in tasks:
-            del self.records[i]
+        for name in tasks:
+            del self.records[name]
             self.ended = None
 
-    def fields(self, i: int) -> list[str]:
+    def fields(self, task: str) -> list[str]:
         """Return the outputs of a task that were stored."""
-        return list(self.records[i]["stored"]["fields"])
+        return list(self.records[task]["stored"]["fields"])
 
-    def frames(self, i: int, field: str) -> Any:
+    def frames(self, task: str, field: str) -> Any:
         """Return the serialized value of an output."""
-        return frames_in(self._directory, self.records[i]["stored"], field)
+        return frames_in(self._directory, self.records[task]["stored"], field)
+
+    def begin(self, one: RoundLog, log: RunLog) -> None:
+        """Write into the log of the round when it began, and what that cost so far."""
+        one.started_s = log.started + self.began_ms / 1e3
+        for record in reversed(self.records.values()):
+            one.meters_s, one.garbage_s, one.store_s = record["costs_s"]
+            break
 
     def take_over(
-        self, one: RoundLog, log: RunLog, recall: Callable[[dict[str, Any]], int]
-    ) -> set[int]:
-        """Write all of it into the log of the round; return the tasks that finished.
+        self, one: RoundLog, log: RunLog, i: int, recall: Callable[[dict[str, Any]], int]
+    ) -> None:
+        """Write into the log of the round what is known of a task that finished.
 
         Parameters
         ----------
+        i
+            Number of the task.
         recall
             Returns the number that a worker of earlier attempts has now.
         """
-        started, ended = log.started, self.ended
-        one.started_s = started + self.began_ms / 1e3
-        busy: list[tuple[float, float]] = []
-        for i, record in self.records.items():
-            worker = record["worker"]
-            one.ran_on[i] = -1 if worker is None else recall(worker)
-            times: list[float] = [started + ms / 1e3 for ms in record["times_ms"]]
-            one.times[6 * i : 6 * i + 6] = times
-            busy.append((times[0], times[-1]))
-            self._enter(one, i, record)
-            if record["spans"] is not None:
-                from dagprofiler.tracing.collecting import Packed
+        wiring = log.wiring
+        record = self.records[wiring.names[i]]
+        worker = record["worker"]
+        one.ran_on[i] = -1 if worker is None else recall(worker)
+        times: list[float] = [log.started + ms / 1e3 for ms in record["times_ms"]]
+        one.times[6 * i : 6 * i + 6] = times
+        self._busy.append((times[0], times[-1]))
+        self._enter(one, wiring, i, record)
+        if record["spans"] is not None:
+            from dagprofiler.tracing.collecting import Packed
 
-                one.spans[i] = Packed.of(record["spans"]).shifted(started)
-            one.reasons.update(record["reasons"])
-            one.meters_s, one.garbage_s, one.store_s = record["costs_s"]
-        one.waited_s = _covered_s(busy)
+            one.spans[i] = Packed.of(record["spans"]).shifted(log.started)
+        one.reasons.update(record["reasons"])
+
+    def check(self, wiring: Wiring, i: int) -> None:
+        """Raise a JournalError if a task that rules added is not what it was."""
+        record = self.records[wiring.names[i]]
+        problems = [
+            f"task {wiring.names[i]!r}: {what} {now!r}, in the journal {then!r}"
+            for what, now, then in (
+                ("outputs", wiring.outputs[i], list(record["bytes"])),
+                ("after", [wiring.names[s] for s in wiring.predecessors(i)], record["after"]),
+            )
+            if sorted(now) != sorted(then)
+        ]
+        if problems:
+            raise JournalError(self._directory, problems)
+
+    def check_all(self, tasks: Container[str]) -> None:
+        """Raise a JournalError unless rules have added again all tasks that finished."""
+        missing = [name for name in self.records if name not in tasks]
+        if missing:
+            names = ", ".join(map(repr, missing[:_MOST])) + ", ..." * (len(missing) > _MOST)
+            raise JournalError(
+                self._directory, [f"no rule has added what finished before: {names}"]
+            )
+
+    def added_s(self, log: RunLog, tasks: Iterable[str]) -> float | None:
+        """Return when tasks were added, of which some finished; None if none of them did."""
+        for name in tasks:
+            if name in self.records:
+                return float(log.started + self.records[name]["added_ms"] / 1e3)
+        return None
+
+    def end(self, one: RoundLog, log: RunLog) -> None:
+        """Write into the log of the round what is known of it as a whole."""
+        ended, one.waited_s = self.ended, _covered_s(self._busy)
         if ended is not None:
-            numbers = {name: i for i, name in enumerate(self._wiring.names)}
+            numbers = {name: i for i, name in enumerate(log.wiring.names)}
             one.total_s, one.waited_s = ended["total_s"], ended["waited_s"]
-            one.ended_s = started + ended["ended_ms"] / 1e3
+            one.ended_s = log.started + ended["ended_ms"] / 1e3
             one.legacy_generators = ended["legacy_generators"]
             one.attempts = {numbers[name]: lost for name, lost in ended["attempts"].items()}
-        return set(self.records)
 
-    def _enter(self, one: RoundLog, i: int, record: Mapping[str, Any]) -> None:
+    @staticmethod
+    def _enter(one: RoundLog, wiring: Wiring, i: int, record: Mapping[str, Any]) -> None:
         """Write what :func:`_told` told of a task into the log of the round."""
-        wiring = self._wiring
-        if not one.encode_s:
-            one.decode_s = [None] * len(wiring.slots)
-            one.encode_s = [None] * len(wiring.owner)
+        # All at the first task; later only what a graph has grown by.
+        one.decode_s += [None] * (len(wiring.slots) - len(one.decode_s))
+        one.encode_s += [None] * (len(wiring.owner) - len(one.encode_s))
         for slot, field in enumerate(wiring.outputs[i], wiring.first_slot[i]):
             one.wire_bytes[slot], payload = record["bytes"][field]
             if payload != one.wire_bytes[slot]:
@@ -214,45 +258,43 @@ class Past:
         self._rounds: list[PastRound] = []
         self._executor = header["executor"]
         at_ms: float = header["at_ms"]
-        numbers = {name: i for i, name in enumerate(wiring.names)}
         for record in ledger.records:
             if "resumed" in record:
                 self._executor = record["resumed"].pop("executor")
                 self.resumed.append(record["resumed"])
                 at_ms = max(at_ms, record["resumed"]["at_ms"])
-                self._drop(numbers[name] for name in record["resumed"]["dropped"])
+                self._drop(record["resumed"]["dropped"])
                 continue
             if record["round"] == len(self._rounds):
                 self._rounds.append(PastRound(directory, wiring))
             one = self._rounds[record["round"]]
             if "task" in record:
-                one.records[numbers[record["task"]]] = record
+                one.records[record["task"]] = record
                 at_ms = max(at_ms, record["times_ms"][-1])
             else:
                 one.ended = record
                 at_ms = max(at_ms, record["ended_ms"])
         self._at_ms = at_ms
         self.earlier_s = at_ms / 1e3
-        self._find_last(wiring)
+        self._find_last()
         self.kinds = [one.kind for one in self._rounds]
         first = self.kinds.index(MEASURED) if MEASURED in self.kinds else None
         self.measured_s = 0.0 if first is None else self._since_s(self._rounds[first])
-        self.finished = {wiring.names[i] for one in self._rounds for i in one.records}
+        self.finished = {name for one in self._rounds for name in one.records}
 
     def _since_s(self, one: PastRound) -> float:
         return self.earlier_s - one.began_ms / 1e3
 
-    def _find_last(self, wiring: Wiring) -> None:
+    def _find_last(self) -> None:
         """See what of the last round is whole."""
         if self._rounds:
             last = self._rounds[-1]
             last.spent_s = self._since_s(last)
             last.is_last = True
-            torn = last.torn()
-            self._dropped = [wiring.names[i] for i in torn]
-            self._drop(torn)
+            self._dropped = last.torn()
+            self._drop(self._dropped)
 
-    def _drop(self, tasks: Iterable[int]) -> None:
+    def _drop(self, tasks: Iterable[str]) -> None:
         """Forget what tasks of the last round did; all of it, if nothing else was done."""
         if self._rounds:
             last = self._rounds[-1]

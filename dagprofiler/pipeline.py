@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from dagprofiler.seeding import Streams
     from dagprofiler.task import Task
 
-__all__ = ["Codec", "Contract", "Parameters", "Record", "Work", "perform", "signature_of"]
+__all__ = [
+    "Codec",
+    "Contract",
+    "Parameters",
+    "Record",
+    "Work",
+    "encoded_size",
+    "perform",
+    "signature_of",
+]
 
 #: One half of a serializer: value to frames, or frames to value.
 Codec = Callable[[Any], Any]
@@ -341,6 +350,13 @@ def _perform_by_run(
     payload = _payload(outputs, wire) if contract.counts_payload else wire
     times = (begun, loaded, loaded, computed, computed, ended)
     return times, payload, wire, encoded, outputs if keep else None, None, None
+
+
+def encoded_size(contract: Contract, value: Any, frames: Any) -> tuple[int, int]:
+    """Return the payload of a value that a task's serializer has encoded, and its length."""
+    length = len(frames) if type(frames) is bytes else frames_bytes(frames)
+    counted = contract.counts_payload and type(value) not in PICKLED_AS_COUNTED
+    return payload_bytes(value, length) if counted else length, length
 
 
 def _payload(outputs: Mapping[str, Any], wire: Mapping[str, int]) -> dict[str, int]:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler import __version__, machine
+from dagprofiler.comparison import Comparison
 from dagprofiler.config import Config, same_value
 from dagprofiler.consistency import check_consistency
 from dagprofiler.documents import (
@@ -19,6 +20,7 @@ from dagprofiler.documents import (
     write,
 )
 from dagprofiler.errors import ProfileError, counted
+from dagprofiler.markup import Shown
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.rendering import Table, batched, held, render
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Union
 
+    from dagprofiler.drawing import Drawing
     from dagprofiler.records import RunLog
     from dagprofiler.weights import Weights
 
@@ -52,7 +55,7 @@ _TABLES = {
 _OUR_METADATA = {"dagprofiler_version": __version__, "schema_version": SCHEMA_VERSION}
 
 
-class Profile:
+class Profile(Shown):
     """The record of one run: what ran, with what, and what it cost.
 
     Parameters
@@ -310,6 +313,46 @@ class Profile:
         with collector_paused():
             return cls._of_document(load(path))
 
+    def dag_structure_at(self, moment_ms: float, *, round: int = 0) -> dict[str, Any]:  # noqa: A002
+        """Return the graph as it was at a moment: ``nodes``, ``edges`` and ``execution_order``.
+
+        Parameters
+        ----------
+        moment_ms
+            In milliseconds since the run began, as ``timeline`` and ``origins`` have them.
+        round
+            In which round; the graph grows anew in each.
+
+        Examples
+        --------
+        Of a graph that does not grow it is the graph itself.
+
+        >>> from dagprofiler import DAG, task
+        >>> @task(outputs=["x"])
+        ... def source():
+        ...     return {"x": 1}
+        >>> DAG({"source": source}).run().dag_structure_at(0)["nodes"]
+        ['source']
+        """
+        structure, origins = self.dag_structure, self.sections.get("origins", {})
+        records = origins.get("records", ())
+        grown = {record[0] for record in records}
+        there = {row[0] for row in records if row[1] == round and row[3] <= moment_ms}
+        missing = next((m for m in origins.get("missing", ()) if m["round"] == round), None)
+        lacking = {tuple(edge) for edge in missing["edges"]} if missing else set()
+        names = [name for name in structure["nodes"] if name not in grown or name in there]
+        known = set(names)
+        return {
+            "nodes": names,
+            "edges": [
+                edge
+                for edge in structure["edges"]
+                if known.issuperset((edge["source"], edge["target"]))
+                and (edge["source"], edge["target"]) not in lacking
+            ],
+            "execution_order": [name for name in structure["execution_order"] if name in known],
+        }
+
     def export(
         self,
         path: PathLike | IO[Any],
@@ -385,13 +428,47 @@ class Profile:
         """
         return self.export(path, "html", base=base, cost=cost, statistic=statistic)
 
-    def compare(self, other: Profile) -> dict[str, Any]:
-        """Return how this profile differs from `other`.
+    def draw(
+        self, *, nodes: int = 60, cost: str | None = None, statistic: str = "median"
+    ) -> Drawing:
+        """Return a picture of the DAG with what its tasks cost, which can be saved as SVG.
+
+        Tasks are the darker the more they cost, edges the wider the more bytes they carry, and
+        the critical path is marked.
+
+        Parameters
+        ----------
+        nodes
+            As for :meth:`DAG.draw <dagprofiler.DAG.draw>`.
+        cost, statistic
+            As for :meth:`report`.
+
+        Raises
+        ------
+        ValueError
+            If `nodes` is no integer of at least 2.
+        WeightError
+            If `cost` is given and unknown, or no task has such a cost.
+        """
+        from dagprofiler import registry
+
+        exporter = registry.load(registry.EXPORTERS, "html")
+        drawing: Drawing = exporter.draw(self, nodes=nodes, cost=cost, statistic=statistic)
+        return drawing
+
+    def _repr_html_(self) -> str:
+        from dagprofiler import registry
+
+        excerpt: str = registry.load(registry.EXPORTERS, "html").excerpt(self)
+        return excerpt
+
+    def compare(self, other: Profile) -> Comparison:
+        """Return how this profile differs from `other`, as a dict that prints as tables.
 
         Returns
         -------
-        dict
-            ``config_diff``: parameter to its value in ``self`` and ``other``,
+        Comparison
+            A dict. ``config_diff``: parameter to its value in ``self`` and ``other``,
             None where there is none. ``node_weight_diff`` (instructions) and
             ``edge_weight_diff`` (bits): name to ``self``, ``other``, ``diff``
             (self - other) and ``pct`` (``diff`` in percent of ``other``,
@@ -408,17 +485,17 @@ class Profile:
 
         mine, theirs = self.metrics, other.metrics
         times = mine.total_time_ms, theirs.total_time_ms
-        return {
-            "config_diff": {
+        return Comparison(
+            config_diff={
                 name: {"self": self.config.get(name), "other": other.config.get(name)}
                 for name in _union(self.config, other.config)
                 if not _same_parameter(self.config.get(name), other.config.get(name))
             },
-            "node_weight_diff": _weight_diff(mine.node_weights, theirs.node_weights),
-            "edge_weight_diff": _weight_diff(mine.edge_weights, theirs.edge_weights),
-            "time_diff_ms": None if None in times else times[0] - times[1],
+            node_weight_diff=_weight_diff(mine.node_weights, theirs.node_weights),
+            edge_weight_diff=_weight_diff(mine.edge_weights, theirs.edge_weights),
+            time_diff_ms=None if None in times else times[0] - times[1],
             **compare_samples(self, other),
-        }
+        )
 
     def weights(
         self,

@@ -13,12 +13,68 @@ if TYPE_CHECKING:
 
     from dagprofiler.graph import Wiring
     from dagprofiler.instruments import Readings
+    from dagprofiler.livewiring import LiveWiring
     from dagprofiler.tracing.collecting import Packed
 
     Number = Union[int, float, None]
     Column = list[Optional[float]]
 
 __all__ = ["Figures", "RoundLog", "figures", "phase_s"]
+
+
+class Firing(NamedTuple):
+    """A rule that fired.
+
+    Attributes
+    ----------
+    rule
+        Its name.
+    at_s
+        Reading of the clock when what it added was there.
+    tasks
+        Numbers of the tasks that it added.
+    """
+
+    rule: str
+    at_s: float
+    tasks: Sequence[int]
+
+
+@dataclass
+class Growth:
+    """How a graph grew in one round.
+
+    Attributes
+    ----------
+    wiring
+        The graph as it came to be.
+    estimates
+        As in :class:`~dagprofiler.records.RunLog`, of all its tasks.
+    added_s
+        Reading of the clock when each task was there; 0 of those that were given.
+    firings
+        The rules that fired, in that order.
+    unfired
+        Name of each rule that did not, and why.
+    absent
+        Tasks that other rounds had, and this one had not.
+    lacking
+        The same of edges between tasks that it had.
+    empty
+        The same of slots.
+    rules_s
+        What rules took, in seconds: asking them, and applying what they add.
+    """
+
+    wiring: LiveWiring
+    estimates: dict[int, int]
+    added_s: list[float]
+    firings: list[Firing] = field(default_factory=list)
+    unfired: dict[str, str] = field(default_factory=dict)
+    absent: set[int] = field(default_factory=set)
+    lacking: set[tuple[int, int]] = field(default_factory=set)
+    empty: set[int] = field(default_factory=set)
+    rules_s: float = 0.0
 
 
 @dataclass
@@ -74,6 +130,8 @@ class RoundLog:
     attempts
         Task number to what became of attempts that its executor made good, in
         words.
+    growth
+        How the graph grew; None of one that is fixed.
     """
 
     kind: str
@@ -101,6 +159,7 @@ class RoundLog:
     waited_s: float | None = None
     legacy_generators: bool | None = None
     attempts: dict[int, Sequence[str]] = field(default_factory=dict)
+    growth: Growth | None = None
 
     @classmethod
     def of(cls, kind: str, wiring: Wiring, columns: list[str]) -> RoundLog:
@@ -110,9 +169,9 @@ class RoundLog:
 
     def note(self, wiring: Wiring, i: int, readings: Readings) -> None:
         """Write down what the instruments read of task number `i`."""
-        if not self.encode_s:
-            self.decode_s = [None] * len(wiring.slots)
-            self.encode_s = [None] * len(wiring.owner)
+        # All at the first task; later only what a graph has grown by.
+        self.decode_s += [None] * (len(wiring.slots) - len(self.decode_s))
+        self.encode_s += [None] * (len(wiring.owner) - len(self.encode_s))
         begin, end = wiring.first_input[i], wiring.first_input[i + 1]
         # What came from outside the graph stands behind what edges fed.
         for place, seconds in zip(range(begin, end), readings.decode_s):
@@ -155,11 +214,23 @@ class RoundLog:
     @property
     def complete(self) -> bool:
         """Whether all tasks have succeeded."""
-        return not self.errors and None not in self.times[5::6]
+        absent = len(self.growth.absent) if self.growth is not None else 0
+        return not self.errors and self.times[5::6].count(None) == absent
 
     def succeeded(self, i: int) -> bool:
         """Tell whether task number `i` has finished without an error."""
         return self.times[6 * i + 5] is not None and i not in self.errors
+
+    def has_slot(self, slot: int) -> bool:
+        """Tell whether the graph had a slot in this round."""
+        return self.growth is None or slot not in self.growth.empty
+
+    def has_edge(self, source: int, target: int) -> bool:
+        """Tell whether the graph had an edge in this round."""
+        growth = self.growth
+        return growth is None or not (
+            target in growth.absent or source in growth.absent or (source, target) in growth.lacking
+        )
 
     def by_start(self) -> list[int]:
         """Return the tasks that began, in the order in which they did."""
@@ -205,7 +276,7 @@ def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
         )
     wire_bytes, payload_bytes, undeclared_bytes = [], {}, {}
     for slot, task in enumerate(wiring.owner):
-        seen = [one for one in rounds if one.succeeded(task)]
+        seen = [one for one in rounds if one.succeeded(task) and one.has_slot(slot)]
         wire = _middle([one.wire_bytes[slot] for one in seen])
         payload = _middle([one.payload_bytes.get(slot, one.wire_bytes[slot]) for one in seen])
         wire_bytes.append(wire)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.errors import CycleError
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.readings import RoundLog
 from dagprofiler.rounds import MEASURED
@@ -148,6 +149,39 @@ class RunLog:
         self.rounds.append(one)
         return one
 
+    def settle(self, one: RoundLog) -> list[int] | None:
+        """Take a round, in which the graph grew, and those before it to the same numbers.
+
+        Returns
+        -------
+        list of int or None
+            The new number of each task of the round; None if all are the same.
+        """
+        growth: Any = one.growth
+        before = [r for r in self.rounds if r is not one and r.growth is not None]
+        numbers = None
+        if before:
+            # A growing graph is nothing that a plain run needs.
+            from dagprofiler.unions import renumber, united
+
+            first: Any = before[0].growth
+            try:
+                union = united(first.wiring, growth.wiring)
+            except CycleError:
+                self.rounds.remove(one)
+                self.wiring = first.wiring
+                raise
+            for other in before:
+                renumber(other, union)
+            numbers = renumber(one, union)
+        self.wiring = growth.wiring
+        given = growth.wiring.given
+        self.nodes = [*self.nodes[:given], *self.wiring.names[given:]]
+        self.estimates = {}
+        for other in (*before, one):
+            self.estimates.update(other.growth.estimates)  # type: ignore[union-attr]
+        return numbers
+
     def measured(self) -> list[RoundLog]:
         """Return the measured rounds."""
         return [one for one in self.rounds if one.kind == MEASURED]
@@ -188,7 +222,9 @@ class RunLog:
             one.times[6 * source + 5] - self.ahead_s(one.ran_on[source])  # type: ignore[operator]
             for source in self.wiring.predecessors(i)
         ]
-        return max(ends, default=one.started_s)
+        # A task that was added while the round ran was not there before that.
+        added_s = one.growth.added_s[i] if one.growth is not None else 0.0
+        return max([*ends, added_s] if added_s else ends, default=one.started_s)
 
     def bytes_in(self, i: int, wire_bytes: Sequence[int]) -> int:
         """Return the serialized length of all inputs of task number `i`."""
@@ -198,8 +234,9 @@ class RunLog:
 
     def bytes_out(self, i: int, wire_bytes: Sequence[int], undeclared: Mapping[int, int]) -> int:
         """Return the serialized length of all outputs of task number `i`."""
-        first_slot = self.wiring.first_slot
-        return sum(wire_bytes[first_slot[i] : first_slot[i + 1]]) + undeclared.get(i, 0)
+        first = self.wiring.first_slot[i]
+        slots = slice(first, first + len(self.wiring.outputs[i]))
+        return sum(wire_bytes[slots]) + undeclared.get(i, 0)
 
     def since_start_ms(self, times: Iterable[float | None]) -> list[float | None]:
         """Return readings of the clock as milliseconds since the run began."""

@@ -24,7 +24,7 @@ __all__ = ["Columns", "Items", "Table", "batched", "held", "plain_number", "rend
 _BATCH = 4096
 
 #: Sections that hold tables side by side; each table has its rows on lines of their own.
-_TABLES = frozenset({"dag_structure", "samples", "spans", "statistics", "timeline"})
+_TABLES = frozenset({"dag_structure", "origins", "samples", "spans", "statistics", "timeline"})
 
 
 def plain_number(value: Any) -> Any:

@@ -10,11 +10,13 @@ from itertools import chain, filterfalse, islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import RunError, WorkerError, describe
+from dagprofiler.errors import GraphError, RunError, WorkerError, describe
 from dagprofiler.graph import readiness, readiness_by
 from dagprofiler.hooks import RunInfo
+from dagprofiler.livewiring import LiveWiring
 from dagprofiler.machine import environment
 from dagprofiler.profile import Profile
+from dagprofiler.readings import Growth
 from dagprofiler.rounds import ALLOCATION
 from dagprofiler.seeding import generators_restored
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from dagprofiler.executors.dispatching import Dispatcher
     from dagprofiler.executors.serial import SerialExecutor
     from dagprofiler.fresh import FreshRounds, Taken
+    from dagprofiler.growth import Growing, Grows
     from dagprofiler.hooks import Hook
     from dagprofiler.instruments import Instrumentation
     from dagprofiler.past import Past, PastRound
@@ -84,6 +87,8 @@ class Run:
         serialized.
     keep
         Numbers of the tasks whose outputs are wanted beside those of the sinks.
+    grows
+        What lets the graph grow; None of one that is fixed.
     elsewhere
         Takes a round in another process; None for rounds in this one.
     ranked
@@ -110,6 +115,7 @@ class Run:
         keep: set[int],
         hooks: Sequence[Hook],
         stop_on_error: bool,
+        grows: Grows | None,
         elsewhere: FreshRounds | None,
         ranked: Sequence[int] | None,
         asked: Mapping[str, Any],
@@ -117,8 +123,9 @@ class Run:
     ) -> None:
         self._log = log
         self._wiring = log.wiring
-        self._tasks = tasks
-        self._contracts = contracts
+        self._tasks = self._given_tasks = tasks
+        self._contracts = self._given_contracts = contracts
+        self._given_estimates = log.estimates
         self._config = config
         self._plan = plan
         self._executor = executor
@@ -128,6 +135,9 @@ class Run:
         self._keep = keep
         self._hooks = hooks
         self._stop_on_error = stop_on_error
+        self._grows = grows
+        self._growing: Growing | None = None
+        self._given = log.wiring
         self._elsewhere = elsewhere
         self._ranked = ranked
         self._asked = asked
@@ -139,8 +149,11 @@ class Run:
         #: What stands in each slot, as a handle of the executor, while somebody needs it.
         self._handles: list[Any] = []
         self._uses: list[int] = []
+        #: Whether the outputs of each task are wanted in this process.
+        self._kept: list[bool] = []
         self._outputs: dict[int, Mapping[str, Any]] = {}
         self._errors: dict[int, BaseException] = {}
+        self._rule_failures: dict[str, BaseException] = {}
         self._hook_failures: dict[str, BaseException] = {}
         self._hooks_s = self._hooks_before = 0.0
         self._begun: float | None = None
@@ -167,7 +180,7 @@ class Run:
                         self._announce()
                         for kind in self._plan:
                             self._take(kind)
-                            if self._errors:
+                            if self._errors or self._rule_failures:
                                 break
                             yield
                 finally:
@@ -195,7 +208,13 @@ class Run:
 
         with suppress(RunError):
             self.execute()
-        return Taken(self._log.rounds[-1], self._log.workers[0], self._outputs, self._errors)
+        return Taken(
+            self._log.rounds[-1],
+            self._log.workers[0],
+            self._outputs,
+            self._errors,
+            self._rule_failures,
+        )
 
     def _settle(self) -> None:
         """Close the accounts of the run: from here on its figures stand."""
@@ -209,16 +228,18 @@ class Run:
         else:
             log.prepare_s = self._begun - log.started - log.earlier_s - self._hooks_before
         for name, error in self._failures().items():
-            kind = "task" if self._errors else "hook"
-            log.reason = f"{kind} {name!r} failed{self._plan.where()}: {describe(error)}"
+            kind = "task" if self._errors else "rule" if self._rule_failures else "hook"
+            what = name if kind == "rule" else f"{kind} {name!r}"
+            log.reason = f"{what} failed{self._plan.where()}: {describe(error)}"
             break
         # Tracebacks of failures hold on to this object; nobody needs these any more.
         self._handles.clear()
         self._outside.clear()
 
     def _failures(self) -> dict[str, BaseException]:
-        """Return what failed: tasks in the order in which they did, then hooks."""
+        """Return what failed: tasks in the order in which they did, then rules, then hooks."""
         failed = {self._wiring.names[i]: error for i, error in self._errors.items()}
+        failed.update(self._rule_failures)
         for place, error in self._hook_failures.items():
             failed[f"hook {place}" if place in failed else place] = error
         return failed
@@ -247,7 +268,7 @@ class Run:
         # Of the last round nothing is needed any more but what was measured.
         self._outputs, self._finished = {}, set()
         past = None if self._past is None else self._past.of_round(len(log.rounds))
-        if past is not None and past.complete:
+        if past is not None and past.complete and self._grows is None:
             self._round = log.begin(kind, past.columns)
             self._take_over(past)
             return
@@ -258,37 +279,68 @@ class Run:
         if self._elsewhere is not None and kind is not ALLOCATION:
             self._adopt(self._elsewhere.take(), kind)
             return
-        instruments = self._instrumentation
+        self._prepare(kind)
+        with generators_restored(self._seed):
+            self._take_here(past)
+        one = self._round
+        if one.complete and not self._rule_failures and one.ended_s is None:
+            one.ended_s = perf_counter()
+            self._tell("round_finished", len(log.rounds) - 1)
+
+    def _prepare(self, kind: str) -> None:
+        """Make all that a round in this process works on."""
+        instruments, log = self._instrumentation, self._log
         if kind is ALLOCATION:
             from dagprofiler.instruments import COUNT_ALLOCATIONS
 
             store = None if instruments is None else instruments.store
             instruments = COUNT_ALLOCATIONS._replace(store=store)
+        growth = None if self._grows is None else self._begin_anew()
         self._round = log.begin(kind, instruments.columns if instruments else [])
-        self._executor.begin(instruments)
+        self._round.growth = growth
+        self._executor.begin(instruments, self._wiring)
         self._handles = [None] * len(self._wiring.uses)
-        self._uses = list(self._wiring.uses)
-        with generators_restored(self._seed):
-            hooks_before = self._hooks_s
-            begun = self._round.started_s = perf_counter()
-            if past is not None:
-                begun -= self._take_over(past)
-            try:
-                self._loop()
-            finally:
-                hooks_s = self._hooks_s - hooks_before
-                total_s, one = perf_counter() - begun, self._round
+        # That of a graph that grows is made for this round, and grows with it.
+        self._uses = self._wiring.uses if self._grows else list(self._wiring.uses)
+        self._kept = [False] * len(self._wiring.names)
+        # The sinks, and what was asked for.
+        for i in chain(self._wiring.sinks, self._keep):
+            self._kept[i] = True
+
+    def _take_here(self, past: PastRound | None) -> None:
+        hooks_before, one = self._hooks_s, self._round
+        begun = one.started_s = perf_counter()
+        if past is not None:
+            begun -= past.spent_s
+            if self._grows is None:
+                self._take_over(past)
+            else:
+                past.begin(one, self._log)
+        try:
+            self._loop(past)
+            if self._growing is not None:
+                self._conclude(self._growing, past)
+        finally:
+            if self._growing is not None:
+                self._growing.finish()
+            hooks_s, total_s = self._hooks_s - hooks_before, perf_counter() - begun
+            if past is not None and self._grows is not None:
+                past.end(one, self._log)
+            if past is None or not past.complete:
                 self._executor.end(one)
                 # What a user's program would not do is no part of its time.
                 one.total_s = total_s - hooks_s - one.apart_s
-        if one.complete:
-            one.ended_s = perf_counter()
-            self._tell("round_finished", len(log.rounds) - 1)
+            self._settle_growth()
 
-    def _take_over(self, past: PastRound) -> float:
-        """Take over what earlier attempts did of this round; return the seconds that they took."""
+    def _take_over(self, past: PastRound) -> None:
+        """Take over what earlier attempts did of this round."""
         wiring, executor, log = self._wiring, self._executor, self._log
-        self._finished = past.take_over(self._round, log, executor.recall)
+        names = wiring.names
+        self._finished = {i for i, name in enumerate(names) if name in past.records}
+        past.begin(self._round, log)
+        for i in sorted(self._finished):
+            past.take_over(self._round, log, i, executor.recall)
+        past.end(self._round, log)
         if past.complete:
             # Nobody needs more of it than, of the last one, what the profile hands out.
             wanted = self._finished if past.is_last else set()
@@ -301,34 +353,93 @@ class Run:
         for i in waiting:
             for slot, field in enumerate(wiring.outputs[i], wiring.first_slot[i]):
                 if self._uses[slot]:
-                    self._handles[slot] = executor.put(past.frames(i, field))
+                    self._handles[slot] = executor.put(past.frames(names[i], field))
         for i in wanted.intersection([*wiring.sinks, *self._keep]):
-            decode = self._contracts[i].decode
-            self._outputs[i] = {field: decode(past.frames(i, field)) for field in past.fields(i)}
-        return past.spent_s
+            self._outputs[i] = self._outputs_then(past, i)
+
+    def _outputs_then(self, past: PastRound, i: int) -> dict[str, Any]:
+        name, decode = self._wiring.names[i], self._contracts[i].decode
+        return {field: decode(past.frames(name, field)) for field in past.fields(name)}
+
+    def _recall(self, past: PastRound, i: int) -> bool:
+        """Take over a task of a graph that grows, if an earlier attempt has finished it."""
+        wiring, uses, handles = self._wiring, self._uses, self._handles
+        name = wiring.names[i]
+        if name not in past.records:
+            return False
+        past.check(wiring, i)
+        past.take_over(self._round, self._log, i, self._executor.recall)
+        self._finished.add(i)
+        for _, slot in wiring.feeds(i):
+            uses[slot] -= 1
+            if not uses[slot]:
+                handles[slot] = None
+        for slot, field in enumerate(wiring.outputs[i], wiring.first_slot[i]):
+            if uses[slot]:
+                handles[slot] = self._executor.put(past.frames(name, field))
+        if self._kept[i]:
+            self._outputs[i] = self._outputs_then(past, i)
+        return True
+
+    def _conclude(self, growing: Growing, past: PastRound | None) -> None:
+        """Look whether the graph has become what it was, and meant to be."""
+        if past is not None and not (self._errors or self._rule_failures):
+            past.check_all({self._wiring.names[i] for i in self._finished})
+        growing.conclude()
+
+    def _begin_anew(self) -> Growth:
+        """Return the growth of a round, which begins with the graph that was given."""
+        log = self._log
+        self._wiring = log.wiring = wiring = LiveWiring(self._given)
+        self._tasks, self._contracts = [*self._given_tasks], [*self._given_contracts]
+        log.estimates = dict(self._given_estimates)
+        return Growth(wiring, log.estimates, [0.0] * len(wiring.names))
+
+    def _settle_growth(self) -> None:
+        """Take up the graph as it came to be, in the numbers of all rounds."""
+        if self._grows is None:
+            return
+        try:
+            numbers = self._log.settle(self._round)
+        except GraphError:
+            self._outputs = {}
+            raise
+        finally:
+            self._wiring = self._log.wiring
+        if numbers is not None:
+            self._outputs = {numbers[i]: outputs for i, outputs in self._outputs.items()}
+            self._errors = {numbers[i]: error for i, error in self._errors.items()}
+
+    def _rule_failed(self, name: str, error: Exception) -> bool:
+        """Note that a rule failed; return whether nothing new is to start."""
+        self._rule_failures[f"rule {name!r}"] = error
+        self._stopped = self._stopped or self._stop_on_error
+        return self._stopped
 
     def _adopt(self, taken: Taken, kind: str) -> None:
         """Take over a round from another process, and tell the hooks of it."""
-        names = self._wiring.names
         self._round = self._log.adopt(kind, taken.round, taken.worker)
         self._errors, self._outputs = taken.errors, taken.outputs
+        self._rule_failures = taken.rule_failures
+        self._settle_growth()
         if self._hooks:
+            names = self._wiring.names
             for i in taken.round.by_start():
                 self._tell("task_started", names[i])
-                error = taken.errors.get(i)
+                error = self._errors.get(i)
                 method = "task_finished" if error is None else "task_failed"
                 self._tell(method, self._log.record(taken.round, i, error))
         if taken.round.complete:
             self._tell("round_finished", len(self._log.rounds) - 1)
 
-    def _loop(self) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
+    def _loop(self, past: PastRound | None) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
         log, wiring, executor, entry = self._log, self._wiring, self._executor, self._round
         hooks, handles, uses = self._hooks, self._handles, self._uses
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
         times, ran_on = entry.times, entry.ran_on
         payload_bytes, wire_bytes = entry.payload_bytes, entry.wire_bytes
         submit, next_done, work = executor.submit, executor.next, self._works()
-        pop, done = self._schedule()
+        pop, done = self._schedule(past)
         running = 0
         while True:
             # It changes where workers come and go.
@@ -383,9 +494,27 @@ class Run:
             if done is not None:
                 done(i)
 
-    def _schedule(self) -> tuple[Callable[[], int | None], Callable[[int], None] | None]:
+    def _schedule(
+        self, past: PastRound | None
+    ) -> tuple[Callable[[], int | None], Callable[[int], None] | None]:
         """Return two functions: one hands out tasks, the other, if any, is told which are done."""
         wiring = self._wiring
+        if self._grows is not None:
+            self._growing = self._grows.begin(
+                log=self._round,
+                tasks=self._tasks,
+                contracts=self._contracts,
+                keep=self._kept,
+                handles=self._handles,
+                uses=self._uses,
+                outputs=self._outputs,
+                executor=self._executor,
+                asked=frozenset(self._asked["keep"]),
+                fail=self._rule_failed,
+                added_s=None if past is None else partial(past.added_s, self._log),
+            )
+            self._growing.start()
+            return self._growing_pop(self._growing, past), self._growing.done
         finished = self._finished
         if not self._executor.serial:
             graph = wiring.targets, wiring.first_target
@@ -404,6 +533,21 @@ class Run:
         left = filterfalse(self._round.skipped.__contains__, wiring.order)
         return partial(next, filterfalse(finished.__contains__, left), None), None
 
+    def _growing_pop(self, growing: Growing, past: PastRound | None) -> Callable[[], int | None]:
+        if past is None:
+            return growing.pop
+        then: PastRound = past
+
+        def pop() -> int | None:
+            number = growing.pop()
+            # Rules are asked of what is taken over as of what has run.
+            while number is not None and self._recall(then, number):
+                growing.done(number)
+                number = growing.pop()
+            return number
+
+        return pop
+
     def _works(self) -> Callable[[int], tuple[tuple[Any, ...], list[Any]]]:
         """Return a function that makes a task's Work, and takes the handles of its inputs.
 
@@ -413,16 +557,12 @@ class Run:
         names, inputs, slots = wiring.names, wiring.inputs, wiring.slots
         executor = self._executor
         first_input = wiring.first_input
-        handles, uses = self._handles, self._uses
+        handles, uses, keep = self._handles, self._uses, self._kept
         # Each task takes its part out; another round needs it again.
         outside = self._outside if self._plan.single else dict(self._outside)
-        # The sinks, and what was asked for.
-        keep = [False] * len(names)
-        for i in chain(wiring.sinks, self._keep):
-            keep[i] = True
         # The decoder of all slots, without end, where there is only one.
         every_decoder = None
-        if len({contract.decode for contract in contracts}) == 1:
+        if self._grows is None and len({contract.decode for contract in contracts}) == 1:
             every_decoder = repeat(contracts[0].decode)
 
         def work(i: int) -> tuple[tuple[Any, ...], list[Any]]:
@@ -463,11 +603,12 @@ class Run:
         """
         entry, wiring = self._round, self._wiring
         entry.errors[i] = describe(error)
-        below = [i]
+        below, skipped = [i], []
         while below:
             for target in wiring.successors(below.pop()):
                 if target not in entry.skipped:
                     entry.skipped.add(target)
+                    skipped.append(target)
                     below.append(target)
                     for _, slot in wiring.feeds(target):
                         self._uses[slot] -= 1
@@ -478,6 +619,8 @@ class Run:
         self._errors[i] = error
         if self._stop_on_error:
             self._stopped = True
+        if self._growing is not None:
+            self._growing.failed(i, skipped, stops=self._stopped)
         self._tell("task_failed", self._log.record(entry, i, error))
 
     def _tell(self, method: str, what: Any) -> None:

@@ -98,7 +98,7 @@ def _edge_samples(log: RunLog, timed: Sequence[RoundLog | None]) -> dict[str, An
             name: [] for name in ("serialize_ms", "deserialize_ms", "size_bytes", "wire_bytes")
         }
         for one in timed:
-            if one is None or not one.succeeded(source):
+            if one is None or not (one.succeeded(source) and one.has_edge(source, target)):
                 for column in columns.values():
                     column.append(None)
                 continue
@@ -212,7 +212,13 @@ def is_precise(log: RunLog, precision: float) -> bool:
     rounds = log.measured()
     by_task = []
     for i, walls in enumerate(zip(*(phase_s(one, 2) for one in rounds))):
-        by_task.append([_corrected_s(one, i, wall) for one, wall in zip(rounds, walls)])
+        times = [
+            _corrected_s(one, i, wall)
+            for one, wall in zip(rounds, walls)
+            if one.growth is None or i not in one.growth.absent
+        ]
+        if times:
+            by_task.append(times)
     medians = [median(times) for times in by_task]
     # Where no task weighs that much, the heaviest decide.
     least = min(_WEIGHTY * sum(medians), max(medians, default=0.0))

@@ -216,7 +216,8 @@ _RUN = _object(
         "overhead": _map(
             "What the run did besides the tasks, by kind: `prepare_ms`, `loop_ms`, `hooks_ms`; "
             "with several rounds or meters `meters_ms`, `garbage_ms` (collecting it outside all "
-            "clocks), `between_rounds_ms`; with a journal `journal_ms`.",
+            "clocks), `between_rounds_ms`; with a journal `journal_ms`; of a graph that grows "
+            "`rules_ms`.",
             _number("Time of this kind over all rounds, in milliseconds."),
         ),
         "executor": _text("Name of the executor that ran the tasks."),
@@ -514,6 +515,80 @@ _SPANS = _object(
     ["labels", "threads", "columns", "records"],
 )
 
+_ORIGINS = _object(
+    "How the graph grew; absent of one that is fixed.",
+    {
+        "columns": _list(
+            "What the entries of a record are, in order.",
+            _text("Name of the entry."),
+            prefixItems=[
+                _text("Name of the task.", enum=["task"]),
+                _text("Number of the round.", enum=["round"]),
+                _text("Name of the rule that added it.", enum=["rule"]),
+                _text("When.", enum=["at_ms"]),
+            ],
+            minItems=4,
+        ),
+        "records": _list(
+            "One record for each round and each task that a rule added in it; tasks that are "
+            "in none were given.",
+            _list(
+                "Entries as `columns` says.",
+                _number("What a later version adds.", null=True),
+                prefixItems=[
+                    _text("Name of the task in the DAG."),
+                    _integer("Round, counted from 0."),
+                    _text("Name of the rule."),
+                    _number("Milliseconds since the run began."),
+                ],
+                minItems=4,
+            ),
+        ),
+        "fired": _list(
+            "The rules that fired, in that order.",
+            _object(
+                "One rule in one round.",
+                {
+                    "round": _integer("Round, counted from 0."),
+                    "rule": _text("Name of the rule."),
+                    "at_ms": _number("When, in milliseconds since the run began."),
+                    "tasks": _integer("How many tasks it added."),
+                },
+                ["round", "rule", "at_ms", "tasks"],
+            ),
+        ),
+        "never_fired": _list(
+            "The rules that did not fire.",
+            _object(
+                "One rule in one round.",
+                {
+                    "round": _integer("Round, counted from 0."),
+                    "rule": _text("Name of the rule."),
+                    "reason": _text("Why it did not."),
+                },
+                ["round", "rule", "reason"],
+            ),
+        ),
+        "missing": _list(
+            "What the graph of a round had not, of that of all rounds, which `dag_structure` "
+            "is; absent where all rounds had the same graph.",
+            _object(
+                "One round.",
+                {
+                    "round": _integer("Round, counted from 0."),
+                    "tasks": _list("Tasks that it had not.", _text("Name of a task.")),
+                    "edges": _list(
+                        "Edges, between tasks that it had, that it had not.",
+                        _list("Source and target.", _text("Name of a task.")),
+                    ),
+                },
+                ["round", "tasks", "edges"],
+            ),
+        ),
+    },
+    ["columns", "records", "fired", "never_fired"],
+)
+
 _ENVIRONMENT = _object(
     "What the run was measured on.",
     {
@@ -602,6 +677,7 @@ PROFILE_SCHEMA: dict[str, Any] = {
             "statistics": _STATISTICS,
             "timeline": _TIMELINE,
             "spans": _SPANS,
+            "origins": _ORIGINS,
             "environment": _ENVIRONMENT,
         },
         ["metadata", "configuration", "dag_structure", "node_weights", "edge_weights"],

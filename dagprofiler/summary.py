@@ -14,7 +14,17 @@ if TYPE_CHECKING:
 
     from dagprofiler.profile import Profile
 
-__all__ = ["MOST_ROWS", "aligned", "and_more", "printable", "summary"]
+__all__ = [
+    "MOST_ROWS",
+    "aligned",
+    "and_more",
+    "comparison_rows",
+    "comparison_summary",
+    "number",
+    "origin",
+    "printable",
+    "summary",
+]
 
 #: Tasks and edges shown of a large profile.
 MOST_ROWS = 40
@@ -37,14 +47,14 @@ def summary(profile: Profile) -> str:
         if entry.get("node_weight") == "default"
     }
     lines = [
-        _origin(profile),
+        origin(profile),
         ", ".join(
             [
                 counted(len(structure["nodes"]), "task"),
                 counted(len(structure["edges"]), "edge"),
                 "total time unknown"
                 if metrics.total_time_ms is None
-                else f"total {_number(metrics.total_time_ms)} ms",
+                else f"total {number(metrics.total_time_ms)} ms",
             ]
         ),
     ]
@@ -60,12 +70,12 @@ def summary(profile: Profile) -> str:
     rows = [
         (
             printable(task.task),
-            _number(task.compute_time_ms),
-            _number(task.serialize_time_ms),
-            _number(task.deserialize_time_ms),
-            _number(task.bytes_in),
-            _number(task.bytes_out),
-            _number(metrics.node_weights.get(task.task)) + "*" * (task.task in defaults),
+            number(task.compute_time_ms),
+            number(task.serialize_time_ms),
+            number(task.deserialize_time_ms),
+            number(task.bytes_in),
+            number(task.bytes_out),
+            number(metrics.node_weights.get(task.task)) + "*" * (task.task in defaults),
         )
         for task in metrics.task_metrics[:MOST_ROWS]
     ]
@@ -78,8 +88,8 @@ def summary(profile: Profile) -> str:
         edges = [
             (
                 f"{printable(edge.source)} -> {printable(edge.target)}",
-                _number(edge.size_bytes),
-                _number(edge.wire_bytes),
+                number(edge.size_bytes),
+                number(edge.wire_bytes),
                 printable(", ".join(edge.data_fields)),
             )
             for edge in metrics.edge_metrics[:MOST_ROWS]
@@ -92,15 +102,16 @@ def summary(profile: Profile) -> str:
     elif "samples" in profile.sections:
         lines += _metered_once(profile.sections["samples"])
     lines += _not_measured(profile.sections)
+    lines += _never_fired(profile.sections.get("origins", {}))
     if "overhead" in run:
         kinds = ", ".join(
-            f"{kind[: -len('_ms')]} {_number(value)} ms" for kind, value in run["overhead"].items()
+            f"{kind[: -len('_ms')]} {number(value)} ms" for kind, value in run["overhead"].items()
         )
         lines += ["", f"overhead: {kinds}"]
     return "\n".join(lines)
 
 
-def _origin(profile: Profile) -> str:
+def origin(profile: Profile) -> str:
     """Return by what, where, when and with which seed a profile came to be, as far as is known."""
     sections = profile.sections
     words = f"dagprofiler {printable(profile.metadata.get('dagprofiler_version'))}"
@@ -155,15 +166,15 @@ def _statistics(section: Mapping[str, Any]) -> list[str]:
         best = tasks[name].get("corrected_ms", tasks[name].get("wall_ms"))
         if best is None:
             continue
-        interval = f"{_number(best.get('low'))} to {_number(best.get('high'))}"
+        interval = f"{number(best.get('low'))} to {number(best.get('high'))}"
         coverage = best.get("coverage")
         figures = (
-            _number(best["median"]),
+            number(best["median"]),
             interval,
             "-" if coverage is None else f"{coverage:.1%}",
-            _number(best.get("mad")),
-            _number(best.get("min")),
-            _number(best["n"]),
+            number(best.get("mad")),
+            number(best.get("min")),
+            number(best["n"]),
         )
         rows.append((printable(name), *figures, printable(", ".join(flags.get(name, ())))))
     lines = ["", "compute(), without run-queue delay where that was measured:"]
@@ -205,7 +216,7 @@ def _metered_table(head: str, tasks: Mapping[str, Mapping[str, Any]]) -> list[st
     if not shown:
         return []
     rows = [
-        (printable(name), *(_number(tasks[name].get(column)) for column in shown))
+        (printable(name), *(number(tasks[name].get(column)) for column in shown))
         for name in list(tasks)[:MOST_ROWS]
     ]
     return [
@@ -214,6 +225,18 @@ def _metered_table(head: str, tasks: Mapping[str, Mapping[str, Any]]) -> list[st
         *aligned([("task", *map(printable, shown)), *rows]),
         *and_more(len(tasks), "tasks"),
     ]
+
+
+def _never_fired(origins: Mapping[str, Any]) -> list[str]:
+    """Return the rules of a graph that grew that never fired, and why."""
+    reasons = {one["rule"]: one["reason"] for one in origins.get("never_fired", ())}
+    fired = {one["rule"] for one in origins.get("fired", ())}
+    lines = [
+        f"rule {printable(repr(rule))} never fired: {printable(why)}"
+        for rule, why in reasons.items()
+        if rule not in fired
+    ]
+    return ["", *lines[:MOST_ROWS], *and_more(len(lines), "rules")] if lines else []
 
 
 def _not_measured(sections: Mapping[str, Any]) -> list[str]:
@@ -228,17 +251,24 @@ def _not_measured(sections: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def comparison_summary(
-    task_times: Mapping[str, Mapping[str, Any]], edge_times: Mapping[str, Mapping[str, Any]]
-) -> str:
+def comparison_summary(times: Mapping[str, Mapping[str, Any]]) -> str:
     """Return a table of what a comparison says of each task and edge."""
-    rows = [("", "ratio", "interval", "verdict")]
-    for name, entry in [*task_times.items(), *edge_times.items()]:
+    rows, reason = comparison_rows(times)
+    return "\n".join([*aligned(rows, left=(0, 3)), *([reason] if reason else ())])
+
+
+def comparison_rows(times: Mapping[str, Mapping[str, Any]]) -> tuple[list[tuple[str, ...]], str]:
+    """Return what a comparison says of times, below a head; and the reason all verdicts share."""
+    reasons = {printable(entry.get("reason", "")) for entry in times.values()}
+    common = reasons.pop() if len(times) > 1 and len(reasons) == 1 else ""
+    rows: list[tuple[str, ...]] = [("", "ratio", "interval", "verdict")]
+    for name, entry in times.items():
         known = entry.get("low") is not None
-        interval = f"{_number(entry['low'])} to {_number(entry['high'])}" if known else "-"
-        verdict = ": ".join(printable(entry[key]) for key in ("verdict", "reason") if key in entry)
-        rows.append((printable(name), _number(entry.get("ratio")), interval, verdict))
-    return "\n".join(aligned(rows, left=(0, 3)))
+        interval = f"{number(entry['low'])} to {number(entry['high'])}" if known else "-"
+        keys = ("verdict",) if common else ("verdict", "reason")
+        verdict = ": ".join(printable(entry[key]) for key in keys if key in entry)
+        rows.append((printable(name), number(entry.get("ratio")), interval, verdict))
+    return rows, common
 
 
 def printable(text: Any) -> str:
@@ -246,7 +276,8 @@ def printable(text: Any) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
-def _number(value: Any) -> str:
+def number(value: Any) -> str:
+    """Return a number with three decimals, a whole one without; ``-`` for None."""
     if value is None:
         return "-"
     return f"{value:,.3f}" if isinstance(value, float) else f"{value:,}"

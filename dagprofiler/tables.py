@@ -165,10 +165,13 @@ class Tables:
         for edge in edges:
             source, routes = edge // count, routes_of[edge]
             first, outputs = wiring.first_slot[source], wiring.outputs[source]
+            declared = len(outputs)
             # No comprehensions: each would cost a call, once an edge.
             carried, size = [], 0
             for position, _ in routes:
-                carried.append(outputs[position])
+                carried.append(
+                    outputs[position] if position < declared else wiring.field(source, position)
+                )
                 size += wire_bytes[first + position]
             data_fields.append(carried)
             wire.append(size)
@@ -180,10 +183,10 @@ class Tables:
 
     def _fields(self, source: int, routes: tuple[Route, ...]) -> dict[str, dict[str, int]]:
         """Return the sizes of each of several fields that an edge carries."""
-        first, outputs = self.log.wiring.first_slot[source], self.log.wiring.outputs[source]
+        first = self.log.wiring.first_slot[source]
         wire_bytes, payload_bytes = self._figures.wire_bytes, self._figures.payload_bytes
         return {
-            outputs[position]: {
+            self.log.wiring.field(source, position): {
                 "size_bytes": payload_bytes.get(first + position, wire_bytes[first + position]),
                 "wire_bytes": wire_bytes[first + position],
             }
@@ -229,6 +232,11 @@ class Tables:
         )
         if any(one.spans for one in log.rounds):
             yield "spans", self._spans()
+        if any(one.growth is not None for one in log.rounds):
+            # What only a graph that grows needs.
+            from dagprofiler.origins import origins_of
+
+            yield "origins", origins_of(log)
         yield "environment", {**log.environment, "not_measured": self._not_measured()}
 
     def _spans(self) -> dict[str, Any]:
@@ -290,6 +298,8 @@ class Tables:
         # Not what the loop itself does: tasks, what measures them, waiting for them.
         aside_s = sum(_in_tasks_s(one) + one.apart_s for one in rounds)
         spent_s = {"prepare_ms": log.prepare_s, "hooks_ms": log.hooks_s}
+        if any(one.growth is not None for one in rounds):
+            spent_s["rules_ms"] = sum(one.growth.rules_s for one in rounds if one.growth)
         loop_s = max(0.0, log.total_s - aside_s - log.garbage_s - sum(spent_s.values()))
         if self._samples is not None:
             spent_s["meters_ms"] = sum(one.meters_s for one in rounds)
@@ -311,7 +321,7 @@ class Tables:
         last, number = log.rounds[-1], len(log.rounds) - 1
         states: dict[str, Any] = {}
         for i in log.wiring.order:
-            if last.succeeded(i):
+            if last.succeeded(i) or (last.growth and i in last.growth.absent):
                 continue
             if i in last.errors:
                 state = {"state": "failed", "error": last.errors[i]}
@@ -414,6 +424,8 @@ class Tables:
         started, ended = one.times[::6], one.times[5::6]
         targets, first_target = wiring.targets, wiring.first_target
         ready = [one.started_s] * len(wiring.names)
+        if one.growth is not None:
+            ready = list(map(max, ready, one.growth.added_s))
         for source, end in enumerate(ended):
             if end is not None and source not in one.errors:
                 for target in targets[first_target[source] : first_target[source + 1]]:

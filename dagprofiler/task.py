@@ -21,12 +21,13 @@ from dagprofiler.serializers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dagprofiler.config import Config
+    from dagprofiler.drafts import Draft
     from dagprofiler.pipeline import Codec
 
-__all__ = ["Task", "check_declarations", "contract_of", "estimate", "instance_of"]
+__all__ = ["Task", "check_declarations", "check_tags", "contract_of", "estimate", "instance_of"]
 
 _MAX_INT = 2**63 - 1
 
@@ -67,6 +68,10 @@ class Task(ABC):
     serializer
         A :class:`~dagprofiler.serializers.Serializer` for this task's
         outputs; None for the DAG's.
+    tags
+        Words that rules select tasks by.
+    adds
+        Tags of the tasks that :meth:`grow` may add.
 
     Notes
     -----
@@ -93,6 +98,8 @@ class Task(ABC):
     config_deps: list[str] = []  # noqa: RUF012
     gathers: list[str] = []  # noqa: RUF012
     serializer: Serializer | None = None
+    tags: Sequence[str] = ()
+    adds: Sequence[str] = ()
     config: Config | None = None
     name: str = _ClassName()  # type: ignore[assignment]
 
@@ -135,6 +142,19 @@ class Task(ABC):
         profile's section ``weight_sources`` marks as a default.
         """
         return 0
+
+    def grow(self, graph: Draft) -> None:  # noqa: B027  (most tasks add nothing)
+        """Append to the graph behind this task, once it has succeeded.
+
+        Override it to let a task add what follows it: it is the body of a
+        :class:`~dagprofiler.Rule` that waits for this task and reads its
+        outputs, and runs in the process that drives the run.
+
+        Parameters
+        ----------
+        graph
+            The graph, as bodies of rules see it.
+        """
 
     @staticmethod
     def serialize(data: Any) -> bytes:
@@ -219,6 +239,22 @@ class Task(ABC):
         return total
 
 
+def check_tags(words: Any, where: str, owner: Any = None) -> tuple[str, ...]:
+    """Return tags as a tuple, or raise a DeclarationError unless they are words.
+
+    A property of a class, the `owner`, says nothing until there is an instance.
+    """
+    if isinstance(owner, type) and hasattr(words, "__get__"):
+        return ()
+    if not isinstance(words, (list, tuple, set, frozenset)):
+        hint = f"; write [{words!r}]" if isinstance(words, str) else ""
+        raise DeclarationError(f"{where} must be a list of words, got {words!r}{hint}")
+    for word in words:
+        if not isinstance(word, str) or not word:
+            raise DeclarationError(f"{where} holds {word!r}, expected a non-empty string")
+    return tuple(words)
+
+
 def check_declarations(task: Task | type[Task], owner: str) -> None:
     """Raise a DeclarationError if `task` declares what no keyword argument can carry.
 
@@ -250,6 +286,8 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
                 f"{owner}: gathers holds {name!r}, which is not an input "
                 f"(inputs: {', '.join(map(repr, task.inputs)) or 'none'})"
             )
+    for attribute in ("tags", "adds"):
+        check_tags(getattr(task, attribute), f"{owner}: {attribute}", task)
     serializer = task.serializer
     if serializer is not None and not (isinstance(task, type) and hasattr(serializer, "__get__")):
         check_serializer(serializer, owner)

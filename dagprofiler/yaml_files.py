@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+import os
+from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler.config import Config
 from dagprofiler.errors import GraphError, MissingExtraError
 
 if TYPE_CHECKING:
-    import os
-
     from dagprofiler.task import Task
 
-__all__ = ["read_dag"]
+__all__ = ["read_dag", "read_mapping"]
 
 
-def read_dag(path: str | os.PathLike[str]) -> tuple[dict[str, type[Task]], list[Any], Config]:
-    """Return tasks, edges and config of the DAG in a YAML file."""
-    try:
-        import yaml
-    except ImportError as error:
-        raise MissingExtraError("DAG.from_yaml", "yaml") from error
-    with open(path, encoding="utf-8") as file:
-        try:
-            document = yaml.safe_load(file)
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise GraphError(f"{path}: not YAML: {error}") from error
-    document = _typed(document, dict, f"{path}")
+def read_dag(
+    path: str | os.PathLike[str] | IO[Any],
+) -> tuple[dict[str, type[Task]], list[Any], Config]:
+    """Return tasks, edges and config of the DAG in a YAML file or an open stream."""
+    document, path = read_mapping(path), _name(path)
     config = _typed(document.get("config"), dict, f"{path}: config")
     for name in config:
         if not isinstance(name, str):
@@ -39,6 +31,40 @@ def read_dag(path: str | os.PathLike[str]) -> tuple[dict[str, type[Task]], list[
         [_edge(edge, f"{path}: edge {number}") for number, edge in enumerate(edges, 1)],
         Config(**config),
     )
+
+
+def read_mapping(path: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
+    """Return the mapping in a YAML file or an open stream.
+
+    Raises
+    ------
+    GraphError
+        If it is none.
+    MissingExtraError
+        If PyYAML is not installed.
+    """
+    if isinstance(path, (str, os.PathLike)):
+        with open(path, encoding="utf-8") as file:
+            return _mapping(file, str(path))
+    return _mapping(path, _name(path))
+
+
+def _mapping(file: IO[Any], name: str) -> dict[str, Any]:
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingExtraError("DAG.from_yaml", "yaml") from error
+    try:
+        document = yaml.safe_load(file)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise GraphError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
+    mapping: dict[str, Any] = _typed(document, dict, name)
+    return mapping
+
+
+def _name(path: Any) -> Any:
+    """Return the path of a file, or the name of a stream."""
+    return path if isinstance(path, (str, os.PathLike)) else getattr(path, "name", "the stream")
 
 
 def _typed(value: Any, kind: type[Any], where: str) -> Any:

@@ -1,13 +1,18 @@
 """Configuration of the documentation build: ``sphinx-build -W docs docs/_build``."""
 
+import sys
+from pathlib import Path
+
 import dagprofiler
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 project = "dagprofiler"
 author = "the dagprofiler authors"
 project_copyright = f"2026, {author}"
 version = release = dagprofiler.__version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser", "showing"]
 exclude_patterns = ["_build"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]

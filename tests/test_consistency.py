@@ -533,3 +533,43 @@ def test_statistics_agree_with_the_samples():
     assert refusal(chain(samples=samples, statistics=statistics)).path == (
         "$.statistics.total_ms.median"
     )
+
+
+def origins(*records, **more):
+    return {
+        "columns": ["task", "round", "rule", "at_ms"],
+        "records": list(records),
+        "fired": [],
+        "never_fired": [],
+        **more,
+    }
+
+
+def test_origins_are_those_of_tasks_that_are_there():
+    came = ["b", 0, "r", 0.5]
+    check_consistency(chain(origins=origins(came, ["b", 1, "r", 0.5])))
+
+    assert words(chain(origins=origins(came, ["x", 0, "r", 0.5]))) == (
+        "$.origins.records[1][0]",
+        "there is no task 'x'",
+    )
+    assert words(chain(origins=origins(came, came)))[0] == "$.origins.records[1]"
+    assert words(chain(origins=origins([*came, 1.5]))) == (
+        "$.origins.records[0]",
+        "5 entries for 4 columns",
+    )
+
+
+def test_what_a_round_had_not_is_part_of_the_graph():
+    def missing(tasks, edges):
+        return chain(origins=origins(missing=[{"round": 0, "tasks": tasks, "edges": edges}]))
+
+    check_consistency(missing(["c"], [["a", "b"]]))
+    assert words(missing(["x"], [])) == (
+        "$.origins.missing[0].tasks[0]",
+        "there is no task 'x'",
+    )
+    assert words(missing([], [["a", "b"], ["a", "x"]])) == (
+        "$.origins.missing[0].edges[1]",
+        "there is no edge 'a->x'",
+    )

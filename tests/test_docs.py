@@ -2,7 +2,10 @@
 
 In README.md and docs/*.md every ```python block is executed, all of a page in
 one module. An ```output block is what the python block before it prints; in it
-``...`` stands for any text, as in doctest. Other blocks are left alone.
+``...`` stands for any text, as in doctest. A ```{shown} block is an expression,
+and what it stands for must be something that the built page can show. Other
+blocks are left alone. A page that needs a package says so in a comment, and is
+skipped without it.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import doctest
 import io
 import itertools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -32,26 +36,33 @@ from dagprofiler.statistics import median_interval
 from dagprofiler.weights import SOURCES
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+from showing import FENCE, NEEDS, kind_and_text, lacking  # noqa: E402
+
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 #: The pages that teach by example; the others may have none.
 WITH_EXAMPLES = {
     "README.md",
     "analysis.md",
+    "cluster.md",
     "compatibility.md",
     "exporters.md",
+    "growing.md",
     "hooks.md",
     "index.md",
     "journal.md",
     "measurements.md",
+    "migrating_0_1_0.md",
+    "notebooks.md",
     "profile-format.md",
+    "saga.md",
     "serializers.md",
     "standard.md",
     "tracing.md",
     "tutorial.md",
 }
 
-FENCE = re.compile(r"(?ms)^(?P<fence>`{3,})(?P<kind>[^\n`]*)\n(?P<text>.*?)^(?P=fence)$")
 CHECKER = doctest.OutputChecker()
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -85,14 +96,23 @@ def run(block: Block, page: Path, module: ModuleType) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_of_a_page_run_and_print_what_it_says(page, tmp_path, monkeypatch):
     # A module that can be found by its name, so that what the page defines can be pickled.
+    text = page.read_text(encoding="utf-8")
+    if lacking(text):
+        pytest.skip(f"needs {', '.join(lacking(text))}")
+    if NEEDS.search(text):
+        run_apart(page, tmp_path)
+        return
     module = ModuleType(f"page_{page.stem.replace('-', '_')}")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     printed = None
-    for block in blocks(page.read_text(encoding="utf-8")):
+    for block in blocks(text):
         if block.kind == "python":
             printed = run(block, page, module)
+        elif block.kind == "{shown}":
+            _, markup = kind_and_text(eval(block.text.strip(), module.__dict__))
+            assert markup.startswith(("<div", "<svg", "<!doctype html>"))
         elif block.kind == "output":
             assert printed is not None, f"{page.name}:{block.line}: output of which example?"
             if not CHECKER.check_output(block.text, printed, FLAGS):
@@ -100,6 +120,19 @@ def test_examples_of_a_page_run_and_print_what_it_says(page, tmp_path, monkeypat
                 difference = CHECKER.output_difference(example, printed, FLAGS)
                 pytest.fail(f"{page.name}:{block.line}: {difference}")
             printed = None
+
+
+def run_apart(page, folder):
+    """Run the examples of a page in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "check_page.py"), str(page)],
+        cwd=folder,
+        env={**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_page_that_teaches_by_example_has_examples():

@@ -847,7 +847,7 @@ def test_ctrl_c_at_any_moment_of_opening_and_closing_leaves_nothing_open():
     )
     before = [*gc.callbacks], os.listdir("/proc/self/fd")
     for moment in itertools.count(1):
-        interrupted = _interrupted_at(moment, lambda: executor.begin(chosen), executor.close)
+        interrupted = _interrupted_at(moment, lambda: executor.begin(chosen, None), executor.close)
         assert ([*gc.callbacks], os.listdir("/proc/self/fd")) == before, interrupted
         if not interrupted:
             break

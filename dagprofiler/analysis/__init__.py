@@ -13,6 +13,7 @@ from dagprofiler.analysis.spans import CriticalSpan, CriticalSpans, critical_spa
 from dagprofiler.analysis.text import analysis_text
 from dagprofiler.documents import collector_paused
 from dagprofiler.errors import WeightError
+from dagprofiler.markup import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,8 +30,8 @@ _PER_MS = 10**9
 
 
 @dataclass(frozen=True)
-class Analysis:
-    """What :func:`analyze` finds. ``print`` shows it.
+class Analysis(Shown):
+    """What :func:`analyze` finds. ``print`` shows it, and so do notebooks.
 
     Attributes
     ----------
@@ -126,6 +127,11 @@ class Analysis:
 
     def __str__(self) -> str:
         return analysis_text(self)
+
+    def _repr_html_(self) -> str:
+        from dagprofiler.analysis.markup import analysis_markup
+
+        return analysis_markup(self)
 
 
 def analyze(

@@ -12,7 +12,20 @@ if TYPE_CHECKING:
 
     from dagprofiler.analysis import Analysis
 
-__all__ = ["analysis_text"]
+__all__ = [
+    "BOUNDS",
+    "analysis_text",
+    "bottleneck_rows",
+    "bound_rows",
+    "figure_rows",
+    "notes",
+    "span_notes",
+    "span_rows",
+    "task_rows",
+]
+
+#: What is to be said of the bounds.
+BOUNDS = "equal workers, communication free:"
 
 
 def analysis_text(found: Analysis) -> str:
@@ -21,17 +34,38 @@ def analysis_text(found: Analysis) -> str:
     Of a large one the first 40 bottlenecks and tasks are shown.
     """
     return "\n".join(
-        [*_overview(found), *_bounds(found), *_bottlenecks(found), *_spans(found), *_tasks(found)]
+        [
+            *notes(found)[0],
+            "",
+            *aligned(figure_rows(found)),
+            "",
+            *notes(found)[1],
+            *_table(BOUNDS, bound_rows(found), left=()),
+            *_table("", bottleneck_rows(found), "bottlenecks", left=(0, 1)),
+            *_table("", span_rows(found), left=(0, 1)),
+            *span_notes(found),
+            *_table("", task_rows(found), "tasks"),
+        ]
     )
 
 
-def _overview(found: Analysis) -> list[str]:
+def _table(
+    head: str, rows: Sequence[Sequence[str]], what: str = "", left: Sequence[int] = (0,)
+) -> list[str]:
+    """Return an empty line and a table with what is above it; of a long one the first rows."""
+    if len(rows) < 2:
+        return []
+    lines = ["", *([head] if head else ()), *aligned(rows[: MOST_ROWS + 1], left=left)]
+    return [*lines, *(and_more(len(rows) - 1, what) if what else ())]
+
+
+def notes(found: Analysis) -> tuple[list[str], list[str]]:
+    """Return what the figures are of, a line each, and the critical paths."""
     weights, without = found.weights, found.without_communication
     communicating, widest = found.with_communication, max(found.widths, default=0)
     tasks, levels = counted(len(found.levels), "task"), counted(len(found.widths), "level")
-    size = f"{tasks} in {levels} of up to {widest:,}"
     lines = [
-        f"{size}, in {weights.unit}",
+        f"{tasks} in {levels} of up to {widest:,}, in {weights.unit}",
         f"costs: {printable(weights.provenance)}",
         f"communication: {found.communication_note}",
     ]
@@ -43,29 +77,32 @@ def _overview(found: Analysis) -> list[str]:
     if found.unknown_edges:
         edges = counted(len(found.unknown_edges), "edge")
         lines.append(f"unknown, counted as 0, on {edges}: {_few(found.unknown_edges)}")
+    paths = [f"critical path: {_route(without.critical_path)}"]
+    if communicating is not None and communicating.critical_path != without.critical_path:
+        paths.append(f"with communication: {_route(communicating.critical_path)}")
+    return lines, paths
+
+
+def figure_rows(found: Analysis) -> list[tuple[str, str]]:
+    """Return the figures of the whole."""
+    communicating = found.with_communication
     rows = [("work", _figure(found.work)), ("span", _figure(found.span))]
     if communicating is not None:
         rows.append(("span with communication", _figure(communicating.span)))
-    rows += [
+    return [
+        *rows,
         ("average parallelism", _figure(found.average_parallelism)),
         ("communication / computation", _figure(found.ccr)),
     ]
-    lines += ["", *aligned(rows), "", f"critical path: {_route(without.critical_path)}"]
-    if communicating is not None and communicating.critical_path != without.critical_path:
-        lines.append(f"with communication: {_route(communicating.critical_path)}")
-    return lines
 
 
-def _bounds(found: Analysis) -> list[str]:
-    """Return a table of the bounds for 1, 2, 4 ... workers until more of them are of no use."""
-    parallelism = found.average_parallelism
-    if parallelism is None:
-        return []
+def bound_rows(found: Analysis) -> list[Sequence[str]]:
+    """Return the bounds for 1, 2, 4 ... workers until more of them are of no use, below a head."""
     rows: list[Sequence[str]] = [
         ("workers", "makespan at least", "at most, if greedy", "speed-up at most")
     ]
-    workers = 1
-    while True:
+    parallelism, workers = found.average_parallelism, 1
+    while parallelism is not None:
         bounds = (
             found.makespan_at_least(workers),
             found.makespan_at_most(workers),
@@ -73,23 +110,24 @@ def _bounds(found: Analysis) -> list[str]:
         )
         rows.append((f"{workers:,}", *map(_figure, bounds)))
         if workers >= parallelism:
-            return ["", "equal workers, communication free:", *aligned(rows, left=())]
+            break
         workers *= 2
+    return rows
 
 
-def _bottlenecks(found: Analysis) -> list[str]:
-    if not found.bottlenecks:
-        return []
-    rows = [("bottleneck", "", "cost", "gain if free")]
-    rows += [
-        (printable(one.name), one.kind, _figure(one.cost), _figure(one.gain))
-        for one in found.bottlenecks[:MOST_ROWS]
+def bottleneck_rows(found: Analysis) -> list[Sequence[str]]:
+    """Return the bottlenecks, below a head."""
+    return [
+        ("bottleneck", "", "cost", "gain if free"),
+        *(
+            (printable(one.name), one.kind, _figure(one.cost), _figure(one.gain))
+            for one in found.bottlenecks
+        ),
     ]
-    return ["", *aligned(rows, left=(0, 1)), *and_more(len(found.bottlenecks), "bottlenecks")]
 
 
-def _spans(found: Analysis) -> list[str]:
-    """Return a table of the spans inside the tasks on the critical path."""
+def span_rows(found: Analysis) -> list[Sequence[str]]:
+    """Return the spans inside the tasks on the critical path, below a head."""
     critical = found.critical_spans
     if critical is None:
         return []
@@ -101,31 +139,33 @@ def _spans(found: Analysis) -> list[str]:
         figures = map(_figure, (one.calls, one.total_ms, one.self_ms))
         share = _share(taken_ms, critical.compute_ms)
         rows.append((printable(one.name), _few(one.tasks), *figures, share))
-    uncovered_ms = critical.uncovered_ms
-    share = _share(uncovered_ms, critical.compute_ms)
-    rows.append(("(in no span)", "", "", "", _figure(uncovered_ms), share))
+    share = _share(critical.uncovered_ms, critical.compute_ms)
+    rows.append(("(in no span)", "", "", "", _figure(critical.uncovered_ms), share))
+    return rows
+
+
+def span_notes(found: Analysis) -> list[str]:
+    """Return what is to be said below the spans."""
+    critical = found.critical_spans
+    if critical is None:
+        return []
     means = f"means of {counted(critical.rounds, 'round')}" if critical.rounds > 1 else "one round"
     note = f"time of compute() on the path: {_figure(critical.compute_ms)} ms, {means}"
-    more = and_more(len(critical.spans), "spans")
-    return ["", *aligned(rows, left=(0, 1)), *more, note]
+    return [*and_more(len(critical.spans), "spans"), note]
 
 
 def _share(part_ms: float, whole_ms: float) -> str:
     return f"{part_ms / whole_ms:.1%}" if whole_ms else "-"
 
 
-def _tasks(found: Analysis) -> list[str]:
-    """Return a table of the tasks by their earliest start."""
+def task_rows(found: Analysis) -> list[Sequence[str]]:
+    """Return the tasks by their earliest start, below a head."""
     paths = found.with_communication or found.without_communication
     starts = paths.earliest_start
-    if not starts:
-        return []
     rows: list[Sequence[str]] = [
         ("task", "level", "cost", "earliest start", "latest start", "slack")
     ]
-    for name in sorted(starts, key=lambda name: (starts[name], found.levels[name], name))[
-        :MOST_ROWS
-    ]:
+    for name in sorted(starts, key=lambda name: (starts[name], found.levels[name], name)):
         figures = (
             found.levels[name],
             found.weights.values[name],
@@ -134,7 +174,7 @@ def _tasks(found: Analysis) -> list[str]:
             paths.slack[name],
         )
         rows.append((printable(name), *map(_figure, figures)))
-    return ["", *aligned(rows), *and_more(len(starts), "tasks")]
+    return rows
 
 
 def _figure(value: float | None) -> str:

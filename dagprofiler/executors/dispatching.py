@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dagprofiler.executors import Executor
     from dagprofiler.graph import Wiring
     from dagprofiler.instruments import Instrumentation
+    from dagprofiler.pipeline import Codec
     from dagprofiler.readings import RoundLog
 
 __all__ = ["Dispatcher"]
@@ -67,8 +68,6 @@ class Dispatcher:
     ----------
     executor
         Where jobs run.
-    wiring
-        The graph, which says what outputs somebody needs.
     config, seed
         Of the run.
     collects
@@ -82,7 +81,6 @@ class Dispatcher:
     def __init__(
         self,
         executor: Executor,
-        wiring: Wiring,
         *,
         config: Config,
         seed: int | None,
@@ -92,7 +90,6 @@ class Dispatcher:
         self.name = executor.name
         self.workers: list[dict[str, Any]] = []
         self._executor = executor
-        self._wiring = wiring
         self._config = config
         self._seed = seed
         self._collects = collects
@@ -103,6 +100,7 @@ class Dispatcher:
         self._clocks = Clocks(clock_domain())
         self._round = 0
         self._open = self._broken = False
+        self._wiring: Wiring
         self._session: Session
         #: What packs jobs; None where they run in this process.
         self._packer = None if executor.shares_memory else Packer(by_value=executor.by_value)
@@ -118,8 +116,12 @@ class Dispatcher:
         """How many tasks it takes at once."""
         return 0 if self._broken else self._executor.capacity
 
-    def begin(self, instrumentation: Instrumentation | None) -> None:
-        """Begin a round whose tasks are measured by these instruments, or by none."""
+    def begin(self, instrumentation: Instrumentation | None, wiring: Wiring) -> None:
+        """Begin a round whose tasks are measured by these instruments, or by none.
+
+        The wiring says what outputs somebody needs.
+        """
+        self._wiring = wiring
         if not self._open:
             self._open = True
             self._executor.on_capacity = self._look_again
@@ -151,20 +153,12 @@ class Dispatcher:
             job, decode = Job(self._session, work), None
         else:
             try:
-                job = self._packer.job(self._session.key, work, self._wanted(number))
+                job = self._packer.job(self._session.key, work, self._wiring.wanted(number))
             except SerializationError as error:
                 self._fail(number, error)
                 return
             decode = contract.decode if keep else None
         self._send(_Flight(number, name, job, handles, decode, perf_counter()))
-
-    def _wanted(self, number: int) -> list[str]:
-        """Return the outputs of a task that others need."""
-        wiring = self._wiring
-        first = wiring.first_slot[number]
-        return [
-            field for slot, field in enumerate(wiring.outputs[number], first) if wiring.uses[slot]
-        ]
 
     def _send(self, flight: _Flight) -> None:
         try:
@@ -285,7 +279,7 @@ class Dispatcher:
             except Exception as error:
                 raise self._lost(name, error) from error
             try:
-                outputs[field] = decode(data.frames(decode) if type(data) is Parcel else data)
+                outputs[field] = _decoded(data, decode)
             except Exception as error:
                 where = f"task {name!r}: output {field!r} cannot be decoded here"
                 raise SerializationError(f"{where}: {describe(error)}") from error
@@ -322,6 +316,10 @@ class Dispatcher:
         """Return a handle of a value that this process has serialized."""
         return self._executor.put(FrameList(frames) if type(frames) is list else frames)
 
+    def value(self, handle: Any, decode: Codec) -> Any:
+        """Return the value that a handle stands for."""
+        return _decoded(self._executor.fetch(handle), decode)
+
     def close(self) -> None:
         """Take nothing back any more: what has not begun never will."""
         for future in self._flights:
@@ -330,6 +328,10 @@ class Dispatcher:
             self._open = False
             self._executor.on_capacity = None
             self._executor.close()
+
+
+def _decoded(data: Any, decode: Codec) -> Any:
+    return decode(data.frames(decode) if type(data) is Parcel else data)
 
 
 def _is_broken(error: Exception) -> bool:

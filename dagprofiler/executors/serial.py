@@ -12,7 +12,9 @@ from dagprofiler.seeding import Streams
 
 if TYPE_CHECKING:
     from dagprofiler.config import Config
+    from dagprofiler.graph import Wiring
     from dagprofiler.instruments import Instrumentation, Instruments
+    from dagprofiler.pipeline import Codec
     from dagprofiler.readings import RoundLog
 
 __all__ = ["SerialExecutor"]
@@ -57,7 +59,7 @@ class SerialExecutor:
         self._instrumentation: Instrumentation | None = None
         self._instruments: Instruments | None = None
 
-    def begin(self, instrumentation: Instrumentation | None) -> None:
+    def begin(self, instrumentation: Instrumentation | None, wiring: Wiring) -> None:  # noqa: ARG002  (a Dispatcher needs it)
         """Begin a round whose tasks are measured by these instruments, or by none."""
         if instrumentation is not self._instrumentation:
             self.close()
@@ -93,6 +95,11 @@ class SerialExecutor:
     def put(frames: Any) -> Any:
         """Return the handle of a serialized value: itself."""
         return frames
+
+    @staticmethod
+    def value(handle: Any, decode: Codec) -> Any:
+        """Return the value that a handle stands for."""
+        return decode(handle)
 
     def close(self) -> None:
         """Let go of the instruments; called once after the last task."""

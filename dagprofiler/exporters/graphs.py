@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from dagprofiler.weights import Weights
 
 __all__ = [
-    "BITS",
     "Costs",
     "Graph",
     "costs_of",
@@ -27,19 +25,12 @@ __all__ = [
     "legible",
     "legible_names",
     "listed_again",
-    "quantity",
     "renamed",
     "shade",
-    "share",
 ]
-
-#: The unit of edge weights.
-BITS = "bit"
 
 #: What XML 1.0 forbids or discourages, and what no file in UTF-8 can hold.
 _ILLEGIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-
-_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
 #: The lightest and the darkest of the first six of ColorBrewer's nine blues. Lightness alone
 #: carries the meaning, so that they read without colour, and black text stands out on both.
@@ -284,32 +275,6 @@ def renamed(names: Mapping[str, str]) -> tuple[str, ...]:
     shown = ", ".join(f"{name!r} is {names[name]!r}" for name in changed[:5])
     more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
     return (f"task names with characters that the format cannot hold: {shown}{more}",)
-
-
-def quantity(value: Any, unit: str | None) -> str:
-    """Return a number as people read it, with four digits; ``-`` for None.
-
-    Examples
-    --------
-    >>> quantity(6400000, "bit"), quantity(5.6274, "ms"), quantity(None, "ms")
-    ('6.4 Mbit', '5.627 ms', '-')
-    """
-    if value is None:
-        return "-"
-    if unit is not None and unit.endswith("ms"):
-        return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.4g} {unit}"
-    # Version 0.1.0 wrote weights that no float holds.
-    scaled, power = min(value, sys.float_info.max), 0
-    while scaled >= 1000 and power < len(_PREFIXES) - 1:
-        scaled, power = scaled / 1000, power + 1
-    space = "" if unit == BITS else " "
-    return f"{scaled:.4g} {_PREFIXES[power]}{space if _PREFIXES[power] else ''}{unit}"
-
-
-def share(value: Any, largest: Any) -> float:
-    """Return the part that `value` is of the largest value, from 0 to 1."""
-    limit = sys.float_info.max
-    return float(min(value, limit) / min(largest, limit)) if largest else 0.0
 
 
 def shade(part: float) -> str:

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.errors import FormatError, counted
 from dagprofiler.exporters import Export
 from dagprofiler.exporters.graphs import (
-    BITS,
     graph_of,
     legible,
     legible_names,
-    quantity,
     renamed,
     shade,
-    share,
 )
+from dagprofiler.quantities import BITS, quantity, share
 
 if TYPE_CHECKING:
     from dagprofiler.exporters.graphs import Costs

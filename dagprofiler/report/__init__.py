@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dagprofiler.drawing import draw
 from dagprofiler.errors import counted
 from dagprofiler.exporters import Export
 from dagprofiler.report.comparison import comparison
+from dagprofiler.report.excerpt import excerpt
 from dagprofiler.report.page import page
 from dagprofiler.report.parts import parts
+from dagprofiler.report.sketch import sketch_of
 from dagprofiler.report.subject import Subject
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from dagprofiler.drawing import Drawing
     from dagprofiler.profile import Profile
 
 __all__ = ["EXPORTER"]
@@ -38,6 +42,16 @@ class Report:
         if base is not None:
             data["comparison"] = comparison(subject, Subject(base, cost, statistic))
         return Export(page(data), tuple(_losses(data)))
+
+    def draw(
+        self, profile: Profile, *, nodes: int, cost: str | None = None, statistic: str = "median"
+    ) -> Drawing:
+        """Return a picture of the DAG; arguments as :meth:`dagprofiler.Profile.draw` takes them."""
+        return draw(sketch_of(Subject(profile, cost, statistic)), nodes)
+
+    def excerpt(self, profile: Profile) -> str:
+        """Return what a notebook shows of a profile."""
+        return excerpt(profile)
 
 
 def _losses(data: dict[str, Any]) -> list[str]:

@@ -159,6 +159,29 @@ def _columns(figures: Iterable[Figures]) -> list[dict[str, Any]]:
     return [one._asdict() for one in figures]
 
 
+def _growth(subject: Subject) -> dict[str, Any] | None:
+    """Return the steps in which the graph grew in its last round, and the step of each task."""
+    origins = subject.sections.get("origins", {})
+    last = max((one["round"] for one in origins.get("fired", ())), default=0)
+    steps = [one for one in origins.get("fired", ()) if one["round"] == last and one["tasks"]]
+    if not steps:
+        return None
+    came = {one["rule"]: step for step, one in enumerate(steps, 1)}
+    columns = origins["columns"]
+    task, number, rule = map(columns.index, ("task", "round", "rule"))
+    grown = {record[task] for record in origins["records"]}
+    # Tasks that this round had not come after its last step.
+    of_task = [len(steps) + 1 if name in grown else 0 for name in subject.names]
+    for record in origins["records"]:
+        if record[number] == last:
+            of_task[subject.numbers[record[task]]] = came.get(record[rule], 0)
+    return {
+        "rules": [one["rule"] for one in steps],
+        "at_ms": [one["at_ms"] for one in steps],
+        "of_task": of_task,
+    }
+
+
 def _flags(subject: Subject) -> list[dict[str, Any]] | None:
     raised: dict[str, list[int]] = {}
     for name, flags in subject.sections.get("statistics", {}).get("flags", {}).items():
@@ -249,6 +272,7 @@ _PARTS: dict[str, Callable[[Subject], Any]] = {
     "tasks": _tasks,
     "edges": _edges,
     "pictures": pictures,
+    "growth": _growth,
     "timeline": timeline,
     "samples": samples,
     "flags": _flags,

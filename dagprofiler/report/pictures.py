@@ -1,13 +1,14 @@
-"""Pictures of the DAG: all tasks, or groups of them, laid out."""
+"""Pictures of the DAG: all tasks, or groups of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.report.folding import fold
-from dagprofiler.report.layout import draw
+from dagprofiler.drawing.folding import fold
+from dagprofiler.drawing.pictures import of_groups, of_tasks
 
 if TYPE_CHECKING:
+    from dagprofiler.drawing.pictures import Picture
     from dagprofiler.report.subject import Subject
 
 __all__ = ["pictures"]
@@ -32,27 +33,26 @@ def pictures(subject: Subject) -> list[dict[str, Any]]:
     whole = count <= _TASKS and len(edges) <= _EDGES
     made = []
     if whole:
-        made.append({"kind": "tasks", **_drawn(count, edges)})
+        made.append({"kind": "tasks", **_columns(of_tasks(subject.names, edges))})
     folding = fold(subject.names, edges)
-    groups = len(folding.groups)
-    if not whole or groups < _FEWER * count:
+    if not whole or len(folding.groups) < _FEWER * count:
+        groups = of_groups(folding)
         picture = {
             "kind": "groups",
-            "labels": folding.labels,
-            "tasks": folding.groups,
-            "of": list(folding.edges.values()),
-            **_drawn(groups, list(folding.edges)),
+            "labels": groups.labels,
+            "tasks": groups.tasks,
+            "of": groups.of,
+            **_columns(groups),
         }
         made.insert(0 if count > _MANY else len(made), picture)
     return made
 
 
-def _drawn(count: int, edges: list[tuple[int, int]]) -> dict[str, Any]:
-    drawing = draw(count, edges)
+def _columns(picture: Picture) -> dict[str, Any]:
     return {
-        "layers": drawing.layers,
-        "places": drawing.places,
-        "source": [source for source, _ in edges],
-        "target": [target for _, target in edges],
-        "bends": drawing.bends,
+        "layers": picture.layout.layers,
+        "places": picture.layout.places,
+        "source": [source for source, _ in picture.edges],
+        "target": [target for _, target in picture.edges],
+        "bends": picture.layout.bends,
     }

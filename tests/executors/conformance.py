@@ -15,6 +15,7 @@ from dagprofiler import (
     RunError,
     SerializationError,
     WorkerError,
+    map_over,
 )
 
 
@@ -40,7 +41,7 @@ def goes_on_from_its_journal(executor, dag, until, directory, asked):
 
     assert equal(profile.outputs, serial.outputs)
     assert edge_bytes(profile) == edge_bytes(serial)
-    assert sorted(before.finished + after.finished) == sorted(dag.tasks)
+    assert sorted(before.finished + after.finished) == sorted(serial.dag_structure["nodes"])
     assert profile.sections["run"]["resumed"][0]["tasks"] == len(before.finished)
     assert Profile.loads(profile.dumps()) == profile
     # It is all there, and nothing is left to be done.
@@ -73,6 +74,28 @@ class Conformance:
         assert profile.metrics.node_weights == serial.metrics.node_weights
         assert profile.sections["run"]["state"] == "complete"
 
+    def test_a_graph_that_grows_does_so_as_in_a_serial_run(self, executor):
+        dag = programs.growing()
+
+        serial, profile = dag.run(seed=5), dag.run(seed=5, executor=executor)
+
+        assert sorted(profile.outputs) == ["gather", "many"]
+        assert len(profile.outputs["gather"]["halves"]) == 8
+        assert equal(profile.outputs["gather"], serial.outputs["gather"])
+        assert edge_bytes(profile) == edge_bytes(serial)
+        assert edge_bytes(profile)["parts", "middle[3]"][2] == ["parts[3]"]
+        assert sorted(profile.dag_structure["nodes"]) == sorted(serial.dag_structure["nodes"])
+        assert Profile.loads(profile.dumps()) == profile
+
+    def test_a_worker_that_fails_in_a_growing_graph_leaves_the_rest_to_finish(self, executor):
+        rules = [map_over("fine", "x", programs.After, name="p")]
+        dag = DAG({"bad": programs.Act("raise"), "fine": programs.Act("list")}, rules=rules)
+        with pytest.raises(RunError) as caught:
+            dag.run(executor=executor, on_error="finish")
+
+        done = {one.task for one in caught.value.profile.metrics.task_metrics}
+        assert done == {"fine", "p[0]", "p[1]"}
+
     def test_what_is_recorded_loads_and_is_on_one_clock(self, executor):
         profile = programs.program().run(seed=5, inputs=programs.OUTSIDE, executor=executor)
 
@@ -100,6 +123,11 @@ class Conformance:
     def test_a_run_that_ended_early_goes_on_from_its_journal(self, executor, tmp_path):
         asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw", "scale1"]}
         goes_on_from_its_journal(executor, programs.program(), "scale1", tmp_path, asked)
+
+    @pytest.mark.parametrize("until", ["middle[2]", "half[1][0]", "gather"])
+    def test_a_graph_that_was_half_grown_grows_on_from_its_journal(self, executor, tmp_path, until):
+        asked = {"seed": 5, "keep": ["parts", "half[0][1]"]}
+        goes_on_from_its_journal(executor, programs.growing(), until, tmp_path, asked)
 
     def test_a_failure_keeps_its_cause_and_what_runs_is_waited_for(self, executor):
         with pytest.raises(RunError) as caught:

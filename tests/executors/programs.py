@@ -11,7 +11,8 @@ import time
 import numpy as np
 
 import dagprofiler
-from dagprofiler import DAG, Config, Hook, Task
+from dagprofiler import DAG, Config, Hook, Rule, Task, map_over
+from dagprofiler.rules import after, no_more
 from dagprofiler.serializers import OutOfBandPickle
 
 
@@ -89,6 +90,9 @@ class Act(Task):
 
     def _nothing(self):
         return None
+
+    def _list(self):
+        return ["a", "b"]
 
     def _raise(self):
         try:
@@ -171,6 +175,68 @@ class Lengths(Task):
 
     def compute(self, data):
         return {"nbytes": [one.nbytes for one in data]}
+
+
+class Parts(Task):
+    """Hands out arrays, each longer than the one before, as views of one of them."""
+
+    outputs = ["parts", "count"]
+    serializer = OutOfBandPickle()
+
+    def compute(self, cfg):
+        whole = dagprofiler.rng().random(cfg.N * 4)
+        return {"parts": [whole[: cfg.N * (i + 1)] for i in range(4)], "count": 4}
+
+
+class Middle(Task):
+    inputs = ["part"]
+    outputs = ["middle", "ends"]
+
+    def compute(self, part):
+        return {"middle": float(np.median(part)), "ends": [float(part[0]), float(part[-1])]}
+
+
+class Halve(Task):
+    inputs = ["end"]
+    outputs = ["half"]
+
+    def compute(self, end):
+        return {"half": end / 2}
+
+
+class Gather(Task):
+    inputs = ["middle", "half", "count"]
+    gathers = ["middle", "half"]
+    outputs = ["middles", "halves", "count"]
+
+    def compute(self, middle, half, count):
+        return {"middles": middle, "halves": half, "count": count}
+
+
+def growing(n: int = 100) -> DAG:
+    """Return a DAG of one task: a map, a map of it, a merge of both, and a branch behind that."""
+
+    def merge(graph):
+        behind = [
+            *((one, ["middle"]) for one in graph.tasks("middle")),
+            *graph.tasks("half"),
+            ("parts", ["count"]),
+        ]
+        graph.add_task("gather", Gather, after=behind)
+
+    def check(graph):
+        graph.add_task("many" if graph["gather"].output("count") > 3 else "few", Last)
+
+    return DAG(
+        {"parts": Parts},
+        config=Config(N=n),
+        rules=[
+            map_over("parts", "parts", Middle, name="middle", tags=["any"]),
+            map_over("middle", "ends", Halve, name="half", tags=["any"]),
+            Rule(no_more("any"), merge, reads=["parts"]),
+            Rule(after("gather"), check),
+        ],
+    )
 
 
 class Follows(Hook):

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import sys
-
 import pytest
 from hypothesis import given
 from sample_profiles import HOSTILE, golden_profile, names, profile_of, rendered
@@ -13,9 +11,7 @@ from dagprofiler.exporters.graphs import (
     graph_of,
     legible,
     legible_names,
-    quantity,
     shade,
-    share,
 )
 
 GRAPHS = ["csv", "dot", "graphml", "mermaid", "node_link"]
@@ -159,30 +155,6 @@ def test_losses_name_the_first_names_that_changed():
     (loss,) = [loss for loss in exporter("dot").render(profile).losses if "names with" in loss]
     assert "'\\x01' is '\\\\u0001'" in loss
     assert loss.endswith("and 3 more")
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [
-        (None, "ms", "-"),
-        (0, "bit", "0 bit"),
-        (999, "instructions", "999 instructions"),
-        (12345, "instructions", "12.35 k instructions"),
-        (2**63, "bit", "9.223 Ebit"),
-        (0.00012, "ms", "0.00012 ms"),
-        (1234567.8, "reference ms", "1,234,568 reference ms"),
-        (10**400, "instructions", "1.798e+290 E instructions"),
-    ],
-)
-def test_quantities_read_well(value, unit, text):
-    assert quantity(value, unit) == text
-
-
-def test_shares_are_between_0_and_1_even_of_what_no_float_holds():
-    assert share(0, 0) == 0
-    assert share(1, 4) == 0.25
-    assert share(10**400, 10**401) == 1
-    assert share(3, sys.float_info.max) < 1e-300
 
 
 def test_black_is_legible_on_every_shade():

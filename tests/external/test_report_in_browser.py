@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
 
-from dagprofiler import DAG, Profile, Rounds, RunError, import_profile, task
+from dagprofiler import DAG, Profile, Rounds, RunError, import_profile, map_over, reduce, task
 
 pytestmark = pytest.mark.external
 
@@ -401,3 +401,23 @@ def test_the_policy_keeps_the_network_out(browser, tmp_path):
 def test_fresh_processes_give_verdicts(opened, tmp_path):
     page = opened(wide(3, rounds=Rounds(2)), wide(3, rounds=Rounds(2)))
     assert "processes differ" in page.locator("#comparison ol").inner_text()
+
+
+def test_a_graph_that_grew_is_shown_as_it_was_at_any_moment(opened):
+    rules = [map_over("split", "rows", part, into="rows"), reduce("part", merge)]
+
+    @task(outputs=["rows"])
+    def split():
+        return {"rows": [[1], [2, 3]]}
+
+    page = opened(DAG({"split": split}, rules=rules).run())
+
+    def shown_after(step):
+        page.locator("#step").fill(str(step))
+        page.locator("#step").dispatch_event("input")
+        return [page.locator(f"#graph .{kind}:not(.later)").count() for kind in ("node", "wire")]
+
+    assert shown_after(0) == [1, 0]
+    assert shown_after(1) == [3, 2]
+    assert "map part" in page.locator("#graph .tools").inner_text()
+    assert shown_after(2) == [4, 4]

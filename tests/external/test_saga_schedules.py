@@ -30,3 +30,17 @@ def test_saga_schedules_the_examples_and_agrees_with_hand_calculations(tmp_path)
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_page_on_saga_runs_and_prints_what_it_says(tmp_path):
+    python = found("DAGPROFILER_SAGA_PYTHON", os.environ.get("DAGPROFILER_SAGA_PYTHON"))
+    page = HERE.parent.parent / "docs" / "saga.md"
+    done = subprocess.run(
+        [python, str(HERE.parent / "check_page.py"), str(page)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(HERE.parent.parent)},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -7,7 +7,7 @@ import re
 import pytest
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
 
-from dagprofiler import DAG, Config, Profile, Rounds, RunError, WeightError, task
+from dagprofiler import DAG, Config, Profile, Rounds, RunError, WeightError, map_over, reduce, task
 from dagprofiler.report import EXPORTER, series
 from dagprofiler.statistics import FLAGS
 
@@ -361,3 +361,52 @@ def test_an_edge_that_is_listed_twice_is_one():
     document.pop("edge_metrics", None)
     document["metadata"].pop("schema_version", None)
     assert data_of(Profile.from_dict(document))["edges"]["source"] == [0]
+
+
+# A graph that grew
+
+
+@task(inputs=["row"], outputs=["row"])
+def look(row):
+    return {"row": row}
+
+
+@task(inputs=["row"], outputs=["rows"], gathers=["row"])
+def put_together(row):
+    return {"rows": row}
+
+
+def growing():
+    return DAG(
+        {"read": read},
+        config=Config(n=3),
+        rules=[map_over("read", "rows", look), reduce("look", put_together)],
+    )
+
+
+def test_how_a_graph_grew_is_told_step_by_step():
+    profile = growing().run()
+
+    growth = data_of(profile)["growth"]
+
+    assert growth["rules"] == ["map look", "reduce put_together"]
+    assert growth["at_ms"] == [one["at_ms"] for one in profile.sections["origins"]["fired"]]
+    assert growth["of_task"] == [0, 1, 1, 1, 2]
+
+
+def test_of_several_rounds_it_is_the_last_and_what_that_had_not_comes_at_the_end():
+    lengths = iter([3, 1])
+
+    @task(outputs=["rows"])
+    def vary():
+        return {"rows": list(range(next(lengths)))}
+
+    profile = DAG({"vary": vary}, rules=[map_over("vary", "rows", look)]).run(
+        rounds=Rounds(2, warmup=0)
+    )
+
+    assert data_of(profile)["growth"]["of_task"] == [0, 1, 2, 2]
+
+
+def test_a_graph_that_was_given_has_no_growth(found):
+    assert "growth" not in found

@@ -18,9 +18,27 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
   const kinds = element("select", { id: "picture" }, pictures.map((one, i) => element("option", { value: i },
     one.kind === "tasks" ? `all ${whole.format(names.length)} tasks` : `${whole.format(one.labels.length)} groups`)));
 
+  const growth = report.growth;
+  const last = growth ? growth.rules.length : 0;
+  // Of several rounds the last one may not have had all tasks.
+  const end = growth && growth.of_task.some((came) => came > last) ? last + 1 : last;
+  const step = element("input", { type: "range", id: "step", min: 0, max: end, value: end, "aria-label": "The DAG as it grew" });
+  const moment = element("span", { class: "count", role: "status" });
+
+  /** Show what was there after a number of rules had fired. */
+  function grow() {
+    if (!growth) return;
+    const at = Number(step.value);
+    const later = (node) => node.tasks.every((task) => growth.of_task[task] > at);
+    view.nodes.forEach((node) => node.shape.classList.toggle("later", later(node)));
+    view.wires.forEach((wire) => wire.shape.classList.toggle("later", later(wire.source) || later(wire.target)));
+    moment.textContent = at > last ? "all rounds" : at ? `${time(growth.at_ms[at - 1])}: ${growth.rules[at - 1]}` : "at first";
+  }
+
   function show() {
     draw(view, layer);
     paint(view);
+    grow();
     const [top, bottom] = view.nodes.reduce(([low, high], { y }) => [Math.min(low, y), Math.max(high, y)], [Infinity, -Infinity]);
     stage.parentElement.style.setProperty("--tall", `${Math.max(430, Math.min(600, bottom - top + 160))}px`);
     camera.fit(0.6);
@@ -65,6 +83,7 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
     view.measure = measures[measure.value];
     paint(view);
   });
+  step.addEventListener("input", grow);
   kinds.addEventListener("change", () => {
     view.picture = pictures[kinds.value];
     show();
@@ -91,6 +110,7 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
       search, hits,
       measures.length ? element("label", {}, "size and colour", measure) : null,
       pictures.length > 1 ? element("label", {}, "show", kinds) : null,
+      growth ? element("label", {}, "as it grew", step, moment) : null,
       element("span", { class: "end" },
         button("Zoom in", "+", () => camera.zoom(1.3)),
         button("Zoom out", "−", () => camera.zoom(1 / 1.3)),

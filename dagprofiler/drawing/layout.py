@@ -1,4 +1,4 @@
-"""Drawings of graphs in layers, in which edges lead from one layer to a later one."""
+"""Layouts of graphs in layers, in which edges lead from one layer to a later one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["Drawing", "draw", "layers_of"]
+__all__ = ["Layout", "lay_out", "layers_of"]
 
 #: Passes over all layers that sort them, and that move what is in them.
 _ORDERING, _MOVING = 8, 8
@@ -27,7 +27,7 @@ _BEND = 0.3
 _PULL = (1.0, 2.0, 8.0)
 
 
-class Drawing(NamedTuple):
+class Layout(NamedTuple):
     """Where nodes are.
 
     Attributes
@@ -49,8 +49,8 @@ class Drawing(NamedTuple):
     crossings: int
 
 
-def draw(count: int, edges: Sequence[tuple[int, int]]) -> Drawing:
-    """Return a drawing of the graph of nodes 0, 1 ... `count` - 1.
+def lay_out(count: int, edges: Sequence[tuple[int, int]]) -> Layout:
+    """Return a layout of the graph of nodes 0, 1 ... `count` - 1.
 
     Raises
     ------
@@ -68,15 +68,15 @@ def draw(count: int, edges: Sequence[tuple[int, int]]) -> Drawing:
 
     Examples
     --------
-    >>> draw(3, [(0, 1), (0, 2)])
-    Drawing(layers=[0, 1, 1], places=[1.0, 0.5, 1.5], bends=[[], []], crossings=0)
+    >>> lay_out(3, [(0, 1), (0, 2)])
+    Layout(layers=[0, 1, 1], places=[1.0, 0.5, 1.5], bends=[[], []], crossings=0)
     """
     layers = layers_of(count, edges)
     graph = _Layered(layers, edges)
     crossings = graph.sort()
     places = graph.move()
     bends = [[round(places[v], 3) for v in chain] for chain in graph.chains]
-    return Drawing(layers, [round(p, 3) for p in places[:count]], bends, crossings)
+    return Layout(layers, [round(p, 3) for p in places[:count]], bends, crossings)
 
 
 def layers_of(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:

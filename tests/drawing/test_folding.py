@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagprofiler.report.folding import fold
-from dagprofiler.report.layout import layers_of
+from dagprofiler.drawing.folding import fold
+from dagprofiler.drawing.layout import layers_of
 
 
 def split_and_merge(width):

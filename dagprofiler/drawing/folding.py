@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from dagprofiler.report.layout import layers_of
+from dagprofiler.drawing.layout import layers_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -47,7 +47,7 @@ class Folding(NamedTuple):
     edges: dict[tuple[int, int], list[int]]
 
 
-def fold(names: Sequence[str], edges: Sequence[tuple[int, int]]) -> Folding:
+def fold(names: Sequence[str], edges: Sequence[tuple[int, int]], nodes: int = _NODES) -> Folding:
     """Return the finest of three foldings that makes a picture of bearable size.
 
     Parameters
@@ -56,6 +56,8 @@ def fold(names: Sequence[str], edges: Sequence[tuple[int, int]]) -> Folding:
         Of the tasks.
     edges
         Source and target, by number.
+    nodes
+        Groups of a picture that is still bearable; the coarsest may have two.
 
     Notes
     -----
@@ -73,21 +75,21 @@ def fold(names: Sequence[str], edges: Sequence[tuple[int, int]]) -> Folding:
     layers = [
         layer if v in joined else _ALONE for v, layer in enumerate(layers_of(len(names), edges))
     ]
-    for labels, keys in _foldings(names, layers):
+    for labels, keys in _foldings(names, layers, min(_COARSEST, nodes - 2)):
         folding = _folded(labels, keys, edges)
-        if _is_bearable(folding):
+        if _is_bearable(folding, nodes):
             break
     return folding
 
 
-def _is_bearable(folding: Folding) -> bool:
+def _is_bearable(folding: Folding, nodes: int) -> bool:
     count, edges = len(folding.groups), folding.edges
-    bearable = count <= _NODES and len(edges) <= _EDGES
+    bearable = count <= nodes and len(edges) <= _EDGES
     return bearable and max(layers_of(count, list(edges)), default=0) < _DEPTH
 
 
 def _foldings(
-    names: Sequence[str], layers: Sequence[int]
+    names: Sequence[str], layers: Sequence[int], coarsest: int
 ) -> Iterator[tuple[list[str], list[Hashable]]]:
     """Yield for each folding the label and the group of every task, finest first."""
     stems = [_DIGITS.sub("*", name) for name in names]
@@ -97,7 +99,7 @@ def _foldings(
         [stem if same else name for name, stem, same in zip(names, stems, alike)],
         [(key if same else v) for v, (key, same) in enumerate(zip(zip(layers, stems), alike))],
     )
-    for step in (1, max(layers, default=0) // _COARSEST + 1):
+    for step in (1, max(layers, default=0) // max(1, coarsest) + 1):
         parts = [layer // step for layer in layers]
         yield [_label(part * step, step) for part in parts], list(parts)
 

@@ -1,0 +1,187 @@
+"""What commands print and write: text, JSON, colours where there are any."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING, Any
+
+from dagprofiler.cli.parsing import CommandError
+from dagprofiler.errors import ProfileError
+from dagprofiler.summary import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dagprofiler.profile import Profile
+
+__all__ = [
+    "check_one_stdin",
+    "check_outputs",
+    "error_line",
+    "fitted",
+    "load_profile",
+    "note",
+    "print_json",
+    "print_text",
+    "source_name",
+    "stdout_apart",
+    "width",
+]
+
+#: Words that get a colour; text is the same without.
+_STYLES = {
+    r"\bslower\b|\bfailed\b|\bPARTIAL\b|^dagprofiler: (?!warning)": "bold red",
+    r"\bfaster\b": "bold green",
+    r"\bcan't say\b|^dagprofiler: warning": "yellow",
+    r"^(task|edge) .*$": "bold",
+}
+
+
+def error_line(message: str) -> None:
+    """Print an error, or the lines of several, to standard error."""
+    text = "\n".join(printable(line) for line in f"dagprofiler: {message}".splitlines())
+    with suppress(OSError, ValueError):
+        print_text(text, sys.stderr)
+
+
+def note(message: str) -> None:
+    """Print what a user may want to know, where it is in the way of no output."""
+    print_text(printable(message), sys.stderr)
+
+
+def print_text(text: str, stream: IO[str] | None = None) -> None:
+    """Print text, in colours on a terminal, if rich is there to paint it."""
+    stream = stream or sys.stdout
+    if stream.isatty() and "NO_COLOR" not in os.environ:
+        try:
+            from rich.console import Console
+            from rich.text import Text
+        except ImportError:
+            pass
+        else:
+            console = Console(file=stream, soft_wrap=True, highlight=False)
+            for line in text.split("\n"):
+                painted = Text(line)
+                for pattern, style in _STYLES.items():
+                    painted.highlight_regex(pattern, style)
+                console.print(painted)
+            return
+    # A terminal may know fewer characters than names have.
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, for other programs."""
+    print_text(json.dumps(value, indent=2, allow_nan=False))
+
+
+def width() -> int | None:
+    """Return the width of the terminal; None where the output goes elsewhere."""
+    if not sys.stdout.isatty():
+        return None
+    from shutil import get_terminal_size
+
+    return max(40, get_terminal_size().columns)
+
+
+def fitted(text: str, most: int) -> str:
+    """Return `text`, its middle left out where it is longer than `most` characters."""
+    if len(text) <= most:
+        return text
+    end = (most - 3) // 2
+    return f"{text[: most - 3 - end]}...{text[len(text) - end :]}"
+
+
+def source_name(path: str) -> str:
+    """Return what to call the file, or the stream, that is read."""
+    return "standard input" if path == "-" else path
+
+
+def load_profile(path: str) -> Profile:
+    """Return the profile in a file, or on standard input for ``-``.
+
+    Raises
+    ------
+    CommandError
+        If there is none, with what to do.
+    """
+    from dagprofiler.profile import Profile
+
+    name = source_name(path)
+    try:
+        return Profile.load(sys.stdin.buffer if path == "-" else path)
+    except OSError as error:
+        raise CommandError(f"{name}: cannot be read: {error.strerror}") from error
+    except ProfileError as error:
+        where = "" if error.path == "$" else f"{error.path}: "
+        raise CommandError(f"{name}: {where}{error.message}{_way_out(path, error)}") from error
+
+
+def _way_out(path: str, error: ProfileError) -> str:
+    """Return what to do about a file that is no valid profile."""
+    if error.message.startswith("not JSON"):
+        return "; if a run was to write it, it has not ended: run it again"
+    if error.path == "$" and "is a required property" in error.message:
+        foreign = f"; if another tool wrote it, try dagprofiler import {path} -o profile.json"
+        return f": no profile{foreign}"
+    return ""
+
+
+def check_one_stdin(*paths: str | None) -> None:
+    """Raise a CommandError if standard input is to be read twice."""
+    if paths.count("-") > 1:
+        raise CommandError("standard input, -, can be read once; give files for the others")
+
+
+def check_outputs(*paths: str | None) -> None:
+    """Raise a CommandError unless all these files can be written; None and ``-`` always can."""
+    files = [path for path in paths if path not in (None, "-")]
+    if len({os.path.realpath(path) for path in files if path}) < len(files):
+        raise CommandError(f"output: {files[0]!r} is given twice; give each its own file")
+    for path in files:
+        problem = _unwritable(str(path))
+        if problem:
+            raise CommandError(f"output {path!r}: {problem}")
+
+
+def _unwritable(path: str) -> str | None:
+    """Return why a file cannot be written, and what to do; None if it can."""
+    import tempfile
+
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if os.path.isdir(target) or path.endswith(("/", os.sep)):
+        return "is a directory; give the name of a file in it"
+    if not os.path.isdir(folder):
+        return f"there is no directory {folder!r}; make it first"
+    if os.path.exists(target) and not os.path.isfile(target):
+        # A device or a pipe.
+        return None if os.access(target, os.W_OK) else "cannot be written"
+    try:
+        descriptor, probe = tempfile.mkstemp(prefix=".dagprofiler-", dir=folder)
+    except OSError as error:
+        return f"cannot be written: {error.strerror}; give another place"
+    os.close(descriptor)
+    os.unlink(probe)
+    return None
+
+
+@contextmanager
+def stdout_apart(wanted: bool) -> Iterator[None]:  # noqa: FBT001  (it is what it is about)
+    """Let what tasks print go to standard error, so that standard output is JSON alone."""
+    if not wanted:
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)

@@ -1,0 +1,325 @@
+"""Targets: DAGs as a command line names them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib import import_module
+from io import StringIO
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dagprofiler.cli.output import source_name
+from dagprofiler.cli.parsing import RUN_FILE_KEYS, CommandError
+from dagprofiler.cli.values import as_like, assignments, guessed
+from dagprofiler.dag import DAG
+from dagprofiler.errors import describe, did_you_mean
+from dagprofiler.yaml_files import read_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import ModuleType
+
+__all__ = ["Place", "find", "is_yaml", "load_dag", "parameters", "run_file"]
+
+
+class Place(NamedTuple):
+    """Where a target is: what is imported, and the name in it.
+
+    Attributes
+    ----------
+    where
+        A module's name, or the path of a file.
+    name
+        Of an attribute, with dots; "" for the only DAG that there is.
+    """
+
+    where: str
+    name: str
+
+    @classmethod
+    def of(cls, target: str) -> Place:
+        """Return what a target says."""
+        where, colon, name = target.rpartition(":")
+        if not colon or target.endswith(".py"):
+            return cls(target, "")
+        return cls(where, name)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is the path of a file, not the name of a module."""
+        separators = {"/", os.sep}
+        return self.where.endswith(".py") or any(one in self.where for one in separators)
+
+
+def is_yaml(target: str) -> bool:
+    """Tell whether a target is a YAML file, or YAML on standard input."""
+    return target == "-" or target.lower().endswith((".yaml", ".yml"))
+
+
+def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
+    """Return the DAG that a target names, with parameters as ``NAME=VALUE`` says.
+
+    Parameters
+    ----------
+    target
+        ``module:name``, ``file.py:name``, or the path of a YAML file that holds a DAG.
+    config
+        Parameters; of a function that builds the DAG also its arguments.
+    folder
+        What paths start from, and where modules are looked for; by default this one.
+
+    Raises
+    ------
+    CommandError
+        If there is no DAG, or no such parameter, with what to do.
+    """
+    given = assignments(config, "--config")
+    named = run_file(target, folder)
+    if named is not None:
+        where = os.path.join(folder, os.path.dirname(target))
+        return load_dag(named["target"], [*parameters(named), *config], where)
+    if is_yaml(target):
+        dag = _read_yaml(target, folder, DAG.from_yaml)
+    else:
+        found = find(target, folder)
+        if not isinstance(found, DAG):
+            found = _built(target, found, given)
+        dag = found
+    return _configured(dag, given)
+
+
+def run_file(target: str, folder: str = "") -> dict[str, Any] | None:
+    """Return what a YAML file that names a target says; None of any other target."""
+    if not is_yaml(target):
+        return None
+    if target == "-" and not isinstance(sys.stdin, _Again):
+        sys.stdin = _Again(sys.stdin.read())
+    document: dict[str, Any] = _read_yaml(target, folder, read_mapping)
+    where = source_name(target)
+    if "tasks" in document:
+        return None
+    if "target" not in document:
+        raise CommandError(
+            f"{where}: expected 'tasks', as DAG.from_yaml reads them, or 'target', as in "
+            "target: pipeline.py:dag"
+        )
+    known = ["target", *RUN_FILE_KEYS]
+    for key in document:
+        if key not in known:
+            raise CommandError(f"{where}: unknown key {key!r}{did_you_mean(key, known)}")
+    if not isinstance(document["target"], str) or is_yaml(document["target"]):
+        raise CommandError(
+            f"{where}: target: expected module:dag or file.py:dag, got {document['target']!r}"
+        )
+    if not isinstance(document.get("config") or {}, dict):
+        raise CommandError(f"{where}: config: expected a mapping, got {document['config']!r}")
+    return document
+
+
+class _Again(StringIO):
+    """Standard input, which is looked into before it is read."""
+
+    name = "standard input"
+
+
+def parameters(document: Mapping[str, Any]) -> list[str]:
+    """Return the parameters in a YAML file that names a target as ``NAME=VALUE``."""
+    config = document.get("config") or {}
+    return [
+        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in config.items()
+    ]
+
+
+def find(target: str, folder: str = "") -> Any:
+    """Return what a target names, be it a DAG or not."""
+    place = Place.of(target)
+    if place.is_file:
+        module = _import_file(os.path.abspath(os.path.join(folder, place.where)), target)
+    else:
+        _look_in(os.path.abspath(folder))
+        module = _import(place.where, target)
+    if not place.name:
+        return _only_dag(target, module)
+    found: Any = module
+    for part in place.name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            names = [name for name in vars(module) if not name.startswith("_")]
+            hint = did_you_mean(place.name, names) or _what_there_is(place.where, module)
+            raise CommandError(
+                f"target {target!r}: {place.where} has no {place.name!r}{hint}"
+            ) from None
+    return found
+
+
+def _look_in(folder: str) -> None:
+    """Let modules be found in a folder first, as Python does for a program in it."""
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def _import_file(path: str, target: str) -> ModuleType:
+    """Import a file as the module that it is, so that its tasks can be pickled."""
+    if not os.path.isfile(path):
+        raise CommandError(f"target {target!r}: there is no file {path!r}")
+    if not path.endswith(".py"):
+        raise CommandError(f"target {target!r}: expected a .py or a .yaml file")
+    folder, name = os.path.split(path[: -len(".py")])
+    if "." in name:
+        raise CommandError(f"target {target!r}: no module can be called {name!r}; rename the file")
+    # A file of a package is imported from the folder that holds the package.
+    while os.path.isfile(os.path.join(folder, "__init__.py")):
+        folder, package = os.path.split(folder)
+        name = package if name == "__init__" else f"{package}.{name}"
+    _look_in(folder)
+    module = _import(name, target)
+    there = getattr(module, "__file__", None)
+    if there is None or not os.path.samefile(there, path):
+        raise CommandError(
+            f"target {target!r}: there is another module {name!r}, {there or 'built in'}; "
+            "rename the file"
+        )
+    return module
+
+
+def _import(name: str, target: str) -> ModuleType:
+    try:
+        return import_module(name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module may leave by sys.exit()
+        if isinstance(error, ModuleNotFoundError) and error.name is not None:
+            missing = error.name
+            if name == missing or name.startswith(f"{missing}."):
+                raise CommandError(
+                    f"target {target!r}: there is no module {missing!r}; give module:dag for one "
+                    f"that can be imported from here, or file.py:dag"
+                ) from error
+        if isinstance(error, (TypeError, ValueError)) and not name.strip("."):
+            raise CommandError(f"target {target!r}: expected module:dag or file.py:dag") from error
+        raise CommandError(
+            f"target {target!r}: importing {name!r} failed: {describe(error)}{_at(error)}"
+        ) from error
+
+
+def _at(error: BaseException) -> str:
+    """Return where an error was raised, in words; of a SyntaxError it says so itself."""
+    from traceback import extract_tb
+
+    frames = extract_tb(error.__traceback__)
+    if not frames or isinstance(error, SyntaxError):
+        return ""
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})"
+
+
+def _only_dag(target: str, module: ModuleType) -> DAG:
+    dags = {name: value for name, value in vars(module).items() if isinstance(value, DAG)}
+    different = {id(value): value for value in dags.values()}
+    if len(different) == 1:
+        return next(iter(different.values()))
+    if dags:
+        raise CommandError(
+            f"target {target!r} holds several DAGs; give one of "
+            f"{', '.join(f'{target}:{name}' for name in dags)}"
+        )
+    raise CommandError(f"target {target!r} holds no DAG{_what_there_is(target, module)}")
+
+
+def _what_there_is(where: str, module: ModuleType) -> str:
+    """Return which DAGs, or else which functions, a module has, as a hint."""
+    values = vars(module).items()
+    names = [name for name, value in values if isinstance(value, DAG)]
+    if names:
+        return f"; it has {', '.join(f'{where}:{name}' for name in names[:5])}"
+    names = [
+        name
+        for name, value in values
+        if getattr(value, "__module__", "") == module.__name__
+        and type(value).__name__ == "function"
+        and not name.startswith("_")
+    ]
+    if not names:
+        return "; make one there, as in dag = DAG(tasks, edges)"
+    return f"; does one of these build it: {', '.join(f'{where}:{name}' for name in names[:5])}?"
+
+
+def _built(target: str, found: Any, given: dict[str, str]) -> DAG:
+    """Return the DAG that a function builds; takes its arguments out of what was given."""
+    if isinstance(found, type) or not callable(found):
+        kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
+        raise CommandError(
+            f"target {target!r} is no DAG and no function that builds one, but {kind}"
+        )
+    arguments = _arguments(target, found, given)
+    try:
+        dag = found(**arguments)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise CommandError(f"target {target!r} failed: {describe(error)}{_at(error)}") from error
+    if not isinstance(dag, DAG):
+        raise CommandError(f"target {target!r} returned {type(dag).__name__}, no DAG")
+    return dag
+
+
+def _arguments(target: str, build: Callable[..., Any], given: dict[str, str]) -> dict[str, Any]:
+    from inspect import Parameter, signature
+
+    arguments = {}
+    for name, parameter in signature(build).parameters.items():
+        if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+            continue
+        default = parameter.default
+        if name in given and parameter.kind is not Parameter.POSITIONAL_ONLY:
+            text = given.pop(name)
+            if default is Parameter.empty or default is None:
+                arguments[name] = _annotated(name, text, parameter.annotation)
+            else:
+                arguments[name] = as_like(name, text, default)
+        elif default is Parameter.empty:
+            raise CommandError(f"target {target!r} takes {name!r}: give --config {name}=VALUE")
+    return arguments
+
+
+def _annotated(name: str, text: str, annotation: Any) -> Any:
+    """Return a value of the type that an annotation says, if it is a plain one."""
+    zeros: Mapping[str, Any] = {"int": 0, "float": 0.0, "str": "", "bool": False}
+    kind = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return as_like(name, text, zeros[kind]) if kind in zeros else guessed(text)
+
+
+def _read_yaml(target: str, folder: str, read: Callable[[Any], Any]) -> Any:
+    if isinstance(sys.stdin, _Again) and target == "-":
+        sys.stdin.seek(0)
+        _look_in(os.path.abspath(folder))
+        return read(sys.stdin)
+    path = os.path.join(folder, target)
+    # The modules that it names are beside it.
+    _look_in(os.path.dirname(os.path.abspath(path)))
+    try:
+        return read(path)
+    except OSError as error:
+        raise CommandError(f"target {target!r}: cannot be read: {error.strerror}") from error
+
+
+def _configured(dag: DAG, given: Mapping[str, str]) -> DAG:
+    """Return the DAG with parameters set; each has the type of the value that it replaces."""
+    if not given:
+        return dag
+    declared = {name for task in dag.tasks.values() for name in task.config_deps}
+    known = [*dag.config, *sorted(declared - set(dag.config))]
+    values = {}
+    for name, text in given.items():
+        if name in dag.config:
+            values[name] = as_like(name, text, dag.config[name])
+        elif name in declared:
+            values[name] = guessed(text)
+        else:
+            raise CommandError(
+                f"--config: there is no parameter {name!r} (parameters: "
+                f"{', '.join(known) or 'none'}){did_you_mean(name, known)}"
+            )
+    return dag.with_config(dag.config.copy(**values))

@@ -1,0 +1,338 @@
+"""Measure what it costs to let a graph grow while it runs.
+
+``python tests/benchmarks/bench_rules.py [--quick] [--only ROW]``
+
+Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
+how to read it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import platform
+import resource
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from timeit import timeit
+from typing import TYPE_CHECKING, Any
+
+from bench_core import (
+    CACHE,
+    CHECKOUT,
+    NONE,
+    OURS,
+    REQUIREMENTS,
+    exponent,
+    install,
+    note,
+    processor,
+    spread,
+    times,
+)
+
+sys.path.insert(0, str(CHECKOUT))
+if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
+    # The same again, where everything is installed.
+    again = subprocess.run([str(install(OURS, CACHE)), *sys.argv], check=False)
+    sys.exit(again.returncode)
+
+from bench_executors import submit_all, timed, warm_pool
+
+from dagprofiler import DAG, Rule, Task, map_over, reduce, rule
+from dagprofiler.rules import after, no_more
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from dagprofiler.rules import Draft, GraphView
+
+    Row = tuple[str, str, str]
+
+
+class Source(Task):
+    """Hands out as many items as it is told to."""
+
+    outputs = ["items"]
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def compute(self) -> dict[str, Any]:
+        return {"items": list(range(self.count))}
+
+
+class Begin(Task):
+    outputs = ["item"]
+
+    def compute(self) -> dict[str, Any]:
+        return {"item": 0}
+
+
+class Step(Task):
+    inputs = ["item"]
+    outputs = ["item"]
+
+    def compute(self, item: int) -> dict[str, Any]:
+        return {"item": item}
+
+
+class Merge(Task):
+    inputs = ["item"]
+    gathers = ["item"]
+    outputs = ["items"]
+
+    def compute(self, item: list[int]) -> dict[str, Any]:
+        return {"items": item}
+
+
+def mapped(count: int) -> DAG:
+    """Return a DAG that becomes one task, and one for each of its items."""
+    return DAG({"source": Source(count)}, rules=[map_over("source", "items", Step)])
+
+
+def given(count: int) -> DAG:
+    """Return the same graph, given whole; each edge carries one item."""
+    names = [f"Step[{i}]" for i in range(count)]
+    return DAG(
+        {"source": Begin, **dict.fromkeys(names, Step)}, [("source", name) for name in names]
+    )
+
+
+def growing_chain(count: int) -> DAG:
+    """Return a DAG of one task, and a rule that adds a task and the next such rule."""
+
+    def link(number: int) -> Rule:
+        def body(graph: Draft) -> None:
+            graph.add_task(f"t{number}", Step, after=f"t{number - 1}")
+            if number + 1 < count:
+                graph.add_rule(link(number + 1))
+
+        return Rule(after(f"t{number - 1}"), body, name="link")
+
+    return DAG({"t0": Begin}, rules=[link(1)])
+
+
+def chain(count: int) -> DAG:
+    """Return the same graph, given whole."""
+    tasks: dict[str, Any] = {"t0": Begin, **{f"t{i}": Step for i in range(1, count)}}
+    return DAG(tasks, [(f"t{i - 1}", f"t{i}") for i in range(1, count)])
+
+
+def in_turns(rounds: int, *works: Callable[[], Any]) -> list[list[float]]:
+    """Return how long each of several took, one after the other and again."""
+    took: list[list[float]] = [[] for _ in works]
+    for _ in range(rounds):
+        for work, seconds in zip(works, took):
+            gc.collect()
+            seconds.append(timed(work))
+    return took
+
+
+def over(above: list[float], below: list[float]) -> list[float]:
+    return [a / b for a, b in zip(above, below)]
+
+
+def pool(*, quick: bool) -> Iterable[Row]:
+    """Time a map on two processes, against bare submit() on the same pool."""
+    count = 2_000 if quick else 10_000
+    with warm_pool() as processes:
+        bare, static, ours = in_turns(
+            3 if quick else 9,
+            lambda: [one.result() for one in submit_all(processes, count)],
+            lambda: given(count).run(executor=processes),
+            lambda: mapped(count).run(executor=processes),
+        )
+    work = f"{count:,}-task map of no-op tasks, 2-process pool, against bare submit()"
+    yield work, "158 µs a task", "1.7 x", times(over(ours, bare))
+    yield "… the same graph given statically", NONE, NONE, times(over(static, bare))
+    figures = " and ".join(f"{median(each) / count * 1e6:.0f}" for each in (bare, ours))
+    yield "… a task: bare, and ours", NONE, NONE, f"{figures} µs"
+
+
+def inline(*, quick: bool) -> Iterable[Row]:
+    """Time a map in this process, against the same graph given statically."""
+    count = 2_000 if quick else 10_000
+    static, ours, alone = in_turns(
+        3 if quick else 15,
+        lambda: given(count).run(),
+        lambda: mapped(count).run(),
+        given(count).run,
+    )
+    work = "the same inline, against the same graph given statically"
+    yield work, "48 µs a task", "1.5 x", times(over(ours, static))
+    yield "… against running it alone, constructed before", NONE, NONE, times(over(ours, alone))
+    yield "… a task", NONE, NONE, f"{median(ours) / count * 1e6:.1f} µs"
+
+
+def chains(*, quick: bool) -> Iterable[Row]:
+    """Time a chain each of whose tasks is added by the rule on the one before."""
+    rounds = 3 if quick else 15
+    static, ours = in_turns(rounds, lambda: chain(1_000).run(), lambda: growing_chain(1_000).run())
+    work = "chain of 1,000 tasks, each added by the rule on the one before, against a static one"
+    yield work, "RecursionError", "linear, 3 x", times(over(ours, static))
+    sizes = (1_000, 2_000, 4_000, 8_000, 16_000)[: 3 if quick else 5]
+    took = in_turns(3, *(growing_chain(size).run for size in sizes))
+    slope = exponent(sizes, [min(each) for each in took])
+    yield f"… up to {sizes[-1]:,} tasks", NONE, "n^1", f"n^{slope:.2f}"
+
+
+def stages(*, quick: bool) -> Iterable[Row]:
+    """Time three maps of width 100, each over what the merge before it returned."""
+    rules = []
+    for stage in range(3):
+        source = f"merge {stage - 1}" if stage else "source"
+        rules += [
+            map_over(source, "items", Step, name=f"map {stage}"),
+            reduce(f"map {stage}", Merge, name=f"merge {stage}"),
+        ]
+    (took,) = in_turns(5 if quick else 15, DAG({"source": Source(100)}, rules=rules).run)
+    yield "map-reduce, width 100, 3 stages", "84 s", "0.1 s", f"{spread(took, '{:.4f}')} s"
+
+
+def large(*, quick: bool) -> Iterable[Row]:
+    """Time and weigh a graph of many tasks, each run in a process of its own."""
+    sizes = (6_250, 12_500, 25_000) if quick else (25_000, 50_000, 100_000)
+    for shape in ("map", "pairs"):
+        seconds: dict[int, list[float]] = {size: [] for size in sizes}
+        memory, beside = [], []
+        for _ in range(1 if quick else 3):
+            for size in sizes:
+                took, peak = weighed(f"grown {shape}", size)
+                seconds[size].append(took)
+            static_s, static_peak = weighed(f"given {shape}", size)
+            memory.append(peak / static_peak)
+            beside.append(took / static_s)
+        slope = exponent(sizes, [min(each) for each in seconds.values()])
+        what = {"map": "by one rule", "pairs": "a pair by each of half as many rules"}[shape]
+        work = f"{sizes[-1]:,} tasks grown, {what}: peak memory over import, against static"
+        yield work, NONE, "1.3 x", times(memory)
+        yield (
+            "… time against static, and how it grows",
+            NONE,
+            "linear",
+            (f"{times(beside)}, n^{slope:.2f}"),
+        )
+
+
+def weighed(shape: str, size: int) -> tuple[float, float]:
+    """Return how long a graph takes in a new process, and by how much its peak memory grows."""
+    code = f"import bench_rules; bench_rules.weigh({shape!r}, {size})"
+    printed = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parent,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout.split()
+    return float(printed[0]), float(printed[1])
+
+
+def weigh(shape: str, size: int) -> None:
+    """Construct and run a graph, and print what that takes."""
+    make = {
+        "grown map": mapped,
+        "given map": given,
+        "grown pairs": growing_pairs,
+        "given pairs": pairs,
+    }[shape]
+    make(10).run()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    took = timed(lambda: make(size).run())
+    print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+
+
+def growing_pairs(count: int) -> DAG:
+    """Return a DAG of one task, and a rule that adds two tasks behind it and the next such rule."""
+
+    def add(number: int) -> Rule:
+        def body(graph: Draft) -> None:
+            graph.add_task(f"a{number}", Step, after="t0")
+            graph.add_task(f"b{number}", Step, after=f"a{number}")
+            if 2 * number + 2 < count:
+                graph.add_rule(add(number + 1))
+
+        return Rule(after("t0"), body, name="add")
+
+    return DAG({"t0": Begin}, rules=[add(0)])
+
+
+def pairs(count: int) -> DAG:
+    """Return the same graph, given whole."""
+    tasks: dict[str, Any] = {"t0": Begin}
+    edges = []
+    for number in range(count // 2):
+        tasks[f"a{number}"] = tasks[f"b{number}"] = Step
+        edges += [("t0", f"a{number}"), (f"a{number}", f"b{number}")]
+    return DAG(tasks, edges)
+
+
+def looking(*, quick: bool) -> Iterable[Row]:
+    """Time a look at a task by its name, and at the tasks with a tag."""
+    sizes = (1_000, 10_000) if quick else (1_000, 100_000)
+    by_name, by_tag = [], []
+    for _ in range(3 if quick else 9):
+        found = [looked(size) for size in sizes]
+        by_name.append([one[0] for one in found])
+        by_tag.append([one[1] for one in found])
+    for what, took in (("name", by_name), ("tag", by_tag)):
+        few, many = (median(each) for each in zip(*took))
+        yield (
+            f"look-up by {what} at {sizes[1]:,} tasks, against {sizes[0]:,}",
+            "1.6 ms at 10,000",
+            "constant",
+            f"{times([b / a for a, b in took])}; {few * 1e9:.0f} and {many * 1e9:.0f} ns",
+        )
+
+
+def looked(size: int) -> tuple[float, float]:
+    """Return how long a look at a task takes, by its name and by its tag."""
+    seconds: list[float] = []
+
+    @rule(no_more("Step"))
+    def look(graph: GraphView) -> None:
+        name = f"Step[{size // 2}]"
+        for look_up in (lambda: graph[name], lambda: graph.tasks("source")):
+            # Nothing is held, or the garbage collector would go through the graph.
+            took = timeit(look_up, number=10_000)
+            seconds.append(took / 10_000)
+
+    source = Source(size)
+    source.tags = ["source"]
+    DAG({"source": source}, rules=[map_over("source", "items", Step), look]).run()
+    return seconds[0], seconds[1]
+
+
+ROWS = {
+    "pool": pool,
+    "inline": inline,
+    "chain": chains,
+    "stages": stages,
+    "large": large,
+    "looking": looking,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="smaller programs, fewer repetitions")
+    parser.add_argument("--only", action="append", choices=[*ROWS], metavar="ROW")
+    options = parser.parse_args()
+    print(
+        f"Python {platform.python_version()}, {os.cpu_count()} cores of {processor()}, "
+        f"{platform.system()} {platform.release()}\n"
+    )
+    print("| work | Adage | goal | measured |\n|---|---|---|---|")
+    for name in options.only or ROWS:
+        note(f"{name} ...")
+        for row in ROWS[name](quick=options.quick):
+            print(f"| {' | '.join(row)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from cli_runner import command
+
+from dagprofiler.cli.values import as_like
+
+RUN = ("run", "pipeline_of_tests.py:dag")
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("no_such_module:dag", "there is no module 'no_such_module'; give module:dag for one"),
+        ("no_such_file.py:dag", "there is no file '"),
+        ("pipeline_of_tests.py:bild", "has no 'bild'; did you mean 'build'?"),
+        ("pipeline_of_tests.py:dag.nope", "has no 'dag.nope'"),
+        ("pipeline_of_tests.py:read", "is no DAG and no function that builds one, but the class"),
+        ("pipeline_of_tests.py:PIPE", "has no 'PIPE'; it has pipeline_of_tests.py:dag"),
+        ("pipeline_of_tests.py:__name__", "is no DAG and no function that builds one, but str"),
+        ("pipeline_of_tests.py:not_one", "returned int, no DAG"),
+        ("pipeline_of_tests.py:broken", "failed: ValueError: no such cell ("),
+        ("pipeline_of_tests.py:needs", "takes 'size': give --config size=VALUE"),
+        ("no_such.yaml", "cannot be read: No such file or directory"),
+    ],
+)
+def test_a_target_that_is_none_is_a_line_that_says_why(refused, target, says):
+    line = refused("run", target)
+
+    assert line.startswith(f"target {target!r}")
+    assert says in line
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("import no_such_thing\n", "failed: ModuleNotFoundError: No module named 'no_such_thing'"),
+        ("raise SystemExit('bye')\n", "failed: SystemExit: bye ("),
+        ("x = 1 +\n", "failed: SyntaxError: invalid syntax (broken_of_tests.py, line 1)"),
+        ("x = 1\n", "holds no DAG; make one there, as in dag = DAG(tasks, edges)"),
+        ("def make():\n    pass\n", "does one of these build it: "),
+        (
+            "from dagprofiler import DAG\na, b = DAG({}), DAG({})\n",
+            "holds several DAGs; give one of ",
+        ),
+    ],
+)
+def test_a_file_that_does_not_import_or_holds_no_dag_is_a_line(refused, folder, text, says):
+    Path(folder, "broken_of_tests.py").write_text(text, encoding="utf-8")
+
+    assert says in refused("run", f"{folder}/broken_of_tests.py")
+
+
+def test_a_file_with_the_name_of_a_module_that_is_loaded_has_to_be_renamed(refused, folder):
+    Path(folder, "json.py").write_text("x = 1\n", encoding="utf-8")
+
+    assert "there is another module 'json'" in refused("run", f"{folder}/json.py")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            "M=3",
+            "there is no parameter 'M' (parameters: N, factor, names, on, label, model, extra)",
+        ),
+        ("Factor=3", "did you mean 'factor'?"),
+        ("N=x", "N: expected an integer, as 100 is, got 'x'"),
+        ("N=1.5", "N: expected an integer, as 100 is, got '1.5'"),
+        ("factor=much", "factor: expected a number, as 2.0 is, got 'much'"),
+        ("names=3", "names: expected a JSON list, as ['a'] is, got '3'"),
+        ("on=maybe", "on: expected true or false, as True is, got 'maybe'"),
+        ("model=3", "model: a 'object' cannot be given as text"),
+        ("N", "expected NAME=VALUE, got 'N'"),
+    ],
+)
+def test_a_parameter_that_does_not_fit_is_a_line(refused, given, says):
+    line = refused(*RUN, "--config", given)
+
+    assert line.startswith("--config")
+    assert says in line
+
+
+def test_values_may_have_types_that_only_numpy_has():
+    numpy = pytest.importorskip("numpy")
+
+    assert as_like("N", "3", numpy.int64(1)) == 3
+    assert as_like("shape", "[1, 2]", (0, 0)) == (1, 2)
+    assert as_like("any", "[1, 2]", None) == [1, 2]
+
+
+def test_outputs_are_checked_before_the_run(refused, folder):
+    marker = Path(folder, "ran")
+    Path(folder, "marks.py").write_text(
+        f"open({str(marker)!r}, 'w').close()\nfrom dagprofiler import DAG\ndag = DAG({{}})\n",
+        encoding="utf-8",
+    )
+    target = f"{folder}/marks.py"
+
+    assert "there is no directory" in refused("run", target, "-o", f"{folder}/no/p.json")
+    assert "is a directory" in refused("run", target, "--report", folder)
+    assert "is given twice" in refused("run", target, "-o", "x.json", "--report", "./x.json")
+    assert not marker.exists()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="root may write everywhere else")
+def test_a_directory_that_cannot_be_written_is_found_before_the_run(refused):
+    assert "'/proc/p.json': cannot be written: " in refused(*RUN, "-o", "/proc/p.json")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--seed", "x"], "argument --seed: invalid int value: 'x'"),
+        (["--rounds", "often"], "expected a number or auto, got 'often'"),
+        (["--rounds", "0"], "n must be an integer of at least 1 or 'auto', got 0"),
+        (["--meters", "speed"], "meters: 'speed' is unknown"),
+        (["--timeout", "3"], "timeout: a serial run cannot end a task"),
+        (["--executor", "fast"], "--executor: expected serial, threads:4"),
+        (["--executor", "threads:no"], "expected a number of workers of at least 1"),
+        (["--executor", "serial:2"], "--executor"),
+        (["--executor", "pipeline_of_tests.py:build"], "is a DAG, no executor"),
+        (["--eta-from", "no_such.json"], "no_such.json: cannot be read: No such file"),
+        (["--fresh", "x"], "unrecognized arguments: --fresh x"),
+    ],
+)
+def test_an_option_that_does_not_fit_is_a_line(refused, options, says):
+    assert says in refused(*RUN, *options)
+
+
+def test_a_dag_that_is_not_valid_says_all_that_is_wrong(cli, folder):
+    Path(folder, "invalid.py").write_text(
+        "from dagprofiler import DAG, task\n"
+        "@task(inputs=['x'], outputs=['y'])\ndef a(x):\n    return {}\n"
+        "@task(inputs=['z'], outputs=['w'])\ndef b(z):\n    return {}\n"
+        "dag = DAG({'a': a, 'b': b})\n",
+        encoding="utf-8",
+    )
+    lines = cli("run", f"{folder}/invalid.py", code=2).err.splitlines()
+
+    assert lines[0] == "dagprofiler: 2 problems:"
+    assert len(lines) == 3
+
+
+@pytest.mark.parametrize("command_line", [["show", "-"], ["validate", "-"], ["report", "-"]])
+def test_standard_input_that_is_empty_is_no_profile(shelf, command_line):
+    done = command(*command_line, cwd=shelf.folder, input="")
+
+    assert done.returncode in (1, 2)
+    assert "standard input: not JSON" in done.stdout + done.stderr
+
+
+def test_files_that_are_no_profile_say_what_to_do(refused, folder, shelf):
+    def written(name, text):
+        path = Path(folder, name)
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    whole = Path(shelf.profile).read_text(encoding="utf-8")
+    newer = json.loads(whole)
+    newer["metadata"]["schema_version"] = 99
+
+    assert "run it again" in refused("show", written("cut.json", whole[: len(whole) // 2]))
+    assert "try dagprofiler import" in refused("show", written("foreign.json", '{"a": 1}'))
+    assert "upgrade dagprofiler" in refused("show", written("new.json", json.dumps(newer)))
+    assert "cannot be read: " in refused("show", folder)
+    line = refused("import", written("other.json", '{"a": 1}'))
+    assert "is in no format known; give --format (known: wfformat)" in line
+
+
+def test_standard_input_can_be_read_once(refused):
+    assert "can be read once" in refused("compare", "-", "-")
+    assert "can be read once" in refused("report", "-", "--base", "-")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("taget: x\n", "expected 'tasks', as DAG.from_yaml reads them, or 'target'"),
+        ("target: pipeline_of_tests.py:dag\nsed: 3\n", "unknown key 'sed'; did you mean 'seed'?"),
+        ("target: pipeline_of_tests.py:dag\nseed: x\n", "argument --seed: invalid int value"),
+        ("target: [a]\n", "target: expected module:dag or file.py:dag, got ['a']"),
+        ("target: a:b\nconfig: 3\n", "config: expected a mapping, got 3"),
+        ("a: [\n", "not YAML: "),
+        ("- a\n", "expected a mapping, got ['a']"),
+    ],
+)
+def test_a_yaml_file_that_says_something_else_is_a_line(refused, folder, text, says):
+    pytest.importorskip("yaml")
+    path = Path(folder, "run.yaml")
+    path.write_text(text, encoding="utf-8")
+    line = refused("run", str(path))
+
+    assert line.startswith(str(path))
+    assert says in line
+
+
+def test_formats_and_their_options_are_checked(refused, shelf, folder):
+    export = ("export", shelf.profile)
+
+    assert "give -o FILE, whose ending says the format, or --format" in refused(*export)
+    assert "did you mean 'dot'?" in refused(*export, "--format", "dott")
+    assert "says no format; give --format" in refused(*export, "-o", f"{folder}/p.txt")
+    line = refused(*export, "--format", "dot", "--option", "cst=3")
+    assert "the format 'dot' has no option 'cst' (options: cost, statistic, fill)" in line
+    line = refused(*export, "--format", "saga", "--option", f"network=@{shelf.folder}/none.json")
+    assert line == f"no such file or directory: '{shelf.folder}/none.json'"
+
+
+def test_commands_that_do_not_exist_and_none_at_all_are_refused(refused, cli):
+    assert "invalid choice: 'shw'" in refused("shw")
+    assert cli(code=2).err.endswith("dagprofiler: a command is missing\n")
+
+
+def test_an_error_that_nobody_expected_is_a_line_too(refused, monkeypatch):
+    def fails(_):
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr("dagprofiler.cli.showing.show", fails)
+    assert refused("show", "x") == "ZeroDivisionError: by zero (--debug shows where)"

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+
+import pytest
+from cli_runner import command, environment
+
+import dagprofiler
+from dagprofiler.cli import main
+from dagprofiler.cli.output import print_text
+
+COMMANDS = ("run", "resume", "show", "compare", "report", "export", "import", "validate")
+
+
+def test_help_loads_nothing_that_takes_long(shelf):
+    code = (
+        "import sys; from dagprofiler.cli import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "heavy = {'numpy', 'jsonschema', 'rich', 'shtab', 'yaml', 'multiprocessing', 'asyncio'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert all(f"\n    {name} " in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_json_and_help(capsys, name):
+    with pytest.raises(SystemExit) as left:
+        main([name, "--help"])
+
+    assert left.value.code == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def test_the_version_is_that_of_the_package(shelf):
+    done = command("--version", cwd=shelf.folder, code=0)
+
+    assert done.stdout == f"dagprofiler {dagprofiler.__version__}\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes break otherwise there")
+def test_a_reader_that_has_enough_ends_the_command_without_a_word(shelf):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dagprofiler", "show", shelf.profile, "--json"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+
+    assert said == b""
+    assert process.wait() == 141
+
+
+def test_python_warnings_are_lines(shelf, folder):
+    path = f"{folder}/warns.py"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(
+            "import warnings\nwarnings.warn('old')\nfrom dagprofiler import DAG\ndag = DAG({})\n"
+        )
+    done = command("run", path, "-q", cwd=shelf.folder, code=0)
+
+    assert done.stderr == "dagprofiler: warning: UserWarning: old\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_text_is_the_same_without_rich(monkeypatch):
+    with_rich, without = Terminal(), Terminal()
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    print_text("task  verdict\na     slower", with_rich)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    print_text("task  verdict\na     slower", without)
+
+    assert without.getvalue() == "task  verdict\na     slower\n"
+    assert re.sub(r"\x1b\[[\d;]*m", "", with_rich.getvalue()) == without.getvalue()
+
+
+def test_ctrl_c_has_its_exit_code(monkeypatch, capsys):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dagprofiler.cli.showing.show", interrupted)
+
+    assert main(["show", "x"]) == 130
+    assert capsys.readouterr().err == "dagprofiler: interrupted\n"

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_runner import command
+
+from dagprofiler import Config, DAGMetrics, EdgeMetrics, Profile
+
+TEN = [10.0 + i / 100 for i in range(10)]
+
+
+@pytest.fixture
+def write(cli, folder):
+    """Return a function that writes a profile with samples of its tasks; it returns its path."""
+
+    def written(name, config=None, edge_bytes=100, fresh=True, **factors):
+        tasks = {task: {"wall_ms": [f * time for time in TEN]} for task, f in factors.items()}
+        names = list(tasks)
+        links = [{"source": names[0], "target": names[1]}] if edge_bytes else []
+        edges = [EdgeMetrics(names[0], names[1], ["x"], edge_bytes)] if edge_bytes else []
+        sections = {
+            "samples": {
+                "rounds": ["measured"] * 10,
+                "total_ms": [20.0] * 10,
+                "tasks": tasks,
+                "edges": {},
+            },
+            "run": {"state": "complete", "rounds": 10, "conditions": {"fresh_process": fresh}},
+            "environment": {"cpu": "some cpu", "machine": "x86_64"},
+        }
+        made = Profile(
+            Config(**(config or {})),
+            {"nodes": names, "edges": links, "execution_order": names},
+            DAGMetrics(
+                [],
+                edges,
+                dict.fromkeys(names, 0),
+                {f"{edge.source}->{edge.target}": edge.size_bits for edge in edges},
+                20.0,
+            ),
+            hostname="lab-7",
+            sections=sections,
+        )
+        return made.save(Path(folder, name))
+
+    return written
+
+
+@pytest.fixture
+def base(write):
+    return write("base.json", a=1.0, b=1.0)
+
+
+def test_compare_prints_a_table_of_verdicts(cli, write, base):
+    new = write("new.json", {"N": 3}, a=1.2, b=0.8)
+    out = cli("compare", base, new, "--json").out
+    one = json.loads(out)["comparisons"][0]
+
+    assert {name: entry["verdict"] for name, entry in one["tasks"].items()} == {
+        "a": "slower",
+        "b": "faster",
+    }
+    shown = cli("compare", base, new).out
+    assert shown.split()[:2] == [new, "against"]
+    assert "1.200  1.20-1.20  slower" in shown
+    assert "config N: None -> 3" in shown
+
+
+@pytest.mark.parametrize(
+    ("factor", "condition", "code"),
+    [
+        (1.2, "slower", 1),
+        (1.2, "slower > 5%", 1),
+        (1.2, "slower>30 %", 0),
+        (1.01, "slower", 0),
+        (0.8, "slower", 0),
+    ],
+)
+def test_fail_if_slower_looks_at_the_verdict_and_by_how_much(
+    cli, write, base, factor, condition, code
+):
+    done = cli("compare", base, write("n.json", a=factor, b=1), "--fail-if", condition, code=code)
+
+    assert ("failed: " in done.out) == bool(code)
+
+
+def test_a_difference_in_the_noise_is_no_reason_to_fail(cli, write, base, folder):
+    new = write("new.json", a=1.0, b=1.0)
+    document = json.loads(Path(new).read_text(encoding="utf-8"))
+    document["samples"]["tasks"]["a"]["wall_ms"] = [9, 14, 9, 14, 9, 14, 9, 14, 14, 9.0]
+    Path(new).write_text(json.dumps(document), encoding="utf-8")
+
+    cli("compare", base, new, "--fail-if", "slower > 5%")
+
+
+def test_fail_if_larger_looks_at_the_bytes_of_edges(cli, write, base):
+    new = write("new.json", edge_bytes=110, a=1.0, b=1.0)
+
+    assert "bytes of edges: a->b 100 -> 110" in cli("compare", base, new).out
+    cli("compare", base, new, "--fail-if", "larger > 10%")
+    out = cli("compare", base, new, "--fail-if", "larger > 5%", code=1).out
+    assert "failed: larger > 5%: a->b (+10.0%)" in out
+
+
+def test_what_cannot_be_compared_has_exit_code_3_and_says_how_it_could_be(cli, write, base):
+    out = cli("compare", base, write("new.json", fresh=False, a=2.0, b=2.0), code=3).out
+
+    assert "can't say [1]" in out
+    assert "compare --run BASE NEW" in " ".join(out.split())
+    assert "run(rounds=" not in out
+
+
+def test_a_profile_of_one_plain_round_cannot_be_compared(cli, shelf, folder):
+    for name in ("one.json", "two.json"):
+        cli("run", shelf.target, "-q", "-o", f"{folder}/{name}")
+
+    out = cli("compare", f"{folder}/one.json", f"{folder}/two.json", code=3).out
+    assert "there are no samples of several rounds on both sides" in " ".join(out.split())
+
+
+def test_tasks_of_one_side_are_named_and_profiles_without_a_common_task_refused(
+    cli, refused, write, base
+):
+    out = cli("compare", base, write("new.json", a=1.0, c=1.0)).out
+    assert "only in the base, so not compared: b" in out
+    assert "only in the new, so not compared: c" in out
+
+    line = refused("compare", base, write("other.json", c=1.0, d=1.0), code=3)
+    assert "have no task in common: they are profiles of different DAGs" in line
+
+
+def test_several_profiles_are_compared_with_one_base(cli, write, base):
+    good, bad = write("good.json", a=1.0, b=1.0), write("bad.json", a=1.5, b=1.0)
+    out = cli("compare", base, good, bad, "--fail-if", "slower", code=1).out
+
+    assert out.split().count("against") == 2
+
+
+def test_markdown_is_a_table_in_which_names_are_text(cli, write, base, folder):
+    name = "a|<b>*x*@me"
+    first, second = (write(file, edge_bytes=0, **{name: 1.0}) for file in ("f.json", "s.json"))
+    out = cli("compare", first, second, "--markdown").out
+
+    assert "| a\\|\\<b\\>\\*x\\*\\@me | " in out
+    assert "|---|---:|---:|---:|---|---|" in out
+
+
+def test_a_base_comes_from_standard_input(write, base, folder, shelf):
+    new = write("new.json", a=1.2, b=1.0)
+    text = Path(base).read_text(encoding="utf-8")
+    options = ["--fail-if", "slower > 5%"]
+
+    done = command("compare", "-", new, *options, cwd=shelf.folder, input=text, code=1)
+    assert "failed: slower > 5%: a (+20.0%)" in done.stdout
+
+
+TARGET = """\
+from dagprofiler import DAG, Config, task
+
+@task(outputs=["x"])
+def spin(cfg):
+    return {"x": sum(range(cfg.N))}
+
+def build(n=5000):
+    return DAG({"spin": spin}, [], Config(N=n))
+"""
+
+
+def test_two_targets_are_measured_in_turns(cli, folder):
+    target = Path(folder, "spins.py")
+    target.write_text(TARGET, encoding="utf-8")
+    options = ["--rounds", "8", "--warmup", "0", "--config", "N=4000", "--new-config", "N=40000"]
+    outputs = [f"{folder}/base.json", f"{folder}/new.json"]
+    found = cli(
+        "compare", "--run", f"{target}:build", f"{target}:build", *options, "-o", *outputs, "--json"
+    ).out
+    (one,) = json.loads(found)["comparisons"]
+
+    assert one["config"] == {"N": {"self": 40000, "other": 4000}}
+    assert one["tasks"]["spin"]["verdict"] == "slower"
+    assert Profile.load(outputs[1]).config.N == 40000
+
+
+def test_two_targets_that_import_modules_of_one_name_are_refused(refused, folder):
+    for side in ("one", "two"):
+        Path(folder, side).mkdir()
+        Path(folder, side, "helper_of_tests.py").write_text("N = 1\n", encoding="utf-8")
+        text = f"import helper_of_tests\n{TARGET}"
+        Path(folder, side, f"spins_{side}.py").write_text(text, encoding="utf-8")
+
+    targets = [f"{folder}/{side}/spins_{side}.py:build" for side in ("one", "two")]
+    line = refused("compare", "--run", *targets)
+    assert line.startswith("compare --run: both targets have a module 'helper_of_tests'")
+
+
+@pytest.mark.parametrize("option", [["--rounds", "3"], ["-o", "a.json", "b.json"]])
+def test_how_targets_are_measured_is_not_asked_of_profiles(refused, base, option):
+    assert "is for --run, which measures two targets" in refused("compare", base, base, *option)
+
+
+@pytest.mark.parametrize("condition", ["slwer", "slower > x%", "slower > 5", "> 5%"])
+def test_a_condition_that_is_none_is_refused(refused, base, condition):
+    assert refused("compare", base, base, "--fail-if", condition).startswith(
+        '--fail-if: expected "slower", "slower > 5%" or "larger > 5%", got '
+    )

@@ -1,0 +1,98 @@
+"""Commands on the pages run one after the other, and print what the page says they print.
+
+In a ```console block a line ``$ dagprofiler ...`` is a command, ``$ echo $?`` asks for its exit
+code, and the lines below are what it prints, in which ``...`` stands for any text.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_runner import environment
+
+ROOT = Path(__file__).resolve().parents[2]
+FENCE = re.compile(r"(?ms)^```(?P<kind>\w+)\n(?P<text>.*?)^```$")
+CHECKER = doctest.OutputChecker()
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def printed_by(line, folder):
+    """Run a line of a shell; return what it prints and its exit code."""
+    outputs, code = "", 0
+    for part in line.split(" | "):
+        words = shlex.split(part)
+        assert words.pop(0) == "dagprofiler", line
+        done = subprocess.run(
+            [sys.executable, "-m", "dagprofiler", *words],
+            input=outputs,
+            cwd=folder,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
+        )
+        outputs, code = done.stdout, done.returncode
+        said = done.stderr
+    return outputs or (said if code else ""), code
+
+
+def steps(text):
+    """Yield each command of a page with what it prints; of a page's code also what it is."""
+    for block in FENCE.finditer(text):
+        for step in re.split(r"^\$ ", block["text"], flags=re.MULTILINE)[1:]:
+            command, _, expected = step.partition("\n")
+            yield command, expected
+
+
+def test_commands_of_the_page_print_what_it_says(tmp_path):
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    code = next(block["text"] for block in FENCE.finditer(page) if block["kind"] == "python")
+    (tmp_path / "pipeline.py").write_text(code, encoding="utf-8")
+    last, asked = 0, True
+    for command, expected in steps(page):
+        if command == "echo $?":
+            assert expected.strip() == str(last)
+            asked = True
+            continue
+        assert asked or not last, "a command failed and nobody asks for its exit code"
+        printed, last = printed_by(command, tmp_path)
+        asked = False
+        if not CHECKER.check_output(expected, printed, FLAGS):
+            example = doctest.Example("", expected)
+            difference = CHECKER.output_difference(example, printed, FLAGS)
+            pytest.fail(f"{command}: {difference}")
+    assert not last
+
+
+def test_yaml_of_the_page_runs(tmp_path):
+    pytest.importorskip("yaml")
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    blocks = list(FENCE.finditer(page))
+    code = next(block["text"] for block in blocks if block["kind"] == "python")
+    (tmp_path / "pipeline.py").write_text(code, encoding="utf-8")
+    files = [block["text"] for block in blocks if block["kind"] == "yaml"]
+    assert len(files) == 2
+    for text in files:
+        (tmp_path / "run.yaml").write_text(text.replace("processes:4", "threads:2"))
+        _, code = printed_by("dagprofiler run run.yaml --rounds 2 -q", tmp_path)
+        assert code == 0
+
+
+def test_commands_of_the_readme_run(tmp_path):
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = [block["text"] for block in FENCE.finditer(page) if block["kind"] == "console"]
+    lines = [line for block in blocks for line in block.splitlines()]
+    commands = [line for line in lines if line.startswith("dagprofiler ")]
+    shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
+    assert len(commands) >= 4
+    for command in commands:
+        printed, code = printed_by(command, tmp_path)
+        assert code == 0, printed

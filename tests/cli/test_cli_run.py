@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_runner import command, environment
+
+from dagprofiler import Profile
+
+
+def saved(folder, name="p.json"):
+    return Profile.load(os.path.join(folder, name))
+
+
+def test_run_writes_a_profile_and_shows_it_in_short(shelf):
+    profile = Profile.load(shelf.profile)
+
+    assert profile.seed == 1
+    assert profile.sections["run"]["rounds"] == 7
+    assert "3 tasks, 2 edges, " in shelf.first.stdout
+    assert "critical path: " in shelf.first.stdout
+    assert shelf.first.stdout.endswith(f"profile: {shelf.profile}\n")
+    assert shelf.first.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "pipeline_of_tests.py:dag",
+        "pipeline_of_tests:dag",
+        "pipeline_of_tests.py",
+        "pipeline_of_tests:build",
+    ],
+)
+def test_a_target_is_a_dag_in_a_module_or_a_file_or_a_function_that_builds_one(cli, target):
+    assert "3 tasks" in cli("run", target).out
+
+
+def test_without_output_a_run_says_how_to_keep_its_profile(cli, shelf):
+    assert "-o profile.json keeps the profile" in cli("run", shelf.target).out
+
+
+def test_quiet_says_nothing(cli, shelf):
+    done = cli("run", shelf.target, "--quiet")
+
+    assert (done.out, done.err) == ("", "")
+
+
+def test_parameters_have_the_type_of_what_they_replace(cli, folder, shelf):
+    given = ["N=2e2", "factor=3", 'names=["b"]', "on=no", "label=7", "extra=[1]"]
+    options = [word for one in given for word in ("--config", one)]
+    cli("run", shelf.target, "-o", f"{folder}/p.json", *options)
+    config = saved(folder).config.to_dict()
+
+    del config["model"]
+    assert config == {
+        "N": 200,
+        "factor": 3.0,
+        "names": ["b"],
+        "on": False,
+        "label": "7",
+        "extra": [1],
+    }
+    assert isinstance(config["factor"], float)
+
+
+def test_what_a_function_takes_is_given_as_a_parameter(cli, folder):
+    cli("run", "pipeline_of_tests:build", "-c", "n=7", "-c", "label=y", "-o", f"{folder}/p.json")
+    cli("run", "pipeline_of_tests:needs", "-c", "size=8", "-o", f"{folder}/q.json")
+
+    assert (saved(folder).config.N, saved(folder).config.label) == (7, "y")
+    assert saved(folder, "q.json").config.N == 8
+
+
+def test_rounds_meters_and_where_are_those_that_were_asked_for(cli, folder, shelf):
+    options = ["--rounds", "6", "--warmup", "1", "--meters", "wall,cpu", "--executor", "threads:2"]
+    cli("run", shelf.target, *options, "-o", f"{folder}/p.json")
+    sections = saved(folder).sections
+
+    assert sections["run"]["conditions"]["n"] == 6
+    assert sections["run"]["conditions"]["warmup"] == 1
+    assert sections["run"]["executor"] == "ThreadPoolExecutor"
+    assert "cpu_ms" in sections["samples"]["tasks"]["add"]
+
+
+def test_an_executor_may_be_made_by_a_function_in_a_file(cli, folder, shelf):
+    Path(folder, "pools_of_tests.py").write_text(
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "def two():\n    return ThreadPoolExecutor(2)\n",
+        encoding="utf-8",
+    )
+
+    done = cli("run", shelf.target, "--executor", f"{folder}/pools_of_tests.py:two")
+    assert "ThreadPoolExecutor" in done.out
+
+
+def test_json_of_a_run_is_what_is_shown_and_what_was_written(cli, folder, shelf):
+    done = cli("run", shelf.target, "-o", f"{folder}/p.json", "--json")
+    found = json.loads(done.out)
+
+    assert found["written"] == {"profile": f"{folder}/p.json"}
+    assert {task["task"] for task in found["tasks"]} == {"read", "add", "show"}
+
+
+def test_a_report_is_written_as_well(cli, folder, shelf):
+    cli("run", shelf.target, "--report", f"{folder}/r.html", "-q")
+
+    assert Path(folder, "r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_processes_and_new_processes_find_the_tasks_of_a_file(shelf, folder):
+    code = (
+        "import multiprocessing, sys; from dagprofiler.cli import main; "
+        "multiprocessing.set_start_method('spawn'); sys.exit(main())"
+    )
+    # In a folder of its own, and with a name that only importlib takes.
+    Path(folder, "my-pipeline.py").write_text(
+        Path(shelf.folder, "pipeline_of_tests.py").read_text(encoding="utf-8"), encoding="utf-8"
+    )
+    target = os.path.join(folder, "my-pipeline.py:dag")
+    for more in (["--executor", "processes:1"], ["--rounds", "1", "--fresh-process"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, "run", target, *more],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "3 tasks" in done.stdout
+
+
+def test_what_tasks_print_is_not_in_the_profile_on_standard_output(folder):
+    Path(folder, "talks.py").write_text(
+        "from dagprofiler import DAG, task\n"
+        "@task(outputs=['x'])\n"
+        "def talk():\n    print('hello')\n    return {'x': 1}\n"
+        "dag = DAG({'talk': talk})\n",
+        encoding="utf-8",
+    )
+    done = command("run", "talks.py", "-o", "-", cwd=folder, code=0)
+
+    assert Profile.loads(done.stdout).dag_structure["nodes"] == ["talk"]
+    assert done.stderr == "hello\n"
+
+
+def test_a_file_in_a_package_is_imported_as_its_module(cli, folder):
+    package = Path(folder, "package_of_tests")
+    package.mkdir()
+    (package / "__init__.py").write_text("", encoding="utf-8")
+    (package / "sizes.py").write_text("N = 3\n", encoding="utf-8")
+    (package / "inside.py").write_text(
+        "from dagprofiler import DAG\nfrom .sizes import N\ndag = DAG({}, [], {'N': N})\n",
+        encoding="utf-8",
+    )
+
+    assert "0 tasks" in cli("run", f"{package}/inside.py").out
+
+
+YAML = """\
+config: {N: 5}
+tasks:
+  read: {module: pipeline_of_tests, class: read}
+  add: {module: pipeline_of_tests, class: add}
+edges: [[read, add]]
+"""
+
+
+def test_a_yaml_file_holds_a_dag(cli, shelf):
+    (shelf.folder / "dag.yaml").write_text(YAML, encoding="utf-8")
+
+    assert "2 tasks, 1 edge" in cli("run", "dag.yaml", "--config", "N=6").out
+
+
+def test_a_yaml_file_names_a_target_and_how_it_is_run(cli, shelf, folder, monkeypatch):
+    (shelf.folder / "run.yaml").write_text(
+        "target: pipeline_of_tests.py:dag\nconfig: {N: 50, label: hello}\nseed: 7\nrounds: 3\n"
+        "warmup: 0\nmeters: [wall, cpu]\nexecutor: threads:2\nfresh_process: false\n",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(folder)
+    options = ["--rounds", "2", "--config", "N=60", "-o", "p.json"]
+    cli("run", os.path.join("..", "run.yaml"), *options)
+    profile = saved(folder)
+
+    assert (profile.seed, profile.config.N, profile.config.label) == (7, 60, "hello")
+    assert profile.sections["run"]["conditions"]["n"] == 2
+    assert profile.sections["run"]["executor"] == "ThreadPoolExecutor"
+
+
+@pytest.mark.parametrize("text", [YAML, "target: pipeline_of_tests.py:dag\n"])
+def test_yaml_comes_from_standard_input_too(shelf, text):
+    done = command("run", "-", "--json", cwd=shelf.folder, code=0, input=text)
+
+    assert json.loads(done.stdout)["summary"]["edges"] in (1, 2)
+
+
+def test_a_task_that_fails_leaves_the_partial_profile_and_exit_code_4(refused, folder):
+    line = refused("run", "pipeline_of_tests:failing", "-o", f"{folder}/p.json", code=4)
+
+    assert line == (
+        "task 'fails' failed: ValueError: no such cell; what was measured until then is in "
+        f"{folder}/p.partial.json; --debug shows where it failed"
+    )
+    assert saved(folder, "p.partial.json").sections["run"]["state"] == "partial"
+    assert not os.path.exists(f"{folder}/p.json")
+
+
+def test_a_partial_profile_has_a_place_where_there_is_no_output(refused, shelf):
+    line = refused("run", "pipeline_of_tests:failing", "-o", "-", code=4)
+
+    assert "is in profile.partial.json; " in line
+    (shelf.folder / "profile.partial.json").unlink()
+
+
+def test_a_partial_profile_that_has_no_place_goes_to_the_folder_for_temporary_files(
+    refused, folder, monkeypatch
+):
+    Path(folder, "removes.py").write_text(
+        "import shutil\nfrom dagprofiler import DAG, task\n"
+        "@task(outputs=['x'])\ndef a():\n    return {'x': 1}\n"
+        "@task(inputs=['x'], outputs=['y'])\n"
+        f"def b(x):\n    shutil.rmtree({folder + '/results'!r})\n    raise ValueError\n"
+        "dag = DAG({'a': a, 'b': b}, [('a', 'b')])\n",
+        encoding="utf-8",
+    )
+    Path(folder, "results").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", folder)
+    line = refused("run", f"{folder}/removes.py", "-o", f"{folder}/results/p.json", code=4)
+
+    assert f"is in {folder}/p.partial.json; " in line
+
+
+def test_debug_shows_the_traceback_and_then_the_line(cli):
+    done = cli("run", "pipeline_of_tests:broken", "--debug", code=2)
+
+    assert "Traceback" in done.err
+    assert done.err.splitlines()[-1].startswith("dagprofiler: target")
+
+
+def journaled(folder):
+    """Write a pipeline of which a task fails until there is a file."""
+    Path(folder, "twice.py").write_text(
+        "import os\n"
+        "from dagprofiler import DAG, task\n"
+        "@task(outputs=['x'])\n"
+        "def first():\n    return {'x': 1}\n"
+        "@task(inputs=['x'], outputs=['y'])\n"
+        "def second(x):\n"
+        f"    if not os.path.exists({os.path.join(folder, 'go')!r}):\n"
+        "        raise ValueError('not yet')\n"
+        "    return {'y': x}\n"
+        "dag = DAG({'first': first, 'second': second}, [('first', 'second')])\n",
+        encoding="utf-8",
+    )
+
+
+def test_resume_goes_on_as_the_run_was_started(folder, shelf):
+    journaled(folder)
+    options = ["--journal", "journal", "--seed", "3", "-o", "p.json"]
+    failed = command("run", "twice.py", *options, cwd=folder, code=4)
+    assert "dagprofiler resume journal goes on with it" in failed.stderr
+    Path(folder, "go").touch()
+
+    done = command("resume", f"{folder}/journal", "--json", cwd=shelf.folder, code=0)
+
+    assert json.loads(done.stdout)["written"] == {"profile": os.path.join(folder, "p.json")}
+    profile = saved(folder)
+    assert profile.seed == 3
+    assert len(profile.sections["run"]["resumed"]) == 1
+
+
+def test_a_run_does_not_write_over_the_journal_of_another(cli, refused, folder, shelf):
+    cli("run", shelf.target, "--journal", f"{folder}/journal", "-q")
+
+    line = refused("run", shelf.target, "--journal", f"{folder}/journal")
+    assert line.startswith(f"--journal: '{folder}/journal' holds the journal of a run: ")
+
+
+def test_resume_takes_a_target_where_no_command_began(refused, cli, folder, shelf):
+    cli("run", "-q", shelf.target, "--journal", f"{folder}/journal", "-c", "model=1", code=2)
+    cli("run", "-q", "pipeline_of_tests:failing", "--journal", f"{folder}/journal", code=4)
+    os.unlink(f"{folder}/journal/command.json")
+
+    assert "give the directory" in refused("resume", f"{folder}/journal")
+    refused("resume", f"{folder}/journal", "pipeline_of_tests:failing", code=4)
+    wrong = refused("resume", f"{folder}/journal", "pipeline_of_tests:failing", "-c", "N=4")
+    assert wrong.startswith(f"journal {os.path.abspath(f'{folder}/journal')!r}: config:")
+    os.unlink("profile.partial.json")

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_runner import command
+
+from dagprofiler import DAG, Profile, RunError, task
+from dagprofiler.cli.showing import figures, text
+
+PARTS = ("summary", "tasks", "edges", "path", "flags")
+
+
+def test_show_prints_every_part_in_80_columns(shelf):
+    done = command("show", shelf.profile, cwd=shelf.folder, code=0)
+    blocks = done.stdout.split("\n\n")
+
+    assert blocks[0].startswith("3 tasks, 2 edges, ")
+    assert blocks[1].startswith("task  time ms")
+    assert blocks[2].startswith("edge ")
+    assert blocks[3].startswith("critical path: ")
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_parts_are_shown_alone(cli, shelf):
+    out = cli("show", shelf.profile, "--part", "edges").out
+
+    assert [line.split()[0] for line in out.splitlines()] == ["edge", "read", "add"]
+
+
+def test_tasks_are_sorted_as_asked_and_the_rest_is_counted(cli, shelf):
+    def first(*options):
+        lines = cli("show", shelf.profile, "--part", "tasks", *options).out.splitlines()
+        return [line.split()[0] for line in lines[1:]]
+
+    assert first("--sort", "name") == ["add", "read", "show"]
+    assert first("--sort", "order") == ["read", "add", "show"]
+    assert first("--sort", "in")[0] == "add"
+    assert first("--sort", "out")[0] == "read"
+    assert first("--sort", "order", "--top", "1") == ["read", "..."]
+
+
+def test_json_has_the_same_figures(cli, shelf):
+    found = json.loads(cli("show", shelf.profile, "--json").out)
+
+    assert list(found) == list(PARTS)
+    assert {task["task"] for task in found["tasks"]} == {"read", "add", "show"}
+    assert found["path"]["tasks"] == ["read", "add", "show"]
+
+
+def test_a_profile_comes_from_standard_input(shelf):
+    text_of_it = Path(shelf.profile).read_text(encoding="utf-8")
+    done = command("show", "-", "--part", "summary", cwd=shelf.folder, code=0, input=text_of_it)
+
+    assert done.stdout.startswith("3 tasks")
+
+
+@task(outputs=["x"], estimate_fn=lambda cfg: 1200)
+def hostile():
+    return {"x": b"0" * 12_345_678}
+
+
+def test_names_cannot_upset_a_terminal_and_numbers_have_units():
+    profile = DAG({"a\x1b[31m\nb": hostile}).run()
+    shown = text(figures(profile), parts=PARTS, top=0)
+
+    assert "a\\x1b[31m\\nb" in shown
+    assert "\x1b" not in shown
+    assert "12.3 MB" in shown
+    assert "1,200" in shown
+
+
+def test_what_a_profile_does_not_say_is_not_shown_as_0():
+    one = DAG({"only": hostile}).run()
+    document = one.to_dict()
+    for section in ("run", "weight_sources", "timeline", "environment", "edge_metrics"):
+        document.pop(section, None)
+    document["execution_metrics"] = []
+    del document["total_time_ms"]
+    found = figures(Profile.from_dict(document))
+
+    assert found["summary"]["total_time_ms"] is None
+    assert found["tasks"][0]["time_ms"] is None
+    assert "-" in text(found, parts=("tasks",), top=0)
+
+
+def test_a_profile_without_tasks_can_be_shown():
+    assert text(figures(DAG({}).run()), parts=PARTS, top=3).startswith("0 tasks, 0 edges")
+
+
+@task(outputs=["x"])
+def fails():
+    raise ValueError("no such cell")
+
+
+def test_a_partial_profile_says_why():
+    with pytest.raises(RunError) as caught:
+        DAG({"fails": fails}).run()
+
+    shown = text(figures(caught.value.profile), parts=PARTS, top=0)
+    assert "PARTIAL: task 'fails' failed: ValueError: no such cell" in shown
+    assert "no critical path: " in shown
+
+
+def test_flags_are_explained_with_their_tasks():
+    profile = DAG(dict.fromkeys("abc", hostile)).run(rounds=2)
+    profile.sections["statistics"]["flags"] = {"a": ["short"], "b": ["short"], "c": ["waits"]}
+    shown = text(figures(profile), parts=("flags",), top=1)
+
+    assert "short: a and 1 more\n  The median is under 0.1 ms" in shown
+    assert "waits: c\n" in shown
+
+
+def test_a_long_critical_path_is_shown_by_its_ends():
+    names = [f"t{i}" for i in range(30)]
+    dag = DAG(dict.fromkeys(names, hostile), [(a, b, []) for a, b in zip(names, names[1:])])
+    shown = " ".join(text(figures(dag.run()), parts=("path",), top=4).split())
+
+    assert "t0 -> t1 -> (26 more) -> t28 -> t29" in shown

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from cli_runner import environment
+
+from dagprofiler import Profile
+
+pexpect = pytest.importorskip("pexpect")
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no such terminal")
+
+
+@pytest.fixture
+def terminal(shelf):
+    """Return a function that starts the command in a terminal of 80 columns."""
+    started = []
+
+    def start(*arguments, **more):
+        child = pexpect.spawn(
+            sys.executable,
+            ["-m", "dagprofiler", *arguments],
+            cwd=str(shelf.folder),
+            env={**environment(), "TERM": "xterm", **more},
+            dimensions=(24, 80),
+            encoding="utf-8",
+            timeout=60,
+        )
+        started.append(child)
+        return child
+
+    yield start
+    for child in started:
+        child.close(force=True)
+
+
+def ended(child):
+    """Wait for the end; return what was still printed, without colours, and the exit code."""
+    child.expect(pexpect.EOF)
+    child.close()
+    return re.sub(r"\x1b\[[\d;]*m", "", child.before), child.exitstatus
+
+
+def test_progress_says_how_far_a_run_is_and_goes_away(terminal, shelf):
+    child = terminal("run", shelf.target, "--rounds", "3", "--eta-from", shelf.profile)
+    child.expect(r"\[\.{12}\] 0 of 3 tasks \| round 1 of 5 \| done at \d\d:\d\d:\d\d \| running re")
+    child.expect(r"\[#*\.*\] 3 of 3 tasks \| round 5 of 5")
+    rest, code = ended(child)
+
+    assert code == 0
+    # A line of blanks goes over it, and what is said of the run begins there.
+    assert re.search(r"\r +\r3 tasks, 2 edges", rest)
+
+
+def test_quiet_draws_nothing(terminal, shelf):
+    rest, code = ended(terminal("run", shelf.target, "-q"))
+
+    assert (rest, code) == ("", 0)
+
+
+@pytest.mark.parametrize("where", ["serial", "threads:2", "processes:2"])
+def test_ctrl_c_saves_the_partial_profile_and_says_where(terminal, shelf, folder, where):
+    target = "pipeline_of_tests.py:waiting"
+    options = ["--executor", where, "-o", f"{folder}/p.json"]
+    child = terminal("run", target, *options)
+    child.expect("2 of 3 tasks.*running waits")
+    child.sendintr()
+    rest, code = ended(child)
+
+    assert code == 130
+    said = rest.splitlines()[-1]
+    where_it_is = f"interrupted; what was measured until then is in {folder}/p.partial.json"
+    assert "".join(rest.split()).endswith("".join(f"dagprofiler: {where_it_is}".split())), said
+    profile = Profile.load(f"{folder}/p.partial.json")
+    assert profile.sections["run"]["state"] == "partial"
+    assert not Path(folder, "p.json").exists()
+
+
+def test_ctrl_c_before_the_first_task_ends_has_nothing_to_save(terminal, folder):
+    Path(folder, "sleeps.py").write_text(
+        "import time\nprint('asleep')\ntime.sleep(60)\n", encoding="utf-8"
+    )
+    child = terminal("run", f"{folder}/sleeps.py")
+    child.expect("asleep")
+    child.sendintr()
+    rest, code = ended(child)
+
+    assert code == 130
+    assert "dagprofiler: interrupted" in rest
+
+
+def test_tables_fit_the_terminal(terminal, shelf, folder):
+    profile = Profile.load(shelf.profile)
+    text = profile.dumps().replace('"read"', '"' + "read" * 40 + '"')
+    text = text.replace('"read->add"', '"' + "read" * 40 + '->add"')
+    Path(folder, "long.json").write_text(text, encoding="utf-8")
+    rest, code = ended(terminal("show", f"{folder}/long.json", "--part", "tasks"))
+
+    assert code == 0
+    assert "readread...adread" in rest or "..." in rest
+    assert max(map(len, rest.splitlines())) <= 80
+
+
+def test_colours_are_those_of_rich_and_can_be_refused(terminal, shelf):
+    pytest.importorskip("rich")
+    child = terminal("show", "no_such.json")
+    child.expect(pexpect.EOF)
+    assert "\x1b[1;31mdagprofiler: " in child.before
+    child = terminal("show", "no_such.json", NO_COLOR="1")
+    child.expect(pexpect.EOF)
+    assert "\x1b[" not in child.before

@@ -1,0 +1,72 @@
+"""The notebook of the examples, executed in a real kernel as a user's would be."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from conftest import found
+
+pytestmark = pytest.mark.external
+
+NOTEBOOK = Path(__file__).resolve().parent.parent.parent / "docs" / "examples" / "notebook.ipynb"
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    """The cells of the notebook with their outputs, and the folder that it ran in."""
+    for package in ("nbclient", "ipykernel", "matplotlib"):
+        found(f"the package {package}", find_spec(package))
+    import nbformat
+    from nbclient import NotebookClient
+
+    folder = tmp_path_factory.mktemp("notebook")
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folder)}})
+    return client.execute().cells, folder
+
+
+def shown(cells, source):
+    """What the cell whose code begins, or ends, like this has shown, by kind."""
+    (cell,) = [c for c in cells if c.source.startswith(source) or c.source.endswith(source)]
+    return {kind: text for output in cell.outputs for kind, text in output.data.items()}
+
+
+def test_no_cell_prints_a_warning_or_an_error(executed):
+    cells, _ = executed
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    assert {output.output_type for output in outputs} == {"execute_result", "display_data"}
+
+
+def test_objects_show_themselves_as_html_and_as_text(executed):
+    cells, _ = executed
+    for source, expected in [
+        ("\ndag", "4 tasks, 4 edges"),
+        ("\nprofile", "critical path"),
+        ("compare_runs", "verdict"),
+        ("analyze", "average parallelism"),
+    ]:
+        data = shown(cells, source)
+        assert expected in data["text/html"]
+        assert data["text/plain"]
+        assert len(data["text/html"]) < 30_000
+
+
+def test_plots_are_pictures(executed):
+    cells, _ = executed
+    assert "image/png" in shown(cells, "ax = plot.gantt")
+    assert "image/png" in shown(cells, "ax = plot.samples")
+
+
+def test_the_notebook_leaves_its_files(executed):
+    _, folder = executed
+    assert {"profile.json", "dag.svg", "report.html"} <= {file.name for file in folder.iterdir()}
+    assert (folder / "dag.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_the_notebook_is_kept_without_outputs():
+    import json
+
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    assert all(not cell.get("outputs") for cell in cells)

@@ -1,0 +1,820 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from dagprofiler import DAG, DeclarationError, GraphError, RunError, Task, task
+from dagprofiler.errors import ValidationError
+from dagprofiler.rules import (
+    Rule,
+    Rules,
+    after,
+    after_all,
+    count,
+    map_over,
+    no_more,
+    reduce,
+    rule,
+    when_output,
+)
+
+
+class Number(Task):
+    """Makes a number."""
+
+    outputs = ["n"]
+
+    def __init__(self, n=0, tags=(), name=None):
+        super().__init__(name)
+        self.n = n
+        self.tags = list(tags)
+
+    def compute(self):
+        return {"n": self.n}
+
+
+class Files(Task):
+    outputs = ["files"]
+
+    def __init__(self, files=()):
+        super().__init__()
+        self.files = files
+
+    def compute(self):
+        return {"files": self.files}
+
+
+@task(outputs=["n"])
+def double(n):
+    return {"n": 2 * n}
+
+
+@task(outputs=["total"], gathers=["n"])
+def total(n):
+    return {"total": list(n)}
+
+
+@task(inputs=["file"], outputs=["n"])
+def process(file):
+    return {"n": len(file)}
+
+
+@task(outputs=["n"])
+def fails():
+    raise RuntimeError("no luck")
+
+
+def failures(dag, **options):
+    """Return what fails when a DAG runs, in words."""
+    with pytest.raises(RunError) as caught:
+        dag.run(**options)
+    return {name: str(error) for name, error in caught.value.failures.items()}
+
+
+def edges(profile):
+    return [(edge["source"], edge["target"]) for edge in profile.dag_structure["edges"]]
+
+
+# The cases that Adage's examples come to.
+
+
+def test_a_late_merge_waits_for_all_producers_and_for_those_they_add():
+    def produce(name):
+        def body(graph):
+            for i in range(graph[name].output("n")):
+                graph.add_task(f"{name}.{i}", double, after=name, tags=["made"])
+
+        return Rule(after(name), body, name=f"produce {name}", adds=["made"])
+
+    def merge(graph):
+        graph.add_task("merge", total, after=[*graph.tasks("made"), "fixed"])
+
+    dag = DAG(
+        {"p": Number(2), "q": Number(1), "fixed": Number(7)},
+        rules=[
+            Rule(no_more("made"), merge, reads=["fixed"]),
+            produce("p"),
+            produce("q"),
+        ],
+    )
+    profile = dag.run()
+    assert profile.final_outputs == {"total": [4, 4, 2, 7]}
+    assert len(profile.dag_structure["nodes"]) == 7
+    assert len(edges(profile)) == 7
+    assert {source for source, target in edges(profile) if target == "merge"} == {
+        "fixed",
+        "p.0",
+        "p.1",
+        "q.0",
+    }
+    assert profile.sections["origins"]["never_fired"] == []
+
+
+def branch(name, condition):
+    return Rule(
+        when_output("check", "n", condition),
+        lambda graph: graph.add_task(name, double, after="check", tags=["answer"]) and None,
+        name=name,
+        adds=["answer"],
+    )
+
+
+@pytest.mark.parametrize(("n", "taken"), [(1, "small"), (5, "large")])
+def test_of_if_and_else_only_the_branch_exists_whose_condition_is_met(n, taken):
+    dag = DAG(
+        {"check": Number(n)},
+        rules=[branch("small", lambda n: n < 3), branch("large", lambda n: n >= 3)],
+    )
+    profile = dag.run()
+    assert profile.dag_structure["nodes"] == ["check", taken]
+    assert edges(profile) == [("check", taken)]
+    (unfired,) = profile.sections["origins"]["never_fired"]
+    assert unfired["rule"] == ("large" if taken == "small" else "small")
+    assert unfired["reason"] == "its predicate did not hold"
+
+
+def test_the_branch_that_is_not_taken_keeps_no_merge_waiting():
+    dag = DAG(
+        {"check": Number(5)},
+        rules=[
+            reduce("answer", total),
+            branch("small", lambda n: n < 3),
+            branch("large", lambda n: n >= 3),
+        ],
+    )
+    assert dag.run().final_outputs == {"total": [10]}
+
+
+def test_rules_may_add_rules():
+    @rule(after("a"))
+    def first(graph):
+        graph.add_task("b", double, after="a")
+        graph.add_rule(second)
+
+    @rule(after("b"))
+    def second(graph):
+        graph.add_rule(Rule(after("b"), lambda g: g.add_task("c", double, after="b") and None, "c"))
+
+    profile = DAG({"a": Number(1)}, rules=[first]).run()
+    assert profile.dag_structure["nodes"] == ["a", "b", "c"]
+    fired = profile.sections["origins"]["fired"]
+    assert [one["rule"] for one in fired] == ["first", "second", "c"]
+    assert [one["tasks"] for one in fired] == [1, 0, 1]
+
+
+@task(outputs=["n"])
+def collatz_half(n):
+    return {"n": n // 2}
+
+
+@task(outputs=["n"])
+def collatz_triple(n):
+    return {"n": 3 * n + 1}
+
+
+def unroll(name, place=1):
+    def body(graph):
+        n = graph[name].output("n")
+        if n != 1:
+            step = collatz_triple if n % 2 else collatz_half
+            graph.add_task(f"step{place}", step, after=name)
+            graph.add_rule(unroll(f"step{place}", place + 1))
+
+    return Rule(after(name), body, name="unroll")
+
+
+def test_a_recursion_unrolls():
+    dag = DAG({"start": Number(6)}, rules=[unroll("start")])
+    profile = dag.run(keep=["start", *[f"step{i}" for i in range(1, 9)]])
+    results = [profile.outputs[name]["n"] for name in profile.dag_structure["nodes"]]
+    assert results == [6, 3, 10, 5, 16, 8, 4, 2, 1]
+    assert len(edges(profile)) == 8
+    names = [one["rule"] for one in profile.sections["origins"]["fired"]]
+    assert names[:3] == ["unroll", "unroll (2)", "unroll (3)"]
+
+
+def test_what_is_independent_of_a_failure_finishes_and_the_cause_is_kept():
+    def extend(source, target):
+        return Rule(
+            after(source), lambda g: g.add_task(target, double, after=source) and None, target
+        )
+
+    dag = DAG(
+        {"a": Number(1), "b": fails, "e": double},
+        [("a", "b", []), ("a", "e")],
+        rules=[extend("b", "c"), extend("e", "f")],
+    )
+    with pytest.raises(RunError) as caught:
+        dag.run(on_error="finish")
+    error = caught.value
+    assert isinstance(error.__cause__, RuntimeError)
+    assert list(error.failures) == ["b"]
+    assert error.profile.outputs == {"f": {"n": 4}}
+    assert error.profile.dag_structure["nodes"] == ["a", "b", "e", "f"]
+    assert error.profile.sections["origins"]["never_fired"] == [
+        {"round": 0, "rule": "c", "reason": "task 'b' has failed"}
+    ]
+
+
+# Maps.
+
+
+def map_reduce(files):
+    return DAG(
+        {"list": Files(files)},
+        rules=[map_over("list", "files", process), reduce("process", total)],
+    )
+
+
+def test_a_map_and_its_merge_take_three_lines():
+    profile = map_reduce(["a", "bb", "ccc"]).run()
+    assert profile.final_outputs == {"total": [1, 2, 3]}
+    assert profile.dag_structure["nodes"] == ["list", *[f"process[{i}]" for i in range(3)], "total"]
+
+
+def test_a_merge_takes_items_in_the_order_of_the_list():
+    files = ["x" * n for n in range(25)]
+    assert map_reduce(files).run().final_outputs == {"total": [*range(25)]}
+
+
+def test_a_map_over_nothing_gives_its_merge_an_empty_list():
+    assert map_reduce([]).run().final_outputs == {"total": []}
+
+
+def test_an_edge_to_a_mapped_task_carries_its_item_alone():
+    profile = map_reduce([b"a", b"b" * 1000]).run()
+    sizes = {
+        edge.target: (edge.data_fields, edge.size_bytes) for edge in profile.metrics.edge_metrics
+    }
+    assert sizes["process[0]"] == (["files[0]"], 1)
+    assert sizes["process[1]"] == (["files[1]"], 1000)
+    by_name = {one.task: one for one in profile.metrics.task_metrics}
+    assert by_name["process[1]"].bytes_in > 1000 > by_name["process[0]"].bytes_in
+    # What it returned was encoded once; that its items are encoded too is the rule's matter.
+    assert by_name["list"].bytes_out == len(pickle.dumps([b"a", b"b" * 1000], 5))
+
+
+@pytest.mark.parametrize("items", [("a", "bb"), np.array(["a", "bb"]), range(0), {"a": 1}.keys()])
+def test_what_can_be_gone_through_in_order_can_be_mapped(items):
+    if isinstance(items, type({}.keys())):
+        items = list(items)
+    assert map_reduce(items).run().final_outputs == {"total": [len(one) for one in items]}
+
+
+@pytest.mark.parametrize("items", ["text", b"bytes", {"a": 1}, {"a"}, 3, None])
+def test_what_has_no_items_in_order_cannot_be_mapped(items):
+    found = failures(map_reduce(items))
+    assert found == {
+        "rule 'map process'": f"output 'files' of task 'list' is {type(items).__name__}, "
+        "expected a list of items or the like"
+    }
+
+
+@task(inputs=["file"], outputs=["parts"])
+def split(file):
+    return {"parts": list(file)}
+
+
+@task(inputs=["part"], outputs=["n"])
+def order(part):
+    return {"n": ord(part)}
+
+
+def test_maps_of_maps_are_named_by_both_numbers():
+    dag = DAG(
+        {"list": Files(["ab", "", "c"])},
+        rules=[
+            reduce("order", total),
+            map_over("split", "parts", order),
+            map_over("list", "files", split),
+        ],
+    )
+    profile = dag.run()
+    assert profile.final_outputs == {"total": [97, 98, 99]}
+    assert [n for n in profile.dag_structure["nodes"] if n.startswith("order")] == [
+        "order[0][0]",
+        "order[0][1]",
+        "order[2][0]",
+    ]
+
+
+@task(inputs=["file", "n"], outputs=["n"])
+def weigh(file, n):
+    return {"n": n * len(file)}
+
+
+def test_mapped_tasks_may_take_more_than_their_item():
+    dag = DAG(
+        {"list": Files(["a", "bb"]), "factor": Number(10)},
+        rules=[
+            map_over("list", "files", weigh, into="file", after=["factor"], name="w"),
+            reduce("w", total),
+        ],
+    )
+    assert dag.run().final_outputs == {"total": [10, 20]}
+
+
+def test_which_input_takes_the_item_has_to_be_said_where_it_is_open():
+    dag = DAG({"list": Files(["a"])}, rules=[map_over("list", "files", weigh)])
+    (message,) = failures(dag).values()
+    assert "has to be said by into=..." in message
+
+
+def test_a_task_that_is_mapped_may_be_one_object():
+    shared = process()
+    dag = DAG({"list": Files(["a"] * 3)}, rules=[map_over("list", "files", shared, name="p")])
+    profile = dag.run()
+    assert profile.outputs == {f"p[{i}]": {"n": 1} for i in range(3)}
+
+
+def test_two_maps_over_one_list_have_their_items_apart():
+    dag = DAG(
+        {"list": Files(["a", "bb"])},
+        rules=[
+            map_over("list", "files", process, name="p"),
+            map_over("list", "files", process, name="q"),
+            Rule(
+                no_more("p"),
+                lambda g: g.add_task("m", total, after=[*g.tasks("p"), *g.tasks("q")]) and None,
+                "m",
+                reads=["q"],
+            ),
+        ],
+    )
+    assert dag.run().final_outputs == {"total": [1, 2, 1, 2]}
+
+
+# Predicates.
+
+
+def recorded(rules, tasks, **options):
+    """Return how often each predicate was asked."""
+    asked = {}
+
+    def counting(one):
+        when = one.when
+
+        def ask(graph):
+            asked[one.name] = asked.get(one.name, 0) + 1
+            return when(graph)
+
+        return Rule(ask, one.then, one.name, one.adds, one.reads)
+
+    DAG(tasks, rules=[counting(one) for one in rules], **options).run()
+    return asked
+
+
+def test_a_predicate_is_asked_again_only_when_something_it_looked_at_has_changed():
+    tasks = {f"t{i}": Number(i, ["many"]) for i in range(100)}
+    tasks["last"] = Number()
+    rules = [
+        Rule(after("t50"), lambda g: None, "one"),
+        Rule(after_all("many"), lambda g: None, "all"),
+        Rule(count("many", 100), lambda g: None, "there"),
+        Rule(lambda g: g.count_ended("many") >= 100, lambda g: None, "each"),
+        Rule(lambda g: g["last"].ended and g["t99"].ended, lambda g: None, "two"),
+    ]
+    assert recorded(rules, tasks) == {"one": 2, "all": 2, "there": 1, "each": 101, "two": 3}
+
+
+def test_views_show_names_tags_states_and_outputs():
+    seen = {}
+
+    @rule(after("a"), reads=["a"])
+    def look(graph):
+        one = graph["a"]
+        seen.update(
+            there="a" in graph,
+            absent="x" in graph,
+            name=one.name,
+            tags=one.tags,
+            state=one.state,
+            output=one.output("n"),
+            names=[task.name for task in graph.tasks()],
+            tagged=[task.name for task in graph.tasks("t")],
+            count=(graph.count(), graph.count("t")),
+            config=graph.config.k,
+            repr=repr(one),
+        )
+
+    DAG({"b": Number(2, ["t"]), "a": Number(1, ["t", "u"])}, config={"k": 3}, rules=[look]).run()
+    assert seen == {
+        "there": True,
+        "absent": False,
+        "name": "a",
+        "tags": ("t", "u"),
+        "state": "succeeded",
+        "output": 1,
+        "names": ["a", "b"],
+        "tagged": ["a", "b"],
+        "count": (2, 2),
+        "config": 3,
+        "repr": "<task 'a'>",
+    }
+
+
+def test_what_a_predicate_does_to_what_it_sees_changes_nothing():
+    def meddle(graph):
+        graph.tasks().clear()
+        graph["list"].output("files").append("b")
+        return True
+
+    dag = DAG(
+        {"list": Files(["a"])},
+        rules=[
+            Rule(meddle, lambda g: None, "meddle", reads=["list"]),
+            map_over("list", "files", process),
+        ],
+    )
+    assert list(dag.run().outputs) == ["process[0]"]
+
+
+def test_a_predicate_cannot_append():
+    dag = DAG({"a": Number()}, rules=[Rule(lambda g: g.add_task("b", Number()), print, "r")])
+    assert "has no attribute 'add_task'" in failures(dag)["rule 'r'"]
+
+
+def test_a_body_that_has_returned_appends_nothing_any_more():
+    kept = []
+    dag = DAG({"a": Number()}, rules=[Rule(after("a"), kept.append, "r")])
+    dag.run()
+    with pytest.raises(GraphError, match="rule 'r': its body has returned"):
+        kept[0].add_task("b", Number())
+
+
+def test_a_predicate_of_numpy_counts():
+    grown = Rule(lambda g: np.bool_(1), lambda g: g.add_task("b", Number(4)) and None, "r")
+    assert DAG({}, rules=[grown]).run().final_outputs == {"n": 4}
+
+
+# What cannot be.
+
+
+def body_fails(body, tasks=None, **options):
+    dag = DAG(
+        tasks or {"a": Number(1), "z": Number()}, rules=[Rule(after("a"), body, "r", **options)]
+    )
+    with pytest.raises(RunError) as caught:
+        dag.run(on_error="finish")
+    error = caught.value
+    assert error.task is None
+    # The body is applied whole or not at all, and what is independent finishes.
+    assert set(error.profile.dag_structure["nodes"]) == set(dag.tasks)
+    assert set(error.profile.outputs) >= set(dag.tasks) - {"a"}
+    assert str(error).startswith("rule 'r' failed: ")
+    return str(error.failures["rule 'r'"])
+
+
+def adding(*steps):
+    def body(graph):
+        graph.add_task("new", double, after="a")
+        for method, *arguments in steps:
+            getattr(graph, method)(*arguments)
+
+    return body
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([("add_task", "a", double)], "there is a task 'a' already"),
+        ([("add_task", "new", double)], "there is a task 'new' already"),
+        ([("add_task", "x->y", double)], "task name 'x->y' holds '->', which joins names"),
+        ([("add_task", "x", 3)], "task 'x': expected a Task or a class of them, got 3"),
+        (
+            [("add_edge", "new", "z")],
+            "'z' was there before; edges can only lead to tasks that the same rule adds",
+        ),
+        ([("add_edge", "a", "nw")], "edge 'a' -> 'nw': there is no task 'nw'"),
+        ([("add_edge", "nn", "new")], "edge 'nn' -> 'new': there is no task 'nn'"),
+        ([("add_edge", "new", "new")], "edge 'new' -> 'new': a task cannot feed itself"),
+        ([("add_edge", "a", "new")], "edge 'a' -> 'new' is given twice"),
+        (
+            [("add_task", "other", double, [("a", ["m"])])],
+            "edge 'a' -> 'other': field 'm' is not an output of 'a' (outputs: 'n')",
+        ),
+        ([("add_task", "other", double)], "task 'other': compute() needs 'n', and nobody provides"),
+        (
+            [("add_task", "x", double, ["y"]), ("add_task", "y", double, ["x"])],
+            "tasks form a cycle: 'x' -> 'y' -> 'x'",
+        ),
+        ([("add_task", "x", double, "a", ["t"])], "tag 't' is none that the rule may add"),
+        ([("add_task", "x", double, "a", "t")], "tags of task 'x' must be a list of words"),
+        ([("add_task", "x", Number(1, ["t"]))], "tag 't' is none that the rule may add"),
+        ([("add_task", "x", double, [3])], "task 'x': after holds 3, expected a task or"),
+        ([("add_rule", 3)], "expected a Rule, got 3"),
+        (
+            [("add_rule", Rule(after("a"), print, "s", adds=["t"]))],
+            "tag 't' is none that the rule may add: declare adds=['t']",
+        ),
+        ([("map", "z", "n", process, "p")], "rule 'r': output 'n' of task 'z' is read"),
+        ([("map", "nn", "n", process, "p")], "there is no task 'nn'"),
+        ([("map", "a", "m", process, "p")], "'m' is not an output of task 'a' (outputs: 'n')"),
+    ],
+)
+def test_a_body_is_refused_with_names(steps, message):
+    tasks = {"a": Number(1), "0z": Number()} if steps[0][0] == "map" else None
+    if steps[0][:2] == ("map", "z"):
+        steps = [("map", "0z", "n", process, "p")]
+        message = message.replace("'z'", "'0z'")
+    assert message in body_fails(adding(*steps), tasks)
+
+
+def test_a_cycle_through_new_tasks_is_refused():
+    def body(graph):
+        graph.add_task("x", total)
+        graph.add_task("y", total, after="x")
+        graph.add_edge("y", "x", {"total": "n"})
+
+    assert body_fails(body) == "tasks form a cycle: 'x' -> 'y' -> 'x'"
+
+
+def test_new_tasks_may_be_added_in_any_order():
+    def body(graph):
+        graph.add_task("c", double)
+        graph.add_task("b", double, after="a")
+        graph.add_edge("b", "c")
+
+    profile = DAG({"a": Number(1)}, rules=[Rule(after("a"), body)]).run()
+    assert profile.final_outputs == {"n": 4}
+    assert profile.dag_structure["execution_order"] == ["a", "b", "c"]
+
+
+def test_all_problems_of_new_tasks_are_told():
+    class Wrong(Number):
+        @staticmethod
+        def estimate_instructions(cfg):
+            raise ValueError("no")
+
+    def body(graph):
+        graph.add_task("x", double)
+        graph.add_task("y", Wrong())
+
+    message = body_fails(body)
+    assert "2 problems:" in message
+    assert "estimate_instructions failed" in message
+
+
+def test_a_body_returns_nothing():
+    assert body_fails(lambda graph: 3) == "its body returned 3, expected None"
+
+
+@pytest.mark.parametrize("answer", [None, 1, "yes", []])
+def test_a_predicate_returns_a_bool(answer):
+    found = failures(DAG({}, rules=[Rule(lambda g: answer, print, "r")]))
+    assert found == {"rule 'r'": f"its predicate returned {answer!r}, expected True or False"}
+
+
+def test_a_predicate_that_raises_ends_the_run_as_a_failing_task_does():
+    def broken(graph):
+        return graph["a"].ended and 1 / 0
+
+    dag = DAG({"a": Number(1), "b": Number(2)}, rules=[Rule(broken, print, "r")])
+    with pytest.raises(RunError) as caught:
+        dag.run()
+    error = caught.value
+    assert isinstance(error.__cause__, ZeroDivisionError)
+    assert error.profile.sections["run"]["reason"] == (
+        "rule 'r' failed: ZeroDivisionError: division by zero"
+    )
+    assert error.profile.sections["run"]["tasks"] == {"b": {"state": "cancelled"}}
+    with pytest.raises(RunError) as caught:
+        dag.run(on_error="finish")
+    assert list(caught.value.profile.outputs) == ["a", "b"]
+
+
+def test_what_a_failed_rule_would_have_added_is_missing_and_merged_by_nobody():
+    def broken(graph):
+        raise ValueError("no")
+
+    dag = DAG(
+        {"a": Number(1)},
+        rules=[Rule(after("a"), broken, adds=["t"]), reduce("t", total)],
+    )
+    with pytest.raises(RunError) as caught:
+        dag.run(on_error="finish")
+    assert list(caught.value.failures) == ["rule 'broken'"]
+    assert "total" not in caught.value.profile.dag_structure["nodes"]
+
+
+def test_outputs_that_a_rule_does_not_declare_are_not_read():
+    message = body_fails(
+        lambda g: g["z"].output("n"), {"a": Number(), "0": Number(), "z": Number()}
+    )
+    assert message == "task 'z' has not succeeded, so that there is no output 'n' to read"
+    message = body_fails(lambda g: g["0"].output("n"), {"a": Number(), "0": Number()})
+    assert message == (
+        "rule 'r': output 'n' of task '0' is read, which the rule has to declare, so that it "
+        "is kept: reads=['0'], or a tag of that task"
+    )
+    message = body_fails(
+        lambda g: g.add_task("x", double, after="0") and None, {"a": Number(), "0": Number()}
+    )
+    assert "an edge carries outputs of task '0', which the rule has to declare" in message
+
+
+def test_an_edge_that_only_orders_needs_no_declaration():
+    def body(graph):
+        graph.add_task("x", Number(3), after=[("0", [])])
+
+    dag = DAG({"0": Number(), "a": Number()}, rules=[Rule(after("a"), body)])
+    assert dag.run().outputs == {"a": {"n": 0}, "x": {"n": 3}}
+
+
+def test_a_rule_that_comes_too_late_for_an_output_says_so():
+    late = Rule(after("0"), lambda g: g.add_task("x", double, after="0") and None, "late")
+    dag = DAG({"0": Number(), "a": Number()}, rules=[Rule(after("a"), lambda g: g.add_rule(late))])
+    assert "had ended before the rule that reads them was there" in failures(dag)["rule 'late'"]
+
+
+def test_a_name_that_no_task_has_is_an_error_that_names_the_rule():
+    dag = DAG(
+        {"list": Files(["a"])}, rules=[map_over("lst", "files", process), reduce("process", total)]
+    )
+    assert failures(dag) == {"rule 'map process'": "there is no task 'lst'; did you mean 'list'?"}
+
+
+def test_a_tag_that_no_task_can_have_is_an_error_that_names_the_rule():
+    dag = DAG(
+        {"list": Files(["a"])}, rules=[map_over("list", "files", process), reduce("proces", total)]
+    )
+    (message,) = failures(dag).values()
+    assert message == (
+        "rule 'reduce total': no task is tagged 'proces', and no rule adds such tasks "
+        "(tags: 'process'); did you mean 'process'?"
+    )
+
+
+def test_a_rule_may_wait_for_what_a_branch_that_is_not_taken_would_have_added():
+    dag = DAG(
+        {"check": Number(1)},
+        rules=[
+            branch("large", lambda n: n > 3),
+            Rule(after("large"), print, "behind"),
+            Rule(lambda g: "large" in g, print, "there"),
+            reduce("answer", total),
+        ],
+    )
+    profile = dag.run()
+    assert profile.final_outputs == {"total": []}
+    unfired = {one["rule"]: one["reason"] for one in profile.sections["origins"]["never_fired"]}
+    assert unfired == {
+        "large": "its predicate did not hold",
+        "behind": "it waits for task 'large', which never came",
+        "there": "its predicate did not hold",
+    }
+
+
+def test_a_task_that_a_rule_has_given_up_waiting_for_is_refused():
+    def late(graph):
+        graph.add_task("x", Number())
+
+    dag = DAG(
+        {"check": Number(1)},
+        rules=[
+            branch("large", lambda n: n > 3),
+            Rule(after("x"), print, "waits", adds=["t"]),
+            Rule(no_more("t"), late, "late"),
+        ],
+    )
+    assert failures(dag) == {
+        "rule 'late'": "task 'x' comes too late: rule 'waits' waited for it until no rule was "
+        "left that could add it"
+    }
+
+
+def test_rules_that_wait_for_each_other_are_an_error():
+    dag = DAG(
+        {"a": Number(1, ["pdf"])},
+        rules=[
+            Rule(no_more("pdf"), print, "first", adds=["pdf"]),
+            Rule(no_more("pdf"), print, "second", adds=["pdf"]),
+        ],
+    )
+    assert failures(dag)["rule 'first'"] == (
+        "rules wait for each other: 'first' until no more tasks tagged 'pdf' can come, which "
+        "'second' may add, and that never fired"
+    )
+
+
+def test_strict_rules_have_to_fire():
+    rules = [branch("small", lambda n: n < 3), branch("large", lambda n: n >= 3)]
+    dag = DAG({"check": Number(1)}, rules=Rules(rules, strict=True))
+    assert failures(dag) == {"rule 'large'": "rule 'large' never fired: its predicate did not hold"}
+
+
+def endless(name):
+    def body(graph):
+        graph.add_task(f"{name}+", double, after=name)
+        graph.add_rule(endless(f"{name}+"))
+
+    return Rule(after(name), body, "endless")
+
+
+def test_a_rule_that_feeds_itself_ends_at_a_limit():
+    dag = DAG({"a": Number(1)}, rules=Rules([endless("a")], max_tasks=7))
+    assert failures(dag) == {
+        "rule 'endless (8)'": "rules may add 7 tasks (Rules(max_tasks=...)), and this one adds 1 "
+        "to 7; does it feed itself?"
+    }
+    dag = DAG({"a": Number(1)}, rules=Rules([endless("a")], max_firings=7))
+    (message,) = failures(dag).values()
+    assert message.startswith("rules have fired 7 times, which is the limit")
+
+
+def again(graph):
+    graph.add_rule(Rule(lambda g: True, again))
+
+
+def test_a_rule_that_adds_itself_for_ever_ends_at_a_limit():
+    dag = DAG({}, rules=Rules([Rule(lambda g: True, again)], max_firings=50))
+    assert list(failures(dag)) == ["rule 'again (51)'"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((3, print), "rule 'print': when must be callable, got 3"),
+        ((print, 3), "rule 'int': then must be callable, got 3"),
+        ((print, print, ""), "Rule: name must be a non-empty string, got ''"),
+        ((print, print, "r", "tag"), "rule 'r': adds must be a list of words, got 'tag'"),
+        ((print, print, "r", [3]), "rule 'r': adds holds 3, expected a non-empty string"),
+        ((print, print, "r", [], "a"), r"rule 'r': reads must be a list of words, got 'a'"),
+    ],
+)
+def test_a_rule_that_is_none_is_refused_when_it_is_made(arguments, message):
+    with pytest.raises(DeclarationError, match=message):
+        Rule(*arguments)
+
+
+@pytest.mark.parametrize("rules", [3, "rule", {"a": 1}, [3], [print]])
+def test_rules_that_are_none_are_refused_when_the_dag_is_made(rules):
+    with pytest.raises(DeclarationError, match="rules"):
+        DAG({}, rules=rules)
+
+
+@pytest.mark.parametrize("limits", [{"max_tasks": -1}, {"max_firings": True}, {"max_tasks": 1.5}])
+def test_limits_are_whole_numbers(limits):
+    with pytest.raises(DeclarationError, match="must be an integer of at least 0"):
+        Rules([], **limits)
+
+
+def test_tags_are_checked_where_they_are_declared():
+    with pytest.raises(DeclarationError, match=r"task class 'Bad': tags must be a list of words"):
+
+        class Bad(Task):
+            tags = "pdf"
+
+
+# Tasks that add what is behind them.
+
+
+class Listing(Task):
+    outputs = ["files"]
+    adds = ["process"]
+
+    def compute(self):
+        return {"files": ["a", "bb"]}
+
+    def grow(self, graph):
+        graph.map("list", "files", process, "process", tags=["process"])
+
+
+def test_a_task_may_add_a_graph_behind_itself():
+    profile = DAG({"list": Listing}, rules=[reduce("process", total)]).run()
+    assert profile.final_outputs == {"total": [1, 2]}
+    assert profile.sections["origins"]["fired"][0]["rule"] == "grow of list"
+
+
+class Countdown(Task):
+    inputs = ["n"]
+    outputs = ["n"]
+
+    def __init__(self, level):
+        super().__init__()
+        self.level = level
+
+    def compute(self, n=0):
+        return {"n": n + 1}
+
+    def grow(self, graph):
+        if self.level:
+            name = f"level{self.level}"
+            graph.add_task(f"level{self.level - 1}", Countdown(self.level - 1), after=name)
+
+
+def test_tasks_that_are_added_may_add_behind_themselves_too():
+    profile = DAG({"level3": Countdown(3)}).run()
+    assert profile.final_outputs == {"n": 4}
+
+
+def test_a_task_that_is_added_adds_no_tags_that_the_rule_may_not_add():
+    message = body_fails(lambda g: g.add_task("list", Listing) and None)
+    assert message == "tag 'process' is none that the rule may add: declare adds=['process']"
+
+
+def test_priorities_are_no_matter_of_a_graph_that_grows():
+    with pytest.raises(ValidationError, match="priorities"):
+        map_reduce([]).run(priorities={"list": 1})
