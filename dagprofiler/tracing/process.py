@@ -157,9 +157,13 @@ class Recorder:
                 lines = track.lines(islice(left, 3 * _CHUNK))
                 self._file = self._file or self._new_file()
                 self._file.write(names + lines, **self._ending())
-            except Exception as error:  # noqa: BLE001  (as in start)
+            except BaseException as error:
                 thread.track = None
                 self._lost += (len(rows) - begin) // 3
+                if not isinstance(error, Exception):
+                    # The program is interrupted, and it is its own affair what comes of that.
+                    self._why = self._why or type(error).__name__
+                    raise
                 self._complain(error)
                 break
             names = []
