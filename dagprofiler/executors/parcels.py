@@ -133,11 +133,11 @@ class Parcels:
     """
 
     def __init__(self, within: str | None = None) -> None:
-        from tempfile import TemporaryDirectory
+        from tempfile import mkdtemp
 
         place = _roomy() if within is None else within
-        self._folder = TemporaryDirectory(prefix=_PREFIX, dir=place)
-        self.folder = self._folder.name
+        self.folder = mkdtemp(prefix=_PREFIX, dir=place)
+        self._finalizer = weakref.finalize(self, _discard, self.folder)
         self._lock: int | None = None
         if place is _MEMORY:
             self._lock = _locked(self.folder)
@@ -145,11 +145,29 @@ class Parcels:
 
     def close(self) -> None:
         """Remove the folder with all that is in it."""
-        with suppress(OSError):
-            self._folder.cleanup()
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            _unlock(lock)
+        try:
+            _discard(self.folder)
+        except BaseException:
+            # Ctrl-C: nobody calls this again.
+            _discard(self.folder)
+            raise
+        finally:
+            self._finalizer.detach()
+            lock, self._lock = self._lock, None
+            if lock is not None:
+                _unlock(lock)
+
+
+def _discard(folder: str) -> None:
+    """Remove a folder that workers may still be writing to."""
+    from shutil import rmtree
+
+    gone = f"{folder}-gone"
+    # From here on they put nothing more into it. Windows does not rename what is open.
+    with suppress(OSError):
+        os.rename(folder, gone)
+    rmtree(gone, ignore_errors=True)
+    rmtree(folder, ignore_errors=True)
 
 
 def _locked(folder: str) -> int | None:

@@ -8,6 +8,8 @@ import stat
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -155,18 +157,16 @@ def memory(tmp_path, monkeypatch):
     return tmp_path
 
 
-#: Makes a folder of parcels, with a forked child that holds on to it, and is killed.
+#: Makes a folder of parcels, and forks a child that outlives it.
 _KILLED = """
-import os, signal, sys, time
+import os, sys, time
 from dagprofiler.executors import parcels
 parcels._MEMORY, parcels._ROOM_BYTES = sys.argv[1], 1
 made = parcels.Parcels()
 parcels.Parcel.of(b"data", made.folder)
-child = os.fork()
-if not child:
-    time.sleep(60)
-print(child, flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
+if not os.fork():
+    print(os.getpid(), flush=True)
+time.sleep(60)
 """
 
 
@@ -174,6 +174,7 @@ def test_what_a_killed_process_left_in_memory_is_removed_by_the_next_run(memory)
     command = [sys.executable, "-c", _KILLED, str(memory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as killed:
         child = int(killed.stdout.readline())
+        killed.kill()
     try:
         (left,) = memory.iterdir()
         assert len(list(left.iterdir())) == 1
@@ -207,3 +208,23 @@ def test_a_folder_in_memory_leaves_no_descriptor_open(memory):
     made.close()
 
     assert os.listdir("/dev/fd") == before
+
+
+def test_nothing_is_left_of_the_folder_though_workers_still_write_there(memory):
+    def write(folder, written, closed):
+        with suppress(OSError):
+            while not closed.is_set():
+                Parcel.of(b"data", folder)
+                written.set()
+
+    for _ in range(20):
+        made, written, closed = Parcels(), Event(), Event()
+        writer = Thread(target=write, args=(made.folder, written, closed))
+        writer.start()
+        written.wait()
+        made.close()
+        left = list(memory.iterdir())
+        closed.set()
+        writer.join()
+
+        assert left == []
