@@ -26,8 +26,14 @@ PARCEL_BYTES = 128 * 1024
 _MEMORY = "/dev/shm"  # noqa: S108  (what is made there is a folder that only its maker can open)
 #: What has to be free there: containers have 64 MB of it by default.
 _ROOM_BYTES = 1 << 30
+_PREFIX = "dagprofiler-parcels-"
+#: How old a folder is that its maker has locked, if it lives: that is the next thing it does.
+_SETTLED_S = 1.0
 
 _numbers = count()
+
+#: Descriptors of the folders that this process keeps locked.
+_locks: set[int] = set()
 
 
 class Parcel:
@@ -112,6 +118,8 @@ def _remove(path: str) -> None:
 class Parcels:
     """A folder of parcels, made for one run and removed with it.
 
+    In memory, what a process left that was killed is removed by the next run there.
+
     Parameters
     ----------
     within
@@ -125,16 +133,87 @@ class Parcels:
     """
 
     def __init__(self, within: str | None = None) -> None:
-        import tempfile
+        from tempfile import mkdtemp
 
         place = _roomy() if within is None else within
-        self._folder = tempfile.TemporaryDirectory(prefix="dagprofiler-", dir=place)
-        self.folder = self._folder.name
+        self.folder = mkdtemp(prefix=_PREFIX, dir=place)
+        self._finalizer = weakref.finalize(self, _discard, self.folder)
+        self._lock: int | None = None
+        if place is _MEMORY:
+            self._lock = _locked(self.folder)
+            _sweep(place)
 
     def close(self) -> None:
         """Remove the folder with all that is in it."""
-        with suppress(OSError):
-            self._folder.cleanup()
+        try:
+            _discard(self.folder)
+        except BaseException:
+            # Ctrl-C: nobody calls this again.
+            _discard(self.folder)
+            raise
+        finally:
+            self._finalizer.detach()
+            lock, self._lock = self._lock, None
+            if lock is not None:
+                _unlock(lock)
+
+
+def _discard(folder: str) -> None:
+    """Remove a folder that workers may still be writing to."""
+    from shutil import rmtree
+
+    gone = f"{folder}-gone"
+    # From here on they put nothing more into it. Windows does not rename what is open.
+    with suppress(OSError):
+        os.rename(folder, gone)
+    rmtree(gone, ignore_errors=True)
+    rmtree(folder, ignore_errors=True)
+
+
+def _locked(folder: str) -> int | None:
+    """Lock a folder until :func:`_unlock` or the end of this process; None if that can't be."""
+    import fcntl
+
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    _locks.add(lock)
+    return lock
+
+
+def _unlock(lock: int) -> None:
+    _locks.remove(lock)
+    os.close(lock)
+
+
+def _forget_locks() -> None:
+    """Leave the locks to the process that this one was forked from, and that it may outlive."""
+    while _locks:
+        os.close(_locks.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)
+
+
+def _sweep(place: str) -> None:
+    """Remove the folders of runs that were killed, which take up memory for good."""
+    from shutil import rmtree
+    from time import time
+
+    for name in os.listdir(place):
+        folder = os.path.join(place, name)
+        lock = _locked(folder) if name.startswith(_PREFIX) else None
+        if lock is not None:
+            if time() - os.fstat(lock).st_mtime > _SETTLED_S:
+                rmtree(folder, ignore_errors=True)
+            _unlock(lock)
 
 
 def _roomy() -> str | None:

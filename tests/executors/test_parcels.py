@@ -3,8 +3,13 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import signal
 import stat
+import subprocess
 import sys
+import tempfile
+from contextlib import suppress
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -140,3 +145,86 @@ def test_the_folder_is_in_memory_if_there_is_room(monkeypatch):
     assert not other.folder.startswith("/dev/shm/")
     roomy.close()
     other.close()
+
+
+@pytest.fixture
+def memory(tmp_path, monkeypatch):
+    """Have a folder of the test's own stand for /dev/shm."""
+    if not hasattr(os, "register_at_fork"):
+        pytest.skip("no files in memory here")
+    monkeypatch.setattr(parcels, "_MEMORY", str(tmp_path))
+    monkeypatch.setattr(parcels, "_ROOM_BYTES", 1)
+    return tmp_path
+
+
+#: Makes a folder of parcels, and forks a child that outlives it.
+_KILLED = """
+import os, sys, time
+from dagprofiler.executors import parcels
+parcels._MEMORY, parcels._ROOM_BYTES = sys.argv[1], 1
+made = parcels.Parcels()
+parcels.Parcel.of(b"data", made.folder)
+if not os.fork():
+    print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+
+
+def test_what_a_killed_process_left_in_memory_is_removed_by_the_next_run(memory):
+    command = [sys.executable, "-c", _KILLED, str(memory)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as killed:
+        child = int(killed.stdout.readline())
+        killed.kill()
+    try:
+        (left,) = memory.iterdir()
+        assert len(list(left.iterdir())) == 1
+        os.utime(left, (0, 0))
+        made = Parcels()
+
+        assert [str(path) for path in memory.iterdir()] == [made.folder]
+        made.close()
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_what_another_run_uses_or_has_just_made_is_left(memory):
+    used = Parcels()
+    os.utime(used.folder, (0, 0))
+    new = tempfile.mkdtemp(prefix="dagprofiler-parcels-", dir=memory)
+    another = memory / "another"
+    another.mkdir()
+    os.utime(another, (0, 0))
+    made = Parcels()
+
+    assert {str(path) for path in memory.iterdir()} == {used.folder, new, str(another), made.folder}
+    made.close()
+    used.close()
+    assert {str(path) for path in memory.iterdir()} == {new, str(another)}
+
+
+def test_a_folder_in_memory_leaves_no_descriptor_open(memory):
+    before = os.listdir("/dev/fd")
+    made = Parcels()
+    made.close()
+
+    assert os.listdir("/dev/fd") == before
+
+
+def test_nothing_is_left_of_the_folder_though_workers_still_write_there(memory):
+    def write(folder, written, closed):
+        with suppress(OSError):
+            while not closed.is_set():
+                Parcel.of(b"data", folder)
+                written.set()
+
+    for _ in range(20):
+        made, written, closed = Parcels(), Event(), Event()
+        writer = Thread(target=write, args=(made.folder, written, closed))
+        writer.start()
+        written.wait()
+        made.close()
+        left = list(memory.iterdir())
+        closed.set()
+        writer.join()
+
+        assert left == []
