@@ -176,21 +176,58 @@ class PackedError:
         from traceback import format_exception
 
         self._text = "".join(format_exception(type(error), error, error.__traceback__))
-        self._chain: list[BaseException] = []
+        self._chain: list[tuple[bytes | None, str]] = []
         one: BaseException | None = error
         while one is not None and len(self._chain) < _MAX_CAUSES:
             cause = one.__cause__
             # tblib, which Dask installs, pickles an error with all that it refers to.
             one.__cause__ = one.__context__ = one.__traceback__ = None
-            self._chain.append(portable(one))
+            self._chain.append((_pickled(one), describe(one)))
             one = cause
 
     def unpacked(self) -> BaseException:
         """Return the error, linked to its causes."""
-        causes = [*self._chain, RemoteTraceback(f'\n"""\n{self._text}"""')]
+        causes = [_unpickled(*packed) for packed in self._chain]
+        causes.append(RemoteTraceback(f'\n"""\n{self._text}"""'))
         for error, cause in zip(causes, causes[1:]):
             error.__cause__ = cause
         return causes[0]
+
+
+def _pickled(error: BaseException) -> bytes | None:
+    """Return `error` pickled, if it survives that, in the way that lets it say the same again."""
+    import copyreg
+    import pickle
+    from io import BytesIO
+
+    any_way = None
+    # As its class says, which tblib overrules: that loses what C holds, such as an exit code.
+    for table in ({}, copyreg.dispatch_table):
+        file = BytesIO()
+        pickler = pickle.Pickler(file, pickle.HIGHEST_PROTOCOL)
+        pickler.dispatch_table = table
+        try:
+            pickler.dump(error)
+            again = pickle.loads(file.getvalue())
+        except Exception:  # noqa: BLE001, S112  (an error's own __reduce__ may do anything)
+            continue
+        if describe(again) == describe(error):
+            return file.getvalue()
+        any_way = any_way or file.getvalue()
+    return any_way
+
+
+def _unpickled(data: bytes | None, text: str) -> BaseException:
+    """Return an error that arrived, or what stands for it if it is not known here."""
+    import pickle
+
+    try:
+        if data is not None:
+            error: BaseException = pickle.loads(data)
+            return error
+    except Exception:  # noqa: BLE001, S110  (its module may not be here)
+        pass
+    return DagProfilerError(text)
 
 
 class WorkerError(DagProfilerError, RuntimeError):

@@ -141,6 +141,24 @@ class Conformance:
         done = {one.task for one in error.profile.metrics.task_metrics}
         assert done == {"beside", "other"}
 
+    def test_an_error_whose_class_is_not_known_here_leaves_its_words(self, executor):
+        if not self.can_die:
+            pytest.skip("the worker is this process")
+        with pytest.raises(RunError, match=r"task 'bad' failed: .*Stranger: who is that"):
+            programs.failing("raise_what_only_the_worker_knows").run(executor=executor)
+
+        # The executor is as good as before.
+        assert programs.failing("nothing").run(executor=executor).sections["run"]["state"]
+
+    def test_errors_keep_what_they_hold_in_c(self, executor):
+        with pytest.raises(RunError, match="ordinal not in range") as caught:
+            programs.failing("raise_from_c").run(executor=executor)
+        assert type(caught.value.__cause__) is UnicodeDecodeError
+
+        with pytest.raises(SystemExit) as left:
+            programs.failing("leave").run(executor=executor)
+        assert left.value.code == 7
+
     def test_after_a_failure_nothing_new_starts(self, executor):
         tasks = {f"a{i}": programs.Act("raise" if not i else "nothing") for i in range(50)}
         with pytest.raises(RunError) as caught:

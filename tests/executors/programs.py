@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
 import threading
 import time
+from types import ModuleType
 
 import numpy as np
 
@@ -99,6 +101,17 @@ class Act(Task):
             _divide(1, 0)
         except ZeroDivisionError as error:
             raise ValueError("no such cell") from error
+
+    def _raise_what_only_the_worker_knows(self):
+        module = sys.modules["made_by_a_worker"] = ModuleType("made_by_a_worker")
+        module.Stranger = type("Stranger", (Exception,), {"__module__": module.__name__})
+        raise module.Stranger("who is that")
+
+    def _raise_from_c(self):
+        return b"\xff".decode("ascii")
+
+    def _leave(self):
+        sys.exit(7)
 
     def _exit(self):
         os._exit(3)
