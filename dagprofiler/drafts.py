@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dagprofiler.arguments import check_names, check_task
 from dagprofiler.edges import field_problem
 from dagprofiler.errors import GraphError, SerializationError, describe
-from dagprofiler.openrules import check_rule
+from dagprofiler.openrules import Behind, check_rule
 from dagprofiler.pipeline import encoded_size
 from dagprofiler.task import Task, check_tags, instance_of
 from dagprofiler.views import SUCCEEDED, GraphView, TaskView
@@ -73,6 +73,17 @@ class Draft(GraphView):
         #: First task of each map to all of it.
         self.maps: dict[str, Mapped] = {}
         self._open = True
+
+    @property
+    def this(self) -> TaskView:
+        """In :meth:`Task.grow() <dagprofiler.Task.grow>`, the task whose it is.
+
+        A task does not know what it goes by in a graph, and may go by many names.
+        """
+        rule = self._rule.rule
+        if not isinstance(rule, Behind):
+            raise GraphError("the body of a rule is that of no task; graph.this is for Task.grow()")
+        return self[rule.task]
 
     def add_task(
         self,

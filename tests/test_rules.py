@@ -810,6 +810,26 @@ def test_tasks_that_are_added_may_add_behind_themselves_too():
     assert profile.final_outputs == {"n": 4}
 
 
+class Halve(Task):
+    inputs = ["n"]
+    outputs = ["n"]
+
+    def compute(self, n=12):
+        return {"n": n // 2}
+
+    def grow(self, graph):
+        if graph.this.output("n") > 1:
+            graph.add_task(f"{graph.this.name}'", self, after=graph.this)
+
+
+def test_a_task_that_grows_knows_what_it_goes_by():
+    profile = DAG({"half": Halve, "other": Halve}).run()
+    assert profile.dag_structure["nodes"] == [
+        *("half", "other", "half'", "other'", "half''", "other''")
+    ]
+    assert body_fails(lambda g: g.this).endswith("graph.this is for Task.grow()")
+
+
 def test_a_task_that_is_added_adds_no_tags_that_the_rule_may_not_add():
     message = body_fails(lambda g: g.add_task("list", Listing) and None)
     assert message == "tag 'process' is none that the rule may add: declare adds=['process']"
