@@ -316,6 +316,36 @@ def test_mapped_tasks_may_take_more_than_their_item():
     assert dag.run().final_outputs == {"total": [10, 20]}
 
 
+def test_a_map_and_its_merge_wait_for_all_that_edges_to_them_come_from():
+    @rule(after("first"))
+    def add_factor(graph):
+        graph.add_task("factor", Number(10))
+        graph.add_rule(reduce("w", total, name="merge", after=graph["first"]))
+
+    @rule(after("w[0]"))
+    def add_last(graph):
+        graph.add_task("last", Number(1))
+
+    profile = DAG(
+        {"list": Files(["a", "bb"]), "first": Number(3)},
+        rules=[
+            map_over("list", "files", weigh, into="file", after="factor", name="w"),
+            reduce("w", total, after="last"),
+            add_factor,
+            add_last,
+        ],
+    ).run()
+    assert profile.outputs["total"] == {"total": [1, 10, 20]}
+    assert profile.outputs["merge"] == {"total": [3, 10, 20]}
+
+
+def test_a_map_behind_what_never_comes_says_what():
+    mapped = map_over("list", "files", weigh, into="file", after="facto")
+    dag = DAG({"list": Files(["a"]), "factor": Number(10)}, rules=[mapped])
+    (message,) = failures(dag).values()
+    assert message == "there is no task 'facto'; did you mean 'factor'?"
+
+
 def test_which_input_takes_the_item_has_to_be_said_where_it_is_open():
     dag = DAG({"list": Files(["a"])}, rules=[map_over("list", "files", weigh)])
     (message,) = failures(dag).values()
@@ -504,6 +534,7 @@ def adding(*steps):
         ([("add_task", "x", double, "a", "t")], "tags of task 'x' must be a list of words"),
         ([("add_task", "x", Number(1, ["t"]))], "tag 't' is none that the rule may add"),
         ([("add_task", "x", double, [3])], "task 'x': after holds 3, expected a task or"),
+        ([("add_task", "x", double, 3)], "task 'x': after must be a list of tasks, got 3"),
         ([("add_rule", 3)], "expected a Rule, got 3"),
         (
             [("add_rule", Rule(after("a"), print, "s", adds=["t"]))],
