@@ -213,8 +213,11 @@ class Draft(GraphView):
             return len(self.items[source, field])
         value = self[source].output(field)
         where = f"output {field!r} of task {source!r}"
-        if isinstance(value, (str, bytes, bytearray, Mapping, AbstractSet)) or not isinstance(
-            value, Iterable
+        # An array of no dimensions says that it can be gone through, and cannot.
+        if (
+            isinstance(value, (str, bytes, bytearray, Mapping, AbstractSet))
+            or not isinstance(value, Iterable)
+            or getattr(value, "shape", None) == ()
         ):
             raise GraphError(
                 f"{where} is {type(value).__name__}, expected a list of items or the like"

@@ -176,6 +176,8 @@ def _after_all(tag: str, graph: GraphView) -> bool:
 
 def when_output(task: str, field: str, condition: Callable[[Any], bool]) -> Predicate:
     """Wait until a task has succeeded, and see whether an output satisfies a condition."""
+    if not callable(condition):
+        raise DeclarationError(f"when_output(): condition must be callable, got {condition!r}")
     return Predicate(
         partial(_when_output, task, field, condition), check_tags([task], "when_output()")
     )
@@ -187,6 +189,8 @@ def _when_output(task: str, field: str, condition: Callable[[Any], bool], graph:
 
 def count(tag: str, n: int) -> Predicate:
     """Wait until there are `n` tasks with this tag; they may be yet to run."""
+    if not isinstance(n, int) or isinstance(n, bool):
+        raise DeclarationError(f"count(): n must be an integer, got {n!r}")
     return Predicate(partial(_count, tag, n), check_tags([tag], "count()"))
 
 

@@ -263,7 +263,7 @@ def test_what_can_be_gone_through_in_order_can_be_mapped(items):
     assert map_reduce(items).run().final_outputs == {"total": [len(one) for one in items]}
 
 
-@pytest.mark.parametrize("items", ["text", b"bytes", {"a": 1}, {"a"}, 3, None])
+@pytest.mark.parametrize("items", ["text", b"bytes", {"a": 1}, {"a"}, 3, None, np.array(3)])
 def test_what_has_no_items_in_order_cannot_be_mapped(items):
     found = failures(map_reduce(items))
     assert found == {
@@ -778,6 +778,19 @@ def test_a_rule_that_adds_itself_for_ever_ends_at_a_limit():
 def test_a_rule_that_is_none_is_refused_when_it_is_made(arguments, message):
     with pytest.raises(DeclarationError, match=message):
         Rule(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: after(["a"]), r"after\(\) holds \['a'\], expected a non-empty string"),
+        (lambda: when_output("a", "n", 3), r"when_output\(\): condition must be callable, got 3"),
+        (lambda: count("tag", "3"), r"count\(\): n must be an integer, got '3'"),
+    ],
+)
+def test_a_predicate_that_can_never_hold_is_refused_when_it_is_made(make, message):
+    with pytest.raises(DeclarationError, match=message):
+        make()
 
 
 @pytest.mark.parametrize("rules", [3, "rule", {"a": 1}, [3], [print]])
