@@ -67,7 +67,14 @@ class Comparison(dict[str, Any], Shown):
     def _notes(self) -> list[str]:
         difference, scale = self["time_diff_ms"], self.get("scale")
         known = "not known of both" if difference is None else f"{difference:+,.3f} ms here"
-        return [f"total time: {known}", *([printable(scale)] if scale else ())]
+        notes = [f"total time: {known}", *([printable(scale)] if scale else ())]
+        for key, where in (("only_in_self", "here"), ("only_in_other", "there")):
+            names = self.get(key, ())
+            if names:
+                more = f" and {len(names) - MOST_ROWS:,} more" if len(names) > MOST_ROWS else ""
+                listed = ", ".join(map(printable, names[:MOST_ROWS]))
+                notes.append(f"tasks only {where}: {listed}{more}")
+        return notes
 
     def _parts(self) -> Iterator[_Part]:
         """Yield what differs beside times."""

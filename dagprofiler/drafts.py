@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dagprofiler.arguments import check_names, check_task
 from dagprofiler.edges import field_problem
 from dagprofiler.errors import GraphError, SerializationError, describe
-from dagprofiler.openrules import check_rule
+from dagprofiler.openrules import Behind, check_rule
 from dagprofiler.pipeline import encoded_size
 from dagprofiler.task import Task, check_tags, instance_of
 from dagprofiler.views import SUCCEEDED, GraphView, TaskView
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Source and output to its items: encoded, their payload and their length.
 Items = dict[tuple[str, str], list[tuple[Any, int, int]]]
 
-__all__ = ["Draft", "Items", "Mapped"]
+__all__ = ["Draft", "Items", "Mapped", "edges_of"]
 
 
 class Mapped(NamedTuple):
@@ -74,6 +74,17 @@ class Draft(GraphView):
         self.maps: dict[str, Mapped] = {}
         self._open = True
 
+    @property
+    def this(self) -> TaskView:
+        """In :meth:`Task.grow() <dagprofiler.Task.grow>`, the task whose it is.
+
+        A task does not know what it goes by in a graph, and may go by many names.
+        """
+        rule = self._rule.rule
+        if not isinstance(rule, Behind):
+            raise GraphError("the body of a rule is that of no task; graph.this is for Task.grow()")
+        return self[rule.task]
+
     def add_task(
         self,
         name: str,
@@ -105,8 +116,7 @@ class Draft(GraphView):
         if name in self._growing.index or name in self.tasks_added:
             raise GraphError(f"there is a task {name!r} already")
         made = self._made(name, task)
-        after = (after,) if isinstance(after, (str, TaskView)) else after
-        edges = [self._edge(source, name) for source in after]
+        edges = self._sourced(edges_of(after, name))
         if tags or made.tags:
             where = f"tags of task {name!r}"
             words = (*check_tags(made.tags, where), *check_tags(tags, where))
@@ -129,7 +139,7 @@ class Draft(GraphView):
             raise GraphError(f"edge {source!r} -> {target!r}: there is no task {target!r}")
         # It may lead from a task that has come after its target.
         self.ordered = self.ordered and source not in self.tasks_added
-        self.incoming.setdefault(target, []).append(self._edge((source, fields), target))
+        self.incoming.setdefault(target, []).extend(self._sourced([(source, fields)]))
 
     def add_rule(self, rule: Any) -> None:
         """Add a rule, which is asked once this one's body has been applied."""
@@ -173,7 +183,7 @@ class Draft(GraphView):
         self._check_open()
         source = _name(source)
         one = check_task(name, task)
-        after = [after] if isinstance(after, (str, TaskView)) else list(after)
+        edges = self._sourced(edges_of(after, name))
         into = _item_input(one, field, name) if into is None else into
         problem = field_problem(into)
         if problem is not None:
@@ -186,8 +196,8 @@ class Draft(GraphView):
             raise GraphError(f"there is a task {found!r} already")
         if not self.tasks_added.keys().isdisjoint(names):
             raise GraphError(f"tasks named {name!r} are added twice")
-        edges = [[self._edge(other, target) for other in after] for target in names if after]
-        self.incoming.update(zip(names, edges))
+        if edges:
+            self.incoming.update((target, [*edges]) for target in names)
         at = len(self.tasks_added)
         self.tasks_added.update(zip(names, _instances(one, task, count)))
         tags = (*check_tags(one.tags, f"tags of task {name!r}"), *check_tags(tags, f"map {name!r}"))
@@ -203,8 +213,11 @@ class Draft(GraphView):
             return len(self.items[source, field])
         value = self[source].output(field)
         where = f"output {field!r} of task {source!r}"
-        if isinstance(value, (str, bytes, bytearray, Mapping, AbstractSet)) or not isinstance(
-            value, Iterable
+        # An array of no dimensions says that it can be gone through, and cannot.
+        if (
+            isinstance(value, (str, bytes, bytearray, Mapping, AbstractSet))
+            or not isinstance(value, Iterable)
+            or getattr(value, "shape", None) == ()
         ):
             raise GraphError(
                 f"{where} is {type(value).__name__}, expected a list of items or the like"
@@ -238,20 +251,12 @@ class Draft(GraphView):
         kinds.add(type(made))
         return made
 
-    def _edge(self, given: Any, target: str) -> tuple[str, Any]:
-        """Return source and fields of an edge, from what `after` holds."""
-        fields = None
-        if not isinstance(given, (str, TaskView)):
-            try:
-                given, fields = given
-            except (TypeError, ValueError):
-                raise GraphError(
-                    f"task {target!r}: after holds {given!r}, expected a task or (task, fields)"
-                ) from None
-        source = _name(given)
-        if source not in self._growing.index and source not in self.tasks_added:
-            self.ordered = False
-        return source, fields
+    def _sourced(self, edges: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        """Return edges, once it is noted whether what they come from is there already."""
+        for source, _ in edges:
+            if source not in self._growing.index and source not in self.tasks_added:
+                self.ordered = False
+        return edges
 
     def _check_open(self) -> None:
         if not self._open:
@@ -281,6 +286,26 @@ def _instances(one: Task, given: Task | type[Task], count: int) -> Iterable[Task
         return [one] * count
     kind: Any = given
     return [one, *[kind() for _ in range(count - 1)]][:count]
+
+
+def edges_of(after: Any, target: str) -> list[tuple[str, Any]]:
+    """Return source and fields of each edge that `after` says leads to a task, or raise."""
+    if isinstance(after, (str, TaskView)):
+        return [(_name(after), None)]
+    if not isinstance(after, Iterable):
+        raise GraphError(f"task {target!r}: after must be a list of tasks, got {after!r}")
+    edges = []
+    for given in after:
+        source, fields = given, None
+        if not isinstance(given, (str, TaskView)):
+            try:
+                source, fields = given
+            except (TypeError, ValueError):
+                raise GraphError(
+                    f"task {target!r}: after holds {given!r}, expected a task or (task, fields)"
+                ) from None
+        edges.append((_name(source), fields))
+    return edges
 
 
 def _name(task: Any) -> str:

@@ -94,15 +94,21 @@ class OpenRule:
 
 
 class Behind:
-    """The rule that a task with a ``grow()`` of its own is."""
+    """The rule that a task with a ``grow()`` of its own is.
+
+    Attributes
+    ----------
+    task
+        The name of the task in the graph.
+    """
 
     def __init__(self, name: str, task: Task) -> None:
         self.name = f"grow of {name}"
         self.adds = task.adds
         self.reads = (name,)
         self.then = task.grow
-        self._task = name
+        self.task = name
 
     def when(self, graph: GraphView) -> bool:
         """Tell whether the task has succeeded."""
-        return graph[self._task].succeeded
+        return graph[self.task].succeeded

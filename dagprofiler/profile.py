@@ -480,6 +480,8 @@ class Profile(Shown):
             sides the ratio of the medians, self / other, its interval and a
             verdict, as :func:`dagprofiler.comparing.compare_samples` explains
             them; ``scale`` beside them where machines differ in speed.
+            ``only_in_self``, ``only_in_other``: the tasks that the other has not,
+            in the order of the graph; absent if there are none.
         """
         from dagprofiler.comparing import compare_samples
 
@@ -495,6 +497,8 @@ class Profile(Shown):
             edge_weight_diff=_weight_diff(mine.edge_weights, theirs.edge_weights),
             time_diff_ms=None if None in times else times[0] - times[1],
             **compare_samples(self, other),
+            **_alone("only_in_self", self, other),
+            **_alone("only_in_other", other, self),
         )
 
     def weights(
@@ -553,6 +557,13 @@ class Profile(Shown):
 
     def __str__(self) -> str:
         return summary(self)
+
+
+def _alone(key: str, mine: Profile, theirs: Profile) -> dict[str, list[str]]:
+    """Return the tasks that only one of two profiles has, if there are any, under a key."""
+    common = set(theirs.dag_structure["nodes"])
+    names = [name for name in mine.dag_structure["nodes"] if name not in common]
+    return {key: names} if names else {}
 
 
 def _pointing_to_import(error: ProfileError, data: Any) -> ProfileError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable
 
-from dagprofiler.drafts import Draft
+from dagprofiler.drafts import Draft, edges_of
 from dagprofiler.errors import DeclarationError
 from dagprofiler.openrules import Rules
 from dagprofiler.task import Task, check_tags
@@ -176,6 +176,8 @@ def _after_all(tag: str, graph: GraphView) -> bool:
 
 def when_output(task: str, field: str, condition: Callable[[Any], bool]) -> Predicate:
     """Wait until a task has succeeded, and see whether an output satisfies a condition."""
+    if not callable(condition):
+        raise DeclarationError(f"when_output(): condition must be callable, got {condition!r}")
     return Predicate(
         partial(_when_output, task, field, condition), check_tags([task], "when_output()")
     )
@@ -187,6 +189,8 @@ def _when_output(task: str, field: str, condition: Callable[[Any], bool], graph:
 
 def count(tag: str, n: int) -> Predicate:
     """Wait until there are `n` tasks with this tag; they may be yet to run."""
+    if not isinstance(n, int) or isinstance(n, bool):
+        raise DeclarationError(f"count(): n must be an integer, got {n!r}")
     return Predicate(partial(_count, tag, n), check_tags([tag], "count()"))
 
 
@@ -228,9 +232,9 @@ def map_over(
         Tags beside `name`.
     """
     name = _name_of(task) if name is None else name
-    after = [after] if isinstance(after, (str, TaskView)) else list(after)
+    edges = edges_of(after, name)
     return _map_rule(
-        source, field, task, name, into, after, (name, *check_tags(tags, f"map {name!r}: tags"))
+        source, field, task, name, into, edges, (name, *check_tags(tags, f"map {name!r}: tags"))
     )
 
 
@@ -240,22 +244,29 @@ def _map_rule(
     task: Task | type[Task],
     name: str,
     into: str | None,
-    after: list[Any],
+    after: list[tuple[str, Any]],
     tags: tuple[str, ...],
 ) -> Rule:
     return Rule(
-        partial(_can_map, source),
+        partial(_can_map, source, after),
         partial(_map, source, field, task, name, into, after, tags),
         name=f"map {name}",
         adds=tags,
-        reads=[source, *_sources(after)],
+        reads=[source, *(one for one, _ in after)],
     )
 
 
-def _can_map(source: str, graph: GraphView) -> bool:
+def _can_map(source: str, after: list[tuple[str, Any]], graph: GraphView) -> bool:
+    _see(after, graph)
     if graph.is_tag(source):
         return not graph.can_come(source)
     return graph[source].succeeded
+
+
+def _see(after: list[tuple[str, Any]], graph: GraphView) -> None:
+    """Let a predicate not hold before all that edges come from is there."""
+    for name, _ in after:
+        graph[name]
 
 
 def _map(
@@ -264,7 +275,7 @@ def _map(
     task: Task | type[Task],
     name: str,
     into: str | None,
-    after: list[Any],
+    after: list[tuple[str, Any]],
     tags: tuple[str, ...],
     graph: Draft,
 ) -> None:
@@ -310,14 +321,19 @@ def reduce(
     """
     name = _name_of(task) if name is None else name
     tags = check_tags(tags, f"reduce {name!r}: tags")
-    after = [after] if isinstance(after, (str, TaskView)) else list(after)
+    edges = edges_of(after, name)
     return Rule(
-        no_more(source),
-        partial(_reduce, source, task, name, fields, after, tags),
+        Predicate(partial(_can_reduce, source, edges), check_tags([source], "reduce()")),
+        partial(_reduce, source, task, name, fields, edges, tags),
         name=f"reduce {name}",
         adds=tags,
-        reads=_sources(after),
+        reads=[one for one, _ in edges],
     )
+
+
+def _can_reduce(source: str, after: list[tuple[str, Any]], graph: GraphView) -> bool:
+    _see(after, graph)
+    return not graph.can_come(source)
 
 
 def _reduce(
@@ -325,7 +341,7 @@ def _reduce(
     task: Task | type[Task],
     name: str,
     fields: Any,
-    after: list[Any],
+    after: list[tuple[str, Any]],
     tags: tuple[str, ...],
     graph: Draft,
 ) -> None:
@@ -341,8 +357,3 @@ def _name_of(task: Task | type[Task]) -> str:
     if isinstance(task, Task):
         return task.name
     raise DeclarationError(f"expected a Task or a class of them, got {task!r}")
-
-
-def _sources(after: list[Any]) -> list[str]:
-    """Return the names of the tasks that edges come from."""
-    return [one if isinstance(one, str) else one[0] for one in after]

@@ -153,7 +153,7 @@ class Task(ABC):
         Parameters
         ----------
         graph
-            The graph, as bodies of rules see it.
+            The graph, as bodies of rules see it. ``graph.this`` is this task in it.
         """
 
     @staticmethod

@@ -263,7 +263,7 @@ def test_what_can_be_gone_through_in_order_can_be_mapped(items):
     assert map_reduce(items).run().final_outputs == {"total": [len(one) for one in items]}
 
 
-@pytest.mark.parametrize("items", ["text", b"bytes", {"a": 1}, {"a"}, 3, None])
+@pytest.mark.parametrize("items", ["text", b"bytes", {"a": 1}, {"a"}, 3, None, np.array(3)])
 def test_what_has_no_items_in_order_cannot_be_mapped(items):
     found = failures(map_reduce(items))
     assert found == {
@@ -314,6 +314,36 @@ def test_mapped_tasks_may_take_more_than_their_item():
         ],
     )
     assert dag.run().final_outputs == {"total": [10, 20]}
+
+
+def test_a_map_and_its_merge_wait_for_all_that_edges_to_them_come_from():
+    @rule(after("first"))
+    def add_factor(graph):
+        graph.add_task("factor", Number(10))
+        graph.add_rule(reduce("w", total, name="merge", after=graph["first"]))
+
+    @rule(after("w[0]"))
+    def add_last(graph):
+        graph.add_task("last", Number(1))
+
+    profile = DAG(
+        {"list": Files(["a", "bb"]), "first": Number(3)},
+        rules=[
+            map_over("list", "files", weigh, into="file", after="factor", name="w"),
+            reduce("w", total, after="last"),
+            add_factor,
+            add_last,
+        ],
+    ).run()
+    assert profile.outputs["total"] == {"total": [1, 10, 20]}
+    assert profile.outputs["merge"] == {"total": [3, 10, 20]}
+
+
+def test_a_map_behind_what_never_comes_says_what():
+    mapped = map_over("list", "files", weigh, into="file", after="facto")
+    dag = DAG({"list": Files(["a"]), "factor": Number(10)}, rules=[mapped])
+    (message,) = failures(dag).values()
+    assert message == "there is no task 'facto'; did you mean 'factor'?"
 
 
 def test_which_input_takes_the_item_has_to_be_said_where_it_is_open():
@@ -504,6 +534,7 @@ def adding(*steps):
         ([("add_task", "x", double, "a", "t")], "tags of task 'x' must be a list of words"),
         ([("add_task", "x", Number(1, ["t"]))], "tag 't' is none that the rule may add"),
         ([("add_task", "x", double, [3])], "task 'x': after holds 3, expected a task or"),
+        ([("add_task", "x", double, 3)], "task 'x': after must be a list of tasks, got 3"),
         ([("add_rule", 3)], "expected a Rule, got 3"),
         (
             [("add_rule", Rule(after("a"), print, "s", adds=["t"]))],
@@ -749,6 +780,19 @@ def test_a_rule_that_is_none_is_refused_when_it_is_made(arguments, message):
         Rule(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: after(["a"]), r"after\(\) holds \['a'\], expected a non-empty string"),
+        (lambda: when_output("a", "n", 3), r"when_output\(\): condition must be callable, got 3"),
+        (lambda: count("tag", "3"), r"count\(\): n must be an integer, got '3'"),
+    ],
+)
+def test_a_predicate_that_can_never_hold_is_refused_when_it_is_made(make, message):
+    with pytest.raises(DeclarationError, match=message):
+        make()
+
+
 @pytest.mark.parametrize("rules", [3, "rule", {"a": 1}, [3], [print]])
 def test_rules_that_are_none_are_refused_when_the_dag_is_made(rules):
     with pytest.raises(DeclarationError, match="rules"):
@@ -808,6 +852,26 @@ class Countdown(Task):
 def test_tasks_that_are_added_may_add_behind_themselves_too():
     profile = DAG({"level3": Countdown(3)}).run()
     assert profile.final_outputs == {"n": 4}
+
+
+class Halve(Task):
+    inputs = ["n"]
+    outputs = ["n"]
+
+    def compute(self, n=12):
+        return {"n": n // 2}
+
+    def grow(self, graph):
+        if graph.this.output("n") > 1:
+            graph.add_task(f"{graph.this.name}'", self, after=graph.this)
+
+
+def test_a_task_that_grows_knows_what_it_goes_by():
+    profile = DAG({"half": Halve, "other": Halve}).run()
+    assert profile.dag_structure["nodes"] == [
+        *("half", "other", "half'", "other'", "half''", "other''")
+    ]
+    assert body_fails(lambda g: g.this).endswith("graph.this is for Task.grow()")
 
 
 def test_a_task_that_is_added_adds_no_tags_that_the_rule_may_not_add():

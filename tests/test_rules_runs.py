@@ -467,8 +467,12 @@ def test_a_run_leaves_the_dag_as_it_was():
 
 
 def test_profiles_of_graphs_that_grew_differently_are_compared():
-    difference = map_reduce([1]).run().compare(map_reduce([1, 2]).run())
-    assert any("p[1]" in str(value) for value in difference.values())
+    one, three = map_reduce([1]).run(), map_reduce([1, 2, 3]).run()
+    difference = one.compare(three)
+    assert difference["only_in_other"] == ["p[1]", "p[2]"]
+    assert "only_in_self" not in difference
+    assert "tasks only there: p[1], p[2]" in str(difference)
+    assert three.compare(one)["only_in_self"] == ["p[1]", "p[2]"]
 
 
 # Pictures over time.
