@@ -55,7 +55,8 @@ class _Seen(NamedTuple):
 
     start: int
     end: int
-    label: Mapping[str, Any]
+    kind: str
+    name: str
     words: Mapping[str, Any]
     id: str | None
 
@@ -85,7 +86,11 @@ def span_events(
     Spans of a task's own thread lie within its phases. Those of one thread that overlap
     without one being in the other become asynchronous. O(n log n) time.
     """
-    labels, threads = section["labels"], section["threads"]
+    threads, kinds = section["threads"], [label["kind"] for label in section["labels"]]
+    names = [
+        f'"name": {as_json(legible(label["name"]))}, "cat": {as_json(legible(label["category"]))}'
+        for label in section["labels"]
+    ]
     by_place: dict[str, list[_Seen]] = {}
     places: dict[int, str] = {}
     numbers = count(1)
@@ -106,15 +111,16 @@ def span_events(
         if task in critical and threads[thread]["own"]:
             words.setdefault("critical_path", True)
         unique = None if own_id is None else f"{task} {number} {own_id}"
-        if labels[label]["kind"] == "counter":
+        kind = kinds[label]
+        if kind == "counter":
             # Whatever stands beside it would be a counter, too.
             words = _numbers(args or {})
-        by_place.setdefault(place, []).append(_Seen(start, end, labels[label], words, unique))
+        by_place.setdefault(place, []).append(_Seen(start, end, kind, names[label], words, unique))
     for place, seen in by_place.items():
         seen.sort(key=lambda one: (one.start, -one.end))
         around: list[int] = []
         for one in seen:
-            kind = one.label["kind"]
+            kind = one.kind
             if kind == "span":
                 while around and around[-1] <= one.start:
                     around.pop()
@@ -134,11 +140,7 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _events(kind: str, one: _Seen, place: str, numbers: Iterator[int]) -> Iterator[str]:
-    label = one.label
-    what = (
-        f'"name": {as_json(legible(label["name"]))}, "cat": {as_json(legible(label["category"]))}'
-    )
-    what = f"{what}, {place}"
+    what = f"{one.name}, {place}"
     if kind == "counter":
         yield f'{{"ph": "C", {what}, "ts": {one.start / 1000}, "args": {as_json(one.words)}}}'
         return
