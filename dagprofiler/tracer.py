@@ -70,5 +70,5 @@ class Tracer(Hook):
             raise TraceError(f"limit={limit!r}: expected a number of spans") from None
         if limit < 1:
             raise TraceError(f"limit={limit}: expected one span at least")
-        modules = FunctionCollector(functions, floor_ms=floor_ms).modules
-        self.tracing = Tracing(limit, modules, float(floor_ms))
+        places = FunctionCollector(functions, floor_ms=floor_ms).places
+        self.tracing = Tracing(limit, places, float(floor_ms))

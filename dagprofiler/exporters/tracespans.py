@@ -55,7 +55,8 @@ class _Seen(NamedTuple):
 
     start: int
     end: int
-    label: Mapping[str, Any]
+    kind: str
+    name: str
     words: Mapping[str, Any]
     id: str | None
 
@@ -85,7 +86,11 @@ def span_events(
     Spans of a task's own thread lie within its phases. Those of one thread that overlap
     without one being in the other become asynchronous. O(n log n) time.
     """
-    labels, threads = section["labels"], section["threads"]
+    threads, kinds = section["threads"], [label["kind"] for label in section["labels"]]
+    names = [
+        f'"name": {as_json(legible(label["name"]))}, "cat": {as_json(legible(label["category"]))}'
+        for label in section["labels"]
+    ]
     by_place: dict[str, list[_Seen]] = {}
     places: dict[int, str] = {}
     numbers = count(1)
@@ -102,16 +107,20 @@ def span_events(
                 one = threads[thread]
                 places[thread] = place_of(one["worker"], f"{one['name']} ({one['id']})")
             place = places[thread]
-            words.update(task=task, round=number)
+            words = {"task": task, "round": number, **words}
         if task in critical and threads[thread]["own"]:
-            words["critical_path"] = True
+            words.setdefault("critical_path", True)
         unique = None if own_id is None else f"{task} {number} {own_id}"
-        by_place.setdefault(place, []).append(_Seen(start, end, labels[label], words, unique))
+        kind = kinds[label]
+        if kind == "counter":
+            # Whatever stands beside it would be a counter, too.
+            words = _numbers(args or {})
+        by_place.setdefault(place, []).append(_Seen(start, end, kind, names[label], words, unique))
     for place, seen in by_place.items():
         seen.sort(key=lambda one: (one.start, -one.end))
         around: list[int] = []
         for one in seen:
-            kind = one.label["kind"]
+            kind = one.kind
             if kind == "span":
                 while around and around[-1] <= one.start:
                     around.pop()
@@ -122,19 +131,18 @@ def span_events(
             yield from _events(kind, one, place, numbers)
 
 
+def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    }
+
+
 def _events(kind: str, one: _Seen, place: str, numbers: Iterator[int]) -> Iterator[str]:
-    label = one.label
-    what = (
-        f'"name": {as_json(legible(label["name"]))}, "cat": {as_json(legible(label["category"]))}'
-    )
-    what = f"{what}, {place}"
+    what = f"{one.name}, {place}"
     if kind == "counter":
-        values = {
-            name: value
-            for name, value in one.words.items()
-            if isinstance(value, (int, float)) and not isinstance(value, bool) and name != "round"
-        }
-        yield f'{{"ph": "C", {what}, "ts": {one.start / 1000}, "args": {as_json(values)}}}'
+        yield f'{{"ph": "C", {what}, "ts": {one.start / 1000}, "args": {as_json(one.words)}}}'
         return
     words = f', "args": {as_json(one.words)}' if one.words else ""
     if kind == "span":
@@ -200,6 +208,8 @@ def as_json(value: Any) -> str:
     """Return a value as JSON that Perfetto reads as it is meant.
 
     It takes a quote for escaped wherever a backslash stands before it, be it the second; and
-    of a text without quotes it shows the escapes.
+    of a text without quotes it shows the escapes. Half a surrogate pair, which a file in UTF-8
+    cannot hold, becomes one.
     """
-    return _encode(value).replace("\\\\", "\\u005c")
+    text = _encode(value).replace("\\\\", "\\u005c")
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

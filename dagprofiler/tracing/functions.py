@@ -36,6 +36,9 @@ class FunctionCollector:
         Calls that take less leave nothing, so that traces stay small; at least 0.
     collected_only
         Whether calls outside of every :func:`collecting` leave nothing.
+    places
+        The :attr:`places` of another process: what is not found here by its name may have
+        come from there with its code.
 
     Raises
     ------
@@ -65,6 +68,7 @@ class FunctionCollector:
         *,
         floor_ms: float = 0.1,
         collected_only: bool = False,
+        places: Iterable[tuple[str, str]] = (),
     ) -> None:
         if isinstance(modules, (str, ModuleType)):
             modules = [modules]
@@ -72,18 +76,24 @@ class FunctionCollector:
             raise TraceError(f"floor_ms={floor_ms!r}: expected milliseconds, at least 0")
         self._floor_s = floor_ms / 1000
         self._places = dict(map(_place_of, modules))
+        for place, name in places:
+            self._places[place] = name
+            with suppress(TraceError):
+                self._places[_place_of(name)[0]] = name
         self._collected_only = collected_only
         #: Of each code that was seen, by its number: its label, or None, and itself.
         self._seen: dict[int, tuple[Label | None, CodeType]] = {}
         self._open = threading.local()
         self._tool: int | None = None
+        #: What was to profile new threads, and, of each thread, what profiled it.
         self._before: Any = None
+        self._profilers = threading.local()
         self._started = False
 
     @property
-    def modules(self) -> tuple[str, ...]:
-        """Names of the modules."""
-        return tuple(self._places.values())
+    def places(self) -> tuple[tuple[str, str], ...]:
+        """Where the code of each module is, and the module's name."""
+        return tuple(self._places.items())
 
     def start(self) -> None:
         """Begin to record.
@@ -118,9 +128,32 @@ class FunctionCollector:
             sys.monitoring.free_tool_id(self._tool)
             self._tool = None
         else:
-            sys.setprofile(None)
+            self.leave()
             threading.setprofile(self._before)
         self._open = threading.local()
+
+    def join(self) -> None:
+        """Record in this thread, too; `leave` ends that.
+
+        Raises
+        ------
+        TraceError
+            If another profiler leaves no room.
+        """
+        if sys.version_info >= (3, 12):
+            return
+        before = sys.getprofile()
+        # A thread that was started meanwhile, or a run in a run, has one of ours.
+        if before is not None and not isinstance(_owner(before), FunctionCollector):
+            raise TraceError("another profiler is at work in this thread, and there can be but one")
+        profilers = self._profilers.__dict__.setdefault("before", [])
+        profilers.append(before)
+        sys.setprofile(self._profile)
+
+    def leave(self) -> None:
+        """End recording in this thread, if others go on."""
+        if sys.version_info < (3, 12):
+            sys.setprofile(self._profilers.before.pop())
 
     def __enter__(self) -> Self:
         self.start()
@@ -225,11 +258,9 @@ class FunctionCollector:
     # -- sys.setprofile ----------------------------------------------------------------------
 
     def _start_profiling(self) -> None:
-        if sys.getprofile() is not None:
-            raise TraceError("another profiler is at work in this thread, and there can be but one")
+        self.join()
         self._before = getattr(threading, "_profile_hook", None)
         threading.setprofile(self._profile)
-        sys.setprofile(self._profile)
 
     def _profile(self, frame: FrameType, event: str, _: Any) -> None:
         if not self._started:
@@ -246,6 +277,10 @@ class FunctionCollector:
             self._enter(code)
         else:
             self._leave(code, label)
+
+
+def _owner(method: Any) -> Any:
+    return getattr(method, "__self__", None)
 
 
 def _place_of(module: ModuleType | str) -> tuple[str, str]:

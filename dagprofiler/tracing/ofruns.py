@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,14 +33,15 @@ class Tracing(NamedTuple):
     ----------
     limit
         How many spans of each thread of a task are kept, the first ones; others are counted.
-    modules
-        Names of modules whose functions are recorded without annotations.
+    places
+        Where the code is whose functions are recorded without annotations, and the names of
+        its modules.
     floor_ms
         Calls of these that take less leave nothing.
     """
 
     limit: int = SPANS_OF_A_TASK
-    modules: tuple[str, ...] = ()
+    places: tuple[tuple[str, str], ...] = ()
     floor_ms: float = FLOOR_MS
 
     def open(self) -> OpenTracing:
@@ -69,9 +69,9 @@ class OpenTracing:
         self._token = state.sink.set(self._collection.sink)
         switch(+1)
         _running.add(self._collection.sink)
-        if self._tracing.modules:
+        if self._tracing.places:
             try:
-                self._functions = self._collection.functions = _take(self._tracing)
+                self._functions = self._collection.functions = _shared.take(self._tracing)
             except TraceError as error:
                 note("functions are not recorded", why=str(error))
 
@@ -82,7 +82,7 @@ class OpenTracing:
             return
         functions, self._functions = self._functions, None
         if functions is not None:
-            _give_back(self._tracing, functions)
+            _shared.give_back(self._tracing)
         _running.remove(self._collection.sink)
         switch(-1)
         state.sink.reset(token)
@@ -125,57 +125,47 @@ class _Running:
         state.fallback = self._sinks[0] if len(self._sinks) == 1 else self._otherwise
 
 
-def _take(tracing: Tracing) -> FunctionCollector:
-    """Return a started collector of functions, which tasks beside this one may share."""
-    if _MONITORING:
-        return _shared.take(tracing)
-    collector = _collector(tracing)
-    collector.start()
-    return collector
-
-
-def _give_back(tracing: Tracing, collector: FunctionCollector) -> None:
-    if _MONITORING:
-        _shared.give_back(tracing)
-    else:
-        collector.stop()
-
-
 class _Shared:
-    """The collectors of this process, and how many tasks use each.
-
-    ``sys.monitoring`` sees all threads, so that those which run tasks beside each other share
-    one; ``sys.setprofile``, before Python 3.12, is of one thread.
-    """
+    """The collectors of this process, and how many tasks, beside each other, use each."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.unlock()
         self._users: dict[Tracing, int] = {}
         self._collectors: dict[Tracing, FunctionCollector] = {}
 
+    def unlock(self) -> None:
+        """Have a lock that is free: in a process that was forked, nobody may be left to do it."""
+        self._lock = threading.Lock()
+
     def take(self, tracing: Tracing) -> FunctionCollector:
         with self._lock:
-            if not self._users.get(tracing):
-                if tracing not in self._collectors:
-                    self._collectors[tracing] = _collector(tracing)
-                self._collectors[tracing].start()
-                self._users[tracing] = 0
-            self._users[tracing] += 1
-            return self._collectors[tracing]
+            if tracing not in self._collectors:
+                self._collectors[tracing] = _collector(tracing)
+            collector = self._collectors[tracing]
+            if self._users.get(tracing):
+                collector.join()
+                self._users[tracing] += 1
+            else:
+                collector.start()
+                self._users[tracing] = 1
+            return collector
 
     def give_back(self, tracing: Tracing) -> None:
         with self._lock:
             self._users[tracing] -= 1
-            if not self._users[tracing]:
+            if self._users[tracing]:
+                self._collectors[tracing].leave()
+            else:
                 self._collectors[tracing].stop()
 
 
 def _collector(tracing: Tracing) -> FunctionCollector:
-    return FunctionCollector(tracing.modules, floor_ms=tracing.floor_ms, collected_only=True)
+    floor_ms, places = tracing.floor_ms, tracing.places
+    return FunctionCollector((), floor_ms=floor_ms, collected_only=True, places=places)
 
 
-_MONITORING = sys.version_info >= (3, 12)
 _shared = _Shared()
 _running = _Running()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_running.forget)
+    os.register_at_fork(after_in_child=_shared.unlock)

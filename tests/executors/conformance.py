@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 
 import programs
 import pytest
@@ -14,6 +15,7 @@ from dagprofiler import (
     Rounds,
     RunError,
     SerializationError,
+    Tracer,
     WorkerError,
     map_over,
 )
@@ -119,6 +121,47 @@ class Conformance:
         assert all(len(columns["wall_ms"]) == 4 for columns in samples["tasks"].values())
         assert all(None not in columns["cpu_ms"] for columns in samples["tasks"].values())
         assert "differs" not in str(profile.sections["statistics"].get("flags"))
+
+    def test_spans_come_home_to_their_task_worker_and_round(self, executor):
+        tasks = {f"t{i}": programs.Traced for i in range(6)}
+        inputs = {name: {"x": name} for name in tasks}
+        profile = DAG(tasks).run(inputs=inputs, executor=executor, rounds=2, hooks=[Tracer()])
+
+        assert Profile.loads(profile.dumps()) == profile
+        section, timeline = profile.sections["spans"], profile.sections["timeline"]
+        rows = [dict(zip(timeline["columns"], row)) for row in timeline["records"]]
+        ran = {(row["task"], row["round"]): row for row in rows}
+        seen = {}
+        for row in section["records"]:
+            record = dict(zip(section["columns"], row))
+            at, name = ran[tuple(row[:2])], section["labels"][record["label"]]["name"]
+            thread = section["threads"][record["thread"]]
+            if name == "outer":
+                assert record["args"] == {"x": record["task"], "y": record["task"]}
+            # Alone in its process, a task is known to have started the thread.
+            if thread["own"]:
+                seen.setdefault(tuple(row[:2]), []).append(name)
+            assert thread["worker"] == at["worker"]
+            assert at["compute_start_ms"] <= record["start_ms"] <= record["end_ms"]
+            assert record["end_ms"] <= at["compute_end_ms"]
+        assert seen == {one: ["step", "waits", "outer"] for one in ran}
+
+    def test_functions_without_annotations_are_recorded_for_their_task(self, executor):
+        tasks = {f"t{i}": programs.Traced for i in range(6)}
+        inputs = {name: {"x": name} for name in tasks}
+        tracer = Tracer([programs], floor_ms=0)
+        profile = DAG(tasks).run(inputs=inputs, executor=executor, hooks=[tracer])
+
+        section = profile.sections["spans"]
+        of = [label["name"] for label in section["labels"] if label["category"] == "programs"]
+        assert "waits" in of
+        tasks_of = [row[0] for row in section["records"] if section["threads"][row[2]]["own"]]
+        computed = Counter(
+            row[0] for row in section["records"]
+            if section["labels"][row[3]]["name"].split(".")[-1] == "compute"
+        )  # fmt: skip
+        assert {*tasks_of} == {*tasks}
+        assert computed == dict.fromkeys(tasks, 1)
 
     def test_a_run_that_ended_early_goes_on_from_its_journal(self, executor, tmp_path):
         asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw", "scale1"]}

@@ -13,7 +13,7 @@ from types import ModuleType
 import numpy as np
 
 import dagprofiler
-from dagprofiler import DAG, Config, Hook, Rule, Task, map_over
+from dagprofiler import DAG, Config, Hook, Rule, Task, map_over, span, trace
 from dagprofiler.rules import after, no_more
 from dagprofiler.serializers import OutOfBandPickle
 
@@ -263,6 +263,33 @@ class Follows(Hook):
         self.finished.append(record.task)
         if record.task == self.until:
             raise RuntimeError("enough of it")
+
+
+class Traced(Task):
+    """Does what can be seen from inside, some of it in a thread and some in coroutines."""
+
+    inputs = ["x"]
+    outputs = ["y"]
+
+    def compute(self, x):
+        import asyncio
+
+        with span("outer", x=x) as outer:
+            thread = threading.Thread(target=step, args=(x,))
+            thread.start()
+            thread.join()
+            outer.args["y"] = asyncio.run(waits(x))
+        return {"y": x}
+
+
+@trace
+def step(x):
+    return x
+
+
+@trace
+async def waits(x):
+    return step(x)
 
 
 def failing(how: str, path: str = "") -> DAG:

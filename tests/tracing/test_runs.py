@@ -254,6 +254,22 @@ def test_what_a_tracer_asked_for_ends_with_its_run():
         assert counted(chain().run(executor=pool)) == SEEN
 
 
+def test_a_run_inside_a_task_has_a_tracer_of_its_own():
+    @task(outputs=["inner"])
+    def outer():
+        textwrap.fill("some words")
+        inner = chain().run(hooks=[Tracer([textwrap, json], floor_ms=0)])
+        textwrap.dedent(" some words")
+        return {"inner": inner}
+
+    profile = DAG({"outer": outer}).run(hooks=[Tracer([textwrap], floor_ms=0)])
+    inside = counted(profile.outputs["outer"]["inner"])["fill"]
+    assert "wrap" in {name.split(".")[-1] for name in inside}
+    names = {name.split(".")[-1] for name in counted(profile)["outer"]}
+    assert {"fill", "dedent"} <= names
+    assert sys.getprofile() is None
+
+
 def test_of_a_pool_that_is_gone_nothing_stays_on():
     tracing.configure(enable=False)
     try:
@@ -335,6 +351,20 @@ def test_a_trace_has_them_inside_their_phase(tmp_path):
     assert Counter(one["ph"] for one in events)["b"] == 3
     assert [one["args"] for one in events if one["ph"] == "C"] == [{"depth": 1}]
     assert [one["name"] for one in events if one["ph"] == "i"] == ["loaded"]
+
+
+def test_values_beside_spans_stay_whatever_they_are_called(tmp_path):
+    events = trace_of(chain(counts=traced_programs.Counts).run(), tmp_path / "p.trace.json")
+    counted = [one["args"] for one in events if one["name"] == "progress"]
+    assert counted == [{"task": i, "round": i, "critical_path": i} for i in range(3)]
+    in_thread = next(one for one in events if one["name"] == "in a thread")
+    assert in_thread["args"] == {"task": "mine", "round": "of golf"}
+
+
+def test_values_that_utf_8_cannot_hold_are_exported(tmp_path):
+    names = ["a\udcff.csv"]
+    events = trace_of(chain(named=traced_programs.Named(names)).run(), tmp_path / "p.trace.json")
+    assert names in [list(one.get("args", {}).values())[:1] for one in events if one["ph"] == "X"]
 
 
 def at(events, name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from dagprofiler import DAG, Config, Task, span, trace
@@ -72,6 +73,57 @@ class Fails(Task):
             count_to(10)
         with span("fails"):
             raise ValueError("no")
+
+
+class IllNested(Task):
+    """Closes spans in the wrong order, and twice."""
+
+    inputs = ["lines"]
+
+    def compute(self, lines):
+        first, second = span("first"), span("second")
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        second.__exit__(None, None, None)
+        second.__exit__(None, None, None)
+        return {}
+
+
+class Counts(Task):
+    """Has counters and spans whose values are called what events call theirs."""
+
+    inputs = ["lines"]
+
+    def compute(self, lines):
+        for i in range(3):
+            counter("progress", task=i, round=i, critical_path=i)
+            counter("one", i)
+        thread = threading.Thread(target=self.beside)
+        thread.start()
+        thread.join()
+        return {}
+
+    @staticmethod
+    def beside():
+        with span("in a thread", task="mine", round="of golf"):
+            pass
+
+
+class Named(Task):
+    """Has spans of any names."""
+
+    inputs = ["lines"]
+
+    def __init__(self, names):
+        super().__init__()
+        self.names = names
+
+    def compute(self, lines):
+        for name in self.names:
+            with span(name, value=name):
+                counter(name, 1)
+        return {}
 
 
 def chain(coroutines=3, **more):

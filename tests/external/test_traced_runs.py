@@ -1,0 +1,99 @@
+"""Perfetto's trace processor finds in the trace of a run what tracing saw inside its tasks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import pytest
+import traced_programs
+from sample_profiles import HOSTILE, rendered
+from test_perfetto import shown
+from trace_processor import ERRORS
+from traced_programs import chain
+
+from dagprofiler import Profile, RunError, Tracer
+
+pytestmark = pytest.mark.external
+
+
+def serial():
+    return chain().run()
+
+
+def threads():
+    with ThreadPoolExecutor(2) as pool:
+        return chain(many=traced_programs.Pool, nested=traced_programs.IllNested).run(executor=pool)
+
+
+def processes():
+    with ProcessPoolExecutor(2) as pool:
+        return chain(many=traced_programs.Pool).run(executor=pool, rounds=2)
+
+
+def a_thousand_coroutines():
+    return chain(coroutines=1000).run()
+
+
+def failing():
+    with pytest.raises(RunError) as caught:
+        chain(bad=traced_programs.Fails).run(on_error="finish")
+    return caught.value.profile
+
+
+def several_rounds():
+    return chain().run(rounds=3)
+
+
+def ill_nested():
+    return chain(nested=traced_programs.IllNested).run(rounds=2)
+
+
+def counters():
+    return chain(counts=traced_programs.Counts).run()
+
+
+def hostile():
+    return chain(hostile=traced_programs.Named(HOSTILE)).run()
+
+
+def functions():
+    return chain().run(hooks=[Tracer(["textwrap", "json"], floor_ms=0)])
+
+
+RUNS = [
+    serial, threads, processes, a_thousand_coroutines, failing, several_rounds, ill_nested,
+    counters, hostile, functions,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_run_is_loaded_with_all_that_was_seen_inside(trace_processor, run):
+    profile = run()
+    section = profile.sections["spans"]
+    slices, values = Counter(), Counter()
+    for record in section["records"]:
+        label = section["labels"][record[3]]
+        if label["kind"] == "counter":
+            values.update(len(record[7]) * [label["name"]])
+        else:
+            slices[shown(label["name"]), shown(label["category"])] += 1
+
+    trace_processor.load(rendered("chrome_trace", Profile.loads(profile.dumps())).encode())
+
+    rows = trace_processor.rows
+    assert rows(ERRORS) == []
+    assert rows("select count(*) from slice where dur < 0") == [(0,)]
+    inside = "select name, category, count(*) n from slice where category not in {} group by 1, 2"
+    found = {row[:2]: row[2] for row in rows(inside.format("('round', 'task', 'phase')"))}
+    assert found == dict(slices)
+    assert rows("select count(*) from counter") == [(sum(values.values()),)]
+    ran = len(profile.sections["timeline"]["records"])
+    assert rows("select count(*) from slice where category = 'task'") == [(ran,)]
+    # What a thread did lies in its task, at whatever depth.
+    homeless = """
+        select count(*) from slice s join thread_track t on t.id = s.track_id
+        where s.category = 'span' and s.dur > 0 and s.name in ('read', 'fill', 'fails')
+        and not exists (select 1 from ancestor_slice(s.id) a where a.category = 'task')
+    """
+    assert rows(homeless) == [(0,)]
