@@ -117,7 +117,7 @@ class Growing(Waiting):
         for rule in self._open.values():
             self.growth.unfired[rule.name] = self._why(rule)
         log = space.log
-        if log.decode_s:
+        if log.encode_s:
             log.decode_s += [None] * (len(wiring.slots) - len(log.decode_s))
             log.encode_s += [None] * (len(wiring.owner) - len(log.encode_s))
         for i in [i for i in space.outputs if i in wiring.after]:

@@ -459,6 +459,17 @@ def test_a_rule_that_fails_in_a_new_process_is_told():
     assert list(caught.value.failures) == ["rule 'map Item'"]
 
 
+def test_a_rule_that_fails_in_a_round_leaves_the_samples_of_what_ran():
+    def wrong(draft):
+        raise ValueError("no such cell")
+
+    rules = [map_over("list", "items", Item), Rule(after("list"), wrong)]
+    with pytest.raises(RunError, match="no such cell") as caught:
+        DAG({"list": List([1, 2])}, rules=rules).run(rounds=2)
+    edges = caught.value.profile.sections["samples"]["edges"]
+    assert [columns["serialize_ms"] for columns in edges.values()] == [[None], [None]]
+
+
 def test_a_run_leaves_the_dag_as_it_was():
     dag = map_reduce([1, 2])
     first, second = dag.run(), dag.run()
