@@ -370,6 +370,7 @@ def test_signals_that_trace_in_the_midst_of_writing_do_no_harm(traced):
     assert len(traced.events()) == 6000 + len(seen)
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="`with` may then leave a lock taken itself")
 def test_interrupts_in_the_midst_of_writing_leave_a_whole_file(traced):
     class Interrupt(BaseException):
         pass
