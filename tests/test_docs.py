@@ -54,6 +54,8 @@ WITH_EXAMPLES = {
     "journal.md",
     "measurements.md",
     "migrating_0_1_0.md",
+    "migrating_adage.md",
+    "migrating_perfflowaspect.md",
     "notebooks.md",
     "profile-format.md",
     "saga.md",

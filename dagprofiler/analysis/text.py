@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dagprofiler.analysis import Analysis
+    from dagprofiler.analysis.spans import CriticalSpans
 
 __all__ = [
     "BOUNDS",
@@ -19,7 +20,7 @@ __all__ = [
     "bound_rows",
     "figure_rows",
     "notes",
-    "span_notes",
+    "span_note",
     "span_rows",
     "task_rows",
 ]
@@ -42,8 +43,7 @@ def analysis_text(found: Analysis) -> str:
             *notes(found)[1],
             *_table(BOUNDS, bound_rows(found), left=()),
             *_table("", bottleneck_rows(found), "bottlenecks", left=(0, 1)),
-            *_table("", span_rows(found), left=(0, 1)),
-            *span_notes(found),
+            *_spans(found),
             *_table("", task_rows(found), "tasks"),
         ]
     )
@@ -126,32 +126,34 @@ def bottleneck_rows(found: Analysis) -> list[Sequence[str]]:
     ]
 
 
-def span_rows(found: Analysis) -> list[Sequence[str]]:
-    """Return the spans inside the tasks on the critical path, below a head."""
+def _spans(found: Analysis) -> list[str]:
+    """Return a table of the spans inside the tasks on the critical path."""
     critical = found.critical_spans
     if critical is None:
         return []
+    more = and_more(len(critical.spans), "spans")
+    return ["", *aligned(span_rows(critical, MOST_ROWS), left=(0, 1)), *more, span_note(critical)]
+
+
+def span_rows(critical: CriticalSpans, most: int) -> list[Sequence[str]]:
+    """Return the spans on the critical path, at most so many, and what is in none, below a head."""
     rows: list[Sequence[str]] = [
         ("critical path by span", "in", "calls", "total ms", "self ms", "of the path")
     ]
-    for one in critical.spans[:MOST_ROWS]:
+    for one in critical.spans[:most]:
         taken_ms = one.total_ms if one.self_ms is None else one.self_ms
         figures = map(_figure, (one.calls, one.total_ms, one.self_ms))
         share = _share(taken_ms, critical.compute_ms)
         rows.append((printable(one.name), _few(one.tasks), *figures, share))
-    share = _share(critical.uncovered_ms, critical.compute_ms)
-    rows.append(("(in no span)", "", "", "", _figure(critical.uncovered_ms), share))
-    return rows
+    uncovered_ms = critical.uncovered_ms
+    share = _share(uncovered_ms, critical.compute_ms)
+    return [*rows, ("(in no span)", "", "", "", _figure(uncovered_ms), share)]
 
 
-def span_notes(found: Analysis) -> list[str]:
-    """Return what is to be said below the spans."""
-    critical = found.critical_spans
-    if critical is None:
-        return []
+def span_note(critical: CriticalSpans) -> str:
+    """Return what the shares of spans are of."""
     means = f"means of {counted(critical.rounds, 'round')}" if critical.rounds > 1 else "one round"
-    note = f"time of compute() on the path: {_figure(critical.compute_ms)} ms, {means}"
-    return [*and_more(len(critical.spans), "spans"), note]
+    return f"time of compute() on the path: {_figure(critical.compute_ms)} ms, {means}"
 
 
 def _share(part_ms: float, whole_ms: float) -> str:

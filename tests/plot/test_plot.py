@@ -12,6 +12,9 @@ from dagprofiler import DAG, MissingExtraError, RunError, WeightError, plot, tas
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "exporters"))
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
 
+#: Matplotlib calls what newer versions of pyparsing call otherwise.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:matplotlib")
+
 
 @task(outputs=["rows"], estimate_fn=lambda cfg: 40)
 def load():
