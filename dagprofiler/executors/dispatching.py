@@ -11,7 +11,7 @@ from dagprofiler.errors import PackedError, SerializationError, WorkerError, des
 from dagprofiler.executors.clocks import Clocks
 from dagprofiler.executors.jobs import Job, Outcome, Session, Worker, failed
 from dagprofiler.executors.packing import Packer
-from dagprofiler.executors.parcels import Parcel
+from dagprofiler.executors.parcels import Owned, Parcel
 from dagprofiler.machine import clock_domain
 from dagprofiler.serializers import FrameList
 
@@ -106,6 +106,7 @@ class Dispatcher:
         self._packer = None if executor.shares_memory else Packer(by_value=executor.by_value)
         self._packed_session = b""
         self._flights: dict[Any, _Flight] = {}
+        self._owned = Owned()
         #: What has come back, and when; an error instead of a future for what never left.
         self._done: SimpleQueue[tuple[Any, float]] = SimpleQueue()
         self._attempts: dict[int, tuple[str, ...]] = {}
@@ -197,6 +198,7 @@ class Dispatcher:
 
         The number is -1 if it is the capacity that has changed.
         """
+        self._owned.tidy()
         while True:
             begun = perf_counter()
             try:
@@ -253,7 +255,7 @@ class Dispatcher:
         if self._session.folder is not None:
             for data in frames.values():
                 if type(data) is Parcel:
-                    data.own()
+                    self._owned.add(data)
         if flight.decode is not None:
             try:
                 outputs = self._opened(flight.name, frames, flight.decode)

@@ -6,6 +6,7 @@ import mmap
 import os
 import pickle
 import weakref
+from collections import deque
 from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from dagprofiler.pipeline import Codec
 
-__all__ = ["Parcel", "Parcels"]
+__all__ = ["Owned", "Parcel", "Parcels"]
 
 #: From here on a file costs less than a pipe.
 PARCEL_BYTES = 128 * 1024
@@ -37,7 +38,7 @@ _locks: set[int] = set()
 
 
 class Parcel:
-    """The frames of one value in a file. The file goes when its owner lets go of the parcel.
+    """The frames of one value in a file, which goes as :class:`Owned` says.
 
     Parameters
     ----------
@@ -84,10 +85,6 @@ class Parcel:
         ]
         return cls(path, lengths, whole=parts is not frames)
 
-    def own(self) -> None:
-        """Remove the file when nobody refers to this object any more."""
-        weakref.finalize(self, _remove, self.path)
-
     def frames(self, decode: Codec) -> Any:
         """Return the frames for `decode`: views of the file, but bytes where bytes went in.
 
@@ -107,6 +104,40 @@ class Parcel:
 
 def _parcel(path: str, lengths: Sequence[int], whole: bool) -> Parcel:  # noqa: FBT001  (pickle's)
     return Parcel(path, lengths, whole=whole)
+
+
+class Owned:
+    """Parcels whose files go when nobody refers to them any more.
+
+    Notes
+    -----
+    They go in :meth:`tidy` and not in finalizers, in which Python drops a Ctrl-C:
+    to remove a large file takes long enough for one to come.
+    """
+
+    def __init__(self) -> None:
+        self._marks: set[_Mark] = set()
+        #: Marks of parcels that have gone. What appends to it runs no Python.
+        self._gone: deque[Any] = deque()
+
+    def add(self, parcel: Parcel) -> None:
+        """Take over a parcel's file."""
+        mark = _Mark(parcel, self._gone.append)
+        mark.path = parcel.path
+        self._marks.add(mark)
+
+    def tidy(self) -> None:
+        """Remove the files of parcels that have gone."""
+        while self._gone:
+            mark = self._gone.popleft()
+            self._marks.discard(mark)
+            _remove(mark.path)
+
+
+class _Mark(weakref.ref[Parcel]):
+    __slots__ = ("path",)
+
+    path: str
 
 
 def _remove(path: str) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from dagprofiler.executors import parcels
-from dagprofiler.executors.parcels import Parcel, Parcels
+from dagprofiler.executors.parcels import Owned, Parcel, Parcels
 from dagprofiler.serializers import FrameList, OutOfBandPickle, PickleSerializer
 
 
@@ -64,26 +64,41 @@ def test_whatever_is_a_buffer_is_written_as_its_bytes(folder, frames):
     assert [bytes(frame) for frame in arrived] == [memoryview(frame).tobytes() for frame in frames]
 
 
-def test_the_file_goes_with_the_last_reference_to_its_owner(folder):
-    parcel = Parcel.of(b"data", folder)
-    assert os.listdir(folder) == [os.path.basename(parcel.path)]
-    parcel.own()
+def test_the_file_goes_when_there_is_no_reference_to_its_parcel_left(folder):
+    owned, parcel = Owned(), Parcel.of(b"data", folder)
+    name = os.path.basename(parcel.path)
+    owned.add(parcel)
     also = [parcel]
     del parcel
-    gc.collect()
-    assert os.listdir(folder)
+    owned.tidy()
+    assert os.listdir(folder) == [name]
 
     also.clear()
     gc.collect()
+    assert os.listdir(folder) == [name]
+    owned.tidy()
     assert os.listdir(folder) == []
 
 
+def test_no_python_runs_when_a_parcel_goes_so_that_no_interrupt_is_lost_there(folder):
+    owned, parcel = Owned(), Parcel.of(b"data", folder)
+    owned.add(parcel)
+    calls = []
+    sys.setprofile(lambda frame, event, _: calls.append(frame) if event == "call" else None)
+    try:
+        del parcel
+    finally:
+        sys.setprofile(None)
+
+    assert calls == []
+
+
 def test_what_was_read_stays_when_the_file_has_gone(folder):
-    parcel = Parcel.of([b"abc", memoryview(b"defg")], folder)
-    parcel.own()
+    owned, parcel = Owned(), Parcel.of([b"abc", memoryview(b"defg")], folder)
+    owned.add(parcel)
     frames = parcel.frames(None)
     del parcel
-    gc.collect()
+    owned.tidy()
 
     assert os.listdir(folder) == []
     assert [bytes(frame) for frame in frames] == [b"abc", b"defg"]
@@ -99,11 +114,11 @@ def test_who_only_uses_a_parcel_leaves_its_file(folder):
 
 
 def test_a_file_that_has_gone_already_is_no_error(folder):
-    parcel = Parcel.of(b"data", folder)
-    parcel.own()
+    owned, parcel = Owned(), Parcel.of(b"data", folder)
+    owned.add(parcel)
     os.remove(parcel.path)
     del parcel
-    gc.collect()
+    owned.tidy()
 
 
 def test_a_file_that_could_not_be_written_is_not_left_behind(folder):
