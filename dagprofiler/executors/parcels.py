@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.serializers import FrameList
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dagprofiler.pipeline import Codec
 
@@ -26,6 +26,9 @@ PARCEL_BYTES = 128 * 1024
 _MEMORY = "/dev/shm"  # noqa: S108  (what is made there is a folder that only its maker can open)
 #: What has to be free there: containers have 64 MB of it by default.
 _ROOM_BYTES = 1 << 30
+
+_PREFIX = "dagprofiler-values-"
+_YOUNG_S = 60.0
 
 _numbers = count()
 
@@ -128,13 +131,56 @@ class Parcels:
         import tempfile
 
         place = _roomy() if within is None else within
-        self._folder = tempfile.TemporaryDirectory(prefix="dagprofiler-", dir=place)
+        self._folder = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place)
         self.folder = self._folder.name
+        self._release: Callable[[], Any] = bool
+        if within is None:
+            with suppress(OSError, ImportError):
+                self._release = weakref.finalize(self, os.close, _held(self.folder))
+                _sweep(os.path.dirname(self.folder))
 
     def close(self) -> None:
         """Remove the folder with all that is in it."""
         with suppress(OSError):
             self._folder.cleanup()
+        self._release()
+
+
+def _held(folder: str) -> int:
+    """Return a descriptor that shows, as long as it is open, that a folder of ours is in use.
+
+    Raises
+    ------
+    OSError
+        If it is in use already, or is another user's.
+    ImportError
+        Where the system has no such locks.
+    """
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            raise PermissionError(folder)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _sweep(place: str) -> None:
+    """Remove the folders of runs that were killed: what is in memory stays there otherwise."""
+    import shutil
+    from time import time
+
+    for one in os.scandir(place):
+        with suppress(OSError):
+            # A younger one may have been made, and not be held yet.
+            if one.name.startswith(_PREFIX) and time() - one.stat().st_mtime > _YOUNG_S:
+                descriptor = _held(one.path)
+                shutil.rmtree(one.path, ignore_errors=True)
+                os.close(descriptor)
 
 
 def _roomy() -> str | None:

@@ -4,7 +4,9 @@ import gc
 import os
 import pickle
 import stat
+import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -125,6 +127,44 @@ def test_the_folder_is_its_makers_alone_and_goes_with_all_that_is_in_it():
 
     assert not os.path.exists(made.folder)
     made.close()
+
+
+def killed(place):
+    """Return the folder of a process that has been killed while it held values."""
+    program = "\n".join(
+        [
+            "import os, signal, sys, tempfile",
+            "from dagprofiler.executors import parcels",
+            f"parcels._MEMORY = tempfile.tempdir = {str(place)!r}",
+            "made = parcels.Parcels()",
+            "parcels.Parcel.of(b'data', made.folder)",
+            "print(made.folder, flush=True)",
+            "os.kill(os.getpid(), signal.SIGKILL)",
+        ]
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, check=False, text=True
+    )
+    return ended.stdout.strip()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks on folders")
+def test_what_a_killed_run_left_goes_and_what_is_in_use_or_young_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(parcels, "_MEMORY", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, young, in_use = killed(tmp_path), killed(tmp_path), Parcels()
+    another = tmp_path / "another's"
+    another.mkdir()
+    for old in (left, in_use.folder, another):
+        os.utime(old, (0, 0))
+
+    new = Parcels()
+
+    assert sorted(os.listdir(tmp_path)) == sorted(
+        os.path.basename(one) for one in (young, in_use.folder, new.folder, another)
+    )
+    in_use.close()
+    new.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where files are memory")
