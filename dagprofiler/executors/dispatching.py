@@ -48,6 +48,8 @@ class _Flight(NamedTuple):
         Decoder of its outputs, if they are wanted in this process.
     sent_s
         When it was submitted.
+    told
+        Whether it brings the session with it.
     """
 
     number: int
@@ -56,6 +58,7 @@ class _Flight(NamedTuple):
     handles: list[Any]
     decode: Callable[[Any], Any] | None
     sent_s: float
+    told: bool
 
 
 class Dispatcher:
@@ -159,18 +162,19 @@ class Dispatcher:
                 self._fail(number, error)
                 return
             decode = contract.decode if keep else None
-        self._send(_Flight(number, name, job, handles, decode, perf_counter()))
+        told = self._packer is None
+        self._send(_Flight(number, name, job, handles, decode, perf_counter(), told))
 
     def _send(self, flight: _Flight) -> None:
         try:
             # A copy, since a job in this process empties the list.
             future = self._executor.submit(flight.job, [*flight.handles])
+            future.add_done_callback(self._arrived)
         except Exception as error:  # noqa: BLE001  (an engine may raise anything)
             self._broken = True
             self._fail(flight.number, self._lost(flight.name, error))
             return
         self._flights[future] = flight
-        future.add_done_callback(self._arrived)
 
     def _arrived(self, future: Future[Outcome]) -> None:
         """Take note of a job that is done, in whatever thread the executor says so."""
@@ -219,9 +223,13 @@ class Dispatcher:
             except Exception as error:  # noqa: BLE001  (the same)
                 self._broken = self._broken or _is_broken(error)
                 return flight.number, -1, failed(self._lost(flight.name, error))
-            if outcome is not None:
+            if isinstance(outcome, tuple):
                 return self._landed(flight, outcome, arrived_s)
-            self._send(flight._replace(job=flight.job.with_session(self._packed_session)))
+            if outcome is not None or flight.told:
+                strange = TypeError(f"its future holds {outcome!r}, not what the job returned")
+                return flight.number, -1, failed(self._lost(flight.name, strange))
+            job = flight.job.with_session(self._packed_session)
+            self._send(flight._replace(job=job, told=True))
 
     def _check(self) -> None:
         """Give all jobs up if the executor says that none will come back."""
@@ -234,7 +242,7 @@ class Dispatcher:
                 self._fail(flight.number, self._lost(flight.name, error))
 
     def _landed(
-        self, flight: _Flight, outcome: Outcome, arrived_s: float
+        self, flight: _Flight, outcome: tuple[Any, ...], arrived_s: float
     ) -> tuple[int, int, tuple[Any, ...]]:
         number = flight.number
         worker, record, attempts = outcome

@@ -145,6 +145,42 @@ def test_an_executor_that_says_that_it_is_broken_gets_nothing_any_more():
     }
 
 
+class Answers(Here):
+    """Makes something of its own of each job, and of its future."""
+
+    def __init__(self, future):
+        super().__init__()
+        self.future = future
+
+    def submit(self, job, handles):
+        if self.future is None:
+            return None
+        answered = Future()
+        answered.set_result(self.future[0])
+        return answered
+
+
+@pytest.mark.parametrize("shares_memory", [False, True])
+@pytest.mark.parametrize(
+    ("future", "words"),
+    [
+        (None, "has no attribute 'add_done_callback'"),
+        ([None], "its future holds None, not what the job returned"),
+        (["done"], "its future holds 'done', not what the job returned"),
+    ],
+)
+def test_an_executor_that_does_not_hand_on_what_jobs_return_is_told_so(
+    future, words, shares_memory
+):
+    executor = Answers(future)
+    executor.shares_memory = shares_memory
+    error = failure(independent("a", "b"), executor)
+
+    assert isinstance(error.__cause__, WorkerError)
+    assert words in str(error)
+    assert executor.calls == ["open", "close"]
+
+
 def test_an_executor_that_takes_no_job_gets_no_other():
     class Closed(Here):
         def submit(self, job, handles):
