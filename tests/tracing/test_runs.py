@@ -294,7 +294,10 @@ def test_what_does_not_fit_is_counted():
         ({"functions": ["no_such_module"]}, "no_such_module"),
         ({"functions": ["_heapq_that_is_c"]}, "_heapq_that_is_c"),
         ({"functions": ["math"]}, "not written in Python"),
+        ({"functions": 3}, "functions=3: expected modules or their names"),
+        ({"functions": [None]}, "expected a module or its name, got None"),
         ({"floor_ms": -1}, "floor_ms=-1"),
+        ({"floor_ms": 10**400}, "floor_ms=10000.*: expected milliseconds"),
         ({"limit": 0}, "limit=0"),
         ({"limit": "many"}, "limit='many'"),
     ],
@@ -307,6 +310,14 @@ def test_a_tracer_that_makes_no_sense_is_refused_where_it_is_written(wrong, why)
 def test_two_tracers_are_refused():
     with pytest.raises(ValidationError, match="one Tracer"):
         chain().run(hooks=[Tracer(), Tracer()])
+
+
+@pytest.mark.parametrize("wrong", [False, "yes", Tracer])
+def test_a_hook_that_traces_in_a_way_of_its_own_is_refused(wrong):
+    hook = dagprofiler.Hook()
+    hook.tracing = wrong
+    with pytest.raises(ValidationError, match="'tracing' has to be that of a Tracer, got"):
+        chain().run(hooks=[hook])
 
 
 def test_rounds_in_fresh_processes_bring_their_spans_home():
@@ -425,6 +436,7 @@ def test_recursive_calls_count_once():
         ((0, 0), "nobody", "there is no task 'nobody'"),
         ((0, 2), 7, "there is no thread 7, only 1"),
         ((0, 3), 99, "there is no label 99"),
+        ((0, 3), 0.0, r"expected an integer without a point, got 0\.0"),
         ((0, 5), -1e9, "before it starts"),
     ],
 )
