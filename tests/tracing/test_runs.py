@@ -288,6 +288,16 @@ def test_what_does_not_fit_is_counted():
     assert profile.sections["spans"]["dropped"] == {"load": 2, "wait": 7}
 
 
+def test_what_did_not_fit_is_told_where_it_is_missed(tmp_path):
+    profile = chain(coroutines=9).run(hooks=[Tracer(limit=2)])
+    found = analyze(profile, cost="wall_time")
+    assert found.critical_spans.dropped == 9
+    assert "there was no room for 9 spans: Tracer(limit=...)" in str(found)
+    losses = profile.export(tmp_path / "p.trace.json")
+    assert "9 spans inside tasks had no room in the profile" in losses
+    assert "no room" not in str(analyze(chain().run(), cost="wall_time"))
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
