@@ -136,7 +136,9 @@ class FunctionCollector:
             self._tool = None
         else:
             self.leave()
-            threading.setprofile(self._before)
+            # Not if another was started after it, which puts back what was before both.
+            if _owner(_for_threads()) is self:
+                threading.setprofile(self._before)
         self._open = threading.local()
 
     def join(self) -> None:
@@ -266,7 +268,9 @@ class FunctionCollector:
 
     def _start_profiling(self) -> None:
         self.join()
-        self._before = getattr(threading, "_profile_hook", None)
+        before = _for_threads()
+        other = _owner(before)
+        self._before = other._before if isinstance(other, FunctionCollector) else before  # noqa: SLF001  (one class)
         threading.setprofile(self._profile)
 
     def _profile(self, frame: FrameType, event: str, _: Any) -> None:
@@ -284,6 +288,11 @@ class FunctionCollector:
             self._enter(code)
         else:
             self._leave(code, label)
+
+
+def _for_threads() -> Any:
+    """Return what is to profile new threads."""
+    return getattr(threading, "_profile_hook", None)
 
 
 def _owner(method: Any) -> Any:

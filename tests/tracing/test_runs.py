@@ -31,6 +31,7 @@ from dagprofiler import (
     tracing,
 )
 from dagprofiler.exporters.opentelemetry import to_opentelemetry
+from dagprofiler.tracing.functions import FunctionCollector
 from dagprofiler.tracing.recording import state
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -266,6 +267,17 @@ def test_a_run_inside_a_task_has_a_tracer_of_its_own():
     assert "wrap" in {name.split(".")[-1] for name in inside}
     names = {name.split(".")[-1] for name in counted(profile)["outer"]}
     assert {"fill", "dedent"} <= names
+    assert sys.getprofile() is None
+
+
+def test_of_collectors_that_end_in_the_order_they_began_nothing_stays_on():
+    first, second = FunctionCollector([textwrap]), FunctionCollector([json])
+    for _ in range(2):
+        first.start()
+        second.start()
+        first.stop()
+        second.stop()
+    assert getattr(threading, "_profile_hook", None) is None
     assert sys.getprofile() is None
 
 
