@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import FormatError, MissingExtraError
+from dagprofiler.exporters.graphs import legible
 from dagprofiler.exporters.tracespans import all_that_ran, moment_ns
 
 if TYPE_CHECKING:
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from dagprofiler.profile import Profile
 
 __all__ = ["to_opentelemetry"]
+
+#: A batch; processors hold 2048 spans unless told otherwise, and drop what is more.
+_BATCH = 512
+
+#: The last moment that the protocol can hold, in ns since 1970.
+_LAST_NS = 2**64 - 1
 
 
 def to_opentelemetry(profile: Profile, tracer_provider: Any = None) -> int:
@@ -38,14 +45,17 @@ def to_opentelemetry(profile: Profile, tracer_provider: Any = None) -> int:
     MissingExtraError
         Without the extra `otel`.
     FormatError
-        If the profile has no timeline, or no moment at which its run began.
+        If the profile has no timeline, or no moment at which its run began; or if there is no
+        provider, so that nobody would get the spans.
 
     Notes
     -----
     A task's span has a link to that of each predecessor in its round, with the edge's fields
     and bytes. What was traced stands below the phase that it was in; instants are events of the
-    task's span, and counters are left out. Times are those of the run: ``metadata.timestamp``
-    and what the timeline says from there. Sampling and export are the provider's.
+    task's span, and counters are left out. Tasks that failed, and spans that an exception ended,
+    have the status ERROR. Times are those of the run: ``metadata.timestamp`` and what the
+    timeline says from there. Sampling, export and limits, such as 128 links a span, are the
+    provider's, which is flushed now and then so that it drops none.
 
     Examples
     --------
@@ -67,17 +77,23 @@ def to_opentelemetry(profile: Profile, tracer_provider: Any = None) -> int:
             "the profile has no section 'timeline', so nothing says when its tasks ran"
         )
     provider = trace.get_tracer_provider() if tracer_provider is None else tracer_provider
-    version = profile.metadata.get("dagprofiler_version")
-    return _Sender(profile, trace, provider.get_tracer("dagprofiler", version)).send(timeline)
+    if isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):
+        raise FormatError(
+            "there is no tracer provider that would get the spans; pass one, or call "
+            "opentelemetry.trace.set_tracer_provider() first"
+        )
+    return _Sender(profile, trace, provider).send(timeline)
 
 
 class _Sender:
-    def __init__(self, profile: Profile, trace: Any, tracer: Any) -> None:
+    def __init__(self, profile: Profile, trace: Any, provider: Any) -> None:
         self._profile = profile
         self._trace = trace
-        self._tracer = tracer
+        version = profile.metadata.get("dagprofiler_version")
+        self._tracer = provider.get_tracer("dagprofiler", version)
+        self._flush = getattr(provider, "force_flush", None)
         self._epoch_ns = _epoch_ns(profile.timestamp)
-        self._sent = 0
+        self._sent = self._ended = 0
 
     def send(self, timeline: Mapping[str, Any]) -> int:
         """Send the spans of all rounds; return how many there are."""
@@ -96,6 +112,8 @@ class _Sender:
             self._send_round(of_round, one, timeline["workers"], seen)
             self._end(one, max(ran.end for _, ran in of_round))
         self._end(root, max(ran.end for ran in everything))
+        if self._flush is not None:
+            self._flush()
         return self._sent
 
     def _send_round(
@@ -114,7 +132,7 @@ class _Sender:
                 continue
             worker, ran = of_task[name]
             links = [
-                self._trace.Link(sent[source].get_span_context(), attributes)
+                self._trace.Link(sent[source].get_span_context(), _attributes(attributes))
                 for source, attributes in incoming.get(name, ())
                 if source in sent
             ]
@@ -138,20 +156,25 @@ class _Sender:
         for _, _, thread, label, start_ms, end_ms, _, args, *_ in seen:
             kind, name = labels[label]["kind"], labels[label]["name"]
             start, end = moment_ns(start_ms), moment_ns(end_ms)
-            attributes = {**_attributes(args), "code.namespace": labels[label]["category"]}
+            attributes = {**(args or {}), "code.namespace": labels[label]["category"]}
             if kind in ("instant", "async_instant"):
-                span.add_event(name, attributes, timestamp=self._epoch_ns + start)
+                span.add_event(legible(name), _attributes(attributes), self._time(start))
             if kind not in ("span", "async"):
                 continue
             if thread != last_thread:
                 around.clear()
                 last_thread = thread
-            while around and around[-1][0] < end:
+            while around and around[-1][0] <= start:
                 around.pop()
             inside = [one for begin, until, one in phases if begin <= start < until]
-            parent = around[-1][1] if around else (inside[0] if inside else span)
+            parent = next(
+                (one for until, one in reversed(around) if end <= until),
+                inside[0] if inside else span,
+            )
             attributes["thread.id"] = threads[thread]["id"]
             one = self._span(name, parent, start, attributes)
+            if "error" in attributes:
+                self._mark(one, str(attributes["error"]))
             self._end(one, end)
             if kind == "span":
                 around.append((end, one))
@@ -161,8 +184,10 @@ class _Sender:
     def _fail(self, span: Any, ran: Ran) -> None:
         failure = self._profile.sections.get("run", {}).get("tasks", {}).get(ran.task, {})
         if failure.get("state") == "failed" and failure.get("round", 0) == ran.round:
-            status = self._trace.Status(self._trace.StatusCode.ERROR, failure.get("error"))
-            span.set_status(status)
+            self._mark(span, failure.get("error", ""))
+
+    def _mark(self, span: Any, error: str) -> None:
+        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, legible(error)))
 
     def _incoming(self) -> dict[str, list[tuple[str, dict[str, Any]]]]:
         """Return for each task its predecessors, and what the edges from there carry."""
@@ -200,15 +225,21 @@ class _Sender:
     ) -> Any:
         self._sent += 1
         return self._tracer.start_span(
-            name,
+            legible(name),
             context=self._trace.set_span_in_context(parent or self._trace.INVALID_SPAN),
-            attributes=attributes,
+            attributes=_attributes(attributes),
             links=links,
-            start_time=self._epoch_ns + start,
+            start_time=self._time(start),
         )
 
     def _end(self, span: Any, end: int) -> None:
-        span.end(end_time=self._epoch_ns + end)
+        span.end(self._time(end))
+        self._ended += 1
+        if self._ended % _BATCH == 0 and self._flush is not None:
+            self._flush()
+
+    def _time(self, moment: int) -> int:
+        return max(0, min(self._epoch_ns + moment, _LAST_NS))
 
 
 def _epoch_ns(timestamp: str | None) -> int:
@@ -231,9 +262,16 @@ def _of_worker(worker: Mapping[str, Any]) -> dict[str, Any]:
     return {named[key]: value for key, value in worker.items() if key in named}
 
 
-def _attributes(args: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return values that stand beside a span as OpenTelemetry holds them."""
-    return {
-        name: value if isinstance(value, (str, int, float, bool)) else str(value)
-        for name, value in (args or {}).items()
-    }
+def _attributes(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as OpenTelemetry holds them, others as text; without those that are None."""
+    return {legible(name): _attribute(value) for name, value in values.items() if value is not None}
+
+
+def _attribute(value: Any) -> Any:
+    if isinstance(value, (bool, float)):
+        return value
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return value
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return [legible(one) for one in value]
+    return legible(str(value))

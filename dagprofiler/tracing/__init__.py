@@ -6,12 +6,12 @@ gets one trace a process, which Perfetto, ``chrome://tracing`` and speedscope sh
 """
 
 from dagprofiler.tracing.collecting import Collection, collecting
+from dagprofiler.tracing.control import configure, flush
 from dagprofiler.tracing.decorating import trace
 from dagprofiler.tracing.functions import FunctionCollector
 from dagprofiler.tracing.merging import Merged, merge
 from dagprofiler.tracing.options import Options
 from dagprofiler.tracing.perfflow import async_event, critical_path, sync_event
-from dagprofiler.tracing.process import configure, flush
 from dagprofiler.tracing.spans import async_span, counter, instant, span
 
 __all__ = [

@@ -165,7 +165,9 @@ def _align(sources: Sequence[_Source]) -> list[str]:
             source.shift_us = (source.zero_s - first.zero_s) * 1e6
         else:
             source.shift_us = (source.epoch_s - first.epoch_s) * 1e6
-            notes.append(f"{source.path}: another machine's clock: aligned by the time of day")
+            notes.append(
+                f"{source.path}: aligned by the time of day: its clock may be another machine's"
+            )
     return notes
 
 

@@ -55,8 +55,10 @@ class Options:
     interval_s: float = 0.25
 
     def __post_init__(self) -> None:
-        unknown = [part for part in self.filename_include if part not in _PARTS]
-        if isinstance(self.filename_include, str) or unknown:
+        if not isinstance(self.name, str):
+            raise TraceError(f"name={self.name!r}: expected text")
+        parts = self.filename_include
+        if not isinstance(parts, tuple) or any(part not in _PARTS for part in parts):
             raise TraceError(
                 f"filename_include={self.filename_include!r}: expected some of "
                 f"{', '.join(map(repr, _PARTS))}"

@@ -10,13 +10,12 @@ import threading
 import weakref
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import fields, replace
 from itertools import islice
-from time import sleep, time
+from time import time
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import TraceError, did_you_mean
 from dagprofiler.tracing.events import Track, process_name
+from dagprofiler.tracing.host import boot, hostname, started_by_multiprocessing, wait_for_end
 from dagprofiler.tracing.options import Options, from_environment
 from dagprofiler.tracing.recording import INSTANT, Buffer, Label, Sink, clock, record, state
 from dagprofiler.tracing.spool import TraceFile
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from dagprofiler.tracing.usage import Usage
 
-__all__ = ["at_close", "configure", "flush", "note", "recorder", "switch"]
+__all__ = ["at_close", "note", "recorder", "switch"]
 
 #: How many spans are made into text at once.
 _CHUNK = 2048
@@ -122,19 +121,25 @@ class Recorder:
 
     def write(self, *, wait: bool = True) -> None:
         """Write all that is held; with `wait`, after who is already about to."""
-        if not self._lock.acquire(blocking=wait):
-            return
-        try:
-            # A signal's handler, or a finalizer, may come here from the midst of writing.
-            if not self._writing:
-                self._writing = True
-                try:
-                    for thread in list(self._threads):
-                        self._write_thread(thread)
-                finally:
-                    self._writing = False
-        finally:
-            self._lock.release()
+        if wait:
+            # Not by `acquire`: after a call an interrupt may come, and the lock stay taken.
+            with self._lock:
+                self._write()
+        elif self._lock.acquire(blocking=False):
+            try:
+                self._write()
+            finally:
+                self._lock.release()
+
+    def _write(self) -> None:
+        # A signal's handler, or a finalizer, may come here from the midst of writing.
+        if not self._writing:
+            self._writing = True
+            try:
+                for thread in list(self._threads):
+                    self._write_thread(thread)
+            finally:
+                self._writing = False
 
     def _write_thread(self, thread: _Thread) -> None:
         # Asked first: a thread that is over by then adds nothing.
@@ -149,7 +154,7 @@ class Recorder:
         if track is None:
             verbose = self.options.events == "verbose"
             track = thread.track = Track(os.getpid(), buffer.thread, self.zero, verbose=verbose)
-            process = process_name(os.getpid(), f"{self.options.name}, {_hostname()}")
+            process = process_name(os.getpid(), f"{self.options.name}, {hostname()}")
             names = [process, track.name_line]
         left = iter(rows)
         for begin in range(0, len(rows), 3 * _CHUNK):
@@ -157,18 +162,22 @@ class Recorder:
                 lines = track.lines(islice(left, 3 * _CHUNK))
                 self._file = self._file or self._new_file()
                 self._file.write(names + lines, **self._ending())
-            except Exception as error:  # noqa: BLE001  (as in start)
+            except BaseException as error:
                 thread.track = None
                 self._lost += (len(rows) - begin) // 3
+                if not isinstance(error, Exception):
+                    # The program is interrupted, and it is its own affair what comes of that.
+                    self._why = self._why or type(error).__name__
+                    raise
                 self._complain(error)
                 break
             names = []
 
     def _new_file(self) -> TraceFile:
-        child = self._child or _started_by_multiprocessing()
-        path = self.options.path(_hostname(), os.getpid(), child=child)
-        clocks = {"zero_s": self.zero, "epoch_s": self._epoch, "boot": _boot()}
-        about = {"name": self.options.name, "hostname": _hostname(), "pid": os.getpid()}
+        child = self._child or started_by_multiprocessing()
+        path = self.options.path(hostname(), os.getpid(), child=child)
+        clocks = {"zero_s": self.zero, "epoch_s": self._epoch, "boot": boot()}
+        about = {"name": self.options.name, "hostname": hostname(), "pid": os.getpid()}
         return TraceFile(path, {**about, "clock": clocks})
 
     def _ending(self) -> dict[str, Any]:
@@ -199,6 +208,10 @@ class Recorder:
             self._start()
         except Exception as error:  # noqa: BLE001  (what is traced never pays for being traced)
             self._complain(error)
+        except BaseException:
+            # An interrupt of the program: the next span starts again.
+            self._started = False
+            raise
 
     def _start(self) -> None:
         with self._lock:
@@ -209,7 +222,7 @@ class Recorder:
             self._file = self._file or self._new_file()
             self.register()
             util = sys.modules.get("multiprocessing.util")
-            if util is not None and _started_by_multiprocessing():
+            if util is not None and started_by_multiprocessing():
                 # It ends its processes without what is registered at exit.
                 util.Finalize(None, self.close, exitpriority=-100)
             if self.options.cpu_mem_usage:
@@ -246,14 +259,16 @@ class Recorder:
         warn of a thread that the program knows nothing of.
         """
         rest, self._rest = self._rest, None
-        if rest is not None:
-            stop, stopped = rest
-            with suppress(RuntimeError):  # another thread has just done it
-                stop.release()
-            stopped.acquire(timeout=10)
-            _wait_for_end(self._writer)
-        self._started = False
-        self._set_limits()
+        try:
+            if rest is not None:
+                stop, stopped = rest
+                with suppress(RuntimeError):  # another thread has just done it
+                    stop.release()
+                stopped.acquire(timeout=10)
+                wait_for_end(self._writer)
+        finally:
+            self._started = False
+            self._set_limits()
         with suppress(Exception):
             self.write()
 
@@ -345,107 +360,12 @@ def switch(collections: int = 0) -> None:
 _collections = 0
 
 
-def configure(**options: Any) -> Options:
-    """Set options of the trace of this process; those that are not given stay as they are.
-
-    Parameters
-    ----------
-    **options
-        Fields of :class:`~dagprofiler.tracing.options.Options`.
-
-    Returns
-    -------
-    Options
-        Those that hold now.
-
-    Raises
-    ------
-    TraceError
-        If there is no such option, or a value makes no sense.
-
-    Notes
-    -----
-    The options that a process begins with are those in the environment variable
-    ``PERFFLOW_OPTIONS``. Where the file becomes another one, what was recorded so far is
-    written to the old one.
-
-    Examples
-    --------
-    >>> configure(enable=False).enable
-    False
-    >>> configure(enable=True).limit
-    65536
-    """
-    known = [field.name for field in fields(Options)]
-    for name in options:
-        if name not in known:
-            raise TraceError(
-                f"option {name!r} is not known (known: {', '.join(known)})"
-                f"{did_you_mean(name, known)}"
-            )
-    if "directory" in options:
-        options["directory"] = os.path.abspath(os.fspath(options["directory"]))
-    if "filename_include" in options and not isinstance(options["filename_include"], str):
-        options["filename_include"] = tuple(options["filename_include"])
-    recorder.configure(replace(recorder.options, **options))
-    return recorder.options
-
-
-def flush() -> str | None:
-    """Write all that was recorded so far.
-
-    Returns
-    -------
-    str or None
-        Where the file is, which is strict JSON; None if there is none, since nothing was
-        recorded or it cannot be written.
-    """
-    recorder.write()
-    return recorder.path
-
-
 def note(name: str, /, **args: Any) -> None:
     """Leave a word in the trace about what was done wrong."""
     if state.off:
         return
     now = clock()
     record(Label(INSTANT, name, "dagprofiler", args), now, now)
-
-
-def _wait_for_end(thread: int) -> None:
-    """Wait, a tenth of a second at most, until the system has no more of a thread that is done.
-
-    At a fork, Python 3.12 and later count threads as the system does, and warn of more than one.
-    """
-    for _ in range(1000):
-        if not os.path.exists(f"/proc/self/task/{thread}"):
-            break
-        sleep(0.0001)
-
-
-def _hostname() -> str:
-    if hasattr(os, "uname"):
-        return os.uname().nodename
-    import platform
-
-    return platform.node() or "unknown"
-
-
-def _boot() -> str | None:
-    """Return what tells this start of this machine from all others; None if unknown.
-
-    Between processes that have it in common, the clock is the same.
-    """
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return None
-
-
-def _started_by_multiprocessing() -> bool:
-    process = sys.modules.get("multiprocessing.process")
-    return process is not None and process.parent_process() is not None
 
 
 def _from_environment() -> Options:

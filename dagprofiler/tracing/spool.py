@@ -39,6 +39,8 @@ class TraceFile:
         #: Where the tail begins.
         self._end = 0
         self._empty = True
+        #: Whether a write has begun and not ended.
+        self._torn = False
 
     @property
     def is_open(self) -> bool:
@@ -56,24 +58,31 @@ class TraceFile:
         """
         if not self.is_open:
             self._open()
-        text = ""
+        text = "" if self._end else self._head()
         if events:
-            text = ("\n" if self._empty else ",\n") + ",\n".join(events)
+            text += ("\n" if self._empty else ",\n") + ",\n".join(events)
         # Half a surrogate pair, which UTF-8 cannot hold, has a form in JSON.
         content = text.encode("utf-8", "backslashreplace")
         tail = f'\n], "{SECTION}": {encode(ending)}}}\n'.encode()
+        if self._torn:
+            # An interrupt of the program came in the midst of the last one.
+            os.ftruncate(self._descriptor, self._end)
+        self._torn = True
         try:
             self._put(self._end, content + tail)
         except OSError:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self._end)
-                self._put(self._end, tail)
+                self._put(self._end, tail if self._end else b"")
+            if not self._end:
+                self.abandon()
             raise
         self._end += len(content)
         self._empty = self._empty and not events
         if not events:
             # The tail may have become shorter.
             os.ftruncate(self._descriptor, self._end + len(tail))
+        self._torn = False
 
     def abandon(self) -> None:
         """Let go of the file as it is; where the process was forked, it is its parent's."""
@@ -87,15 +96,11 @@ class TraceFile:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         for name in ("O_BINARY", "O_CLOEXEC", "O_NOINHERIT", "O_NONBLOCK"):
             flags |= getattr(os, name, 0)
-        descriptor = os.open(self.path, flags, 0o666)
-        text = f'{{"displayTimeUnit": "ms", "otherData": {encode(self._header)}, "traceEvents": ['
-        head = text.encode("utf-8", "backslashreplace")
-        self._descriptor, self._end, self._empty = descriptor, len(head), True
-        try:
-            self._put(0, head)
-        except OSError:
-            self.abandon()
-            raise
+        self._end, self._empty, self._torn = 0, True, False
+        self._descriptor = os.open(self.path, flags, 0o666)
+
+    def _head(self) -> str:
+        return f'{{"displayTimeUnit": "ms", "otherData": {encode(self._header)}, "traceEvents": ['
 
     def _put(self, place: int, content: bytes) -> None:
         os.lseek(self._descriptor, place, os.SEEK_SET)

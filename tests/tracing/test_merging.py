@@ -59,7 +59,9 @@ def test_clocks_of_two_machines_are_aligned_by_the_time_of_day_and_it_is_said(tm
     merged = merge([here, there], tmp_path / "merged.pfw")
     starts = {e["name"]: e["ts"] for e in read(merged.path)["traceEvents"]}
     assert starts == {"here": 10.5, "there": 10.5 + 2.5e6}
-    assert merged.notes == [f"{there}: another machine's clock: aligned by the time of day"]
+    assert merged.notes == [
+        f"{there}: aligned by the time of day: its clock may be another machine's"
+    ]
     assert read(merged.path)["otherData"]["notes"] == merged.notes
 
 

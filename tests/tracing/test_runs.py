@@ -19,6 +19,7 @@ import pytest
 import dagprofiler
 from dagprofiler import (
     DAG,
+    FormatError,
     Journal,
     Profile,
     ProfileError,
@@ -470,13 +471,20 @@ def test_a_file_whose_spans_contradict_it_is_refused(where, value, why):
         Profile.from_dict(document)
 
 
-def test_opentelemetry_gets_the_run_with_links_along_its_edges():
+@pytest.fixture
+def telemetry():
+    """A tracer provider of OpenTelemetry, and what keeps the spans it is given."""
     sdk = pytest.importorskip("opentelemetry.sdk.trace")
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     exporter, provider = InMemorySpanExporter(), sdk.TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return provider, exporter
+
+
+def test_opentelemetry_gets_the_run_with_links_along_its_edges(telemetry):
+    provider, exporter = telemetry
     with pytest.raises(RunError) as caught:
         chain(bad=Fails).run(on_error="finish")
     sent = to_opentelemetry(caught.value.profile, provider)
@@ -498,3 +506,69 @@ def test_opentelemetry_gets_the_run_with_links_along_its_edges():
         if one.parent:
             above = by_id[one.parent.span_id]
             assert above.start_time <= one.start_time <= one.end_time <= above.end_time
+
+
+def with_spans(*records, labels):
+    """A profile of one task with these spans: label, start and end in ms, arguments."""
+    profile = DAG({"fill": traced_programs.Fill}).run(inputs={"fill": {"text": ""}})
+    document = json.loads(profile.dumps())
+    document["spans"] = {
+        "labels": [{"kind": kind, "name": name, "category": "m"} for kind, name in labels],
+        "threads": [{"worker": 0, "id": 1, "name": "main", "own": True}],
+        "columns": ["task", "round", "thread", "label", "start_ms", "end_ms", "id", "args"],
+        "records": [
+            ["fill", 0, 0, label, start, end, None, args] for label, start, end, args in records
+        ],
+    }
+    return Profile.from_dict(document)
+
+
+def test_opentelemetry_gets_spans_below_those_around_them(telemetry):
+    provider, exporter = telemetry
+    labels = [("span", "outer"), ("async", "waits"), ("span", "inner"), ("span", "late")]
+    spans = [(0, 500, 900, None), (1, 600, 950, None), (2, 700, 800, None), (3, 850, 900, None)]
+    to_opentelemetry(with_spans(*spans, labels=labels), provider)
+    seen = exporter.get_finished_spans()
+    by_id = {one.context.span_id: one.name for one in seen}
+    above = {one.name: by_id[one.parent.span_id] for one in seen if one.parent}
+    assert (above["inner"], above["late"]) == ("outer", "outer")
+    assert above["waits"] == above["outer"] == "fill"
+
+
+def test_opentelemetry_gets_what_it_can_hold(telemetry):
+    provider, exporter = telemetry
+    args = {"big": 2**63, "n": 3, "list": [1], "none": None, "half \ud800": "\ud800", "x": 0.5}
+    error = {"error": "ValueError: \udfff"}
+    labels = [("span", "\ud800"), ("instant", "\udfff"), ("span", "fails")]
+    spans = [(0, 0, 1, args), (1, 0, 0, args), (2, 2, 3, error)]
+    to_opentelemetry(with_spans(*spans, labels=labels), provider)
+    seen = exporter.get_finished_spans()
+    one = next(one for one in seen if one.attributes.get("n") == 3)
+    assert one.attributes["big"] == str(2**63)
+    assert one.attributes["list"] == "[1]"
+    assert one.attributes["x"] == 0.5
+    assert "none" not in one.attributes
+    (fails,) = [one for one in seen if one.name == "fails"]
+    assert fails.status.status_code.name == "ERROR"
+    for one in seen:
+        for text in (one.name, *one.attributes, *(e.name for e in one.events)):
+            text.encode()
+
+
+def test_opentelemetry_drops_no_span_of_a_long_run(telemetry):
+    provider, _ = telemetry
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    batches = InMemorySpanExporter()
+    provider.add_span_processor(BatchSpanProcessor(batches, max_queue_size=512))
+    spans = [(0, i, i + 1, None) for i in range(6000)]
+    sent = to_opentelemetry(with_spans(*spans, labels=[("span", "one")]), provider)
+    assert len(batches.get_finished_spans()) == sent
+    provider.shutdown()
+
+
+def test_opentelemetry_without_a_provider_says_so():
+    pytest.importorskip("opentelemetry.sdk.trace")
+    with pytest.raises(FormatError, match="there is no tracer provider"):
+        to_opentelemetry(chain().run())

@@ -218,6 +218,22 @@ def test_the_spans_that_are_remembered_are_bounded():
     assert len(track._starts) == 1
 
 
+def test_spans_one_after_the_other_are_not_all_remembered():
+    track = Track(1, (1, "main"), 0.0, verbose=False)
+    for begin in range(0, 100_000, 1000):
+        track.lines([part for i in range(begin, begin + 1000) for part in ("x", i, i + 0.5)])
+    assert len(track._starts) == len(track._ends) <= 20_000
+    (around,) = track.lines(["all", -1, 100_001])
+    assert around.startswith('{"ph": "X"')
+
+
+def test_labels_of_many_names_are_not_all_kept():
+    track = Track(1, (1, "main"), 0.0, verbose=False)
+    rows = [part for i in range(5000) for part in (f"name {i}", i, i + 0.5)]
+    assert [json.loads(line)["name"] for line in track.lines(rows)] == rows[::3]
+    assert len(track._heads) <= 1024
+
+
 def test_a_span_across_threads_is_no_slice_of_either(traced):
     one = span("across").__enter__()
 
