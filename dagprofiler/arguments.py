@@ -130,12 +130,14 @@ def tracing_of(hooks: Sequence[Hook]) -> Any:
     found = [hook.tracing for hook in hooks if hook.tracing is not None]
     if len(found) > 1:
         raise refused(f"hooks: one Tracer records a run, got {len(found)}")
-    if found or "dagprofiler.tracing" not in sys.modules:
+    if "dagprofiler.tracing" not in sys.modules and not found:
         # A program that uses tracing has it loaded.
-        return found[0] if found else None
-    from dagprofiler.tracing.ofruns import by_default
+        return None
+    from dagprofiler.tracing.ofruns import Tracing, by_default
 
-    return by_default()
+    if found and not isinstance(found[0], Tracing):
+        raise refused(f"hooks: 'tracing' has to be that of a Tracer, got {found[0]!r}")
+    return found[0] if found else by_default()
 
 
 def check_inputs(inputs: Any) -> None:

@@ -352,6 +352,8 @@ def _check_origins(
 def _check_timeline(timeline: Mapping[str, Any], nodes: Mapping[str, int]) -> None:
     _check_records("timeline", timeline, nodes)
     rows = timeline["records"]
+    for column in (1, 2):
+        _check_whole(_column(rows, column), *_ROWS, below=column)
     workers = _column(rows, 2)
     known = {*range(len(timeline["workers"])), None}
     if not known.issuperset(workers):
@@ -367,6 +369,9 @@ def _check_spans(
     spans: Mapping[str, Any], workers: Sequence[Any], nodes: Mapping[str, int]
 ) -> None:
     threads, rows = spans["threads"], spans["records"]
+    _check_whole(_column(threads, "worker"), "spans", "threads", below="worker")
+    for column in (1, 2, 3):
+        _check_whole(_column(rows, column), "spans", "records", below=column)
     for i, thread in enumerate(threads):
         _check_index(thread["worker"], workers, "worker", "spans", "threads", i, "worker")
     _check_keys(spans.get("dropped", {}), nodes, "spans", "dropped")
@@ -384,6 +389,13 @@ def _check_spans(
 def _check_index(index: int | None, known: Sequence[Any], what: str, *place: Any) -> None:
     if index is not None and index >= len(known):
         raise _error(f"there is no {what} {index}, only {len(known)}", *place)
+
+
+def _check_whole(numbers: Sequence[Any], *above: str, below: str | int) -> None:
+    """Check that what tells one of several is no 1.0, which is an integer in JSON's schemas."""
+    if float in {*map(type, numbers)}:
+        i = next(i for i, number in enumerate(numbers) if type(number) is float)
+        raise _error(f"expected an integer without a point, got {numbers[i]}", *above, i, below)
 
 
 def _column(entries: Sequence[Any], name: str | int) -> list[Any]:

@@ -54,12 +54,16 @@ class CriticalSpans:
         How much of it is in no span.
     rounds
         How many rounds these are means of.
+    dropped
+        How many spans of these tasks there was no room for, in all rounds; what they took is
+        with the spans around them, or in no span.
     """
 
     spans: tuple[CriticalSpan, ...]
     compute_ms: float
     uncovered_ms: float
     rounds: int
+    dropped: int
 
 
 def critical_spans(profile: Profile, path: Sequence[str]) -> CriticalSpans | None:
@@ -111,7 +115,11 @@ def critical_spans(profile: Profile, path: Sequence[str]) -> CriticalSpans | Non
     found.sort(key=lambda one: (one.self_ms is None, -(one.self_ms or 0.0), -one.total_ms))
     mean_ms = 1 / rounds if rounds else 0.0
     return CriticalSpans(
-        tuple(found), sum(computed.values()) * mean_ms, max(0.0, uncovered_ms) * mean_ms, rounds
+        tuple(found),
+        compute_ms=sum(computed.values()) * mean_ms,
+        uncovered_ms=max(0.0, uncovered_ms) * mean_ms,
+        rounds=rounds,
+        dropped=sum(n for task, n in section.get("dropped", {}).items() if task in place),
     )
 
 

@@ -153,7 +153,10 @@ def span_rows(critical: CriticalSpans, most: int) -> list[Sequence[str]]:
 def span_note(critical: CriticalSpans) -> str:
     """Return what the shares of spans are of."""
     means = f"means of {counted(critical.rounds, 'round')}" if critical.rounds > 1 else "one round"
-    return f"time of compute() on the path: {_figure(critical.compute_ms)} ms, {means}"
+    note = f"time of compute() on the path: {_figure(critical.compute_ms)} ms, {means}"
+    if not critical.dropped:
+        return note
+    return f"{note}; there was no room for {counted(critical.dropped, 'span')}: Tracer(limit=...)"
 
 
 def _share(part_ms: float, whole_ms: float) -> str:

@@ -238,6 +238,9 @@ def _losses(profile: Profile, timeline: Mapping[str, Any], spans: Sequence[Any])
         "weights of tasks and sizes of edges are left out",
         *left_out(profile, ("timeline", "spans")),
     ]
+    dropped = sum(profile.sections.get("spans", {}).get("dropped", {}).values())
+    if dropped:
+        losses.append(f"{counted(dropped, 'span')} inside tasks had no room in the profile")
     missing = len(timeline["records"]) - len(spans)
     if missing:
         records = counted(missing, "record of the timeline has", "records of the timeline have")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import TraceError, did_you_mean
+from dagprofiler.errors import TraceError, did_you_mean, shorten
 from dagprofiler.tracing.collecting import Collection
 from dagprofiler.tracing.recording import SPAN, Label, clock, record, state
 
@@ -23,6 +23,9 @@ __all__ = ["FunctionCollector"]
 
 #: ``sys.monitoring`` has numbers for a profiler, and two for nobody in particular.
 _TOOLS = (2, 3, 4)
+
+#: Of numbers that are times.
+_LONGEST_MS = sys.float_info.max
 
 
 class FunctionCollector:
@@ -72,8 +75,12 @@ class FunctionCollector:
     ) -> None:
         if isinstance(modules, (str, ModuleType)):
             modules = [modules]
-        if not isinstance(floor_ms, (int, float)) or not floor_ms >= 0:
-            raise TraceError(f"floor_ms={floor_ms!r}: expected milliseconds, at least 0")
+        if not hasattr(modules, "__iter__"):
+            raise TraceError(f"functions={modules!r}: expected modules or their names")
+        if not isinstance(floor_ms, (int, float)) or not 0 <= floor_ms <= _LONGEST_MS:
+            raise TraceError(
+                f"floor_ms={shorten(repr(floor_ms))}: expected milliseconds, at least 0"
+            )
         self._floor_s = floor_ms / 1000
         self._places = dict(map(_place_of, modules))
         for place, name in places:
@@ -129,7 +136,9 @@ class FunctionCollector:
             self._tool = None
         else:
             self.leave()
-            threading.setprofile(self._before)
+            # Not if another was started after it, which puts back what was before both.
+            if _owner(_for_threads()) is self:
+                threading.setprofile(self._before)
         self._open = threading.local()
 
     def join(self) -> None:
@@ -259,7 +268,9 @@ class FunctionCollector:
 
     def _start_profiling(self) -> None:
         self.join()
-        self._before = getattr(threading, "_profile_hook", None)
+        before = _for_threads()
+        other = _owner(before)
+        self._before = other._before if isinstance(other, FunctionCollector) else before  # noqa: SLF001  (one class)
         threading.setprofile(self._profile)
 
     def _profile(self, frame: FrameType, event: str, _: Any) -> None:
@@ -279,16 +290,23 @@ class FunctionCollector:
             self._leave(code, label)
 
 
+def _for_threads() -> Any:
+    """Return what is to profile new threads."""
+    return getattr(threading, "_profile_hook", None)
+
+
 def _owner(method: Any) -> Any:
     return getattr(method, "__self__", None)
 
 
 def _place_of(module: ModuleType | str) -> tuple[str, str]:
     """Return where the code of a module or package is, and its name."""
+    if not isinstance(module, (str, ModuleType)):
+        raise TraceError(f"functions: expected a module or its name, got {module!r}")
     name = module.__name__ if isinstance(module, ModuleType) else module
     if isinstance(module, ModuleType):
         file = getattr(module, "__file__", None)
-    elif isinstance(name, str) and name in sys.modules:
+    elif name in sys.modules:
         return _place_of(sys.modules[name])
     else:
         from importlib.util import find_spec

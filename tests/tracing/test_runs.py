@@ -32,6 +32,7 @@ from dagprofiler import (
     tracing,
 )
 from dagprofiler.exporters.opentelemetry import to_opentelemetry
+from dagprofiler.tracing.functions import FunctionCollector
 from dagprofiler.tracing.recording import state
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -270,6 +271,17 @@ def test_a_run_inside_a_task_has_a_tracer_of_its_own():
     assert sys.getprofile() is None
 
 
+def test_of_collectors_that_end_in_the_order_they_began_nothing_stays_on():
+    first, second = FunctionCollector([textwrap]), FunctionCollector([json])
+    for _ in range(2):
+        first.start()
+        second.start()
+        first.stop()
+        second.stop()
+    assert getattr(threading, "_profile_hook", None) is None
+    assert sys.getprofile() is None
+
+
 def test_of_a_pool_that_is_gone_nothing_stays_on():
     tracing.configure(enable=False)
     try:
@@ -289,13 +301,26 @@ def test_what_does_not_fit_is_counted():
     assert profile.sections["spans"]["dropped"] == {"load": 2, "wait": 7}
 
 
+def test_what_did_not_fit_is_told_where_it_is_missed(tmp_path):
+    profile = chain(coroutines=9).run(hooks=[Tracer(limit=2)])
+    found = analyze(profile, cost="wall_time")
+    assert found.critical_spans.dropped == 9
+    assert "there was no room for 9 spans: Tracer(limit=...)" in str(found)
+    losses = profile.export(tmp_path / "p.trace.json")
+    assert "9 spans inside tasks had no room in the profile" in losses
+    assert "no room" not in str(analyze(chain().run(), cost="wall_time"))
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
         ({"functions": ["no_such_module"]}, "no_such_module"),
         ({"functions": ["_heapq_that_is_c"]}, "_heapq_that_is_c"),
         ({"functions": ["math"]}, "not written in Python"),
+        ({"functions": 3}, "functions=3: expected modules or their names"),
+        ({"functions": [None]}, "expected a module or its name, got None"),
         ({"floor_ms": -1}, "floor_ms=-1"),
+        ({"floor_ms": 10**400}, "floor_ms=10000.*: expected milliseconds"),
         ({"limit": 0}, "limit=0"),
         ({"limit": "many"}, "limit='many'"),
     ],
@@ -308,6 +333,14 @@ def test_a_tracer_that_makes_no_sense_is_refused_where_it_is_written(wrong, why)
 def test_two_tracers_are_refused():
     with pytest.raises(ValidationError, match="one Tracer"):
         chain().run(hooks=[Tracer(), Tracer()])
+
+
+@pytest.mark.parametrize("wrong", [False, "yes", Tracer])
+def test_a_hook_that_traces_in_a_way_of_its_own_is_refused(wrong):
+    hook = dagprofiler.Hook()
+    hook.tracing = wrong
+    with pytest.raises(ValidationError, match="'tracing' has to be that of a Tracer, got"):
+        chain().run(hooks=[hook])
 
 
 def test_rounds_in_fresh_processes_bring_their_spans_home():
@@ -426,6 +459,7 @@ def test_recursive_calls_count_once():
         ((0, 0), "nobody", "there is no task 'nobody'"),
         ((0, 2), 7, "there is no thread 7, only 1"),
         ((0, 3), 99, "there is no label 99"),
+        ((0, 3), 0.0, r"expected an integer without a point, got 0\.0"),
         ((0, 5), -1e9, "before it starts"),
     ],
 )
