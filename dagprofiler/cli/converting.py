@@ -13,6 +13,7 @@ from dagprofiler.cli.output import (
     note,
     print_json,
     print_text,
+    problem_of,
     source_name,
 )
 from dagprofiler.cli.parsing import CommandError, build_parser
@@ -56,6 +57,7 @@ def export(arguments: argparse.Namespace) -> int:
     from dagprofiler.registry import EXPORTERS, format_of, load
 
     output = arguments.output
+    check_outputs(output)
     if output == "-" and arguments.format is None:
         raise CommandError("export: give -o FILE, whose ending says the format, or --format")
     try:
@@ -63,7 +65,6 @@ def export(arguments: argparse.Namespace) -> int:
     except FormatError as error:
         raise CommandError(str(error).replace("format=", "--format")) from error
     options = _options(arguments.option, load(EXPORTERS, name), name)
-    check_outputs(output)
     profile = load_profile(arguments.profile)
     losses = profile.export(sys.stdout.buffer if output == "-" else output, name, **options)
     _tell(arguments, output, losses)
@@ -118,7 +119,11 @@ def import_(arguments: argparse.Namespace) -> int:
     try:
         source = sys.stdin.buffer if arguments.file == "-" else arguments.file
         profile = import_profile(source, arguments.format)
-    except (FormatError, ProfileError) as error:
+    except OSError as error:
+        raise CommandError(f"{name}: cannot be read: {error.strerror}") from error
+    except ProfileError as error:
+        raise CommandError(f"{name}: {problem_of(error)}") from error
+    except FormatError as error:
         where = "" if name in str(error) else f"{name}: "
         raise CommandError(f"{where}{error}".replace("format=", "--format")) from error
     profile.save(sys.stdout.buffer if arguments.output == "-" else arguments.output)
