@@ -39,7 +39,7 @@ def report(arguments: argparse.Namespace) -> int:
     if output is None:
         name = "report" if arguments.profile == "-" else os.path.splitext(arguments.profile)[0]
         output = f"{name}.html"
-    check_outputs(output)
+    check_outputs(output, read=[arguments.profile, *filter(None, [arguments.base])])
     profile = load_profile(arguments.profile)
     base = None if arguments.base is None else load_profile(arguments.base)
     losses = profile.report(
@@ -57,7 +57,7 @@ def export(arguments: argparse.Namespace) -> int:
     from dagprofiler.registry import EXPORTERS, format_of, load
 
     output = arguments.output
-    check_outputs(output)
+    check_outputs(output, read=[arguments.profile])
     if output == "-" and arguments.format is None:
         raise CommandError("export: give -o FILE, whose ending says the format, or --format")
     try:
@@ -114,7 +114,7 @@ def import_(arguments: argparse.Namespace) -> int:
     """Make a profile of another tool's file."""
     from dagprofiler.importers import import_profile
 
-    check_outputs(arguments.output)
+    check_outputs(arguments.output, read=[arguments.file])
     name = source_name(arguments.file)
     try:
         source = sys.stdin.buffer if arguments.file == "-" else arguments.file
@@ -164,7 +164,11 @@ def completion(arguments: argparse.Namespace) -> int:
     if arguments.shell not in shtab.SUPPORTED_SHELLS:
         known = ", ".join(shtab.SUPPORTED_SHELLS)
         raise CommandError(f"completion: expected one of {known}, got {arguments.shell!r}")
-    print_text(shtab.complete(_with_files(build_parser(), shtab.FILE), shell=arguments.shell))
+    script = shtab.complete(_with_files(build_parser(), shtab.FILE), shell=arguments.shell)
+    if arguments.json:
+        print_json({"shell": arguments.shell, "script": script})
+    else:
+        print_text(script)
     return 0
 
 

@@ -13,7 +13,7 @@ from dagprofiler.errors import ProfileError
 from dagprofiler.summary import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from dagprofiler.profile import Profile
 
@@ -142,8 +142,14 @@ def check_one_stdin(*paths: str | None) -> None:
         raise CommandError("standard input, -, can be read once; give files for the others")
 
 
-def check_outputs(*paths: str | None) -> None:
-    """Raise a CommandError unless all these files can be written; None and ``-`` always can."""
+def check_outputs(*paths: str | None, read: Sequence[str] = ()) -> None:
+    """Raise a CommandError unless all these files can be written; None and ``-`` always can.
+
+    Parameters
+    ----------
+    read
+        Files that the command reads, and so should not replace.
+    """
     files = [path for path in paths if path is not None and path != "-"]
     if "" in files:
         raise CommandError("output: expected the name of a file, got ''")
@@ -151,6 +157,10 @@ def check_outputs(*paths: str | None) -> None:
         raise CommandError(f"output: {files[0]!r} is given twice; give each its own file")
     for path in files:
         problem = _unwritable(path)
+        if os.path.exists(path) and any(
+            os.path.exists(o) and os.path.samefile(path, o) for o in read
+        ):
+            problem = "is what the command reads; give another file"
         if problem:
             raise CommandError(f"output {path!r}: {problem}")
 

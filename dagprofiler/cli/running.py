@@ -19,7 +19,7 @@ from dagprofiler.cli.output import (
 )
 from dagprofiler.cli.parsing import CommandError, parse
 from dagprofiler.cli.progress import progress
-from dagprofiler.cli.targets import load_dag, run_file
+from dagprofiler.cli.targets import Place, load_dag, run_file
 from dagprofiler.documents import write
 from dagprofiler.errors import RunError
 from dagprofiler.hooks import Hook
@@ -53,7 +53,8 @@ _CONDITIONS = {
 def run(arguments: argparse.Namespace) -> int:
     """Run a DAG, write its profile, and show what it says in short."""
     arguments = _with_run_file(arguments)
-    check_outputs(arguments.output, arguments.report)
+    target = arguments.target
+    check_outputs(arguments.output, arguments.report, read=[target, Place.of(target).where])
     expected = _expected(arguments)
     rounds = conditions(arguments, Rounds(1))
     hooks = [*_journal(arguments), *progress(expected, quiet=arguments.quiet)]

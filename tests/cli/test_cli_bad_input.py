@@ -134,6 +134,18 @@ def test_an_option_that_does_not_fit_is_a_line(refused, options, says):
     assert says in refused(*RUN, *options)
 
 
+def test_no_command_replaces_what_it_reads(refused, shelf):
+    profile, before = shelf.profile, Path(shelf.profile).read_bytes()
+    says = "is what the command reads; give another file"
+
+    assert says in refused("export", profile, "--format", "dot", "-o", profile)
+    assert says in refused("report", profile, "-o", f"{shelf.folder}/./profile.json")
+    assert says in refused("report", profile, "--base", profile, "-o", profile)
+    assert says in refused("import", profile, "-o", profile)
+    assert says in refused(*RUN, "-o", "pipeline_of_tests.py")
+    assert Path(profile).read_bytes() == before
+
+
 def test_a_table_has_no_negative_number_of_rows(refused, shelf):
     line = refused("show", shelf.profile, "--top", "-1")
 
