@@ -80,15 +80,22 @@ class _Condition(NamedTuple):
                 if entry["verdict"] == SLOWER and entry["ratio"] - 1 > self.share
             ]
         return [
-            f"{printable(name)} ({entry['diff'] / entry['other']:+.1%})"
+            f"{printable(name)} ({_growth(entry['other'], entry['self'])})"
             for name, entry in one["edge_bits"].items()
-            if entry["other"] and entry["diff"] / entry["other"] > self.share
+            # Of what was nothing, anything is more than any share.
+            if None not in (entry["other"], entry["self"])
+            and entry["self"] - entry["other"] > self.share * entry["other"]
         ]
 
     def needs(self, one: Mapping[str, Any]) -> bool:
         """Tell whether a verdict is missing that it is about."""
         verdicts = [entry["verdict"] for entry in one["tasks"].values()]
         return self.word == "slower" and CANT_SAY in verdicts
+
+
+def _growth(before: int, after: int) -> str:
+    """Return in words how much more bits there are; of nothing no share is one."""
+    return f"{after / before - 1:+.1%}" if before else f"0 -> {after // 8:,} bytes"
 
 
 def compare(arguments: argparse.Namespace) -> int:

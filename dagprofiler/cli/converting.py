@@ -13,6 +13,7 @@ from dagprofiler.cli.output import (
     note,
     print_json,
     print_text,
+    problem_of,
     source_name,
 )
 from dagprofiler.cli.parsing import CommandError, build_parser
@@ -38,7 +39,7 @@ def report(arguments: argparse.Namespace) -> int:
     if output is None:
         name = "report" if arguments.profile == "-" else os.path.splitext(arguments.profile)[0]
         output = f"{name}.html"
-    check_outputs(output)
+    check_outputs(output, read=[arguments.profile, *filter(None, [arguments.base])])
     profile = load_profile(arguments.profile)
     base = None if arguments.base is None else load_profile(arguments.base)
     losses = profile.report(
@@ -56,6 +57,7 @@ def export(arguments: argparse.Namespace) -> int:
     from dagprofiler.registry import EXPORTERS, format_of, load
 
     output = arguments.output
+    check_outputs(output, read=[arguments.profile])
     if output == "-" and arguments.format is None:
         raise CommandError("export: give -o FILE, whose ending says the format, or --format")
     try:
@@ -63,7 +65,6 @@ def export(arguments: argparse.Namespace) -> int:
     except FormatError as error:
         raise CommandError(str(error).replace("format=", "--format")) from error
     options = _options(arguments.option, load(EXPORTERS, name), name)
-    check_outputs(output)
     profile = load_profile(arguments.profile)
     losses = profile.export(sys.stdout.buffer if output == "-" else output, name, **options)
     _tell(arguments, output, losses)
@@ -113,12 +114,16 @@ def import_(arguments: argparse.Namespace) -> int:
     """Make a profile of another tool's file."""
     from dagprofiler.importers import import_profile
 
-    check_outputs(arguments.output)
+    check_outputs(arguments.output, read=[arguments.file])
     name = source_name(arguments.file)
     try:
         source = sys.stdin.buffer if arguments.file == "-" else arguments.file
         profile = import_profile(source, arguments.format)
-    except (FormatError, ProfileError) as error:
+    except OSError as error:
+        raise CommandError(f"{name}: cannot be read: {error.strerror}") from error
+    except ProfileError as error:
+        raise CommandError(f"{name}: {problem_of(error)}") from error
+    except FormatError as error:
         where = "" if name in str(error) else f"{name}: "
         raise CommandError(f"{where}{error}".replace("format=", "--format")) from error
     profile.save(sys.stdout.buffer if arguments.output == "-" else arguments.output)
@@ -159,7 +164,11 @@ def completion(arguments: argparse.Namespace) -> int:
     if arguments.shell not in shtab.SUPPORTED_SHELLS:
         known = ", ".join(shtab.SUPPORTED_SHELLS)
         raise CommandError(f"completion: expected one of {known}, got {arguments.shell!r}")
-    print_text(shtab.complete(_with_files(build_parser(), shtab.FILE), shell=arguments.shell))
+    script = shtab.complete(_with_files(build_parser(), shtab.FILE), shell=arguments.shell)
+    if arguments.json:
+        print_json({"shell": arguments.shell, "script": script})
+    else:
+        print_text(script)
     return 0
 
 

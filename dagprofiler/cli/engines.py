@@ -10,6 +10,7 @@ from dagprofiler.cli.parsing import CommandError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Executor
 
 __all__ = ["executor_named"]
 
@@ -29,7 +30,7 @@ def executor_named(spec: str | None, folder: str = "") -> Iterator[Any]:
     if kind == "serial" and not rest:
         yield None
     elif kind in ("threads", "processes"):
-        with _pool(kind, _workers(spec, rest)) as pool:
+        with _ended(_pool(kind, _workers(spec, rest))) as pool:
             yield pool
     elif kind == "dask":
         from dagprofiler.executors.dask import DaskExecutor
@@ -40,7 +41,8 @@ def executor_named(spec: str | None, folder: str = "") -> Iterator[Any]:
 
         yield RayExecutor(rest or None)
     else:
-        yield _found(str(spec), folder)
+        with _found(str(spec), folder) as found:
+            yield found
 
 
 def _workers(spec: Any, rest: str) -> int:
@@ -51,30 +53,38 @@ def _workers(spec: Any, rest: str) -> int:
     return int(rest)
 
 
-def _found(spec: str, folder: str) -> Any:
-    """Return what stands under a name, or what a function of that name makes."""
+@contextmanager
+def _found(spec: str, folder: str) -> Iterator[Any]:
+    """Yield what stands under a name, or what a function of that name makes and a run ends."""
+    from concurrent.futures import Executor
+
     from dagprofiler.cli.targets import Place, find
     from dagprofiler.executors.pools import executor_of
 
     if not Place.of(spec).name or spec.startswith("serial:"):
         raise CommandError(f"--executor: expected {_KNOWN}; got {spec!r}")
     found = find(spec, folder)
-    if callable(found):
-        found = found()
-    if executor_of(found) is None:
-        raise CommandError(f"--executor {spec!r} is a {type(found).__name__}, no executor")
-    return found
+    made = found() if callable(found) else found
+    if executor_of(made) is None:
+        raise CommandError(f"--executor {spec!r} is a {type(made).__name__}, no executor")
+    if made is found or not isinstance(made, Executor):
+        yield made
+    else:
+        with _ended(made) as pool:
+            yield pool
+
+
+def _pool(kind: str, workers: int) -> Executor:
+    from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+    if kind == "threads":
+        return ThreadPoolExecutor(workers)
+    return ProcessPoolExecutor(workers, initializer=_leave_interrupts_to_the_driver)
 
 
 @contextmanager
-def _pool(kind: str, workers: int) -> Iterator[Any]:
-    from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-
-    pool: Any = (
-        ThreadPoolExecutor(workers)
-        if kind == "threads"
-        else ProcessPoolExecutor(workers, initializer=_leave_interrupts_to_the_driver)
-    )
+def _ended(pool: Any) -> Iterator[Any]:
+    """Yield a pool, which ends with the run."""
     try:
         yield pool
     except BaseException:

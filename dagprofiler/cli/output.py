@@ -13,7 +13,7 @@ from dagprofiler.errors import ProfileError
 from dagprofiler.summary import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from dagprofiler.profile import Profile
 
@@ -26,6 +26,7 @@ __all__ = [
     "note",
     "print_json",
     "print_text",
+    "problem_of",
     "source_name",
     "stdout_apart",
     "width",
@@ -36,7 +37,7 @@ _STYLES = {
     r"\bslower\b|\bfailed\b|\bPARTIAL\b|^dagprofiler: (?!warning)": "bold red",
     r"\bfaster\b": "bold green",
     r"\bcan't say\b|^dagprofiler: warning": "yellow",
-    r"^(task|edge) .*$": "bold",
+    r"^(task|edge|critical path by span) .*$": "bold",
 }
 
 
@@ -117,8 +118,12 @@ def load_profile(path: str) -> Profile:
     except OSError as error:
         raise CommandError(f"{name}: cannot be read: {error.strerror}") from error
     except ProfileError as error:
-        where = "" if error.path == "$" else f"{error.path}: "
-        raise CommandError(f"{name}: {where}{error.message}{_way_out(path, error)}") from error
+        raise CommandError(f"{name}: {problem_of(error)}{_way_out(path, error)}") from error
+
+
+def problem_of(error: ProfileError) -> str:
+    """Return what is wrong with a document, and where in it, unless that is all of it."""
+    return error.message if error.path == "$" else f"{error.path}: {error.message}"
 
 
 def _way_out(path: str, error: ProfileError) -> str:
@@ -137,13 +142,25 @@ def check_one_stdin(*paths: str | None) -> None:
         raise CommandError("standard input, -, can be read once; give files for the others")
 
 
-def check_outputs(*paths: str | None) -> None:
-    """Raise a CommandError unless all these files can be written; None and ``-`` always can."""
-    files = [path for path in paths if path not in (None, "-")]
-    if len({os.path.realpath(path) for path in files if path}) < len(files):
+def check_outputs(*paths: str | None, read: Sequence[str] = ()) -> None:
+    """Raise a CommandError unless all these files can be written; None and ``-`` always can.
+
+    Parameters
+    ----------
+    read
+        Files that the command reads, and so should not replace.
+    """
+    files = [path for path in paths if path is not None and path != "-"]
+    if "" in files:
+        raise CommandError("output: expected the name of a file, got ''")
+    if len({os.path.realpath(path) for path in files}) < len(files):
         raise CommandError(f"output: {files[0]!r} is given twice; give each its own file")
     for path in files:
-        problem = _unwritable(str(path))
+        problem = _unwritable(path)
+        if os.path.exists(path) and any(
+            os.path.exists(o) and os.path.samefile(path, o) for o in read
+        ):
+            problem = "is what the command reads; give another file"
         if problem:
             raise CommandError(f"output {path!r}: {problem}")
 

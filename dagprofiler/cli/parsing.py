@@ -229,7 +229,7 @@ def _show(parser: argparse.ArgumentParser) -> None:
         "name, or execution order",
     )
     parser.add_argument(
-        "--top", type=int, default=20, metavar="N", help="rows of each table; 0 for all"
+        "--top", type=_rows, default=20, metavar="N", help="rows of each table; 0 for all"
     )
 
 
@@ -312,3 +312,10 @@ def _rounds(text: str) -> int | str:
         return "auto" if text == "auto" else int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a number or auto, got {text!r}") from None
+
+
+def _rows(text: str) -> int:
+    """Return a number of rows; 0 is all of them."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a number of rows, or 0 for all, got {text!r}")
+    return int(text)

@@ -51,7 +51,11 @@ class Progress(Hook):
 
     def __init__(self, expected: Profile | None, stream: IO[str]) -> None:
         self._stream, self._length = stream, 0
-        self._weights = {} if expected is None else _weights(expected)
+        self._known = {} if expected is None else _weights(expected)
+        # A task that the profile does not know counts as a typical one.
+        self._typical = sum(self._known.values()) / len(self._known) if self._known else 1.0
+        #: Tasks that there are in this round.
+        self._weights: dict[str, float] = {}
         total_ms = None if expected is None else expected.metrics.total_time_ms
         self._round_s: float | None = None if total_ms is None else total_ms / 1e3
         self._log: RunLog
@@ -69,20 +73,16 @@ class Progress(Hook):
         self._log = run.log
         rounds = run.asked["rounds"]
         self._rounds = None if rounds.n == "auto" else rounds.n + (rounds.warmup or 0)
-        weights = self._weights
-        # A task that the profile does not know counts as a typical one.
-        typical = sum(weights.values()) / len(weights) if weights else 1.0
-        self._weights = {name: weights.get(name, typical) for name in run.execution_order}
-        self._whole = sum(self._weights.values())
 
     def task_started(self, task: str) -> None:
         """Draw what runs."""
-        self._begin_round()
+        self._look()
         self._running[task] = None
         self._draw()
 
     def task_finished(self, record: TaskRecord) -> None:
         """Count it."""
+        self._look()
         self._running.pop(record.task, None)
         self._finish(record.task)
         self._draw()
@@ -98,18 +98,31 @@ class Progress(Hook):
         if self._length:
             self._write("")
 
-    def _begin_round(self) -> None:
-        """If there is a new round, begin it with what an attempt before has done of it."""
-        log, number = self._log, len(self._log.rounds) - 1
-        if number == self._round:
-            return
-        now_s = perf_counter()
+    def _look(self) -> None:
+        """Take what has come to do: a new round, or tasks by which the graph has grown."""
+        number = len(self._log.rounds) - 1
+        if number != self._round:
+            self._begin_round(number)
+        for name in self._log.wiring.names[len(self._weights) :]:
+            self._take(name)
+
+    def _take(self, task: str) -> None:
+        self._weights[task] = weight = self._known.get(task, self._typical)
+        self._whole += weight
+        self._left += weight
+
+    def _begin_round(self, number: int) -> None:
+        """Begin a round with what an attempt before has done of it."""
+        log, now_s = self._log, perf_counter()
         if self._first < 0:
             self._first, self._began_s = number, now_s
         elif number > self._first:
             self._round_s = (now_s - self._began_s) / (number - self._first)
-        self._round, self._left = number, self._whole
+        self._round, self._whole, self._left = number, 0.0, 0.0
         self._done.clear()
+        self._weights.clear()
+        for name in log.wiring.names:
+            self._take(name)
         for name, ended_s in zip(log.wiring.names, log.rounds[-1].times[5::6]):
             if ended_s is not None:
                 self._finish(name)

@@ -19,7 +19,7 @@ from dagprofiler.cli.output import (
 )
 from dagprofiler.cli.parsing import CommandError, parse
 from dagprofiler.cli.progress import progress
-from dagprofiler.cli.targets import load_dag, run_file
+from dagprofiler.cli.targets import Place, load_dag, run_file
 from dagprofiler.documents import write
 from dagprofiler.errors import RunError
 from dagprofiler.hooks import Hook
@@ -53,7 +53,8 @@ _CONDITIONS = {
 def run(arguments: argparse.Namespace) -> int:
     """Run a DAG, write its profile, and show what it says in short."""
     arguments = _with_run_file(arguments)
-    check_outputs(arguments.output, arguments.report)
+    target = arguments.target
+    check_outputs(arguments.output, arguments.report, read=[target, Place.of(target).where])
     expected = _expected(arguments)
     rounds = conditions(arguments, Rounds(1))
     hooks = [*_journal(arguments), *progress(expected, quiet=arguments.quiet)]
@@ -102,6 +103,8 @@ def _journal(arguments: argparse.Namespace) -> list[Hook]:
     directory = arguments.journal
     if directory is None:
         return []
+    if not directory:
+        raise CommandError("--journal: expected a directory, got ''")
     if os.path.exists(os.path.join(directory, _STARTED)):
         raise CommandError(
             f"--journal: {directory!r} holds the journal of a run: dagprofiler resume "
@@ -164,11 +167,13 @@ def _with_run_file(arguments: argparse.Namespace) -> argparse.Namespace:
 def _options(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a YAML file says as the command line would; its parameters go with its target."""
     for key, value in document.items():
-        if key in ("target", "config") or value is None or value is False:
+        if key in ("target", "config") or value is None:
             continue
         option = f"--{key.replace('_', '-')}"
-        if value is True:
-            yield option
+        if key == "fresh_process":
+            if not isinstance(value, bool):
+                raise CommandError(f"{key}: expected true or false, got {value!r}")
+            yield from [option] * value
         else:
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
             yield f"{option}={text}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.cli.output import fitted, load_profile, print_json, print_text, width
@@ -125,7 +126,7 @@ def _path(profile: Profile) -> dict[str, Any]:
     analysis, paths = subject.analysis, subject.paths
     if analysis is None or paths is None:
         return {"tasks": [], "why_not": subject.why_not}
-    with_edges = analysis.with_communication
+    with_edges, critical = analysis.with_communication, analysis.critical_spans
     return {
         "tasks": list(paths.critical_path),
         "unit": analysis.weights.unit,
@@ -138,6 +139,7 @@ def _path(profile: Profile) -> dict[str, Any]:
             {"name": one.name, "kind": one.kind, "cost": one.cost, "gain": one.gain}
             for one in paths.bottlenecks
         ],
+        "spans": None if critical is None else asdict(critical),
     }
 
 
@@ -250,7 +252,30 @@ def _path_lines(path: Mapping[str, Any], top: int) -> list[str]:
             f"{printable(one['name'])} ({milliseconds(one['gain'])})" for one in gains
         )
         lines += wrapped(f"what the path would lose if it cost nothing: {words}", "  ")
-    return lines
+    return [*lines, *_span_lines(path["spans"], top)]
+
+
+def _span_lines(critical: Mapping[str, Any] | None, top: int) -> list[str]:
+    """Return what the time on the path goes into; nothing of a run that was not traced."""
+    if critical is None:
+        return []
+    spans, whole_ms = critical["spans"], critical["compute_ms"]
+    shown = spans[:top] if top else spans
+    rows = [["critical path by span", "calls", "total ms", "self ms", "of the path"]]
+    for one in shown:
+        calls, total_ms, self_ms = one["calls"], one["total_ms"], one["self_ms"]
+        times = f"{calls:,.0f}" if calls == round(calls) else f"{calls:,.1f}"
+        share = _share(total_ms if self_ms is None else self_ms, whole_ms)
+        row = [printable(one["name"]), times, milliseconds(total_ms), milliseconds(self_ms), share]
+        rows.append(row)
+    uncovered_ms = critical["uncovered_ms"]
+    share = _share(uncovered_ms, whole_ms)
+    rows.append(["(in no span)", "", "", milliseconds(uncovered_ms), share])
+    return ["", *table(rows), *_more(len(spans) - len(shown), "span")]
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{part / whole:.1%}" if whole else "-"
 
 
 def _flag_lines(flags: Sequence[Mapping[str, Any]], top: int) -> list[str]:

@@ -78,7 +78,7 @@ def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
     named = run_file(target, folder)
     if named is not None:
         where = os.path.join(folder, os.path.dirname(target))
-        return load_dag(named["target"], [*parameters(named), *config], where)
+        return load_dag(named["target"], [*parameters(named, source_name(target)), *config], where)
     if is_yaml(target):
         dag = _read_yaml(target, folder, DAG.from_yaml)
     else:
@@ -123,13 +123,19 @@ class _Again(StringIO):
     name = "standard input"
 
 
-def parameters(document: Mapping[str, Any]) -> list[str]:
+def parameters(document: Mapping[str, Any], where: str) -> list[str]:
     """Return the parameters in a YAML file that names a target as ``NAME=VALUE``."""
     config = document.get("config") or {}
-    return [
-        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
-        for name, value in config.items()
-    ]
+    found = []
+    for name, value in config.items():
+        try:
+            text = value if isinstance(value, str) else json.dumps(value)
+        except TypeError as error:
+            raise CommandError(
+                f"{where}: config: {name}: expected what JSON has, got {value!r}; text needs quotes"
+            ) from error
+        found.append(f"{name}={text}")
+    return found
 
 
 def find(target: str, folder: str = "") -> Any:

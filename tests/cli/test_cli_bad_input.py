@@ -104,6 +104,8 @@ def test_outputs_are_checked_before_the_run(refused, folder):
     assert "there is no directory" in refused("run", target, "-o", f"{folder}/no/p.json")
     assert "is a directory" in refused("run", target, "--report", folder)
     assert "is given twice" in refused("run", target, "-o", "x.json", "--report", "./x.json")
+    assert refused("run", target, "-o", "") == "output: expected the name of a file, got ''"
+    assert refused("run", target, "--journal", "") == "--journal: expected a directory, got ''"
     assert not marker.exists()
 
 
@@ -130,6 +132,24 @@ def test_a_directory_that_cannot_be_written_is_found_before_the_run(refused):
 )
 def test_an_option_that_does_not_fit_is_a_line(refused, options, says):
     assert says in refused(*RUN, *options)
+
+
+def test_no_command_replaces_what_it_reads(refused, shelf):
+    profile, before = shelf.profile, Path(shelf.profile).read_bytes()
+    says = "is what the command reads; give another file"
+
+    assert says in refused("export", profile, "--format", "dot", "-o", profile)
+    assert says in refused("report", profile, "-o", f"{shelf.folder}/./profile.json")
+    assert says in refused("report", profile, "--base", profile, "-o", profile)
+    assert says in refused("import", profile, "-o", profile)
+    assert says in refused(*RUN, "-o", "pipeline_of_tests.py")
+    assert Path(profile).read_bytes() == before
+
+
+def test_a_table_has_no_negative_number_of_rows(refused, shelf):
+    line = refused("show", shelf.profile, "--top", "-1")
+
+    assert "argument --top: expected a number of rows, or 0 for all, got '-1'" in line
 
 
 def test_a_dag_that_is_not_valid_says_all_that_is_wrong(cli, folder):
@@ -168,6 +188,8 @@ def test_files_that_are_no_profile_say_what_to_do(refused, folder, shelf):
     assert "try dagprofiler import" in refused("show", written("foreign.json", '{"a": 1}'))
     assert "upgrade dagprofiler" in refused("show", written("new.json", json.dumps(newer)))
     assert "cannot be read: " in refused("show", folder)
+    assert refused("import", written("empty.json", "")).startswith(f"{folder}/empty.json: not JSON")
+    assert refused("import", folder) == f"{folder}: cannot be read: Is a directory"
     line = refused("import", written("other.json", '{"a": 1}'))
     assert "is in no format known; give --format (known: wfformat)" in line
 
@@ -185,6 +207,9 @@ def test_standard_input_can_be_read_once(refused):
         ("target: pipeline_of_tests.py:dag\nseed: x\n", "argument --seed: invalid int value"),
         ("target: [a]\n", "target: expected module:dag or file.py:dag, got ['a']"),
         ("target: a:b\nconfig: 3\n", "config: expected a mapping, got 3"),
+        ("target: a:b\nconfig: {n: 2026-01-01}\n", "config: n: expected what JSON has, got "),
+        ("target: a:b\nrounds: true\n", "expected a number or auto, got 'True'"),
+        ("target: a:b\nfresh_process: 3\n", "fresh_process: expected true or false, got 3"),
         ("a: [\n", "not YAML: "),
         ("- a\n", "expected a mapping, got ['a']"),
     ],
@@ -205,6 +230,7 @@ def test_formats_and_their_options_are_checked(refused, shelf, folder):
     assert "give -o FILE, whose ending says the format, or --format" in refused(*export)
     assert "did you mean 'dot'?" in refused(*export, "--format", "dott")
     assert "says no format; give --format" in refused(*export, "-o", f"{folder}/p.txt")
+    assert refused(*export, "-o", "") == "output: expected the name of a file, got ''"
     line = refused(*export, "--format", "dot", "--option", "cst=3")
     assert "the format 'dot' has no option 'cst' (options: cost, statistic, fill)" in line
     line = refused(*export, "--format", "saga", "--option", f"network=@{shelf.folder}/none.json")

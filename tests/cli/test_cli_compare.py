@@ -104,6 +104,15 @@ def test_fail_if_larger_looks_at_the_bytes_of_edges(cli, write, base):
     assert "failed: larger > 5%: a->b (+10.0%)" in out
 
 
+def test_of_an_edge_that_carried_nothing_anything_is_larger(cli, write, base):
+    empty = write("empty.json", edge_bytes=0, a=1.0, b=1.0)
+
+    out = cli("compare", empty, base, "--fail-if", "larger > 900%", code=1).out
+    assert "failed: larger > 900%: a->b (0 -> 100 bytes)" in out
+    cli("compare", base, empty, "--fail-if", "larger")
+    cli("compare", empty, empty, "--fail-if", "larger")
+
+
 def test_what_cannot_be_compared_has_exit_code_3_and_says_how_it_could_be(cli, write, base):
     out = cli("compare", base, write("new.json", fresh=False, a=2.0, b=2.0), code=3).out
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from dagprofiler import DAG, Rounds, RunError, task
+from dagprofiler import DAG, Rounds, RunError, map_over, task
 from dagprofiler.cli import progress as module
 from dagprofiler.cli.progress import Progress, progress
 
@@ -23,6 +23,11 @@ def second(x):
 @task(inputs=["x"], outputs=["z"])
 def fails(x):
     raise ValueError(x)
+
+
+@task(outputs=["x"])
+def many():
+    return {"x": [1, 2]}
 
 
 DAG_OF_TWO = DAG({"first": first, "second": second}, [("first", "second")])
@@ -75,6 +80,17 @@ def test_a_task_that_the_profile_does_not_know_counts_as_a_typical_one():
     expected = DAG({"first": first}).run()
 
     assert lines(expected=expected)[1].startswith("[######......] 1 of 2 tasks")
+
+
+def test_tasks_by_which_a_graph_grows_are_counted_as_they_come():
+    dag = DAG({"many": many}, rules=[map_over("many", "x", second)])
+    drawn = lines(dag, rounds=Rounds(2, warmup=0))
+
+    assert drawn[1] == "[######......] 1 of 1 tasks | round 1 of 2"
+    assert drawn[2] == "[##..........] 1 of 3 tasks | round 1 of 2 | running second[0]"
+    assert drawn[5] == "[######......] 3 of 3 tasks | round 1 of 2"
+    assert drawn[6].startswith("[######......] 0 of 1 tasks | round 2 of 2 | done at ")
+    assert drawn[-3].startswith("[############] 3 of 3 tasks | round 2 of 2 | done at ")
 
 
 def test_a_task_that_fails_is_done_too():

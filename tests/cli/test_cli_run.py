@@ -98,6 +98,22 @@ def test_an_executor_may_be_made_by_a_function_in_a_file(cli, folder, shelf):
     assert "ThreadPoolExecutor" in done.out
 
 
+def test_a_pool_that_a_function_makes_ends_with_the_run(cli, folder, shelf, refused):
+    Path(folder, "ends_of_tests.py").write_text(
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "made = []\n"
+        "def two():\n    made.append(ThreadPoolExecutor(2))\n    return made[-1]\n",
+        encoding="utf-8",
+    )
+    executor = f"{folder}/ends_of_tests.py:two"
+    cli("run", shelf.target, "--executor", executor)
+    refused("run", "pipeline_of_tests.py:failing", "--executor", executor, code=4)
+
+    for pool in sys.modules["ends_of_tests"].made:
+        with pytest.raises(RuntimeError, match="after shutdown"):
+            pool.submit(print)
+
+
 def test_json_of_a_run_is_what_is_shown_and_what_was_written(cli, folder, shelf):
     done = cli("run", shelf.target, "-o", f"{folder}/p.json", "--json")
     found = json.loads(done.out)

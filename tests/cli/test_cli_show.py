@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cli_runner import command
 
-from dagprofiler import DAG, Profile, RunError, task
+from dagprofiler import DAG, Profile, RunError, span, task
 from dagprofiler.cli.showing import figures, text
 
 PARTS = ("summary", "tasks", "edges", "path", "flags")
@@ -110,6 +110,27 @@ def test_flags_are_explained_with_their_tasks():
 
     assert "short: a and 1 more\n  The median is under 0.1 ms" in shown
     assert "waits: c\n" in shown
+
+
+@task(outputs=["x"])
+def traced():
+    with span("outer"):
+        for _ in range(3):
+            with span("in\x1bner"):
+                pass
+    return {"x": 1}
+
+
+def test_a_run_that_was_traced_shows_the_spans_on_its_critical_path():
+    found = figures(DAG({"traced": traced}).run())
+    lines = text(found, parts=("path",), top=1).splitlines()[-5:]
+
+    assert [one["calls"] for one in found["path"]["spans"]["spans"]] in ([1, 3], [3, 1])
+    assert lines[0] == ""
+    assert " ".join(lines[1].split()) == "critical path by span calls total ms self ms of the path"
+    assert lines[3].startswith("(in no span)")
+    assert lines[4] == "... and 1 more span; --top 0 shows all"
+    assert "in\\x1bner" in text(found, parts=("path",), top=0)
 
 
 def test_a_long_critical_path_is_shown_by_its_ends():
