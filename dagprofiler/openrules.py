@@ -36,7 +36,11 @@ class Rules:
     max_firings: int = 100_000
 
     def __post_init__(self) -> None:
+        if not isinstance(self.rules, Iterable):
+            raise DeclarationError(f"Rules: rules must be a list of rules, got {self.rules!r}")
         object.__setattr__(self, "rules", tuple(self.rules))
+        if not isinstance(self.strict, bool):
+            raise DeclarationError(f"Rules: strict must be True or False, got {self.strict!r}")
         for name in ("max_tasks", "max_firings"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:

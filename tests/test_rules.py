@@ -805,6 +805,12 @@ def test_limits_are_whole_numbers(limits):
         Rules([], **limits)
 
 
+@pytest.mark.parametrize("wrong", [{"rules": 3}, {"strict": "no"}])
+def test_what_holds_for_all_rules_is_checked_when_it_is_made(wrong):
+    with pytest.raises(DeclarationError, match=r"Rules: \w+ must be "):
+        Rules(**wrong)
+
+
 def test_tags_are_checked_where_they_are_declared():
     with pytest.raises(DeclarationError, match=r"task class 'Bad': tags must be a list of words"):
 
