@@ -685,7 +685,9 @@ class DAG(Shown):
             encoded[i] = {}
             for field, value in fields.items():
                 try:
-                    encoded[i][field] = self._contracts[i].encode(value)
+                    frames = encoded[i][field] = self._contracts[i].encode(value)
+                    # Raises a TypeError if those are none.
+                    frames_bytes(frames)
                 except Exception as error:
                     raise SerializationError(
                         f"inputs: {field!r} of task {name!r} ({type(value).__name__}) "
