@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Iterator, Mapping
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.edges import field_problem
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "as_executor",
     "as_list",
+    "as_timeout",
     "check_hooks",
     "check_inputs",
     "check_names",
@@ -43,7 +43,7 @@ def as_list(given: Any) -> Any:
     return list(given) if isinstance(given, Iterator) else given
 
 
-def as_executor(given: Any, rounds: Rounds, timeout_s: Any) -> Executor | None:
+def as_executor(given: Any, rounds: Rounds) -> Executor | None:
     """Return what ``run(executor=...)`` was given as an Executor; None for a serial run.
 
     Raises
@@ -67,14 +67,28 @@ def as_executor(given: Any, rounds: Rounds, timeout_s: Any) -> Executor | None:
                 "executor: rounds in fresh processes are serial ones; leave out the executor, "
                 "or fresh_process"
             )
-    if timeout_s is not None:
-        number = isinstance(timeout_s, (int, float)) and not isinstance(timeout_s, bool)
-        if not (number and 0 < timeout_s < inf):
-            raise refused(f"timeout must be a number of seconds above 0, got {timeout_s!r}")
-        if executor is None or not executor.enforces_timeout:
-            name = "a serial run" if executor is None else f"executor {executor.name!r}"
-            raise refused(f"timeout: {name} cannot end a task that takes too long")
     return executor
+
+
+def as_timeout(given: Any, executor: Executor | None) -> float | None:
+    """Return how many seconds a task may take on an executor; None for any time.
+
+    Raises
+    ------
+    ValidationError
+        If it is no such number, or if the executor cannot end a task then.
+    """
+    if given is None:
+        return None
+    from dagprofiler.metering import plain_number
+
+    timeout_s = plain_number(given)
+    if timeout_s is None or timeout_s <= 0:
+        raise refused(f"timeout must be a number of seconds above 0, got {given!r}")
+    if executor is None or not executor.enforces_timeout:
+        name = "a serial run" if executor is None else f"executor {executor.name!r}"
+        raise refused(f"timeout: {name} cannot end a task that takes too long")
+    return timeout_s
 
 
 def check_names(names: Mapping[Any, Any]) -> None:

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 from dagprofiler.arguments import (
     as_executor,
     as_list,
+    as_timeout,
     check_hooks,
     check_inputs,
     check_names,
@@ -490,7 +491,8 @@ class DAG(Shown):
             raise refused(f"on_error must be 'stop' or 'finish', got {on_error!r}")
         if isinstance(keep, str):
             raise refused(f"keep must be names of tasks, got {keep!r}; write [{keep!r}]")
-        engine = as_executor(executor, rounds, timeout)
+        engine = as_executor(executor, rounds)
+        timeout_s = as_timeout(timeout, engine)
         store = store_of(hooks, rounds)
         tracing = tracing if alone else tracing_of(hooks)
         meters = as_list(meters)
@@ -511,7 +513,7 @@ class DAG(Shown):
                 config=self.config,
                 seed=seed,
                 collects=rounds.collects,
-                timeout_s=timeout,
+                timeout_s=timeout_s,
             )
         ranked_by = ranked = None
         if self._rules is not None:
@@ -683,7 +685,9 @@ class DAG(Shown):
             encoded[i] = {}
             for field, value in fields.items():
                 try:
-                    encoded[i][field] = self._contracts[i].encode(value)
+                    frames = encoded[i][field] = self._contracts[i].encode(value)
+                    # Raises a TypeError if those are none.
+                    frames_bytes(frames)
                 except Exception as error:
                     raise SerializationError(
                         f"inputs: {field!r} of task {name!r} ({type(value).__name__}) "

@@ -15,7 +15,7 @@ from dagprofiler.probes import BUILT_IN
 if TYPE_CHECKING:
     from dagprofiler.meters import Meter, Selection
 
-__all__ = ["Meters"]
+__all__ = ["Meters", "plain_number"]
 
 #: How often nothing is measured, to know what the meters count of themselves.
 _TRIALS = 5
@@ -183,7 +183,7 @@ class Meters:
             reason = getattr(meter, "reason", None) or "its meter returned None and no reason"
             self.reasons.setdefault(self.columns[position], str(reason))
             return None
-        number = _number(value)
+        number = plain_number(value)
         if number is None:
             self._failed[position] = (
                 f"stop() returned {shorten(repr(value))}, "
@@ -203,8 +203,8 @@ def _failure(method: str, error: Exception) -> str:
     return str(error) if isinstance(error, Unavailable) else f"{method}() raised {describe(error)}"
 
 
-def _number(value: Any) -> float | int | None:
-    """Return a number of numpy or another library as a plain one; None if it is none."""
+def plain_number(value: Any) -> float | int | None:
+    """Return a finite number of numpy or another library as a plain one; None if it is none."""
     from numbers import Real
 
     is_number = isinstance(value, Real) and not isinstance(value, bool)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import GraphError, ValidationError
@@ -65,11 +64,15 @@ def _times(priorities: Any) -> Mapping[str, float]:
         }
     if not isinstance(priorities, Mapping):
         raise _refused(f"expected a Profile or {{task: time}}, got {priorities!r}")
-    for name, time in priorities.items():
-        number = isinstance(time, (int, float)) and not isinstance(time, bool)
-        if not (number and isfinite(time) and time >= 0):
-            raise _refused(f"time of task {name!r} must be a number of at least 0, got {time!r}")
-    return priorities
+    from dagprofiler.metering import plain_number
+
+    times = {}
+    for name, given in priorities.items():
+        time = plain_number(given)
+        if time is None or time < 0:
+            raise _refused(f"time of task {name!r} must be a number of at least 0, got {given!r}")
+        times[name] = time
+    return times
 
 
 def _refused(problem: str) -> ValidationError:

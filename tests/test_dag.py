@@ -18,6 +18,7 @@ from dagprofiler import (
     ValidationError,
     task,
 )
+from dagprofiler.serializers import PickleSerializer
 
 
 def make(name, outputs=(), inputs=(), gathers=(), compute=None):
@@ -676,6 +677,19 @@ def test_inputs_that_cannot_be_serialized_are_named():
         DAG({"b": Sink}).run(inputs={"b": {"x": lambda: None}})
     assert str(caught.value).startswith("inputs: 'x' of task 'b' (function) cannot be serialized: ")
     assert caught.value.__cause__ is not None
+
+
+def test_inputs_that_a_serializer_makes_something_else_of_are_named():
+    class Views(PickleSerializer):
+        name = "views"
+        dumps = staticmethod(lambda value: memoryview(pickle.dumps(value)))
+
+    with pytest.raises(SerializationError) as caught:
+        DAG({"b": Sink}, serializer=Views()).run(inputs={"b": {"x": 1}})
+    assert str(caught.value) == (
+        "inputs: 'x' of task 'b' (int) cannot be serialized: "
+        "TypeError: expected bytes or a list of buffers, got memoryview"
+    )
 
 
 def test_validate_takes_inputs_too():

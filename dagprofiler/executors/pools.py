@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from concurrent import futures
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import GraphError, ValidationError
+from dagprofiler.errors import GraphError, ValidationError, describe
 from dagprofiler.executors import Executor
 from dagprofiler.executors.parcels import Parcels
 
@@ -29,12 +30,17 @@ class PoolExecutor(Executor):
         A ``ThreadPoolExecutor``, a ``ProcessPoolExecutor``, or another
         ``concurrent.futures.Executor``: loky's, ipyparallel's, Dask's, mpi4py's.
     workers
-        How many tasks it runs at once, if it does not say so itself.
+        How many tasks it runs at once, at least 1, if it does not say so itself.
     folder
         A folder that this process and all workers share: large values go
         through files in it. Between processes of this machine that the pool
         starts, None stands for one in memory; on other pools these values then
         go through the pool.
+
+    Raises
+    ------
+    ValidationError
+        If `workers` is something else.
 
     Notes
     -----
@@ -47,7 +53,7 @@ class PoolExecutor(Executor):
     ) -> None:
         self.name = type(pool).__name__
         self._pool = pool
-        self._workers = workers
+        self._workers = None if workers is None else _count(workers)
         interpreters = getattr(futures, "InterpreterPoolExecutor", ())
         self.shares_memory = isinstance(pool, futures.ThreadPoolExecutor) and not isinstance(
             pool, interpreters
@@ -80,17 +86,18 @@ class PoolExecutor(Executor):
         Raises
         ------
         ValidationError
-            If the pool would run each job several times.
+            If the pool would run each job several times, or the folder cannot be used.
         """
         if type(self._view).__name__ in {"DirectView", "BroadcastView"} and not isinstance(
             self._view.targets, int
         ):
             problem = "runs a job on all its engines; use client.load_balanced_view().executor"
-            raise ValidationError(
-                [GraphError(f"executor: a {type(self._view).__name__} {problem}")]
-            )
+            raise _refused(f"a {type(self._view).__name__} {problem}")
         if self._is_local or self._shared_folder is not None:
-            self._parcels = Parcels(self._shared_folder)
+            try:
+                self._parcels = Parcels(self._shared_folder)
+            except (OSError, TypeError) as error:
+                raise _refused(f"folder {self._shared_folder!r}: {describe(error)}") from error
             self.folder = self._parcels.folder
 
     def submit(self, job: Any, handles: list[Any]) -> Future[Outcome]:
@@ -107,6 +114,20 @@ class PoolExecutor(Executor):
         if self._parcels is not None:
             self._parcels.close()
             self._parcels = self.folder = None
+
+
+def _count(workers: Any) -> int:
+    try:
+        count = 0 if isinstance(workers, bool) else operator.index(workers)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise _refused(f"workers must be an integer of at least 1, got {workers!r}")
+    return count
+
+
+def _refused(problem: str) -> ValidationError:
+    return ValidationError([GraphError(f"executor: {problem}")])
 
 
 def executor_of(given: Any) -> Executor | None:

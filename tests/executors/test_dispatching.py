@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from concurrent.futures import BrokenExecutor, Future
 
+import numpy as np
 import programs
 import pytest
 
@@ -287,7 +288,8 @@ def test_after_ctrl_c_what_has_not_begun_is_cancelled():
     assert executor.calls[2] == "close"
 
 
-def test_the_time_limit_reaches_an_executor_that_enforces_one():
+@pytest.mark.parametrize("limit", [2.5, np.float32(2.5)])
+def test_the_time_limit_reaches_an_executor_that_enforces_one(limit):
     class Limits(Here):
         enforces_timeout = True
 
@@ -295,9 +297,10 @@ def test_the_time_limit_reaches_an_executor_that_enforces_one():
             self.calls.append(timeout_s)
 
     executor = Limits()
-    independent("a").run(executor=executor, timeout=2.5)
+    independent("a").run(executor=executor, timeout=limit)
 
     assert executor.calls[0] == 2.5
+    assert type(executor.calls[0]) is float
 
 
 def test_in_this_process_values_need_no_pickle_and_arrive_unchanged():

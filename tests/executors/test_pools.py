@@ -354,3 +354,23 @@ def test_ctrl_c_gives_the_partial_profile_and_leaves_no_file_behind(tmp_path, me
 
     assert said == "stopped partial\n"
     assert not any(name.startswith("dagprofiler-") for name in os.listdir(files))
+
+
+@pytest.mark.parametrize("workers", [0, -1, True, 2.5, "2"])
+def test_a_number_of_workers_that_is_none_is_refused(workers):
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ValidationError) as caught:
+        PoolExecutor(pool, workers)
+
+    assert str(caught.value) == (
+        f"executor: workers must be an integer of at least 1, got {workers!r}"
+    )
+
+
+@pytest.mark.parametrize("folder", ["nowhere", 3])
+def test_a_folder_that_cannot_be_used_is_refused(folder, tmp_path):
+    if isinstance(folder, str):
+        folder = str(tmp_path / folder)
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ValidationError) as caught:
+        programs.failing("nothing").run(executor=PoolExecutor(pool, folder=folder))
+
+    assert str(caught.value).startswith(f"executor: folder {folder!r}: ")

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
+import numpy as np
 import programs
 import pytest
 from hypothesis import given
@@ -67,6 +69,7 @@ def test_tasks_that_are_alike_go_in_kahns_order():
         ({**dict.fromkeys(NAMES, 1), "c": -1}, "time of task 'c' must be a number of at least 0"),
         ({**dict.fromkeys(NAMES, 1), "c": float("nan")}, "got nan"),
         ({**dict.fromkeys(NAMES, 1), "c": float("inf")}, "got inf"),
+        ({**dict.fromkeys(NAMES, 1), "c": 10**400}, "got 1000"),
         ({**dict.fromkeys(NAMES, 1), "c": True}, "got True"),
         ({**dict.fromkeys(NAMES, 1), "c": "1"}, "got '1'"),
     ],
@@ -79,6 +82,13 @@ def test_what_does_not_tell_is_refused(given, problem):
         dag().run(executor=pool, priorities=given)
 
     assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.float32, Fraction])
+def test_times_are_numbers_of_whatever_library(kind):
+    times = {name: kind(1) for name in NAMES}
+
+    assert order(dag(), priorities=times) == order(dag(), priorities=dict.fromkeys(NAMES, 1.0))
 
 
 def test_times_of_other_tasks_are_left_aside():
