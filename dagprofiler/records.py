@@ -182,6 +182,10 @@ class RunLog:
             self.estimates.update(other.growth.estimates)  # type: ignore[union-attr]
         return numbers
 
+    def end(self) -> None:
+        """Let go of the executor: all rounds have ended, and are on one clock."""
+        self.ahead_s = _one_clock
+
     def measured(self) -> list[RoundLog]:
         """Return the measured rounds."""
         return [one for one in self.rounds if one.kind == MEASURED]
@@ -242,6 +246,10 @@ class RunLog:
         """Return readings of the clock as milliseconds since the run began."""
         start = self.started
         return [None if t is None else round((t - start) * 1e9) / 1e6 for t in times]
+
+
+def _one_clock(_: int) -> float:
+    return 0.0
 
 
 def duration_ms(seconds: float) -> float:

@@ -639,6 +639,7 @@ class Run:
             self._hooks_s += perf_counter() - begun
 
     def _profile(self) -> Profile:
+        self._log.end()
         several = self._plan.rounds.several
         self._log.environment = environment(thorough=several)
         if several or "dagprofiler.calibration" in sys.modules:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections import Counter
 
@@ -210,6 +211,18 @@ class Conformance:
         states = caught.value.profile.sections["run"]["tasks"]
         assert states["a0"]["state"] == "failed"
         assert "cancelled" in {one["state"] for one in states.values()}
+
+    def test_a_profile_travels_and_so_does_an_error_that_holds_one(self, executor):
+        profile = programs.failing("nothing").run(executor=executor)
+        arrived = pickle.loads(pickle.dumps(profile))
+        assert arrived == profile
+        assert arrived.outputs == profile.outputs
+
+        with pytest.raises(RunError) as caught:
+            programs.failing("raise").run(executor=executor)
+        arrived = pickle.loads(pickle.dumps(caught.value))
+        assert str(arrived) == str(caught.value)
+        assert arrived.profile == caught.value.profile
 
     def test_a_task_that_cannot_travel_is_named_with_its_attribute(self, executor):
         dag = programs.failing("nothing")
