@@ -85,7 +85,7 @@ def _machine() -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
-        "os": platform.platform(),
+        "os": _os(),
         "machine": platform.machine(),
         # Where Linux tells no name, the platform knows none but has a process started to ask.
         "cpu": (processor.get("model name") if processor else platform.processor()) or None,
@@ -93,6 +93,20 @@ def _machine() -> dict[str, Any]:
         "memory_bytes": _memory_bytes(),
         "cores": os.cpu_count(),
     }
+
+
+def _os() -> str:
+    """Return what ``platform.platform()`` says."""
+    import platform
+
+    if sys.platform != "linux":
+        return platform.platform()
+    # That has a process started, whose pipe a pool that forks meanwhile would keep open for good.
+    known = os.uname()
+    libc = "".join(platform.libc_ver())
+    return "-".join(
+        [known.sysname, known.release, known.machine, *(["with", libc] if libc else [])]
+    )
 
 
 def _text(path: str) -> str:

@@ -40,6 +40,22 @@ def test_the_environment_tells_the_interpreter_the_system_and_the_machine():
     assert json.loads(json.dumps(told)) == told
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is nobody else to ask")
+def test_a_run_starts_no_process_to_ask_for_the_machine():
+    code = """if True:
+        import sys
+        from dagprofiler import DAG
+
+        events = []
+        sys.addaudithook(lambda event, _: events.append(event))
+        DAG({}).run(rounds=2)
+        print({"subprocess.Popen", "os.fork", "os.posix_spawn"}.intersection(events))
+    """
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert told.stdout == "set()\n"
+
+
 def test_what_takes_time_to_find_is_told_on_request():
     thorough = environment(thorough=True)
     assert set(thorough) - set(environment()) == {"cores_quota", "blas_threads"}
