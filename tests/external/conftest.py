@@ -24,17 +24,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from outside import found
 
 for folder in ("exporters", "tracing"):
     sys.path.append(str(Path(__file__).resolve().parent.parent / folder))
-
-
-def found(what, where):
-    """Return where something is; without it the test is skipped, or fails if it must not be."""
-    if where:
-        return where
-    missing = pytest.fail if os.environ.get("DAGPROFILER_EXTERNAL") == "required" else pytest.skip
-    return missing(f"{what} is not there")
 
 
 @pytest.fixture
@@ -52,7 +45,8 @@ def node_modules():
     return found("DAGPROFILER_NODE_MODULES", os.environ.get("DAGPROFILER_NODE_MODULES"))
 
 
-@pytest.fixture(scope="session")
+# Of a module: while it runs, this thread has an event loop, and tests of coroutines none.
+@pytest.fixture(scope="module")
 def browser():
     """Chromium without a window, driven by Playwright."""
     found("the package playwright", find_spec("playwright"))

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from conftest import found
+from outside import found
 
 pytestmark = pytest.mark.external
 

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import found
+from outside import found
 
 pytestmark = pytest.mark.external
 
