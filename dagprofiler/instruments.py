@@ -220,6 +220,19 @@ def _digest(encoded: Mapping[str, Any]) -> bytes:
     return digest.digest()
 
 
+def _frozen_at_start() -> int:
+    """Return how many objects the interpreter keeps frozen without anybody's ``gc.freeze()``.
+
+    CPython 3.12 moves what is immortal there; elsewhere there are none.
+    """
+    # PyPy has no such count. Whoever freezes freezes `sys.modules`, too.
+    count = gc.get_freeze_count() if hasattr(gc, "freeze") else 0
+    return count if count and any(alive is sys.modules for alive in gc.get_objects()) else 0
+
+
+_FROZEN_AT_START = _frozen_at_start()
+
+
 class _Garbage:
     """Collects what earlier tasks left, and keeps what is alive out of later collections.
 
@@ -228,7 +241,7 @@ class _Garbage:
     nothing is frozen or thawed.
     """
 
-    _frozen = 0  # objects at the last freeze; of the process, since two runs may take turns
+    _frozen = _FROZEN_AT_START  # objects at the last freeze; of the process, since two runs may take turns
 
     def __init__(self) -> None:
         # PyPy has neither.
@@ -252,7 +265,7 @@ class _Garbage:
             self._freezes = False
         if self._freezes:
             gc.unfreeze()
-        _Garbage._frozen = 0
+        _Garbage._frozen = _FROZEN_AT_START
 
     @staticmethod
     def _others_freeze() -> bool:

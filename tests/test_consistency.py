@@ -5,7 +5,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dagprofiler.consistency import check_consistency
@@ -485,7 +485,6 @@ def has_order(nodes, edges, part):
     )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_an_order_is_refused_exactly_if_it_is_part_of_no_topological_order(data):
     nodes = data.draw(st.lists(st.sampled_from("abcde"), unique=True))
@@ -499,7 +498,6 @@ def test_an_order_is_refused_exactly_if_it_is_part_of_no_topological_order(data)
         assert refusal(document).path.startswith("$.dag_structure.")
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.text("->a", max_size=4), unique=True, max_size=5), st.data())
 def test_names_of_arrows_are_refused_exactly_if_two_edges_share_a_key(nodes, data):
     pairs = [(s, t) for i, s in enumerate(nodes) for t in nodes[i + 1 :]]

@@ -4,7 +4,7 @@ import pickle
 from itertools import count
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dagprofiler import DAG, CycleError, GraphError, Task
@@ -372,7 +372,6 @@ def test_the_order_takes_the_smallest_ready_name_first(graph):
 
 
 @given(graphs(), st.data())
-@settings(max_examples=60)
 def test_every_field_arrives_where_a_brute_force_router_brings_it(graph, data):
     names, pairs, declared = graph
     tasks = {name: Node(*declared[name]) for name in names}

@@ -233,14 +233,16 @@ needs_freeze = pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot
 @needs_freeze
 def test_what_either_froze_is_thawed_when_one_fails():
     gc.unfreeze()
+    gc.collect()
+    by_itself = gc.get_freeze_count()
     try:
         said, dag_a, dag_b = two(fails_at=2)
         with pytest.raises(RunError):
             compare_runs(dag_a, dag_b, rounds=Rounds(6, warmup=0, collect_garbage="tasks"))
-        assert gc.get_freeze_count() == 0
+        assert gc.get_freeze_count() <= by_itself
         said.clear()
         compare_runs(dag_a, dag_b, rounds=Rounds(1, collect_garbage="tasks"))
-        assert gc.get_freeze_count() == 0
+        assert gc.get_freeze_count() <= by_itself
     finally:
         gc.freeze()
 

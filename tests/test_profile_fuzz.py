@@ -276,7 +276,6 @@ def test_the_documents_that_are_mutated_load(document):
     assert loads_whole_or_is_refused(json.dumps(document)) is not None
 
 
-@settings(max_examples=600, deadline=None)
 @given(mutated())
 def test_a_mutated_document_loads_whole_or_is_refused(document):
     loads_whole_or_is_refused(json.dumps(document))
@@ -314,7 +313,6 @@ def test_every_truncated_file_is_refused(tmp_path):
             Profile.loads(saved[:end].encode())
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 @example(b"")
 @example(b"\xef\xbb\xbf")
@@ -327,7 +325,6 @@ def test_random_bytes_are_refused(content):
         Profile.loads(content)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_a_document_with_damaged_bytes_loads_whole_or_is_refused(data):
     content = json.dumps(data.draw(st.sampled_from([FULL, OLD]))).encode()
@@ -338,7 +335,7 @@ def test_a_document_with_damaged_bytes_loads_whole_or_is_refused(data):
     loads_whole_or_is_refused(content)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(mutated() | st.binary(max_size=50))
 def test_a_damaged_file_loads_whole_or_is_refused(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "damaged.json"
@@ -379,7 +376,6 @@ def test_a_huge_number_anywhere_loads_whole_or_is_refused(number, quoted):
             loads_whole_or_is_refused(text.replace(place, f"{before}{number}{after}", 1))
 
 
-@settings(deadline=None)
 @given(
     st.recursive(
         st.none()
@@ -412,7 +408,6 @@ NAMES = (
 ).filter(lambda name: "->" not in name and name == json.loads(json.dumps(name)))
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.lists(NAMES, min_size=1, max_size=5, unique=True), st.data())
 def test_hostile_names_are_saved_and_loaded_in_every_place(names, data):
     field = data.draw(NAMES)
@@ -457,7 +452,7 @@ class Passing(Task):
         return {"x": x}
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(st.lists(NAMES.filter(bool), min_size=2, max_size=4, unique=True))
 def test_a_run_with_hostile_names_is_saved_and_loaded(names):
     edges = list(zip(names, names[1:]))

@@ -621,33 +621,32 @@ TASKS = Rounds(2, warmup=0, collect_garbage="tasks")
 
 @pytest.fixture
 def thawed():
-    """Leave nothing frozen, whatever the test does."""
+    """Leave nothing frozen, whatever the test does; the count of what Python itself freezes."""
     gc.unfreeze()
-    yield
+    gc.collect()
+    yield gc.get_freeze_count()
     gc.unfreeze()
     gc.freeze()
 
 
 @needs_freeze
-@pytest.mark.usefixtures("thawed")
-def test_what_is_alive_is_frozen_while_a_task_runs_and_thawed_afterwards():
+def test_what_is_alive_is_frozen_while_a_task_runs_and_thawed_afterwards(thawed):
     counts = []
     dag = DAG({"a": Calls(lambda _: counts.append(gc.get_freeze_count()) or {"x": 1})})
     dag.run(rounds=TASKS)
     assert min(counts) > 1000
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() <= thawed
 
 
 @needs_freeze
-@pytest.mark.usefixtures("thawed")
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_what_was_frozen_is_thawed_after_a_failure_too(error):
+def test_what_was_frozen_is_thawed_after_a_failure_too(error, thawed):
     def fails(_):
         raise error
 
     with pytest.raises((RunError, KeyboardInterrupt)):
         DAG({"a": Calls(fails)}).run(rounds=TASKS)
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() <= thawed
 
 
 @needs_freeze

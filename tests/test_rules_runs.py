@@ -175,7 +175,6 @@ def said(profile):
 
 
 @given(programs())
-@settings(deadline=None)
 def test_a_graph_that_comes_in_pieces_is_the_graph_given_whole(program):
     count, edges, cuts = program
     keep = [node(i) for i in range(count)]
@@ -186,7 +185,7 @@ def test_a_graph_that_comes_in_pieces_is_the_graph_given_whole(program):
 
 
 @given(programs())
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=settings.default.max_examples // 4)
 def test_so_it_is_on_threads(program):
     count, edges, cuts = program
     with ThreadPoolExecutor(3) as pool:

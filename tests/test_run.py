@@ -156,7 +156,6 @@ def wire(value):
 
 
 @given(programs())
-@settings(max_examples=150, deadline=None)
 def test_random_dags_do_as_a_brute_force_router_does(program):
     nodes, edges = program
     dag = DAG({name: Node(*node) for name, node in nodes.items()}, edges)
@@ -202,7 +201,6 @@ def test_random_dags_do_as_a_brute_force_router_does(program):
 
 
 @given(programs(), st.data(), st.sampled_from(["stop", "finish"]))
-@settings(max_examples=100, deadline=None)
 def test_random_failures_leave_the_states_that_brute_force_finds(program, data, on_error):
     nodes, edges = program
     failing = data.draw(some_of(sorted(nodes)))
@@ -258,7 +256,6 @@ class LastFirst(SerialExecutor):
 
 
 @given(programs(), st.data())
-@settings(max_examples=60, deadline=None)
 def test_where_several_tasks_are_held_at_once_the_results_are_the_same(program, data):
     nodes, edges = program
     failing = data.draw(some_of(sorted(nodes)))
@@ -335,7 +332,6 @@ class Step(Task):
 
 
 @given(programs())
-@settings(max_examples=100, deadline=None)
 def test_exactly_the_bytes_that_somebody_still_needs_are_alive(program):
     nodes, edges = program
     expected = Reference(nodes, edges)
@@ -1144,7 +1140,7 @@ def assert_that_all_time_is_in_some_figure(profile):
 
 
 @given(programs(), st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 def test_all_time_is_in_some_figure_whatever_reads_the_clock(program, data):
     nodes, edges = program
     if Reference(nodes, edges).ambiguous:

@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from jsonschema import ValidationError as JsonSchemaError
@@ -517,7 +517,6 @@ def mutated_documents(draw):
     return document
 
 
-@settings(max_examples=300, deadline=None)
 @given(mutated_documents())
 def test_the_quick_check_accepts_what_jsonschema_accepts(document):
     # None of the drawn values is an integer written as a float, the one case that is
@@ -532,7 +531,6 @@ def test_the_quick_check_accepts_what_jsonschema_accepts(document):
         )
 
 
-@settings(max_examples=200, deadline=None)
 @given(mutated_documents())
 def test_any_document_is_either_valid_or_a_profile_error_that_shows_the_place(document):
     try:
@@ -543,7 +541,6 @@ def test_any_document_is_either_valid_or_a_profile_error_that_shows_the_place(do
         assert newer or not _validator().is_valid(document)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.recursive(VALUES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_any_json_is_refused_in_words(data):
     with pytest.raises(ProfileError):

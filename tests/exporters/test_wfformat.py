@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dagprofiler import (
@@ -472,7 +472,6 @@ def profiles(draw):
     return made(names, edges, times)
 
 
-@settings(max_examples=60, deadline=None)
 @given(profile=profiles(), version=st.sampled_from(["1.4", "1.5", "1.6"]))
 def test_any_profile_comes_back_with_its_graph_and_weights(profile, version):
     back = again(profile, version=version)

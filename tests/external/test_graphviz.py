@@ -77,7 +77,8 @@ def test_hostile_names_are_drawn_as_they_are(dot):
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=settings.default.max_examples // 4,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(tasks=names(max_size=8))
 def test_any_names_are_drawn_as_they_are(dot, tasks):

@@ -69,7 +69,6 @@ def test_hostile_names_are_shown_as_they_are(parsed):
 @settings(
     max_examples=1,
     phases=[Phase.generate],
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 @given(some=names(min_size=200, max_size=400))

@@ -1,0 +1,29 @@
+"""What holds for all tests: signals, a folder for what they leave, how many examples are tried.
+
+HYPOTHESIS_PROFILE
+    ``ci`` tries more examples than ``dev``, the default. ``--hypothesis-profile`` goes first.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# At import, before workers of pytest-xdist start: what ignores SIGINT is inherited, and Python
+# then sets no handler. `nohup`, jobs in the background and some CI ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No deadlines, nor complaints of slow data: on a busy machine they are false alarms.
+common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("dev", max_examples=25, **common)
+settings.register_profile("ci", max_examples=200, **common)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _left_behind(tmp_path_factory):
+    """Run in a folder apart from the checkout, for good: some files are written at exit."""
+    os.chdir(tmp_path_factory.mktemp("left_behind"))
