@@ -241,7 +241,8 @@ class _Garbage:
     nothing is frozen or thawed.
     """
 
-    _frozen = _FROZEN_AT_START  # objects at the last freeze; of the process, since two runs may take turns
+    # Objects at the last freeze; of the process, since two runs may take turns.
+    _frozen = _FROZEN_AT_START
 
     def __init__(self) -> None:
         # PyPy has neither.

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dagprofiler import DAG, Rounds, Task, instruments
+from dagprofiler import DAG, Rounds, Task
+from dagprofiler import instruments as module
 from dagprofiler.instruments import COUNT_ALLOCATIONS, Instrumentation
 from dagprofiler.meters import select
 from dagprofiler.serializers import OutOfBandPickle
@@ -37,8 +38,8 @@ class Sensor:
 @pytest.fixture
 def clock(monkeypatch):
     now = SimpleNamespace(s=100.0)
-    for module in ("instruments", "metering"):
-        monkeypatch.setattr(f"dagprofiler.{module}.perf_counter", lambda: now.s)
+    for name in ("instruments", "metering"):
+        monkeypatch.setattr(f"dagprofiler.{name}.perf_counter", lambda: now.s)
     return now
 
 
@@ -224,10 +225,10 @@ def test_what_python_itself_keeps_frozen_is_no_freeze_of_the_users(monkeypatch, 
     count = gc.get_freeze_count
     # As CPython 3.12 does.
     monkeypatch.setattr(gc, "get_freeze_count", lambda: count() + 375)
-    start = instruments._frozen_at_start()
+    start = module._frozen_at_start()
     assert start == thawed + 375
-    monkeypatch.setattr(instruments, "_FROZEN_AT_START", start)
-    monkeypatch.setattr(instruments._Garbage, "_frozen", start)
+    monkeypatch.setattr(module, "_FROZEN_AT_START", start)
+    monkeypatch.setattr(module._Garbage, "_frozen", start)
     running = opened(collect_garbage=True)
     perform(running)
     assert gc.get_freeze_count() > start + 1000
@@ -238,7 +239,7 @@ def test_what_python_itself_keeps_frozen_is_no_freeze_of_the_users(monkeypatch, 
 @pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
 def test_what_is_frozen_before_the_import_is_not_taken_for_python_s_own(thawed):
     gc.freeze()
-    assert instruments._frozen_at_start() == 0
+    assert module._frozen_at_start() == 0
 
 
 # Hashes of outputs
