@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from platforms import posix
 
 from dagprofiler import Config, ProfileError
 from dagprofiler.documents import (
@@ -28,14 +29,15 @@ from dagprofiler.documents import (
     write,
 )
 
-posix = pytest.mark.skipif(os.name != "posix", reason="permissions, links and pipes of POSIX")
-
 
 class Colour(enum.IntEnum):
     RED = 3
 
 
 class Dictable:
+    def __repr__(self):
+        return "Dictable()"
+
     def to_dict(self):
         return {"scale": np.float64(0.5), "steps": (1, 2)}
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from platforms import posix
 
 from dagprofiler import (
     DAG,
@@ -635,6 +635,8 @@ def test_a_worker_that_finds_another_directory_of_that_name_says_so(tmp_path):
 @contextmanager
 def limited_files(nbytes):
     """Let files grow to so many bytes, as a disk that is nearly full does."""
+    import resource
+
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         if nbytes is not None:
@@ -644,6 +646,7 @@ def limited_files(nbytes):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@posix
 def test_outputs_for_which_there_is_no_room_are_an_error_that_can_be_gone_on_from(tmp_path):
     with limited_files(30_000), pytest.raises(RunError) as caught:
         program(n=10_000).run(**ASKED, hooks=[Journal(tmp_path)])
@@ -657,10 +660,13 @@ def test_outputs_for_which_there_is_no_room_are_an_error_that_can_be_gone_on_fro
     assert plain(profile) == plain(program(n=10_000).run(**ASKED))
 
 
+@posix
 def test_records_for_which_there_is_no_room_are_an_error_that_can_be_gone_on_from(tmp_path):
     class Fills(Hook):
         def task_started(self, task):
             if task == "total":
+                import resource
+
                 size = (tmp_path / "journal").stat().st_size
                 limit = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
                 resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, limit))
@@ -893,13 +899,14 @@ def attempt(directory, executor, rounds, kill_after_s):
         process.stdout.close()
 
 
+@posix
 @pytest.mark.parametrize(("executor", "rounds"), [("serial", 3), ("pool", 1)])
 def test_nothing_is_lost_to_a_kill_at_a_random_moment(tmp_path, executor, rounds):
     kill_at_random_moments(tmp_path, executor, rounds, 1)
 
 
-# No outside program, but these take their time.
-@pytest.mark.external
+@posix
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("executor", "rounds", "kills"),
     [("serial", 1, 9), ("pool", 1, 9), ("serial", 3, 6), ("pool", 3, 6)],

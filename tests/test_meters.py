@@ -17,6 +17,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from platforms import needs_fork
 
 from dagprofiler import metering, probes
 from dagprofiler.config import Config
@@ -739,6 +740,7 @@ def test_closing_gives_everything_back():
     assert gc.callbacks == callbacks
 
 
+@needs_fork
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 def test_a_task_may_fork_and_start_threads():
     def work():

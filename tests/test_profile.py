@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from platforms import needs_fork, posix
 
 from dagprofiler import (
     DAG,
@@ -35,8 +36,6 @@ from dagprofiler import (
 from dagprofiler.consistency import check_consistency
 from dagprofiler.errors import WeightError
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
-
-posix = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of POSIX")
 
 #: The samples of the documents that define the standard.
 DATA = Path(__file__).parent / "data"
@@ -1073,7 +1072,7 @@ for last in sorted({*range(1, total, step), *range(max(1, total - 60), total)}):
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@needs_fork
 def test_a_kill_at_any_call_leaves_the_old_file_or_the_new_one(tmp_path):
     old, new = tmp_path / "profile.json", tmp_path / "new.json"
     by_hand().save(old)

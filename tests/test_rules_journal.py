@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from platforms import posix
 
 from dagprofiler import DAG, Config, Journal, JournalError, Profile, Rounds, RunError, Task, rng
 from dagprofiler.rules import Rule, after, after_all, map_over, reduce, rule
@@ -246,6 +247,7 @@ def test_rules_that_do_something_else_now_are_refused(journal):
         program(rules=[other, never]).resume(journal)
 
 
+@posix
 def test_a_run_that_was_killed_while_it_grew_is_gone_on_with(tmp_path):
     """The program kills itself in the middle of what a rule has added."""
     command = [sys.executable, __file__, str(tmp_path)]

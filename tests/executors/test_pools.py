@@ -12,6 +12,7 @@ import numpy as np
 import programs
 import pytest
 from conformance import Conformance
+from platforms import posix
 
 from dagprofiler import DAG, Hook, PoolExecutor, RunError, Task, ValidationError, WorkerError
 from dagprofiler.executors import pools
@@ -49,6 +50,8 @@ class Processes(Conformance):
         return pool._broken
 
     def make(self):
+        if self.method not in multiprocessing.get_all_start_methods():
+            pytest.skip(f"this system cannot start processes by {self.method}")
         return ProcessPoolExecutor(2, multiprocessing.get_context(self.method))
 
     def test_a_seed_reaches_the_legacy_generators(self, executor):
@@ -333,6 +336,7 @@ if __name__ == "__main__":
 """
 
 
+@posix
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_ctrl_c_gives_the_partial_profile_and_leaves_no_file_behind(tmp_path, method):
     script, files = tmp_path / "script.py", tmp_path / "files"

@@ -15,13 +15,12 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from platforms import needs_fork
 from trace_files import ROOT, events_of, read
 
 from dagprofiler import span, trace
 from dagprofiler.tracing import configure, flush
 from dagprofiler.tracing.process import recorder
-
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 
 @trace

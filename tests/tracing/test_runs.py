@@ -15,6 +15,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from platforms import needs_fork
 
 import dagprofiler
 from dagprofiler import (
@@ -132,6 +133,7 @@ def test_of_tasks_that_run_at_once_none_gets_what_threads_without_a_task_record(
     assert "spans" not in profile.sections
 
 
+@needs_fork
 def test_a_process_that_a_task_forks_does_not_keep_its_spans(tmp_path):
     program = """
 import os
