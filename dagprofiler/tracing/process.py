@@ -214,13 +214,14 @@ class Recorder:
             raise
 
     def _start(self) -> None:
+        # Before the lock is taken: a fork meanwhile would leave it taken in the child for good.
+        self.register()
         with self._lock:
             if self._started:
                 return
             self._started = True
             # Where the program is now is where it was started, as far as it is known.
             self._file = self._file or self._new_file()
-            self.register()
             util = sys.modules.get("multiprocessing.util")
             if util is not None and started_by_multiprocessing():
                 # It ends its processes without what is registered at exit.
@@ -349,11 +350,11 @@ def at_close(finish: Callable[[], None], *, after_fork: Callable[[], None]) -> N
 def switch(collections: int = 0) -> None:
     """Bring up to date whether anybody wants spans; so many more collections do now."""
     global _collections  # noqa: PLW0603  (of the process)
+    if collections > 0:
+        # What is collected is no concern of a process that is forked meanwhile.
+        recorder.register()
     with recorder._lock:  # noqa: SLF001  (one module)
         _collections += collections
-        if _collections > 0:
-            # What is collected is no concern of a process that is forked meanwhile.
-            recorder.register()
         state.off = not (recorder.options.enable or _collections)
 
 

@@ -45,7 +45,13 @@ class Trace:
         env = {**os.environ, "PYTHONPATH": str(ROOT), "PERFFLOW_OPTIONS": options}
         command = [sys.executable, *arguments, str(program)]
         done = subprocess.run(
-            command, cwd=self.folder, env=env, capture_output=True, text=True, check=False
+            command,
+            cwd=self.folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
         )
         assert not check or done.returncode == 0, done.stderr
         assert not check or not done.stderr, done.stderr
