@@ -6,6 +6,7 @@ HYPOTHESIS_PROFILE
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -27,3 +28,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 def _left_behind(tmp_path_factory):
     """Run in a folder apart from the checkout, for good: some files are written at exit."""
     os.chdir(tmp_path_factory.mktemp("left_behind"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _frozen():
+    """Keep the tests themselves out of the garbage collections that come before each round."""
+    if hasattr(gc, "freeze"):  # PyPy has none
+        gc.collect()
+        gc.freeze()

@@ -166,6 +166,7 @@ def thawed():
     gc.collect()
     yield gc.get_freeze_count()
     gc.unfreeze()
+    gc.freeze()
 
 
 @pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
