@@ -95,7 +95,17 @@ def run(block: Block, page: Path, module: ModuleType) -> str:
     return printed.getvalue()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+#: Pages whose examples run for seconds, as those with a process of their own do.
+SLOW = {"ci.md", "tutorial.md"}
+
+
+def marked(page: Path) -> object:
+    """Return a page as a parameter."""
+    slow = page.name in SLOW or NEEDS.search(page.read_text(encoding="utf-8"))
+    return pytest.param(page, marks=[pytest.mark.slow] if slow else [], id=page.name)
+
+
+@pytest.mark.parametrize("page", map(marked, PAGES))
 def test_examples_of_a_page_run_and_print_what_it_says(page, tmp_path, monkeypatch):
     # A module that can be found by its name, so that what the page defines can be pickled.
     text = page.read_text(encoding="utf-8")

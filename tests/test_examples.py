@@ -50,12 +50,18 @@ def run(name: str, folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+#: One of them runs for seconds.
+NAMES = [
+    pytest.param(name, marks=pytest.mark.slow) if name == "measured_weights" else name
+    for name in TASKS
+]
+
 quickstart = load("quickstart")
 slices = load("slice_scheduler")
 index = load("text_index")
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", NAMES)
 def test_example_writes_a_profile_beside_the_user_and_prints_it(name: str, tmp_path: Path) -> None:
     printed = run(name, tmp_path)
     profile = Profile.load(str(tmp_path / f"{name}_profile.json"))
@@ -63,7 +69,7 @@ def test_example_writes_a_profile_beside_the_user_and_prints_it(name: str, tmp_p
     assert str(profile) in printed
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", NAMES)
 def test_example_writes_its_profile_to_the_path_it_is_given(name: str, tmp_path: Path) -> None:
     run(name, tmp_path, "here.json")
     assert [file.name for file in tmp_path.iterdir()] == ["here.json"]

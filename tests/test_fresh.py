@@ -245,8 +245,15 @@ def _none_is_left(tmp_path_factory, monkeypatch):
 # What rounds in new processes are
 
 
-def test_every_round_has_another_process(program):
-    profile = program.dag().run(rounds=FRESH)
+@pytest.fixture(scope="module")
+def measured(tasks, tmp_path_factory):
+    """Return a program that has run for three rounds, and its profile."""
+    program = Program(tasks, tmp_path_factory.mktemp("measured") / "log")
+    return program, program.dag().run(rounds=FRESH, keep=["a"])
+
+
+def test_every_round_has_another_process(measured):
+    program, profile = measured
     pids = program.pids()
     assert len(pids) == len({*pids, os.getpid()}) - 1 == 3
     timeline = profile.sections["timeline"]
@@ -256,13 +263,14 @@ def test_every_round_has_another_process(program):
     assert not set(pids) & set(processes())
 
 
-def test_there_is_no_warm_up_and_the_profile_tells_the_conditions(program):
-    sections = program.dag().run(rounds=FRESH).sections
+def test_there_is_no_warm_up_and_the_profile_tells_the_conditions(measured):
+    sections = measured[1].sections
     assert sections["samples"]["rounds"] == ["measured"] * 3
     assert sections["run"]["conditions"] == FRESH.to_dict()
     assert (sections["run"]["rounds"], sections["run"]["ended_by"]) == (3, "n")
 
 
+@pytest.mark.slow
 def test_warm_up_that_is_asked_for_has_processes_of_its_own(program):
     profile = program.dag().run(rounds=Rounds(2, warmup=1, fresh_process=True))
     assert profile.sections["samples"]["rounds"] == ["cold", "measured", "measured"]
@@ -278,6 +286,7 @@ def test_a_single_round_may_have_a_process_of_its_own(program):
     assert Profile.loads(profile.dumps()) == profile
 
 
+@pytest.mark.slow
 def test_auto_takes_at_least_six_processes(program):
     rounds = Rounds("auto", precision=1e9, fresh_process=True)
     profile = program.dag().run(rounds=rounds)
@@ -285,8 +294,8 @@ def test_auto_takes_at_least_six_processes(program):
     assert profile.sections["run"]["ended_by"] == "precision"
 
 
-def test_samples_statistics_and_file_are_as_of_rounds_in_one_process(program, tmp_path):
-    profile = program.dag().run(rounds=FRESH)
+def test_samples_statistics_and_file_are_as_of_rounds_in_one_process(measured, tmp_path):
+    profile = measured[1]
     document = profile.to_dict()
     for columns in (
         *document["samples"]["tasks"].values(),
@@ -301,14 +310,15 @@ def test_samples_statistics_and_file_are_as_of_rounds_in_one_process(program, tm
     assert Profile.load(profile.save(tmp_path / "fresh.json")) == profile
 
 
-def test_the_timeline_is_on_the_clock_of_the_run(program):
-    profile = program.dag().run(rounds=FRESH)
+def test_the_timeline_is_on_the_clock_of_the_run(measured):
+    profile = measured[1]
     moments = [moment for row in profile.sections["timeline"]["records"] for moment in row[4:]]
     assert moments == sorted(moments)
     assert moments[0] >= 0
     assert moments[-1] <= profile.sections["run"]["elapsed_ms"]
 
 
+@pytest.mark.slow
 def test_two_profiles_of_fresh_rounds_can_be_compared(tasks):
     dag = DAG({"a": tasks.Returns("million")})
     rounds = Rounds(6, fresh_process=True)
@@ -318,6 +328,7 @@ def test_two_profiles_of_fresh_rounds_can_be_compared(tasks):
     assert "process" not in entry.get("reason", "")
 
 
+@pytest.mark.slow
 def test_two_dags_in_turns_have_processes_of_their_own(program):
     found = compare_runs(program.dag(), {"log": str(program.log), "other": 1}, rounds=FRESH)
     assert len(set(program.pids())) == 6
@@ -330,12 +341,13 @@ def test_two_dags_in_turns_have_processes_of_their_own(program):
 # What goes there, and what comes back
 
 
-def test_outputs_are_those_of_the_last_round(program):
-    profile = program.dag().run(rounds=FRESH, keep=["a"])
+def test_outputs_are_those_of_the_last_round(measured):
+    program, profile = measured
     assert profile.outputs == {"a": {"pid": program.pids()[-1]}, "b": {"x": 3}}
     assert profile.final_outputs == {"x": 3}
 
 
+@pytest.mark.slow
 def test_values_from_outside_go_there(tasks):
     dag = DAG({"a": tasks.Returns("million"), "b": tasks.Adds}, [("a", "b")])
     profile = dag.run(rounds=Rounds(2, fresh_process=True), inputs={"b": {"y": 1}})
@@ -349,6 +361,7 @@ def test_values_from_outside_may_be_large(tasks):
     assert dag.run(rounds=ONCE, inputs=inputs).final_outputs["z"].sum() == 2_000_000
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_numbers_there_as_here(tasks):
     dag = DAG({"a": tasks.Returns("draws")})
     rounds = Rounds(2, fresh_process=True, check_outputs=True)
@@ -371,6 +384,7 @@ def test_what_is_no_folder_in_the_path_does_no_harm(program, monkeypatch, tmp_pa
     assert program.dag().run(rounds=ONCE).final_outputs == {"x": 1}
 
 
+@pytest.mark.slow
 def test_how_multiprocessing_starts_processes_stays_open(program):
     # What a program does under its guard, after a run.
     multiprocessing.set_start_method(None, force=True)
@@ -408,6 +422,7 @@ def test_garbage_is_collected_there_as_it_was_asked_for(tasks, garbage, freezes)
     assert (dag.run(rounds=rounds).final_outputs["x"] > 0) is freezes
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
     reason="there is no core to keep busy beside this one",
@@ -510,6 +525,7 @@ def test_what_ends_a_program_ends_the_run_with_the_rounds_before(program, action
     assert Profile.loads(profile.dumps()) == profile
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("action", "code"), [("die", -9), ("vanish", 0)])
 def test_a_task_that_ends_its_process_is_an_error_with_the_rounds_before(program, action, code):
     with pytest.raises(DagProfilerError, match=f"ended with code {int(code)} ") as caught:
@@ -566,8 +582,8 @@ def test_outputs_that_cannot_travel_back_are_an_error_that_says_so(tasks):
 
 
 def test_what_a_task_prints_is_printed(tasks, capfd):
-    DAG({"a": tasks.Returns("prints")}).run(rounds=FRESH)
-    assert capfd.readouterr() == ("said by the task\n" * 3, "")
+    DAG({"a": tasks.Returns("prints")}).run(rounds=Rounds(2, fresh_process=True))
+    assert capfd.readouterr() == ("said by the task\n" * 2, "")
 
 
 def test_a_task_finds_standard_input_empty(tasks):
@@ -665,6 +681,7 @@ def test_tasks_of_the_program_itself_go_to_new_processes(script):
     assert out == "computes\ncomputes\n'' 'for the program'\n"
 
 
+@pytest.mark.slow
 def test_a_program_without_a_guard_gets_an_error_that_says_what_to_do(script):
     script.write(
         """
@@ -692,6 +709,7 @@ def test_a_program_without_a_guard_gets_an_error_that_says_what_to_do(script):
     assert script.group() == []
 
 
+@pytest.mark.slow
 def test_a_program_without_a_guard_that_leaves_by_exit_gets_that_error_too(script):
     script.write(
         """
@@ -715,6 +733,7 @@ def test_a_program_without_a_guard_that_leaves_by_exit_gets_that_error_too(scrip
     assert "if __name__ == '__main__':" in err
 
 
+@pytest.mark.slow
 def test_tasks_that_a_new_process_cannot_find_are_an_error_that_says_what_to_do(script):
     script.write(GUARDED)
     code, _, err = script.run("-c", GUARDED)
@@ -756,6 +775,7 @@ def pids_of(script):
     return [int(line) for line in script.path.with_name("log").read_text(encoding="utf-8").split()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whom", ["the group", "the program"])
 def test_ctrl_c_ends_the_round_and_leaves_those_before(hanging, whom):
     if whom == "the group":
@@ -768,6 +788,7 @@ def test_ctrl_c_ends_the_round_and_leaves_those_before(hanging, whom):
     assert hanging.group() == []
 
 
+@pytest.mark.slow
 def test_the_process_of_a_round_ends_when_the_program_is_killed(hanging):
     first, second = pids_of(hanging)
     assert stat(first) is None
@@ -780,6 +801,7 @@ def test_the_process_of_a_round_ends_when_the_program_is_killed(hanging):
     open(os.path.join(os.environ["TMPDIR"], "may stay"), "w", encoding="utf-8").close()
 
 
+@pytest.mark.slow
 def test_a_terminated_program_leaves_no_process(hanging):
     hanging.running.terminate()
     hanging.running.wait()

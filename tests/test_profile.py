@@ -1072,6 +1072,7 @@ for last in sorted({*range(1, total, step), *range(max(1, total - 60), total)}):
 """
 
 
+@pytest.mark.slow
 @needs_fork
 def test_a_kill_at_any_call_leaves_the_old_file_or_the_new_one(tmp_path):
     old, new = tmp_path / "profile.json", tmp_path / "new.json"
@@ -1102,6 +1103,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_from_outside_leaves_a_whole_file(tmp_path):
     path = tmp_path / "target" / "profile.json"
     path.parent.mkdir()

@@ -444,6 +444,7 @@ def test_edges_that_a_round_had_not_are_told():
     assert edges == [("b", "end")]
 
 
+@pytest.mark.slow
 def test_rounds_in_new_processes_grow_there():
     dag = map_reduce([1, 2])
     profile = dag.run(rounds=Rounds(2, warmup=0, fresh_process=True), keep=["p[0]"])

@@ -52,6 +52,7 @@ def steps(text):
             yield command, expected
 
 
+@pytest.mark.slow
 def test_commands_of_the_page_print_what_it_says(tmp_path):
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     code = next(block["text"] for block in FENCE.finditer(page) if block["kind"] == "python")
@@ -86,6 +87,7 @@ def test_yaml_of_the_page_runs(tmp_path):
         assert code == 0
 
 
+@pytest.mark.slow
 def test_commands_of_the_readme_run(tmp_path):
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = [block["text"] for block in FENCE.finditer(page) if block["kind"] == "console"]

@@ -625,7 +625,7 @@ def fan(count):
 
 
 def test_a_file_that_all_write_and_all_read_travels_on_declared_edges_alone():
-    count = 20_000
+    count = 5000
     instance = chain(count)
     specification = instance["workflow"]["specification"]
     specification["files"] = [{"id": "log", "sizeInBytes": 3}]
