@@ -106,10 +106,12 @@ class TestSpawnedProcesses(Processes):
     method = "spawn"
 
 
+@pytest.mark.slow
 class TestForkserverProcesses(Processes):
     method = "forkserver"
 
 
+@pytest.mark.slow
 class TestLoky(Processes):
     def make(self):
         loky = pytest.importorskip("loky")
