@@ -105,7 +105,7 @@ def marked(page: Path) -> object:
     return pytest.param(page, marks=[pytest.mark.slow] if slow else [], id=page.name)
 
 
-@pytest.mark.parametrize("page", map(marked, PAGES))
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES])
 def test_examples_of_a_page_run_and_print_what_it_says(page, tmp_path, monkeypatch):
     # A module that can be found by its name, so that what the page defines can be pickled.
     text = page.read_text(encoding="utf-8")

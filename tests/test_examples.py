@@ -50,11 +50,9 @@ def run(name: str, folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-#: One of them runs for seconds.
-NAMES = [
-    pytest.param(name, marks=pytest.mark.slow) if name == "measured_weights" else name
-    for name in TASKS
-]
+#: These run for a second or more.
+SLOW = {"measured_weights", "text_index"}
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in TASKS]
 
 quickstart = load("quickstart")
 slices = load("slice_scheduler")

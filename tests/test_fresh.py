@@ -355,6 +355,7 @@ def test_values_from_outside_go_there(tasks):
     assert profile.metrics.task_metrics[1].bytes_in > len(Task.serialize(1))
 
 
+@pytest.mark.slow
 def test_values_from_outside_may_be_large(tasks):
     dag = DAG({"b": tasks.Adds})
     inputs = {"b": {"x": np.ones(1_000_000), "y": 1}}
@@ -507,6 +508,7 @@ def test_what_is_independent_of_a_failure_finishes_its_round(tasks, tmp_path):
     assert profile.outputs == {"c": {"x": 1_000_000}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("action", "error"), [("interrupt", KeyboardInterrupt), ("leave", SystemExit)]
 )

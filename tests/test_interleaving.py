@@ -21,15 +21,6 @@ from dagprofiler import (
 )
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _frozen_test_suite():
-    """Keep what the test suite holds out of the collections between rounds: 10 ms each."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 class Says(Task):
     """Appends its name to a list, and fails in the call that it is told."""
 

@@ -33,16 +33,6 @@ from dagprofiler import (
 from dagprofiler.schema import PROFILE_SCHEMA, validate_profile
 from dagprofiler.statistics import FLAGS
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _frozen_test_suite():
-    """Keep what the test suite holds out of the collections between rounds: 10 ms each."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 # Tasks
 
 

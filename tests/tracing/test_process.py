@@ -202,6 +202,7 @@ print(len(pids))
 """
 
 
+@pytest.mark.slow
 @needs_fork
 def test_no_child_hangs_that_is_forked_while_threads_trace(traced):
     assert traced.run(THREADS) == "40\n"

@@ -75,7 +75,7 @@ def phases(profile):
         yield (row["task"], row["round"]), row
 
 
-@pytest.fixture(params=["serial", "threads", "processes"])
+@pytest.fixture(params=["serial", "threads", pytest.param("processes", marks=pytest.mark.slow)])
 def executor(request):
     if request.param == "serial":
         yield None
@@ -345,6 +345,7 @@ def test_a_hook_that_traces_in_a_way_of_its_own_is_refused(wrong):
         chain().run(hooks=[hook])
 
 
+@pytest.mark.slow
 def test_rounds_in_fresh_processes_bring_their_spans_home():
     profile = chain().run(rounds=dagprofiler.Rounds(2, fresh_process=True), hooks=[Tracer()])
     assert counted(profile, 0) == SEEN
