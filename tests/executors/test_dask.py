@@ -375,6 +375,7 @@ def test_what_the_main_program_defines_goes_along(script):
     assert done.stdout.splitlines() == ["begun", "{'a': {'x': 3}}"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to groups")
 @pytest.mark.parametrize("moment", ["begun", "up"])
 def test_ctrl_c_leaves_no_process_behind(script, moment):
     with subprocess.Popen(
