@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from dagprofiler.executors.dask import DaskExecutor
 
 if os.environ.get("DAGPROFILER_EXTERNAL") != "required":
     pytest.importorskip("distributed")
+import dask
 import distributed
 
 from dagprofiler.executors.daskworkers import TOPIC
@@ -30,23 +32,33 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+#: What nothing here takes as long as; a test that waits for it has failed.
+LONG_S = 120
 
 
-@pytest.fixture(scope="module")
-def client():
+@contextmanager
+def connected(workers):
+    """A client of a cluster that starts workers anew, however long that takes."""
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+            n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
 
 
+@pytest.fixture(scope="module")
+def client():
+    with connected(2) as client:
+        yield client
+
+
 class TestDask(Conformance):
     @pytest.fixture
     def executor(self, client):
-        client.wait_for_workers(2)
+        client.wait_for_workers(2, timeout=LONG_S)
         return DaskExecutor(client)
 
     def test_threads_are_told_of_the_seeds_reach(self, executor):
@@ -89,7 +101,7 @@ class TestDask(Conformance):
         assert repr(profile.outputs) == repr(dag.run(**asked).outputs)
 
     def test_a_large_edge_does_not_go_through_the_process_that_drives_the_run(self, client):
-        client.wait_for_workers(2)
+        client.wait_for_workers(2, timeout=LONG_S)
         names = ["a", "b", "c", "d"]
         dag = DAG(
             {**dict.fromkeys(names, programs.Fill(3_000_000)), "all": programs.Lengths},
@@ -103,7 +115,7 @@ class TestDask(Conformance):
         assert 0 < relay.bytes < 300_000
 
     def test_dasks_own_executor_does(self, client):
-        client.wait_for_workers(2)
+        client.wait_for_workers(2, timeout=LONG_S)
         dag = programs.program()
         asked = {"seed": 5, "inputs": programs.OUTSIDE}
         profile = dag.run(**asked, executor=client.get_executor())
@@ -132,12 +144,7 @@ def test_a_cluster_within_this_process_does():
 
 @pytest.fixture
 def alone():
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with connected(1) as client:
         yield client
 
 
@@ -229,7 +236,7 @@ class Processes:
         )
         self._drain(one)
         with distributed.Client(address, set_as_default=False) as client:
-            client.wait_for_workers(1, timeout=60)
+            client.wait_for_workers(1, timeout=LONG_S)
 
     def _start(self, what, *options, **environ):
         here = os.pathsep.join(sys.path)
@@ -375,6 +382,7 @@ def test_what_the_main_program_defines_goes_along(script):
     assert done.stdout.splitlines() == ["begun", "{'a': {'x': 3}}"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to groups")
 @pytest.mark.parametrize("moment", ["begun", "up"])
 def test_ctrl_c_leaves_no_process_behind(script, moment):
     with subprocess.Popen(

@@ -157,6 +157,7 @@ def test_a_view_that_runs_a_job_on_all_engines_is_refused(cluster):
 
 
 @external
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_engines_that_die_lose_their_tasks_and_the_others_go_on(start):
     from engine_tasks import exits, is_killed, noop
 

@@ -292,6 +292,7 @@ def descendants(pid):
     return found
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in Linux's /proc")
 def test_ctrl_c_leaves_no_process_behind(tmp_path):
     script, mark = tmp_path / "script.py", tmp_path / "mark"
     script.write_text(SCRIPT)
@@ -375,6 +376,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="free memory is looked up in Linux's /proc")
 @pytest.mark.parametrize("retries", ["0", "1"])
 def test_a_task_that_takes_all_memory_fails(tmp_path, retries):
     script = tmp_path / "hog.py"
