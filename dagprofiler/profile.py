@@ -17,9 +17,9 @@ from dagprofiler.documents import (
     parse,
     plain_document,
     utc_now,
-    write,
 )
 from dagprofiler.errors import ProfileError, counted
+from dagprofiler.files import write
 from dagprofiler.markup import Shown
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.rendering import Table, batched, held, render
