@@ -320,7 +320,7 @@ def _write_pieces(stream: IO[Any], pieces: Iterable[str]) -> None:
         put(piece.encode() if binary else piece)
 
 
-def _put_all(stream: IO[Any], content: bytes) -> None:
+def _put_all(stream: IO[Any], content: Any) -> None:
     left = memoryview(content)
     while left:
         written = stream.write(left)
