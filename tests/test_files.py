@@ -19,7 +19,7 @@ import pytest
 from dagprofiler import DAG, files, task
 from dagprofiler.cli import main
 from dagprofiler.documents import parse, read
-from dagprofiler.files import second_place, temporary, write
+from dagprofiler.files import check_writable, replacing, second_place, temporary, write
 from dagprofiler.tracing import merge
 from dagprofiler.tracing.spool import TraceFile
 
@@ -327,6 +327,57 @@ def test_a_file_that_its_user_could_not_open_for_writing_is_refused(writer, shel
     assert path in said
 
 
+@posix
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("kind", ["file", "pipe", "folder"])
+def test_that_a_file_cannot_be_written_shows_before_there_is_content(kind):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, kind)
+        check_writable(path)
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "file":
+            Path(path).write_text("old")
+        for _ in range(2):
+            check_writable(path)
+        os.chmod(folder, 0o555 if kind == "folder" else 0o777)
+        if kind != "folder":
+            os.chmod(path, 0o444)
+        assert unprivileged(lambda: check_writable(path)).startswith("PermissionError")
+        os.chmod(folder, 0o700)
+        assert os.listdir(folder) == [kind] * (kind != "folder")
+
+
+@posix
+@pytest.mark.parametrize("read", [False, True])
+def test_what_is_no_regular_file_is_never_replaced(tmp_path, read):
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if read else None
+    with pytest.raises(OSError, match="pipe"), replacing(path):
+        pass
+    if reader is not None:
+        os.close(reader)
+    assert stat.S_ISFIFO(os.stat(path).st_mode)
+
+
+def test_what_is_written_is_on_the_disk_before_it_takes_its_place(tmp_path, monkeypatch):
+    def noted(name):
+        function = getattr(os, name)
+
+        def call(*arguments):
+            calls.append(name)
+            return function(*arguments)
+
+        monkeypatch.setattr(os, name, call)
+
+    calls = []
+    noted("fsync")
+    noted("replace")
+    write(tmp_path / "file", ["x"])
+    assert calls == ["fsync", "replace"]
+
+
 # What killed processes leave
 
 
@@ -596,8 +647,9 @@ def test_a_name_may_hold_what_the_system_allows(tmp_path, name):
 def test_a_folder_or_a_missing_folder_is_the_systems_error(tmp_path):
     with pytest.raises(OSError, match=re.escape(tmp_path.name)):
         write(tmp_path, ["x"])
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError) as caught:
         write(tmp_path / "nowhere" / "file.json", ["x"])
+    assert caught.value.filename == str(tmp_path / "nowhere" / "file.json")
     assert os.listdir(tmp_path) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import io
 import multiprocessing
 import os
 import signal
@@ -27,6 +28,7 @@ from dagprofiler import (
     SerializationError,
     Task,
     compare_runs,
+    fresh,
 )
 from dagprofiler.files import temporary
 
@@ -480,6 +482,14 @@ def test_an_error_that_cannot_travel_is_told_in_words(program):
         program.dag(at=1, action="fail_oddly").run(rounds=FRESH)
     assert "odd" in str(caught.value.failures["b"])
     assert "Odd" in caught.value.profile.sections["run"]["reason"]
+
+
+@pytest.mark.parametrize("kept", range(13))
+def test_an_answer_that_is_cut_is_none(kept):
+    whole = b"".join(fresh._frame(b"round"))
+    answer = fresh._framed(io.BytesIO(whole[:kept]))
+    assert answer is None
+    assert fresh._framed(io.BytesIO(whole)) == b"round"
 
 
 def test_what_is_independent_of_a_failure_finishes_its_round(tasks, tmp_path):
