@@ -1,25 +1,20 @@
-"""Documents: what JSON can hold, and files that are read and replaced as a whole."""
+"""Documents: what JSON can hold, and how it is read."""
 
 from __future__ import annotations
 
 import gc
-import io
 import json
 import math
 import os
-import stat
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import IO, TYPE_CHECKING, Any
+from typing import Any
 
 from dagprofiler.errors import ProfileError, json_path, shorten
 from dagprofiler.rendering import plain_number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = [
     "collector_paused",
@@ -30,7 +25,6 @@ __all__ = [
     "plain_document",
     "read",
     "utc_now",
-    "write",
 ]
 
 
@@ -239,60 +233,3 @@ def read(path: Any) -> str | bytes:
             return file.read()
     except UnicodeDecodeError as error:
         raise ProfileError(f"not JSON: {error}") from error
-
-
-def write(path: Any, pieces: Iterable[str]) -> str:
-    """Write text to a stream, or to a file that is replaced as a whole; return its name."""
-    if hasattr(path, "write"):
-        _write_pieces(path, pieces)
-        return str(getattr(path, "name", ""))
-    # A symbolic link stays: what it points to is replaced.
-    target = os.path.realpath(path)
-    try:
-        mode = os.stat(target).st_mode
-    except FileNotFoundError:
-        mode = None
-    if (mode is not None and not stat.S_ISREG(mode)) or os.path.abspath(path).startswith("/dev/"):
-        # A device or a pipe has no old content to keep; and what stands behind
-        # /dev/stdout, be it a file, is written on, not replaced.
-        with open(path, "a", encoding="utf-8") as file:
-            _write_pieces(file, pieces)
-        return str(path)
-    temporary = os.path.join(os.path.dirname(target), f".dagprofiler-{os.urandom(6).hex()}.tmp")
-    try:
-        # The umask applies to a new file; mkstemp would make it private.
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(temporary, flags, 0o666)
-    except OSError as error:
-        # The user knows the path, not the name of a temporary file.
-        raise type(error)(error.errno, error.strerror, str(path)) from None
-    try:
-        with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            _write_pieces(file, pieces)
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is not None:
-            os.chmod(temporary, stat.S_IMODE(mode))
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
-    return str(path)
-
-
-def _write_pieces(stream: IO[Any], pieces: Iterable[str]) -> None:
-    try:
-        stream.write("")
-        binary = False
-    except TypeError:
-        binary = True
-    raw = isinstance(stream, io.RawIOBase)
-    # Alone a raw stream may write less than it is given.
-    sink: IO[Any] = io.BufferedWriter(stream) if raw else stream
-    try:
-        for piece in pieces:
-            sink.write(piece.encode() if binary else piece)
-    finally:
-        if raw:
-            sink.detach()  # type: ignore[attr-defined]

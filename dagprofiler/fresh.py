@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import DagProfilerError, SerializationError, describe, portable
+from dagprofiler.files import temporary
 
 if TYPE_CHECKING:
     import subprocess
@@ -118,27 +119,26 @@ class FreshRounds:
 
         if not sys.executable:
             raise DagProfilerError("Rounds(fresh_process=True): no path of this Python is known")
-        with tempfile.TemporaryDirectory(prefix="dagprofiler-") as folder:
-            path = os.path.join(folder, "round")
+        with temporary(tempfile.gettempdir()) as file:
             # What is no string is none to Python either.
             folders = [entry for entry in sys.path if isinstance(entry, str)]
             # The flags that multiprocessing hands on, too.
             flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
             process = subprocess.Popen(  # noqa: S603  (this interpreter, and code of this module)
-                [sys.executable, *flags, "-c", _SERVE.format(path=folders), path],
+                [sys.executable, *flags, "-c", _SERVE.format(path=folders), file.name],
                 stdin=subprocess.PIPE,
             )
             try:
                 code = self._converse(process)
             finally:
                 _end(process)
-            if not os.path.exists(path):
-                raise DagProfilerError(
-                    f"Rounds(fresh_process=True): the new process ended with code {code} before "
-                    "its round did: a task ended it, or the system, as it does when memory is short"
-                )
-            with open(path, "rb") as file:
-                answer = pickle.load(file)
+            written = _framed(file)
+        if written is None:
+            raise DagProfilerError(
+                f"Rounds(fresh_process=True): the new process ended with code {code} before "
+                "its round did: a task ended it, or the system, as it does when memory is short"
+            )
+        answer = pickle.loads(written)
         if isinstance(answer, BaseException):
             raise answer
         return Taken(*answer)
@@ -149,9 +149,20 @@ class FreshRounds:
         # A process that is gone already says so by its code. The pipe stays
         # open: the process ends when this one does.
         with suppress(BrokenPipeError):
-            stdin.write(len(self._order).to_bytes(8, "big") + self._order)
+            stdin.writelines(_frame(self._order))
             stdin.flush()
         return process.wait()
+
+
+def _frame(content: bytes) -> list[bytes]:
+    return [len(content).to_bytes(8, "big"), content]
+
+
+def _framed(stream: IO[bytes]) -> bytes | None:
+    """Return the content of a frame; None if its writer ended before the end of it."""
+    length = int.from_bytes(stream.read(8), "big")
+    content = stream.read(length)
+    return content if content and len(content) == length else None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -175,9 +186,8 @@ def serve() -> None:
         written = _packed(_round_of(order))
     except BaseException as error:  # noqa: BLE001  (the process that waits raises it)
         written = pickle.dumps(portable(error), pickle.HIGHEST_PROTOCOL)
-    with open(f"{path}.part", "wb") as file:
-        file.write(written)
-    os.replace(f"{path}.part", path)
+    with open(path, "r+b") as file:
+        file.writelines(_frame(written))
 
 
 def _packed(taken: tuple[Any, ...]) -> bytes:
@@ -227,11 +237,10 @@ def _take_over_stdin() -> bytes:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    length = stdin.read(8)
-    if not length:
+    order = _framed(stdin)
+    if order is None:
         # The process that started this one is gone.
         os._exit(1)
-    order = stdin.read(int.from_bytes(length, "big"))
 
     def end_with_parent() -> None:
         stdin.read(1)

@@ -17,9 +17,9 @@ from dagprofiler.documents import (
     parse,
     plain_document,
     utc_now,
-    write,
 )
 from dagprofiler.errors import ProfileError, counted
+from dagprofiler.files import write
 from dagprofiler.markup import Shown
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.rendering import Table, batched, held, render
@@ -297,12 +297,19 @@ class Profile(Shown):
         str
             The path; of a stream its name, or an empty string.
 
+        Raises
+        ------
+        OSError
+            If it cannot be written, or this process could not open the file that
+            is there for writing.
+
         Notes
         -----
         A file is replaced as a whole: whoever reads it, and whatever ends this
         process, finds the old document or the new one. A symbolic link stays,
-        and what it points to is replaced; permissions stay as they are, and
-        those of a new file follow the umask.
+        and what it points to is replaced; a descriptor, as ``/dev/stdout``, a
+        pipe and a device are written on. The file keeps owner, group and mode as
+        far as this process may give them; those of a new file follow the umask.
         """
         with collector_paused():
             return write(path, render(self._document()))

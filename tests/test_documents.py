@@ -1,18 +1,12 @@
 from __future__ import annotations
 
-import codecs
 import enum
 import gc
-import gzip
 import io
 import json
 import math
 import os
 import re
-import stat
-import tempfile
-import threading
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +20,6 @@ from dagprofiler.documents import (
     parse,
     read,
     utc_now,
-    write,
 )
 
 
@@ -45,24 +38,6 @@ class Dictable:
 class Stubborn:
     def __str__(self):
         raise RuntimeError("I have no text")
-
-
-@contextmanager
-def umask(mask):
-    before = os.umask(mask)
-    try:
-        yield
-    finally:
-        os.umask(before)
-
-
-def pieces_then(error):
-    yield "half of the new"
-    raise error
-
-
-def mode_of(path):
-    return stat.S_IMODE(os.stat(path).st_mode)
 
 
 def test_the_time_is_utc_with_a_z_and_microseconds():
@@ -241,234 +216,6 @@ def test_a_missing_file_and_a_folder_are_the_systems_errors(tmp_path):
         read(tmp_path / "nowhere.json")
     with pytest.raises(OSError, match=re.escape(tmp_path.name)):
         read(tmp_path)
-
-
-# Writing
-
-
-def test_a_new_file_holds_exactly_the_text_and_its_name_is_returned(tmp_path):
-    path = tmp_path / "new.json"
-    assert write(path, ["a\n", "b\n"]) == str(path)
-    assert write(str(path), ["a\n", "c\n"]) == str(path)
-    assert path.read_bytes() == b"a\nc\n"
-    assert os.listdir(tmp_path) == ["new.json"]
-
-
-def test_a_relative_name_is_written_in_the_working_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert write("here.json", ["x"]) == "here.json"
-    assert (tmp_path / "here.json").read_text() == "x"
-
-
-@pytest.mark.parametrize("error", [ValueError("halfway"), KeyboardInterrupt(), MemoryError()])
-def test_an_error_halfway_leaves_the_old_file_and_nothing_beside_it(tmp_path, error):
-    path = tmp_path / "file.json"
-    path.write_text("old")
-    with pytest.raises(type(error)) as caught:
-        write(path, pieces_then(error))
-    assert caught.value is error
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["file.json"]
-
-
-def test_an_error_halfway_leaves_no_file_where_there_was_none(tmp_path):
-    with pytest.raises(ValueError, match="halfway"):
-        write(tmp_path / "file.json", pieces_then(ValueError("halfway")))
-    assert os.listdir(tmp_path) == []
-
-
-@posix
-def test_a_disk_that_refuses_the_new_file_leaves_the_old_one(tmp_path):
-    import resource
-
-    path = tmp_path / "file.json"
-    path.write_text("old")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    try:
-        with pytest.raises(OSError, match="too large"):
-            write(path, ["x" * 900] * 100)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["file.json"]
-
-
-@posix
-@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0, 0o666)])
-def test_a_new_file_has_the_permissions_that_the_umask_gives(tmp_path, mask, mode):
-    with umask(mask):
-        write(tmp_path / "file.json", ["x"])
-    assert mode_of(tmp_path / "file.json") == mode
-
-
-@posix
-@pytest.mark.parametrize("mode", [0o600, 0o604, 0o660, 0o777])
-def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path, mode):
-    path = tmp_path / "file.json"
-    path.write_text("old")
-    path.chmod(mode)
-    with umask(0o077):
-        write(path, ["new"])
-    assert path.read_text() == "new"
-    assert mode_of(path) == mode
-
-
-@posix
-def test_a_symbolic_link_stays_and_its_target_is_replaced(tmp_path):
-    (tmp_path / "data").mkdir()
-    target, link, second = tmp_path / "data" / "file.json", tmp_path / "link", tmp_path / "second"
-    target.write_text("old")
-    link.symlink_to(Path("data") / "file.json")
-    second.symlink_to(link)
-    assert write(second, ["new"]) == str(second)
-    assert target.read_text() == "new"
-    assert os.readlink(link) == os.path.join("data", "file.json")
-    assert os.readlink(second) == str(link)
-    assert os.listdir(tmp_path / "data") == ["file.json"]
-
-
-@posix
-def test_a_symbolic_link_to_nothing_gets_its_target(tmp_path):
-    link = tmp_path / "link"
-    link.symlink_to("later.json")
-    write(link, ["new"])
-    assert link.is_symlink()
-    assert (tmp_path / "later.json").read_text() == "new"
-
-
-@posix
-def test_a_symbolic_link_to_itself_is_the_systems_error(tmp_path):
-    link = tmp_path / "link"
-    link.symlink_to(link)
-    with pytest.raises(OSError, match="symbolic links"):
-        write(link, ["new"])
-    assert os.listdir(tmp_path) == ["link"]
-
-
-def test_a_name_as_long_as_the_system_takes_can_be_written(tmp_path):
-    path = tmp_path / ("n" * 250 + ".json")
-    try:
-        path.write_text("old")
-    except OSError:
-        pytest.skip("this file system takes no names of 255 characters")
-    write(path, ["new"])
-    assert path.read_text() == "new"
-
-
-@pytest.mark.parametrize("name", ["with space.json", "é.json", ".hidden", "%s{}.json"])
-def test_a_name_may_hold_what_the_system_allows(tmp_path, name):
-    write(tmp_path / name, ["x"])
-    assert os.listdir(tmp_path) == [name]
-
-
-def test_a_folder_or_a_missing_folder_is_the_systems_error(tmp_path):
-    with pytest.raises(OSError, match=re.escape(tmp_path.name)):
-        write(tmp_path, ["x"])
-    with pytest.raises(FileNotFoundError):
-        write(tmp_path / "nowhere" / "file.json", ["x"])
-    assert os.listdir(tmp_path) == []
-
-
-@posix
-def test_a_device_is_written_to_and_not_replaced():
-    assert write("/dev/null", ["x"]) == "/dev/null"
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_device_that_is_full_is_the_systems_error():
-    with pytest.raises(OSError, match="No space left"):
-        write("/dev/full", ["x"])
-
-
-@posix
-def test_a_pipe_is_written_to_and_read_from_and_not_replaced(tmp_path):
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    received = []
-    reader = threading.Thread(target=lambda: received.append(parse(read(fifo))), daemon=True)
-    reader.start()
-    write(fifo, ["[1", "2]"])
-    reader.join(30)
-    assert received == [[12]]
-    assert stat.S_ISFIFO(os.stat(fifo).st_mode)
-
-
-def test_text_and_binary_streams_get_what_they_take(tmp_path):
-    text, binary = io.StringIO(), io.BytesIO()
-    assert write(text, ["a", "b"]) == write(binary, ["a", "b"]) == ""
-    assert text.getvalue() == "ab"
-    assert binary.getvalue() == b"ab"
-    path = tmp_path / "file"
-    for mode in ("w", "wb", "w+b"):
-        with open(path, mode, **({} if "b" in mode else {"encoding": "ascii"})) as stream:
-            assert write(stream, [mode]) == str(path)
-            assert not stream.closed
-        assert path.read_text() == mode
-    with open(path, "wb", buffering=0) as raw:
-        write(raw, ["raw"])
-    assert path.read_text() == "raw"
-
-
-def test_a_stream_is_written_to_where_it_stands():
-    stream = io.StringIO("before")
-    stream.seek(0, io.SEEK_END)
-    write(stream, ["+after"])
-    assert stream.getvalue() == "before+after"
-
-
-@pytest.mark.parametrize("mode", ["wt", "wb"])
-def test_a_compressed_stream_is_a_stream(tmp_path, mode):
-    path = tmp_path / "file.gz"
-    with gzip.open(path, mode) as stream:
-        write(stream, ["a", "b"])
-    with gzip.open(path) as stream:
-        assert read(stream) == b"ab"
-
-
-@pytest.mark.parametrize("mode", ["w+", "w+b"])
-@pytest.mark.parametrize("kind", [tempfile.TemporaryFile, tempfile.SpooledTemporaryFile])
-def test_a_temporary_file_is_a_stream(kind, mode):
-    with kind(mode=mode) as stream:
-        write(stream, ["{", "}"])
-        stream.seek(0)
-        assert parse(read(stream)) == {}
-
-
-def test_a_stream_that_encodes_by_itself_gets_text():
-    raw = io.BytesIO()
-    write(codecs.getwriter("utf-16-le")(raw), ["a", "b"])
-    assert raw.getvalue() == "ab".encode("utf-16-le")
-
-
-def test_a_stream_that_encodes_into_a_file_gets_text(tmp_path):
-    with open(tmp_path / "file", "wb") as raw:
-        write(codecs.getwriter("utf-16-le")(raw), ["a", "b"])
-    assert (tmp_path / "file").read_bytes() == "ab".encode("utf-16-le")
-
-
-class Slow(io.RawIOBase):
-    """A stream that takes a few bytes at a time, as an unbuffered pipe may."""
-
-    def __init__(self):
-        self.taken = b""
-
-    def writable(self):
-        return True
-
-    def write(self, data):
-        part = bytes(memoryview(data)[:7])
-        self.taken += part
-        return len(part)
-
-
-def test_a_raw_stream_gets_everything_and_stays_open():
-    stream = Slow()
-    pieces = ["some text\n" * 3000, "é\n", "the end\n"]
-    write(stream, pieces)
-    assert stream.taken.decode() == "".join(pieces)
-    assert not stream.closed
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import io
 import multiprocessing
 import os
 import signal
@@ -27,7 +28,9 @@ from dagprofiler import (
     SerializationError,
     Task,
     compare_runs,
+    fresh,
 )
+from dagprofiler.files import temporary
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at /proc")
 
@@ -238,8 +241,7 @@ def _none_is_left(tmp_path_factory, monkeypatch):
     before = children()
     yield
     assert children() == before
-    if not (folder / "may stay").exists():
-        assert os.listdir(folder) == []
+    assert os.listdir(folder) == []
 
 
 # What rounds in new processes are
@@ -496,6 +498,14 @@ def test_an_error_that_cannot_travel_is_told_in_words(program):
         program.dag(at=1, action="fail_oddly").run(rounds=FRESH)
     assert "odd" in str(caught.value.failures["b"])
     assert "Odd" in caught.value.profile.sections["run"]["reason"]
+
+
+@pytest.mark.parametrize("kept", range(13))
+def test_an_answer_that_is_cut_is_none(kept):
+    whole = b"".join(fresh._frame(b"round"))
+    answer = fresh._framed(io.BytesIO(whole[:kept]))
+    assert answer is None
+    assert fresh._framed(io.BytesIO(whole)) == b"round"
 
 
 def test_what_is_independent_of_a_failure_finishes_its_round(tasks, tmp_path):
@@ -799,8 +809,10 @@ def test_the_process_of_a_round_ends_when_the_program_is_killed(hanging):
     hanging.running.wait()
     wait_until(lambda: stat(second) is None or stat(second)[0] == "Z")
     assert hanging.group() == []
-    # Whoever is killed cannot tidy up.
-    open(os.path.join(os.environ["TMPDIR"], "may stay"), "w", encoding="utf-8").close()
+    # Whoever is killed cannot tidy up: the next round does.
+    assert len(os.listdir(os.environ["TMPDIR"])) == 1
+    with temporary(os.environ["TMPDIR"]):
+        pass
 
 
 @pytest.mark.slow
@@ -808,4 +820,5 @@ def test_a_terminated_program_leaves_no_process(hanging):
     hanging.running.terminate()
     hanging.running.wait()
     wait_until(lambda: hanging.group() == [])
-    open(os.path.join(os.environ["TMPDIR"], "may stay"), "w", encoding="utf-8").close()
+    with temporary(os.environ["TMPDIR"]):
+        pass

@@ -1035,7 +1035,7 @@ class Interrupting(EdgeMetrics):
 
 #: Kills a process that saves at each of the calls and returns that saving consists of.
 KILLED_AT_EACH_CALL = """
-import os, signal, sys
+import glob, os, signal, sys
 from dagprofiler import Profile
 
 path, new_path, aside = sys.argv[1:]
@@ -1069,6 +1069,9 @@ for last in sorted({*range(1, total, step), *range(max(1, total - 60), total)}):
     print("old" if found == old else "new")
     os.unlink(path)
     open(path, "w").write(old)
+    # Each has as many calls as the one that was counted: it has nothing to sweep.
+    for left in glob.glob(os.path.join(os.path.dirname(path), ".dagprofiler-*")):
+        os.unlink(left)
 """
 
 

@@ -69,13 +69,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say(debug, str(interrupt) or "interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever reads has enough. Python would say so once more when it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        # Whoever reads has enough.
+        _let_go_of_stdout()
         return BROKEN_PIPE
     except Exception as error:  # noqa: BLE001  (whatever it is, a user sees a line)
         _say(debug, _message(error))
+        _let_go_of_stdout()
         return getattr(error, "exit_code", CommandError.exit_code)
     return code
+
+
+def _let_go_of_stdout() -> None:
+    """Drop what standard output does not take: Python would say so again when it closes it."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _message(error: Exception) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dagprofiler.cli.output import (
     check_one_stdin,
     check_outputs,
+    keep,
     load_profile,
     print_json,
     print_text,
@@ -158,8 +159,7 @@ def _of_runs(arguments: argparse.Namespace) -> list[dict[str, Any]]:
         )
     names = arguments.base, arguments.new[0]
     if arguments.output is not None:
-        for profile, path in zip((result.b, result.a), arguments.output):
-            profile.save(path)
+        keep(zip((result.b, result.a), arguments.output))
     verdicts = {"task_times": result.task_times, "edge_times": result.edge_times}
     return [_comparison(result.b, result.a, *names, verdicts=verdicts)]
 

@@ -9,11 +9,12 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler.cli.parsing import CommandError
-from dagprofiler.errors import ProfileError
+from dagprofiler.errors import ProfileError, describe
+from dagprofiler.files import check_writable, second_place
 from dagprofiler.summary import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from dagprofiler.profile import Profile
 
@@ -22,11 +23,14 @@ __all__ = [
     "check_outputs",
     "error_line",
     "fitted",
+    "keep",
     "load_profile",
     "note",
+    "placed",
     "print_json",
     "print_text",
     "problem_of",
+    "reason_of",
     "source_name",
     "stdout_apart",
     "width",
@@ -167,24 +171,62 @@ def check_outputs(*paths: str | None, read: Sequence[str] = ()) -> None:
 
 def _unwritable(path: str) -> str | None:
     """Return why a file cannot be written, and what to do; None if it can."""
-    import tempfile
-
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     if os.path.isdir(target) or path.endswith(("/", os.sep)):
         return "is a directory; give the name of a file in it"
     if not os.path.isdir(folder):
         return f"there is no directory {folder!r}; make it first"
-    if os.path.exists(target) and not os.path.isfile(target):
-        # A device or a pipe.
-        return None if os.access(target, os.W_OK) else "cannot be written"
     try:
-        descriptor, probe = tempfile.mkstemp(prefix=".dagprofiler-", dir=folder)
+        check_writable(path)
     except OSError as error:
         return f"cannot be written: {error.strerror}; give another place"
-    os.close(descriptor)
-    os.unlink(probe)
     return None
+
+
+def keep(measured: Iterable[tuple[Profile, str]]) -> None:
+    """Save profiles where they were wanted, or where they can be: no result of a run is lost.
+
+    Raises
+    ------
+    CommandError
+        If one could not be saved where it was wanted, with the place that it has now.
+    """
+    problems = [problem for one in measured if (problem := _unkept(*one)) is not None]
+    if problems:
+        raise CommandError("; ".join(problems))
+
+
+def _unkept(profile: Profile, path: str) -> str | None:
+    """Save a profile; where that fails, elsewhere, and return in words why and where."""
+    try:
+        if path == "-":
+            profile.save(sys.stdout.buffer)
+            sys.stdout.flush()
+        else:
+            profile.save(path)
+    except BaseException as error:
+        place = f"the profile is {placed(profile)}"
+        if isinstance(error, BrokenPipeError) or not isinstance(error, Exception):
+            note(place)
+            raise
+        name = "standard output" if path == "-" else repr(path)
+        return f"output {name}: cannot be written: {reason_of(error)}; {place}"
+    return None
+
+
+def reason_of(error: Exception) -> str:
+    """Return why something cannot be written."""
+    return getattr(error, "strerror", None) or describe(error)
+
+
+def placed(profile: Profile) -> str:
+    """Save a profile that can't be where it should; return in words where it is."""
+    try:
+        return f"in {second_place(profile.save)}"
+    except OSError as error:
+        profile.save(sys.stdout.buffer)
+        return f"printed, as no file can hold it ({reason_of(error)})"
 
 
 @contextmanager

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.cli.engines import executor_named
 from dagprofiler.cli.output import (
     check_outputs,
+    keep,
     load_profile,
     note,
+    placed,
     print_json,
     print_text,
+    reason_of,
     source_name,
     stdout_apart,
 )
 from dagprofiler.cli.parsing import CommandError, parse
 from dagprofiler.cli.progress import progress
 from dagprofiler.cli.targets import Place, load_dag, run_file
-from dagprofiler.documents import write
 from dagprofiler.errors import RunError
+from dagprofiler.files import replaced, replacing, write
 from dagprofiler.hooks import Hook
 from dagprofiler.journal import Journal
 from dagprofiler.rounds import Rounds
@@ -229,7 +231,7 @@ def _left(profile: Profile | None, arguments: argparse.Namespace) -> str:
     if profile is None or not profile.metrics.task_metrics:
         words = "; nothing was measured yet"
     else:
-        words = f"; what was measured until then is in {_saved(profile, arguments.output)}"
+        words = f"; what was measured until then is {_saved(profile, arguments.output)}"
     journal = arguments.journal
     if journal is not None and os.path.exists(os.path.join(journal, _STARTED)):
         words += f"; dagprofiler resume {journal} goes on with it"
@@ -237,29 +239,38 @@ def _left(profile: Profile | None, arguments: argparse.Namespace) -> str:
 
 
 def _saved(profile: Profile, output: str | None) -> str:
-    """Save a part of a profile; return where.
+    """Save a part of a profile; return in words where.
 
     It is a file of its own, so that no complete profile is replaced by a part of one.
     """
-    import tempfile
-
-    name, ending = os.path.splitext(output or "")
-    path = f"{name}.partial{ending}" if name not in ("", "-") else "profile.partial.json"
+    path = "profile.partial.json"
     try:
-        return profile.save(path)
+        if output not in (None, "-") and replaced(output) is not None:
+            path = "{}.partial{}".format(*os.path.splitext(output))
+        # Nobody gave it this name, so that a link may not say what is replaced.
+        with replacing(path) as file:
+            profile.save(file)
     except OSError:
-        return profile.save(os.path.join(tempfile.gettempdir(), os.path.basename(path)))
+        return placed(profile)
+    return f"in {path}"
 
 
 def _deliver(profile: Profile, arguments: argparse.Namespace) -> None:
     """Write the profile and the report, and say so."""
     written = {}
-    if arguments.output == "-":
-        profile.save(sys.stdout.buffer)
-    elif arguments.output is not None:
-        written["profile"] = profile.save(arguments.output)
+    if arguments.output is not None:
+        keep([(profile, arguments.output)])
+        written["profile"] = arguments.output
     if arguments.report is not None:
-        for loss in profile.report(arguments.report):
+        try:
+            losses = profile.report(arguments.report)
+        except Exception as error:
+            place = "where -o says" if written else placed(profile)
+            raise CommandError(
+                f"report {arguments.report!r}: cannot be written: {reason_of(error)}; the profile "
+                f"is {place}"
+            ) from error
+        for loss in losses:
             note(f"report: {loss}")
         written["report"] = arguments.report
     if arguments.output == "-" or (arguments.quiet and not arguments.json):

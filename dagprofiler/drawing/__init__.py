@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any
 
-from dagprofiler.documents import write
 from dagprofiler.drawing.scene import Scene, Sketch, scene_of
 from dagprofiler.drawing.svg import svg_of
+from dagprofiler.files import write
 from dagprofiler.markup import Markup, Shown, paragraph, view
 
 if TYPE_CHECKING:

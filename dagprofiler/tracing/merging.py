@@ -6,8 +6,8 @@ import json
 import os
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
-from dagprofiler.documents import write
 from dagprofiler.errors import TraceError
+from dagprofiler.files import write
 from dagprofiler.tracing.events import encode
 from dagprofiler.tracing.spool import SECTION
 

@@ -6,10 +6,12 @@ with a new one at its end, in a single call of the system.
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.files import open_untricked, replaced, replacing
 from dagprofiler.tracing.events import encode
 
 if TYPE_CHECKING:
@@ -27,7 +29,8 @@ class TraceFile:
     Parameters
     ----------
     path
-        Where it is written; a file that is there is replaced at the first write.
+        Where it is written; a file that is there is replaced at the first write. A symbolic link
+        is followed within its folder, and refused if it leads elsewhere.
     header
         What stands in it under ``otherData``, as JSON holds it.
     """
@@ -92,12 +95,17 @@ class TraceFile:
         self._descriptor = -1
 
     def _open(self) -> None:
-        os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        for name in ("O_BINARY", "O_CLOEXEC", "O_NOINHERIT", "O_NONBLOCK"):
-            flags |= getattr(os, name, 0)
+        folder = os.path.dirname(self.path)
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.realpath(self.path)
+        if os.path.dirname(path) != os.path.realpath(folder):
+            # Anybody may have put it there: the names of traces can be guessed.
+            raise OSError(errno.ELOOP, "Is a link that leads out of its folder", self.path)
+        if replaced(self.path) is not None:
+            with replacing(path):
+                """Empty at first."""
         self._end, self._empty, self._torn = 0, True, False
-        self._descriptor = os.open(self.path, flags, 0o666)
+        self._descriptor = open_untricked(path, os.O_WRONLY)
 
     def _head(self) -> str:
         return f'{{"displayTimeUnit": "ms", "otherData": {encode(self._header)}, "traceEvents": ['

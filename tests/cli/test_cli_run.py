@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cli_runner import command, environment
@@ -233,22 +235,168 @@ def test_a_partial_profile_has_a_place_where_there_is_no_output(refused, shelf):
     (shelf.folder / "profile.partial.json").unlink()
 
 
-def test_a_partial_profile_that_has_no_place_goes_to_the_folder_for_temporary_files(
-    refused, folder, monkeypatch
-):
-    Path(folder, "removes.py").write_text(
-        "import shutil\nfrom dagprofiler import DAG, task\n"
-        "@task(outputs=['x'])\ndef a():\n    return {'x': 1}\n"
-        "@task(inputs=['x'], outputs=['y'])\n"
-        f"def b(x):\n    shutil.rmtree({folder + '/results'!r})\n    raise ValueError\n"
-        "dag = DAG({'a': a, 'b': b}, [('a', 'b')])\n",
-        encoding="utf-8",
-    )
-    Path(folder, "results").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", folder)
-    line = refused("run", f"{folder}/removes.py", "-o", f"{folder}/results/p.json", code=4)
+REMOVES = """\
+import shutil
+from dagprofiler import DAG, task
 
-    assert f"is in {folder}/p.partial.json; " in line
+@task(outputs=["x"])
+def a():
+    return {"x": 1}
+
+@task(inputs=["x"], outputs=["y"])
+def b(x, cfg):
+    shutil.rmtree("results")
+    if cfg.fails:
+        raise ValueError("no such cell")
+    return {"y": 1}
+
+dag = DAG({"a": a, "b": b}, [("a", "b")], {"fails": False})
+"""
+
+
+@pytest.fixture
+def second_places(folder, monkeypatch):
+    """Return a folder for temporary files, and a function that returns the profile in it."""
+    places = Path(folder, "second")
+    places.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(places))
+
+    def only(line):
+        (path,) = places.iterdir()
+        assert str(path) in line
+        if os.name == "posix":
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        return Profile.load(path)
+
+    return SimpleNamespace(folder=places, only=only)
+
+
+@pytest.fixture
+def removes(folder, monkeypatch):
+    """Return a target that removes the folder of its results."""
+    Path(folder, "removes.py").write_text(REMOVES, encoding="utf-8")
+    Path(folder, "results").mkdir()
+    monkeypatch.chdir(folder)
+    return "removes.py"
+
+
+def test_a_finished_run_has_a_second_place_if_the_folder_of_its_output_is_gone(
+    cli, refused, removes, second_places, monkeypatch, folder
+):
+    monkeypatch.chdir(folder)
+    line = refused("run", removes, "-o", "results/p.json")
+
+    assert line.startswith("output 'results/p.json': cannot be written: No such file")
+    profile = second_places.only(line)
+    assert profile.sections["run"]["state"] == "complete"
+    assert profile.dag_structure["nodes"] == ["a", "b"]
+
+
+def test_a_partial_profile_has_a_second_place_if_the_folder_of_its_output_is_gone(
+    refused, removes, second_places
+):
+    line = refused("run", removes, "-c", "fails=true", "-o", "results/p.json", code=4)
+
+    assert line.startswith("task 'b' failed: ValueError: no such cell; what was measured")
+    assert second_places.only(line).sections["run"]["state"] == "partial"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize("option", ["-o", "--report"])
+def test_a_finished_run_has_a_second_place_if_its_disk_is_full(
+    refused, shelf, second_places, option
+):
+    line = refused("run", shelf.target, option, "/dev/full", "-q")
+
+    assert "'/dev/full': cannot be written: No space left on device; the profile is in " in line
+    assert second_places.only(line).dag_structure["nodes"] == ["read", "add", "show"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_report_that_has_no_room_needs_no_second_place_for_a_profile_that_has_its_own(
+    refused, shelf, folder, second_places
+):
+    line = refused("run", shelf.target, "-o", f"{folder}/p.json", "--report", "/dev/full")
+
+    assert "the profile is where -o says" in line
+    assert saved(folder).dag_structure["nodes"] == ["read", "add", "show"]
+    assert list(second_places.folder.iterdir()) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_of_two_finished_runs_that_whose_disk_is_full_has_a_second_place(
+    refused, shelf, folder, second_places
+):
+    options = ["--run", "--rounds", "2", "-o", "/dev/full", f"{folder}/p.json"]
+    line = refused("compare", shelf.target, shelf.target, *options)
+
+    assert second_places.only(line).dag_structure["nodes"] == ["read", "add", "show"]
+    assert saved(folder).dag_structure["nodes"] == ["read", "add", "show"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize("taker", ["a full disk", "a reader that is gone"])
+def test_a_finished_run_has_a_second_place_if_standard_output_takes_nothing(shelf, folder, taker):
+    reader, writer = os.pipe()
+    if taker == "a full disk":
+        os.close(writer)
+        writer = os.open("/dev/full", os.O_WRONLY)
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "dagprofiler", "run", shelf.target, "-o", "-"],
+        cwd=shelf.folder,
+        env={**environment(), "TMPDIR": folder},
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writer)
+
+    (name,) = os.listdir(folder)
+    assert done.stderr.count("\n") == 1
+    assert f"the profile is in {folder}/{name}" in done.stderr
+    assert done.returncode == (2 if taker == "a full disk" else 141)
+    assert saved(folder, name).dag_structure["nodes"] == ["read", "add", "show"]
+
+
+@pytest.mark.parametrize(("target", "code"), [("dag", 2), ("failing", 4)])
+def test_a_profile_is_printed_if_no_file_can_hold_it(
+    cli, shelf, folder, second_places, monkeypatch, target, code
+):
+    resource = pytest.importorskip("resource")
+    monkeypatch.setenv("HOME", folder)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        target = f"pipeline_of_tests:{target}"
+        done = cli("run", target, "-q", "-o", f"{folder}/p.json", code=code)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert "read" in Profile.loads(done.out).dag_structure["nodes"]
+    assert "is printed, as no file can hold it (File too large)" in done.err
+    assert os.listdir(folder) == ["second"]
+    assert list(second_places.folder.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="symbolic links need rights elsewhere")
+def test_a_partial_profile_follows_no_link(refused, folder, second_places):
+    victim = Path(folder, "victim")
+    victim.write_text("precious", encoding="utf-8")
+    Path(folder, "p.partial.json").symlink_to(victim)
+    line = refused("run", "pipeline_of_tests:failing", "-o", f"{folder}/p.json", code=4)
+
+    assert victim.read_text(encoding="utf-8") == "precious"
+    assert second_places.only(line).sections["run"]["state"] == "partial"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/null"), reason="this system has no /dev/null")
+def test_a_partial_profile_of_a_run_for_a_device_has_no_place_beside_it(refused, shelf):
+    line = refused("run", "pipeline_of_tests:failing", "-o", "/dev/null", code=4)
+
+    assert "is in profile.partial.json; " in line
+    (shelf.folder / "profile.partial.json").unlink()
 
 
 def test_debug_shows_the_traceback_and_then_the_line(cli):

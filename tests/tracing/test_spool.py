@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 from trace_files import read
 
@@ -67,3 +69,37 @@ def test_a_file_that_is_there_is_replaced(file, tmp_path):
     assert not file.is_open
     file.write([event("a")], closed=True)
     assert events(file) == ["a"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="symbolic links need rights elsewhere")
+@pytest.mark.parametrize("there", [False, True])
+def test_a_link_that_leads_out_of_its_folder_is_not_followed(file, tmp_path, there):
+    (tmp_path / "a").mkdir()
+    victim = tmp_path / "victim"
+    if there:
+        victim.write_text("precious")
+    os.symlink(victim, file.path)
+    with pytest.raises(OSError, match="out of its folder"):
+        file.write([event("a")], closed=True)
+    assert os.readlink(file.path) == str(victim)
+    assert victim.exists() == there
+    assert not there or victim.read_text() == "precious"
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs links to descriptors")
+def test_a_descriptor_is_such_a_link(tmp_path):
+    with open(tmp_path / "victim", "w+b") as victim:
+        with pytest.raises(OSError, match="out of its folder"):
+            TraceFile(f"/proc/self/fd/{victim.fileno()}", {}).write([event("a")], closed=True)
+        assert victim.read() == b""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="symbolic links need rights elsewhere")
+def test_a_link_within_its_folder_is_followed(file, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "target.pfw").write_text("old")
+    os.symlink("target.pfw", file.path)
+    file.write([event("a")], closed=True)
+    assert os.path.islink(file.path)
+    assert events(file) == ["a"]
+    assert sorted(os.listdir(tmp_path / "a")) == ["target.pfw", "trace.pfw"]
