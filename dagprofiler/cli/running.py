@@ -80,7 +80,7 @@ def resume(arguments: argparse.Namespace) -> int:
     """Go on with a run; what is not said anew is as it was when it began."""
     folder = ""
     if arguments.target is None:
-        started = _started(arguments.journal)
+        started = _started(arguments.journal, trust=arguments.trust_journal)
         folder = started.pop("folder")
         for key, value in started.items():
             if getattr(arguments, key) is None:
@@ -90,7 +90,9 @@ def resume(arguments: argparse.Namespace) -> int:
     with stdout_apart(_prints_json(arguments)):
         dag = load_dag(arguments.target, arguments.config or [], folder)
         profile = _profile_of(
-            lambda **options: dag.resume(arguments.journal, hooks=hooks, **options),
+            lambda **options: dag.resume(
+                arguments.journal, hooks=hooks, trust=arguments.trust_journal, **options
+            ),
             arguments,
             folder,
         )
@@ -110,7 +112,8 @@ def _journal(arguments: argparse.Namespace) -> list[Hook]:
             f"--journal: {directory!r} holds the journal of a run: dagprofiler resume "
             f"{directory} goes on with it; or give another directory"
         )
-    return [Journal(directory), _Started(directory, arguments)]
+    journal = Journal(directory, trust=arguments.trust_journal)
+    return [journal, _Started(directory, arguments)]
 
 
 class _Started(Hook):
@@ -136,10 +139,13 @@ class _Started(Hook):
         write(self._path, [json.dumps(self._document, indent=2), "\n"])
 
 
-def _started(directory: str) -> dict[str, Any]:
+def _started(directory: str, *, trust: bool) -> dict[str, Any]:
     """Return what a run was started with."""
-    path = os.path.join(directory, _STARTED)
+    path, store = os.path.join(directory, _STARTED), Journal(directory, trust=trust).store
     try:
+        # What it names is imported.
+        store.check()
+        store.check(_STARTED)
         with open(path, encoding="utf-8") as file:
             document: dict[str, Any] = json.load(file)
     except OSError as error:
