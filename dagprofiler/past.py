@@ -51,8 +51,8 @@ def _or_null(schema: Any) -> Any:
 
 _TEXT = {"type": "string"}
 _TEXTS = _list(then=_TEXT)
-_COUNT = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
-_LENGTH = {**_COUNT, "minimum": -(2**63)}
+_COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53}
+_LENGTH = {**_COUNT, "minimum": -(2**53)}
 #: Of moments and times in milliseconds: thirty years, in which the clock still tells nanoseconds.
 _TIME = {"type": "number", "minimum": 0, "maximum": 1e12}
 _MOMENT = {**_TIME, "minimum": -1e12}
@@ -70,7 +70,7 @@ _HEADER = _object(
         "timestamp": _TEXT,
         "at_ms": _TIME,
         "executor": _TEXT,
-        "seed": _or_null(_COUNT),
+        "seed": _or_null({**_COUNT, "maximum": 2**63 - 1}),
         "rounds": _object({}),
         "meters": {**_object({"pickled": _TEXT}), "type": ["object", "string", "null"]},
         "keep": _TEXTS,
@@ -132,6 +132,9 @@ _TASK = _object(
     # Of a graph that grows.
     {"added_ms": _or_null(_TIME), "after": _TEXTS},
 )
+_READ = _list(then={"type": ["number", "null"], "minimum": 0})
+#: Of a run without meters of a user's own, which alone may read less than nothing.
+_TASK_METERED_BY_US = {**_TASK, "properties": {**_TASK["properties"], "meters": _READ}}
 _ROUND = _object(
     {
         **_OF_ROUND,
@@ -152,14 +155,26 @@ def check_shape(ledger: Ledger) -> None:
     for record in ledger.records:
         kind = tasks if "task" in record else resumed if "resumed" in record else rounds
         kind.append(record)
+    others = isinstance(ledger.header.get("meters"), dict)
     for records, schema in (
         ([ledger.header], _HEADER),
-        (tasks, _TASK),
+        (tasks, _TASK if others else _TASK_METERED_BY_US),
         (rounds, _ROUND),
         (resumed, _RESUMED),
     ):
         if not surely_satisfies(records, _list(then=schema)):
             raise JournalError(ledger.path, list(_misshapen(records, schema)))
+    for record in tasks:
+        columns, values = record["columns"], record["meters"]
+        whole = others or not any(map(_is_part, columns, values))
+        if not whole or (values and len(values) != len(columns)):
+            why = f"{columns!r} cannot be {values!r}"
+            raise JournalError(ledger.path, [f"{_line_of(record)}: {why}"])
+
+
+def _is_part(column: str, value: Any) -> bool:
+    """Tell whether a value is a part of what our meters count."""
+    return type(value) is float and not column.endswith("_ms")
 
 
 def _misshapen(records: Iterable[dict[str, Any]], schema: Any) -> Iterator[str]:
