@@ -17,10 +17,10 @@ from pathlib import Path
 from zlib import crc32
 
 import journal_programs
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from journal_tasks import Last, Source, Total, Twice, ran
 
 from dagprofiler import (
     DAG,
@@ -32,55 +32,14 @@ from dagprofiler import (
     Profile,
     Rounds,
     RunError,
-    Task,
     ValidationError,
+    segments,
 )
 from dagprofiler.ledger import Ledger
 from dagprofiler.segments import Store
-from dagprofiler.serializers import MsgpackSerializer, OutOfBandPickle, PickleSerializer
+from dagprofiler.serializers import PickleSerializer
 
 HERE = Path(__file__).resolve().parent
-
-#: How often each task has run in this process.
-ran: Counter[str] = Counter()
-
-
-class Source(Task):
-    outputs = ["data", "label"]
-
-    def compute(self, cfg):
-        ran["source"] += 1
-        return {"data": np.arange(cfg.N), "label": "source", "extra": [1, 2]}
-
-
-class Twice(Task):
-    inputs = ["data", "offset"]
-    outputs = ["twice"]
-    serializer = OutOfBandPickle()
-
-    def compute(self, data, offset):
-        ran["twice"] += 1
-        return {"twice": 2 * data + offset}
-
-
-class Total(Task):
-    inputs = ["parts", "label"]
-    gathers = ["parts"]
-    outputs = ["total"]
-    serializer = MsgpackSerializer()
-
-    def compute(self, parts, label):
-        ran["total"] += 1
-        return {"total": [label, int(sum(part.sum() for part in parts))]}
-
-
-class Last(Task):
-    outputs = ["done"]
-
-    def compute(self):
-        ran["last"] += 1
-        return {"done": True}
-
 
 EDGES = [
     ("source", "twice", ["data"]),
@@ -120,6 +79,13 @@ def cut_after(directory, count):
 @pytest.fixture(autouse=True)
 def _nothing_ran():
     ran.clear()
+
+
+@pytest.fixture(autouse=True)
+def _disk_that_is_not_waited_for(monkeypatch):
+    """Only a loss of power would tell the difference."""
+    monkeypatch.setattr(segments, "_sync", lambda _: None)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture
@@ -1029,6 +995,7 @@ def attempt(directory, executor, rounds, kill_after_s):
         process.stdout.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("executor", "rounds"), [("serial", 3), ("pool", 1)])
 def test_nothing_is_lost_to_a_kill_at_a_random_moment(tmp_path, executor, rounds):
     kill_at_random_moments(tmp_path, executor, rounds, 1)

@@ -246,6 +246,7 @@ def test_rules_that_do_something_else_now_are_refused(journal):
         program(rules=[other, never]).resume(journal)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_while_it_grew_is_gone_on_with(tmp_path):
     """The program kills itself in the middle of what a rule has added."""
     command = [sys.executable, __file__, str(tmp_path)]

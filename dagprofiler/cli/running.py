@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.cli.engines import executor_named
@@ -142,10 +143,11 @@ class _Started(Hook):
 def _started(directory: str, *, trust: bool) -> dict[str, Any]:
     """Return what a run was started with."""
     path, store = os.path.join(directory, _STARTED), Journal(directory, trust=trust).store
-    try:
-        # What it names is imported.
+    # What it names is imported.
+    with suppress(OSError):
         store.check()
         store.check(_STARTED)
+    try:
         with open(path, encoding="utf-8") as file:
             document: dict[str, Any] = json.load(file)
     except OSError as error:

@@ -290,6 +290,27 @@ def test_resume_goes_on_as_the_run_was_started(folder, shelf):
     assert len(profile.sections["run"]["resumed"]) == 1
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows shows no owners by this")
+def test_a_journal_that_others_can_write_to_is_resumed_if_it_is_trusted(
+    cli, refused, folder, shelf
+):
+    directory = os.path.abspath(f"{folder}/journal")
+    os.mkdir(directory)
+    os.chmod(directory, 0o777)
+    asked = ["run", "-q", shelf.target, "--journal", directory]
+    assert "other users can write to it" in refused(*asked)
+    cli(*asked, "--trust-journal")
+
+    line = refused("resume", directory)
+    assert line.startswith(f"journal {directory!r}: other users can write to it")
+    assert "--trust-journal" in line
+    cli("resume", "-q", directory, "--trust-journal")
+
+    os.chmod(directory, 0o700)
+    os.chmod(f"{directory}/command.json", 0o666)
+    assert "command.json': other users can write to it" in refused("resume", directory)
+
+
 def test_a_run_does_not_write_over_the_journal_of_another(cli, refused, folder, shelf):
     cli("run", shelf.target, "--journal", f"{folder}/journal", "-q")
 
