@@ -260,11 +260,10 @@ class Journal(Hook):
         self._of_run.sync()
 
     def _append(self, record: Mapping[str, Any]) -> None:
-        at_ms = self._log.since_start_ms([perf_counter()])[0]
         if self._first is not None:
             first, self._first = self._first, None
-            self._of_run.append({"at_ms": at_ms, "resumed": first})
-        self._of_run.append({"at_ms": at_ms, **record})
+            self._of_run.append({"at_ms": record["at_ms"], "resumed": first})
+        self._of_run.append(record)
 
     def close(self) -> None:
         """Close the file of records."""
@@ -303,10 +302,12 @@ def _worker(worker: dict[str, Any] | None, ahead_s: float) -> dict[str, Any] | N
 
 
 def _of_round(log: RunLog, one: RoundLog) -> dict[str, Any]:
-    """Return what is known of a round at any moment."""
+    """Return what is known of a round at any moment, and which one this is."""
+    at_ms, began_ms = log.since_start_ms([perf_counter(), one.started_s])
     return {
+        "at_ms": at_ms,
         "kind": one.kind,
-        "began_ms": log.since_start_ms([one.started_s])[0],
+        "began_ms": began_ms,
         "columns": one.columns,
         "total_s": one.total_s,
     }

@@ -373,7 +373,7 @@ class PastRound:
                 ("fed with", [field for field, _ in wiring.feeds(i)], told),
                 ("after", after, record.get("after", after)),
             )
-            if sorted(now) != sorted(then)
+            if now != then and sorted(now) != sorted(then)
         ]
         if problems:
             raise JournalError(self._store.directory, problems)

@@ -268,13 +268,14 @@ def torn(directory: str, stored: Mapping[str, Any], ends: dict[str, int]) -> boo
     ends
         Where segments end, as far as somebody has asked.
     """
-    path = _segment(directory, stored)
-    if path not in ends:
+    segment = stored["segment"]
+    if segment not in ends:
+        path = _segment(directory, stored)
         try:
-            ends[path] = os.path.getsize(path)
+            ends[segment] = os.path.getsize(path)
         except (OSError, ValueError) as error:
             raise JournalError(path, [f"cannot be read: {describe(error)}"]) from error
     return any(
-        offset + sum(map(abs, lengths)) > ends[path]
+        offset + sum(map(abs, lengths)) > ends[segment]
         for offset, _, _, lengths in stored["fields"].values()
     )
