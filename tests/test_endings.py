@@ -149,6 +149,23 @@ def test_what_a_run_saved_is_loaded(tmp_path, rounds, how):
         case(folder, rounds, "serial", journal, how, place, "serial")
 
 
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    "method", ["run_started", "task_finished", "round_finished", "run_finished", "close"]
+)
+def test_what_a_run_saved_is_loaded_whatever_a_hook_raises(tmp_path, method, error):
+    class Raises(Hook):
+        pass
+
+    def fail(*_):
+        raise error("the hook")
+
+    setattr(Raises, method, fail)
+    hooks = [Journal(tmp_path / "journal"), Raises()]
+    check(ended(tmp_path, hooks, "rounds", "serial"), tmp_path, serial=True)
+    check(program(tmp_path).resume(tmp_path / "journal"), tmp_path, serial=True)
+
+
 @pytest.mark.parametrize("how", ENDS)
 def test_what_a_run_on_threads_saved_is_loaded_when_it_went_on_serially(tmp_path, how):
     case(tmp_path, "rounds", "threads", True, how, "last", "serial")
