@@ -25,6 +25,7 @@ from dagprofiler.documents import write
 from dagprofiler.errors import RunError
 from dagprofiler.hooks import Hook
 from dagprofiler.journal import Journal
+from dagprofiler.quickcheck import surely_satisfies
 from dagprofiler.rounds import Rounds
 
 if TYPE_CHECKING:
@@ -38,6 +39,14 @@ __all__ = ["conditions", "meters", "resume", "run"]
 
 #: File beside a journal: what its run was started with.
 _STARTED = "command.json"
+
+#: What is in it, as the quick check is told.
+_FIELDS: dict[str, Any] = {
+    **{name: {"type": ["string", "null"]} for name in ("target", "executor", "output", "report")},
+    "folder": {"type": "string"},
+    "config": {"type": "array", "items": {"type": "string"}},
+    "timeout": {"type": ["number", "null"]},
+}
 
 #: Exit code of a run in which a task failed.
 _FAILED = 4
@@ -122,6 +131,7 @@ class _Started(Hook):
 
     def __init__(self, directory: str, arguments: argparse.Namespace) -> None:
         self._path = os.path.join(os.path.abspath(directory), _STARTED)
+        self._trust = arguments.trust_journal
         outputs = (arguments.output, arguments.report)
         output, report = (path and os.path.abspath(path) for path in outputs)
         self._document = {
@@ -138,6 +148,9 @@ class _Started(Hook):
     def run_started(self, run: RunInfo) -> None:  # noqa: ARG002  (as a hook has it)
         """Write it, where the journal is."""
         write(self._path, [json.dumps(self._document, indent=2), "\n"])
+        if not self._trust:
+            # Whatever the umask says: resume imports what it names.
+            os.chmod(self._path, 0o600)
 
 
 def _started(directory: str, *, trust: bool) -> dict[str, Any]:
@@ -156,6 +169,9 @@ def _started(directory: str, *, trust: bool) -> dict[str, Any]:
         raise CommandError(f"{problem}; {hint}") from error
     except ValueError as error:
         raise CommandError(f"resume: {path!r} is not JSON: {error}; give TARGET as well") from error
+    shape = {"type": "object", "properties": _FIELDS, "required": [*_FIELDS]}
+    if not surely_satisfies(document, shape) or len(document) > len(_FIELDS):
+        raise CommandError(f"resume: {path!r} is not what run --journal wrote; give TARGET as well")
     if document["target"] is None:
         raise CommandError("resume: the DAG came from standard input; give TARGET as well")
     return document
