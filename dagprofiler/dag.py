@@ -27,8 +27,10 @@ from dagprofiler.config import Config
 from dagprofiler.contracts import ContractReader, estimates_of, problems_of
 from dagprofiler.documents import utc_now
 from dagprofiler.errors import (
+    DagProfilerError,
     DeclarationError,
     GraphError,
+    JournalError,
     SerializationError,
     ValidationError,
     counted,
@@ -371,6 +373,7 @@ class DAG(Shown):
         priorities: Any = None,
         timeout: float | None = None,
         hooks: Iterable[Hook] = (),
+        trust: bool = False,
     ) -> Profile:
         """Go on with a run that a :class:`~dagprofiler.Journal` has followed.
 
@@ -388,6 +391,9 @@ class DAG(Shown):
             As for :meth:`run`; the executor may be another than before.
         hooks
             Observers of what is still to be done.
+        trust
+            Whether other users may own the journal, and write to it: it holds
+            pickles, which execute code. By default that is refused.
 
         Returns
         -------
@@ -398,7 +404,8 @@ class DAG(Shown):
         ------
         JournalError
             If it is no journal, if it is that of another DAG, config, seed or
-            other inputs, with all that differs, or if it is damaged.
+            other inputs, with all that differs, if it is damaged, or if others
+            can have written it.
         ValidationError, RunError
             As :meth:`run`.
 
@@ -411,7 +418,7 @@ class DAG(Shown):
 
         watching = check_hooks(hooks)
         try:
-            journal = Journal.reopened(path)
+            journal = Journal.reopened(path, trust=trust)
             watching.insert(0, journal)
             self._current_tasks()
             check_inputs(inputs)
@@ -424,6 +431,11 @@ class DAG(Shown):
                 inputs=inputs,
                 rules=self._rule_names(),
             )
+            try:
+                self._check_asked(journal, **past.asked)
+            except (DagProfilerError, TypeError) as error:
+                problem = f"what was asked for does not fit this DAG: {error}"
+                raise JournalError(journal.store.directory, [problem]) from error
             if past.asked["seed"] is not None:
                 load_generators()
         except BaseException:
@@ -585,6 +597,24 @@ class DAG(Shown):
             },
             past=past,
         )
+
+    def _check_asked(
+        self,
+        journal: Hook,
+        *,
+        rounds: Rounds,
+        meters: Any,
+        inputs: Inputs,
+        keep: Iterable[str],
+        **_: Any,
+    ) -> None:
+        """Raise an error if what a journal says was asked for cannot be."""
+        store_of([journal], rounds)
+        _instrumentation(rounds, as_list(meters), None, None)
+        self._check(self._numbered(inputs))
+        if self._rules is None:
+            for name in keep:
+                self._number(name, "keep")
 
     def _rule_names(self) -> list[str]:
         return [] if self._rules is None else [one.name for one in self._rules.rules]

@@ -19,7 +19,7 @@ from dagprofiler.ledger import (
     same_inputs,
     sources_of,
 )
-from dagprofiler.past import Past
+from dagprofiler.past import Past, check_shape
 from dagprofiler.segments import Store, frames_in
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["Journal"]
 
 _RECORDS = "journal"
-_FORMAT = 1
 
 
 class Journal(Hook):
@@ -49,8 +48,11 @@ class Journal(Hook):
     Parameters
     ----------
     directory
-        A path that all workers reach. It is made if it is not there, and must
-        not hold a journal.
+        A path that all workers reach. It is made if it is not there, for its
+        owner alone, and must not hold a journal.
+    trust
+        Whether other users may own what is there, and write to it: what they put
+        there runs when the journal is resumed. By default that is refused.
 
     Notes
     -----
@@ -71,9 +73,9 @@ class Journal(Hook):
     {'source': {'x': 3}}
     """
 
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
+    def __init__(self, directory: str | os.PathLike[str], *, trust: bool = False) -> None:
         path = os.path.abspath(os.fspath(directory))
-        self.store = Store(path, os.urandom(16).hex())
+        self.store = Store(path, os.urandom(16).hex(), trust)
         self._ledger: Ledger | None = None
         #: What is written before the first record: that an earlier attempt is gone on with.
         self._first: dict[str, Any] | None = None
@@ -83,17 +85,23 @@ class Journal(Hook):
         self._numbers: dict[str, int] = {}
 
     @classmethod
-    def reopened(cls, directory: str | os.PathLike[str]) -> Journal:
+    def reopened(cls, directory: str | os.PathLike[str], *, trust: bool = False) -> Journal:
         """Return the journal that is in a directory."""
-        journal = cls(directory)
+        journal = cls(directory, trust=trust)
         path = os.path.join(journal.store.directory, _RECORDS)
         if not os.path.exists(path):
             raise JournalError(journal.store.directory, ["there is no journal in this directory"])
+        journal.store.check()
+        journal.store.check(_RECORDS)
         ledger = journal._ledger = Ledger(path)
-        if ledger.header.get("format") != _FORMAT:
-            ledger.close()
-            raise JournalError(path, ["another version of dagprofiler has written it"])
-        journal.store = journal.store._replace(key=ledger.header["key"])
+        try:
+            check_shape(ledger)
+            journal.store = journal.store._replace(key=ledger.header["key"])
+            if not os.path.exists(journal.store.token):
+                raise JournalError(journal.store.token, ["there is no such file"])
+        except BaseException:
+            journal.close()
+            raise
         return journal
 
     def check(
@@ -117,7 +125,7 @@ class Journal(Hook):
         ledger: Ledger = self._ledger  # type: ignore[assignment]  # of a journal reopened
         header, directory = ledger.header, self.store.directory
         stored = {
-            name: {field: frames_in(directory, where, field) for field in where["fields"]}
+            name: {field: frames_in(self.store, where, field) for field in where["fields"]}
             for name, where in header["inputs"].items()
         }
         compared = ["dag", "config", "sources"]
@@ -135,13 +143,13 @@ class Journal(Hook):
             problems += same_inputs(inputs, stored, dict(zip(wiring.names, contracts)))
         if problems:
             raise JournalError(directory, problems)
-        past = Past(ledger, directory, wiring, stored)
-        now = sources_of(tasks)
+        past = Past(ledger, self.store, wiring, stored)
         changed = []
-        for name, source in header["sources"].items():
-            if source is None or now[name] is None:
+        for name, now in sources_of(tasks).items():
+            source = header["sources"].get(name)
+            if source is None or now is None:
                 unknown[f"sources.{name}"] = "its source is not known"
-            elif source != now[name]:
+            elif source != now:
                 changed.append(name)
         _warn_of([name for name in changed if name in past.finished])
         self._first = past.resume(
@@ -162,7 +170,7 @@ class Journal(Hook):
             if os.path.exists(path):
                 raise FileExistsError(path)
             self.store.found()
-            self._ledger = Ledger.create(path, self._header(run))
+            self._ledger = Ledger.create(path, self._header(run), self.store.new_file)
         except OSError as error:
             why = f"cannot be written: {describe(error)}"
             if os.path.exists(path):
@@ -182,7 +190,6 @@ class Journal(Hook):
         inputs = {name: store.put(fields) for name, fields in run.inputs.items()}
         store.close()
         return {
-            "format": _FORMAT,
             "key": self.store.key,
             "timestamp": run.log.timestamp,
             "at_ms": (perf_counter() - run.log.started) * 1e3,
@@ -243,7 +250,7 @@ class Journal(Hook):
             {
                 "round": number,
                 **_of_round(log, one),
-                "total_s": one.total_s,
+                "tasks": sum(map(one.succeeded, range(len(names)))),
                 "ended_ms": log.since_start_ms([one.ended_s])[0],
                 "waited_s": one.waited_s,
                 "legacy_generators": one.legacy_generators,
@@ -255,7 +262,7 @@ class Journal(Hook):
     def _append(self, record: Mapping[str, Any]) -> None:
         if self._first is not None:
             first, self._first = self._first, None
-            self._of_run.append({"resumed": first})
+            self._of_run.append({"at_ms": record["at_ms"], "resumed": first})
         self._of_run.append(record)
 
     def close(self) -> None:
@@ -295,9 +302,15 @@ def _worker(worker: dict[str, Any] | None, ahead_s: float) -> dict[str, Any] | N
 
 
 def _of_round(log: RunLog, one: RoundLog) -> dict[str, Any]:
-    """Return what is known of a round from its start."""
-    began_ms = log.since_start_ms([one.started_s])[0]
-    return {"kind": one.kind, "began_ms": began_ms, "columns": one.columns}
+    """Return what is known of a round at any moment, and which one this is."""
+    at_ms, began_ms = log.since_start_ms([perf_counter(), one.started_s])
+    return {
+        "at_ms": at_ms,
+        "kind": one.kind,
+        "began_ms": began_ms,
+        "columns": one.columns,
+        "total_s": one.total_s,
+    }
 
 
 def _told(one: RoundLog, wiring: Wiring, i: int) -> dict[str, Any]:

@@ -1,17 +1,19 @@
 """Ledger: the file of a journal that holds its records, and what identifies a run.
 
-A record is a line: a checksum, and JSON. The first one is the header.
+A record is a line: a checksum of it and all before it, and JSON, which begins with the record's
+number. The first one is the header.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from base64 import b64decode, b64encode
 from contextlib import suppress
 from io import BufferedReader, FileIO
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 from zlib import crc32
 
 from dagprofiler.config import same_value
@@ -19,7 +21,7 @@ from dagprofiler.errors import JournalError, describe, shorten
 from dagprofiler.segments import sync_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from dagprofiler.graph import Wiring
     from dagprofiler.pipeline import Contract
@@ -37,8 +39,16 @@ __all__ = [
     "unpacked",
 ]
 
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+#: Version of what is in the file.
+FORMAT = 2
+
 #: What differs is listed so far.
 _MOST = 10
+
+#: The beginning of a record, with its number. Nothing inside of one looks like it.
+_BEGINNING = re.compile(rb'[0-9a-f]{8} \{"record":(\d{1,15}),')
 
 #: Files that this process writes to: its own lock does not keep it out.
 _written: set[tuple[int, int]] = set()
@@ -79,17 +89,25 @@ class Ledger:
             self._lock()
             # Not by opening it again: closing that would give up the lock.
             lines = BufferedReader(self._file)
-            self.records, self._size, size = _read(path, lines)
+            self.records, self._checksum, self._size, size = _read(path, lines)
             lines.detach()
         except BaseException:
             self.close()
             raise
+        self._number = len(self.records)
         self.torn_bytes = size - self._size
         self.header = self.records.pop(0)
 
     @classmethod
-    def create(cls, path: str, header: Mapping[str, Any]) -> Ledger:
+    def create(
+        cls, path: str, header: Mapping[str, Any], new_file: Callable[[str], IO[bytes]]
+    ) -> Ledger:
         """Make the file: with its header, or not at all.
+
+        Parameters
+        ----------
+        new_file
+            Opens a file that is not there yet.
 
         Raises
         ------
@@ -98,8 +116,8 @@ class Ledger:
         """
         temporary = f"{path}.{os.urandom(8).hex()}"
         try:
-            with open(temporary, "xb") as file:
-                file.write(_line(header))
+            with new_file(temporary) as file:
+                file.write(_line(0, {"format": FORMAT, **header}, 0)[0])
                 file.flush()
                 os.fsync(file.fileno())
             _give_name(temporary, path)
@@ -144,7 +162,7 @@ class Ledger:
         JournalError
             If it cannot be written; what is in the file stays readable.
         """
-        line = _line(record)
+        line, checksum = _line(self._number, record, self._checksum)
         try:
             written = self._file.write(line)
             if written < len(line):
@@ -156,6 +174,8 @@ class Ledger:
             if not isinstance(error, OSError):
                 raise
             raise JournalError(self.path, [f"cannot be written: {describe(error)}"]) from error
+        self._number += 1
+        self._checksum = checksum
         self._size += len(line)
 
     def sync(self) -> None:
@@ -181,28 +201,57 @@ def _give_name(temporary: str, path: str) -> None:
         os.rename(temporary, path)
 
 
-def _line(record: Mapping[str, Any]) -> bytes:
-    text = json.dumps(record, separators=(",", ":"), allow_nan=False).encode("ascii")
-    return b"%08x %b\n" % (crc32(text), text)
+def _line(number: int, record: Mapping[str, Any], before: int) -> tuple[bytes, int]:
+    """Return a record as the line with that number, and its checksum, chained to that before it."""
+    text = b'{"record":%d,%b' % (number, _encode(record)[1:].encode("ascii"))
+    checksum = crc32(text, before)
+    return b"%08x %b\n" % (checksum, text), checksum
 
 
-def _read(path: str, lines: Iterable[bytes]) -> tuple[list[dict[str, Any]], int, int]:
-    """Return all records that are whole, where they end, and how long the file is."""
+def _read(path: str, lines: Iterable[bytes]) -> tuple[list[dict[str, Any]], int, int, int]:
+    """Return the records that are whole, the last one's checksum and end, and the file's length.
+
+    A record that is not whole has none behind it: it was being written when the process ended.
+    """
     records: list[dict[str, Any]] = []
-    damaged, end, size = -1, 0, 0
+    checksum = end = size = 0
     for line in lines:
-        whole = line.endswith(b"\n") and line[:9] == b"%08x " % crc32(line[9:-1])
-        if whole and damaged >= 0:
-            raise JournalError(path, ["a record is damaged: its checksum is wrong"], damaged)
-        if whole:
-            records.append(json.loads(line[9:]))
-            end = size + len(line)
-        elif damaged < 0:
-            damaged = size
-        size += len(line)
+        number, begin, size = len(records), size, size + len(line)
+        chained = crc32(line[9:-1], checksum)
+        if end < begin:
+            raise _damaged(path, number, "its checksum is wrong", end)
+        if line.endswith(b"\n") and line[:9] == b"%08x " % chained:
+            records.append(_record(path, number, line[9:], begin))
+            checksum, end = chained, size
+            continue
+        stands = [int(digits) for digits in _BEGINNING.findall(line)]
+        if number and stands not in ([], [number]):
+            # It was written after others that are not here, or not here any more.
+            raise _damaged(
+                path, number, f"number {number} is expected here, not {stands[-1]}", begin
+            )
     if not records:
         raise JournalError(path, ["it has no header, or a damaged one"], 0)
-    return records, end, size
+    return records, checksum, end, size
+
+
+def _damaged(path: str, number: int, why: str, begin: int) -> JournalError:
+    return JournalError(path, [f"line {number + 1}: a record is damaged or missing: {why}"], begin)
+
+
+def _record(path: str, number: int, text: bytes, begin: int) -> dict[str, Any]:
+    """Return the record that a line holds."""
+    try:
+        record: dict[str, Any] = json.loads(text)
+        version, stands = record.get("format"), record.get("record")
+    except (AttributeError, ValueError, RecursionError) as error:
+        raise _damaged(path, number, describe(error), begin) from error
+    if not number and version != FORMAT:
+        problem = f"its format is {version!r}, this version reads {FORMAT}"
+        raise JournalError(path, [f"another version of dagprofiler has written it: {problem}"])
+    if stands != number:
+        raise _damaged(path, number, f"number {number} is expected here, not {stands!r}", begin)
+    return record
 
 
 def packed(value: Any) -> str:

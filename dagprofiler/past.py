@@ -3,26 +3,192 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from operator import le
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.documents import utc_now
-from dagprofiler.errors import JournalError
+from dagprofiler.errors import JournalError, describe, shorten
 from dagprofiler.ledger import unpacked
-from dagprofiler.rounds import MEASURED, Rounds
+from dagprofiler.quickcheck import surely_satisfies
+from dagprofiler.rounds import ALLOCATION, COLD, MEASURED, WARM_UP, Rounds
+from dagprofiler.schema import PROFILE_SCHEMA
 from dagprofiler.segments import frames_in, torn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from dagprofiler.graph import Wiring
     from dagprofiler.ledger import Ledger
     from dagprofiler.readings import RoundLog
     from dagprofiler.records import RunLog
+    from dagprofiler.segments import Store
+    from dagprofiler.tracing.collecting import Packed
 
-__all__ = ["Past", "PastRound"]
+__all__ = ["Past", "PastRound", "check_shape"]
 
 #: Tasks that are missing are listed so far.
 _MOST = 10
+
+
+def _object(properties: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> Any:
+    both = {**properties, **(optional or {})}
+    return {"type": "object", "properties": both, "required": [*properties]}
+
+
+def _list(*prefix: Any, then: Any = None) -> Any:
+    # What has no type is nothing.
+    rest = {"type": []} if then is None else then
+    return {"type": "array", "minItems": len(prefix), "prefixItems": prefix, "items": rest}
+
+
+def _map(values: Any) -> Any:
+    return {"type": "object", "additionalProperties": values}
+
+
+def _or_null(schema: Any) -> Any:
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+_TEXT = {"type": "string"}
+_TEXTS = _list(then=_TEXT)
+_COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53}
+_LENGTH = {**_COUNT, "minimum": -(2**53)}
+#: Of moments and times in milliseconds: thirty years, in which the clock still tells nanoseconds.
+_TIME = {"type": "number", "minimum": 0, "maximum": 1e12}
+_MOMENT = {**_TIME, "minimum": -1e12}
+_STORED = _object(
+    {
+        "segment": _TEXT,
+        "fields": _map(_list(_COUNT, _COUNT, {"type": "boolean"}, _list(then=_LENGTH))),
+    }
+)
+_NUMBERED = {"record": _COUNT}
+_HEADER = _object(
+    {
+        **_NUMBERED,
+        "key": _TEXT,
+        "timestamp": _TEXT,
+        "at_ms": _TIME,
+        "executor": _TEXT,
+        "seed": _or_null({**_COUNT, "maximum": 2**63 - 1}),
+        "rounds": _object({}),
+        "meters": {**_object({"pickled": _TEXT}), "type": ["object", "string", "null"]},
+        "keep": _TEXTS,
+        "on_error": {"type": "string", "enum": ["stop", "finish"]},
+        "config": _map(_or_null(_TEXT)),
+        "inputs": _map(_STORED),
+        "sources": _map(_or_null(_TEXT)),
+        "rules": _TEXTS,
+        "graph": _map(
+            _object(
+                {
+                    **dict.fromkeys(("inputs", "outputs", "gathers", "after"), _TEXTS),
+                    "serializer": _TEXT,
+                    "fed with": _list(then=_list(_TEXT, _TEXT, _TEXT)),
+                }
+            )
+        ),
+    }
+)
+_OF_PROFILE: Any = PROFILE_SCHEMA["properties"]
+_RESUMED = _OF_PROFILE["run"]["properties"]["resumed"]["items"]
+_RESUMED = _object(
+    {
+        **_NUMBERED,
+        "at_ms": _TIME,
+        "resumed": {
+            **_RESUMED,
+            "properties": {**_RESUMED["properties"], "executor": _TEXT, "at_ms": _TIME},
+            "required": [*_RESUMED["properties"], "executor"],
+        },
+    }
+)
+_OF_ROUND = {
+    **_NUMBERED,
+    "at_ms": _TIME,
+    "round": _COUNT,
+    "kind": {"type": "string", "enum": [COLD, WARM_UP, MEASURED, ALLOCATION]},
+    "began_ms": _TIME,
+    "columns": _TEXTS,
+    "total_s": _TIME,
+}
+_TASK = _object(
+    {
+        **_OF_ROUND,
+        "task": _TEXT,
+        "times_ms": _list(*[_MOMENT] * 6),
+        "worker": _or_null(_OF_PROFILE["timeline"]["properties"]["workers"]["items"]),
+        "stored": _STORED,
+        "spans": _or_null(_object({})),
+        "bytes": _map(_list(_COUNT, _COUNT)),
+        "undeclared_bytes": _or_null(_COUNT),
+        "decode_s": _map(_list(then=_or_null(_TIME))),
+        "encode_s": _map(_or_null(_TIME)),
+        "meters": _list(then={"type": ["number", "null"]}),
+        "digest": _or_null(_TEXT),
+        "reasons": _map(_TEXT),
+        "costs_s": _list(_TIME, _TIME, _TIME),
+    },
+    # Of a graph that grows.
+    {"added_ms": _or_null(_TIME), "after": _TEXTS},
+)
+_READ = _list(then={"type": ["number", "null"], "minimum": 0})
+#: Of a run without meters of a user's own, which alone may read less than nothing.
+_TASK_METERED_BY_US = {**_TASK, "properties": {**_TASK["properties"], "meters": _READ}}
+_ROUND = _object(
+    {
+        **_OF_ROUND,
+        "tasks": _COUNT,
+        "ended_ms": _TIME,
+        "waited_s": _or_null(_TIME),
+        "legacy_generators": {"type": ["boolean", "null"]},
+        "attempts": _map(_TEXTS),
+    }
+)
+
+
+def check_shape(ledger: Ledger) -> None:
+    """Raise a JournalError unless all records hold what this version writes."""
+    tasks: list[Any] = []
+    rounds: list[Any] = []
+    resumed: list[Any] = []
+    for record in ledger.records:
+        kind = tasks if "task" in record else resumed if "resumed" in record else rounds
+        kind.append(record)
+    others = isinstance(ledger.header.get("meters"), dict)
+    for records, schema in (
+        ([ledger.header], _HEADER),
+        (tasks, _TASK if others else _TASK_METERED_BY_US),
+        (rounds, _ROUND),
+        (resumed, _RESUMED),
+    ):
+        if not surely_satisfies(records, _list(then=schema)):
+            raise JournalError(ledger.path, list(_misshapen(records, schema)))
+    for record in tasks:
+        columns, values = record["columns"], record["meters"]
+        whole = others or not any(map(_is_part, columns, values))
+        if not whole or (values and len(values) != len(columns)):
+            why = f"{columns!r} cannot be {values!r}"
+            raise JournalError(ledger.path, [f"{_line_of(record)}: {why}"])
+
+
+def _is_part(column: str, value: Any) -> bool:
+    """Tell whether a value is a part of what our meters count."""
+    return type(value) is float and not column.endswith("_ms")
+
+
+def _misshapen(records: Iterable[dict[str, Any]], schema: Any) -> Iterator[str]:
+    for record in records:
+        for name, field in schema["properties"].items():
+            if name in record and not surely_satisfies(record[name], field):
+                value = shorten(repr(record[name]))
+                yield f"{_line_of(record)}: {name!r} is {value}, which no journal holds"
+            elif name in schema["required"] and name not in record:
+                yield f"{_line_of(record)}: {name!r} is missing"
+
+
+def _line_of(record: Mapping[str, Any]) -> str:
+    return f"line {record['record'] + 1}"
 
 
 class PastRound:
@@ -38,18 +204,39 @@ class PastRound:
         The record of the round, if it was completed.
     is_last
         Whether no later one was begun.
-    spent_s
-        How long they worked on it, in seconds.
     """
 
-    def __init__(self, directory: str, wiring: Wiring) -> None:
-        self._directory = directory
+    def __init__(self, store: Store, wiring: Wiring, numbers: Mapping[str, int]) -> None:
+        self._store = store
         self._wiring = wiring
+        self._numbers = numbers
         self._busy: list[tuple[float, float]] = []
         self.records: dict[str, dict[str, Any]] = {}
         self.ended: dict[str, Any] | None = None
         self.is_last = False
-        self.spent_s = 0.0
+
+    def add(self, record: dict[str, Any]) -> str:
+        """Add the record of a task, or of the round; return why that cannot be, else ""."""
+        before = next(iter(self.records.values()), record)
+        for what in ("kind", "began_ms", "columns"):
+            if record[what] != before[what]:
+                return f"{what!r} is {record[what]!r}, before it {before[what]!r}"
+        if "task" not in record:
+            self.ended = record
+            if record["tasks"] != len(self.records):
+                return f"the round had {record['tasks']} tasks, here are {len(self.records)}"
+            if not all(map(self.records.__contains__, record["attempts"])):
+                return "there were attempts at tasks that the round had not"
+            return ""
+        name, times = record["task"], record["times_ms"]
+        if name in self.records:
+            return f"task {name!r} has finished before"
+        if not all(map(le, times, times[1:])):
+            return f"task {name!r}: its times run backwards: {times}"
+        if "after" not in record and name not in self._numbers:
+            return f"there is no task {name!r}"
+        self.records[name] = record
+        return ""
 
     @property
     def complete(self) -> bool:
@@ -78,14 +265,13 @@ class PastRound:
     def torn(self) -> list[str]:
         """Return the tasks whose outputs are cut off, and all that was made of them."""
         names, ends = self._wiring.names, dict[str, int]()
-        numbers = {name: i for i, name in enumerate(names)}
         whole: set[str] = set()
         # What a task was made of finished before it.
         for name, record in self.records.items():
             before = record.get("after")
             if before is None:
-                before = [names[i] for i in self._wiring.predecessors(numbers[name])]
-            if whole.issuperset(before) and not torn(self._directory, record["stored"], ends):
+                before = [names[i] for i in self._wiring.predecessors(self._numbers[name])]
+            if whole.issuperset(before) and not torn(self._store.directory, record["stored"], ends):
                 whole.add(name)
         return [name for name in self.records if name not in whole]
 
@@ -101,14 +287,33 @@ class PastRound:
 
     def frames(self, task: str, field: str) -> Any:
         """Return the serialized value of an output."""
-        return frames_in(self._directory, self.records[task]["stored"], field)
+        return frames_in(self._store, self.records[task]["stored"], field)
+
+    def value(self, task: str, field: str, decode: Callable[[Any], Any]) -> Any:
+        """Return an output."""
+        frames = self.frames(task, field)
+        try:
+            return decode(frames)
+        except Exception as error:
+            why = f"output {field!r} of task {task!r} cannot be decoded: {describe(error)}"
+            raise JournalError(self._store.directory, [why]) from error
 
     def begin(self, one: RoundLog, log: RunLog) -> None:
-        """Write into the log of the round when it began, and what that cost so far."""
+        """Write into the log of the round when it began, and what it has taken so far."""
+        for what, now, then in (
+            ("is", one.kind, self.kind),
+            ("measures", one.columns, self.columns),
+        ):
+            if now != then:
+                raise self._wrong(self._any, f"the round {what} {now!r}, in the journal {then!r}")
         one.started_s = log.started + self.began_ms / 1e3
         for record in reversed(self.records.values()):
             one.meters_s, one.garbage_s, one.store_s = record["costs_s"]
+            one.total_s = record["total_s"]
             break
+
+    def _wrong(self, record: Mapping[str, Any], why: str) -> JournalError:
+        return JournalError(self._store.directory, [f"{_line_of(record)}: {why}"])
 
     def take_over(
         self, one: RoundLog, log: RunLog, i: int, recall: Callable[[dict[str, Any]], int]
@@ -124,6 +329,7 @@ class PastRound:
         """
         wiring = log.wiring
         record = self.records[wiring.names[i]]
+        self._check(record, wiring, i)
         worker = record["worker"]
         one.ran_on[i] = -1 if worker is None else recall(worker)
         times: list[float] = [log.started + ms / 1e3 for ms in record["times_ms"]]
@@ -131,39 +337,62 @@ class PastRound:
         self._busy.append((times[0], times[-1]))
         self._enter(one, wiring, i, record)
         if record["spans"] is not None:
-            from dagprofiler.tracing.collecting import Packed
-
-            one.spans[i] = Packed.of(record["spans"]).shifted(log.started)
+            one.spans[i] = self._spans(record).shifted(log.started)
         one.reasons.update(record["reasons"])
 
-    def check(self, wiring: Wiring, i: int) -> None:
-        """Raise a JournalError if a task that rules added is not what it was."""
-        record = self.records[wiring.names[i]]
+    def _spans(self, record: Mapping[str, Any]) -> Packed:
+        """Return what tracing saw inside a task."""
+        from dagprofiler.tracing.collecting import Packed
+        from dagprofiler.tracing.section import Traced, spans_section
+
+        try:
+            packed = Packed.of(record["spans"])
+            section = spans_section([Traced(record["task"], record["round"], 0, packed, 0.0)])
+            backwards = any(start > end for _, _, start, end in packed.spans())
+        except (AttributeError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise self._wrong(record, f"spans: {describe(error)}") from error
+        if backwards or not surely_satisfies(section, _OF_PROFILE["spans"]):
+            raise self._wrong(record, "these spans cannot have been recorded")
+        return packed
+
+    def _check(self, record: Mapping[str, Any], wiring: Wiring, i: int) -> None:
+        """Raise a JournalError if a task is not what it was."""
+        names, outputs, stored = wiring.names, wiring.outputs[i], record["stored"]["fields"]
+        told = [field for field, seconds in record["decode_s"].items() for _ in seconds]
+        after = [names[source] for source in wiring.predecessors(i)]
+        try:
+            bytes.fromhex(record["digest"] or "")
+        except ValueError as error:
+            raise self._wrong(record, f"digest: {describe(error)}") from error
         problems = [
-            f"task {wiring.names[i]!r}: {what} {now!r}, in the journal {then!r}"
+            f"task {names[i]!r}: {what} {now!r}, in the journal {then!r}"
             for what, now, then in (
-                ("outputs", wiring.outputs[i], list(record["bytes"])),
-                ("after", [wiring.names[s] for s in wiring.predecessors(i)], record["after"]),
+                ("outputs", outputs, list(record["bytes"])),
+                ("outputs", outputs, list(record["encode_s"])),
+                ("outputs", outputs, [field for field in outputs if field in stored]),
+                ("fed with", [field for field, _ in wiring.feeds(i)], told),
+                ("after", after, record.get("after", after)),
             )
-            if sorted(now) != sorted(then)
+            if now != then and sorted(now) != sorted(then)
         ]
         if problems:
-            raise JournalError(self._directory, problems)
+            raise JournalError(self._store.directory, problems)
 
     def check_all(self, tasks: Container[str]) -> None:
-        """Raise a JournalError unless rules have added again all tasks that finished."""
+        """Raise a JournalError unless the graph has all tasks that finished."""
         missing = [name for name in self.records if name not in tasks]
         if missing:
             names = ", ".join(map(repr, missing[:_MOST])) + ", ..." * (len(missing) > _MOST)
             raise JournalError(
-                self._directory, [f"no rule has added what finished before: {names}"]
+                self._store.directory, [f"no rule has added what finished before: {names}"]
             )
 
     def added_s(self, log: RunLog, tasks: Iterable[str]) -> float | None:
         """Return when tasks were added, of which some finished; None if none of them did."""
         for name in tasks:
-            if name in self.records:
-                return float(log.started + self.records[name]["added_ms"] / 1e3)
+            added_ms = self.records.get(name, {}).get("added_ms")
+            if added_ms is not None:
+                return float(log.started + added_ms / 1e3)
         return None
 
     def end(self, one: RoundLog, log: RunLog) -> None:
@@ -213,8 +442,8 @@ class Past:
     ----------
     ledger
         Its records.
-    directory
-        Where it is.
+    store
+        Where outputs are.
     wiring
         The graph, which is known to be that of the journal.
     inputs
@@ -233,54 +462,85 @@ class Past:
         Names of the tasks of which there are results.
     resumed
         For each time that the run was gone on with what the profile says of it.
+
+    Raises
+    ------
+    JournalError
+        If records contradict each other, or the graph.
     """
 
     def __init__(
         self,
         ledger: Ledger,
-        directory: str,
+        store: Store,
         wiring: Wiring,
         inputs: Mapping[str, Mapping[str, Any]],
     ) -> None:
         header = self._header = ledger.header
+        self._path = ledger.path
+        self._store = store
+        self._wiring = wiring
+        self._numbers = {name: i for i, name in enumerate(wiring.names)}
         self._torn_bytes = ledger.torn_bytes
         self._dropped: list[str] = []
         meters = header["meters"]
-        self.asked: dict[str, Any] = {
-            "seed": header["seed"],
-            "inputs": inputs,
-            "rounds": Rounds(**header["rounds"]),
-            "meters": unpacked(meters["pickled"]) if isinstance(meters, dict) else meters,
-            "keep": header["keep"],
-            "on_error": header["on_error"],
-        }
+        try:
+            _moment(header["timestamp"])
+            self.asked: dict[str, Any] = {
+                "seed": header["seed"],
+                "inputs": inputs,
+                "rounds": Rounds(**header["rounds"]),
+                "meters": unpacked(meters["pickled"]) if isinstance(meters, dict) else meters,
+                "keep": header["keep"],
+                "on_error": header["on_error"],
+            }
+        except Exception as error:
+            raise self._wrong(header, describe(error)) from error
         self.resumed: list[dict[str, Any]] = []
         self._rounds: list[PastRound] = []
         self._executor = header["executor"]
-        at_ms: float = header["at_ms"]
+        self._at_ms: float = header["at_ms"]
         for record in ledger.records:
+            if record["at_ms"] < self._at_ms:
+                raise self._wrong(record, "it is older than the one before it")
+            self._at_ms = record["at_ms"]
             if "resumed" in record:
-                self._executor = record["resumed"].pop("executor")
-                self.resumed.append(record["resumed"])
-                at_ms = max(at_ms, record["resumed"]["at_ms"])
-                self._drop(record["resumed"]["dropped"])
-                continue
-            if record["round"] == len(self._rounds):
-                self._rounds.append(PastRound(directory, wiring))
-            one = self._rounds[record["round"]]
-            if "task" in record:
-                one.records[record["task"]] = record
-                at_ms = max(at_ms, record["times_ms"][-1])
+                self._note_resumed(record)
             else:
-                one.ended = record
-                at_ms = max(at_ms, record["ended_ms"])
-        self._at_ms = at_ms
-        self.earlier_s = at_ms / 1e3
+                self._note(record)
+        self.earlier_s = self._at_ms / 1e3
         self._find_last()
         self.kinds = [one.kind for one in self._rounds]
+        wanted = self.asked["rounds"].n
+        if wanted != "auto" and self.kinds.count(MEASURED) > wanted:
+            raise self._wrong(header, f"{wanted} rounds were asked for, and more are here")
         first = self.kinds.index(MEASURED) if MEASURED in self.kinds else None
         self.measured_s = 0.0 if first is None else self._since_s(self._rounds[first])
         self.finished = {name for one in self._rounds for name in one.records}
+
+    def _wrong(self, record: Mapping[str, Any], why: str) -> JournalError:
+        return JournalError(self._path, [f"{_line_of(record)}: {why}"])
+
+    def _note_resumed(self, record: Mapping[str, Any]) -> None:
+        """Take note that the run was resumed, and of what that dropped."""
+        entry = {**record["resumed"]}
+        self._executor = entry.pop("executor")
+        try:
+            _moment(entry["timestamp"])
+            self._drop(entry["dropped"])
+        except (KeyError, ValueError) as error:
+            raise self._wrong(record, describe(error)) from error
+        self.resumed.append(entry)
+
+    def _note(self, record: dict[str, Any]) -> None:
+        """Take note of a task that finished, or of a round that is complete."""
+        if record["round"] == len(self._rounds) and all(one.complete for one in self._rounds[-1:]):
+            self._rounds.append(PastRound(self._store, self._wiring, self._numbers))
+        elif record["round"] != len(self._rounds) - 1 or self._rounds[-1].complete:
+            raise self._wrong(record, f"round {record['round']} does not come here")
+        why = self._rounds[-1].add(record)
+        if why:
+            raise self._wrong(record, why)
 
     def _since_s(self, one: PastRound) -> float:
         return self.earlier_s - one.began_ms / 1e3
@@ -289,7 +549,6 @@ class Past:
         """See what of the last round is whole."""
         if self._rounds:
             last = self._rounds[-1]
-            last.spent_s = self._since_s(last)
             last.is_last = True
             self._dropped = last.torn()
             self._drop(self._dropped)

@@ -103,7 +103,8 @@ class RoundLog:
     skipped
         Tasks that could not run because something before them failed.
     started_s, total_s
-        Reading of the clock when the round began, and how long it took.
+        Reading of the clock when the round began, and how long it took, as far as it is told:
+        without hooks, and without what measuring took if it held up the run loop.
     decode_s, encode_s
         How long each input of the wiring took to decode, and each slot to
         encode, in seconds; empty without instruments.
@@ -196,10 +197,14 @@ class RoundLog:
             self.spans[i] = readings.spans
 
     @property
+    def aside_s(self) -> float:
+        """What measuring itself took, in seconds, summed over the workers."""
+        return self.meters_s + self.garbage_s + self.store_s
+
+    @property
     def apart_s(self) -> float:
         """What measuring itself took of the round, in seconds, if it held up the run loop."""
-        aside_s = self.meters_s + self.garbage_s + self.store_s
-        return aside_s if self.waited_s is None else 0.0
+        return self.aside_s if self.waited_s is None else 0.0
 
     def align(self, ahead_s: Sequence[float]) -> None:
         """Bring the readings of workers' clocks to one, given how far each is ahead."""

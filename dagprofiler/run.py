@@ -156,6 +156,8 @@ class Run:
         self._rule_failures: dict[str, BaseException] = {}
         self._hook_failures: dict[str, BaseException] = {}
         self._hooks_s = self._hooks_before = 0.0
+        #: Reading of the clock from which the time of this round counts.
+        self._since_s = 0.0
         self._begun: float | None = None
 
     def execute(self) -> Profile:
@@ -308,14 +310,16 @@ class Run:
             self._kept[i] = True
 
     def _take_here(self, past: PastRound | None) -> None:
-        hooks_before, one = self._hooks_s, self._round
-        begun = one.started_s = perf_counter()
+        one = self._round
+        one.started_s = perf_counter()
         if past is not None:
-            begun -= past.spent_s
             if self._grows is None:
                 self._take_over(past)
             else:
                 past.begin(one, self._log)
+        # Attempts before this one left their total, and what to leave out of this one's.
+        self._since_s = one.started_s if past is None else perf_counter() - one.total_s
+        self._since_s -= self._apart_s()
         try:
             self._loop(past)
             if self._growing is not None:
@@ -323,19 +327,27 @@ class Run:
         finally:
             if self._growing is not None:
                 self._growing.finish()
-            hooks_s, total_s = self._hooks_s - hooks_before, perf_counter() - begun
+            total_s = self._total_s()
             if past is not None and self._grows is not None:
                 past.end(one, self._log)
             if past is None or not past.complete:
                 self._executor.end(one)
-                # What a user's program would not do is no part of its time.
-                one.total_s = total_s - hooks_s - one.apart_s
+                one.total_s = total_s
             self._settle_growth()
+
+    def _total_s(self) -> float:
+        """Return how long this round has taken so far."""
+        return perf_counter() - self._since_s - self._apart_s()
+
+    def _apart_s(self) -> float:
+        """Return for how long so far this process did what a user's program would not do."""
+        return self._hooks_s + (self._round.aside_s if self._executor.serial else 0.0)
 
     def _take_over(self, past: PastRound) -> None:
         """Take over what earlier attempts did of this round."""
         wiring, executor, log = self._wiring, self._executor, self._log
         names = wiring.names
+        past.check_all(set(names))
         self._finished = {i for i, name in enumerate(names) if name in past.records}
         past.begin(self._round, log)
         for i in sorted(self._finished):
@@ -359,7 +371,7 @@ class Run:
 
     def _outputs_then(self, past: PastRound, i: int) -> dict[str, Any]:
         name, decode = self._wiring.names[i], self._contracts[i].decode
-        return {field: decode(past.frames(name, field)) for field in past.fields(name)}
+        return {field: past.value(name, field, decode) for field in past.fields(name)}
 
     def _recall(self, past: PastRound, i: int) -> bool:
         """Take over a task of a graph that grows, if an earlier attempt has finished it."""
@@ -367,7 +379,6 @@ class Run:
         name = wiring.names[i]
         if name not in past.records:
             return False
-        past.check(wiring, i)
         past.take_over(self._round, self._log, i, self._executor.recall)
         self._finished.add(i)
         for _, slot in wiring.feeds(i):
@@ -490,6 +501,7 @@ class Run:
                 self._outputs[i] = outputs
                 del outputs
             if hooks:
+                entry.total_s = self._total_s()
                 self._tell("task_finished", log.record(entry, i))
             if done is not None:
                 done(i)

@@ -7,6 +7,7 @@ Where an output is, the worker tells together with what it measured.
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from contextlib import suppress
 from itertools import count
@@ -20,7 +21,7 @@ from dagprofiler.serializers import FrameList
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["OpenStore", "Store", "frames_in", "sync_directory", "torn"]
+__all__ = ["OpenStore", "Store", "check_owner", "frames_in", "sync_directory", "torn"]
 
 #: The length of a file is part of what it syncs.
 _sync = getattr(os, "fdatasync", os.fsync)
@@ -35,10 +36,13 @@ class Store(NamedTuple):
         An absolute path.
     key
         Tells this journal from all others: a file of that name says that it is here.
+    trust
+        Whether others may own what is there, and write to it.
     """
 
     directory: str
     key: str
+    trust: bool = False
 
     @property
     def token(self) -> str:
@@ -46,10 +50,33 @@ class Store(NamedTuple):
         return os.path.join(self.directory, f"{self.key}.key")
 
     def found(self) -> None:
-        """Make the directory and, empty, the file that says whose it is."""
-        os.makedirs(self.directory, exist_ok=True)
-        with open(self.token, "wb") as file:
+        """Make the directory and, empty, the file that says whose it is.
+
+        Raises
+        ------
+        JournalError
+            If others can write there, and that is not asked for.
+        """
+        os.makedirs(os.path.dirname(self.directory), exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(self.directory, 0o777 if self.trust else 0o700)
+        self.check()
+        with self.new_file(self.token) as file:
             os.fsync(file.fileno())
+
+    def check(self, name: str = "") -> None:
+        """Raise a JournalError if others can write to the directory, or to a file in it.
+
+        Unless that is asked for.
+        """
+        path = os.path.join(self.directory, name) if name else self.directory
+        if not self.trust:
+            check_owner(path, os.stat(path))
+
+    def new_file(self, path: str) -> IO[bytes]:
+        """Open a file that is not there yet, which others cannot read unless they are trusted."""
+        mode = 0o666 if self.trust else 0o600
+        return open(path, "xb", opener=lambda path, flags: os.open(path, flags, mode))
 
     def open(self) -> OpenStore:
         """Return the store for the thread that calls this."""
@@ -93,7 +120,7 @@ class OpenStore:
             # Other hosts and containers may have the same names and numbers.
             with suppress(FileExistsError):
                 self._segment = f"{who}-{number}.segment"
-                file = open(os.path.join(self._directory, self._segment), "xb")  # noqa: SIM115
+                file = self._store.new_file(os.path.join(self._directory, self._segment))
                 sync_directory(self._directory)
                 return file
         raise AssertionError  # pragma: no cover  (it counts without end)
@@ -104,9 +131,9 @@ class OpenStore:
         Returns
         -------
         dict
-            The ``segment``, and for each of its ``fields`` where it begins, its
-            checksum and the lengths of its frames: a number for bytes, a list
-            for several buffers, negative for what is no bytes object.
+            The ``segment``, and for each of its ``fields`` where it begins, a
+            checksum of it, its name and its form, whether it is one bytes object,
+            and the lengths of its frames, negative for what is no bytes object.
         """
         file = self._file
         if file is None:
@@ -124,7 +151,12 @@ class OpenStore:
                     lengths.append(view.nbytes if isinstance(part, bytes) else -view.nbytes)
                     start += view.nbytes
                 whole = not isinstance(data, list)
-                fields[field] = [offset, checksum, lengths[0] if whole else lengths]
+                fields[field] = [
+                    offset,
+                    _with_form(checksum, field, whole, lengths),
+                    whole,
+                    lengths,
+                ]
             file.flush()
             _sync(file.fileno())
         except BaseException as error:
@@ -160,25 +192,63 @@ def sync_directory(path: str) -> None:
             os.close(descriptor)
 
 
-def frames_in(directory: str, stored: Mapping[str, Any], field: str) -> Any:
+def _with_form(checksum: int, field: str, whole: bool, lengths: list[int]) -> int:  # noqa: FBT001
+    """Return the checksum of an output with that of how it is made of frames."""
+    return crc32(repr((field, whole, lengths)).encode("utf-8", "surrogatepass"), checksum)
+
+
+def check_owner(path: str, status: os.stat_result) -> None:
+    """Raise a JournalError if somebody else can have written what is at a path.
+
+    Parameters
+    ----------
+    status
+        What the system says of it.
+    """
+    if not hasattr(os, "geteuid"):
+        # Windows has other permissions, which these do not show.
+        return
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid != os.geteuid():
+        why = f"it belongs to another user (number {status.st_uid})"
+    elif mode & 0o022:
+        why = f"other users can write to it (its mode is {mode:04o})"
+    else:
+        return
+    hint = "trust=True (--trust-journal) if that is meant"
+    raise JournalError(path, [f"{why}, and to resume a journal executes code in it; {hint}"])
+
+
+def _segment(directory: str, stored: Mapping[str, Any]) -> str:
+    """Return the path of the segment that outputs are in."""
+    name = stored["segment"]
+    if os.path.basename(name) != name:
+        raise JournalError(directory, [f"segment {name!r} is no file in this directory"])
+    return os.path.join(directory, name)
+
+
+def frames_in(store: Store, stored: Mapping[str, Any], field: str) -> Any:
     """Return the serialized value of an output.
 
     Raises
     ------
     JournalError
-        If it is not there as it was written.
+        If it is not there as it was written, or others can have written it.
     """
-    path = os.path.join(directory, stored["segment"])
-    offset, checksum, lengths = stored["fields"][field]
-    whole = not isinstance(lengths, list)
-    nbytes = sum(map(abs, [lengths] if whole else lengths))
+    path = _segment(store.directory, stored)
+    offset, checksum, whole, lengths = stored["fields"][field]
+    nbytes, data = sum(map(abs, lengths)), b""
     try:
         with open(path, "rb") as file:
-            file.seek(offset)
-            data = file.read(nbytes)
-    except OSError as error:
+            status = os.fstat(file.fileno())
+            if offset + nbytes <= status.st_size:
+                file.seek(offset)
+                data = file.read(nbytes)
+    except (OSError, ValueError) as error:
         raise JournalError(path, [f"cannot be read: {describe(error)}"]) from error
-    if len(data) < nbytes or crc32(data) != checksum:
+    if not store.trust:
+        check_owner(path, status)
+    if len(data) < nbytes or _with_form(crc32(data), field, whole, lengths) != checksum:
         raise JournalError(path, [f"output {field!r} is damaged: its checksum is wrong"], offset)
     if whole:
         return data
@@ -198,13 +268,14 @@ def torn(directory: str, stored: Mapping[str, Any], ends: dict[str, int]) -> boo
     ends
         Where segments end, as far as somebody has asked.
     """
-    path = os.path.join(directory, stored["segment"])
-    if path not in ends:
+    segment = stored["segment"]
+    if segment not in ends:
+        path = _segment(directory, stored)
         try:
-            ends[path] = os.path.getsize(path)
-        except OSError as error:
+            ends[segment] = os.path.getsize(path)
+        except (OSError, ValueError) as error:
             raise JournalError(path, [f"cannot be read: {describe(error)}"]) from error
     return any(
-        offset + sum(map(abs, lengths if isinstance(lengths, list) else [lengths])) > ends[path]
-        for offset, _, lengths in stored["fields"].values()
+        offset + sum(map(abs, lengths)) > ends[segment]
+        for offset, _, _, lengths in stored["fields"].values()
     )

@@ -5,13 +5,11 @@ import gc
 import io
 import json
 import math
-import os
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from platforms import posix
 
 from dagprofiler import Config, ProfileError
 from dagprofiler.documents import (

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import warnings
@@ -11,12 +13,13 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from zlib import crc32
 
 import journal_programs
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from journal_tasks import Last, Source, Total, Twice, ran
 from platforms import posix
 
 from dagprofiler import (
@@ -29,55 +32,14 @@ from dagprofiler import (
     Profile,
     Rounds,
     RunError,
-    Task,
     ValidationError,
+    segments,
 )
 from dagprofiler.ledger import Ledger
 from dagprofiler.segments import Store
-from dagprofiler.serializers import MsgpackSerializer, OutOfBandPickle, PickleSerializer
+from dagprofiler.serializers import PickleSerializer
 
 HERE = Path(__file__).resolve().parent
-
-#: How often each task has run in this process.
-ran: Counter[str] = Counter()
-
-
-class Source(Task):
-    outputs = ["data", "label"]
-
-    def compute(self, cfg):
-        ran["source"] += 1
-        return {"data": np.arange(cfg.N), "label": "source", "extra": [1, 2]}
-
-
-class Twice(Task):
-    inputs = ["data", "offset"]
-    outputs = ["twice"]
-    serializer = OutOfBandPickle()
-
-    def compute(self, data, offset):
-        ran["twice"] += 1
-        return {"twice": 2 * data + offset}
-
-
-class Total(Task):
-    inputs = ["parts", "label"]
-    gathers = ["parts"]
-    outputs = ["total"]
-    serializer = MsgpackSerializer()
-
-    def compute(self, parts, label):
-        ran["total"] += 1
-        return {"total": [label, int(sum(part.sum() for part in parts))]}
-
-
-class Last(Task):
-    outputs = ["done"]
-
-    def compute(self):
-        ran["last"] += 1
-        return {"done": True}
-
 
 EDGES = [
     ("source", "twice", ["data"]),
@@ -99,6 +61,16 @@ def records(directory):
         return file.read().splitlines(keepends=True)
 
 
+def chained(kept):
+    """Return records as a file holds them, numbered anew."""
+    lines, checksum = [], 0
+    for number, record in enumerate(kept):
+        text = json.dumps({**record, "record": number}, separators=(",", ":")).encode()
+        checksum = crc32(text, checksum)
+        lines.append(b"%08x %b\n" % (checksum, text))
+    return b"".join(lines)
+
+
 def cut_after(directory, count):
     """Leave the header and so many more records."""
     Path(directory, "journal").write_bytes(b"".join(records(directory)[: count + 1]))
@@ -107,6 +79,13 @@ def cut_after(directory, count):
 @pytest.fixture(autouse=True)
 def _nothing_ran():
     ran.clear()
+
+
+@pytest.fixture(autouse=True)
+def _disk_that_is_not_waited_for(monkeypatch):
+    """Only a loss of power would tell the difference."""
+    monkeypatch.setattr(segments, "_sync", lambda _: None)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture
@@ -320,7 +299,7 @@ def test_the_timeline_is_on_one_clock_across_the_restart(journal):
     moments = [row[column] for row in rows for column in timeline["columns"][4:]]
     assert moments == sorted(moments)
     (resumed,) = profile.sections["run"]["resumed"]
-    assert rows[1]["serialize_end_ms"] == resumed["at_ms"] <= rows[2]["deserialize_start_ms"]
+    assert rows[1]["serialize_end_ms"] <= resumed["at_ms"] <= rows[2]["deserialize_start_ms"]
     assert resumed["gap_ms"] > 0
     assert profile.metrics.total_time_ms >= moments[-1]
 
@@ -629,6 +608,62 @@ def test_a_worker_that_finds_another_directory_of_that_name_says_so(tmp_path):
         program().run(**ASKED, hooks=[Journal(directory), Replaces(directory)])
 
 
+# What others can write to
+
+
+def test_what_a_journal_makes_is_its_owners_alone(tmp_path):
+    before = os.umask(0)
+    try:
+        program().run(**ASKED, hooks=[Journal(tmp_path / "journal")])
+        program().run(**ASKED, hooks=[Journal(tmp_path / "shared", trust=True)])
+    finally:
+        os.umask(before)
+    modes = {
+        name: {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / name).iterdir()}
+        for name in ("journal", "shared")
+    }
+    assert modes == {"journal": {0o600}, "shared": {0o666}}
+    assert stat.S_IMODE((tmp_path / "journal").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o720])
+def test_a_directory_that_others_can_write_to_takes_no_journal_unless_it_is_trusted(tmp_path, mode):
+    tmp_path.chmod(mode)
+    with pytest.raises(RunError, match=f"other users can write to it .*{mode:04o}") as caught:
+        program().run(**ASKED, hooks=[Journal(tmp_path)])
+    assert isinstance(caught.value.__cause__, JournalError)
+    assert not ran
+    assert not list(tmp_path.iterdir())
+    first = program().run(**ASKED, hooks=[Journal(tmp_path, trust=True)])
+    assert plain(first) == plain(program().resume(tmp_path, trust=True))
+
+
+@pytest.mark.parametrize("what", ["", "journal", "*.segment"])
+def test_what_others_can_write_to_is_not_resumed_unless_it_is_trusted(journal, what):
+    path = next(journal.glob(what)) if what else journal
+    path.chmod(0o777)
+    with pytest.raises(JournalError, match="other users can write to it") as caught:
+        program().resume(journal)
+    assert caught.value.path == str(path)
+    assert program().resume(journal, trust=True).outputs
+
+
+def test_what_belongs_to_others_is_not_resumed_unless_it_is_trusted(journal, monkeypatch):
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    with pytest.raises(JournalError, match=rf"belongs to another user \(number {owner}\)"):
+        program().resume(journal)
+    assert program().resume(journal, trust=True).outputs
+
+
+def test_a_segment_of_another_directory_is_not_read(journal):
+    kept = [json.loads(line[9:]) for line in records(journal)]
+    kept[4]["stored"]["segment"] = f"../{journal.name}/{segment(journal).name}"
+    (journal / "journal").write_bytes(chained(kept))
+    with pytest.raises(JournalError, match="is no file in this directory"):
+        program().resume(journal)
+
+
 # Disks that are full
 
 
@@ -792,8 +827,69 @@ def test_a_bit_that_flips_in_the_records_is_noticed(made, tmp_path, data):
         assert caught.value.offset == begin
         assert caught.value.path == str(directory / "journal")
     else:
-        # As if it had never been written.
-        assert plain(program().resume(directory)) == made[1]
+        # As if it had never been written, unless it says that another one was.
+        with suppress(JournalError):
+            assert plain(program().resume(directory)) == made[1]
+
+
+@pytest.mark.parametrize("line", range(1, 6))
+def test_a_line_that_is_missing_is_noticed(journal, line):
+    lines = records(journal)
+    begin = sum(map(len, lines[:line]))
+    del lines[line]
+    (journal / "journal").write_bytes(b"".join(lines))
+    if line == len(lines):
+        # So does a run end that is killed now.
+        assert program().resume(journal).sections["run"]["state"] == "complete"
+        return
+    with pytest.raises(JournalError, match=rf"line {line + 1}: .* number {line} is expected here"):
+        program().resume(journal)
+    with pytest.raises(JournalError) as caught:
+        program().resume(journal)
+    assert (caught.value.path, caught.value.offset) == (str(journal / "journal"), begin)
+    assert not ran
+
+
+def test_a_line_that_is_missing_before_a_torn_one_is_noticed(journal):
+    lines = records(journal)
+    (journal / "journal").write_bytes(b"".join([*lines[:4], lines[5][:60]]))
+    with pytest.raises(JournalError, match=r"line 5: .* number 4 is expected here, not 5"):
+        program().resume(journal)
+
+
+@pytest.mark.parametrize(
+    "order", [[0, 2, 1, 3, 4, 5], [0, 1, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5, 5]]
+)
+def test_lines_in_another_order_are_noticed(journal, order):
+    lines = records(journal)
+    (journal / "journal").write_bytes(b"".join(lines[k] for k in order))
+    with pytest.raises(JournalError, match=r"line \d: a record is damaged or missing"):
+        program().resume(journal)
+
+
+def test_a_record_of_another_journal_is_noticed(journal, tmp_path):
+    program().run(**ASKED, hooks=[Journal(tmp_path / "other")])
+    lines, others = records(journal), records(tmp_path / "other")
+    (journal / "journal").write_bytes(b"".join([*lines[:3], others[3], *lines[4:]]))
+    with pytest.raises(JournalError, match=r"line 4: .* its checksum is wrong"):
+        program().resume(journal)
+
+
+def test_a_round_is_not_complete_without_all_of_its_tasks(journal):
+    kept = [json.loads(line[9:]) for line in records(journal)]
+    sink = next(k for k, record in enumerate(kept) if record.get("task") == "last")
+    del kept[sink]
+    (journal / "journal").write_bytes(chained(kept))
+    with pytest.raises(JournalError, match="line 5: the round had 4 tasks, here are 3"):
+        program().resume(journal)
+
+
+def test_what_a_resumed_run_writes_is_chained_to_what_was_there(journal):
+    cut_after(journal, 2)
+    program().resume(journal)
+    lines = records(journal)
+    assert b"".join(lines) == chained([json.loads(line[9:]) for line in lines])
+    assert len(lines) == 1 + 2 + 1 + 2 + 1
 
 
 @quickly
@@ -808,9 +904,9 @@ def test_a_bit_that_flips_in_a_segment_is_noticed_where_it_matters(made, tmp_pat
     ledger = Ledger(str(directory / "journal"))
     ledger.close()
     spans = {
-        field: (offset, offset + sum(map(abs, length if isinstance(length, list) else [length])))
+        field: (offset, offset + sum(map(abs, lengths)))
         for record in ledger.records
-        for field, (offset, _, length) in record.get("stored", {"fields": {}})["fields"].items()
+        for field, (offset, _, _, lengths) in record.get("stored", {"fields": {}})["fields"].items()
     }
     begin, end = spans["total"]
     if begin <= position < end:
@@ -848,12 +944,19 @@ def test_a_segment_that_is_not_there_is_an_error(journal):
 
 
 def test_a_journal_of_another_format_is_refused(journal):
-    ledger = Ledger(str(journal / "journal"))
-    header = {**ledger.header, "format": 99}
-    ledger.close()
-    os.unlink(journal / "journal")
-    Ledger.create(str(journal / "journal"), header).close()
-    with pytest.raises(JournalError, match="another version of dagprofiler has written it"):
+    header = {**json.loads(records(journal)[0][9:]), "format": 99}
+    text = json.dumps(header).encode()
+    (journal / "journal").write_bytes(b"%08x %b\n" % (crc32(text), text))
+    with pytest.raises(JournalError, match="its format is 99, this version reads 2"):
+        program().resume(journal)
+
+
+def test_a_journal_of_the_format_before_is_refused(journal):
+    header = json.loads(records(journal)[0][9:])
+    del header["record"]
+    text = json.dumps({**header, "format": 1}).encode()
+    (journal / "journal").write_bytes(b"%08x %b\n" % (crc32(text), text))
+    with pytest.raises(JournalError, match="its format is 1, this version reads 2"):
         program().resume(journal)
 
 

@@ -129,6 +129,7 @@ def _run(parser: argparse.ArgumentParser) -> None:
     )
     _measuring(parser, parser.add_argument_group("rounds"), usual="1")
     parser.add_argument("--journal", metavar="DIR", help="write down what is done, to resume it")
+    _trust(parser)
     parser.add_argument(
         "--on-error",
         choices=("stop", "finish"),
@@ -209,8 +210,17 @@ def _resume(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-c", "--config", metavar="NAME=VALUE", action="append", help="as of run; as TARGET"
     )
+    _trust(parser)
     _where(parser)
     _results(parser)
+
+
+def _trust(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trust-journal",
+        action="store_true",
+        help="allow a journal that other users own or can write to; code in it is executed",
+    )
 
 
 def _show(parser: argparse.ArgumentParser) -> None:

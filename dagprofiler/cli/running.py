@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.cli.engines import executor_named
@@ -26,6 +27,7 @@ from dagprofiler.errors import RunError
 from dagprofiler.files import replaced, replacing, write
 from dagprofiler.hooks import Hook
 from dagprofiler.journal import Journal
+from dagprofiler.quickcheck import surely_satisfies
 from dagprofiler.rounds import Rounds
 
 if TYPE_CHECKING:
@@ -39,6 +41,14 @@ __all__ = ["conditions", "meters", "resume", "run"]
 
 #: File beside a journal: what its run was started with.
 _STARTED = "command.json"
+
+#: What is in it, as the quick check is told.
+_FIELDS: dict[str, Any] = {
+    **{name: {"type": ["string", "null"]} for name in ("target", "executor", "output", "report")},
+    "folder": {"type": "string"},
+    "config": {"type": "array", "items": {"type": "string"}},
+    "timeout": {"type": ["number", "null"]},
+}
 
 #: Exit code of a run in which a task failed.
 _FAILED = 4
@@ -82,7 +92,7 @@ def resume(arguments: argparse.Namespace) -> int:
     """Go on with a run; what is not said anew is as it was when it began."""
     folder = ""
     if arguments.target is None:
-        started = _started(arguments.journal)
+        started = _started(arguments.journal, trust=arguments.trust_journal)
         folder = started.pop("folder")
         for key, value in started.items():
             if getattr(arguments, key) is None:
@@ -92,7 +102,9 @@ def resume(arguments: argparse.Namespace) -> int:
     with stdout_apart(_prints_json(arguments)):
         dag = load_dag(arguments.target, arguments.config or [], folder)
         profile = _profile_of(
-            lambda **options: dag.resume(arguments.journal, hooks=hooks, **options),
+            lambda **options: dag.resume(
+                arguments.journal, hooks=hooks, trust=arguments.trust_journal, **options
+            ),
             arguments,
             folder,
         )
@@ -112,7 +124,8 @@ def _journal(arguments: argparse.Namespace) -> list[Hook]:
             f"--journal: {directory!r} holds the journal of a run: dagprofiler resume "
             f"{directory} goes on with it; or give another directory"
         )
-    return [Journal(directory), _Started(directory, arguments)]
+    journal = Journal(directory, trust=arguments.trust_journal)
+    return [journal, _Started(directory, arguments)]
 
 
 class _Started(Hook):
@@ -120,6 +133,7 @@ class _Started(Hook):
 
     def __init__(self, directory: str, arguments: argparse.Namespace) -> None:
         self._path = os.path.join(os.path.abspath(directory), _STARTED)
+        self._trust = arguments.trust_journal
         outputs = (arguments.output, arguments.report)
         output, report = (path and os.path.abspath(path) for path in outputs)
         self._document = {
@@ -136,11 +150,18 @@ class _Started(Hook):
     def run_started(self, run: RunInfo) -> None:  # noqa: ARG002  (as a hook has it)
         """Write it, where the journal is."""
         write(self._path, [json.dumps(self._document, indent=2), "\n"])
+        if not self._trust:
+            # Whatever the umask says: resume imports what it names.
+            os.chmod(self._path, 0o600)
 
 
-def _started(directory: str) -> dict[str, Any]:
+def _started(directory: str, *, trust: bool) -> dict[str, Any]:
     """Return what a run was started with."""
-    path = os.path.join(directory, _STARTED)
+    path, store = os.path.join(directory, _STARTED), Journal(directory, trust=trust).store
+    # What it names is imported.
+    with suppress(OSError):
+        store.check()
+        store.check(_STARTED)
     try:
         with open(path, encoding="utf-8") as file:
             document: dict[str, Any] = json.load(file)
@@ -150,6 +171,9 @@ def _started(directory: str) -> dict[str, Any]:
         raise CommandError(f"{problem}; {hint}") from error
     except ValueError as error:
         raise CommandError(f"resume: {path!r} is not JSON: {error}; give TARGET as well") from error
+    shape = {"type": "object", "properties": _FIELDS, "required": [*_FIELDS]}
+    if not surely_satisfies(document, shape) or len(document) > len(_FIELDS):
+        raise CommandError(f"resume: {path!r} is not what run --journal wrote; give TARGET as well")
     if document["target"] is None:
         raise CommandError("resume: the DAG came from standard input; give TARGET as well")
     return document

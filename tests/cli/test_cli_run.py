@@ -438,6 +438,47 @@ def test_resume_goes_on_as_the_run_was_started(folder, shelf):
     assert len(profile.sections["run"]["resumed"]) == 1
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows shows no owners by this")
+def test_a_journal_that_others_can_write_to_is_resumed_if_it_is_trusted(
+    cli, refused, folder, shelf
+):
+    directory = os.path.abspath(f"{folder}/journal")
+    os.mkdir(directory)
+    os.chmod(directory, 0o777)
+    asked = ["run", "-q", shelf.target, "--journal", directory]
+    assert "other users can write to it" in refused(*asked)
+    cli(*asked, "--trust-journal")
+
+    line = refused("resume", directory)
+    assert line.startswith(f"journal {directory!r}: other users can write to it")
+    assert "--trust-journal" in line
+    cli("resume", "-q", directory, "--trust-journal")
+
+    os.chmod(directory, 0o700)
+    os.chmod(f"{directory}/command.json", 0o666)
+    assert "command.json': other users can write to it" in refused("resume", directory)
+
+
+@pytest.mark.parametrize("umask", [0, 0o002, 0o077])
+def test_what_a_run_made_is_resumed_whatever_the_umask(cli, folder, shelf, umask):
+    before = os.umask(umask)
+    try:
+        cli("run", "-q", shelf.target, "--journal", f"{folder}/journal")
+    finally:
+        os.umask(before)
+    cli("resume", "-q", f"{folder}/journal")
+
+
+@pytest.mark.parametrize("change", [{"folder": 5}, {"config": [1]}, {"more": 1}, {"target": {}}])
+def test_a_command_file_that_was_edited_is_refused(cli, refused, folder, shelf, change):
+    cli("run", "-q", shelf.target, "--journal", f"{folder}/journal")
+    path = Path(folder, "journal", "command.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}), encoding="utf-8")
+    line = refused("resume", f"{folder}/journal")
+    assert "command.json' is not what run --journal wrote; give TARGET as well" in line
+    cli("resume", "-q", f"{folder}/journal", shelf.target)
+
+
 def test_a_run_does_not_write_over_the_journal_of_another(cli, refused, folder, shelf):
     cli("run", shelf.target, "--journal", f"{folder}/journal", "-q")
 
