@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.errors import GraphError, ValidationError
 from dagprofiler.graph import bottom_levels
 from dagprofiler.profile import Profile
+from dagprofiler.sources import times_of_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,10 +59,7 @@ def ranking(
 
 def _times(priorities: Any) -> Mapping[str, float]:
     if isinstance(priorities, Profile):
-        return {
-            one.task: one.deserialize_time_ms + one.compute_time_ms + one.serialize_time_ms
-            for one in priorities.metrics.task_metrics
-        }
+        return times_of_tasks(priorities)
     if not isinstance(priorities, Mapping):
         raise _refused(f"expected a Profile or {{task: time}}, got {priorities!r}")
     from dagprofiler.metering import plain_number
