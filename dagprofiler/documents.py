@@ -114,21 +114,17 @@ def _plain(value: Any) -> Any:
     raise _NotJson
 
 
-def parse(text: str | bytes, *, unique_keys: bool = False) -> Any:
+def parse(text: str | bytes) -> Any:
     """Return the document in a JSON text.
 
     NaN and infinity, which are no JSON, pass inside of ``configuration`` only,
     where version 0.1.0 wrote them.
 
-    Parameters
-    ----------
-    unique_keys
-        Whether to refuse an object in which a key stands twice; else the last counts.
-
     Raises
     ------
     ProfileError
-        If it is no JSON, holds such a number elsewhere, or such an object.
+        If it is no JSON, holds such a number elsewhere, or an object in which a key
+        stands twice.
     """
     constants = []
 
@@ -141,8 +137,7 @@ def parse(text: str | bytes, *, unique_keys: bool = False) -> Any:
             raise ProfileError(f"expected JSON text, got {type(text).__name__}")
         if not isinstance(text, str):
             text = text.decode(json.detect_encoding(text), "surrogatepass")
-        pairs_hook = _unique if unique_keys else None
-        document: Any = json.loads(text, parse_constant=constant, object_pairs_hook=pairs_hook)
+        document: Any = json.loads(text, parse_constant=constant, object_pairs_hook=_unique)
         if constants:
             plain_document(document)
     except RecursionError as error:
@@ -210,10 +205,10 @@ def _plain_copy(value: Any, path: tuple[Any, ...], *, finite: bool) -> Any:
     return _plain_copy(number, path, finite=finite)
 
 
-def load(path: Any, *, unique_keys: bool = False) -> Any:
+def load(path: Any) -> Any:
     """Return the document in a file or an open stream; errors as :func:`parse`, naming the file."""
     try:
-        return parse(read(path), unique_keys=unique_keys)
+        return parse(read(path))
     except ProfileError as error:
         name = file_name(path)
         if not name:

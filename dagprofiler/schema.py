@@ -25,12 +25,20 @@ if TYPE_CHECKING:
 
     from jsonschema import Draft202012Validator, ValidationError
 
-__all__ = ["PROFILE_SCHEMA", "SCHEMA_VERSION", "validate_profile"]
+__all__ = ["MOMENTS", "PROFILE_SCHEMA", "SCHEMA_VERSION", "validate_profile"]
 
 #: The newest ``metadata.schema_version`` that this reader knows.
 SCHEMA_VERSION = 1
 
 _MAX_INT = 2**63 - 1
+
+#: The columns of the timeline after the third, in the order of time.
+MOMENTS = (
+    "ready_ms",
+    *("deserialize_start_ms", "deserialize_end_ms"),
+    *("compute_start_ms", "compute_end_ms"),
+    *("serialize_start_ms", "serialize_end_ms"),
+)
 
 
 def _value(kind: str | list[str], description: str, **keywords: Any) -> dict[str, Any]:
@@ -407,7 +415,7 @@ _TIMELINE = _object(
         ),
         "columns": _list(
             "What the entries of a record are, in order.",
-            _text("A moment; its unit is part of the name."),
+            _text("A moment; its unit is part of the name.", enum=[*MOMENTS]),
             prefixItems=[
                 _text("Name of the task.", enum=["task"]),
                 _text("Number of the round.", enum=["round"]),
