@@ -11,7 +11,7 @@ from math import inf
 from operator import eq, itemgetter, le, mul
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import CycleError, ProfileError, json_path, shorten
+from dagprofiler.errors import CycleError, ProfileError, json_path, short_repr, shorten
 from dagprofiler.graph import kahn_order
 from dagprofiler.samplechecks import check_intervals, check_samples
 from dagprofiler.schema import MOMENTS
@@ -513,7 +513,7 @@ def _difference(left: Sequence[Any], right: Sequence[Any]) -> int | None:
 
 
 def _quote(name: Any) -> str:
-    return shorten(repr(name))
+    return short_repr(name)
 
 
 def _error(message: str, *path: Any) -> ProfileError:

@@ -8,7 +8,7 @@ from operator import attrgetter, is_not
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import CostModelError, DeclarationError, GraphError, did_you_mean
+from dagprofiler.errors import CostModelError, DeclarationError, GraphError, describe, did_you_mean
 from dagprofiler.pipeline import Parameters
 from dagprofiler.task import Task, check_declarations, contract_of, estimate
 
@@ -80,7 +80,7 @@ class ContractReader:
                 parameters = Parameters.of(compute)
             except (TypeError, ValueError) as error:
                 raise DeclarationError(
-                    f"task {name!r}: compute() has no signature that fits: {error}; "
+                    f"task {name!r}: compute() has no signature that fits: {describe(error)}; "
                     "is 'self' missing?"
                 ) from error
             self._parameters[key] = function, parameters

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import IO, TYPE_CHECKING, Any
 
-from dagprofiler.errors import ProfileError, json_path, shorten
+from dagprofiler.errors import ProfileError, json_path, short_repr
 from dagprofiler.rendering import plain_number
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
         raise ProfileError(
-            f"not JSON that can be read: key {shorten(repr(key))} stands twice in one object"
+            f"not JSON that can be read: key {short_repr(key)} stands twice in one object"
         )
     return found
 
@@ -181,7 +181,7 @@ def plain_document(document: Any) -> Any:
 
 def _key(key: Any, path: tuple[Any, ...]) -> str:
     if not isinstance(key, str):
-        raise ProfileError(f"key {key!r} is no text", json_path(path))
+        raise ProfileError(f"key {short_repr(key)} is no text", json_path(path))
     return key
 
 
@@ -195,7 +195,7 @@ def _plain_copy(value: Any, path: tuple[Any, ...], *, finite: bool) -> Any:
     if kind is list or kind is tuple:
         return [_plain_copy(item, (*path, i), finite=finite) for i, item in enumerate(value)]
     if kind is float and finite and not math.isfinite(value):
-        raise ProfileError(f"{value!r} is not a finite number", json_path(path))
+        raise ProfileError(f"{short_repr(value)} is not a finite number", json_path(path))
     if value is None or isinstance(value, (str, int, float)):
         return value
     try:

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.documents import utc_now
-from dagprofiler.errors import JournalError
+from dagprofiler.errors import JournalError, short_repr
 from dagprofiler.ledger import unpacked
 from dagprofiler.rounds import MEASURED, Rounds
 from dagprofiler.segments import frames_in, torn
@@ -140,7 +140,7 @@ class PastRound:
         """Raise a JournalError if a task that rules added is not what it was."""
         record = self.records[wiring.names[i]]
         problems = [
-            f"task {wiring.names[i]!r}: {what} {now!r}, in the journal {then!r}"
+            f"task {wiring.names[i]!r}: {what} {short_repr(now)}, in the journal {short_repr(then)}"
             for what, now, then in (
                 ("outputs", wiring.outputs[i], list(record["bytes"])),
                 ("after", [wiring.names[s] for s in wiring.predecessors(i)], record["after"]),

@@ -6,7 +6,7 @@ from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
 from dagprofiler.calibration import Calibration
-from dagprofiler.errors import WeightError, counted, shorten
+from dagprofiler.errors import WeightError, counted, short_repr
 from dagprofiler.rounds import MEASURED
 from dagprofiler.samples import measured_of
 from dagprofiler.statistics import median
@@ -111,7 +111,7 @@ def entries_of_tasks(profile: Profile) -> tuple[dict[str, TaskMetrics], str]:
     for name in named:
         if name in placed and placed[name].task != name:
             return {}, (
-                f"execution_metrics has an entry {shorten(repr(name))}, but another one at that "
+                f"execution_metrics has an entry {short_repr(name)}, but another one at that "
                 "task's place of execution_order: whether it names tasks or classes is unknown"
             )
     return placed, ""
