@@ -165,12 +165,14 @@ def check_inputs(inputs: Any) -> None:
     problems: list[str] = []
     if isinstance(inputs, Mapping):
         for name, fields in inputs.items():
-            where = f"inputs of task {name!r}"
+            where = f"inputs of task {short_repr(name)}"
             if not isinstance(fields, Mapping):
                 problems.append(f"{where} must be {{field: value}}, got {short_repr(fields)}")
                 continue
             wrong = {field: field_problem(field) for field in fields}
-            problems += [f"{where}: {field!r} {why}" for field, why in wrong.items() if why]
+            problems += [
+                f"{where}: {short_repr(field)} {why}" for field, why in wrong.items() if why
+            ]
     elif inputs is not None:
         problems.append(f"inputs must be {{task: {{field: value}}}}, got {short_repr(inputs)}")
     if problems:

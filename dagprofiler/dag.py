@@ -634,7 +634,7 @@ class DAG(Shown):
         number = self._numbers.get(name)
         if number is None:
             hint = did_you_mean(name, list(self.tasks))
-            raise refused(f"{where}: there is no task {name!r}{hint}")
+            raise refused(f"{where}: there is no task {short_repr(name)}{hint}")
         return number
 
     def _current_tasks(self) -> list[Task]:

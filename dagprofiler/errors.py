@@ -34,6 +34,12 @@ __all__ = [
     "WorkerError",
 ]
 
+#: Most characters of a quoted value, of an error's message, of a traceback.
+_MAX_QUOTE = 300
+_MAX_MESSAGE = 1000
+_MAX_TRACEBACK = 20_000
+_MAX_CAUSES = 10
+
 
 class DagProfilerError(Exception):
     """Base class of every error raised by dagprofiler."""
@@ -370,10 +376,10 @@ def describe(error: BaseException) -> str:
     'ValueError: no such cell'
     """
     try:
-        text = " ".join(_one_line(str(error), _MAX_MESSAGE).split())
+        text = " ".join(one_line(str(error), _MAX_MESSAGE).split())
     except Exception:  # noqa: BLE001  (a task's failure is reported even if it can't say it)
         text = "(its message cannot be had)"
-    name = _one_line(type(error).__name__, _MAX_QUOTE)
+    name = one_line(type(error).__name__)
     return f"{name}: {text}" if text else name
 
 
@@ -391,13 +397,13 @@ def short_repr(value: Any) -> str:
     '<Shy whose repr raises ValueError>'
     """
     try:
-        return _one_line(repr(value), _MAX_QUOTE)
+        return one_line(repr(value))
     except Exception as error:  # noqa: BLE001  (a value's own __repr__ may do anything)
         kinds = type(value).__name__, type(error).__name__
-        return _one_line("<{} whose repr raises {}>".format(*kinds), _MAX_QUOTE)
+        return one_line("<{} whose repr raises {}>".format(*kinds))
 
 
-def _one_line(text: str, limit: int) -> str:
+def one_line(text: str, limit: int = _MAX_QUOTE) -> str:
     """Return `text` shortened, with escapes for what breaks a line or upsets a terminal."""
     # What a str subclass does is not asked.
     text = shorten(str.__str__(text), limit)
@@ -444,12 +450,6 @@ def counted(number: int, one: str, several: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
-_MAX_QUOTE = 300
-_MAX_MESSAGE = 1000
-_MAX_TRACEBACK = 20_000
-_MAX_CAUSES = 10
-
-
 def json_path(parts: Iterable[Any]) -> str:
     """Return keys and indices as a JSON path, long keys shortened.
 
@@ -459,7 +459,9 @@ def json_path(parts: Iterable[Any]) -> str:
     ("$.edge_weights['a->b']", '$.records[3].task')
     """
     return "$" + "".join(
-        f".{shorten(part)}" if str(part).isidentifier() else f"[{short_repr(part)}]"
+        f".{shorten(part)}"
+        if isinstance(part, str) and part.isidentifier()
+        else f"[{short_repr(part)}]"
         for part in parts
     )
 

@@ -146,7 +146,9 @@ def format_of(path: str) -> str:
 
 def _meant(name: Any, known: Sequence[str]) -> str:
     """Return the end of a refusal: which of the known formats was meant, if that can be told."""
-    alias = _ALIASES.get(str(name).lower().replace("-", "_").replace(" ", "_"))
+    if not isinstance(name, str):
+        return ""
+    alias = _ALIASES.get(name.lower().replace("-", "_").replace(" ", "_"))
     return f"; did you mean {alias!r}?" if alias in known else did_you_mean(name, known)
 
 

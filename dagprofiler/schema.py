@@ -17,7 +17,7 @@ from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import ProfileError, describe, json_path, shorten
+from dagprofiler.errors import ProfileError, describe, json_path, one_line, shorten
 from dagprofiler.quickcheck import doubtful, surely_satisfies
 
 if TYPE_CHECKING:
@@ -749,8 +749,8 @@ def _judge(data: Any) -> None:
     for path, value, schema in doubtful(data, PROFILE_SCHEMA):
         try:
             error = next(_validator().evolve(schema=schema).iter_errors(value), None)
-        except (OverflowError, RecursionError, TypeError, ValueError) as unquotable:
-            # It cannot be quoted in a message: nested too deeply, or not from JSON at all.
+        except Exception as unquotable:
+            # It cannot be quoted in a message: nested too deep, or not from JSON at all.
             raise ProfileError(
                 f"cannot be judged: {describe(unquotable)}", json_path(path)
             ) from unquotable
@@ -763,7 +763,7 @@ def _refusal(error: ValidationError) -> ProfileError:
     if isinstance(error.instance, float) and not isfinite(error.instance):
         message = f"{error.instance!r} is no finite number"
     else:
-        message = shorten(error.message)
+        message = one_line(error.message)
     # A traceback prints the cause, and with it all of the offending instance.
     if isinstance(error.instance, (dict, list)):
         error.instance = reprlib.repr(error.instance)
