@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.edges import field_problem
-from dagprofiler.errors import DeclarationError, GraphError, ValidationError
+from dagprofiler.errors import DeclarationError, GraphError, ValidationError, short_repr
 from dagprofiler.hooks import Hook
 from dagprofiler.task import Task, instance_of
 
@@ -60,7 +60,7 @@ def as_executor(given: Any, rounds: Rounds) -> Executor | None:
         if executor is None:
             raise refused(
                 "executor must be None, a concurrent.futures.Executor or an Executor of "
-                f"dagprofiler, got {given!r}"
+                f"dagprofiler, got {short_repr(given)}"
             )
         if rounds.fresh_process:
             raise refused(
@@ -84,7 +84,7 @@ def as_timeout(given: Any, executor: Executor | None) -> float | None:
 
     timeout_s = plain_number(given)
     if timeout_s is None or timeout_s <= 0:
-        raise refused(f"timeout must be a number of seconds above 0, got {given!r}")
+        raise refused(f"timeout must be a number of seconds above 0, got {short_repr(given)}")
     if executor is None or not executor.enforces_timeout:
         name = "a serial run" if executor is None else f"executor {executor.name!r}"
         raise refused(f"timeout: {name} cannot end a task that takes too long")
@@ -101,9 +101,11 @@ def check_names(names: Mapping[Any, Any]) -> None:
         pass
     for name in names:
         if not isinstance(name, str) or not name:
-            raise GraphError(f"task name {name!r}: expected a non-empty string")
+            raise GraphError(f"task name {short_repr(name)}: expected a non-empty string")
         if "->" in name:
-            raise GraphError(f"task name {name!r} holds '->', which joins names in edge weights")
+            raise GraphError(
+                f"task name {short_repr(name)} holds '->', which joins names in edge weights"
+            )
 
 
 def check_task(name: Any, given: Any) -> Task:
@@ -111,18 +113,22 @@ def check_task(name: Any, given: Any) -> Task:
     if isinstance(given, type) and issubclass(given, Task):
         given = instance_of(given, f"task {name!r}")
     if not isinstance(given, Task):
-        raise DeclarationError(f"task {name!r}: expected a Task or a class of them, got {given!r}")
+        raise DeclarationError(
+            f"task {name!r}: expected a Task or a class of them, got {short_repr(given)}"
+        )
     return given
 
 
 def check_hooks(hooks: Any) -> list[Hook]:
     """Return the hooks as a list, or raise a DeclarationError."""
     if isinstance(hooks, Hook):
-        raise DeclarationError(f"hooks must be a list of hooks, got {hooks!r}; put it in a list")
+        raise DeclarationError(
+            f"hooks must be a list of hooks, got {short_repr(hooks)}; put it in a list"
+        )
     found = list(hooks)
     for hook in found:
         if not isinstance(hook, Hook):
-            raise DeclarationError(f"hooks: expected instances of Hook, got {hook!r}")
+            raise DeclarationError(f"hooks: expected instances of Hook, got {short_repr(hook)}")
     return found
 
 
@@ -150,7 +156,7 @@ def tracing_of(hooks: Sequence[Hook]) -> Any:
     from dagprofiler.tracing.ofruns import Tracing, by_default
 
     if found and not isinstance(found[0], Tracing):
-        raise refused(f"hooks: 'tracing' has to be that of a Tracer, got {found[0]!r}")
+        raise refused(f"hooks: 'tracing' has to be that of a Tracer, got {short_repr(found[0])}")
     return found[0] if found else by_default()
 
 
@@ -159,14 +165,16 @@ def check_inputs(inputs: Any) -> None:
     problems: list[str] = []
     if isinstance(inputs, Mapping):
         for name, fields in inputs.items():
-            where = f"inputs of task {name!r}"
+            where = f"inputs of task {short_repr(name)}"
             if not isinstance(fields, Mapping):
-                problems.append(f"{where} must be {{field: value}}, got {fields!r}")
+                problems.append(f"{where} must be {{field: value}}, got {short_repr(fields)}")
                 continue
             wrong = {field: field_problem(field) for field in fields}
-            problems += [f"{where}: {field!r} {why}" for field, why in wrong.items() if why]
+            problems += [
+                f"{where}: {short_repr(field)} {why}" for field, why in wrong.items() if why
+            ]
     elif inputs is not None:
-        problems.append(f"inputs must be {{task: {{field: value}}}}, got {inputs!r}")
+        problems.append(f"inputs must be {{task: {{field: value}}}}, got {short_repr(inputs)}")
     if problems:
         raise ValidationError([GraphError(problem) for problem in problems])
 
@@ -181,5 +189,7 @@ def check_seed(seed: Any) -> int | None:
     except TypeError:
         number = -1
     if not 0 <= number < 2**63:
-        raise refused(f"seed must be an integer from 0 to 2**63 - 1 or None, got {seed!r}")
+        raise refused(
+            f"seed must be an integer from 0 to 2**63 - 1 or None, got {short_repr(seed)}"
+        )
     return number

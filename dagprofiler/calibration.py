@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import ProfileError, describe
+from dagprofiler.errors import ProfileError, describe, short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,13 +94,15 @@ class Calibration:
                 kernel_version=int(data["kernel_version"]),
             )
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-            raise ProfileError(f"calibration {data!r}: {describe(error)}") from error
+            raise ProfileError(f"calibration {short_repr(data)}: {describe(error)}") from error
         for name, speed in {"score": found.score, **found.parts}.items():
             if not 0 < speed < inf:
-                raise ProfileError(f"calibration: {name} must be finite and above 0, got {speed!r}")
+                raise ProfileError(
+                    f"calibration: {name} must be finite and above 0, got {short_repr(speed)}"
+                )
         if not 0 <= found.spread < inf:
             raise ProfileError(
-                f"calibration: spread must be finite and at least 0, got {found.spread!r}"
+                f"calibration: spread must be finite and at least 0, got {short_repr(found.spread)}"
             )
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.calibration import Calibration
+from dagprofiler.errors import short_repr
 from dagprofiler.ranktests import (
     CANT_SAY,
     Verdict,
@@ -174,7 +175,10 @@ def _obstacles(mine: _Side, theirs: _Side, *, scaled: bool, paired: bool) -> Ite
     for name, default in _CONDITIONS.items():
         values = [side.conditions.get(name, default) for side in (mine, theirs)]
         if values[0] != values[1]:
-            yield f"the conditions differ: {name} is {values[0]!r} here, {values[1]!r} there"
+            yield (
+                f"the conditions differ: {name} is {short_repr(values[0])} here, "
+                f"{short_repr(values[1])} there"
+            )
     if paired:
         return
     if not all(side.conditions.get("fresh_process") for side in (mine, theirs)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler.errors import shorten
+from dagprofiler.errors import short_repr
 from dagprofiler.markup import Markup, Shown, cut_table, paragraph, text, view
 from dagprofiler.summary import (
     MOST_ROWS,
@@ -91,7 +91,7 @@ def _values(differing: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]
         *(
             (
                 printable(name),
-                *(printable(shorten(repr(entry[side]))) for side in ("self", "other")),
+                *(printable(short_repr(entry[side])) for side in ("self", "other")),
             )
             for name, entry in differing.items()
         ),

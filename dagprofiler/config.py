@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dagprofiler.errors import DeclarationError, did_you_mean
+from dagprofiler.errors import DeclarationError, did_you_mean, short_repr
 
 __all__ = ["Config"]
 
@@ -43,7 +43,7 @@ class Config(Mapping[str, Any]):
     def __init__(self, /, *positional: Any, **parameters: Any) -> None:
         if positional:
             raise DeclarationError(
-                f"Config takes parameters by name, got {positional[0]!r}; "
+                f"Config takes parameters by name, got {short_repr(positional[0])}; "
                 "write Config(N=3), or Config(**mapping)"
             )
         if hasattr(self, "_params"):

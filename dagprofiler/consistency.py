@@ -7,12 +7,14 @@ C, and looks for the culprit only when the answer is no.
 from __future__ import annotations
 
 from itertools import accumulate, chain, repeat
+from math import inf
 from operator import eq, itemgetter, le, mul
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import CycleError, ProfileError, json_path, shorten
+from dagprofiler.errors import CycleError, ProfileError, json_path, short_repr, shorten
 from dagprofiler.graph import kahn_order
-from dagprofiler.samplechecks import check_samples
+from dagprofiler.samplechecks import check_intervals, check_samples
+from dagprofiler.schema import MOMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -77,6 +79,7 @@ def check_consistency(data: Mapping[str, Any]) -> None:
         _check_distinct(finished, "task", "execution_metrics", below="task")
     if "timeline" in data:
         _check_timeline(data["timeline"], nodes)
+        edges.check_starts(data["timeline"], data.get("origins", {}).get("missing", ()))
     if "spans" in data:
         _check_spans(data["spans"], data.get("timeline", {}).get("workers", ()), nodes)
     keys = dict.fromkeys(edges.keys)
@@ -89,7 +92,9 @@ def check_consistency(data: Mapping[str, Any]) -> None:
     if "samples" in data:
         _check_keys(data["samples"]["tasks"], nodes, "samples", "tasks")
         _check_keys(data["samples"].get("edges", {}), keys, "samples", "edges", what="edge")
-        check_samples(data["samples"], statistics)
+        metrics = data.get("execution_metrics", ()) if versioned else ()
+        check_samples(data["samples"], statistics, metrics)
+    check_intervals(statistics)
     sources = data.get("weight_sources", {})
     _check_keys(sources, nodes, "weight_sources")
     _check_sources(sources, weights)
@@ -219,6 +224,49 @@ class _Edges:
                 *("edge_metrics", i, "size_bytes"),
             )
         _check_fields(entries)
+
+    def check_starts(self, timeline: Mapping[str, Any], missing: Sequence[Any]) -> None:
+        """Check that no task starts before those that it depends on have ended.
+
+        Where some clock differs from the others, this says nothing.
+        """
+        columns = timeline["columns"]
+        phases = [columns.index(name) for name in MOMENTS[1:] if name in columns]
+        if not phases or _has_other_clocks(timeline["workers"]):
+            return
+        first, last = phases[0], phases[-1]
+        for number, rows in _by_round(timeline["records"]).items():
+            ends = {row[0]: row[last] for row in rows if row[last] is not None}
+            starts = {row[0]: row[first] for row in rows if row[first] is not None}
+            ended = list(map(ends.get, self.sources, repeat(-inf)))
+            started = list(map(starts.get, self.targets, repeat(inf)))
+            if all(map(le, ended, started)):
+                continue
+            # Edges that the graph of this round had not bind nobody.
+            lacking = {tuple(e) for m in missing if m["round"] == number for e in m["edges"]}
+            for source, target, end, start in zip(self.sources, self.targets, ended, started):
+                if end > start and (source, target) not in lacking:
+                    i = [row[:2] for row in timeline["records"]].index([target, number])
+                    raise _error(
+                        f"the task starts at {start}, before {_quote(source)}, on which it "
+                        f"depends, ends at {end}",
+                        *(*_ROWS, i, first),
+                    )
+
+
+def _has_other_clocks(workers: Sequence[Mapping[str, Any]]) -> bool:
+    return any("clock_ahead_ms" in worker for worker in workers)
+
+
+def _by_round(rows: Sequence[Any]) -> Mapping[int, Sequence[Any]]:
+    """Return the rows of each round."""
+    rounds = set(_column(rows, 1))
+    if len(rounds) == 1:
+        return {rounds.pop(): rows}
+    found: dict[int, list[Any]] = {number: [] for number in rounds}
+    for row in rows:
+        found[row[1]].append(row)
+    return found
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -363,6 +411,28 @@ def _check_timeline(timeline: Mapping[str, Any], nodes: Mapping[str, int]) -> No
             *_ROWS,
             *(i, 2),
         )
+    _check_moments(timeline)
+
+
+def _check_moments(timeline: Mapping[str, Any]) -> None:
+    """Check that the moments of each record follow each other."""
+    columns, rows = timeline["columns"], timeline["records"]
+    # When a task was ready may be by another clock than its own.
+    names = MOMENTS[1:] if _has_other_clocks(timeline["workers"]) else MOMENTS
+    latest = [0.0] * len(rows)
+    for name in names:
+        if name not in columns:
+            continue
+        moments = _column(rows, columns.index(name))
+        if None in moments:
+            moments = [was if now is None else now for now, was in zip(moments, latest)]
+        if not all(map(le, latest, moments)):
+            i = list(map(le, latest, moments)).index(False)
+            raise _error(
+                f"{name} is {moments[i]}, before {latest[i]}, which must not be later",
+                *(*_ROWS, i, columns.index(name)),
+            )
+        latest = moments
 
 
 def _check_spans(
@@ -443,7 +513,7 @@ def _difference(left: Sequence[Any], right: Sequence[Any]) -> int | None:
 
 
 def _quote(name: Any) -> str:
-    return shorten(repr(name))
+    return short_repr(name)
 
 
 def _error(message: str, *path: Any) -> ProfileError:

@@ -8,7 +8,14 @@ from operator import attrgetter, is_not
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import CostModelError, DeclarationError, GraphError, did_you_mean
+from dagprofiler.errors import (
+    CostModelError,
+    DeclarationError,
+    GraphError,
+    describe,
+    did_you_mean,
+    short_repr,
+)
 from dagprofiler.pipeline import Parameters
 from dagprofiler.task import Task, check_declarations, contract_of, estimate
 
@@ -80,7 +87,7 @@ class ContractReader:
                 parameters = Parameters.of(compute)
             except (TypeError, ValueError) as error:
                 raise DeclarationError(
-                    f"task {name!r}: compute() has no signature that fits: {error}; "
+                    f"task {name!r}: compute() has no signature that fits: {describe(error)}; "
                     "is 'self' missing?"
                 ) from error
             self._parameters[key] = function, parameters
@@ -192,14 +199,16 @@ def input_problems(
         return
     for field in sorted(takes.required.difference(arriving, gathers)):
         hint = "" if takes.takes_cfg else did_you_mean(field, ["cfg"])
-        yield GraphError(f"{where}: compute() needs {field!r}, and nobody provides it{hint}")
+        yield GraphError(
+            f"{where}: compute() needs {short_repr(field)}, and nobody provides it{hint}"
+        )
     if not takes.any:
         accepted = sorted(takes.required | takes.optional)
         for field in sorted(arriving.union(gathers).difference(accepted)):
             names = _producers(wiring, i, field, outside)
             source = f" from {', '.join(names[:5])}" if names else ""
             yield GraphError(
-                f"{where}: compute() does not take {field!r}{source} "
+                f"{where}: compute() does not take {short_repr(field)}{source} "
                 f"(it takes: {', '.join(map(repr, accepted)) or 'nothing'})"
                 f"{did_you_mean(field, accepted)}; an edge with fields [] only orders"
             )

@@ -36,6 +36,7 @@ from dagprofiler.errors import (
     counted,
     describe,
     did_you_mean,
+    short_repr,
 )
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph import Wiring
@@ -149,9 +150,9 @@ class DAG(Shown):
         if serializer is not None:
             check_serializer(serializer, "DAG")
         if not isinstance(tasks, Mapping):
-            raise DeclarationError(f"tasks must be {{name: task}}, got {tasks!r}")
+            raise DeclarationError(f"tasks must be {{name: task}}, got {short_repr(tasks)}")
         if isinstance(edges, Mapping):
-            raise GraphError(f"edges must be a list of (source, target), got {edges!r}")
+            raise GraphError(f"edges must be a list of (source, target), got {short_repr(edges)}")
         if not isinstance(config, Config):
             config = Config(**(config or {}))
         self.config = config
@@ -500,9 +501,11 @@ class DAG(Shown):
         timestamp = utc_now()
         seed = check_seed(seed)
         if on_error not in ("stop", "finish"):
-            raise refused(f"on_error must be 'stop' or 'finish', got {on_error!r}")
+            raise refused(f"on_error must be 'stop' or 'finish', got {short_repr(on_error)}")
         if isinstance(keep, str):
-            raise refused(f"keep must be names of tasks, got {keep!r}; write [{keep!r}]")
+            raise refused(
+                f"keep must be names of tasks, got {short_repr(keep)}; write [{short_repr(keep)}]"
+            )
         engine = as_executor(executor, rounds)
         timeout_s = as_timeout(timeout, engine)
         store = store_of(hooks, rounds)
@@ -661,7 +664,7 @@ class DAG(Shown):
         number = self._numbers.get(name)
         if number is None:
             hint = did_you_mean(name, list(self.tasks))
-            raise refused(f"{where}: there is no task {name!r}{hint}")
+            raise refused(f"{where}: there is no task {short_repr(name)}{hint}")
         return number
 
     def _current_tasks(self) -> list[Task]:
@@ -683,7 +686,7 @@ class DAG(Shown):
                 if contract.outputs != outputs:
                     raise refused(
                         f"task {name!r} was replaced by one with other outputs: "
-                        f"{contract.outputs!r}, wired are {outputs!r}"
+                        f"{short_repr(contract.outputs)}, wired are {short_repr(outputs)}"
                     )
                 self._contracts[i], self._wired[i] = contract, task
         self._given = list(map(self.tasks.__getitem__, self._nodes))

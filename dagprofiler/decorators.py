@@ -6,7 +6,7 @@ from abc import ABCMeta
 from typing import TYPE_CHECKING, Any, Callable, cast
 
 from dagprofiler.dag import DAG
-from dagprofiler.errors import DeclarationError, GraphError
+from dagprofiler.errors import DeclarationError, GraphError, short_repr
 from dagprofiler.pipeline import signature_of
 from dagprofiler.task import Task, instance_of
 
@@ -139,7 +139,9 @@ def dag(
         if isinstance(given, type) and issubclass(given, Task):
             one = instance_of(given, "dag()", name=given.__name__, config=config)
         if not isinstance(one, Task):
-            raise DeclarationError(f"dag(): expected tasks or task classes, got {given!r}")
+            raise DeclarationError(
+                f"dag(): expected tasks or task classes, got {short_repr(given)}"
+            )
         if one.name in named:
             raise GraphError(f"two tasks are named {one.name!r}")
         named[one.name] = one

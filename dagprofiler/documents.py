@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
 
-from dagprofiler.errors import ProfileError, json_path, shorten
+from dagprofiler.errors import ProfileError, json_path, short_repr
 from dagprofiler.rendering import plain_number
 
 __all__ = [
@@ -108,21 +108,17 @@ def _plain(value: Any) -> Any:
     raise _NotJson
 
 
-def parse(text: str | bytes, *, unique_keys: bool = False) -> Any:
+def parse(text: str | bytes) -> Any:
     """Return the document in a JSON text.
 
     NaN and infinity, which are no JSON, pass inside of ``configuration`` only,
     where version 0.1.0 wrote them.
 
-    Parameters
-    ----------
-    unique_keys
-        Whether to refuse an object in which a key stands twice; else the last counts.
-
     Raises
     ------
     ProfileError
-        If it is no JSON, holds such a number elsewhere, or such an object.
+        If it is no JSON, holds such a number elsewhere, or an object in which a key
+        stands twice.
     """
     constants = []
 
@@ -135,8 +131,7 @@ def parse(text: str | bytes, *, unique_keys: bool = False) -> Any:
             raise ProfileError(f"expected JSON text, got {type(text).__name__}")
         if not isinstance(text, str):
             text = text.decode(json.detect_encoding(text), "surrogatepass")
-        pairs_hook = _unique if unique_keys else None
-        document: Any = json.loads(text, parse_constant=constant, object_pairs_hook=pairs_hook)
+        document: Any = json.loads(text, parse_constant=constant, object_pairs_hook=_unique)
         if constants:
             plain_document(document)
     except RecursionError as error:
@@ -153,7 +148,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
         raise ProfileError(
-            f"not JSON that can be read: key {shorten(repr(key))} stands twice in one object"
+            f"not JSON that can be read: key {short_repr(key)} stands twice in one object"
         )
     return found
 
@@ -180,7 +175,7 @@ def plain_document(document: Any) -> Any:
 
 def _key(key: Any, path: tuple[Any, ...]) -> str:
     if not isinstance(key, str):
-        raise ProfileError(f"key {key!r} is no text", json_path(path))
+        raise ProfileError(f"key {short_repr(key)} is no text", json_path(path))
     return key
 
 
@@ -194,7 +189,7 @@ def _plain_copy(value: Any, path: tuple[Any, ...], *, finite: bool) -> Any:
     if kind is list or kind is tuple:
         return [_plain_copy(item, (*path, i), finite=finite) for i, item in enumerate(value)]
     if kind is float and finite and not math.isfinite(value):
-        raise ProfileError(f"{value!r} is not a finite number", json_path(path))
+        raise ProfileError(f"{short_repr(value)} is not a finite number", json_path(path))
     if value is None or isinstance(value, (str, int, float)):
         return value
     try:
@@ -204,10 +199,10 @@ def _plain_copy(value: Any, path: tuple[Any, ...], *, finite: bool) -> Any:
     return _plain_copy(number, path, finite=finite)
 
 
-def load(path: Any, *, unique_keys: bool = False) -> Any:
+def load(path: Any) -> Any:
     """Return the document in a file or an open stream; errors as :func:`parse`, naming the file."""
     try:
-        return parse(read(path), unique_keys=unique_keys)
+        return parse(read(path))
     except ProfileError as error:
         name = file_name(path)
         if not name:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.arguments import check_names, check_task
 from dagprofiler.edges import field_problem
-from dagprofiler.errors import GraphError, SerializationError, describe
+from dagprofiler.errors import GraphError, SerializationError, describe, short_repr
 from dagprofiler.openrules import Behind, check_rule
 from dagprofiler.pipeline import encoded_size
 from dagprofiler.task import Task, check_tags, instance_of
@@ -133,10 +133,14 @@ class Draft(GraphView):
         if target not in self.tasks_added:
             if target in self._growing.index:
                 raise GraphError(
-                    f"edge {source!r} -> {target!r}: {target!r} was there before; edges can only "
+                    f"edge {short_repr(source)} -> {short_repr(target)}: "
+                    f"{short_repr(target)} was there before; edges can only "
                     "lead to tasks that the same rule adds"
                 )
-            raise GraphError(f"edge {source!r} -> {target!r}: there is no task {target!r}")
+            raise GraphError(
+                f"edge {short_repr(source)} -> {short_repr(target)}: there is no task "
+                f"{short_repr(target)}"
+            )
         # It may lead from a task that has come after its target.
         self.ordered = self.ordered and source not in self.tasks_added
         self.incoming.setdefault(target, []).extend(self._sourced([(source, fields)]))
@@ -193,7 +197,7 @@ class Draft(GraphView):
         check_names(dict.fromkeys(names[:1]))
         if count and not self._growing.index.keys().isdisjoint(names):
             found = next(one for one in names if one in self._growing.index)
-            raise GraphError(f"there is a task {found!r} already")
+            raise GraphError(f"there is a task {short_repr(found)} already")
         if not self.tasks_added.keys().isdisjoint(names):
             raise GraphError(f"tasks named {name!r} are added twice")
         if edges:
@@ -212,7 +216,7 @@ class Draft(GraphView):
         if (source, field) in self.items:
             return len(self.items[source, field])
         value = self[source].output(field)
-        where = f"output {field!r} of task {source!r}"
+        where = f"output {field!r} of task {short_repr(source)}"
         # An array of no dimensions says that it can be gone through, and cannot.
         if (
             isinstance(value, (str, bytes, bytearray, Mapping, AbstractSet))
@@ -293,7 +297,9 @@ def edges_of(after: Any, target: str) -> list[tuple[str, Any]]:
     if isinstance(after, (str, TaskView)):
         return [(_name(after), None)]
     if not isinstance(after, Iterable):
-        raise GraphError(f"task {target!r}: after must be a list of tasks, got {after!r}")
+        raise GraphError(
+            f"task {short_repr(target)}: after must be a list of tasks, got {short_repr(after)}"
+        )
     edges = []
     for given in after:
         source, fields = given, None
@@ -302,7 +308,8 @@ def edges_of(after: Any, target: str) -> list[tuple[str, Any]]:
                 source, fields = given
             except (TypeError, ValueError):
                 raise GraphError(
-                    f"task {target!r}: after holds {given!r}, expected a task or (task, fields)"
+                    f"task {short_repr(target)}: after holds {short_repr(given)}, expected a "
+                    "task or (task, fields)"
                 ) from None
         edges.append((_name(source), fields))
     return edges
@@ -313,7 +320,7 @@ def _name(task: Any) -> str:
         return task
     if isinstance(task, TaskView):
         return task.name
-    raise GraphError(f"expected a task of the graph, or the name of one, got {task!r}")
+    raise GraphError(f"expected a task of the graph, or the name of one, got {short_repr(task)}")
 
 
 def _item_input(task: Task, field: str, name: str) -> str:

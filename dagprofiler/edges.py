@@ -11,7 +11,7 @@ from keyword import iskeyword
 from operator import eq, ne
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import GraphError, did_you_mean
+from dagprofiler.errors import GraphError, did_you_mean, short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -119,7 +119,7 @@ def resolved_edges(
             source, target = index[name], index[target_name]
         except (KeyError, TypeError):
             raise _unknown_task(name, target_name, index) from None
-        where = f"edge {name!r} -> {target_name!r}"
+        where = f"edge {short_repr(name)} -> {short_repr(target_name)}"
         if source == target:
             raise GraphError(f"{where}: a task cannot feed itself")
         if spec is None:
@@ -179,7 +179,7 @@ def _split(edge: Any) -> tuple[Any, Any, Any]:
         source, target, spec = edge
     except (TypeError, ValueError):
         raise GraphError(
-            f"edge {edge!r}: expected (source, target) or (source, target, fields)"
+            f"edge {short_repr(edge)}: expected (source, target) or (source, target, fields)"
         ) from None
     return source, target, spec
 
@@ -187,7 +187,8 @@ def _split(edge: Any) -> tuple[Any, Any, Any]:
 def _unknown_task(source: Any, target: Any, index: Mapping[str, int]) -> GraphError:
     name = source if not isinstance(source, str) or source not in index else target
     return GraphError(
-        f"edge {source!r} -> {target!r}: there is no task {name!r}{did_you_mean(name, [*index])}"
+        f"edge {short_repr(source)} -> {short_repr(target)}: there is no task "
+        f"{short_repr(name)}{did_you_mean(name, [*index])}"
     )
 
 
@@ -270,7 +271,9 @@ class Resolver:
         outputs: Sequence[str],
     ) -> None:
         """Raise a GraphError if two edges between the same tasks carry the same."""
-        _check_parallel(f"edge {source!r} -> {target!r}", first, second, outputs)
+        _check_parallel(
+            f"edge {short_repr(source)} -> {short_repr(target)}", first, second, outputs
+        )
 
 
 def _places(fields: Sequence[str]) -> dict[str, int]:
@@ -286,28 +289,29 @@ def _match(outputs: Mapping[str, int], inputs: Mapping[str, int]) -> tuple[Route
 
 def _explicit(source: str, target: str, spec: Any, outputs: Mapping[str, int]) -> tuple[Route, ...]:
     """Return the routes of an edge with a list of fields or a mapping of names."""
-    where = f"edge {source!r} -> {target!r}"
+    where = f"edge {short_repr(source)} -> {short_repr(target)}"
     if isinstance(spec, Mapping):
         pairs = list(spec.items())
     elif isinstance(spec, (list, tuple)):
         pairs = [(field, field) for field in spec]
     else:
         raise GraphError(
-            f"{where}: expected a list of fields or a mapping of outputs to inputs, got {spec!r}"
+            f"{where}: expected a list of fields or a mapping of outputs to inputs, got "
+            f"{short_repr(spec)}"
         )
     routes: dict[int, str] = {}
     for field, destination in pairs:
         if not isinstance(field, str) or field not in outputs:
             raise GraphError(
-                f"{where}: field {field!r} is not an output of {source!r} "
+                f"{where}: field {short_repr(field)} is not an output of {short_repr(source)} "
                 f"(outputs: {', '.join(map(repr, outputs)) or 'none'})"
                 f"{did_you_mean(field, list(outputs))}"
             )
         problem = field_problem(destination)
         if problem is not None:
-            raise GraphError(f"{where}: input {destination!r} {problem}")
+            raise GraphError(f"{where}: input {short_repr(destination)} {problem}")
         position = outputs[field]
         if position in routes:
-            raise GraphError(f"{where}: field {field!r} is named twice")
+            raise GraphError(f"{where}: field {short_repr(field)} is named twice")
         routes[position] = destination
     return tuple(routes.items())

@@ -34,6 +34,12 @@ __all__ = [
     "WorkerError",
 ]
 
+#: Most characters of a quoted value, of an error's message, of a traceback.
+_MAX_QUOTE = 300
+_MAX_MESSAGE = 1000
+_MAX_TRACEBACK = 20_000
+_MAX_CAUSES = 10
+
 
 class DagProfilerError(Exception):
     """Base class of every error raised by dagprofiler."""
@@ -175,7 +181,8 @@ class PackedError:
     def __init__(self, error: BaseException) -> None:
         from traceback import format_exception
 
-        self._text = "".join(format_exception(type(error), error, error.__traceback__))
+        lines = format_exception(type(error), error, error.__traceback__)
+        self._text = shorten("".join(lines), _MAX_TRACEBACK)
         self._chain: list[tuple[bytes | None, str]] = []
         one: BaseException | None = error
         while one is not None and len(self._chain) < _MAX_CAUSES:
@@ -323,7 +330,7 @@ class WeightError(DagProfilerError, ValueError):
         self.reason = reason
 
     def __str__(self) -> str:
-        text = f"weights from {self.source!r}: "
+        text = f"weights from {short_repr(self.source)}: "
         if self.tasks:
             more = len(self.tasks) - 5
             names = ", ".join(map(repr, self.tasks[:5]))
@@ -361,7 +368,7 @@ class MissingExtraError(DagProfilerError, ImportError):
 
 
 def describe(error: BaseException) -> str:
-    """Return ``ClassName: message`` for `error`, on one line.
+    """Return ``ClassName: message`` for `error`, on one line, a long one shortened.
 
     Examples
     --------
@@ -369,10 +376,48 @@ def describe(error: BaseException) -> str:
     'ValueError: no such cell'
     """
     try:
-        text = " ".join(str(error).split())
+        text = " ".join(one_line(str(error), _MAX_MESSAGE).split())
     except Exception:  # noqa: BLE001  (a task's failure is reported even if it can't say it)
         text = "(its message cannot be had)"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    name = one_line(type(error).__name__)
+    return f"{name}: {text}" if text else name
+
+
+def short_repr(value: Any) -> str:
+    """Return the repr of any value for a message: short, on one line, and there in any case.
+
+    Examples
+    --------
+    >>> len(short_repr("x" * 1_000_000))
+    305
+    >>> class Shy:
+    ...     def __repr__(self):
+    ...         raise ValueError
+    >>> short_repr(Shy())
+    '<Shy whose repr raises ValueError>'
+    """
+    try:
+        return one_line(repr(value))
+    except Exception as error:  # noqa: BLE001  (a value's own __repr__ may do anything)
+        kinds = type(value).__name__, type(error).__name__
+        return one_line("<{} whose repr raises {}>".format(*kinds))
+
+
+def one_line(text: str, limit: int = _MAX_QUOTE) -> str:
+    """Return `text` shortened, with escapes for what breaks a line or upsets a terminal."""
+    # What a str subclass does is not asked.
+    text = shorten(str.__str__(text), limit)
+    if text.isprintable():
+        return text
+    # Lines become words of one; what is left that no terminal shows is escaped.
+    text = " ".join(text.split())
+    return shorten("".join(map(_escaped, text)), limit)
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode()
 
 
 def did_you_mean(word: Any, known: Sequence[str]) -> str:
@@ -387,7 +432,10 @@ def did_you_mean(word: Any, known: Sequence[str]) -> str:
     from difflib import get_close_matches
 
     lower = {name.lower(): name for name in reversed(known)}
-    close = get_close_matches(str(word).lower(), lower, n=1)
+    # What is no short word is near none, and takes long to compare.
+    if not isinstance(word, str) or len(word) > _MAX_QUOTE:
+        return ""
+    close = get_close_matches(word.lower(), lower, n=1)
     return f"; did you mean {lower[close[0]]!r}?" if close else ""
 
 
@@ -402,10 +450,6 @@ def counted(number: int, one: str, several: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
-_MAX_QUOTE = 300
-_MAX_CAUSES = 10
-
-
 def json_path(parts: Iterable[Any]) -> str:
     """Return keys and indices as a JSON path, long keys shortened.
 
@@ -415,14 +459,16 @@ def json_path(parts: Iterable[Any]) -> str:
     ("$.edge_weights['a->b']", '$.records[3].task')
     """
     return "$" + "".join(
-        f".{shorten(part)}" if str(part).isidentifier() else f"[{shorten(repr(part))}]"
+        f".{shorten(part)}"
+        if isinstance(part, str) and part.isidentifier()
+        else f"[{short_repr(part)}]"
         for part in parts
     )
 
 
-def shorten(text: str) -> str:
-    """Return `text`, its middle left out if it is long."""
-    if len(text) <= _MAX_QUOTE:
+def shorten(text: str, limit: int = _MAX_QUOTE) -> str:
+    """Return `text`, its middle left out if it is longer than `limit`."""
+    if len(text) <= limit:
         return text
-    half = _MAX_QUOTE // 2
+    half = limit // 2
     return f"{text[:half]} ... {text[-half:]}"

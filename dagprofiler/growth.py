@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.drafts import Draft
-from dagprofiler.errors import DeclarationError, GraphError
+from dagprofiler.errors import DeclarationError, GraphError, short_repr
 from dagprofiler.growing import Space
 from dagprofiler.openrules import Behind
 from dagprofiler.parts import Extension
@@ -188,7 +188,9 @@ class Growing(Waiting):
         if answer is not True and answer is not False:
             # numpy's are of its own kind.
             if type(answer).__name__ not in ("bool_", "bool"):
-                raise DeclarationError(f"its predicate returned {answer!r}, expected True or False")
+                raise DeclarationError(
+                    f"its predicate returned {short_repr(answer)}, expected True or False"
+                )
             answer = bool(answer)
         if not answer:
             rule.looked = view._looked  # noqa: SLF001  (a part of this)
@@ -207,7 +209,7 @@ class Growing(Waiting):
         finally:
             draft.close()
         if answer is not None:
-            raise DeclarationError(f"its body returned {answer!r}, expected None")
+            raise DeclarationError(f"its body returned {short_repr(answer)}, expected None")
         first = len(self.names)
         if draft.tasks_added or draft.rules_added:
             self._apply(rule, draft)

@@ -12,7 +12,7 @@ from dagprofiler.arguments import as_list
 from dagprofiler.comparing import compare_samples
 from dagprofiler.comparison import times_markup
 from dagprofiler.dag import DAG
-from dagprofiler.errors import DeclarationError
+from dagprofiler.errors import DeclarationError, short_repr
 from dagprofiler.load import busy
 from dagprofiler.markup import Shown, view
 from dagprofiler.rounds import rounds_of
@@ -112,10 +112,10 @@ def compare_runs(
     'slower'
     """
     if not isinstance(dag_a, DAG):
-        raise DeclarationError(f"compare_runs: dag_a must be a DAG, got {dag_a!r}")
+        raise DeclarationError(f"compare_runs: dag_a must be a DAG, got {short_repr(dag_a)}")
     if not isinstance(dag_b, (DAG, Mapping)):
         raise DeclarationError(
-            f"compare_runs: dag_b must be a DAG or a config for dag_a, got {dag_b!r}"
+            f"compare_runs: dag_b must be a DAG or a config for dag_a, got {short_repr(dag_b)}"
         )
     other = dag_b if isinstance(dag_b, DAG) else dag_a.with_config(dag_b)
     asked = rounds_of(rounds)

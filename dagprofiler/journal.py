@@ -7,7 +7,7 @@ import warnings
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import DagProfilerWarning, JournalError, describe
+from dagprofiler.errors import DagProfilerWarning, JournalError, describe, short_repr
 from dagprofiler.hooks import Hook
 from dagprofiler.ledger import (
     Ledger,
@@ -131,13 +131,17 @@ class Journal(Hook):
         compared = ["dag", "config", "sources"]
         problems = list(graph_differences(graph_of(contracts, wiring), header["graph"]))
         if list(rules) != header["rules"]:
-            problems.append(f"rules: {list(rules)!r}, in the journal {header['rules']!r}")
+            problems.append(
+                f"rules: {short_repr(list(rules))}, in the journal {short_repr(header['rules'])}"
+            )
         found, unknown = config_differences(config, header["config"])
         problems += found
         if seed is not None:
             compared.append("seed")
             if seed != header["seed"]:
-                problems.append(f"seed: {seed!r}, in the journal {header['seed']!r}")
+                problems.append(
+                    f"seed: {short_repr(seed)}, in the journal {short_repr(header['seed'])}"
+                )
         if inputs is not None:
             compared.append("inputs")
             problems += same_inputs(inputs, stored, dict(zip(wiring.names, contracts)))

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 from zlib import crc32
 
 from dagprofiler.config import same_value
-from dagprofiler.errors import JournalError, describe, shorten
+from dagprofiler.errors import JournalError, describe, short_repr
 from dagprofiler.segments import sync_directory
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ def graph_differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterat
     for name in differing[:_MOST]:
         for part in now[name]:
             if now[name][part] != then[name][part]:
-                said = shorten(repr(now[name][part])), shorten(repr(then[name][part]))
+                said = short_repr(now[name][part]), short_repr(then[name][part])
                 yield f"task {name!r}: {part}: {said[0]}, in the journal {said[1]}"
     yield from _listed("more that differ:", differing[_MOST:])
 
@@ -341,7 +341,7 @@ def config_differences(
                 unknown[f"config.{name}"] = describe(error)
                 continue
             if not same:
-                said = shorten(repr(now[name])), shorten(repr(stored))
+                said = short_repr(now[name]), short_repr(stored)
                 problems.append(f"{where}: {said[0]}, in the journal {said[1]}")
     return problems, unknown
 

@@ -8,7 +8,7 @@ import threading
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from dagprofiler.errors import DagProfilerError, GraphError, ValidationError
+from dagprofiler.errors import DagProfilerError, GraphError, ValidationError, short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,7 +83,8 @@ def busy(cores: int) -> Iterator[None]:
     with ExitStack() as ends:
         if not _alone.acquire(blocking=False):
             raise DagProfilerError(
-                f"busy_cores={cores!r}: another run of this process keeps cores busy, and the two "
+                f"busy_cores={short_repr(cores)}: another run of this process keeps cores "
+                "busy, and the two "
                 "would disturb each other"
             )
         ends.callback(_alone.release)
@@ -116,7 +117,7 @@ def _check(cores: int, usable: int) -> None:
         problem = f"this process may use {may_use}, and one must be left to measure on"
     else:
         return
-    raise ValidationError([GraphError(f"busy_cores={cores!r}: {problem}")])
+    raise ValidationError([GraphError(f"busy_cores={short_repr(cores)}: {problem}")])
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from operator import index
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable
 
-from dagprofiler.errors import describe, shorten
+from dagprofiler.errors import describe, short_repr
 from dagprofiler.kernelfiles import KernelFiles, Unavailable
 from dagprofiler.probes import BUILT_IN
 
@@ -186,7 +186,7 @@ class Meters:
         number = plain_number(value)
         if number is None:
             self._failed[position] = (
-                f"stop() returned {shorten(repr(value))}, "
+                f"stop() returned {short_repr(value)}, "
                 f"expected None or a finite number (an integer of at most 64 bits)"
             )
         return number

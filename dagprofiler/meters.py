@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean
+from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, short_repr
 from dagprofiler.metering import Meters
 from dagprofiler.probes import BUILT_IN
 
@@ -167,7 +167,10 @@ def _listed(meters: Any) -> list[Any]:
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
-    return f"meters: {name!r} is unknown (known: {', '.join(known)}){did_you_mean(name, known)}"
+    return (
+        f"meters: {short_repr(name)} is unknown (known: "
+        f"{', '.join(known)}){did_you_mean(name, known)}"
+    )
 
 
 def _asked(given: Any) -> tuple[str, str]:
@@ -185,14 +188,20 @@ def _shape_problem(given: Any) -> str:
     if missing:
         return (
             f"meters: expected a name, or an object with name, unit, start() and stop(), "
-            f"got {given!r} (it has no {', '.join(missing)})"
+            f"got {short_repr(given)} (it has no {', '.join(missing)})"
         )
     if isinstance(given, type):
         return f"meters: expected an object, got the class {given.__name__}; call it"
     if not isinstance(given.name, str) or not given.name:
-        return f"meter {given!r}: name must be a non-empty string, got {given.name!r}"
+        return (
+            f"meter {short_repr(given)}: name must be a non-empty string, got "
+            f"{short_repr(given.name)}"
+        )
     if not isinstance(given.unit, str):
-        return f"meter {given.name!r}: unit must be a string ('1' for a count), got {given.unit!r}"
+        return (
+            f"meter {short_repr(given.name)}: unit must be a string ('1' for a count), "
+            f"got {short_repr(given.unit)}"
+        )
     return ""
 
 

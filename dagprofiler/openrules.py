@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import DeclarationError
+from dagprofiler.errors import DeclarationError, short_repr
 
 if TYPE_CHECKING:
     from dagprofiler.task import Task
@@ -37,22 +37,26 @@ class Rules:
 
     def __post_init__(self) -> None:
         if not isinstance(self.rules, Iterable):
-            raise DeclarationError(f"Rules: rules must be a list of rules, got {self.rules!r}")
+            raise DeclarationError(
+                f"Rules: rules must be a list of rules, got {short_repr(self.rules)}"
+            )
         object.__setattr__(self, "rules", tuple(self.rules))
         if not isinstance(self.strict, bool):
-            raise DeclarationError(f"Rules: strict must be True or False, got {self.strict!r}")
+            raise DeclarationError(
+                f"Rules: strict must be True or False, got {short_repr(self.strict)}"
+            )
         for name in ("max_tasks", "max_firings"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise DeclarationError(
-                    f"Rules: {name} must be an integer of at least 0, got {value!r}"
+                    f"Rules: {name} must be an integer of at least 0, got {short_repr(value)}"
                 )
 
 
 def as_rules(given: Any) -> Rules:
     """Return what ``DAG(rules=...)`` was given as Rules, or raise a DeclarationError."""
     if not isinstance(given, (Rules, Iterable)) or isinstance(given, (str, Mapping)):
-        raise DeclarationError(f"rules must be a list of rules, got {given!r}")
+        raise DeclarationError(f"rules must be a list of rules, got {short_repr(given)}")
     rules: Rules = given if isinstance(given, Rules) else Rules(given)
     for rule in rules.rules:
         check_rule(rule)
@@ -62,7 +66,7 @@ def as_rules(given: Any) -> Rules:
 def check_rule(rule: Any) -> None:
     """Raise a DeclarationError unless `rule` is a rule."""
     if not (callable(getattr(rule, "when", None)) and callable(getattr(rule, "then", None))):
-        raise DeclarationError(f"rules: expected a Rule, got {rule!r}")
+        raise DeclarationError(f"rules: expected a Rule, got {short_repr(rule)}")
 
 
 class OpenRule:

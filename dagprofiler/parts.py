@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.contracts import estimates_of, problems_of
 from dagprofiler.edges import Resolver
-from dagprofiler.errors import GraphError, ValidationError, did_you_mean
+from dagprofiler.errors import GraphError, ValidationError, did_you_mean, short_repr
 from dagprofiler.graph import kahn_order
 
 if TYPE_CHECKING:
@@ -102,12 +102,16 @@ class Extension:
         for target, edges in draft.incoming.items():
             for source, _ in edges:
                 if source == target:
-                    raise GraphError(f"edge {source!r} -> {target!r}: a task cannot feed itself")
+                    raise GraphError(
+                        f"edge {short_repr(source)} -> {short_repr(target)}: a task cannot "
+                        "feed itself"
+                    )
                 if source in draft.tasks_added:
                     after.setdefault(source, []).append(target)
                 elif source not in self._index:
                     raise GraphError(
-                        f"edge {source!r} -> {target!r}: there is no task {source!r}"
+                        f"edge {short_repr(source)} -> {short_repr(target)}: there is no "
+                        f"task {short_repr(source)}"
                         f"{did_you_mean(source, [*self._index, *names])}"
                     )
         return kahn_order(names, after)

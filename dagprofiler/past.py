@@ -7,7 +7,7 @@ from operator import le
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.documents import utc_now
-from dagprofiler.errors import JournalError, describe, shorten
+from dagprofiler.errors import JournalError, describe, short_repr, shorten
 from dagprofiler.ledger import unpacked
 from dagprofiler.quickcheck import surely_satisfies
 from dagprofiler.rounds import ALLOCATION, COLD, MEASURED, WARM_UP, Rounds
@@ -365,7 +365,7 @@ class PastRound:
         except ValueError as error:
             raise self._wrong(record, f"digest: {describe(error)}") from error
         problems = [
-            f"task {names[i]!r}: {what} {now!r}, in the journal {then!r}"
+            f"task {names[i]!r}: {what} {short_repr(now)}, in the journal {short_repr(then)}"
             for what, now, then in (
                 ("outputs", outputs, list(record["bytes"])),
                 ("outputs", outputs, list(record["encode_s"])),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import GraphError, ValidationError
+from dagprofiler.errors import GraphError, ValidationError, short_repr
 from dagprofiler.graph import bottom_levels
 from dagprofiler.profile import Profile
+from dagprofiler.sources import times_of_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,19 +59,18 @@ def ranking(
 
 def _times(priorities: Any) -> Mapping[str, float]:
     if isinstance(priorities, Profile):
-        return {
-            one.task: one.deserialize_time_ms + one.compute_time_ms + one.serialize_time_ms
-            for one in priorities.metrics.task_metrics
-        }
+        return times_of_tasks(priorities)
     if not isinstance(priorities, Mapping):
-        raise _refused(f"expected a Profile or {{task: time}}, got {priorities!r}")
+        raise _refused(f"expected a Profile or {{task: time}}, got {short_repr(priorities)}")
     from dagprofiler.metering import plain_number
 
     times = {}
     for name, given in priorities.items():
         time = plain_number(given)
         if time is None or time < 0:
-            raise _refused(f"time of task {name!r} must be a number of at least 0, got {given!r}")
+            raise _refused(
+                f"time of task {name!r} must be a number of at least 0, got {short_repr(given)}"
+            )
         times[name] = time
     return times
 

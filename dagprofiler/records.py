@@ -9,6 +9,7 @@ from dagprofiler.errors import CycleError
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.readings import RoundLog
 from dagprofiler.rounds import MEASURED
+from dagprofiler.schema import MOMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,14 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["PHASES", "RunLog", "TaskRecord", "duration_ms"]
 
 #: The six readings of the clock.
-PHASES = (
-    "deserialize_start_ms",
-    "deserialize_end_ms",
-    "compute_start_ms",
-    "compute_end_ms",
-    "serialize_start_ms",
-    "serialize_end_ms",
-)
+PHASES = MOMENTS[1:]
 
 
 @dataclass

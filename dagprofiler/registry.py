@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import FormatError, describe, did_you_mean
+from dagprofiler.errors import FormatError, describe, did_you_mean, short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -63,7 +63,8 @@ def load(group: str, name: str) -> Any:
     if not isinstance(name, str) or name not in known:
         what = group.rpartition(".")[2]
         raise FormatError(
-            f"there is no format {name!r} among the {what} (known: {', '.join(known) or 'none'})"
+            f"there is no format {short_repr(name)} among the {what} (known: "
+            f"{', '.join(known) or 'none'})"
             f"{_meant(name, list(known))}"
         )
     return _loaded(group, known[name])
@@ -145,7 +146,9 @@ def format_of(path: str) -> str:
 
 def _meant(name: Any, known: Sequence[str]) -> str:
     """Return the end of a refusal: which of the known formats was meant, if that can be told."""
-    alias = _ALIASES.get(str(name).lower().replace("-", "_").replace(" ", "_"))
+    if not isinstance(name, str):
+        return ""
+    alias = _ALIASES.get(name.lower().replace("-", "_").replace(" ", "_"))
     return f"; did you mean {alias!r}?" if alias in known else did_you_mean(name, known)
 
 
@@ -174,7 +177,7 @@ def _loaded(group: str, points: Sequence[EntryPoint]) -> Any:
         found = point.load()
     except Exception as error:  # whatever the module of others does when it is imported
         raise FormatError(
-            f"format {point.name!r} cannot be loaded from {point.value!r}: {error}"
+            f"format {point.name!r} cannot be loaded from {point.value!r}: {describe(error)}"
         ) from error
     lacking = _lacking(group, found)
     if lacking:
@@ -190,10 +193,13 @@ def _lacking(group: str, found: Any) -> str:
         return f"is the class {found.__name__}; expected an instance of it, as {found.__name__}()"
     for method in _METHODS[group]:
         if not callable(getattr(found, method, None)):
-            return f"is {found!r}, which has no method {method}()"
+            return f"is {short_repr(found)}, which has no method {method}()"
     if group == IMPORTERS:
         return ""
     extension = getattr(found, "extension", None)
     if isinstance(extension, str) and extension == extension.lower() and extension[:1] == ".":
         return ""
-    return f"has the extension {extension!r}; expected lower-case text that begins with a dot"
+    return (
+        f"has the extension {short_repr(extension)}; expected lower-case text that begins "
+        "with a dot"
+    )

@@ -8,7 +8,7 @@ from sys import float_info
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable
 
-from dagprofiler.errors import GraphError, ValidationError
+from dagprofiler.errors import GraphError, ValidationError, short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,11 +101,14 @@ class Rounds:
             self.collect_garbage not in _GARBAGE
         ):
             raise _refused(
-                f"collect_garbage must be 'rounds', 'tasks' or None, got {self.collect_garbage!r}"
+                "collect_garbage must be 'rounds', 'tasks' or None, got "
+                f"{short_repr(self.collect_garbage)}"
             )
         for name in ("fresh_process", "check_outputs"):
             if not isinstance(getattr(self, name), bool):
-                raise _refused(f"{name} must be True or False, got {getattr(self, name)!r}")
+                raise _refused(
+                    f"{name} must be True or False, got {short_repr(getattr(self, name))}"
+                )
         if self.n == "auto" and self.max_rounds < MIN_ROUNDS:
             raise _refused(
                 f"max_rounds={self.max_rounds} cannot reach a 95 % interval, which 'auto' is "
@@ -120,7 +123,9 @@ class Rounds:
             number = -1
         if not least <= number < 2**63:
             hint = f" {other}" if other else ""
-            raise _refused(f"{name} must be an integer of at least {least}{hint}, got {value!r}")
+            raise _refused(
+                f"{name} must be an integer of at least {least}{hint}, got {short_repr(value)}"
+            )
         object.__setattr__(self, name, number)
 
     def _set_number(self, name: str) -> None:
@@ -130,7 +135,7 @@ class Rounds:
         except TypeError:
             number = 0
         if isinstance(value, bool) or not 0 < number <= float_info.max:
-            raise _refused(f"{name} must be a finite number above 0, got {value!r}")
+            raise _refused(f"{name} must be a finite number above 0, got {short_repr(value)}")
         object.__setattr__(self, name, float(number))
 
     @property

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable
 
 from dagprofiler.drafts import Draft, edges_of
-from dagprofiler.errors import DeclarationError
+from dagprofiler.errors import DeclarationError, short_repr
 from dagprofiler.openrules import Rules
 from dagprofiler.task import Task, check_tags
 from dagprofiler.views import GraphView, TaskView
@@ -88,12 +88,12 @@ class Rule:
         if name is None:
             name = getattr(then, "__name__", type(then).__name__)
         if not isinstance(name, str) or not name:
-            raise DeclarationError(f"Rule: name must be a non-empty string, got {name!r}")
+            raise DeclarationError(f"Rule: name must be a non-empty string, got {short_repr(name)}")
         where = f"rule {name!r}"
         if not callable(when):
-            raise DeclarationError(f"{where}: when must be callable, got {when!r}")
+            raise DeclarationError(f"{where}: when must be callable, got {short_repr(when)}")
         if not callable(then):
-            raise DeclarationError(f"{where}: then must be callable, got {then!r}")
+            raise DeclarationError(f"{where}: then must be callable, got {short_repr(then)}")
         self.when = when
         self.then = then
         self.name = name
@@ -177,7 +177,9 @@ def _after_all(tag: str, graph: GraphView) -> bool:
 def when_output(task: str, field: str, condition: Callable[[Any], bool]) -> Predicate:
     """Wait until a task has succeeded, and see whether an output satisfies a condition."""
     if not callable(condition):
-        raise DeclarationError(f"when_output(): condition must be callable, got {condition!r}")
+        raise DeclarationError(
+            f"when_output(): condition must be callable, got {short_repr(condition)}"
+        )
     return Predicate(
         partial(_when_output, task, field, condition), check_tags([task], "when_output()")
     )
@@ -190,7 +192,7 @@ def _when_output(task: str, field: str, condition: Callable[[Any], bool], graph:
 def count(tag: str, n: int) -> Predicate:
     """Wait until there are `n` tasks with this tag; they may be yet to run."""
     if not isinstance(n, int) or isinstance(n, bool):
-        raise DeclarationError(f"count(): n must be an integer, got {n!r}")
+        raise DeclarationError(f"count(): n must be an integer, got {short_repr(n)}")
     return Predicate(partial(_count, tag, n), check_tags([tag], "count()"))
 
 
@@ -356,4 +358,4 @@ def _name_of(task: Task | type[Task]) -> str:
         return task.__name__
     if isinstance(task, Task):
         return task.name
-    raise DeclarationError(f"expected a Task or a class of them, got {task!r}")
+    raise DeclarationError(f"expected a Task or a class of them, got {short_repr(task)}")

@@ -6,13 +6,14 @@ from math import isclose
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import ProfileError, json_path
+from dagprofiler.rounds import MEASURED
 from dagprofiler.samples import counting, measured_of
 from dagprofiler.statistics import median
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["check_samples"]
+__all__ = ["check_intervals", "check_samples"]
 
 #: Columns of samples that are ours; those of a user's meter may be negative.
 _NEVER_NEGATIVE = frozenset(
@@ -25,12 +26,23 @@ _NEVER_NEGATIVE = frozenset(
     }
 )
 
+#: Times of ``execution_metrics``, and the columns of samples whose medians they are.
+_TIMES = {
+    "compute_time_ms": "wall_ms",
+    "serialize_time_ms": "serialize_ms",
+    "deserialize_time_ms": "deserialize_ms",
+}
+
 #: Largest difference between a median and that of its samples, absolute or as a share:
 #: times are written to the nanosecond.
 _ROUNDING = 1e-6
 
 
-def check_samples(samples: Mapping[str, Any], statistics: Mapping[str, Any]) -> None:
+def check_samples(
+    samples: Mapping[str, Any],
+    statistics: Mapping[str, Any],
+    metrics: Sequence[Mapping[str, Any]] = (),
+) -> None:
     """Refuse samples that cannot be, and statistics that contradict them.
 
     Parameters
@@ -38,12 +50,15 @@ def check_samples(samples: Mapping[str, Any], statistics: Mapping[str, Any]) -> 
     samples, statistics
         The sections of a document that satisfies ``PROFILE_SCHEMA``;
         `statistics` may be empty.
+    metrics
+        Its ``execution_metrics``.
 
     Raises
     ------
     ProfileError
         At the first column that has not an entry for each round, sample of ours
-        below 0, or summary whose number of samples or median is another one.
+        below 0, summary whose number of samples or median is another one, or time in
+        `metrics` that is not the median of its samples.
 
     Examples
     --------
@@ -65,6 +80,22 @@ def check_samples(samples: Mapping[str, Any], statistics: Mapping[str, Any]) -> 
         if path in columns:
             measured = measured_of(counting(kinds, path[-1]), columns[path])
             _check_summary(summary, measured, path)
+    for i, entry in enumerate(metrics):
+        columns_of_task = samples["tasks"].get(entry["task"], {})
+        for name, column in _TIMES.items():
+            if name in entry and column in columns_of_task:
+                _check_time(entry[name], kinds, columns_of_task[column], (i, name))
+
+
+def check_intervals(statistics: Mapping[str, Any]) -> None:
+    """Refuse summaries whose interval does not hold their median, or that is below their least."""
+    for path, summary in _entries(statistics):
+        for least, most in (("low", "median"), ("median", "high"), ("min", "median")):
+            if least in summary and most in summary and summary[least] > summary[most]:
+                raise _error(
+                    f"{least} is {summary[least]}, more than {most}, which is {summary[most]}",
+                    *("statistics", *path, least),
+                )
 
 
 def _entries(section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -75,6 +106,18 @@ def _entries(section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]
         for name, row in section.get(kind, {}).items():
             for column, entry in row.items():
                 yield (kind, name, column), entry
+
+
+def _check_time(
+    time_ms: float, kinds: Sequence[str], column: Sequence[Any], path: tuple[Any, ...]
+) -> None:
+    # A run that ended before it measured has the times of the rounds that there were.
+    values = measured_of(kinds if MEASURED in kinds else [MEASURED] * len(kinds), column)
+    if values and not isclose(time_ms, median(values), rel_tol=_ROUNDING, abs_tol=2 * _ROUNDING):
+        raise _error(
+            f"{time_ms} here, but the median of the samples is {median(values)}",
+            *("execution_metrics", *path),
+        )
 
 
 def _check_summary(summary: Mapping[str, Any], measured: list[Any], path: tuple[str, ...]) -> None:

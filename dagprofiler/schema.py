@@ -17,20 +17,28 @@ from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import ProfileError, describe, json_path, shorten
-from dagprofiler.quickcheck import surely_satisfies
+from dagprofiler.errors import ProfileError, describe, json_path, one_line, shorten
+from dagprofiler.quickcheck import doubtful, surely_satisfies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from jsonschema import Draft202012Validator
+    from jsonschema import Draft202012Validator, ValidationError
 
-__all__ = ["PROFILE_SCHEMA", "SCHEMA_VERSION", "validate_profile"]
+__all__ = ["MOMENTS", "PROFILE_SCHEMA", "SCHEMA_VERSION", "validate_profile"]
 
 #: The newest ``metadata.schema_version`` that this reader knows.
 SCHEMA_VERSION = 1
 
 _MAX_INT = 2**63 - 1
+
+#: The columns of the timeline after the third, in the order of time.
+MOMENTS = (
+    "ready_ms",
+    *("deserialize_start_ms", "deserialize_end_ms"),
+    *("compute_start_ms", "compute_end_ms"),
+    *("serialize_start_ms", "serialize_end_ms"),
+)
 
 
 def _value(kind: str | list[str], description: str, **keywords: Any) -> dict[str, Any]:
@@ -407,7 +415,7 @@ _TIMELINE = _object(
         ),
         "columns": _list(
             "What the entries of a record are, in order.",
-            _text("A moment; its unit is part of the name."),
+            _text("A moment; its unit is part of the name.", enum=[*MOMENTS]),
             prefixItems=[
                 _text("Name of the task.", enum=["task"]),
                 _text("Number of the round.", enum=["round"]),
@@ -738,24 +746,28 @@ def _refuse_newer(data: Any) -> None:
 
 def _judge(data: Any) -> None:
     """Raise what jsonschema has to say against `data`, if anything."""
-    from jsonschema.exceptions import best_match
+    for path, value, schema in doubtful(data, PROFILE_SCHEMA):
+        try:
+            error = next(_validator().evolve(schema=schema).iter_errors(value), None)
+        except Exception as unquotable:
+            # It cannot be quoted in a message: nested too deep, or not from JSON at all.
+            raise ProfileError(
+                f"cannot be judged: {describe(unquotable)}", json_path(path)
+            ) from unquotable
+        if error is not None:
+            error.path.extendleft(reversed(path))
+            raise _refusal(error) from error
 
-    try:
-        error = best_match(_validator().iter_errors(data))
-    except (OverflowError, RecursionError, TypeError, ValueError) as unquotable:
-        # It cannot be quoted in a message: nested too deeply, or not from JSON at all.
-        raise ProfileError(f"the document cannot be judged: {describe(unquotable)}") from unquotable
-    if error is None:
-        return
+
+def _refusal(error: ValidationError) -> ProfileError:
     if isinstance(error.instance, float) and not isfinite(error.instance):
         message = f"{error.instance!r} is no finite number"
     else:
-        message = shorten(error.message)
-    # A traceback prints the cause, and with it all of the schema and the offending instance.
-    error.schema = reprlib.repr(error.schema)
+        message = one_line(error.message)
+    # A traceback prints the cause, and with it all of the offending instance.
     if isinstance(error.instance, (dict, list)):
         error.instance = reprlib.repr(error.instance)
-    raise ProfileError(message, json_path(error.absolute_path)) from error
+    return ProfileError(message, json_path(error.absolute_path))
 
 
 @cache

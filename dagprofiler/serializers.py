@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from typing import Any, Protocol, Union, runtime_checkable
 
-from dagprofiler.errors import DeclarationError, MissingExtraError
+from dagprofiler.errors import DeclarationError, MissingExtraError, short_repr
 
 __all__ = [
     "PICKLED_AS_COUNTED",
@@ -216,7 +216,7 @@ def check_serializer(serializer: Any, owner: str) -> None:
         )
     if not isinstance(serializer, Serializer):
         raise DeclarationError(
-            f"{owner}: serializer must have name, dumps and loads, got {serializer!r}"
+            f"{owner}: serializer must have name, dumps and loads, got {short_repr(serializer)}"
         )
 
 

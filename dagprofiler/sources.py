@@ -6,7 +6,7 @@ from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
 from dagprofiler.calibration import Calibration
-from dagprofiler.errors import WeightError
+from dagprofiler.errors import WeightError, counted, short_repr
 from dagprofiler.rounds import MEASURED
 from dagprofiler.samples import measured_of
 from dagprofiler.statistics import median
@@ -14,9 +14,20 @@ from dagprofiler.statistics import median
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dagprofiler.metrics import TaskMetrics
     from dagprofiler.profile import Profile
 
-__all__ = ["SOURCES", "STATISTICS", "TIMES", "Number", "Reader", "Source", "check_finite"]
+__all__ = [
+    "SOURCES",
+    "STATISTICS",
+    "TIMES",
+    "Number",
+    "Reader",
+    "Source",
+    "check_finite",
+    "entries_of_tasks",
+    "times_of_tasks",
+]
 
 Number = Union[int, float]
 
@@ -71,6 +82,50 @@ def check_finite(source: str, values: Mapping[str, Number], at: str = "") -> Non
     beyond = [name for name, value in values.items() if not value < inf]
     if beyond:
         raise WeightError(source, beyond, f"the weight{at} is more than a float holds")
+
+
+def entries_of_tasks(profile: Profile) -> tuple[dict[str, TaskMetrics], str]:
+    """Return the entry of ``execution_metrics`` of each task that has one.
+
+    Version 0.1.0 named entries after classes, and wrote one for each place of the execution
+    order: there the place tells the task.
+
+    Returns
+    -------
+    entries, reason
+        Task name to its entry. If nothing tells whose the entries are there are none, and
+        `reason` says why; else it is empty.
+    """
+    entries, order = profile.metrics.task_metrics, profile.dag_structure["execution_order"]
+    named = {entry.task: entry for entry in entries}
+    if len(named) == len(entries) and named.keys() <= {*profile.dag_structure["nodes"]}:
+        # Who writes some entries, or a schema version, names tasks.
+        if len(entries) != len(order) or "schema_version" in profile.metadata:
+            return named, ""
+    elif len(entries) != len(order):
+        some, places = counted(len(entries), "entry", "entries"), counted(len(order), "place")
+        return {}, (
+            f"execution_metrics has {some}, not named after tasks, for {places} of execution_order"
+        )
+    placed = dict(zip(order, entries))
+    for name in named:
+        if name in placed and placed[name].task != name:
+            return {}, (
+                f"execution_metrics has an entry {short_repr(name)}, but another one at that "
+                "task's place of execution_order: whether it names tasks or classes is unknown"
+            )
+    return placed, ""
+
+
+def times_of_tasks(profile: Profile) -> dict[str, float]:
+    """Return how long each task took in all its phases, in milliseconds."""
+    return {
+        name: sum(
+            ms or 0.0
+            for ms in (entry.compute_time_ms, entry.serialize_time_ms, entry.deserialize_time_ms)
+        )
+        for name, entry in entries_of_tasks(profile)[0].items()
+    }
 
 
 class Reader:
@@ -166,12 +221,10 @@ class Reader:
         if estimated:
             weights = self._profile.metrics.node_weights
             return {name: weight if weight > 0 else None for name, weight in weights.items()}
-        times: dict[str, Any] = {}
-        if candidate == "wall_time_ms":
-            for entry in self._profile.metrics.task_metrics:
-                # Entries of 0.1.0 are named after classes: two of one name may be any two.
-                times[entry.task] = None if entry.task in times else entry.compute_time_ms
-        return times
+        if candidate != "wall_time_ms":
+            return {}
+        entries, _ = entries_of_tasks(self._profile)
+        return {name: entry.compute_time_ms for name, entry in entries.items()}
 
     def _present(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {n: values[n] for n in self.tasks if values.get(n) is not None}
@@ -197,7 +250,8 @@ class Reader:
             if not column:
                 return _NO_SOURCES.format("a node weight of 0 may stand for a missing cost model")
             if candidate == "wall_time_ms":
-                return _NO_SOURCES.format("execution_metrics no single entry of that name")
+                _, why = entries_of_tasks(self._profile)
+                return _NO_SOURCES.format(why or "execution_metrics no entry of that name")
         said = self._sources.get(name, {}).get("reasons", {}) if self._sources else {}
         generally = self._environment.get("not_measured", {})
         for reasons, key in ((said, candidate), (generally, candidate), (generally, column)):

@@ -7,6 +7,8 @@ import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
+from dagprofiler.errors import short_repr
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -200,7 +202,7 @@ def _interval(ordered: Sequence[float], confidence: float) -> tuple[float, float
 def _median_rank(n: int, confidence: float) -> tuple[int, float]:
     """Return how many samples lie beyond each end of the interval, and its coverage."""
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence {confidence!r}: expected a number between 0 and 1")
+        raise ValueError(f"confidence {short_repr(confidence)}: expected a number between 0 and 1")
     if not n:
         raise ValueError("no samples: an interval needs at least 1")
     ways = below = 1

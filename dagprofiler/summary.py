@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import counted
 from dagprofiler.rounds import COLD, MEASURED, WARM_UP
+from dagprofiler.sources import entries_of_tasks
 from dagprofiler.statistics import FLAGS
 from dagprofiler.wfnames import mapping_in
 
@@ -31,6 +32,12 @@ MOST_ROWS = 40
 
 #: Columns of samples that other tables are about.
 _TOLD = ("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms")
+
+#: What a task's entry of ``execution_metrics`` says, in the order of the table.
+_FIGURES = (
+    *("compute_time_ms", "serialize_time_ms", "deserialize_time_ms"),
+    *("bytes_in", "bytes_out"),
+)
 
 
 def summary(profile: Profile) -> str:
@@ -67,23 +74,23 @@ def summary(profile: Profile) -> str:
     if conditions is not None:
         kinds = profile.sections.get("samples", {}).get("rounds")
         lines.append(_rounds_line(run, conditions, kinds))
+    entries, unclear = entries_of_tasks(profile)
+    names = structure["execution_order"] if unclear else list(entries)
     rows = [
         (
-            printable(task.task),
-            number(task.compute_time_ms),
-            number(task.serialize_time_ms),
-            number(task.deserialize_time_ms),
-            number(task.bytes_in),
-            number(task.bytes_out),
-            number(metrics.node_weights.get(task.task)) + "*" * (task.task in defaults),
+            printable(name),
+            *(number(getattr(entries.get(name), figure, None)) for figure in _FIGURES),
+            number(metrics.node_weights.get(name)) + "*" * (name in defaults),
         )
-        for task in metrics.task_metrics[:MOST_ROWS]
+        for name in names[:MOST_ROWS]
     ]
     head = ("task", "compute ms", "serialize ms", "deserialize ms", "bytes in", "bytes out")
     lines += ["", *aligned([(*head, "instructions"), *rows])]
-    lines += and_more(len(metrics.task_metrics), "tasks")
-    if defaults.intersection(task.task for task in metrics.task_metrics[:MOST_ROWS]):
+    lines += and_more(len(names), "tasks")
+    if defaults.intersection(names[:MOST_ROWS]):
         lines.append("* default: no cost model")
+    if unclear:
+        lines.append(f"no times: {unclear}")
     if metrics.edge_metrics:
         edges = [
             (

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.readings import RoundLog, figures
-from dagprofiler.records import PHASES, duration_ms
+from dagprofiler.records import duration_ms
 from dagprofiler.rendering import Columns, Items, Table, batched, held
 from dagprofiler.rounds import MEASURED
 from dagprofiler.samples import differing_outputs, measured_of, samples_of, statistics_of
+from dagprofiler.schema import MOMENTS
 from dagprofiler.statistics import median
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TIMELINE_COLUMNS", "Tables"]
 
-TIMELINE_COLUMNS = ("task", "round", "worker", "ready_ms", *PHASES)
+TIMELINE_COLUMNS = ("task", "round", "worker", *MOMENTS)
 
 NO_MODEL = "the task has no cost model"
 NOT_FINISHED = "the task did not finish"

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from dagprofiler.edges import field_problem
-from dagprofiler.errors import CostModelError, DeclarationError, describe
+from dagprofiler.errors import CostModelError, DeclarationError, describe, short_repr
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.pipeline import Contract, Parameters, Record, Work, perform
 from dagprofiler.serializers import (
@@ -110,7 +110,8 @@ class Task(ABC):
     def __init__(self, name: str | None = None, config: Config | None = None) -> None:
         if name is not None and not isinstance(name, str):
             raise DeclarationError(
-                f"task class {type(self).__name__!r}: name must be a string, got {name!r}; "
+                f"task class {type(self).__name__!r}: name must be a string, got "
+                f"{short_repr(name)}; "
                 "the computation itself is called by compute()"
             )
         self.name = name or type(self).__name__
@@ -247,11 +248,11 @@ def check_tags(words: Any, where: str, owner: Any = None) -> tuple[str, ...]:
     if isinstance(owner, type) and hasattr(words, "__get__"):
         return ()
     if not isinstance(words, (list, tuple, set, frozenset)):
-        hint = f"; write [{words!r}]" if isinstance(words, str) else ""
-        raise DeclarationError(f"{where} must be a list of words, got {words!r}{hint}")
+        hint = f"; write [{short_repr(words)}]" if isinstance(words, str) else ""
+        raise DeclarationError(f"{where} must be a list of words, got {short_repr(words)}{hint}")
     for word in words:
         if not isinstance(word, str) or not word:
-            raise DeclarationError(f"{where} holds {word!r}, expected a non-empty string")
+            raise DeclarationError(f"{where} holds {short_repr(word)}, expected a non-empty string")
     return tuple(words)
 
 
@@ -266,24 +267,28 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
         if isinstance(task, type) and hasattr(names, "__get__"):
             continue
         if not isinstance(names, (list, tuple)):
-            hint = f"; write [{names!r}]" if isinstance(names, str) else ""
+            hint = f"; write [{short_repr(names)}]" if isinstance(names, str) else ""
             raise DeclarationError(
-                f"{owner}: {attribute} must be a list of names, got {names!r}{hint}"
+                f"{owner}: {attribute} must be a list of names, got {short_repr(names)}{hint}"
             )
         seen: set[str] = set()
         for name in names:
             if not isinstance(name, str):
-                raise DeclarationError(f"{owner}: {attribute} holds {name!r}, expected a string")
+                raise DeclarationError(
+                    f"{owner}: {attribute} holds {short_repr(name)}, expected a string"
+                )
             if name in seen:
-                raise DeclarationError(f"{owner}: {attribute} names {name!r} twice")
+                raise DeclarationError(f"{owner}: {attribute} names {short_repr(name)} twice")
             seen.add(name)
             problem = None if attribute == "config_deps" else field_problem(name)
             if problem is not None:
-                raise DeclarationError(f"{owner}: {attribute} holds {name!r}, which {problem}")
+                raise DeclarationError(
+                    f"{owner}: {attribute} holds {short_repr(name)}, which {problem}"
+                )
     if isinstance(task.inputs, (list, tuple)) and isinstance(task.gathers, (list, tuple)):
         for name in set(task.gathers).difference(task.inputs):
             raise DeclarationError(
-                f"{owner}: gathers holds {name!r}, which is not an input "
+                f"{owner}: gathers holds {short_repr(name)}, which is not an input "
                 f"(inputs: {', '.join(map(repr, task.inputs)) or 'none'})"
             )
     for attribute in ("tags", "adds"):
@@ -320,10 +325,10 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
         in_range = value >= 0 and number <= _MAX_INT
     except (TypeError, ValueError, OverflowError):
         raise CostModelError(
-            f"{where} returned {value!r}, expected a finite number or None"
+            f"{where} returned {short_repr(value)}, expected a finite number or None"
         ) from None
     if not in_range:
-        raise CostModelError(f"{where} returned {value!r}, expected 0 to 2**63 - 1")
+        raise CostModelError(f"{where} returned {short_repr(value)}, expected 0 to 2**63 - 1")
     return number
 
 
@@ -333,7 +338,7 @@ def instance_of(kind: type[Task], where: str, **arguments: Any) -> Task:
         return kind(**arguments)
     except TypeError as error:
         raise DeclarationError(
-            f"{where}: cannot make an instance of {kind.__name__!r}: {error}"
+            f"{where}: cannot make an instance of {kind.__name__!r}: {describe(error)}"
         ) from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import index
 from typing import TYPE_CHECKING
 
-from dagprofiler.errors import TraceError
+from dagprofiler.errors import TraceError, short_repr
 from dagprofiler.hooks import Hook
 from dagprofiler.tracing.functions import FunctionCollector
 from dagprofiler.tracing.ofruns import FLOOR_MS, SPANS_OF_A_TASK, Tracing
@@ -67,7 +67,7 @@ class Tracer(Hook):
         try:
             limit = index(limit)
         except TypeError:
-            raise TraceError(f"limit={limit!r}: expected a number of spans") from None
+            raise TraceError(f"limit={short_repr(limit)}: expected a number of spans") from None
         if limit < 1:
             raise TraceError(f"limit={limit}: expected one span at least")
         places = FunctionCollector(functions, floor_ms=floor_ms).places

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import WeightError, did_you_mean
+from dagprofiler.errors import WeightError, did_you_mean, short_repr
 from dagprofiler.sources import SOURCES, STATISTICS, TIMES, Reader, check_finite
 
 if TYPE_CHECKING:
@@ -174,17 +174,21 @@ def _check_arguments(source: Any, statistic: Any, rate: Any) -> None:
         if value not in known:
             words = ", ".join(map(repr, known))
             hint = did_you_mean(value, known)
-            raise WeightError(source, [], f"{what} must be one of {words}, got {value!r}{hint}")
+            raise WeightError(
+                source, [], f"{what} must be one of {words}, got {short_repr(value)}{hint}"
+            )
     if rate is None:
         return
     if source not in ("best", "reference_time"):
-        raise WeightError(source, [], f"rate={rate!r} is for source='reference_time'")
+        raise WeightError(source, [], f"rate={short_repr(rate)} is for source='reference_time'")
     try:
         valid = not isinstance(rate, bool) and rate > 0 and isfinite(rate)
     except (OverflowError, TypeError, ValueError):
         valid = False
     if not valid:
-        raise WeightError(source, [], f"rate must be a finite number above 0, got {rate!r}")
+        raise WeightError(
+            source, [], f"rate must be a finite number above 0, got {short_repr(rate)}"
+        )
 
 
 def _check_fill(source: str, fill: Any) -> None:
@@ -195,7 +199,9 @@ def _check_fill(source: str, fill: Any) -> None:
     except (OverflowError, TypeError, ValueError):
         valid = False
     if not valid:
-        raise WeightError(source, [], f"fill must be a finite number of at least 0, got {fill!r}")
+        raise WeightError(
+            source, [], f"fill must be a finite number of at least 0, got {short_repr(fill)}"
+        )
 
 
 def _from_source(
@@ -246,6 +252,6 @@ def _reference_time(reader: Reader, rate: float | None) -> Weights:
         raise WeightError("reference_time", [], _NO_SCALE)
     times_ms, column = reader.times_ms(calibration)
     values = {name: time_ms * factor for name, time_ms in times_ms.items()}
-    check_finite("reference_time", values, "" if rate is None else f" at rate={rate!r}")
+    check_finite("reference_time", values, "" if rate is None else f" at rate={short_repr(rate)}")
     provenance = f"{reader.provenance(TIMES[column], column)}; {scale}"
     return Weights(values, unit, "reference_time", reader.statistic, provenance)

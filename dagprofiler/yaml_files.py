@@ -7,7 +7,7 @@ import os
 from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler.config import Config
-from dagprofiler.errors import GraphError, MissingExtraError
+from dagprofiler.errors import GraphError, MissingExtraError, short_repr
 
 if TYPE_CHECKING:
     from dagprofiler.task import Task
@@ -23,7 +23,7 @@ def read_dag(
     config = _typed(document.get("config"), dict, f"{path}: config")
     for name in config:
         if not isinstance(name, str):
-            raise GraphError(f"{path}: config: expected names, got {name!r}")
+            raise GraphError(f"{path}: config: expected names, got {short_repr(name)}")
     tasks = _typed(document.get("tasks"), dict, f"{path}: tasks")
     edges = _typed(document.get("edges"), list, f"{path}: edges")
     return (
@@ -73,14 +73,14 @@ def _typed(value: Any, kind: type[Any], where: str) -> Any:
         return kind()
     if not isinstance(value, kind):
         word = "mapping" if kind is dict else "list"
-        raise GraphError(f"{where}: expected a {word}, got {value!r}")
+        raise GraphError(f"{where}: expected a {word}, got {short_repr(value)}")
     return value
 
 
 def _task_class(spec: Any, where: str) -> type[Task]:
     words = [spec.get("module"), spec.get("class")] if isinstance(spec, dict) else []
     if not words or not all(isinstance(word, str) and word for word in words):
-        raise GraphError(f"{where}: expected 'module' and 'class', got {spec!r}")
+        raise GraphError(f"{where}: expected 'module' and 'class', got {short_repr(spec)}")
     try:
         found: type[Task] = getattr(importlib.import_module(spec["module"]), spec["class"])
     except (ImportError, AttributeError, TypeError) as error:
@@ -93,6 +93,6 @@ def _edge(edge: Any, where: str) -> Any:
     if not isinstance(edge, dict):
         return edge
     if not {"source", "target"} <= edge.keys():
-        raise GraphError(f"{where}: expected 'source' and 'target', got {edge!r}")
+        raise GraphError(f"{where}: expected 'source' and 'target', got {short_repr(edge)}")
     ends = (edge["source"], edge["target"])
     return (*ends, edge["data"]) if "data" in edge else ends

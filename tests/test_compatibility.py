@@ -19,6 +19,7 @@ from dagprofiler import (
     RunError,
     Task,
     TaskMetrics,
+    analyze,
     task,
 )
 from dagprofiler.decorators import dag as make_dag
@@ -119,6 +120,58 @@ def test_a_cycle_is_a_value_error_that_says_cycle():
 def test_the_smallest_ready_name_comes_first():
     dag = DAG({name: Collect() for name in ("T10", "T2", "T1")}, [("T10", "T1", ["x"])])
     assert dag.execution_order == ["T10", "T1", "T2"]
+
+
+#: As 0.1.0 saved the README's Quick Start, but for the line breaks.
+QUICK_START = """
+{"metadata": {"timestamp": "2026-11-22T13:17:58.725580", "dagprofiler_version": "0.1.0",
+              "seed": 42, "hostname": "vm"},
+ "configuration": {"N": 10000},
+ "dag_structure": {
+   "nodes": ["collect", "process", "classify"],
+   "edges": [{"source": "collect", "target": "process"},
+             {"source": "collect", "target": "classify"},
+             {"source": "process", "target": "classify"}],
+   "execution_order": ["collect", "process", "classify"]},
+ "node_weights": {"collect": 100000, "process": 1000000, "classify": 0},
+ "edge_weights": {"collect->process": 6400000, "collect->classify": 640000,
+                  "process->classify": 6400000},
+ "execution_metrics": [
+   {"task": "CollectData", "compute_time_ms": 14.652, "serialize_time_ms": 0.855,
+    "deserialize_time_ms": 0.002, "bytes_in": 0, "bytes_out": 880276},
+   {"task": "ProcessData", "compute_time_ms": 12.6, "serialize_time_ms": 0.78,
+    "deserialize_time_ms": 0.527, "bytes_in": 800139, "bytes_out": 800139},
+   {"task": "Classify", "compute_time_ms": 0.004, "serialize_time_ms": 0.083,
+    "deserialize_time_ms": 0.679, "bytes_in": 880276, "bytes_out": 80137}],
+ "total_time_ms": 32.022}
+"""
+
+
+def test_a_profile_of_0_1_0_has_the_times_of_its_tasks(tmp_path):
+    profile = Profile.loads(QUICK_START)
+    times = {"collect": 14.652, "process": 12.6, "classify": 0.004}
+    assert profile.weights("wall_time").values == times
+    assert profile.weights("best").source == "wall_time"
+    path = analyze(profile).without_communication.critical_path
+    assert path == ("collect", "process", "classify")
+    profile.export(tmp_path / "saga.json", "saga", cost="wall_time")
+    costs = json.loads((tmp_path / "saga.json").read_text())["tasks"]
+    assert {task["name"]: task["cost"] for task in costs} == times
+    shown = str(profile)
+    assert "1,000,000" in shown
+    assert "CollectData" not in shown
+    assert [t.task for t in Profile.loads(profile.dumps()).metrics.task_metrics] == [
+        *("CollectData", "ProcessData", "Classify")
+    ]
+
+
+def test_a_profile_of_0_1_0_that_lacks_an_entry_shows_its_weights_and_why_no_times():
+    document = json.loads(QUICK_START)
+    del document["execution_metrics"][1]
+    shown = str(Profile.from_dict(document))
+    assert "1,000,000" in shown
+    assert "14.652" not in shown
+    assert "no times: execution_metrics has 2 entries" in shown
 
 
 # Task

@@ -465,6 +465,73 @@ def test_a_round_of_a_task_twice():
     )
 
 
+def moments(*records, workers=({},)):
+    """Return a timeline of records of a task, a round, a worker and when it began and ended."""
+    columns = ["task", "round", "worker", "compute_start_ms", "compute_end_ms"]
+    return {"workers": list(workers), "columns": columns, "records": list(records)}
+
+
+@pytest.mark.parametrize(
+    ("phases", "column", "message"),
+    [
+        ((3.0, 2.0, 4.0, 5.0), 4, "deserialize_end_ms is 2.0, before 3.0"),
+        ((3.0, 4.0, 3.5, 5.0), 5, "compute_start_ms is 3.5, before 4.0"),
+        ((3.0, None, None, 2.0), 6, "compute_end_ms is 2.0, before 3.0"),
+    ],
+)
+def test_a_record_that_runs_backwards(phases, column, message):
+    names = ("deserialize_start_ms", "deserialize_end_ms", "compute_start_ms", "compute_end_ms")
+    document = chain(timeline=timeline(["a", 0, 0, *phases]))
+    document["timeline"]["columns"][3:] = names
+    path, said = words(document)
+    assert path == f"$.timeline.records[0][{column}]"
+    assert said.startswith(message)
+
+
+@pytest.mark.parametrize("phases", [(1.0, 1.0), (1.0, None), (None, None), (0.0, 9.5)])
+def test_what_was_not_reached_runs_no_way(phases):
+    check_consistency(chain(timeline=moments(["a", 0, 0, *phases])))
+
+
+def test_a_task_that_starts_before_it_is_ready():
+    rows = ["a", 0, 0, 2.0, 1.0, 3.0]
+    document = chain(timeline=moments(rows))
+    document["timeline"]["columns"].insert(3, "ready_ms")
+    assert words(document)[0] == "$.timeline.records[0][4]"
+    document["timeline"]["workers"] = [{"clock_ahead_ms": -7.5}]
+    check_consistency(document)
+
+
+def test_a_task_that_starts_before_its_source_ends():
+    rows = [["a", 0, 0, 1.0, 3.0], ["b", 0, 0, 2.0, 4.0]]
+    assert words(chain(timeline=moments(*rows))) == (
+        "$.timeline.records[1][3]",
+        "the task starts at 2.0, before 'a', on which it depends, ends at 3.0",
+    )
+
+
+def test_by_different_clocks_a_task_may_seem_to_start_early():
+    rows = [["a", 0, 0, 1.0, 3.0], ["b", 0, 1, 2.0, 4.0]]
+    workers = {}, {"clock_ahead_ms": 3.5, "clock_error_ms": 2.0}
+    check_consistency(chain(timeline=moments(*rows, workers=workers)))
+
+
+def test_tasks_of_different_rounds_do_not_wait_for_each_other():
+    rows = [["a", 1, 0, 5.0, 6.0], ["b", 1, 0, 6.0, 7.0], ["a", 0, 0, 1, 2], ["b", 0, 0, 2, 3]]
+    check_consistency(chain(timeline=moments(*rows)))
+    rows[1][3] = 5.5
+    assert words(chain(timeline=moments(*rows)))[0] == "$.timeline.records[1][3]"
+
+
+def test_in_a_round_whose_graph_lacks_an_edge_nobody_waits_for_it():
+    rows = [["a", 0, 0, 1, 2], ["b", 0, 0, 2, 3], ["a", 1, 0, 5, 7], ["b", 1, 0, 6, 8]]
+    lacks = {"round": 1, "tasks": [], "edges": [["a", "b"]]}
+    check_consistency(chain(timeline=moments(*rows), origins=origins(missing=[lacks])))
+    elsewhere = {**lacks, "edges": [["b", "c"]]}
+    refused = chain(timeline=moments(*rows), origins=origins(missing=[elsewhere]))
+    assert words(refused)[0] == "$.timeline.records[3][3]"
+
+
 # In general
 
 
@@ -531,6 +598,22 @@ def test_statistics_agree_with_the_samples():
     assert refusal(chain(samples=samples, statistics=statistics)).path == (
         "$.statistics.total_ms.median"
     )
+
+
+def test_an_interval_that_does_not_hold_its_median():
+    statistics = {"tasks": {"a": {"wall_ms": {"median": 5.0, "low": 5.5, "high": 6.0, "n": 1}}}}
+    assert words(chain(statistics=statistics)) == (
+        "$.statistics.tasks.a.wall_ms.low",
+        "low is 5.5, more than median, which is 5.0",
+    )
+
+
+def test_times_are_the_medians_of_their_samples():
+    samples = {"rounds": ["measured"], "tasks": {"b": {"wall_ms": [1.5]}}}
+    message = "1.0 here, but the median of the samples is 1.5"
+    assert words(chain(samples=samples)) == ("$.execution_metrics[1].compute_time_ms", message)
+    # Without a schema version an entry may be of a class.
+    check_consistency(chain(samples=samples, version=None))
 
 
 def origins(*records, **more):

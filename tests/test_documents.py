@@ -228,3 +228,10 @@ def test_times_of_numpy_are_text_and_listed(value, text):
     assert jsonable({"t": value}) == ({"t": text}, ["t"])
     (inside,) = jsonable({"t": [value]})[0].values()
     assert isinstance(inside, str)
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 1}', '{"b": [{"x": {"a": 1, "c": 2, "a" : 3}}]}'])
+def test_a_key_that_stands_twice_in_one_object_is_refused(text):
+    with pytest.raises(ProfileError, match="key 'a' stands twice in one object"):
+        parse(text)
+    assert parse('[{"a": 1}, {"a": {"a": 2}}]') == [{"a": 1}, {"a": {"a": 2}}]

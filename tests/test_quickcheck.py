@@ -5,7 +5,7 @@ import math
 import pytest
 from jsonschema import Draft202012Validator
 
-from dagprofiler.quickcheck import _AT_ONCE, KEYWORDS, surely_satisfies
+from dagprofiler.quickcheck import _AT_ONCE, KEYWORDS, doubtful, surely_satisfies
 from dagprofiler.schema import PROFILE_SCHEMA
 
 ANNOTATIONS = {"$schema", "title", "description", "format"}
@@ -124,3 +124,37 @@ def test_every_value_of_a_long_column_counts(length):
     assert surely_satisfies(column, schema)
     for i in (0, length // 2, length - 1):
         assert not surely_satisfies([*column[:i], -1, *column[i + 1 :]], schema)
+
+
+@pytest.mark.parametrize("wrong", [0, _AT_ONCE - 1, _AT_ONCE, 2 * _AT_ONCE + 1])
+def test_of_a_long_table_only_the_row_in_doubt_is_left_to_a_real_validator(wrong):
+    row = {"type": "object", "required": ["x"], "properties": {"x": SIZE, "y": SIZE}}
+    schema = {"type": "array", "items": row}
+    rows = [{"x": 1, "y": 2} for _ in range(2 * _AT_ONCE + 2)]
+    rows[wrong]["y"] = -1
+    own = {"type": "object", "required": ["x"]}
+    assert list(doubtful(rows, schema, ("rows",))) == [
+        (("rows",), rows, {"type": "array"}),
+        (("rows", wrong), rows[wrong], own),
+        (("rows", wrong, "y"), -1, SIZE),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("record", "doubts"),
+    [
+        (["a", 1, 2], []),
+        (["a", -1, 2], [1]),
+        (["a", 1, -2], [2]),
+        ([3, -1, -2], [0, 1, 2]),
+        ([3], [0]),
+    ],
+)
+def test_each_entry_of_a_record_is_in_doubt_by_its_own_schema(record, doubts):
+    schema = {"type": "array", "items": SIZE, "prefixItems": [WORD, SIZE]}
+    assert [path for path, *_ in doubtful(record, schema)][1:] == [(i,) for i in doubts]
+
+
+def test_what_nothing_is_said_of_is_in_no_doubt():
+    schema = {"type": "object", "required": [], "properties": {"x": SIZE}}
+    assert len(list(doubtful({"y": math.nan}, schema))) == 1

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from dagprofiler.errors import ProfileError, json_path
-from dagprofiler.samplechecks import check_samples
+from dagprofiler.samplechecks import check_intervals, check_samples
 from dagprofiler.samples import statistics_of
 
 #: Two measured rounds of two tasks and an edge, with allocations counted in a third.
@@ -90,3 +90,47 @@ def test_statistics_of_nothing_measured_are_refused():
     statistics = statistics_of(SAMPLES)
     statistics["tasks"]["b"]["power_W"] = {"median": 1.0, "n": 1}
     assert refusal(SAMPLES, statistics).message == "1 values here, but 0 in samples"
+
+
+@pytest.mark.parametrize(
+    ("summary", "end"),
+    [
+        ({"low": 3.0, "median": 2.0, "high": 4.0}, "low"),
+        ({"low": 1.0, "median": 2.0, "high": 1.5}, "median"),
+        ({"min": 2.5, "median": 2.0}, "min"),
+    ],
+)
+def test_an_interval_holds_its_median(summary, end):
+    with pytest.raises(ProfileError, match=f"{end} is .*, more than") as caught:
+        check_intervals({"total_ms": {**summary, "n": 1}})
+    assert caught.value.path == f"$.statistics.total_ms.{end}"
+
+
+@pytest.mark.parametrize("summary", [{}, {"low": 2, "high": 2}, {"low": 1, "high": 3, "min": 0}])
+def test_an_interval_may_be_a_point_or_absent(summary):
+    check_intervals({"tasks": {"a": {"wall_ms": {"median": 2, "n": 1, **summary}}}})
+    check_intervals(statistics_of(SAMPLES))
+
+
+def entry(**times):
+    return {"task": "b", "bytes_in": 0, "bytes_out": 0, **times}
+
+
+def test_times_are_medians_of_the_measured_rounds():
+    check_samples(SAMPLES, {}, [entry(compute_time_ms=3.5, serialize_time_ms=7.0)])
+    for wrong in (3.6, 4.0, 3.0):
+        with pytest.raises(ProfileError, match=r"the median of the samples is 3\.5") as caught:
+            check_samples(SAMPLES, {}, [entry(compute_time_ms=wrong)])
+        assert caught.value.path == "$.execution_metrics[0].compute_time_ms"
+
+
+def test_without_a_measured_round_times_are_medians_of_those_that_there_are():
+    samples = {"rounds": ["cold", "warm_up"], "tasks": {"b": {"wall_ms": [5.0, 1.0]}}}
+    check_samples(samples, {}, [entry(compute_time_ms=3.0)])
+    with pytest.raises(ProfileError, match=r"the samples is 3\.0"):
+        check_samples(samples, {}, [entry(compute_time_ms=5.0)])
+
+
+def test_a_task_that_no_measured_round_finished_has_no_median_to_differ_from():
+    samples = {"rounds": ["cold", "measured"], "tasks": {"b": {"wall_ms": [5.0, None]}}}
+    check_samples(samples, {}, [entry(compute_time_ms=9.0)])

@@ -8,6 +8,7 @@ import pytest
 
 from dagprofiler import DAG, Config, DAGMetrics, Profile, ProfileError, TaskMetrics, task
 from dagprofiler.errors import WeightError
+from dagprofiler.sources import times_of_tasks
 from dagprofiler.weights import SOURCES, STATISTICS, Weights, samples_behind, weights_of
 
 CALIBRATION = {"score": 2.0, "parts": {"python": 2.0}, "spread": 0.01, "kernel_version": 1}
@@ -332,16 +333,43 @@ def test_their_node_weight_of_0_is_refused(weight):
         weights_of(profile, "estimated")
 
 
-def test_their_times_named_after_classes_are_not_guessed_at():
-    profile = profile_of(None, weights={"a": 5, "b": 6}, times=[("a", 1.0)])
-    profile.metrics.task_metrics.append(TaskMetrics("Load", 2.0, 0, 0, 0, 0))
-    with pytest.raises(WeightError, match=r"none for 'b': .* no single entry of that name"):
+def of_0_1_0(*names):
+    """Return a profile of tasks a and b whose entries have these names, and take 1, 2, ... ms."""
+    profile = profile_of(None, weights={"a": 5, "b": 6})
+    entries = [TaskMetrics(name, float(i), 0, 0, 0, 0) for i, name in enumerate(names, 1)]
+    profile.metrics.task_metrics += entries
+    del profile.sections["run"], profile.metadata["schema_version"]
+    return profile
+
+
+@pytest.mark.parametrize("names", ["LL", "LM", "aL", "aa", "Lb", "ab"])
+def test_the_place_in_the_execution_order_tells_whose_entry_is_named_after_a_class(names):
+    profile = of_0_1_0(*names)
+    assert weights_of(profile, "wall_time").values == {"a": 1.0, "b": 2.0}
+    assert times_of_tasks(profile) == {"a": 1.0, "b": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ("L", "execution_metrics has 1 entry, .* for 2 places"),
+        ("aL" * 2, "execution_metrics has 4 entries, .* for 2 places"),
+        ("bL", "an entry 'b', but another one at that task's place"),
+        ("ba", "an entry 'b', but another one at that task's place"),
+    ],
+)
+def test_entries_that_may_be_any_tasks_are_not_guessed_at(names, reason):
+    profile = of_0_1_0(*names)
+    with pytest.raises(WeightError, match=f"none for 'a', 'b': .*{reason}"):
         weights_of(profile, "wall_time")
-    profile.metrics.task_metrics += profile.metrics.task_metrics[:1]
-    with pytest.raises(WeightError, match="none for 'a', 'b'"):
+    assert times_of_tasks(profile) == {}
+
+
+def test_entries_of_some_tasks_only_go_by_their_names():
+    profile = of_0_1_0("b")
+    assert times_of_tasks(profile) == {"b": 1.0}
+    with pytest.raises(WeightError, match=r"none for 'a': .* no entry of that name"):
         weights_of(profile, "wall_time")
-    with pytest.raises(WeightError, match="the profile holds no cpu_time_ms"):
-        weights_of(profile, "cpu_time")
 
 
 # Arguments

@@ -12,7 +12,7 @@ from dagprofiler.analysis.paths import Bottleneck, Graph, Paths, in_units, paths
 from dagprofiler.analysis.spans import CriticalSpan, CriticalSpans, critical_spans
 from dagprofiler.analysis.text import analysis_text
 from dagprofiler.documents import collector_paused
-from dagprofiler.errors import WeightError
+from dagprofiler.errors import WeightError, short_repr
 from dagprofiler.markup import Shown
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def analyze(
     ):
         _check_rate(cost, name, rate)
     if size not in ("spec", "wire"):
-        raise WeightError(cost, [], f"size must be 'spec' or 'wire', got {size!r}")
+        raise WeightError(cost, [], f"size must be 'spec' or 'wire', got {short_repr(size)}")
     weights = profile.weights(cost, statistic, fill=fill)
     ends = [(edge["source"], edge["target"]) for edge in profile.dag_structure["edges"]]
     pairs = {(source, target): f"{source}->{target}" for source, target in ends}
@@ -231,7 +231,7 @@ def analyze(
 
 def _checked(workers: Any) -> int:
     if type(workers) is not int or workers < 1:
-        raise ValueError(f"workers must be an integer of at least 1, got {workers!r}")
+        raise ValueError(f"workers must be an integer of at least 1, got {short_repr(workers)}")
     return workers
 
 
@@ -241,7 +241,9 @@ def _check_rate(source: Any, name: str, rate: Any) -> None:
     except (OverflowError, TypeError, ValueError):
         valid = False
     if not valid:
-        raise WeightError(source, [], f"{name} must be a finite number above 0, got {rate!r}")
+        raise WeightError(
+            source, [], f"{name} must be a finite number above 0, got {short_repr(rate)}"
+        )
 
 
 def _at_speed(weights: Weights, instructions_per_s: float | None) -> Weights:

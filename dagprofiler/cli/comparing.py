@@ -20,6 +20,7 @@ from dagprofiler.cli.parsing import CommandError
 from dagprofiler.cli.showing import milliseconds, table, wrapped
 from dagprofiler.comparing import WAY_OUT
 from dagprofiler.ranktests import CANT_SAY, NO_DIFFERENCE, SLOWER
+from dagprofiler.sources import entries_of_tasks
 from dagprofiler.summary import printable
 
 if TYPE_CHECKING:
@@ -251,7 +252,8 @@ def _without_samples(before: float | None, after: float | None) -> dict[str, Any
 def _times(profile: Profile) -> dict[str, float]:
     """Return how long each task took, in ms: its median, where there are several rounds."""
     statistics = profile.sections.get("statistics", {}).get("tasks", {})
-    times = {one.task: one.compute_time_ms for one in profile.metrics.task_metrics}
+    entries, _ = entries_of_tasks(profile)
+    times = {name: entry.compute_time_ms for name, entry in entries.items()}
     for name, columns in statistics.items():
         best = columns.get("corrected_ms") or columns.get("wall_ms")
         if best is not None:

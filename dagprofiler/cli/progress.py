@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 from dagprofiler.cli.output import fitted
 from dagprofiler.hooks import Hook
+from dagprofiler.sources import times_of_tasks
 from dagprofiler.summary import printable
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Progress(Hook):
 
     def __init__(self, expected: Profile | None, stream: IO[str]) -> None:
         self._stream, self._length = stream, 0
-        self._known = {} if expected is None else _weights(expected)
+        self._known = {} if expected is None else times_of_tasks(expected)
         # A task that the profile does not know counts as a typical one.
         self._typical = sum(self._known.values()) / len(self._known) if self._known else 1.0
         #: Tasks that there are in this round.
@@ -174,14 +175,3 @@ class Progress(Hook):
         to_go = self._rounds - self._round - 1 + max(0.0, self._left / self._whole)
         # What a terminal shows is in the time of its place.
         return datetime.now().astimezone() + timedelta(seconds=self._round_s * max(0.0, to_go))
-
-
-def _weights(profile: Profile) -> dict[str, float]:
-    """Return how long each task took, in milliseconds."""
-    return {
-        one.task: sum(
-            ms or 0.0
-            for ms in (one.compute_time_ms, one.serialize_time_ms, one.deserialize_time_ms)
-        )
-        for one in profile.metrics.task_metrics
-    }

@@ -23,7 +23,7 @@ from dagprofiler.cli.output import (
 from dagprofiler.cli.parsing import CommandError, parse
 from dagprofiler.cli.progress import progress
 from dagprofiler.cli.targets import Place, load_dag, run_file
-from dagprofiler.errors import RunError
+from dagprofiler.errors import RunError, short_repr
 from dagprofiler.files import replaced, replacing, write
 from dagprofiler.hooks import Hook
 from dagprofiler.journal import Journal
@@ -198,7 +198,7 @@ def _options(document: Mapping[str, Any]) -> Iterator[str]:
         option = f"--{key.replace('_', '-')}"
         if key == "fresh_process":
             if not isinstance(value, bool):
-                raise CommandError(f"{key}: expected true or false, got {value!r}")
+                raise CommandError(f"{key}: expected true or false, got {short_repr(value)}")
             yield from [option] * value
         else:
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.cli.output import fitted, load_profile, print_json, print_text, width
 from dagprofiler.report.subject import Subject
+from dagprofiler.sources import entries_of_tasks
 from dagprofiler.statistics import FLAGS
 from dagprofiler.summary import aligned, printable
 
@@ -79,7 +80,7 @@ def _tasks(profile: Profile) -> list[dict[str, Any]]:
     sections, metrics = profile.sections, profile.metrics
     statistics = sections.get("statistics", {}).get("tasks", {})
     flags = sections.get("statistics", {}).get("flags", {})
-    measured = {one.task: one for one in metrics.task_metrics}
+    measured, _ = entries_of_tasks(profile)
     sources = sections.get("weight_sources", {})
     rows = []
     for name in profile.dag_structure["execution_order"]:

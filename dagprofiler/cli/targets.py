@@ -13,7 +13,7 @@ from dagprofiler.cli.output import source_name
 from dagprofiler.cli.parsing import RUN_FILE_KEYS, CommandError
 from dagprofiler.cli.values import as_like, assignments, guessed
 from dagprofiler.dag import DAG
-from dagprofiler.errors import describe, did_you_mean
+from dagprofiler.errors import describe, did_you_mean, short_repr
 from dagprofiler.yaml_files import read_mapping
 
 if TYPE_CHECKING:
@@ -132,7 +132,8 @@ def parameters(document: Mapping[str, Any], where: str) -> list[str]:
             text = value if isinstance(value, str) else json.dumps(value)
         except TypeError as error:
             raise CommandError(
-                f"{where}: config: {name}: expected what JSON has, got {value!r}; text needs quotes"
+                f"{where}: config: {name}: expected what JSON has, got {short_repr(value)}; "
+                "text needs quotes"
             ) from error
         found.append(f"{name}={text}")
     return found

@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler.drawing.scene import Scene, Sketch, scene_of
 from dagprofiler.drawing.svg import svg_of
+from dagprofiler.errors import short_repr
 from dagprofiler.files import write
 from dagprofiler.markup import Markup, Shown, paragraph, view
 
@@ -94,7 +95,7 @@ def draw(sketch: Sketch, nodes: int) -> Drawing:
         If `nodes` is no integer of at least 2.
     """
     if type(nodes) is not int or nodes < 2:
-        raise ValueError(f"nodes must be an integer of at least 2, got {nodes!r}")
+        raise ValueError(f"nodes must be an integer of at least 2, got {short_repr(nodes)}")
     return Drawing(scene_of(sketch, nodes))
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import GraphError, MissingExtraError, ValidationError, describe
+from dagprofiler.errors import GraphError, MissingExtraError, ValidationError, describe, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.executors.parcels import Parcels
 
@@ -400,4 +400,4 @@ def _outcome(result: Any) -> Outcome:
         raise TimeoutError(f"it took longer than {value.args[0]} s") from value
     if isinstance(value, Exception):
         raise value
-    raise RuntimeError(f"Celery says that it is {result.state}: {value!r}")
+    raise RuntimeError(f"Celery says that it is {result.state}: {short_repr(value)}")

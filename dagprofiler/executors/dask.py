@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from dagprofiler.errors import GraphError, MissingExtraError, ValidationError, describe
+from dagprofiler.errors import GraphError, MissingExtraError, ValidationError, describe, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.serializers import frames_bytes
 
@@ -65,10 +65,10 @@ class DaskExecutor(Executor):
         if not (client_or_address is None or isinstance(client_or_address, (str, Client))):
             raise _refused(
                 "expected a distributed.Client, the address of a scheduler or None, "
-                f"got {client_or_address!r}"
+                f"got {short_repr(client_or_address)}"
             )
         if type(retries) is not int or retries < 0:
-            raise _refused(f"retries must be an integer of at least 0, got {retries!r}")
+            raise _refused(f"retries must be an integer of at least 0, got {short_repr(retries)}")
         self._given = client_or_address
         self._retries = retries
         self._client: Any = None
@@ -131,7 +131,7 @@ class DaskExecutor(Executor):
                 )
         elif isinstance(given, Client):
             if given.status != "running":
-                raise _refused(f"expected a client that is connected, got {given!r}")
+                raise _refused(f"expected a client that is connected, got {short_repr(given)}")
             given, security = given.scheduler.address, given.security
         # A client of our own, since what another one listens to is its owner's.
         self._client = Client(given, security=security, set_as_default=False)

@@ -7,7 +7,7 @@ from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe
+from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe, short_repr
 from dagprofiler.executors.clocks import Clocks
 from dagprofiler.executors.jobs import Job, Outcome, Session, Worker, failed
 from dagprofiler.executors.packing import Packer
@@ -226,7 +226,9 @@ class Dispatcher:
             if isinstance(outcome, tuple):
                 return self._landed(flight, outcome, arrived_s)
             if outcome is not None or flight.told:
-                strange = TypeError(f"its future holds {outcome!r}, not what the job returned")
+                strange = TypeError(
+                    f"its future holds {short_repr(outcome)}, not what the job returned"
+                )
                 return flight.number, -1, failed(self._lost(flight.name, strange))
             job = flight.job.with_session(self._packed_session)
             self._send(flight._replace(job=job, told=True))

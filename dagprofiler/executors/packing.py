@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import SerializationError, describe
+from dagprofiler.errors import SerializationError, describe, short_repr
 from dagprofiler.executors.jobs import PackedJob
 from dagprofiler.serializers import PickleSerializer
 
@@ -49,7 +49,7 @@ class Packer:
             return self._pack(tuple(session))
         except Exception as error:
             culprit = self._culprit(dict(session.config))
-            which = "the meters" if culprit is None else f"config: parameter {culprit!r}"
+            which = "the meters" if culprit is None else f"config: parameter {short_repr(culprit)}"
             raise _refused(which, error) from error
 
     def job(self, key: str, work: tuple[Any, ...], outputs: list[str]) -> PackedJob:
@@ -77,7 +77,7 @@ class Packer:
             data = self._pack((task, self._contract(contract), inputs, decoders))
         except Exception as error:
             culprit = self._culprit(vars(task))
-            attribute = "" if culprit is None else f": its attribute {culprit!r}"
+            attribute = "" if culprit is None else f": its attribute {short_repr(culprit)}"
             raise _refused(f"task {name!r}{attribute}", error) from error
         finally:
             task.config = config

@@ -7,7 +7,7 @@ import os
 from concurrent import futures
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import GraphError, ValidationError, describe
+from dagprofiler.errors import GraphError, ValidationError, describe, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.executors.parcels import Parcels
 
@@ -122,7 +122,7 @@ def _count(workers: Any) -> int:
     except TypeError:
         count = 0
     if count < 1:
-        raise _refused(f"workers must be an integer of at least 1, got {workers!r}")
+        raise _refused(f"workers must be an integer of at least 1, got {short_repr(workers)}")
     return count
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import GraphError, MissingExtraError, ValidationError
+from dagprofiler.errors import GraphError, MissingExtraError, ValidationError, describe, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.serializers import FrameList
 
@@ -82,11 +82,11 @@ class RayExecutor(Executor):
         except ImportError as error:
             raise MissingExtraError("RayExecutor", "ray") from error
         if not (address is None or isinstance(address, str)):
-            raise _refused(f"address must be a string or None, got {address!r}")
+            raise _refused(f"address must be a string or None, got {short_repr(address)}")
         if address is not None and address.startswith("ray://"):
             raise _refused(_NO_CLIENT.format(repr(address)))
         if type(retries) is not int or retries < 0:
-            raise _refused(f"retries must be an integer of at least 0, got {retries!r}")
+            raise _refused(f"retries must be an integer of at least 0, got {short_repr(retries)}")
         self._address = address
         self._retries = retries
         self._options = _checked(options)
@@ -124,7 +124,9 @@ class RayExecutor(Executor):
                 with _uninterrupted(), _path_for_workers():
                     ray.init("local", include_dashboard=False, logging_level="error")
                 if not _slots(self._options):
-                    raise _refused(f"options {self._options!r} ask for more than this machine has")
+                    raise _refused(
+                        f"options {short_repr(self._options)} ask for more than this machine has"
+                    )
         if timeout_s is not None:
             self._watch = _Watch()
         function = _perform if timeout_s is None else _perform_watched
@@ -310,7 +312,9 @@ def _checked(options: Any) -> dict[str, Any]:
         known = dict(options or {})
         ray.remote(**known)(_perform) if known else None
     except (TypeError, ValueError) as error:
-        raise _refused(f"options must be those of ray.remote, got {options!r}: {error}") from error
+        raise _refused(
+            f"options must be those of ray.remote, got {short_repr(options)}: {describe(error)}"
+        ) from error
     ours = [name for name in ("max_retries", "num_returns", "name") if name in known]
     if ours:
         raise _refused(f"options: {ours[0]!r} is set by the executor itself")

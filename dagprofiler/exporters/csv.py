@@ -7,7 +7,7 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import FormatError
+from dagprofiler.errors import FormatError, short_repr
 from dagprofiler.exporters import Export
 from dagprofiler.exporters.graphs import graph_of, legible, legible_names, renamed
 
@@ -81,7 +81,7 @@ class Csv:
         takes one off gets the name. What a file cannot hold stands as ``\uXXXX``.
         """
         if table not in ("tasks", "edges"):
-            raise FormatError(f"table={table!r}: expected 'tasks' or 'edges'")
+            raise FormatError(f"table={short_repr(table)}: expected 'tasks' or 'edges'")
         graph = graph_of(profile, cost, statistic, fill)
         names = legible_names(list(graph.tasks))
         cells = {name: _defused(text) for name, text in names.items()}

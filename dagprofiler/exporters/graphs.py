@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import WeightError, counted
+from dagprofiler.sources import entries_of_tasks
 from dagprofiler.weights import SOURCES, STATISTICS
 
 if TYPE_CHECKING:
@@ -169,12 +170,10 @@ def graph_of(profile: Profile, cost: str, statistic: str, fill: float | None) ->
 
 
 def _tasks(profile: Profile, costs: Costs) -> dict[str, dict[str, Any]]:
-    structure, entries = profile.dag_structure, profile.metrics.task_metrics
+    structure = profile.dag_structure
+    measured, _ = entries_of_tasks(profile)
     run = profile.sections.get("run")
     places = dict(zip(structure["execution_order"], range(len(structure["execution_order"]))))
-    # Entries of 0.1.0 are named after classes: two of one name may be any two.
-    count = Counter(entry.task for entry in entries)
-    measured = {entry.task: entry for entry in entries if count[entry.task] == 1}
     failed = {} if run is None else run.get("tasks", {})
     values = costs.values
     tasks = {}

@@ -8,7 +8,7 @@ from math import isfinite
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import FormatError, did_you_mean
+from dagprofiler.errors import FormatError, did_you_mean, short_repr
 from dagprofiler.exporters.graphs import legible_names
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ def network_of(network: Any) -> dict[str, Any]:
                 raise FormatError("two nodes of the network have one name")
             given = [((e["source"], e["target"]), e["speed"]) for e in network["edges"]]
         else:
-            raise FormatError(f"{_NETWORK}; got {network!r}")
+            raise FormatError(f"{_NETWORK}; got {short_repr(network)}")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, FormatError):
             raise
-        raise FormatError(f"{_NETWORK}; got {network!r}") from error
+        raise FormatError(f"{_NETWORK}; got {short_repr(network)}") from error
     if not speeds:
         raise FormatError("the network has no nodes")
     for name in speeds:
@@ -101,7 +101,7 @@ def _given_links(bandwidth: Any, nodes: Sequence[str]) -> Iterator[tuple[Pair, A
         pairs = _split(key, known) if isinstance(key, str) else [tuple(key)]
         if len(pairs) != 1 or len(pairs[0]) != 2:
             what = "could be several links; give a pair" if len(pairs) > 1 else "is no link"
-            raise FormatError(f"bandwidth: {key!r} {what} (nodes: {listed(nodes)})")
+            raise FormatError(f"bandwidth: {short_repr(key)} {what} (nodes: {listed(nodes)})")
         yield pairs[0], value
 
 
@@ -127,7 +127,9 @@ def _mesh(nodes: Sequence[str], given: Iterable[tuple[Pair, Any]]) -> dict[Pair,
         # As SAGA itself writes them.
         pair = (source, target) if source <= target else (target, source)
         if mesh.setdefault(pair, bandwidth) != bandwidth:
-            raise FormatError(f"{what} is given as {mesh[pair]!r} and as {bandwidth!r}")
+            raise FormatError(
+                f"{what} is given as {short_repr(mesh[pair])} and as {short_repr(bandwidth)}"
+            )
     missing = [pair for pair in combinations(sorted(nodes), 2) if pair not in mesh]
     if missing:
         raise FormatError(f"the network has no bandwidth for {listed(missing)}")
@@ -143,7 +145,7 @@ def finite_number(value: Any, what: str, *, zero: bool = True) -> float:
         valid = False
     if not valid or number < 0 or (number == 0 and not zero):
         least = "of at least 0" if zero else "above 0"
-        raise FormatError(f"{what} must be a finite number {least}, got {value!r}")
+        raise FormatError(f"{what} must be a finite number {least}, got {short_repr(value)}")
     return number
 
 

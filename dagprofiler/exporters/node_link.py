@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import FormatError, MissingExtraError
+from dagprofiler.errors import FormatError, MissingExtraError, short_repr
 from dagprofiler.exporters import Export
 from dagprofiler.exporters.graphs import graph_of
 from dagprofiler.rendering import plain_number
@@ -50,7 +50,9 @@ class NodeLink:
             If `edges` is none of these.
         """
         if edges not in _KEYS:
-            raise FormatError(f"edges={edges!r}: expected one of {', '.join(map(repr, _KEYS))}")
+            raise FormatError(
+                f"edges={short_repr(edges)}: expected one of {', '.join(map(repr, _KEYS))}"
+            )
         graph = graph_of(profile, cost, statistic, fill)
         rows = [{"source": s, "target": t, **values} for (s, t), values in graph.edges.items()]
         document: dict[str, Any] = {

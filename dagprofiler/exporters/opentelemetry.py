@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import FormatError, MissingExtraError
+from dagprofiler.errors import FormatError, MissingExtraError, short_repr
 from dagprofiler.exporters.graphs import legible
 from dagprofiler.exporters.tracespans import all_that_ran, moment_ns
 
@@ -249,7 +249,9 @@ def _epoch_ns(timestamp: str | None) -> int:
         # Before Python 3.11 it does not know the Z.
         moment = datetime.fromisoformat((timestamp or "").replace("Z", "+00:00"))
     if moment is None:
-        raise FormatError(f"metadata.timestamp: {timestamp!r} is no moment, as the spans need")
+        raise FormatError(
+            f"metadata.timestamp: {short_repr(timestamp)} is no moment, as the spans need"
+        )
     if moment.tzinfo is None:
         # 0.1.0 wrote the local time of the host.
         moment = moment.astimezone()

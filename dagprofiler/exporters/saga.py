@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import FormatError, MissingExtraError
+from dagprofiler.errors import FormatError, MissingExtraError, short_repr
 from dagprofiler.exporters import Export
 from dagprofiler.exporters.graphs import left_out, legible_names, listed_again, renamed
 from dagprofiler.exporters.networks import finite_number, listed, network_of
@@ -112,7 +112,7 @@ class Saga:
         document: dict[str, Any] = graph.document
         if network is not None:
             if not isinstance(instance_name, str):
-                raise FormatError(f"instance_name must be text, got {instance_name!r}")
+                raise FormatError(f"instance_name must be text, got {short_repr(instance_name)}")
             instance_name = next(iter(legible_names([instance_name]).values()))
             document = {
                 "name": instance_name,
@@ -320,7 +320,7 @@ def _pairs(profile: Profile, known: Mapping[str, str]) -> list[Pair]:
 def _check_choice(what: str, value: Any, known: Iterable[str]) -> None:
     if not isinstance(value, str) or value not in known:
         words = " or ".join(map(repr, known))
-        raise FormatError(f"{what} must be {words}, got {value!r}")
+        raise FormatError(f"{what} must be {words}, got {short_repr(value)}")
 
 
 def _quotient(value: Any, divisor: int) -> Any:

@@ -6,7 +6,7 @@ import sys
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import FormatError, WeightError, counted, shorten
+from dagprofiler.errors import FormatError, WeightError, counted, short_repr, shorten
 from dagprofiler.rounds import MEASURED
 from dagprofiler.samples import measured_of
 from dagprofiler.statistics import median
@@ -294,7 +294,7 @@ class Instance:
             )
             yield (
                 f"{names} of WfFormat: "
-                f"{shorten(repr(first))} goes by {shorten(repr(self._ids[first]))}, and its "
+                f"{short_repr(first)} goes by {short_repr(self._ids[first])}, and its "
                 f"name stays in {'name' if self._version in NESTED else 'originalName'}"
             )
 

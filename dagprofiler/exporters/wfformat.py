@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import FormatError, did_you_mean
+from dagprofiler.errors import FormatError, did_you_mean, short_repr
 from dagprofiler.exporters import Export
 from dagprofiler.exporters.networks import finite_number
 from dagprofiler.exporters.wfdocuments import COSTS, SIZES, Instance
@@ -101,7 +101,7 @@ def _choice(what: str, value: Any, known: Sequence[str]) -> None:
     if value not in known:
         words = ", ".join(map(repr, known))
         raise FormatError(
-            f"{what} must be one of {words}, got {value!r}{did_you_mean(value, known)}"
+            f"{what} must be one of {words}, got {short_repr(value)}{did_you_mean(value, known)}"
         )
 
 

@@ -85,7 +85,7 @@ def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profi
     What the file does not say is absent from the profile, never 0.
     """
     with documents.collector_paused():
-        document = documents.load(path, unique_keys=True)
+        document = documents.load(path)
         if format is not None:
             return importer(format).read(document)
         if isinstance(document, dict) and document.keys() >= _OURS:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.config import Config
 from dagprofiler.documents import plain_document, utc_now
-from dagprofiler.errors import CycleError, FormatError, ProfileError, counted, json_path, shorten
+from dagprofiler.errors import (
+    CycleError,
+    FormatError,
+    ProfileError,
+    counted,
+    json_path,
+    short_repr,
+    shorten,
+)
 from dagprofiler.graph import kahn_order
 from dagprofiler.importers.wfinstances import Instance, Task, read_instance
 from dagprofiler.metrics import DAGMetrics
@@ -314,7 +322,7 @@ def _names(tasks: Sequence[Task]) -> list[str]:
     for name, task in zip(names, tasks):
         if "->" in name:
             raise FormatError(
-                f"{json_path(task.path)}: {shorten(repr(name))} holds '->', which joins names in "
+                f"{json_path(task.path)}: {short_repr(name)} holds '->', which joins names in "
                 "edge weights"
             )
     return names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import FormatError, json_path, shorten
+from dagprofiler.errors import FormatError, json_path, short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +50,7 @@ def bytes_of(entry: Mapping[str, Any], key: str, path: Path) -> int:
     if value is None:
         raise refusal("the file has no size", *path)
     if value != int(value) or value > _MAX_BYTES:
-        raise refusal(f"expected whole bytes below 2**60, got {value!r}", *path, key)
+        raise refusal(f"expected whole bytes below 2**60, got {short_repr(value)}", *path, key)
     return int(value)
 
 
@@ -90,7 +90,7 @@ _KINDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
 def part_of(entry: Mapping[str, Any], key: str, kind: type, path: Path) -> Any:
     """Return what must stand under a key."""
     if key not in entry:
-        raise refusal(f"expected {_KINDS[kind]} under {key!r}, which is missing", *path)
+        raise refusal(f"expected {_KINDS[kind]} under {short_repr(key)}, which is missing", *path)
     check(entry[key], kind, (*path, key))
     return entry[key]
 
@@ -103,7 +103,7 @@ def check(value: Any, kind: type, path: Path) -> None:
 
 def quote(value: Any) -> str:
     """Return a value as messages show it."""
-    return shorten(repr(value))
+    return short_repr(value)
 
 
 def refusal(message: str, *path: Any) -> FormatError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import did_you_mean
+from dagprofiler.errors import did_you_mean, short_repr
 from dagprofiler.plot.canvas import COLOURS, label_rows, row_axes
 from dagprofiler.report.series import samples as samples_of
 from dagprofiler.report.subject import Subject
@@ -95,7 +95,7 @@ def _column(known: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
         return next(iter(columns.values()))
     if key not in columns:
         raise ValueError(
-            f"column must be one of {', '.join(columns)}, got {key!r}"
+            f"column must be one of {', '.join(columns)}, got {short_repr(key)}"
             f"{did_you_mean(key, list(columns))}"
         )
     return columns[key]

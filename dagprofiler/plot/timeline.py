@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.errors import short_repr
 from dagprofiler.plot.canvas import COLOURS, label_rows, row_axes
 from dagprofiler.report.series import timeline
 from dagprofiler.report.subject import Subject
@@ -57,7 +58,7 @@ def gantt(
         If the profile has no timeline or no such round, or `by` is something else.
     """
     if by not in ("task", "worker"):
-        raise ValueError(f"by must be 'task' or 'worker', got {by!r}")
+        raise ValueError(f"by must be 'task' or 'worker', got {short_repr(by)}")
     subject = Subject(profile)
     known = timeline(subject)
     if known is None:
@@ -83,7 +84,7 @@ def _round(known: Mapping[str, Any], number: int | None) -> int:
     if number not in numbers:
         raise ValueError(
             f"round must be one of those in the timeline ({', '.join(map(str, numbers))}), "
-            f"got {number!r}"
+            f"got {short_repr(number)}"
         )
     return number
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.rounds import ALLOCATION, MEASURED
 from dagprofiler.samples import measured_of
+from dagprofiler.sources import entries_of_tasks
 from dagprofiler.statistics import median
 
 if TYPE_CHECKING:
@@ -122,10 +122,8 @@ def task_figures(profile: Profile) -> list[Figures]:
 
 def _of_tasks(profile: Profile) -> Iterator[Figures]:
     names: list[str] = profile.dag_structure["nodes"]
-    entries, sections = profile.metrics.task_metrics, profile.sections
-    # Entries of 0.1.0 are named after classes: two of one name may be any two.
-    count = Counter(entry.task for entry in entries)
-    measured = {entry.task: entry for entry in entries if count[entry.task] == 1}
+    measured, _ = entries_of_tasks(profile)
+    sections = profile.sections
     for key in _METRICS:
         yield _figures(key, (getattr(measured.get(name), key, None) for name in names))
     sources: Mapping[str, Mapping[str, Any]] | None = sections.get("weight_sources")

@@ -6,7 +6,7 @@ import os
 from dataclasses import fields, replace
 from typing import Any
 
-from dagprofiler.errors import TraceError, did_you_mean
+from dagprofiler.errors import TraceError, did_you_mean, short_repr
 from dagprofiler.tracing.options import Options
 from dagprofiler.tracing.process import recorder
 
@@ -55,7 +55,9 @@ def configure(**options: Any) -> Options:
         try:
             options["directory"] = os.path.abspath(os.fsdecode(options["directory"]))
         except TypeError as error:
-            raise TraceError(f"directory={options['directory']!r}: expected a path") from error
+            raise TraceError(
+                f"directory={short_repr(options['directory'])}: expected a path"
+            ) from error
     if isinstance(options.get("filename_include"), list):
         options["filename_include"] = tuple(options["filename_include"])
     recorder.configure(replace(recorder.options, **options))

@@ -6,7 +6,7 @@ from functools import partial, wraps
 from types import coroutine
 from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast, overload
 
-from dagprofiler.errors import TraceError
+from dagprofiler.errors import TraceError, short_repr
 from dagprofiler.tracing.recording import (
     ASYNC,
     SPAN,
@@ -80,7 +80,7 @@ def trace(function: Any = None, /, *, name: str | None = None, category: str | N
     """
     for option, value in (("name", name), ("category", category)):
         if value is not None and not isinstance(value, str):
-            raise TraceError(f"trace({option}={value!r}): expected text")
+            raise TraceError(f"trace({option}={short_repr(value)}): expected text")
     if function is None:
         return partial(_traced, name=name, category=category)
     return _traced(function, name=name, category=category)
@@ -95,7 +95,7 @@ def decorated(function: Any, what: str, wrap: Callable[[Any], Any]) -> Any:
     if isinstance(function, (classmethod, staticmethod)):
         return type(function)(decorated(function.__func__, what, wrap))
     if isinstance(function, type) or not callable(function):
-        raise TraceError(f"@{what} of {function!r}: expected a function or method")
+        raise TraceError(f"@{what} of {short_repr(function)}: expected a function or method")
     return wrap(function)
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import TraceError, did_you_mean, shorten
+from dagprofiler.errors import TraceError, describe, did_you_mean, short_repr
 from dagprofiler.tracing.collecting import Collection
 from dagprofiler.tracing.recording import SPAN, Label, clock, record, state
 
@@ -76,11 +76,9 @@ class FunctionCollector:
         if isinstance(modules, (str, ModuleType)):
             modules = [modules]
         if not hasattr(modules, "__iter__"):
-            raise TraceError(f"functions={modules!r}: expected modules or their names")
+            raise TraceError(f"functions={short_repr(modules)}: expected modules or their names")
         if not isinstance(floor_ms, (int, float)) or not 0 <= floor_ms <= _LONGEST_MS:
-            raise TraceError(
-                f"floor_ms={shorten(repr(floor_ms))}: expected milliseconds, at least 0"
-            )
+            raise TraceError(f"floor_ms={short_repr(floor_ms)}: expected milliseconds, at least 0")
         self._floor_s = floor_ms / 1000
         self._places = dict(map(_place_of, modules))
         for place, name in places:
@@ -302,7 +300,7 @@ def _owner(method: Any) -> Any:
 def _place_of(module: ModuleType | str) -> tuple[str, str]:
     """Return where the code of a module or package is, and its name."""
     if not isinstance(module, (str, ModuleType)):
-        raise TraceError(f"functions: expected a module or its name, got {module!r}")
+        raise TraceError(f"functions: expected a module or its name, got {short_repr(module)}")
     name = module.__name__ if isinstance(module, ModuleType) else module
     if isinstance(module, ModuleType):
         file = getattr(module, "__file__", None)
@@ -314,7 +312,7 @@ def _place_of(module: ModuleType | str) -> tuple[str, str]:
         try:
             spec = find_spec(name)
         except (ImportError, AttributeError, TypeError, ValueError) as error:
-            raise TraceError(f"module {name!r} is not found: {error}") from error
+            raise TraceError(f"module {name!r} is not found: {describe(error)}") from error
         if spec is None:
             raise TraceError(f"module {name!r} is not found{did_you_mean(name, list(sys.modules))}")
         file = spec.origin

@@ -6,7 +6,7 @@ import json
 import os
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
-from dagprofiler.errors import TraceError
+from dagprofiler.errors import TraceError, short_repr
 from dagprofiler.files import write
 from dagprofiler.tracing.events import encode
 from dagprofiler.tracing.spool import SECTION
@@ -101,7 +101,7 @@ class _Source:
                     events.append(json.loads(line))
                 except _NOT_JSON:
                     if line:
-                        self.notes.append(f"a line is no event: {line[:60]!r}")
+                        self.notes.append(f"a line is no event: {short_repr(line[:60])}")
         return events
 
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from dagprofiler.errors import TraceError, did_you_mean
+from dagprofiler.errors import TraceError, did_you_mean, short_repr
 
 __all__ = ["Options", "from_environment"]
 
@@ -56,25 +56,29 @@ class Options:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise TraceError(f"name={self.name!r}: expected text")
+            raise TraceError(f"name={short_repr(self.name)}: expected text")
         parts = self.filename_include
         if not isinstance(parts, tuple) or any(part not in _PARTS for part in parts):
             raise TraceError(
-                f"filename_include={self.filename_include!r}: expected some of "
+                f"filename_include={short_repr(self.filename_include)}: expected some of "
                 f"{', '.join(map(repr, _PARTS))}"
             )
         if self.events not in _EVENTS:
             raise TraceError(
-                f"events={self.events!r}: expected 'compact' or 'verbose'"
+                f"events={short_repr(self.events)}: expected 'compact' or 'verbose'"
                 f"{did_you_mean(self.events, list(_EVENTS))}"
             )
         for option in ("enable", "cpu_mem_usage"):
             if not isinstance(getattr(self, option), bool):
-                raise TraceError(f"{option}={getattr(self, option)!r}: expected True or False")
+                raise TraceError(
+                    f"{option}={short_repr(getattr(self, option))}: expected True or False"
+                )
         if not isinstance(self.limit, int) or self.limit < 1:
-            raise TraceError(f"limit={self.limit!r}: expected a number of spans, at least 1")
+            raise TraceError(
+                f"limit={short_repr(self.limit)}: expected a number of spans, at least 1"
+            )
         if not isinstance(self.interval_s, (int, float)) or not 0 < self.interval_s < 1e6:
-            raise TraceError(f"interval_s={self.interval_s!r}: expected seconds, above 0")
+            raise TraceError(f"interval_s={short_repr(self.interval_s)}: expected seconds, above 0")
         self._own_name("host", 1)
 
     def path(self, hostname: str, pid: int, *, child: bool) -> str:
@@ -106,11 +110,11 @@ class Options:
             name = self.filename.format(name=self.name, hostname=hostname, pid=pid)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise TraceError(
-                f"filename={self.filename!r}: expected a file's name, in which {{name}}, "
+                f"filename={short_repr(self.filename)}: expected a file's name, in which {{name}}, "
                 "{hostname} and {pid} may stand"
             ) from error
         if not os.path.basename(name):
-            raise TraceError(f"filename={self.filename!r}: expected a file's name")
+            raise TraceError(f"filename={short_repr(self.filename)}: expected a file's name")
         return name
 
 
@@ -130,7 +134,7 @@ def from_environment(text: str | None) -> tuple[Options, list[str]]:
     for item in filter(None, (text or "").split(":")):
         key, equals, value = item.partition("=")
         if not equals or "=" in value:
-            problems.append(f"{item!r}: expected option=value")
+            problems.append(f"{short_repr(item)}: expected option=value")
         elif key == "name":
             given["name"] = value
         elif key == "log-dir":
@@ -145,10 +149,10 @@ def from_environment(text: str | None) -> tuple[Options, list[str]]:
             if value.lower() in choices:
                 given[option] = choices[value.lower()]
             else:
-                problems.append(f"{key}={value!r}: expected {' or '.join(choices)}")
+                problems.append(f"{key}={short_repr(value)}: expected {' or '.join(choices)}")
         elif key != "log-format":
             # Of the formats that other versions write, there is one here.
-            problems.append(f"option {key!r} is not known{did_you_mean(key, _KEYS)}")
+            problems.append(f"option {short_repr(key)} is not known{did_you_mean(key, _KEYS)}")
     return Options(**given), problems
 
 

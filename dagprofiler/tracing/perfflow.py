@@ -7,7 +7,7 @@ import threading
 from functools import partial, wraps
 from typing import Any, Callable, NamedTuple
 
-from dagprofiler.errors import TraceError, did_you_mean
+from dagprofiler.errors import TraceError, did_you_mean, short_repr
 from dagprofiler.tracing.decorating import decorated, label_of, signed, wrapped
 from dagprofiler.tracing.process import at_close, recorder
 from dagprofiler.tracing.recording import (
@@ -129,7 +129,7 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
 def _check(pointcut: Any, known: tuple[str, ...]) -> None:
     if pointcut not in known:
         raise TraceError(
-            f"pointcut {pointcut!r}: expected one of {', '.join(map(repr, known))}"
+            f"pointcut {short_repr(pointcut)}: expected one of {', '.join(map(repr, known))}"
             f"{did_you_mean(pointcut, list(known))}"
         )
 

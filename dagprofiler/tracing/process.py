@@ -14,6 +14,7 @@ from itertools import islice
 from time import time
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.errors import describe
 from dagprofiler.tracing.events import Track, process_name
 from dagprofiler.tracing.host import boot, hostname, started_by_multiprocessing, wait_for_end
 from dagprofiler.tracing.options import Options, from_environment
@@ -186,7 +187,7 @@ class Recorder:
 
     def _complain(self, error: Exception) -> None:
         """Say once that spans are lost."""
-        self._why = self._why or f"{type(error).__name__}: {error}"
+        self._why = self._why or describe(error)
         if self._complained:
             return
         self._complained = True

@@ -116,7 +116,7 @@ def rows_of(document: dict[str, Any]) -> dict[str, Row]:
 
     def imported() -> Profile:
         with collector_paused():
-            found: Profile = importer.read(parse(instance, unique_keys=True))
+            found: Profile = importer.read(parse(instance))
         return found
 
     dumped = partial(json.dumps, document)

@@ -347,8 +347,8 @@ def test_a_meter_of_a_user_goes_by_its_own_name():
     )
 
 
-def test_a_task_that_stands_for_two_entries_of_0_1_0_has_no_figures():
-    document = profile_of(["a", "b"]).to_dict()
+def test_two_entries_of_0_1_0_for_three_tasks_are_figures_of_none():
+    document = profile_of(["a", "b", "c"]).to_dict()
     entry = {"task": "a", "compute_time_ms": 1, "bytes_in": 1, "bytes_out": 1}
     document["execution_metrics"] = [entry, entry]
     document["metadata"].pop("schema_version", None)

@@ -1,0 +1,377 @@
+"""Whatever is given where something else is expected, the message is short and there."""
+
+from __future__ import annotations
+
+import io
+import json
+from functools import partial
+
+import pytest
+
+from dagprofiler import (
+    DAG,
+    Config,
+    Journal,
+    PoolExecutor,
+    Profile,
+    Rounds,
+    Rule,
+    Rules,
+    RunError,
+    Task,
+    Tracer,
+    Weights,
+    analyze,
+    calibrate,
+    compare_runs,
+    import_profile,
+    map_over,
+    reduce,
+    rule,
+    span,
+    task,
+    trace,
+)
+from dagprofiler.calibration import Calibration
+from dagprofiler.consistency import check_consistency
+from dagprofiler.decorators import dag as make_dag
+from dagprofiler.errors import WeightError, describe, did_you_mean, json_path, short_repr
+from dagprofiler.exporters import exporter_names
+from dagprofiler.schema import validate_profile
+from dagprofiler.weights import weights_of
+
+MOST = 2000
+
+
+class ReprRaised(Exception):  # noqa: N818  (no error of anyone)
+    """Must never come out of a message."""
+
+
+class Raising:
+    def __repr__(self):
+        raise ReprRaised
+
+    __str__ = __repr__
+
+
+class Huge:
+    def __repr__(self):
+        return "x" * 100_000
+
+
+class Rude:
+    """Breaks the line, colours the terminal, and cannot be encoded."""
+
+    def __repr__(self):
+        return "a\nb\x1b[31m\ud800"
+
+
+HOSTILE = [Raising, Huge, Rude]
+
+
+@task(outputs=["x"])
+def source():
+    return {"x": 1}
+
+
+@task(inputs=["x"], outputs=["y"])
+def sink(x):
+    return {"y": x}
+
+
+def small(config=None):
+    return DAG({"a": source(), "b": sink()}, [("a", "b")], config)
+
+
+PROFILE = small().run()
+DOCUMENT = PROFILE.to_dict()
+
+
+def declared(**declaration):
+    return type("Declared", (Task,), {"compute": lambda self: {}, "outputs": [], **declaration})
+
+
+def giving(value):
+    return DAG({"a": task(outputs=["x"])(lambda: value)()}).run()
+
+
+def costing(value):
+    return DAG({"a": task(outputs=["x"], estimate_fn=lambda cfg: value)(lambda: {"x": 1})()}).run()
+
+
+def failing(value):
+    def fails():
+        raise ValueError(value, value)
+
+    return DAG({"a": task(outputs=["x"])(fails)()}).run()
+
+
+class BySerializer(Task):
+    outputs = ("x",)
+
+    def __init__(self, made):
+        super().__init__()
+        self.serializer = Serializer(made)
+
+    def compute(self):
+        return {"x": 1}
+
+
+class Serializer:
+    name = "own"
+
+    def __init__(self, made):
+        self.made = made
+
+    def dumps(self, value):
+        return self.made
+
+    def loads(self, frames):
+        return frames
+
+
+class Meter:
+    name, unit, reason = "own", "J", None
+
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+    def start(self):
+        pass
+
+    def stop(self):
+        return vars(self).get("reading", 1)
+
+
+def by_rule(**arguments):
+    def grows(graph):
+        return arguments.get("answer", True)
+
+    def body(draft):
+        if "task" in arguments:
+            draft.add(arguments["task"], source())
+        if "edge" in arguments:
+            draft.add("c", source(), after=arguments["edge"])
+        return arguments.get("returned")
+
+    made = Rule(grows, body, "grows", adds=["c"])
+    return DAG({"a": source()}, rules=[made]).run()
+
+
+def profile_with(*path):
+    def load(value):
+        document = json.loads(json.dumps(DOCUMENT))
+        place = document
+        for part in path[:-1]:
+            place = place[part]
+        place[path[-1]] = value
+        return Profile.from_dict(document)
+
+    return load
+
+
+def keywords(call, *names):
+    return {f"{getattr(call, '__qualname__', call)}({name}=)": (call, name) for name in names}
+
+
+#: Those of any exporter; the others refuse them by name.
+OPTIONS = (
+    *("cost", "statistic", "rate", "fill", "size", "network", "bandwidth", "table", "edges"),
+    *("instance_name", "version", "base", "missing", "unknown"),
+)
+
+BY_NAME = {
+    **keywords(small().run, "seed", "inputs", "rounds", "meters", "executor", "priorities"),
+    **keywords(small().run, "timeout", "hooks", "keep", "on_error"),
+    **keywords(Rounds, "n", "warmup", "max_rounds", "max_time_s", "precision"),
+    **keywords(Rounds, "collect_garbage", "fresh_process", "busy_cores", "check_outputs"),
+    **keywords(partial(Rule, lambda _: True, lambda _: None), "name", "adds", "reads"),
+    **keywords(partial(Rules, []), "strict", "max_tasks", "max_depth"),
+    **keywords(PROFILE.weights, "source", "statistic", "rate", "fill"),
+    **keywords(partial(analyze, PROFILE), "cost", "statistic", "rate", "size"),
+    **keywords(partial(analyze, PROFILE), "bandwidth_bits_per_s", "workers"),
+    **keywords(Tracer, "functions", "floor_ms", "limit"),
+    **keywords(declared, "inputs", "outputs", "config_deps", "gathers", "serializer"),
+    **keywords(task, "inputs", "outputs", "config_deps", "estimate_fn"),
+    **keywords(PROFILE.draw, "nodes", "cost", "statistic"),
+    **keywords(PROFILE.report, "path", "base", "cost", "statistic"),
+    **keywords(by_rule, "answer", "returned", "task", "edge"),
+    **{
+        f"export({form}, {option}=)": (partial(PROFILE.export, io.StringIO(), form), option)
+        for form in exporter_names()
+        for option in OPTIONS
+    },
+}
+
+ALONE = {
+    "DAG(tasks)": DAG,
+    "DAG(a task)": lambda value: DAG({"a": value}),
+    "DAG(a name)": lambda value: DAG({value: source()}),
+    "DAG(edges)": lambda value: DAG({"a": source()}, value),
+    "DAG(an edge)": lambda value: DAG({"a": source()}, [value]),
+    "DAG(an end)": lambda value: DAG({"a": source()}, [("a", value)]),
+    "DAG(fields)": lambda value: DAG({"a": source(), "b": sink()}, [("a", "b", value)]),
+    "DAG(a field)": lambda value: DAG({"a": source(), "b": sink()}, [("a", "b", [value])]),
+    "DAG(a map)": lambda value: DAG({"a": source(), "b": sink()}, [("a", "b", {"x": value})]),
+    "DAG(config)": lambda value: DAG({"a": source()}, [], value),
+    "DAG(rules)": lambda value: DAG({"a": source()}, rules=value),
+    "DAG(a rule)": lambda value: DAG({"a": source()}, rules=[value]),
+    "DAG.from_yaml()": DAG.from_yaml,
+    "DAG.resume()": lambda value: small().resume(value),
+    "dag.tasks": lambda value: small().tasks.update(a=value) or small().run(),
+    "Config()": Config,
+    "Config(value)": lambda value: small(Config(value=value)).run().dumps() and None,
+    "Config.attribute": lambda value: getattr(Config(a=value), "b"),  # noqa: B009
+    "run(inputs of a task)": lambda value: small().run(inputs={"a": value}),
+    "run(inputs of nobody)": lambda value: small().run(inputs={value: {}}),
+    "run(input)": lambda value: DAG({"b": sink()}).run(inputs={"b": {"x": value}}).dumps() and None,
+    "run(an input of nobody)": lambda value: small().run(inputs={"a": {value: 1}}),
+    "run(a hook)": lambda value: small().run(hooks=[value]),
+    "run(a meter)": lambda value: small().run(meters=[value]),
+    "run(a kept task)": lambda value: small().run(keep=[value]),
+    "run(a priority)": lambda value: small().run(priorities={"a": value, "b": 1}),
+    "meter's name": lambda value: small().run(meters=[Meter(name=value)]),
+    "meter's unit": lambda value: small().run(meters=[Meter(unit=value)]),
+    "meter's reading": lambda value: (
+        small().run(meters=[Meter(reading=value)], rounds=2).dumps() and None
+    ),
+    "meter's reason": lambda value: (
+        small().run(meters=[Meter(reason=value)], rounds=2).dumps() and None
+    ),
+    "outputs": giving,
+    "an output": lambda value: giving({"x": value}),
+    "outputs' names": lambda value: giving({"x": 1, value: 1}),
+    "cost": costing,
+    "exception": failing,
+    "serialized": lambda value: DAG({"a": BySerializer(value)}).run(),
+    "Task(name)": lambda value: source(name=value),
+    "config_deps": lambda value: declared(config_deps=[value]),
+    "an input's name": lambda value: declared(inputs=[value]),
+    "@task": task,
+    "dag(a task)": lambda value: make_dag([value]),
+    "Rule(when)": lambda value: Rule(value, lambda draft: None),
+    "Rule(then)": lambda value: Rule(lambda graph: True, value),
+    "@rule": rule,
+    "Rules(rules)": Rules,
+    "map_over(source)": lambda value: map_over(value, "x", source()),
+    "map_over(field)": lambda value: map_over("a", value, source()),
+    "map_over(task)": lambda value: map_over("a", "x", value),
+    "reduce(task)": lambda value: reduce("a", value),
+    "Journal()": Journal,
+    "PoolExecutor()": lambda value: small().run(executor=PoolExecutor(value)),
+    "compare_runs(dag_a)": lambda value: compare_runs(value, small()),
+    "compare_runs(dag_b)": lambda value: compare_runs(small(), value),
+    "analyze()": analyze,
+    "calibrate()": calibrate,
+    "Calibration": lambda value: Calibration.from_dict({"score": value}),
+    "import_profile()": import_profile,
+    "import_profile(format)": lambda value: import_profile(io.StringIO("{}"), value),
+    "Profile.load": Profile.load,
+    "Profile.loads": Profile.loads,
+    "Profile.from_dict": Profile.from_dict,
+    "Profile.save": PROFILE.save,
+    "Profile.export": PROFILE.export,
+    "Profile.export(format)": lambda value: PROFILE.export(io.StringIO(), value),
+    "Profile.compare": PROFILE.compare,
+    "a section": profile_with("own"),
+    "a weight": profile_with("node_weights", "a"),
+    "a weight's name": lambda value: Profile.from_dict({**DOCUMENT, "node_weights": {value: 1}}),
+    "a timestamp": profile_with("metadata", "timestamp"),
+    "a parameter": profile_with("configuration", "own"),
+    "validate_profile": validate_profile,
+    "validate_profile(part)": lambda value: validate_profile({**DOCUMENT, "node_weights": value}),
+    "check_consistency": lambda value: check_consistency({**DOCUMENT, "node_weights": {value: 1}}),
+    "weights_of": lambda value: weights_of(PROFILE, value),
+    "WeightError": lambda value: str(WeightError(value, [], "")),
+    "Weights": lambda value: Weights({}, value, "", "", "").unit,
+    "span": lambda value: span(value).__enter__(),
+    "trace(name)": lambda value: trace(name=value)(lambda: None),
+    "trace(category)": lambda value: trace(category=value)(lambda: None),
+    "@trace": trace,
+    "describe": lambda value: describe(ValueError(value)),
+    "did_you_mean": lambda value: did_you_mean(value, ["a"]),
+    "json_path": lambda value: json_path([value]),
+}
+
+
+def check(text):
+    assert len(text) <= MOST, text[:200]
+    text.encode()
+    assert "\x1b" not in text
+
+
+def outcome(call, value):
+    """Return what a call returns or raises; which error it is, is for other tests."""
+    try:
+        return call(value)
+    except Exception as error:  # noqa: BLE001
+        return error
+
+
+def check_call(call, value):
+    made = outcome(call, value)
+    assert type(made) is not ReprRaised
+    if isinstance(made, (str, Exception)):
+        check(str(made))
+    if isinstance(made, RunError):
+        run = made.profile.to_dict()["run"]
+        check(run["reason"])
+        for entry in run["tasks"].values():
+            check(entry.get("error", ""))
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_an_argument_whose_repr_is_hostile_is_refused_in_short(name):
+    call, argument = BY_NAME[name]
+    for hostile in HOSTILE:
+        check_call(lambda value: call(**{argument: value}), hostile())
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_value_whose_repr_is_hostile_is_refused_in_short(name):
+    for hostile in HOSTILE:
+        check_call(ALONE[name], hostile())
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_an_exception_with_a_hostile_argument_is_told_in_the_profile(hostile):
+    with pytest.raises(RunError) as caught:
+        failing(hostile())
+    profile = caught.value.profile
+    assert profile.sections["run"]["tasks"]["a"]["error"].startswith("ValueError: ")
+    assert len(profile.dumps()) < 20_000
+    assert Profile.loads(profile.dumps()) == profile
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("it's", '"it\'s"'),
+        (Rude(), r"a b\x1b[31m\ud800"),
+        (Raising(), "<Raising whose repr raises ReprRaised>"),
+        (
+            type("NoText", (), {"__repr__": lambda self: 3})(),
+            "<NoText whose repr raises TypeError>",
+        ),
+        ("two  blanks\n", r"'two  blanks\n'"),
+    ],
+)
+def test_a_short_repr_is_the_repr_on_one_line(value, text):
+    assert short_repr(value) == text
+
+
+def test_a_short_repr_keeps_both_ends():
+    text = short_repr(["first", *range(100_000), "last"])
+    assert text.startswith("['first', 0, 1")
+    assert text.endswith("99999, 'last']")
+    assert len(text) < 310
+    assert len(short_repr("\ud800" * 1000)) < 310
+
+
+def test_an_interrupt_in_a_repr_is_no_part_of_a_message():
+    class Interrupted:
+        def __repr__(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        short_repr(Interrupted())
