@@ -8,7 +8,6 @@ import json
 import math
 import os
 import stat
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from datetime import datetime, timezone
 from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler.errors import ProfileError, json_path, shorten
+from dagprofiler.interpreter import imported
 from dagprofiler.rendering import plain_number
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _plain(value: Any) -> Any:
         if not all(isinstance(key, str) for key in value):
             raise _NotJson
         return {key: _plain(item) for key, item in value.items()}
-    numpy = sys.modules.get("numpy")
+    numpy = imported("numpy")
     if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
         python = value.tolist()
         # Times become bare integers in nanoseconds: text says what they are.

@@ -9,11 +9,11 @@ import sys
 import threading
 import weakref
 from contextlib import suppress
-from contextvars import ContextVar
 from itertools import islice
 from time import time
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.interpreter import imported, recording, sink
 from dagprofiler.tracing.events import Track, process_name
 from dagprofiler.tracing.host import boot, hostname, started_by_multiprocessing, wait_for_end
 from dagprofiler.tracing.options import Options, from_environment
@@ -221,7 +221,7 @@ class Recorder:
             # Where the program is now is where it was started, as far as it is known.
             self._file = self._file or self._new_file()
             self.register()
-            util = sys.modules.get("multiprocessing.util")
+            util = imported("multiprocessing.util")
             if util is not None and started_by_multiprocessing():
                 # It ends its processes without what is registered at exit.
                 util.Finalize(None, self.close, exitpriority=-100)
@@ -288,7 +288,6 @@ class Recorder:
         self._child = True
         self._threads.clear()
         state.sink.set(_sink)
-        state.fallback = _sink
         _sink.buffer.clear()
         _sink.buffer = self.new_buffer()
         for forget in _forgetters:
@@ -354,7 +353,8 @@ def switch(collections: int = 0) -> None:
         if _collections > 0:
             # What is collected is no concern of a process that is forked meanwhile.
             recorder.register()
-        state.off = not (recorder.options.enable or _collections)
+        recording.off = not recorder.options.enable
+        state.off = recording.off and not _collections
 
 
 _collections = 0
@@ -378,7 +378,8 @@ def _from_environment() -> Options:
 
 recorder = Recorder(_from_environment())
 _sink = Sink(recorder)
-state.sink = ContextVar("sink")
+state.sink = sink
 state.fallback = _sink
+state.running_loop = None
 state.off = True
 switch()
