@@ -276,6 +276,34 @@ def test_what_a_run_does_and_reports_does_not_depend_on_what_is_imported(tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_tasks_that_run_at_once_record_from_when_one_of_them_imports_tracing(tmp_path):
+    program = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dagprofiler import DAG, task
+
+both_run, recorded = threading.Barrier(2), threading.Barrier(2)
+
+def imports(name):
+    @task(outputs=[])
+    def body():
+        both_run.wait(10)
+        from dagprofiler import span
+        with span(name):
+            recorded.wait(10)
+        return {}
+    return body
+
+with ThreadPoolExecutor(2) as pool:
+    spans = DAG({"a": imports("a"), "b": imports("b")}).run(executor=pool).sections["spans"]
+print(*sorted((row[0], spans["labels"][row[3]]["name"]) for row in spans["records"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.stdout.strip() == "('a', 'a') ('b', 'b')"
+
+
 def test_a_run_that_is_annotated_measures_what_a_plain_one_does():
     sections = chain().run().sections
     assert "samples" not in sections
