@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -146,18 +145,17 @@ def store_of(hooks: Sequence[Hook], rounds: Rounds) -> Any:
 
 
 def tracing_of(hooks: Sequence[Hook]) -> Any:
-    """Return what is recorded inside of tasks, or None for nothing."""
+    """Return what a Tracer asks for; None if there is none."""
     found = [hook.tracing for hook in hooks if hook.tracing is not None]
     if len(found) > 1:
         raise refused(f"hooks: one Tracer records a run, got {len(found)}")
-    if "dagprofiler.tracing" not in sys.modules and not found:
-        # A program that uses tracing has it loaded.
+    if not found:
         return None
-    from dagprofiler.tracing.ofruns import Tracing, by_default
+    from dagprofiler.tracing.ofruns import Tracing
 
-    if found and not isinstance(found[0], Tracing):
+    if not isinstance(found[0], Tracing):
         raise refused(f"hooks: 'tracing' has to be that of a Tracer, got {short_repr(found[0])}")
-    return found[0] if found else by_default()
+    return found[0]
 
 
 def check_inputs(inputs: Any) -> None:

@@ -9,11 +9,12 @@ from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import ProfileError, describe, short_repr
+from dagprofiler.interpreter import asked_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["KERNEL_VERSION", "REFERENCE_MS", "Calibration", "cached", "calibrate"]
+__all__ = ["KERNEL_VERSION", "REFERENCE_MS", "Calibration", "calibrate", "calibration_of_process"]
 
 #: Scores compare only within one version: it changes with the kernels and with the times below.
 KERNEL_VERSION = 1
@@ -29,7 +30,7 @@ REFERENCE_MS = {"python": 3.0, "matrix": 2.5, "memory": 3.0}
 #: their median between them with 96 % confidence.
 _REPEATS = 9
 
-#: The calibration of this process, once there is one.
+#: The calibration of this process, once there is one, whoever asked for it.
 _found: list[Calibration] = []
 
 
@@ -143,14 +144,16 @@ def calibrate(*, again: bool = False) -> Calibration:
     >>> calibration is calibrate(), list(calibration.parts)
     (True, ['python', 'matrix', 'memory'])
     """
+    found = calibration_of_process(again=again)
+    asked_for[:] = [found]
+    return found
+
+
+def calibration_of_process(*, again: bool = False) -> Calibration:
+    """Return the same for a run, without which the program has not asked for it."""
     if again or not _found:
         _found[:] = [_measured()]
     return _found[0]
-
-
-def cached() -> Calibration | None:
-    """Return what :func:`calibrate` found earlier in this process; None before that."""
-    return _found[0] if _found else None
 
 
 def _measured() -> Calibration:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dagprofiler.errors import DeclarationError, did_you_mean, short_repr
+from dagprofiler.interpreter import imported
 
 __all__ = ["Config"]
 
@@ -135,7 +135,7 @@ def same_value(left: Any, right: Any) -> bool:
     """
     if left is right:
         return True
-    numpy = sys.modules.get("numpy")
+    numpy = imported("numpy")
     if numpy is not None and (isinstance(left, numpy.ndarray) or isinstance(right, numpy.ndarray)):
         return _same_array(left, right)
     if isinstance(left, Mapping) and isinstance(right, Mapping):

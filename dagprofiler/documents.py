@@ -6,7 +6,6 @@ import gc
 import json
 import math
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from dagprofiler.errors import ProfileError, json_path, short_repr
+from dagprofiler.interpreter import imported
 from dagprofiler.rendering import plain_number
 
 __all__ = [
@@ -97,7 +97,7 @@ def _plain(value: Any) -> Any:
         if not all(isinstance(key, str) for key in value):
             raise _NotJson
         return {key: _plain(item) for key, item in value.items()}
-    numpy = sys.modules.get("numpy")
+    numpy = imported("numpy")
     if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
         python = value.tolist()
         # Times become bare integers in nanoseconds: text says what they are.

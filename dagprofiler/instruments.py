@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from typing import Union
 
     from dagprofiler.meters import Selection
-    from dagprofiler.tracing.collecting import Packed
     from dagprofiler.tracing.ofruns import Tracing
 
     Codec = Callable[[Any], Any]
@@ -48,8 +47,6 @@ class Readings(NamedTuple):
         Where the outputs were stored, as the store says it; None without one.
     store_s
         What that took, in seconds.
-    spans
-        What tracing saw inside the task; None of one that left none.
     """
 
     decode_s: list[float]
@@ -61,7 +58,6 @@ class Readings(NamedTuple):
     garbage_s: float
     stored: Any = None
     store_s: float = 0.0
-    spans: Packed | None = None
 
 
 class Instrumentation(NamedTuple):
@@ -79,8 +75,8 @@ class Instrumentation(NamedTuple):
         Where to put it; something whose ``open()`` has ``begin()``, called before each
         task, ``put(encoded)``, which says where, and ``close()``. None for nowhere.
     tracing
-        What to record inside of tasks; a :class:`~dagprofiler.tracing.ofruns.Tracing`,
-        None for nothing.
+        What to record inside of tasks beside what is annotated; a
+        :class:`~dagprofiler.tracing.ofruns.Tracing`, None for nothing.
     """
 
     meters: Selection
@@ -173,16 +169,7 @@ class Instruments:
             self._garbage_s,
             stored,
             self._store_s,
-            self._spans(),
         )
-
-    def readings_of_failure(self) -> Readings | None:
-        """Return what was seen of a task that failed: its spans; None if there are none."""
-        spans = self._spans()
-        return None if spans is None else Readings([], {}, [], None, {}, 0.0, 0.0, spans=spans)
-
-    def _spans(self) -> Packed | None:
-        return None if self._tracing is None else self._tracing.take()
 
     def rest(self) -> None:
         """Let go of frozen objects: what comes next in this process may be no task."""

@@ -235,7 +235,7 @@ class Journal(Hook):
         log, spans = self._log, one.spans.get(i)
         if spans is None:
             return None
-        return spans.shifted(-log.started - log.ahead_s(one.ran_on[i])).to_dict()
+        return spans.packed().shifted(-log.started - log.ahead_s(one.ran_on[i])).to_dict()
 
     def _number(self, task: str) -> int:
         names = self._log.wiring.names

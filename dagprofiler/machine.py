@@ -7,6 +7,8 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.interpreter import imported
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -67,7 +69,7 @@ def environment(*, thorough: bool = False) -> dict[str, Any]:
         Ask for the quota of the control groups and for the threads of numpy's
         BLAS, too. The first time that takes 0.2 ms, as long as many a run.
     """
-    numpy = sys.modules.get("numpy")
+    numpy = imported("numpy")
     return {
         **_machine(),
         "cores_usable": _cores_usable(),
@@ -202,14 +204,14 @@ def _quota(folder: str) -> float | None:
 
 def _blas_threads() -> int | None:
     """Return how many threads numpy's OpenBLAS uses; None if there is none to be asked."""
-    threads = _openblas_threads() if "numpy" in sys.modules else None
+    threads = _openblas_threads() if imported("numpy") else None
     return None if threads is None else int(threads())
 
 
 @cache
 def _openblas_threads() -> Any:
     """Return OpenBLAS's own function; None where numpy has another BLAS or hides it."""
-    core = sys.modules.get("numpy._core._multiarray_umath") or sys.modules.get(
+    core = imported("numpy._core._multiarray_umath") or imported(
         "numpy.core._multiarray_umath"  # its name before numpy 2
     )
     try:
@@ -217,7 +219,7 @@ def _openblas_threads() -> Any:
 
         # Asks the very library that numpy is linked with, wherever it came from: the
         # linker looks a name up in what numpy's extension depends on, too.
-        linked = ctypes.CDLL(core.__file__)  # type: ignore[union-attr]
+        linked = ctypes.CDLL(core.__file__)
     except (AttributeError, ImportError, OSError, TypeError):
         return None
     named = (getattr(linked, name, None) for name in _OPENBLAS_THREADS)

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from dagprofiler.errors import OutputError, SerializationError, describe
+from dagprofiler.interpreter import here, sink
 from dagprofiler.seeding import leave_stream
 from dagprofiler.serializers import (
     PICKLED_AS_COUNTED,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from dagprofiler.instruments import Instruments, Readings
     from dagprofiler.seeding import Streams
     from dagprofiler.task import Task
+    from dagprofiler.tracing.collecting import Few, Packed
 
 __all__ = [
     "Codec",
@@ -167,6 +169,8 @@ class Record(NamedTuple):
         Why it failed; None if it succeeded.
     readings
         What the instruments read; None where there are none, or it failed.
+    spans
+        What tracing saw inside ``compute()``; None if nothing was recorded.
     """
 
     times: tuple[Any, ...]
@@ -176,6 +180,7 @@ class Record(NamedTuple):
     outputs: Mapping[str, Any] | None
     error: BaseException | None
     readings: Readings | None
+    spans: Packed | Few | None
 
 
 def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls no helpers)
@@ -210,7 +215,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
     """
     name, task, contract, inputs, decoders, keep = work
     parameters, _, declared, gathers, encode, _, _, counts_payload, overrides_run = contract
-    t0 = t1 = t2 = t3 = t4 = t5 = readings = None
+    t0 = t1 = t2 = t3 = t4 = t5 = readings = spans = outer = token = None
     field = data = outputs = None
     try:
         if overrides_run:
@@ -223,7 +228,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
                 leave_stream()
             if instruments is None or record[5] is not None:
                 return record
-            return (*record[:6], instruments.readings(record[3], why=_not_metered(name)))
+            return (*record[:6], instruments.readings(record[3], why=_not_metered(name)), None)
         if instruments is not None:
             decoders, encode = instruments.begin(decoders, encode)
         t0 = perf_counter()
@@ -247,13 +252,30 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         if streams is not None:
             streams.enter(name)
         compute = task.compute
-        if instruments is not None:
-            instruments.start()
-        t2 = perf_counter()
-        outputs = compute(**arguments)
-        t3 = perf_counter()
-        if instruments is not None:
-            instruments.stop(name)
+        worker = here.worker
+        try:
+            if worker.busy:
+                outer, worker = worker, worker.inner()
+            worker.busy = True
+            if worker.spans is not None:
+                token = sink.set(worker.spans.sink)
+            if instruments is not None:
+                instruments.start()
+            t2 = perf_counter()
+            outputs = compute(**arguments)
+            t3 = perf_counter()
+            if instruments is not None:
+                instruments.stop(name)
+        finally:
+            if token is not None:
+                sink.reset(token)
+            worker.busy = False
+            if outer is not None:
+                here.worker = outer
+            # The task itself may have imported tracing.
+            held = worker.spans
+            if held is not None and (held.own or held.others):
+                spans = held.take()
         if streams is not None:
             leave_stream()
         del arguments
@@ -302,10 +324,9 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
             failure = _wrapped(error, where)
         if instruments is not None:
             instruments.stop(name)
-        seen = None if instruments is None else instruments.readings_of_failure()
-        return (t0, t1, t2, t3, t4, t5), {}, {}, {}, None, failure, seen
+        return (t0, t1, t2, t3, t4, t5), {}, {}, {}, None, failure, None, spans
     kept = returned if keep else None
-    return (t0, t1, t2, t3, t4, t5), payload, wire, encoded, kept, None, readings
+    return (t0, t1, t2, t3, t4, t5), payload, wire, encoded, kept, None, readings, spans
 
 
 def _perform_by_run(
@@ -329,7 +350,8 @@ def _perform_by_run(
     try:
         result = task.run(inputs, config)
     except BaseException as error:  # noqa: BLE001  (as in perform)
-        return (begun, begun, begun, perf_counter(), None, None), {}, {}, {}, None, error, None
+        times = (begun, begun, begun, perf_counter(), None, None)
+        return times, {}, {}, {}, None, error, None, None
     took = perf_counter() - begun
     outputs, metrics = result["outputs_raw"], result["metrics"]
     made = result.get("outputs", {})
@@ -349,7 +371,7 @@ def _perform_by_run(
     wire = {field: _length(name, field, data) for field, data in encoded.items()}
     payload = _payload(outputs, wire) if contract.counts_payload else wire
     times = (begun, loaded, loaded, computed, computed, ended)
-    return times, payload, wire, encoded, outputs if keep else None, None, None
+    return times, payload, wire, encoded, outputs if keep else None, None, None, None
 
 
 def encoded_size(contract: Contract, value: Any, frames: Any) -> tuple[int, int]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dagprofiler.graph import Wiring
     from dagprofiler.instruments import Readings
     from dagprofiler.livewiring import LiveWiring
-    from dagprofiler.tracing.collecting import Packed
+    from dagprofiler.tracing.collecting import Few, Packed
 
     Number = Union[int, float, None]
     Column = list[Optional[float]]
@@ -154,7 +154,7 @@ class RoundLog:
     meters_s: float = 0.0
     garbage_s: float = 0.0
     store_s: float = 0.0
-    spans: dict[int, Packed] = field(default_factory=dict)
+    spans: dict[int, Packed | Few] = field(default_factory=dict)
     stored: dict[int, Any] = field(default_factory=dict)
     ended_s: float | None = None
     waited_s: float | None = None
@@ -180,7 +180,6 @@ class RoundLog:
         for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i]):
             self.encode_s[slot] = readings.encode_s.get(name)
         self.meters[i] = readings.meters
-        self.note_spans(i, readings)
         for column, why in readings.reasons.items():
             self.reasons.setdefault(column, why)
         self.meters_s += readings.meters_s
@@ -190,11 +189,6 @@ class RoundLog:
             self.stored[i] = readings.stored
         if readings.digest is not None:
             self.digests[i] = readings.digest
-
-    def note_spans(self, i: int, readings: Readings) -> None:
-        """Write down what tracing saw inside task number `i`, which may have failed."""
-        if readings.spans is not None:
-            self.spans[i] = readings.spans
 
     @property
     def aside_s(self) -> float:
@@ -214,7 +208,9 @@ class RoundLog:
                 None if moment is None else moment - ahead_s[ran_on[k // 6]]
                 for k, moment in enumerate(self.times)
             ]
-            self.spans = {i: one.shifted(-ahead_s[ran_on[i]]) for i, one in self.spans.items()}
+            self.spans = {
+                i: one.packed().shifted(-ahead_s[ran_on[i]]) for i, one in self.spans.items()
+            }
 
     @property
     def complete(self) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import ProfileError
+from dagprofiler.interpreter import imported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ _TABLES = frozenset({"dag_structure", "origins", "samples", "spans", "statistics
 
 def plain_number(value: Any) -> Any:
     """Return a numpy scalar as the number it is."""
-    numpy = sys.modules.get("numpy")
+    numpy = imported("numpy")
     if numpy is not None and isinstance(value, numpy.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from contextlib import suppress
 from functools import partial
 from itertools import chain, filterfalse, islice, repeat
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.errors import GraphError, RunError, WorkerError, describe
 from dagprofiler.graph import readiness, readiness_by
 from dagprofiler.hooks import RunInfo
+from dagprofiler.interpreter import asked_for, recording
 from dagprofiler.livewiring import LiveWiring
 from dagprofiler.machine import environment
 from dagprofiler.profile import Profile
@@ -427,11 +427,20 @@ class Run:
         self._stopped = self._stopped or self._stop_on_error
         return self._stopped
 
+    def _traces(self, kind: str) -> bool:
+        """Tell whether what tracing sees in a round belongs into the profile."""
+        if kind == ALLOCATION:
+            return False
+        asked = self._instrumentation is not None and self._instrumentation.tracing is not None
+        return asked or not recording.off
+
     def _adopt(self, taken: Taken, kind: str) -> None:
         """Take over a round from another process, and tell the hooks of it."""
         self._round = self._log.adopt(kind, taken.round, taken.worker)
         self._errors, self._outputs = taken.errors, taken.outputs
         self._rule_failures = taken.rule_failures
+        if not self._traces(kind):
+            self._round.spans.clear()
         self._settle_growth()
         if self._hooks:
             names = self._wiring.names
@@ -451,6 +460,7 @@ class Run:
         payload_bytes, wire_bytes = entry.payload_bytes, entry.wire_bytes
         submit, next_done, work = executor.submit, executor.next, self._works()
         pop, done = self._schedule(past)
+        traced = self._traces(entry.kind)
         running = 0
         while True:
             # It changes where workers come and go.
@@ -473,12 +483,12 @@ class Run:
                 continue
             running -= 1
             k = 6 * i
-            times[k : k + 6], payload, wire, frames, outputs, error, readings = record
+            times[k : k + 6], payload, wire, frames, outputs, error, readings, spans = record
             if worker:
                 ran_on[i] = worker
+            if spans is not None and traced:
+                entry.spans[i] = spans
             if error is not None:
-                if readings is not None:
-                    entry.note_spans(i, readings)
                 self._fail(i, error)
                 continue
             slot, declared = first_slot[i], outputs_of[i]
@@ -654,12 +664,13 @@ class Run:
         self._log.end()
         several = self._plan.rounds.several
         self._log.environment = environment(thorough=several)
-        if several or "dagprofiler.calibration" in sys.modules:
-            from dagprofiler.calibration import cached, calibrate
+        calibrations = asked_for
+        if several:
+            from dagprofiler.calibration import calibration_of_process
 
-            calibration = calibrate() if several else cached()
-            if calibration is not None:
-                self._log.environment["calibration"] = calibration.to_dict()
+            calibrations = [calibration_of_process()]
+        for calibration in calibrations:
+            self._log.environment["calibration"] = calibration.to_dict()
         names, outputs = self._wiring.names, self._outputs
         order = [i for i in self._wiring.order if i in outputs]
         last = self._wiring.order[-1:]

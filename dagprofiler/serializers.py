@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pickle
-import sys
 from functools import partial
 from typing import Any, Protocol, Union, runtime_checkable
 
 from dagprofiler.errors import DeclarationError, MissingExtraError, short_repr
+from dagprofiler.interpreter import imported
 
 __all__ = [
     "PICKLED_AS_COUNTED",
@@ -201,7 +201,7 @@ class ArrowSerializer:
 def _table_kind(obj: Any) -> str:
     """Return ``"pandas"`` or ``"polars"`` for their data frames, else an empty string."""
     for kind in ("pandas", "polars"):
-        module = sys.modules.get(kind)
+        module = imported(kind)
         if module is not None and isinstance(obj, module.DataFrame):
             return kind
     return ""
@@ -272,5 +272,5 @@ def payload_bytes(value: Any, wire_bytes: int) -> int:
 
 def is_array(value: Any) -> bool:
     """Tell whether `value` is a numpy array, without importing numpy to find out."""
-    numpy = sys.modules.get("numpy")
+    numpy = imported("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray)

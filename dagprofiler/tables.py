@@ -248,7 +248,7 @@ class Tables:
         names = log.wiring.names
         return spans_section(
             [
-                Traced(names[i], number, one.ran_on[i], spans, log.started)
+                Traced(names[i], number, one.ran_on[i], spans.packed(), log.started)
                 for number, one in enumerate(log.rounds)
                 for i, spans in one.spans.items()
             ]

@@ -15,7 +15,6 @@ from dagprofiler.calibration import (
     KERNEL_VERSION,
     REFERENCE_MS,
     Calibration,
-    cached,
     calibrate,
 )
 from dagprofiler.schema import PROFILE_SCHEMA, surely_satisfies
@@ -32,12 +31,11 @@ ROUNDS = [
 
 def test_what_is_found_is_known_for_the_rest_of_the_process(monkeypatch):
     monkeypatch.setattr(calibration, "_found", [])
-    assert cached() is None
+    monkeypatch.setattr(calibration, "asked_for", [])
     found = calibrate()
-    assert cached() is found
     assert calibrate() is found
     assert calibrate(again=True) is not found
-    assert cached() is calibrate()
+    assert calibration.asked_for == [calibrate()]
 
 
 def test_every_kernel_has_a_part_and_the_score_is_their_geometric_mean():
@@ -51,11 +49,33 @@ def test_every_kernel_has_a_part_and_the_score_is_their_geometric_mean():
 
 def test_numpy_is_loaded_only_to_calibrate():
     code = (
-        "import sys; from dagprofiler.calibration import cached, calibrate; "
-        "print(cached(), 'numpy' in sys.modules); calibrate(); print('numpy' in sys.modules)"
+        "import sys; from dagprofiler.calibration import calibrate; "
+        "print('numpy' in sys.modules); calibrate(); print('numpy' in sys.modules)"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.split() == ["None", "False", "True"]
+    assert shown.stdout.split() == ["False", "True"]
+
+
+def test_a_plain_run_reports_a_calibration_only_if_the_program_asked_for_one():
+    code = """
+from dagprofiler import DAG, calibrate, task
+
+@task(outputs=["x"])
+def source():
+    return {"x": 1}
+
+def reported(rounds):
+    profile = DAG({"source": source}).run(rounds=rounds)
+    weights = profile.sections["weights"]["nodes"] if "weights" in profile.sections else None
+    return "calibration" in profile.sections["environment"], weights and weights["source"]
+
+before = reported(1)
+print(before[0], reported(2)[0], reported(1) == before)
+calibrate()
+print(reported(1)[0])
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == ["False", "True", "True", "True"]
 
 
 def test_the_kernels_do_what_is_said_of_them():

@@ -230,7 +230,7 @@ class DaskExecutor(Executor):
         """Return a record with a handle for each output."""
         from dagprofiler.executors.daskworkers import Held
 
-        times, payload, wire, frames, outputs, error, readings = record
+        times, payload, wire, frames, outputs, error, readings, spans = record
         handles = {}
         for field, data in frames.items():
             if data is not None:
@@ -240,7 +240,7 @@ class DaskExecutor(Executor):
             else:
                 # Each by itself, so that a consumer fetches no more than it needs.
                 handles[field] = self._client.submit(itemgetter(field), theirs, pure=False)
-        return times, payload, wire, handles, outputs, error, readings
+        return times, payload, wire, handles, outputs, error, readings, spans
 
     def _heard_of_workers(self, event: tuple[float, Any]) -> None:
         """Take note of workers that come and go, and of what they leave behind."""

@@ -92,7 +92,7 @@ def perform_job(job: Any, key: str, *inputs: Any) -> Any:
     outputs: Any = _Gone("its worker does not know of the run")
     if outcome is not None:
         worker, record, attempts = outcome
-        times, payload, wire, frames, values, error, readings = record
+        times, payload, wire, frames, values, error, readings, spans = record
         if error is not None:
             outputs = _Gone(f"task {job.name!r} failed then")
         elif job.keep and sum(wire.values()) <= SMALL_BYTES:
@@ -101,7 +101,7 @@ def perform_job(job: Any, key: str, *inputs: Any) -> Any:
             held = {field: Held(data) for field, data in frames.items()}
             outputs = next(iter(held.values())) if len(held) == 1 else held
             frames = dict.fromkeys(frames)
-        record = (times, payload, wire, frames, values, error, readings)
+        record = (times, payload, wire, frames, values, error, readings, spans)
         outcome = (worker, record, attempts)
     get_worker().log_event(TOPIC, (key, pickle.dumps(outcome, pickle.HIGHEST_PROTOCOL)))
     return outputs

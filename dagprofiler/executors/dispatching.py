@@ -255,13 +255,13 @@ class Dispatcher:
         index = self._numbers.get(worker)
         if index is None:
             index = self._introduced(Worker(*worker))
-        times, payload, wire, frames, outputs, error, readings = record
+        times, payload, wire, frames, outputs, error, readings, spans = record
         if self._domains[index] != self._clocks.own:
             self._clocks.note(worker[3], flight.sent_s, times, arrived_s)
         if error is not None:
             if isinstance(error, PackedError):
                 error = error.unpacked()
-            return number, index, (times, payload, wire, frames, outputs, error, readings)
+            return number, index, (times, payload, wire, frames, outputs, error, readings, spans)
         if self._session.folder is not None:
             for data in frames.values():
                 if type(data) is Parcel:
@@ -271,7 +271,7 @@ class Dispatcher:
                 outputs = self._opened(flight.name, frames, flight.decode)
             except (SerializationError, WorkerError) as problem:
                 error = problem
-        return number, index, (times, payload, wire, frames, outputs, error, readings)
+        return number, index, (times, payload, wire, frames, outputs, error, readings, spans)
 
     def _introduced(self, worker: Worker) -> int:
         """Return the number of a worker that has not been seen before."""

@@ -236,12 +236,12 @@ class PackedJob:
             for data, decode in zip(frames, decoders)
         ]
         record = _carry_out(session, work, frames, alone=worker[-1])
-        times, payload, wire, encoded, _, failure, readings = record
+        times, payload, wire, encoded, _, failure, readings, spans = record
         if failure is not None:
-            return worker, (times, {}, {}, {}, None, PackedError(failure), readings), ()
+            return worker, (times, {}, {}, {}, None, PackedError(failure), readings, spans), ()
         fields = encoded if self.keep else self.outputs
         leaving = {field: _leaving(encoded[field], session.folder) for field in fields}
-        return worker, (times, payload, wire, leaving, None, None, readings), ()
+        return worker, (times, payload, wire, leaving, None, None, readings, spans), ()
 
 
 def this_worker() -> tuple[Any, ...]:
@@ -253,7 +253,7 @@ def this_worker() -> tuple[Any, ...]:
 
 def failed(error: BaseException | PackedError) -> tuple[Any, ...]:
     """Return the record of a task that failed before its first phase."""
-    return (None,) * 6, {}, {}, {}, None, error, None
+    return (None,) * 6, {}, {}, {}, None, error, None, None
 
 
 def _leaving(frames: Any, folder: str | None) -> Any:

@@ -257,11 +257,11 @@ def _answer(call: bytes, inputs: tuple[Any, ...]) -> list[Any]:
     outcome, others = job([*inputs]), [None] * len(job.outputs)
     if outcome is not None:
         worker, record, attempts = outcome
-        times, payload, wire, frames, outputs, error, readings = record
+        times, payload, wire, frames, outputs, error, readings, spans = record
         others = [frames.get(field) for field in job.outputs]
         # What nobody else needs goes to the process that drives the run.
         told = {field: None if field in job.outputs else data for field, data in frames.items()}
-        record = (times, payload, wire, told, outputs, error, readings)
+        record = (times, payload, wire, told, outputs, error, readings, spans)
         outcome = (worker, record, (*attempts, *lost))
     # In a third of the time that Ray's own way takes.
     return [pickle.dumps(outcome, pickle.HIGHEST_PROTOCOL), *others]
@@ -287,10 +287,10 @@ def _with_handles(told: bytes, job: Any, others: list[Any]) -> Any:
     if outcome is None:
         return None
     worker, record, attempts = outcome
-    times, payload, wire, frames, outputs, error, readings = record
+    times, payload, wire, frames, outputs, error, readings, spans = record
     references = dict(zip(job.outputs, others))
     handles = {field: references.get(field, data) for field, data in frames.items()}
-    return worker, (times, payload, wire, handles, outputs, error, readings), attempts
+    return worker, (times, payload, wire, handles, outputs, error, readings, spans), attempts
 
 
 def _slots(options: Mapping[str, Any]) -> int:

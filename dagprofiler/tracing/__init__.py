@@ -5,6 +5,7 @@ gets one trace a process, which Perfetto, ``chrome://tracing`` and speedscope sh
 :func:`collecting`, spans go where they are asked for.
 """
 
+from dagprofiler.tracing import ofruns as _ofruns  # noqa: F401  (from here on, runs record)
 from dagprofiler.tracing.collecting import Collection, collecting
 from dagprofiler.tracing.control import configure, flush
 from dagprofiler.tracing.decorating import trace

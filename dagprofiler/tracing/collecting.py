@@ -1,6 +1,6 @@
 """Collections: spans that are kept for who asked for them, and go where that is.
 
-A task that runs under :func:`collecting` has its spans in a collection of its own. Packed,
+The tasks that one thread runs have their spans in one collection, each until it ends. Packed,
 they travel with its record: a span takes 20 bytes, and names and arguments are in tables.
 """
 
@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from array import array
 from contextlib import contextmanager
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.tracing.process import switch
 from dagprofiler.tracing.recording import SPAN, Buffer, Label, Sink, state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Collection", "Packed", "collecting"]
+__all__ = ["Collection", "Few", "Packed", "collecting"]
 
 
 class Packed(NamedTuple):
@@ -49,6 +50,10 @@ class Packed(NamedTuple):
     args: dict[int, dict[str, Any]]
     ids: dict[int, int | str]
     dropped: int
+
+    def packed(self) -> Packed:
+        """Return what is packed already."""
+        return self
 
     def shifted(self, seconds: float) -> Packed:
         """Return the same spans, so much later."""
@@ -83,6 +88,28 @@ class Packed(NamedTuple):
             yield full, thread, start, end
 
 
+class Few(NamedTuple):
+    """A few spans of one thread as they were recorded: packing them costs more than they do.
+
+    Attributes
+    ----------
+    thread
+        Number and name of the thread.
+    rows
+        As a buffer has them.
+    """
+
+    thread: tuple[int, str]
+    rows: list[Any]
+
+    def packed(self) -> Packed:
+        """Return them packed."""
+        return _packed([(*self.thread, True)], [self.rows], 0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Packed, tuple(self.packed())
+
+
 class Collection:
     """Spans of one piece of work, such as a task.
 
@@ -90,6 +117,19 @@ class Collection:
     ----------
     limit
         How many spans of one thread are kept, the first ones; others are counted.
+    thread
+        The number by which Python knows the thread whose work it is; None for this one.
+
+    Attributes
+    ----------
+    own
+        What this thread has recorded; None if it has not.
+    others
+        The same of other threads.
+    sink
+        Where spans go that are to be in it.
+    functions
+        What records functions into it, if anything does.
 
     Notes
     -----
@@ -99,18 +139,28 @@ class Collection:
     :mod:`dagprofiler.tracing.ofruns`.
     """
 
-    def __init__(self, limit: int = 100_000) -> None:
+    def __init__(self, limit: int = 100_000, thread: int | None = None) -> None:
         self._limit = 3 * limit
-        self._buffers: list[Buffer] = []
+        self._thread = get_ident() if thread is None else thread
         self._dropped = 0
+        self.own: Buffer | None = None
+        self.others: list[Buffer] = []
         self.sink = Sink(self)
-        #: What records functions into it, if anything does.
         self.functions: Any = None
+
+    def set_limit(self, limit: int) -> None:
+        """Keep so many spans of each thread from now on."""
+        self._limit = 3 * limit
+        if self.own is not None:
+            self.own.limit = self._limit
 
     def new_buffer(self) -> Buffer:
         """Return a buffer for the calling thread."""
         buffer = Buffer(self, self._limit)
-        self._buffers.append(buffer)
+        if get_ident() == self._thread:
+            self.own = buffer
+        else:
+            self.others.append(buffer)
         return buffer
 
     def full(self, buffer: Buffer) -> None:
@@ -120,28 +170,55 @@ class Collection:
 
     def packed(self) -> Packed:
         """Return what was recorded so far."""
-        labels: dict[tuple[str, str, str], int] = {}
-        of_label, of_thread, times = array("I"), array("I"), array("d")
-        args: dict[int, dict[str, Any]] = {}
-        ids: dict[int, int | str] = {}
-        buffers = [buffer for buffer in list(self._buffers) if buffer]
-        for thread, buffer in enumerate(buffers):
-            rows = iter(buffer[:])
-            for label, start, end in zip(rows, rows, rows):
-                if type(label) is str:
-                    key = (SPAN, label, "span")
-                else:
-                    key = label[:3]
-                    if label.args:
-                        args[len(of_label)] = dict(label.args)
-                    if label.id is not None:
-                        ids[len(of_label)] = label.id
-                of_label.append(labels.setdefault(key, len(labels)))
-                of_thread.append(thread)
-                times.extend((start, end))
-        own = self._buffers[0]
-        threads = tuple((*buffer.thread, buffer is own) for buffer in buffers)
-        return Packed(tuple(labels), threads, of_label, of_thread, times, args, ids, self._dropped)
+        buffers = [buffer for buffer in (self.own, *self.others) if buffer]
+        threads = [(*buffer.thread, buffer is self.own) for buffer in buffers]
+        return _packed(threads, [buffer[:] for buffer in buffers], self._dropped)
+
+    def take(self) -> Packed | Few:
+        """Return what was recorded so far, and begin anew."""
+        own = self.own
+        if own is not None and len(own) <= _FEW and not (self.others or self._dropped):
+            # As it is called for every task that records something.
+            few: Few = _new(Few, (own.thread, own[:]))
+            own.clear()
+            return few
+        packed = self.packed()
+        self._dropped = 0
+        # Threads that outlive their task shall not record into the next one.
+        self.own, self.others, self.sink = None, [], Sink(self)
+        return packed
+
+
+#: Length of a buffer up to which spans stay as they are.
+_FEW = 3 * 32
+
+#: A third of the time that calling the class takes.
+_new = tuple.__new__
+
+
+def _packed(
+    threads: Sequence[tuple[int, str, bool]], buffers: Sequence[list[Any]], dropped: int
+) -> Packed:
+    """Return packed what each thread has recorded."""
+    labels: dict[tuple[str, str, str], int] = {}
+    of_label, of_thread, times = array("I"), array("I"), array("d")
+    args: dict[int, dict[str, Any]] = {}
+    ids: dict[int, int | str] = {}
+    for thread, buffer in enumerate(buffers):
+        rows = iter(buffer)
+        for label, start, end in zip(rows, rows, rows):
+            if type(label) is str:
+                key = (SPAN, label, "span")
+            else:
+                key = label[:3]
+                if label.args:
+                    args[len(of_label)] = dict(label.args)
+                if label.id is not None:
+                    ids[len(of_label)] = label.id
+            of_label.append(labels.setdefault(key, len(labels)))
+            of_thread.append(thread)
+            times.extend((start, end))
+    return Packed(tuple(labels), tuple(threads), of_label, of_thread, times, args, ids, dropped)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import TraceError, describe, did_you_mean, short_repr
+from dagprofiler.interpreter import imported
 from dagprofiler.tracing.collecting import Collection
 from dagprofiler.tracing.recording import SPAN, Label, clock, record, state
 
@@ -304,8 +305,8 @@ def _place_of(module: ModuleType | str) -> tuple[str, str]:
     name = module.__name__ if isinstance(module, ModuleType) else module
     if isinstance(module, ModuleType):
         file = getattr(module, "__file__", None)
-    elif name in sys.modules:
-        return _place_of(sys.modules[name])
+    elif (known := imported(name)) is not None:
+        return _place_of(known)
     else:
         from importlib.util import find_spec
 

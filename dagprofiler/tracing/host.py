@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from time import sleep
+
+from dagprofiler.interpreter import imported
 
 __all__ = ["boot", "hostname", "started_by_multiprocessing", "wait_for_end"]
 
@@ -43,5 +44,5 @@ def boot() -> str | None:
 
 def started_by_multiprocessing() -> bool:
     """Say whether this process is one of multiprocessing's."""
-    process = sys.modules.get("multiprocessing.process")
+    process = imported("multiprocessing.process")
     return process is not None and process.parent_process() is not None

@@ -6,6 +6,7 @@ import json
 import os
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
+from dagprofiler.documents import jsonable
 from dagprofiler.errors import TraceError, short_repr
 from dagprofiler.files import write
 from dagprofiler.tracing.events import encode
@@ -21,6 +22,9 @@ _BATCH = 4096
 
 #: What text that is no JSON raises, be it too deep.
 _NOT_JSON = (ValueError, RecursionError)
+
+#: Moments beyond these, in whatever unit, are none.
+_LATEST = 1e18
 
 _HEAD_END = '"traceEvents": ['
 
@@ -61,9 +65,9 @@ class _Source:
         clock = clock if isinstance(clock, dict) else {}
         self.boot = clock.get("boot")
         times = clock.get("zero_s"), clock.get("epoch_s")
-        self.has_clock = all(type(moment) in (int, float) for moment in times)
+        self.has_clock = all(map(_is_moment, times))
         self.zero_s, self.epoch_s = cast("tuple[float, float]", times)
-        self.pids: dict[Any, Any] = {}
+        self.pids: dict[int, int] = {}
 
     def batches(self) -> Iterator[list[Any]]:
         """Yield the events, in lists."""
@@ -173,7 +177,7 @@ def _align(sources: Sequence[_Source]) -> list[str]:
 
 def _pieces(sources: Sequence[_Source], notes: list[str], counted: list[int]) -> Iterator[str]:
     yield '{"displayTimeUnit": "ms", "traceEvents": ['
-    lead, taken = "\n", set[Any]()
+    lead, taken = "\n", set[int]()
     for source in sources:
         for batch in source.batches():
             events = [event for event in batch if isinstance(event, dict) and "ph" in event]
@@ -182,8 +186,8 @@ def _pieces(sources: Sequence[_Source], notes: list[str], counted: list[int]) ->
             _move(source, events, taken)
             for event in events:
                 try:
-                    line = encode(event)
-                except ValueError as error:
+                    line = _text(event)
+                except _NOT_JSON as error:
                     source.notes.append(f"an event is not passed on: {error}")
                     continue
                 yield lead + line
@@ -191,18 +195,28 @@ def _pieces(sources: Sequence[_Source], notes: list[str], counted: list[int]) ->
                 counted[0] += 1
         taken.update(source.pids.values())
         notes += [f"{source.path}: {note}" for note in source.notes]
-    about = {"merged": [source.about for source in sources if source.about], "notes": notes}
-    yield f'\n], "otherData": {encode(about)}}}\n'
+    heads = [jsonable({"head": source.about})[0]["head"] for source in sources if source.about]
+    yield f'\n], "otherData": {_text({"merged": heads, "notes": notes})}}}\n'
 
 
-def _move(source: _Source, events: Iterable[dict[str, Any]], taken: set[Any]) -> None:
+def _text(value: Any) -> str:
+    text = encode(value)
+    # Half a surrogate pair, which UTF-8 cannot hold, has a form in JSON.
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def _is_moment(value: Any) -> bool:
+    return type(value) in (int, float) and -_LATEST < value < _LATEST
+
+
+def _move(source: _Source, events: Iterable[dict[str, Any]], taken: set[int]) -> None:
     """Put events where their trace has its place in time and among the processes."""
     shift_us, pids = source.shift_us, source.pids
     for event in events:
-        if shift_us and isinstance(event.get("ts"), (int, float)):
+        if shift_us and _is_moment(event.get("ts")):
             event["ts"] = round(event["ts"] + shift_us, 3)
-        if "pid" in event:
-            pid = event["pid"]
+        pid = event.get("pid")
+        if isinstance(pid, int):
             if pid not in pids:
                 pids[pid] = _free(pid, taken)
             if pids[pid] != pid:
@@ -212,9 +226,7 @@ def _move(source: _Source, events: Iterable[dict[str, Any]], taken: set[Any]) ->
                     event["id"] = f"{event['id']} of {pids[pid]}"
 
 
-def _free(pid: Any, taken: set[Any]) -> Any:
-    if not isinstance(pid, int):
-        return pid
+def _free(pid: int, taken: set[int]) -> int:
     while pid in taken:
         # Above what systems number processes with.
         pid += 1 << 22

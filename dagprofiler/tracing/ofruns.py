@@ -1,4 +1,8 @@
-"""Tracing inside a run of a DAG: the spans of a task go home with its record."""
+"""Tracing inside a run of a DAG: the spans of a task go home with its record.
+
+A task pays for what is recorded in it. While none is, all that happens is that its worker
+says that it is busy; what records there finds the worker by this thread, or by the context.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,17 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from dagprofiler.errors import TraceError
+from dagprofiler.interpreter import here, recording, workers
 from dagprofiler.tracing.collecting import Collection
 from dagprofiler.tracing.functions import FunctionCollector
 from dagprofiler.tracing.process import note, recorder, switch
 from dagprofiler.tracing.recording import state
 
 if TYPE_CHECKING:
-    from contextvars import Token
+    from dagprofiler.interpreter import Worker
+    from dagprofiler.tracing.recording import Buffer, Sink
 
-    from dagprofiler.tracing.collecting import Packed
-    from dagprofiler.tracing.recording import Sink
-
-__all__ = ["FLOOR_MS", "SPANS_OF_A_TASK", "OpenTracing", "Tracing", "by_default"]
+__all__ = ["FLOOR_MS", "SPANS_OF_A_TASK", "OpenTracing", "Tracing"]
 
 #: How many spans of each thread of a task are kept in a round.
 SPANS_OF_A_TASK = 100_000
@@ -49,80 +52,60 @@ class Tracing(NamedTuple):
         return OpenTracing(self)
 
 
-def by_default() -> Tracing | None:
-    """Return what a run records that says nothing of it: what is annotated, if tracing is on."""
-    return Tracing() if recorder.options.enable else None
-
-
 class OpenTracing:
-    """Records the spans of one task after the other, in one thread."""
+    """Records what a Tracer asks for in one task after the other, in one thread."""
 
     def __init__(self, tracing: Tracing) -> None:
         self._tracing = tracing
-        self._collection: Collection | None = None
-        self._token: Token[Sink] | None = None
+        self._spans: Collection | None = None
         self._functions: FunctionCollector | None = None
 
     def start(self) -> None:
         """Begin with a task."""
-        self._collection = Collection(self._tracing.limit)
-        self._token = state.sink.set(self._collection.sink)
+        self._spans = spans = here.worker.spans
+        spans.set_limit(self._tracing.limit)
         switch(+1)
-        _running.add(self._collection.sink)
         if self._tracing.places:
             try:
-                self._functions = self._collection.functions = _shared.take(self._tracing)
+                self._functions = spans.functions = _shared.take(self._tracing)
             except TraceError as error:
                 note("functions are not recorded", why=str(error))
 
     def stop(self) -> None:
         """End with it, if it was begun with and has not been ended."""
-        token, self._token = self._token, None
-        if token is None or self._collection is None:
+        spans, self._spans = self._spans, None
+        if spans is None:
             return
         functions, self._functions = self._functions, None
         if functions is not None:
             _shared.give_back(self._tracing)
-        _running.remove(self._collection.sink)
         switch(-1)
-        state.sink.reset(token)
-
-    def take(self) -> Packed | None:
-        """Return the spans of the last task; None of one that left none."""
-        collection, self._collection = self._collection, None
-        packed = None if collection is None else collection.packed()
-        return packed if packed is not None and packed.of_label else None
+        spans.functions = None
+        spans.set_limit(SPANS_OF_A_TASK)
 
 
-class _Running:
-    """The tasks that run in this process.
+class _Belonging:
+    """Where threads record whose context has no place of its own."""
 
-    While there is but one, what threads record that have no task of their own is its: it may
-    have started them.
-    """
+    @property
+    def buffer(self) -> Buffer:
+        """The buffer of this thread for the task that it belongs to, or for the process.
 
-    def __init__(self) -> None:
-        self._otherwise = state.fallback
-        self.forget()
+        While but one task runs, what threads record that have no task of their own is its: it
+        may have started them.
+        """
+        own = here.worker
+        busy = [own] if own.busy else [worker for worker in workers() if worker.busy]
+        found: Sink = busy[0].spans.sink if len(busy) == 1 else _of_process
+        return found.buffer
 
-    def forget(self) -> None:
-        """Be as new: in a process that was forked, what runs is its parent's."""
-        self._lock = threading.Lock()
-        self._sinks: list[Sink] = []
 
-    def add(self, sink: Sink) -> None:
-        with self._lock:
-            self._sinks.append(sink)
-            self._choose()
-
-    def remove(self, sink: Sink) -> None:
-        with self._lock:
-            if sink in self._sinks:
-                self._sinks.remove(sink)
-            self._choose()
-
-    def _choose(self) -> None:
-        state.fallback = self._sinks[0] if len(self._sinks) == 1 else self._otherwise
+def _begin(worker: Worker) -> None:
+    """Have a place for what is recorded in the tasks of a worker."""
+    worker.spans = Collection(SPANS_OF_A_TASK, worker.thread)
+    # A task may fork before anything is recorded.
+    recorder.register()
+    state.fallback = _belonging
 
 
 class _Shared:
@@ -165,7 +148,10 @@ def _collector(tracing: Tracing) -> FunctionCollector:
 
 
 _shared = _Shared()
-_running = _Running()
+_of_process = state.fallback
+_belonging = _Belonging()
+recording.begin = _begin
+for begun in workers():
+    _begin(begun)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_running.forget)
     os.register_at_fork(after_in_child=_shared.unlock)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from functools import partial, wraps
 from typing import Any, Callable, NamedTuple
 
 from dagprofiler.errors import TraceError, did_you_mean, short_repr
+from dagprofiler.interpreter import imported
 from dagprofiler.tracing.decorating import decorated, label_of, signed, wrapped
 from dagprofiler.tracing.process import at_close, recorder
 from dagprofiler.tracing.recording import (
@@ -290,10 +290,10 @@ def _end(
 
 def _place() -> Any:
     """Return who is at work: a task of asyncio, or a thread."""
-    if in_event_loop():
-        task = sys.modules["asyncio"].current_task()
-        if task is not None:
-            return id(task)
+    tasks = imported("asyncio.tasks") if in_event_loop() else None
+    task = None if tasks is None else tasks.current_task()
+    if task is not None:
+        return id(task)
     return threading.get_ident()
 
 

@@ -9,12 +9,12 @@ import sys
 import threading
 import weakref
 from contextlib import suppress
-from contextvars import ContextVar
 from itertools import islice
 from time import time
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import describe
+from dagprofiler.interpreter import imported, recording, sink
 from dagprofiler.tracing.events import Track, process_name
 from dagprofiler.tracing.host import boot, hostname, started_by_multiprocessing, wait_for_end
 from dagprofiler.tracing.options import Options, from_environment
@@ -223,7 +223,7 @@ class Recorder:
             self._started = True
             # Where the program is now is where it was started, as far as it is known.
             self._file = self._file or self._new_file()
-            util = sys.modules.get("multiprocessing.util")
+            util = imported("multiprocessing.util")
             if util is not None and started_by_multiprocessing():
                 # It ends its processes without what is registered at exit.
                 util.Finalize(None, self.close, exitpriority=-100)
@@ -290,7 +290,6 @@ class Recorder:
         self._child = True
         self._threads.clear()
         state.sink.set(_sink)
-        state.fallback = _sink
         _sink.buffer.clear()
         _sink.buffer = self.new_buffer()
         for forget in _forgetters:
@@ -356,7 +355,8 @@ def switch(collections: int = 0) -> None:
         recorder.register()
     with recorder._lock:  # noqa: SLF001  (one module)
         _collections += collections
-        state.off = not (recorder.options.enable or _collections)
+        recording.off = not recorder.options.enable
+        state.off = recording.off and not _collections
 
 
 _collections = 0
@@ -380,7 +380,8 @@ def _from_environment() -> Options:
 
 recorder = Recorder(_from_environment())
 _sink = Sink(recorder)
-state.sink = ContextVar("sink")
+state.sink = sink
 state.fallback = _sink
+state.running_loop = None
 state.off = True
 switch()

@@ -11,7 +11,6 @@ nothing but functions of modules and :data:`state`, which pickle by name.
 
 from __future__ import annotations
 
-import sys
 import threading
 from itertools import count
 from time import perf_counter as clock
@@ -19,9 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dagprofiler.documents import jsonable
 from dagprofiler.errors import describe, shorten
+from dagprofiler.interpreter import imported
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from contextvars import ContextVar
     from typing import Union
 
@@ -112,10 +112,18 @@ class Buffer(list):  # type: ignore[type-arg]
 
 
 class Sink(threading.local):
-    """Where spans go: in each thread to a buffer of its own, made when it first asks."""
+    """Where spans go: in each thread to a buffer of its own, made when it first records."""
+
+    buffer: Buffer
 
     def __init__(self, owner: Owner) -> None:
-        self.buffer = owner.new_buffer()
+        self._owner = owner
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "buffer":
+            raise AttributeError(name)
+        self.buffer = buffer = self._owner.new_buffer()
+        return buffer
 
 
 class _State:
@@ -125,18 +133,21 @@ class _State:
     ----------
     off
         Whether nobody wants spans.
+    running_loop
+        Returns asyncio's event loop of this thread, or None; None before asyncio is imported.
     sink
         Where they go in this context, if it has a place of its own.
     fallback
-        Where they go if it has none: to the trace of the process or, while one task alone runs
-        in it, to that task, which may have started the thread.
+        Where they go if it has none: to the trace of the process and, once tasks run in it,
+        to the task that a thread belongs to.
     """
 
-    __slots__ = ("fallback", "off", "sink")
+    __slots__ = ("fallback", "off", "running_loop", "sink")
 
-    fallback: Sink
+    fallback: Any
     off: bool
-    sink: ContextVar[Sink]
+    running_loop: Callable[[], Any] | None
+    sink: ContextVar[Any]
 
     def __reduce__(self) -> str:
         return "state"
@@ -179,9 +190,13 @@ def failed(label: AnyLabel, error: BaseException) -> Label:
 
 def in_event_loop() -> bool:
     """Say whether an event loop of asyncio runs in this thread."""
-    # asyncio costs 30 ms to import, and a program without it has no loop.
-    events = sys.modules.get("asyncio.events")
-    return events is not None and events._get_running_loop() is not None  # noqa: SLF001  (for frameworks)
+    if state.running_loop is None:
+        # asyncio costs 30 ms to import, and a program without it has no loop.
+        events = imported("asyncio.events")
+        if events is None:
+            return False
+        state.running_loop = events._get_running_loop  # noqa: SLF001  (for frameworks)
+    return state.running_loop() is not None
 
 
 def text_of(name: Any) -> str:

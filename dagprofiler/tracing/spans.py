@@ -14,6 +14,7 @@ from dagprofiler.tracing.recording import (
     Label,
     clock,
     failed,
+    in_event_loop,
     labelled,
     plain,
     record,
@@ -83,8 +84,11 @@ class span:  # noqa: N801  (reads as a word of the language)
         if state.off:
             return
         # What in_event_loop() and record() do, without the calls.
-        events = modules.get("asyncio.events")
-        apart = events is not None and events._get_running_loop() is not None  # noqa: SLF001  (for frameworks)
+        running_loop = state.running_loop
+        if running_loop is not None:
+            apart = running_loop() is not None
+        else:
+            apart = "asyncio.events" in modules and in_event_loop()
         if kind is None and not apart and not self.args and type(self.name) is str and start:
             buffer = state.sink.get(state.fallback).buffer
             buffer += (self.name, start, end)

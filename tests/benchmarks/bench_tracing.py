@@ -1,4 +1,4 @@
-"""Measure what tracing costs a call, in memory, and when the trace is written.
+"""Measure what tracing costs a call, a run, in memory, and when the trace is written.
 
 ``python tests/benchmarks/bench_tracing.py [--quick] [--rounds N]``
 
@@ -268,6 +268,97 @@ def write_all(number: int) -> tuple[float, float]:
     return taken, (Path(path or "").stat().st_size - before) / number
 
 
+#: Prints CPU microseconds that a task takes, and a call of an annotated function outside of a run.
+RUNS = """
+import sys
+from time import process_time
+from statistics import median
+from dagprofiler import DAG, Task
+
+tasks, imported, annotated = int(sys.argv[1]), sys.argv[2] == "True", sys.argv[3] == "True"
+importing_s = 0.0
+
+def work():
+    pass
+
+def annotate():
+    global work, importing_s
+    begun = process_time()
+    from dagprofiler import trace
+    importing_s, work = process_time() - begun, trace(work)
+
+if imported:
+    import dagprofiler.tracing
+    if annotated:
+        annotate()
+
+class Source(Task):
+    outputs = ["x"]
+    def compute(self):
+        if annotated and not imported:
+            annotate()
+        return {"x": 1}
+
+class Link(Task):
+    inputs = outputs = ["x"]
+    def compute(self, x):
+        return {"x": x}
+
+class Annotated(Link):
+    def compute(self, x):
+        work()
+        return {"x": x}
+
+names = [f"t{i}" for i in range(tasks)]
+links = dict.fromkeys(names[1:], Annotated if annotated else Link)
+dag = DAG({names[0]: Source, **links}, list(zip(names, names[1:])))
+taken = []
+# The first run imports tracing, if that is how the tasks come by it.
+for _ in range(1 if annotated and not imported else 5):
+    begun = process_time()
+    dag.run()
+    taken.append(process_time() - begun - importing_s * (annotated and not imported))
+begun = process_time()
+for _ in range(tasks):
+    work()
+print(median(taken) / tasks * 1e6, (process_time() - begun) / tasks * 1e6)
+"""
+
+KINDS = [(imported, annotated) for imported in (False, True) for annotated in (False, True)]
+
+
+def report_runs(tasks: int, rounds: int) -> None:
+    """Measure and print what runs take, with tracing imported or not, and used or not."""
+    found: dict[tuple[bool, bool], list[tuple[float, float]]] = {kind: [] for kind in KINDS}
+    env = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    for i in range(rounds):
+        note(f"runs, round {i + 1} of {rounds}")
+        for kind in KINDS if i % 2 else KINDS[::-1]:
+            command = [sys.executable, "-c", RUNS, str(tasks), *map(str, kind)]
+            with tempfile.TemporaryDirectory() as folder:
+                done = subprocess.run(
+                    command, cwd=folder, env=env, check=True, capture_output=True, text=True
+                )
+            task_us, call_us = map(float, done.stdout.split())
+            found[kind].append((task_us, call_us))
+    print(f"\n| µs a task, {tasks:,} tasks | not annotated | one annotated call a task |")
+    print("|---|---|---|")
+    for imported, what in ((False, "tracing not imported before the run"), (True, "imported")):
+        cells = [spread([task for task, _ in found[imported, used]]) for used in (False, True)]
+        print(f"| {what} | {cells[0]} | {cells[1]} |")
+    plain, unused = found[False, False], found[True, False]
+    ratios = [with_it[0] / without[0] for with_it, without in zip(unused, plain)]
+    print("\n| what | goal | measured |\n|---|---|---|")
+    print(f"| imported and not annotated, over neither | 1.05 x | {spread(ratios)} x |")
+    for imported, what in ((True, "imported"), (False, "imported by the first task")):
+        # The call itself is measured where tracing is on, outside of a run.
+        over = [
+            task - without[0] - call for (task, call), without in zip(found[imported, True], plain)
+        ]
+        label = f"annotated, {what}: over neither and the call's own cost, µs a task"
+        print(f"| {label} | 3 | {spread(over)} |", flush=True)
+
+
 def report(rows: Mapping[str, Row], found: Mapping[str, list[float]]) -> None:
     print("| what, µs a call | goal | measured |")
     print("|---|---|---|")
@@ -309,6 +400,7 @@ def main() -> None:
         report(rows, measured(rows, 50_000 // scale, options.rounds))
         report_sizes(scale)
         configure(enable=False)
+    report_runs(10_000 // scale, options.rounds)
 
 
 if __name__ == "__main__":

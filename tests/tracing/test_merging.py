@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import copy
 import io
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,18 @@ def test_a_machine_that_was_started_again_has_another_clock(tmp_path):
     merged = merge([before, after], tmp_path / "merged.pfw")
     starts = {e["name"]: e["ts"] for e in read(merged.path)["traceEvents"]}
     assert starts["after"] - starts["before"] == 1e6
+
+
+def test_clocks_of_machines_that_do_not_tell_their_start_are_aligned_by_the_time_of_day(tmp_path):
+    first = written(tmp_path, "first", clock={"zero_s": 50.0, "boot": None})
+    later = written(tmp_path, "later", clock={"zero_s": 3.0, "epoch_s": 5002.5, "boot": None})
+    for paths in ([first, later], [later, first]):
+        merged = merge(paths, tmp_path / "merged.pfw")
+        starts = {e["name"]: e["ts"] for e in read(merged.path)["traceEvents"]}
+        assert starts == {"first": 10.5, "later": 10.5 + 2.5e6}
+        assert merged.notes == [
+            f"{later}: aligned by the time of day: its clock may be another machine's"
+        ]
 
 
 def test_two_processes_of_one_number_are_told_apart(tmp_path):
@@ -200,3 +214,92 @@ def test_a_merge_can_be_merged(tmp_path):
     twice = merge([once.path, written(tmp_path, "c")], tmp_path / "twice.pfw")
     assert [e["name"] for e in read(twice.path)["traceEvents"]] == ["a", "b", "c"]
     assert len({e["pid"] for e in read(twice.path)["traceEvents"]}) == 3
+
+
+#: What stands where something else should.
+ODD = [
+    None, True, False, 0, -1, 7, 1 << 70, 10**400, 0.5, -1e300, 1e999, float("nan"),
+    "", "7", "X", "\ud800", [], [[]], [1, "a"], {}, {"a": {}}, {"clock": {"zero_s": "x"}},
+]  # fmt: skip
+
+
+def places_in(value):
+    """Every container in a document, with each key that it has."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in list(items):
+        yield value, key
+        if isinstance(item, (dict, list)):
+            yield from places_in(item)
+
+
+def mutated(chance, document):
+    """The document as text, with one to three things in it wrong."""
+    document = copy.deepcopy(document)
+    for _ in range(chance.randint(1, 3)):
+        places = list(places_in(document)) if isinstance(document, dict) else []
+        if not places:
+            break
+        container, key = chance.choice(places)
+        deed = chance.randrange(3)
+        if deed == 0:
+            container[key] = copy.deepcopy(chance.choice(ODD))
+        elif deed == 1:
+            del container[key]
+        else:
+            other, its = chance.choice(places)
+            container[key] = copy.deepcopy(other[its] if its in list_or_keys(other) else None)
+    ending = document.pop("dagprofiler", {})
+    events = document.pop("traceEvents", [])
+    if chance.random() < 0.2:
+        return json.dumps({**document, "traceEvents": events})
+    head = json.dumps({**document, "traceEvents": []})[:-2]
+    lines = map(json.dumps, events if isinstance(events, list) else [events])
+    text = head + "\n" + ",\n".join(lines) + f'\n], "dagprofiler": {json.dumps(ending)}}}\n'
+    if chance.random() < 0.4:
+        at = chance.randrange(len(text))
+        what = chance.choice(['"', "{", "]", "[" * 5000, '{"a":' * 5000, "\n", "], ", "\x00", ""])
+        text = text[:at] + what + text[at + chance.randrange(4) :]
+    return text
+
+
+def list_or_keys(container):
+    return container if isinstance(container, dict) else range(len(container))
+
+
+def merged_or_refused(seed, folder):
+    """Merge a trace that is whole with one that is not; return the trace, or why it is refused."""
+    chance = random.Random(seed)
+    whole = written(folder, "whole")
+    document = json.loads(whole.read_text())
+    event = document["traceEvents"][0]
+    begun = {**event, "ph": "b", "id": "7.1", "args": {"n": [1, {"k": None}]}}
+    named = {"ph": "M", "pid": 7, "tid": 7, "name": "thread_name", "args": {"name": "main"}}
+    document["traceEvents"] = [named, event, begun]
+    path = folder / "wrong.pfw"
+    path.write_text(mutated(chance, document), encoding="utf-8", errors="replace")
+    paths = chance.choice([[whole, path], [path, whole], [path]])
+    stream = io.BytesIO()
+    try:
+        merge(paths, stream)
+    except TraceError as error:
+        return str(error)
+    path.write_bytes(stream.getvalue())
+    return read(path)
+
+
+def merges(seeds, folder):
+    for seed in seeds:
+        try:
+            outcome = merged_or_refused(seed, folder)
+        except Exception as error:
+            raise AssertionError(f"mutation {seed}") from error
+        assert isinstance(outcome, dict) or "wrong.pfw' is no trace" in outcome
+
+
+def test_what_is_wrong_in_a_trace_is_refused_by_name_or_left_out(tmp_path):
+    merges(range(40), tmp_path)
+
+
+@pytest.mark.slow
+def test_what_is_wrong_in_a_trace_is_refused_by_name_or_left_out_in_many_ways(tmp_path):
+    merges(range(500), tmp_path)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import contextvars
 import gc
 import json
 import subprocess
@@ -29,6 +31,7 @@ from dagprofiler import (
     Tracer,
     ValidationError,
     analyze,
+    span,
     task,
     tracing,
 )
@@ -208,6 +211,232 @@ print("spans" in DAG({"source": source}).run().sections, "dagprofiler.tracing" i
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.split() == ["False", "False"]
+
+
+#: Prints what runs make of a program: calls a task, sections, and the spans of each run.
+IMPORTS = """
+import sys
+from dagprofiler import DAG, Task, task
+
+class Source(Task):
+    outputs = ["x"]
+
+    def compute(self):
+        return {"x": 1}
+
+class Link(Task):
+    inputs = ["x"]
+    outputs = ["x"]
+
+    def compute(self, x):
+        return {"x": x}
+
+def chain(n):
+    names = [f"t{i}" for i in range(n)]
+    tasks = {"t0": Source(), **{name: Link() for name in names[1:]}}
+    return DAG(tasks, list(zip(names, names[1:])))
+
+def calls(n):
+    dag, events = chain(n), []
+    sys.setprofile(lambda frame, event, _: events.append(event) if "call" in event else None)
+    dag.run()
+    sys.setprofile(None)
+    return len(events)
+
+def per_task():
+    calls(3)
+    return (calls(30) - calls(20)) / 10
+
+@task(outputs=[])
+def annotated():
+    from dagprofiler import span
+    with span("inside"):
+        return {}
+
+def seen(profile):
+    labels = profile.sections.get("spans", {"labels": []})["labels"]
+    return [label["name"] for label in labels], sorted(profile.sections["run"]["overhead"])
+
+chain(3).run(rounds=2)
+print(per_task(), "dagprofiler.tracing" in sys.modules, *chain(3).run().sections)
+first = seen(DAG({"annotated": annotated}).run())
+print(per_task(), "dagprofiler.tracing" in sys.modules, *chain(3).run().sections)
+print(first == seen(DAG({"annotated": annotated}).run()), *first[0])
+"""
+
+
+def test_what_a_run_does_and_reports_does_not_depend_on_what_is_imported(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    before, after, spans = done.stdout.splitlines()
+    sections = "run weight_sources timeline environment"
+    assert before == f"22.0 False {sections}"
+    # Two of them say where spans of this context would go.
+    assert after == f"24.0 True {sections}"
+    assert spans == "True inside"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tasks_that_run_at_once_record_from_when_one_of_them_imports_tracing(tmp_path):
+    program = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dagprofiler import DAG, task
+
+both_run, recorded = threading.Barrier(2), threading.Barrier(2)
+
+def imports(name):
+    @task(outputs=[])
+    def body():
+        both_run.wait(10)
+        from dagprofiler import span
+        with span(name):
+            recorded.wait(10)
+        return {}
+    return body
+
+with ThreadPoolExecutor(2) as pool:
+    spans = DAG({"a": imports("a"), "b": imports("b")}).run(executor=pool).sections["spans"]
+print(*sorted((row[0], spans["labels"][row[3]]["name"]) for row in spans["records"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.stdout.strip() == "('a', 'a') ('b', 'b')"
+
+
+def test_a_run_that_is_annotated_measures_what_a_plain_one_does():
+    sections = chain().run().sections
+    assert "samples" not in sections
+    assert "conditions" not in sections["run"]
+    assert "spans" in sections
+
+
+def test_a_pool_whose_tasks_trace_is_asked_by_a_program_that_does_not(tmp_path):
+    program = """
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from tasks_that_trace import late
+from dagprofiler import DAG
+from dagprofiler.tracing import configure
+
+if __name__ == "__main__":
+    for off in (False, True):
+        configure(enable=not off)
+        import multiprocessing
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            print("spans" in DAG({"late": late}).run(executor=pool).sections)
+"""
+    (tmp_path / "tasks_that_trace.py").write_text(
+        "from dagprofiler import task\n"
+        "@task(outputs=[])\n"
+        "def late():\n"
+        "    from dagprofiler import span\n"
+        "    with span('inside'):\n"
+        "        return {}\n"
+    )
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "program.py"], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.stdout.split() == ["True", "False"]
+
+
+def test_of_tasks_that_run_at_once_each_gets_what_its_context_records():
+    both_run = threading.Barrier(2)
+
+    def records(name):
+        @task(outputs=[])
+        def body():
+            both_run.wait(10)
+
+            async def main():
+                await asyncio.to_thread(traced_programs.count_to, 3)
+
+            asyncio.run(main())
+            both_run.wait(10)
+            return {}
+
+        return body
+
+    with ThreadPoolExecutor(2) as pool:
+        profile = DAG({"a": records("a"), "b": records("b")}).run(executor=pool)
+    assert counted(profile) == {"a": {"count_to": 1}, "b": {"count_to": 1}}
+    assert not any(row["thread"]["own"] for row in rows(profile))
+
+
+def test_a_thread_that_outlives_its_task_records_nothing_into_the_next():
+    begun, go_on, threads = threading.Event(), threading.Event(), []
+
+    @task(outputs=["x"])
+    def starts():
+        context = contextvars.copy_context()
+        threads.append(threading.Thread(target=context.run, args=(begins,)))
+        threads[0].start()
+        begun.wait(10)
+        return {"x": 1}
+
+    def begins():
+        traced_programs.count_to(1)
+        begun.set()
+        go_on.wait(10)
+        traced_programs.count_to(2)
+
+    @task(outputs=[])
+    def waits(x):
+        go_on.set()
+        threads[0].join()
+        traced_programs.count_to(x)
+        return {}
+
+    profile = DAG({"starts": starts, "waits": waits}, [("starts", "waits")]).run()
+    assert counted(profile) == {"starts": {"count_to": 1}, "waits": {"count_to": 1}}
+
+
+def test_a_collection_outside_of_a_run_does_not_get_what_its_tasks_record():
+    with tracing.collecting() as outside:
+        profile = chain().run()
+        with span("after the run"):
+            pass
+    assert counted(profile) == SEEN
+    assert [label.name for label, *_ in outside.packed().spans()] == ["after the run"]
+
+
+def test_a_collection_inside_of_a_task_gets_what_is_recorded_in_it():
+    found = []
+
+    @task(outputs=[])
+    def collects():
+        with tracing.collecting() as inside, span("collected"):
+            pass
+        found.extend(label.name for label, *_ in inside.packed().spans())
+        with span("of the task"):
+            return {}
+
+    profile = DAG({"collects": collects}).run()
+    assert found == ["collected"]
+    assert counted(profile) == {"collects": {"of the task": 1}}
+
+
+def test_the_pass_that_counts_allocations_adds_no_spans():
+    profile = chain().run(meters=["allocation"])
+    assert {row["round"] for row in rows(profile)} == {0}
+    assert counted(profile) == SEEN
+
+
+@pytest.mark.parametrize("many", [1, 32, 33, 1000])
+def test_of_few_spans_and_of_many_as_much_comes_back(many):
+    @task(outputs=[])
+    def counts():
+        for i in range(many):
+            with span("step", number=i):
+                pass
+        return {}
+
+    dag = DAG({"counts": counts})
+    for _ in range(2):
+        assert [row["args"]["number"] for row in rows(dag.run())] == list(range(many))
 
 
 def test_what_a_run_has_collected_is_not_in_the_trace_of_the_process(tmp_path):
