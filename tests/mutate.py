@@ -127,7 +127,7 @@ def variants(node: Any) -> list[ast.AST]:
         wrong.append(but(value=0 if node.value == 1 else node.value + 1))
     elif isinstance(node, ast.Name) and node.id in SWAPS:
         wrong.append(but(id=SWAPS[node.id]))
-    elif isinstance(node, ast.Return) and getattr(node.value, "value", node) is not None:
+    elif isinstance(node, ast.Return) and ast.unparse(node) not in {"return", "return None"}:
         wrong.append(but(value=None))
     if isinstance(node, ast.Expr):
         deleted = isinstance(node.value, ast.Call)
@@ -141,7 +141,7 @@ def variants(node: Any) -> list[ast.AST]:
 def mutations(path: Path, seed: int) -> list[Mutation]:
     """Return all mutations of a file, named as seen from the root."""
     source = (ROOT / path).read_text(encoding="utf-8")
-    texts, same, places = source.splitlines(), Counter[str](), list[Mutation]()
+    texts, same, places = source.split("\n"), Counter[str](), list[Mutation]()
 
     def walk(node: Any, scope: str, statement: range, *, in_function: bool) -> None:
         if isinstance(node, ast.stmt):
