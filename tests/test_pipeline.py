@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from dagprofiler import Config, Task, pipeline
+from dagprofiler.errors import OutputError, SerializationError
+from dagprofiler.pipeline import Record, Work, encoded_size, perform
+from dagprofiler.task import Parameters, contract_of
+
+#: Seconds that decoding, computing and encoding take, once each.
+DECODE, COMPUTE, ENCODE = 1, 10, 100
+
+
+class Clock:
+    """A clock that goes on only when it is told to."""
+
+    now = 0
+
+    def __call__(self):
+        return self.now
+
+
+class Slow:
+    """A serializer that takes time, raises what is an error, and knows no NotImplemented."""
+
+    name = "slow"
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def dumps(self, obj):
+        self.clock.now += ENCODE
+        if isinstance(obj, ValueError):
+            raise obj
+        return 5 if obj is NotImplemented else pickle.dumps(obj)
+
+    def loads(self, data):
+        self.clock.now += DECODE
+        return pickle.loads(data)
+
+
+class Add(Task):
+    inputs = ["x", "y"]
+    outputs = ["sum", "first"]
+
+    def __init__(self, clock, returned=None, error=None):
+        super().__init__()
+        self.clock, self.returned, self.error = clock, returned, error
+
+    def compute(self, x, y, cfg):
+        self.clock.now += COMPUTE
+        if self.error is not None:
+            raise self.error
+        return {"sum": x + y, "first": cfg.N} if self.returned is None else self.returned
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(pipeline, "perf_counter", clock)
+    return clock
+
+
+def contract(task, serializer=None):
+    return contract_of(task, Parameters.of(task.compute), serializer)
+
+
+def record_of(task, *values, fields=("x", "y"), frames=None, keep=False, plain=False):
+    """Return what came of a task to which values came."""
+    of_task = contract(task, None if plain else Slow(task.clock))
+    work = Work("add", task, of_task, fields, [of_task.decode] * len(fields), keep)
+    frames = list(map(pickle.dumps, values)) if frames is None else frames
+    return Record(*perform(work, frames, Config(N=7)))
+
+
+def test_each_phase_takes_the_time_that_was_spent_in_it(clock):
+    record = record_of(Add(clock), 2, 3)
+    assert record.times == (0, 2, 2, 12, 12, 212)
+    assert {field: pickle.loads(data) for field, data in record.frames.items()} == {
+        "sum": 5,
+        "first": 7,
+    }
+    assert record.error is record.outputs is record.readings is None
+
+
+def test_inputs_that_are_gathered_arrive_as_lists_in_their_order(clock):
+    task = Add(clock)
+    task.gathers = ["x"]
+    task.compute = lambda x, y: {"sum": (x, y), "first": 0}
+    record = record_of(task, 1, 2, 3, fields=["x", "y", "x"], keep=True)
+    assert record.outputs == {"sum": ([1, 3], 2), "first": 0}
+    task.inputs = task.gathers = ["x", "y"]
+    assert record_of(task, fields=[], keep=True).outputs["sum"] == ([], [])
+
+
+def test_inputs_go_before_the_task_computes(clock):
+    frames = [pickle.dumps(2), pickle.dumps(3)]
+    task = Add(clock)
+    task.compute = lambda x, y: {"sum": len(frames), "first": 0}
+    assert record_of(task, frames=frames, keep=True).outputs["sum"] == 0
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_outputs_come_back_only_where_they_are_wanted_and_as_they_were_returned(clock, keep):
+    returned = {"sum": 1, "first": 2, "extra": 3}
+    record = record_of(Add(clock, returned), 2, 3, keep=keep)
+    assert record.outputs is (returned if keep else None)
+    assert list(record.frames) == ["sum", "first", "extra"]
+
+
+def test_a_failure_ends_the_phase_it_happens_in_and_none_follows(clock):
+    error = ValueError("no cell")
+    record = record_of(Add(clock, error=error), 2, 3)
+    assert record.times == (0, 2, 2, 12, None, None)
+    assert record.error is error
+    assert (record.payload_bytes, record.wire_bytes, record.frames) == ({}, {}, {})
+    assert record.outputs is None
+
+
+def test_an_input_that_cannot_be_decoded_is_named(clock):
+    record = record_of(Add(clock), frames=[pickle.dumps(2), b"none"])
+    assert record.times == (0, 2, None, None, None, None)
+    assert isinstance(record.error, SerializationError)
+    assert isinstance(record.error.__cause__, pickle.UnpicklingError)
+    assert str(record.error).startswith("task 'add': input 'y' cannot be decoded: ")
+
+
+def test_an_output_that_cannot_be_encoded_is_named(clock):
+    record = record_of(Add(clock, {"first": 1, "sum": ValueError("no format")}), 2, 3)
+    assert record.times == (0, 2, 2, 12, 12, 212)
+    assert isinstance(record.error, SerializationError)
+    assert "task 'add': output 'sum' (ValueError) cannot be serialized: " in str(record.error)
+    assert "no format" in str(record.error)
+
+
+def test_what_a_serializer_returns_must_have_a_length(clock):
+    record = record_of(Add(clock, {"first": 1, "sum": NotImplemented}), 2, 3)
+    assert isinstance(record.error, SerializationError)
+    assert "output 'sum' returned int" in str(record.error)
+    assert record.times[5] == 212
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1)])
+def test_what_ends_the_program_stays_what_it_is(clock, error):
+    class Ends(Slow):
+        def dumps(self, obj):
+            raise error
+
+        loads = dumps
+
+    assert record_of(Add(clock, error=error), 2, 3).error is error
+    task = Add(clock)
+    task.serializer = Ends(clock)
+    assert record_of(task, 2, 3).error is error
+    assert record_of(task, fields=[]).error is not error
+
+
+@pytest.mark.parametrize("returned", [5, ["sum"], {"sum": 1}, {}])
+def test_what_is_not_all_declared_outputs_is_refused(clock, returned):
+    record = record_of(Add(clock, returned), 2, 3)
+    assert isinstance(record.error, OutputError)
+    # It is no part of any phase.
+    assert record.times == (0, 2, 2, 12, None, None)
+    assert "'sum', 'first'" in str(record.error)
+
+
+def test_sizes_follow_the_specs_rule_only_for_the_default_serializer(clock):
+    array, text = np.zeros(100), "é" * 9
+    task = Add(clock, {"sum": array, "first": text})
+    record = record_of(task, 2, 3)
+    lengths = {"sum": len(pickle.dumps(array)), "first": len(pickle.dumps(text))}
+    assert record.payload_bytes == record.wire_bytes == lengths
+    record = record_of(task, 2, 3, plain=True)
+    assert record.wire_bytes == {field: len(data) for field, data in record.frames.items()}
+    assert record.payload_bytes["sum"] == 800 < record.wire_bytes["sum"]
+    for plain in (False, True):
+        record, serializer = record_of(task, 2, 3, plain=plain), None if plain else Slow(clock)
+        for field, value in task.returned.items():
+            sizes = encoded_size(contract(task, serializer), value, record.frames[field])
+            assert sizes == (record.payload_bytes[field], record.wire_bytes[field])
