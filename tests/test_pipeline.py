@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from dagprofiler import Config, Task, pipeline
+from dagprofiler import Config, Task, TaskMetrics, pipeline
 from dagprofiler.errors import OutputError, SerializationError
 from dagprofiler.pipeline import Record, Work, encoded_size, perform
 from dagprofiler.task import Parameters, contract_of
@@ -181,3 +181,40 @@ def test_sizes_follow_the_specs_rule_only_for_the_default_serializer(clock):
         for field, value in task.returned.items():
             sizes = encoded_size(contract(task, serializer), value, record.frames[field])
             assert sizes == (record.payload_bytes[field], record.wire_bytes[field])
+
+
+class ByItself(Add):
+    """Has a run() of its own, as programs for version 0.1.0 may have."""
+
+    gathers = ["x"]
+    took, claimed = 6, (1000, 2000, 3000)
+
+    def run(self, inputs, config):
+        self.clock.now += self.took
+        values = [*inputs["x"], pickle.loads(inputs["y"])]
+        metrics = TaskMetrics("add", *self.claimed, 0, 0)
+        return {"outputs_raw": {"sum": sum(values), "first": 1}, "metrics": metrics}
+
+
+@pytest.mark.parametrize(
+    ("took", "claimed", "moments"),
+    [
+        (6, (1000, 2000, 3000), (1, 3, 6)),
+        (60, (1000, 2000, 3000), (1, 3, 6)),
+        (3, (1000, 2000, 3000), (0.5, 1.5, 3)),
+        (6, (0, 0, 0), (0, 0, 0)),
+        (6, (1000, -1, 3000), (0, 6, 6)),
+        (6, (1000, float("inf"), 3000), (0, 6, 6)),
+    ],
+)
+def test_a_run_of_its_own_says_how_long_its_phases_are_up_to_the_time_it_took(
+    clock, took, claimed, moments
+):
+    task = ByItself(clock)
+    task.took, task.claimed = took, claimed
+    record = record_of(task, 2, 3, 4, fields=["x", "y", "x"], plain=True, keep=True)
+    decoded, computed, ended = moments
+    times = (0, decoded, decoded, computed, computed, ended)
+    assert record.times == pytest.approx(times)
+    assert record.outputs == {"sum": 9, "first": 1}
+    assert pickle.loads(record.frames["sum"]) == 9
