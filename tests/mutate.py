@@ -42,7 +42,10 @@ from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
 
 PACKAGE = "dagprofiler"
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,6 +76,8 @@ SWAPS = {
     **{old: new for pair in PAIRS for old, new in (pair, pair[::-1])},
     **dict.fromkeys([ast.FloorDiv, ast.Mod, ast.Pow], ast.Mult),
 }
+#: Runs of pytest that are under way.
+_running: set[subprocess.Popen[bytes]] = set()
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 DELETED = (ast.Raise, ast.Delete, ast.Break, ast.Continue, ast.AugAssign)
 
@@ -246,15 +251,33 @@ def pytest(
                 stderr=log,
                 start_new_session=True,
             )
+            _running.add(running)
             try:
                 code = running.wait(timeout)
             except subprocess.TimeoutExpired:
                 code = None
             finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(running.pid, signal.SIGKILL)
-                running.wait()
+                _kill(running)
+                _running.discard(running)
         return code, json.loads(reports.read_text(encoding="utf-8")) if reports.exists() else []
+
+
+def _kill(running: subprocess.Popen[bytes]) -> None:
+    """End a run of pytest, and what it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+
+
+def beside(jobs: int, function: Callable[..., Any], *arguments: Iterable[Any]) -> Iterator[Any]:
+    """Yield what `map` does, of so many calls at once; leave none behind."""
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        yield from pool.map(function, *arguments)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for running in [*_running]:
+            _kill(running)
 
 
 def copied_to(tree: Path) -> Path:
@@ -289,8 +312,7 @@ def measured(jobs: int) -> Path:
             sys.exit(f"mutate: the tests do not run: see {tree}.log")
         return reports
 
-    with ThreadPoolExecutor(jobs) as pool:
-        reports = [report for reports in pool.map(take, range(jobs)) for report in reports]
+    reports = [report for reports in beside(jobs, take, range(jobs)) for report in reports]
     from coverage import Coverage
 
     combined = Coverage(data_file=str(folder / "combined"), config_file=str(rc))
@@ -355,6 +377,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60, help="of tests for each (60)")
     parser.add_argument("--killed", action="store_true", help="print by which test others end")
     options = parser.parse_args()
+    # What it starts has sessions of its own, which neither Ctrl-C nor SIGTERM reaches.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     executed = Executed(measured(options.jobs))
     paths = [path.relative_to(ROOT) for path in sorted(ROOT.glob(f"{PACKAGE}/**/*.py"))]
     places = [
@@ -367,8 +391,9 @@ def main() -> None:
     with_tests = ((place, executed.tests(place, options.seconds)) for place in places)
     sample = list(islice(filter(itemgetter(1), with_tests), options.sample))
     rates: dict[str, Counter[bool]] = {}
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
-        killers = pool.map(Bench(Path(folder), options.jobs).killer, *zip(*sample))
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder), options.jobs)
+        killers = beside(options.jobs, bench.killer, *zip(*sample))
         for (mutation, _), killer in zip(sample, killers):
             rates.setdefault(mutation.path.parts[1], Counter())[killer is not None] += 1
             if killer is None:
