@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from itertools import count
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from dagprofiler import DAG, CycleError, GraphError, Task
 from dagprofiler.errors import ValidationError
-from dagprofiler.graph import kahn_order
+from dagprofiler.graph import Wiring, bottom_levels, kahn_order, readiness_by
 
 
 class Node(Task):
@@ -369,6 +370,56 @@ def test_the_order_takes_the_smallest_ready_name_first(graph):
     assert kahn_order(names, successors) == expected
     tasks = {name: Node(*declared[name]) for name in names}
     assert DAG(tasks, [(s, t, []) for s, t in edges]).execution_order == expected
+
+
+@given(st.data())
+def test_of_what_is_ready_the_first_in_the_ranking_goes(data):
+    count = data.draw(st.integers(1, 8))
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    edges = data.draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+    ranked = data.draw(st.permutations(range(count)))
+    targets, first = [], [0]
+    for i in range(count):
+        targets += [target for source, target in edges if source == i]
+        first.append(len(targets))
+    pop, done = readiness_by(ranked, targets, first)
+
+    left, finished = set(range(count)), set()
+    while left:
+        ready = [i for i in ranked if i in left and all(s in finished for s, t in edges if t == i)]
+        taken = pop()
+        assert taken == ready[0]
+        left.remove(taken)
+        finished.add(taken)
+        done(taken)
+    assert pop() is None
+
+
+@given(st.lists(st.integers(0, 100), min_size=4, max_size=4))
+def test_the_bottom_level_is_the_longest_path(weights):
+    a, b, c, d = weights
+    levels = bottom_levels([0, 1, 2, 3], [1, 2, 3, 3], [0, 2, 3, 4, 4], weights)
+
+    assert list(levels) == [a + max(b, c) + d, b + d, c + d, d]
+
+
+@given(graphs())
+def test_a_wiring_knows_how_many_inputs_each_output_feeds(graph):
+    names, edges, declared = graph
+    names.sort()
+    outputs = [declared[name][0] for name in names]
+    wired = [(s, t, declared[s][0][:1]) for s, t in edges]
+    wiring = Wiring(names, outputs, [[] for _ in names], [()] * len(names), wired)
+    consumers = Counter(source for source, _ in edges)
+    for i, name in enumerate(names):
+        first = wiring.first_slot[i]
+        uses = wiring.uses[first : first + len(outputs[i])]
+        assert uses == ([consumers[name]] + [0] * 2)[: len(outputs[i])]
+        assert wiring.wanted(i) == (outputs[i][:1] if consumers[name] else [])
+        assert (i in wiring.sinks) == (not consumers[name])
+        assert [names[k] for k in wiring.predecessors(i)] == [
+            s for s in names if (s, name) in edges
+        ]
 
 
 @given(graphs(), st.data())

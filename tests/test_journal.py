@@ -349,6 +349,15 @@ def test_hooks_see_what_is_still_to_be_done(journal):
 # What is refused
 
 
+def test_a_journal_whose_run_is_over_takes_no_more(tmp_path):
+    hook = Journal(tmp_path)
+    program().run(**ASKED, hooks=[hook])
+    whole = records(tmp_path)
+    with pytest.raises(JournalError, match="it follows no run"):
+        hook.round_finished(0)
+    assert records(tmp_path) == whole
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

@@ -165,8 +165,19 @@ def test_samples_without_a_ratio_say_so(compare):
     zero = compare([0.0, 1.0], [1.0, 1.0])
     assert zero == Comparison((2, 2), compare is compare_paired, reason=zero.reason)
     assert zero.reason == "a sample is 0, to which nothing has a ratio"
-    both = compare([0.0, 0.0], [0.0, 0.0])
-    assert (both.ratio, both.low, both.high, both.p) == (1.0, 1.0, 1.0, None)
+    for times, other in [([0.0, 0.0], [1.0, 1.0]), ([0.0, 0.0], [0.0, 1.0])]:
+        assert compare(times, other) == compare(other, times) == zero
+
+
+@pytest.mark.parametrize("compare", [compare_paired, compare_unpaired])
+def test_samples_that_are_all_0_have_a_ratio_of_1_and_nothing_to_test(compare):
+    alike = compare([0.0, 0.0], [0.0, 0.0])
+    ratios = dict.fromkeys(["ratio", "ratio_of_medians", "low", "high", "coverage"], 1.0)
+    assert alike._asdict() == {
+        **Comparison((2, 2), compare is compare_paired)._asdict(),
+        **ratios,
+        "reason": "all samples are 0",
+    }
 
 
 @pytest.mark.parametrize("compare", [compare_paired, compare_unpaired])

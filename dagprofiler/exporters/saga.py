@@ -222,7 +222,10 @@ class _Graph:
         if not self._stochastic:
             return values
         samples = samples_behind(self._profile, self._weights)
-        return {name: {"samples": several} for name, several in samples.items()}
+        return {
+            name: {"samples": [finite_number(value, f"a cost of task {name!r}") for value in several]}
+            for name, several in samples.items()
+        }
 
     def _sizes(self, pairs: Sequence[Pair], fill_size: float | None) -> Mapping[Pair, Any]:
         known = dict(self._known_sizes())

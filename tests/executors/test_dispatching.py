@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import BrokenExecutor, Future
+from threading import Lock
 
 import numpy as np
 import programs
 import pytest
 
 from dagprofiler import DAG, Executor, Hook, Rounds, RunError, SerializationError, Task, WorkerError
+from dagprofiler.executors import dispatching
 from dagprofiler.executors.jobs import failed
 from dagprofiler.serializers import FrameList
 
@@ -194,6 +196,42 @@ def test_an_executor_that_takes_no_job_gets_no_other():
     assert str(error.__cause__) == "task 'a' was lost by its executor: RuntimeError: closed"
     # As many as it was said to take at once.
     assert executor.calls == ["open", "a", "b", "close"]
+    assert error.profile.sections["run"]["tasks"]["c"] == {"state": "cancelled"}
+
+
+def test_a_task_that_cannot_travel_fails_alone():
+    stays = programs.Act("nothing")
+    stays.lock = Lock()
+    executor = Here()
+    error = failure(
+        DAG({"a": programs.Act("nothing"), "b": stays, "c": programs.Act("nothing")}),
+        executor,
+        on_error="finish",
+    )
+
+    assert isinstance(error.failures.pop("b"), SerializationError)
+    assert not error.failures
+    assert executor.calls == ["open", "a", "a", "c", "close"]
+
+
+def test_jobs_that_an_executor_gives_up_fail_and_it_gets_no_others(monkeypatch):
+    class Silent(Here):
+        def submit(self, job, handles):
+            self.calls.append(job.name)
+            return Future()
+
+        def check(self):
+            raise ConnectionError("the server is gone")
+
+    monkeypatch.setattr(dispatching, "_PATIENCE_S", 0)
+    executor = Silent()
+    error = failure(independent("a", "b", "c"), executor, on_error="finish")
+
+    assert executor.calls == ["open", "a", "b", "close"]
+    assert error.failures.keys() == {"a", "b"}
+    assert {lost.reason for lost in error.failures.values()} == {
+        "ConnectionError: the server is gone"
+    }
     assert error.profile.sections["run"]["tasks"]["c"] == {"state": "cancelled"}
 
 

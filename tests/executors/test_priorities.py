@@ -6,11 +6,8 @@ from fractions import Fraction
 import numpy as np
 import programs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dagprofiler import DAG, PoolExecutor, ValidationError
-from dagprofiler.graph import bottom_levels, readiness_by
 
 NAMES = "abcdef"
 
@@ -101,34 +98,3 @@ def test_a_profile_of_another_dag_is_refused():
     profile = programs.failing("nothing").run()
     with ThreadPoolExecutor(1) as pool, pytest.raises(ValidationError, match="no time for 'a'"):
         dag().run(executor=PoolExecutor(pool), priorities=profile)
-
-
-@given(st.data())
-def test_of_what_is_ready_the_first_in_the_ranking_goes(data):
-    count = data.draw(st.integers(1, 8))
-    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
-    edges = data.draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
-    ranked = data.draw(st.permutations(range(count)))
-    targets, first = [], [0]
-    for i in range(count):
-        targets += [target for source, target in edges if source == i]
-        first.append(len(targets))
-    pop, done = readiness_by(ranked, targets, first)
-
-    left, finished = set(range(count)), set()
-    while left:
-        ready = [i for i in ranked if i in left and all(s in finished for s, t in edges if t == i)]
-        taken = pop()
-        assert taken == ready[0]
-        left.remove(taken)
-        finished.add(taken)
-        done(taken)
-    assert pop() is None
-
-
-@given(st.lists(st.integers(0, 100), min_size=4, max_size=4))
-def test_the_bottom_level_is_the_longest_path(weights):
-    a, b, c, d = weights
-    levels = bottom_levels([0, 1, 2, 3], [1, 2, 3, 3], [0, 2, 3, 4, 4], weights)
-
-    assert list(levels) == [a + max(b, c) + d, b + d, c + d, d]

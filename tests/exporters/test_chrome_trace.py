@@ -164,6 +164,50 @@ def test_a_task_that_no_worker_took_but_has_moments_is_shown_beside_them():
     assert names[span["pid"]] == "unknown worker"
 
 
+def test_what_tracing_saw_lies_within_its_task_or_on_the_track_of_its_thread():
+    profile = with_timeline([["a", 0, 0, 0, *range(6)]], tasks="a")
+    weight = {"node_weight": "wall_time_ms", "wall_time_ms": 1}
+    profile.sections["weight_sources"] = {"a": weight}
+    profile.sections["spans"] = {
+        "threads": [
+            {"own": True, "worker": 0, "name": "main", "id": 5},
+            {"own": False, "worker": 1, "name": "side", "id": 7},
+            {"own": False, "worker": None, "name": "lost", "id": 8},
+        ],
+        "labels": [{"kind": "span", "name": "inner", "category": "c"}],
+        "records": [
+            ["a", 0, 0, 0, 2.25, 2.75, None, {"n": 0}],
+            ["a", 0, 1, 0, 2.25, 2.75, None, {"n": 1}],
+            ["a", 0, 1, 0, 2.75, 9, None, {"n": 2}],
+            ["a", 0, 2, 0, 2.25, 2.75, None, {"n": 3}],
+            ["a", 0, 0, 0, 4.5, 9, None, {"n": 4}],
+        ],
+        "dropped": {"a": 2},
+    }
+    export = exporter("chrome_trace").render(profile)
+    events = json.loads(export.text)["traceEvents"]
+    (around,) = [e for e in events if e.get("cat") == "task"]
+    home = around["pid"], around["tid"]
+    inner = {e["args"].pop("n"): e for e in events if e["name"] == "inner"}
+    assert {n: (e["ts"], e["dur"]) for n, e in inner.items()} == {
+        0: (2250, 500),
+        1: (2250, 500),
+        2: (2750, 6250),
+        3: (2250, 500),
+        4: (4500, 500),  # it does not stick out of its task
+    }
+    assert [n for n, e in inner.items() if (e["pid"], e["tid"]) == home] == [0, 4]
+    assert inner[0]["args"] == inner[4]["args"] == {"critical_path": True}
+    assert around["args"] == {"round": 0, "ready_ms": 0, "critical_path": True}
+    assert all(inner[n]["args"] == {"task": "a", "round": 0} for n in (1, 2, 3))
+    named = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert [named[inner[n]["tid"]] for n in (1, 2, 3)] == ["side (7)", "side (7)", "lost (8)"]
+    assert inner[1]["tid"] == inner[2]["tid"]
+    processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert [processes[inner[n]["pid"]] for n in (1, 3)] == ["h, pid 2", "unknown worker"]
+    assert "2 spans inside tasks had no room in the profile" in export.losses
+
+
 def test_spans_of_one_thread_that_overlap_are_put_side_by_side():
     events = events_of(with_timeline([["a", 0, 0, 0, *range(6)], ["b", 0, 0, 0, *range(6)]]))
     assert len(check_nesting(events)) == 3

@@ -165,6 +165,14 @@ def test_stochastic_costs_and_sizes_are_the_measured_samples():
     assert document["dependencies"][0]["size"] == {"samples": edge["wire_bytes"][-4:]}
 
 
+@pytest.mark.parametrize("cost", [float("nan"), INFINITY, -1])
+def test_samples_that_are_no_costs_are_refused(cost):
+    profile = run(rounds=Rounds(4))
+    profile.sections["samples"]["tasks"]["sink"]["wall_ms"][2] = cost
+    with pytest.raises(FormatError, match="a cost of task 'sink' must be a finite number"):
+        export(profile, cost="wall_time", stochastic=True)
+
+
 def test_what_has_no_samples_has_its_one_value():
     document, _ = export(made(), stochastic=True)
     assert document == {
