@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable
 
-from dagprofiler.kernelfiles import Unavailable
+from dagprofiler.kernelfiles import Holder, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +110,8 @@ class SystemCalls:
     def close(self, fd: int) -> None:
         """Close a counter, unless a task has put a file of its own in its place."""
         if self._is_counter(fd):
-            os.close(fd)
+            with suppress(OSError):
+                os.close(fd)
 
     def _is_counter(self, fd: int) -> bool:
         # Of no inode of its own, so that fstat() does not tell.
@@ -121,7 +122,7 @@ class SystemCalls:
         return True
 
 
-class EventCounter:
+class EventCounter(Holder):
     """A meter of events in user mode, summed over all threads of the process.
 
     Every thread that is there when the counter is opened gets a file
@@ -155,17 +156,13 @@ class EventCounter:
     def __init__(self, name: str, event: tuple[int, int], calls: Any = None) -> None:
         self.name = name
         self.reason: str | None = None
-        self._fds: list[int] = []
         self._calls = SystemCalls() if calls is None else calls
+        super().__init__(self._calls.close)
         self._before: tuple[int, ...] = ()
         #: No code runs without instructions: where all counters of a processor are taken, some
         #: machines say 0 and that it ran all the time.
         self._always_counts = event == INSTRUCTIONS
         self._open(_attributes(event))
-
-    def __del__(self) -> None:
-        # Ctrl-C may come before anybody else knows of this object.
-        self.close()
 
     def start(self) -> None:
         """Take the reading that the count begins at."""
@@ -185,14 +182,6 @@ class EventCounter:
             "and what it missed could only be estimated"
         )
         return None
-
-    def close(self) -> None:
-        """Close all file descriptors."""
-        while self._fds:
-            # Forgotten when it is done, since Ctrl-C may come first and this be called again.
-            with suppress(OSError):
-                self._calls.close(self._fds[-1])
-            self._fds.pop()
 
     def _open(self, attributes: bytes) -> None:
         """Open a counter for each thread.
@@ -215,7 +204,7 @@ class EventCounter:
 
     def _open_one(self, attributes: bytes, thread: int) -> None:
         try:
-            self._fds.append(self._calls.open(attributes, thread))
+            self._held.append(self._calls.open(attributes, thread))
         except OSError as error:
             # The thread has ended since it was listed.
             if error.errno != errno.ESRCH:
@@ -226,8 +215,8 @@ class EventCounter:
 
         Nothing, if a counter says nothing.
         """
-        data = b"".join([self._calls.read(fd, _READING_BYTES) for fd in self._fds])
-        if len(data) < _READING_BYTES * len(self._fds):
+        data = b"".join([self._calls.read(fd, _READING_BYTES) for fd in self._held])
+        if len(data) < _READING_BYTES * len(self._held):
             return ()
         numbers = memoryview(data).cast("Q").tolist()
         return sum(numbers[::3]), sum(numbers[1::3]), sum(numbers[2::3])

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from contextlib import suppress
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["KernelFiles", "Unavailable"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Holder", "KernelFiles", "Unavailable"]
 
 _GONE = "a task closed the file that tells it, or put another in its place"
 
@@ -14,7 +21,36 @@ class Unavailable(Exception):  # noqa: N818  (no error: it never leaves the prof
     """A quantity cannot be measured here; the message says why."""
 
 
-class KernelFiles:
+class Holder:
+    """Holds things open, and closes them at the latest when nobody refers to it any more.
+
+    Parameters
+    ----------
+    close
+        Closes one of them. Must not refer to this object.
+
+    Notes
+    -----
+    Python discards what a finalizer raises, and with it a Ctrl-C that arrived just before, if the
+    finalizer runs any bytecode. This one runs none where nothing is open.
+    """
+
+    __del__ = property(attrgetter("_finalize"))
+
+    def __init__(self, close: Callable[[Any], None]) -> None:
+        self._held: list[Any] = []
+        self._finalize: Callable[[], Any] = partial(deque, map(close, self._held), 0)
+        self._close = close
+
+    def close(self) -> None:
+        """Close all that is open."""
+        while self._held:
+            # Forgotten when it is done, since Ctrl-C may come first and this be called again.
+            self._close(self._held[-1])
+            self._held.pop()
+
+
+class KernelFiles(Holder):
     """Files of the kernel that one thread reads again and again.
 
     A task may close them, and what it opens then gets their numbers. Nothing
@@ -28,22 +64,18 @@ class KernelFiles:
     """
 
     def __init__(self, proc: str) -> None:
-        self._fds: list[int] = []
         #: File descriptor to what it stood for when it was opened.
         self._opened: dict[int, tuple[int, int]] = {}
+        super().__init__(partial(_close, self._opened))
         self._proc = proc
         self.read_bytes = 0
-
-    def __del__(self) -> None:
-        # Ctrl-C may come before anybody else knows of this object.
-        self.close()
 
     def open(self, name: str, flags: int = os.O_RDONLY) -> int:
         """Open a file below ``/proc``, or raise Unavailable."""
         path = f"{self._proc}/{name}"
         try:
             # Opened and kept in one step, so that Ctrl-C cannot come between.
-            self._fds.extend(map(os.open, [path], [flags]))
+            self._held.extend(map(os.open, [path], [flags]))
         except FileNotFoundError as error:
             raise Unavailable(f"this system has no {path}") from error
         except OSError as error:
@@ -51,7 +83,7 @@ class KernelFiles:
             raise Unavailable(
                 f"{path} cannot be {what} ({os.strerror(error.errno or 0)})"
             ) from error
-        fd = self._fds[-1]
+        fd: int = self._held[-1]
         self._opened[fd] = _identity(fd)
         return fd
 
@@ -77,22 +109,24 @@ class KernelFiles:
 
         What does has done so ever since it was opened: nobody puts ours back.
         """
-        try:
-            identity = _identity(fd)
-        except OSError as error:
-            raise Unavailable(_GONE) from error
-        # No task has run where Ctrl-C came before it was noted.
-        if identity != self._opened.get(fd, identity):
-            raise Unavailable(_GONE)
+        _check(self._opened, fd)
 
-    def close(self) -> None:
-        """Close all files, but none that a task has put in the place of one."""
-        while self._fds:
-            # Forgotten when it is done, since Ctrl-C may come first and this be called again.
-            with suppress(OSError, Unavailable):
-                self.check(self._fds[-1])
-                os.close(self._fds[-1])
-            self._fds.pop()
+
+def _check(opened: dict[int, tuple[int, int]], fd: int) -> None:
+    try:
+        identity = _identity(fd)
+    except OSError as error:
+        raise Unavailable(_GONE) from error
+    # No task has run where Ctrl-C came before it was noted.
+    if identity != opened.get(fd, identity):
+        raise Unavailable(_GONE)
+
+
+def _close(opened: dict[int, tuple[int, int]], fd: int) -> None:
+    """Close a file, but none that a task has put in its place."""
+    with suppress(OSError, Unavailable):
+        _check(opened, fd)
+        os.close(fd)
 
 
 def _identity(fd: int) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from dagprofiler.errors import JournalError, describe
+from dagprofiler.kernelfiles import Holder
 from dagprofiler.machine import hostname
 from dagprofiler.serializers import FrameList
 
@@ -83,13 +84,14 @@ class Store(NamedTuple):
         return OpenStore(self)
 
 
-class OpenStore:
+class OpenStore(Holder):
     """The store of one worker, which puts there the outputs of one task after the other."""
 
     def __init__(self, store: Store) -> None:
+        # At most one segment is open; the thread of a worker ends without a word.
+        super().__init__(_close)
         self._store = store
         self._directory = store.directory
-        self._file: IO[bytes] | None = None
         self._segment = ""
 
     def begin(self) -> None:
@@ -100,13 +102,13 @@ class OpenStore:
         JournalError
             If this worker cannot reach the directory.
         """
-        if self._file is not None:
+        if self._held:
             return
         try:
             os.stat(self._directory)
             if not os.path.exists(self._store.token):
                 raise self._unreachable("there it is another directory, or holds another journal")
-            self._file = self._new_segment()
+            self._held.append(self._new_segment())
         except OSError as error:
             raise self._unreachable(describe(error)) from error
 
@@ -135,9 +137,7 @@ class OpenStore:
             checksum of it, its name and its form, whether it is one bytes object,
             and the lengths of its frames, negative for what is no bytes object.
         """
-        file = self._file
-        if file is None:
-            raise self._unreachable("it was not opened")  # pragma: no cover  (begin() comes first)
+        (file,) = self._held
         fields: dict[str, list[Any]] = {}
         try:
             start = file.tell()
@@ -168,17 +168,11 @@ class OpenStore:
             raise JournalError(path, [f"outputs cannot be written: {describe(error)}"]) from error
         return {"segment": self._segment, "fields": fields}
 
-    def __del__(self) -> None:
-        # The thread of a worker ends without a word.
-        self.close()
 
-    def close(self) -> None:
-        """Close the segment, if there is one."""
-        file, self._file = self._file, None
-        if file is not None:
-            # Only of one that could not be written something is still to be flushed.
-            with suppress(OSError):
-                file.close()
+def _close(segment: IO[bytes]) -> None:
+    # Only of one that could not be written something is still to be flushed.
+    with suppress(OSError):
+        segment.close()
 
 
 def sync_directory(path: str) -> None:

@@ -302,7 +302,7 @@ def test_a_thread_pool_of_numpy_is_counted():
         clock = EventCounter("clock", TASK_CLOCK)
     except Unavailable as reason:
         pytest.skip(str(reason))
-    assert len(clock._fds) == len(os.listdir("/proc/self/task"))
+    assert len(clock._held) == len(os.listdir("/proc/self/task"))
     clock.start()
     square @ square
     assert isinstance(clock.stop(), int)
@@ -369,10 +369,10 @@ def test_a_counter_that_a_task_closed_is_no_count_and_its_number_is_left_alone(t
         counter = EventCounter("faults", PAGE_FAULTS)
     except Unavailable as reason:
         pytest.skip(str(reason))
-    for fd in counter._fds:
+    for fd in counter._held:
         os.close(fd)
     with open(tmp_path / "mine", "wb", buffering=0) as mine:
-        for fd in counter._fds:
+        for fd in counter._held:
             if fd != mine.fileno():
                 os.dup2(mine.fileno(), fd)
         counter.close()
@@ -385,7 +385,7 @@ def test_what_a_task_puts_in_the_place_of_a_counter_is_neither_read_nor_closed(p
     inlet, outlet = os.pipe()
     os.set_blocking(inlet, False)
     os.write(outlet, bytes(24))
-    ours = [*page_faults._fds]
+    ours = [*page_faults._held]
     page_faults.start()
     for fd in ours:
         os.dup2(inlet, fd)

@@ -1,30 +1,35 @@
 from __future__ import annotations
 
+import _thread
 import errno
 import gc
 import itertools
 import mmap
 import os
 import pickle
+import signal
 import sys
 import threading
 import time
 import tracemalloc
+import weakref
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from platforms import needs_fork
 
-from dagprofiler import metering, probes
+from dagprofiler import DAG, Task, metering, probes
 from dagprofiler.config import Config
 from dagprofiler.errors import ValidationError
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.instruments import Instrumentation
 from dagprofiler.meters import ALLOCATION, METER_SETS, Selection, column_of, select
+from dagprofiler.segments import Store
 
 FULL_COLUMNS = [
     "delay_ms",
@@ -412,6 +417,72 @@ def test_a_collection_that_began_before_the_task_is_not_counted():
         assert value_of("gc", end_of_a_collection) == 0.0
     finally:
         gc.enable()
+
+
+class Ring:
+    """What only the collector frees."""
+
+    def __init__(self, *held):
+        self.held = self, *held
+
+
+def collect_with_ctrl_c(garbage=()):
+    """Collect garbage, and get a Ctrl-C meanwhile, where no bytecode runs that could notice it."""
+    ring = Ring(*garbage)
+    mark = weakref.ref(ring, partial(next, iter(_thread.interrupt_main, 0)))
+    garbage = ring = None
+    gc.collect()
+    return mark
+
+
+class Interrupting(Task):
+    def compute(self):
+        collect_with_ctrl_c()
+        return {}
+
+
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C raises KeyboardInterrupt, and nobody else has a callback that may drop it."""
+    others, gc.callbacks[:] = [*gc.callbacks], []
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+    gc.callbacks[:] = others
+
+
+@pytest.mark.parametrize("meters", ["full", ["gc"], "wall"])
+def test_ctrl_c_during_a_collection_ends_the_run(ctrl_c, meters):
+    with pytest.raises(KeyboardInterrupt) as caught:
+        DAG({"a": Interrupting}).run(meters=meters)
+
+    assert caught.value.profile.sections["run"]["state"] == "partial"
+    assert gc.callbacks == []
+
+
+def test_ctrl_c_while_closed_meters_are_collected_is_not_lost(ctrl_c, tmp_path):
+    store = Store(str(tmp_path), "key")
+    store.found()
+    instruments = Instrumentation(select("full"), store=store).open()
+    instruments.begin([], pickle.dumps)
+    instruments.close()
+    closed = iter([instruments])
+    del instruments
+    with pytest.raises(KeyboardInterrupt):
+        collect_with_ctrl_c(closed)
+
+
+def test_no_bytecode_runs_when_the_collector_says_what_it_does():
+    opened, calls = select("gc").open(), []
+    opened.start()
+    sys.setprofile(lambda frame, event, _: calls.append(frame) if event == "call" else None)
+    try:
+        gc.collect()
+    finally:
+        sys.setprofile(None)
+        opened.close()
+
+    assert calls == []
 
 
 @pytest.mark.parametrize("size_mib", [10, 100])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.cli.parsing import CommandError, parse
@@ -31,21 +32,45 @@ _COMMANDS = {
     "completion": ("converting", "completion"),
 }
 
-#: What a shell says of a program that ended by SIGINT, and by SIGPIPE.
-INTERRUPTED, BROKEN_PIPE = 130, 141
+#: What a shell says of a program that ended by SIGINT, by SIGPIPE, and by SIGTERM.
+INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM arrived, which ends a command as Ctrl-C does."""
 
 
 def entry() -> None:
     """Run the command of this process, and end it with the command's exit code."""
     warnings.showwarning = _warning_line
+    _raise_at_sigterm()
     code = main()
-    if code == INTERRUPTED:
+    if code in (INTERRUPTED, TERMINATED):
         import threading
 
         if any(not thread.daemon for thread in threading.enumerate()[1:]):
             # Tasks in threads cannot be ended, and Python would wait for them.
             os._exit(code)
     sys.exit(code)
+
+
+def _raise_at_sigterm() -> None:
+    """Have SIGTERM raise :class:`Terminated`, unless it is ignored."""
+    import signal
+
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return
+
+    def end(*_: Any) -> None:
+        # Some senders, such as timeout(1), send it twice: what is being saved is to be saved.
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        raise Terminated("terminated")
+
+    signal.signal(signal.SIGTERM, end)
+    if hasattr(os, "register_at_fork"):
+        # A forked worker has nothing to save.
+        default = partial(signal.signal, signal.SIGTERM, signal.SIG_DFL)
+        os.register_at_fork(after_in_child=default)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
         _say(debug, str(interrupt) or "interrupted")
-        return INTERRUPTED
+        return TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
     except BrokenPipeError:
         # Whoever reads has enough.
         _let_go_of_stdout()

@@ -79,7 +79,7 @@ def _pool(kind: str, workers: int) -> Executor:
 
     if kind == "threads":
         return ThreadPoolExecutor(workers)
-    return ProcessPoolExecutor(workers, initializer=_leave_interrupts_to_the_driver)
+    return ProcessPoolExecutor(workers, initializer=_belong_to, initargs=(os.getpid(),))
 
 
 @contextmanager
@@ -97,8 +97,11 @@ def _ended(pool: Any) -> Iterator[Any]:
     pool.shutdown()
 
 
-def _leave_interrupts_to_the_driver() -> None:
-    """Ignore Ctrl-C, which reaches all processes of a terminal."""
+def _belong_to(driver: int) -> None:
+    """End with the driver, and leave Ctrl-C to it, which reaches all processes of a terminal."""
     import signal
 
+    from dagprofiler.executors.jobs import end_with
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with(driver)

@@ -247,7 +247,8 @@ def _profile_of(
         raise CommandError(f"{error}{left}; --debug shows where it failed", code) from error
     except KeyboardInterrupt as interrupt:
         left = _left(getattr(interrupt, "profile", None), arguments)
-        raise KeyboardInterrupt(f"interrupted{left}") from interrupt
+        interrupt.args = (f"{str(interrupt) or 'interrupted'}{left}",)
+        raise
 
 
 def _left(profile: Profile | None, arguments: argparse.Namespace) -> str:

@@ -38,6 +38,9 @@ class Executor(ABC):
         do not import it.
     enforces_timeout
         Whether it ends a task that takes longer than it may.
+    starts_workers
+        Whether workers are processes that this one has started: a worker that has had a task
+        then ends with this process, even if that is killed.
     folder
         Where workers put large outputs for each other; None if they have no
         such place.
@@ -60,6 +63,7 @@ class Executor(ABC):
     shares_memory = False
     by_value = True
     enforces_timeout = False
+    starts_workers = False
     folder: str | None = None
     #: What :meth:`capacity_changed` calls; a run sets it.
     on_capacity: Callable[[], None] | None = None

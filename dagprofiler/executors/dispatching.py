@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import islice
 from queue import Empty, SimpleQueue
 from time import perf_counter
@@ -139,6 +140,7 @@ class Dispatcher:
             instrumentation=instrumentation,
             collects=self._collects and self._packer is not None,
             folder=self._executor.folder,
+            parent=os.getpid() if self._executor.starts_workers else None,
         )
         if self._packer is not None:
             self._packed_session = self._packer.session(self._session)

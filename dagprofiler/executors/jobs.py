@@ -32,6 +32,7 @@ __all__ = [
     "Session",
     "Worker",
     "announce",
+    "end_with",
     "failed",
     "withdraw",
 ]
@@ -93,6 +94,8 @@ class Session(NamedTuple):
         Whether a worker collects garbage before its first task of the round.
     folder
         Where large outputs are put; None where they go as they are.
+    parent
+        The process, by its number, with which the workers end; None where they outlive it.
     """
 
     key: str
@@ -101,6 +104,7 @@ class Session(NamedTuple):
     instrumentation: Instrumentation | None
     collects: bool
     folder: str | None
+    parent: int | None = None
 
 
 class _Here(threading.local):
@@ -310,7 +314,49 @@ def _known_session(key: str, packed: bytes | None) -> Session | None:
         packed = packed or _announced.get(key)
     if session is None and packed is not None:
         session = Session(*pickle.loads(packed))
+        if session.parent is not None:
+            end_with(session.parent)
         for old in list(_sessions)[: 1 - _SESSIONS]:
             _sessions.pop(old, None)
         _sessions[key] = session
     return session
+
+
+#: The processes that this one ends with.
+_parents: set[int] = set()
+
+
+def end_with(parent: int) -> None:
+    """End this process, a worker's, when the one that started it has ended, even by a kill.
+
+    Parameters
+    ----------
+    parent
+        The number of that process.
+
+    Notes
+    -----
+    A thread waits for it without ever waking up, so that nothing is measured beside the task. What
+    the system can tell is waited for: on Linux the process itself, elsewhere what multiprocessing
+    gives its processes, which of forked ones says nothing while a sibling lives that has no task.
+    """
+    from multiprocessing import parent_process
+
+    if parent in _parents:
+        return
+    _parents.add(parent)
+    ends: list[Any] = []
+    known = parent_process()
+    if known is not None and known.pid == parent and known.sentinel is not None:
+        ends.append(known.sentinel)
+    with suppress(OSError, AttributeError):
+        ends.append(os.pidfd_open(parent))
+    if ends:
+        threading.Thread(target=_end_after, args=(ends,), daemon=True).start()
+
+
+def _end_after(ends: list[Any]) -> None:
+    from multiprocessing.connection import wait
+
+    wait(ends)
+    os._exit(1)

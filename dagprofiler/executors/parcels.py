@@ -8,7 +8,6 @@ import pickle
 import weakref
 from collections import deque
 from contextlib import suppress
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.serializers import FrameList
@@ -28,10 +27,6 @@ _MEMORY = "/dev/shm"  # noqa: S108  (what is made there is a folder that only it
 #: What has to be free there: containers have 64 MB of it by default.
 _ROOM_BYTES = 1 << 30
 _PREFIX = "dagprofiler-parcels-"
-#: How old a folder is that its maker has locked, if it lives: that is the next thing it does.
-_SETTLED_S = 1.0
-
-_numbers = count()
 
 #: Descriptors of the folders that this process keeps locked.
 _locks: set[int] = set()
@@ -63,18 +58,20 @@ class Parcel:
 
     @classmethod
     def of(cls, frames: Any, folder: str) -> Parcel:
-        """Write frames to a new file in `folder`.
+        """Write frames to a new file in `folder`, which other hosts may write to as well.
 
         Raises
         ------
         OSError
             If there is no room for them; nothing of them is left then.
         """
-        path = os.path.join(folder, f"{os.getpid()}-{next(_numbers)}")
+        from tempfile import mkstemp
+
         parts = frames if isinstance(frames, list) else [frames]
         views = [memoryview(part) for part in parts]
+        descriptor, path = mkstemp(dir=folder)
         try:
-            with open(path, "xb") as file:
+            with open(descriptor, "wb") as file:
                 file.writelines(view if view.c_contiguous else view.tobytes() for view in views)
         except OSError:
             _remove(path)
@@ -168,11 +165,15 @@ class Parcels:
 
         place = _roomy() if within is None else within
         self.folder = mkdtemp(prefix=_PREFIX, dir=place)
-        self._finalizer = weakref.finalize(self, _discard, self.folder)
         self._lock: int | None = None
         if place is _MEMORY:
-            self._lock = _locked(self.folder)
+            # The sweep of another run holds it for a moment, or has removed it: it is ours when
+            # it is locked.
+            while (lock := _locked(self.folder, wait=True)) is None:
+                self.folder = mkdtemp(prefix=_PREFIX, dir=place)
+            self._lock = lock
             _sweep(place)
+        self._finalizer = weakref.finalize(self, _discard, self.folder)
 
     def close(self) -> None:
         """Remove the folder with all that is in it."""
@@ -201,8 +202,11 @@ def _discard(folder: str) -> None:
     rmtree(folder, ignore_errors=True)
 
 
-def _locked(folder: str) -> int | None:
-    """Lock a folder until :func:`_unlock` or the end of this process; None if that can't be."""
+def _locked(folder: str, *, wait: bool = False) -> int | None:
+    """Lock a folder until :func:`_unlock` or the end of this process.
+
+    None if it is gone, or if another process has locked it and is not waited for.
+    """
     import fcntl
 
     try:
@@ -210,8 +214,11 @@ def _locked(folder: str) -> int | None:
     except OSError:
         return None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Removed before it was locked, it has no name any more.
+        if not os.path.samestat(os.fstat(lock), os.lstat(folder)):
+            raise FileNotFoundError(folder)
+    except (BlockingIOError, FileNotFoundError):
         os.close(lock)
         return None
     _locks.add(lock)
@@ -236,14 +243,12 @@ if hasattr(os, "register_at_fork"):
 def _sweep(place: str) -> None:
     """Remove the folders of runs that were killed, which take up memory for good."""
     from shutil import rmtree
-    from time import time
 
     for name in os.listdir(place):
         folder = os.path.join(place, name)
         lock = _locked(folder) if name.startswith(_PREFIX) else None
         if lock is not None:
-            if time() - os.fstat(lock).st_mtime > _SETTLED_S:
-                rmtree(folder, ignore_errors=True)
+            rmtree(folder, ignore_errors=True)
             _unlock(lock)
 
 

@@ -61,7 +61,7 @@ class PoolExecutor(Executor):
         #: Processes of the standard library's pools know the main program.
         self.by_value = not isinstance(pool, futures.ProcessPoolExecutor)
         package = type(pool).__module__.partition(".")[0]
-        self._is_local = isinstance(pool, futures.ProcessPoolExecutor) or package == "loky"
+        self.starts_workers = isinstance(pool, futures.ProcessPoolExecutor) or package == "loky"
         #: The engines of an IPython cluster, which come and go.
         self._view: Any = getattr(pool, "view", None) if package == "ipyparallel" else None
         self._shared_folder = folder
@@ -93,7 +93,7 @@ class PoolExecutor(Executor):
         ):
             problem = "runs a job on all its engines; use client.load_balanced_view().executor"
             raise _refused(f"a {type(self._view).__name__} {problem}")
-        if self._is_local or self._shared_folder is not None:
+        if self.starts_workers or self._shared_folder is not None:
             try:
                 self._parcels = Parcels(self._shared_folder)
             except (OSError, TypeError) as error:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 
 import numpy as np
 import pytest
@@ -193,7 +193,6 @@ def test_what_a_killed_process_left_in_memory_is_removed_by_the_next_run(memory)
     try:
         (left,) = memory.iterdir()
         assert len(list(left.iterdir())) == 1
-        os.utime(left, (0, 0))
         made = Parcels()
 
         assert [str(path) for path in memory.iterdir()] == [made.folder]
@@ -202,19 +201,97 @@ def test_what_a_killed_process_left_in_memory_is_removed_by_the_next_run(memory)
         os.kill(child, signal.SIGKILL)
 
 
-def test_what_another_run_uses_or_has_just_made_is_left(memory):
+def test_what_another_run_uses_is_left(memory):
     used = Parcels()
-    os.utime(used.folder, (0, 0))
-    new = tempfile.mkdtemp(prefix="dagprofiler-parcels-", dir=memory)
     another = memory / "another"
     another.mkdir()
-    os.utime(another, (0, 0))
     made = Parcels()
 
-    assert {str(path) for path in memory.iterdir()} == {used.folder, new, str(another), made.folder}
+    assert {str(path) for path in memory.iterdir()} == {used.folder, str(another), made.folder}
     made.close()
     used.close()
-    assert {str(path) for path in memory.iterdir()} == {new, str(another)}
+    assert list(memory.iterdir()) == [another]
+
+
+@pytest.fixture
+def swept(memory, monkeypatch):
+    """Have the sweep of another run come to a folder right after it is made."""
+    swept, make = [], tempfile.mkdtemp
+
+    def made_and_swept(**where):
+        folder = make(**where)
+        if not swept:
+            swept.append(folder)
+            sweep(folder)
+        return folder
+
+    sweep = os.rmdir
+    monkeypatch.setattr(tempfile, "mkdtemp", made_and_swept)
+
+    def by(other):
+        nonlocal sweep
+        sweep = other
+
+    return by
+
+
+def is_locked(folder):
+    return parcels._locked(folder) is None
+
+
+def test_a_folder_that_a_sweep_holds_for_a_moment_is_locked_all_the_same(swept):
+    import fcntl
+
+    def hold(folder):
+        lock = os.open(folder, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        Timer(0.01, os.close, [lock]).start()
+
+    swept(hold)
+    made = Parcels()
+
+    assert is_locked(made.folder)
+    made.close()
+
+
+def test_a_folder_that_a_sweep_removed_before_it_was_locked_is_made_anew(swept):
+    swept(os.rmdir)
+    made = Parcels()
+
+    assert is_locked(made.folder)
+    made.close()
+
+
+def test_a_folder_that_a_sweep_removed_while_its_lock_was_waited_for_is_made_anew(
+    swept, monkeypatch
+):
+    import fcntl
+
+    lock, removed = fcntl.flock, []
+
+    def remove(folder):
+        def flock(*args):
+            if not removed:
+                removed.append(folder)
+                os.rmdir(folder)
+            lock(*args)
+
+        monkeypatch.setattr(fcntl, "flock", flock)
+
+    swept(remove)
+    made = Parcels()
+
+    assert removed != [made.folder]
+    assert is_locked(made.folder)
+    made.close()
+
+
+def test_workers_with_one_number_on_two_hosts_do_not_share_a_file(folder):
+    ours, theirs = Parcel.of(b"ours", folder), Parcel.of(b"theirs", folder)
+
+    assert str(os.getpid()) not in os.path.basename(ours.path).split("-")
+    assert stat.S_IMODE(os.stat(ours.path).st_mode) == 0o600
+    assert [bytes(one.frames(None)) for one in (ours, theirs)] == [b"ours", b"theirs"]
 
 
 def test_a_folder_in_memory_leaves_no_descriptor_open(memory):

@@ -380,3 +380,53 @@ def test_a_folder_that_cannot_be_used_is_refused(folder, tmp_path):
         programs.failing("nothing").run(executor=PoolExecutor(pool, folder=folder))
 
     assert str(caught.value).startswith(f"executor: folder {folder!r}: ")
+
+
+ORPHANS = """
+import multiprocessing, sys, threading
+from concurrent.futures import ProcessPoolExecutor
+from dagprofiler import DAG, Task
+
+class Wait(Task):
+    def compute(self):
+        print("up", flush=True)
+        threading.Event().wait(100)
+
+if __name__ == "__main__":
+    if sys.argv[1] == "loky":
+        import loky
+        pool = loky.ProcessPoolExecutor(2)
+    else:
+        pool = ProcessPoolExecutor(2, multiprocessing.get_context(sys.argv[1]))
+    DAG({"a": Wait, "b": Wait}).run(executor=pool)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="these are the ways in which POSIX kills")
+@pytest.mark.parametrize(
+    "how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize(
+    "pool",
+    [
+        "fork",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("spawn", "forkserver", "loky")),
+    ],
+)
+def test_workers_end_with_a_driver_that_is_killed(tmp_path, pool, how):
+    if pool == "loky":
+        pytest.importorskip("loky")
+    script = tmp_path / "script.py"
+    script.write_text(ORPHANS)
+    with subprocess.Popen(
+        [sys.executable, str(script), pool],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert [process.stdout.readline() for _ in range(2)] == ["up\n"] * 2
+        process.send_signal(how)
+        # It ends when all that could write there have ended.
+        process.communicate(timeout=60)
+
+    assert process.returncode == -how
