@@ -296,3 +296,15 @@ def _write_pieces(stream: IO[Any], pieces: Iterable[str]) -> None:
     finally:
         if raw:
             sink.detach()  # type: ignore[attr-defined]
+
+
+def mapping_in(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return the object under a key; an empty one if something else is there, or nothing."""
+    value = mapping.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def text_in(mapping: Mapping[str, Any], key: str) -> str:
+    """Return the text under a key; an empty one if something else is there, or nothing."""
+    value = mapping.get(key)
+    return value if isinstance(value, str) else ""

@@ -76,13 +76,15 @@ class Draft(GraphView):
 
     @property
     def this(self) -> TaskView:
-        """In :meth:`Task.grow() <dagprofiler.Task.grow>`, the task whose it is.
+        """In ``grow()`` of a task, that task.
 
         A task does not know what it goes by in a graph, and may go by many names.
         """
         rule = self._rule.rule
         if not isinstance(rule, Behind):
-            raise GraphError("the body of a rule is that of no task; graph.this is for Task.grow()")
+            raise GraphError(
+                "the body of a rule is that of no task; graph.this is for grow() of a task"
+            )
         return self[rule.task]
 
     def add_task(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
-from dagprofiler.calibration import Calibration
+from dagprofiler.calibrations import Calibration
 from dagprofiler.errors import WeightError
 from dagprofiler.rounds import MEASURED
 from dagprofiler.samples import measured_of
@@ -14,7 +14,7 @@ from dagprofiler.statistics import median
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dagprofiler.profile import Profile
+    from dagprofiler.profiledata import ProfileData
 
 __all__ = ["SOURCES", "STATISTICS", "TIMES", "Number", "Reader", "Source", "check_finite"]
 
@@ -76,7 +76,7 @@ def check_finite(source: str, values: Mapping[str, Number], at: str = "") -> Non
 class Reader:
     """Reads one statistic of each task out of a profile."""
 
-    def __init__(self, profile: Profile, statistic: str) -> None:
+    def __init__(self, profile: ProfileData, statistic: str) -> None:
         self.statistic = statistic
         #: Whether tasks may be left out that have no value.
         self.lenient = False

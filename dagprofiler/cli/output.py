@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler.cli.parsing import CommandError
 from dagprofiler.errors import ProfileError
-from dagprofiler.summary import printable
+from dagprofiler.quantities import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

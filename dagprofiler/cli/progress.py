@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 from dagprofiler.cli.output import fitted
 from dagprofiler.hooks import Hook
-from dagprofiler.summary import printable
+from dagprofiler.quantities import printable
 
 if TYPE_CHECKING:
     from dagprofiler.hooks import RunInfo
