@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dagprofiler.openrules import OpenRule
 
     #: A task by its name, or as a view of it.
-    Named = Union[str, TaskView]
+    Named = Union[str, "TaskView"]
 
 #: Source and output to its items: encoded, their payload and their length.
 Items = dict[tuple[str, str], list[tuple[Any, int, int]]]
