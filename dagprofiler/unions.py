@@ -40,8 +40,8 @@ def united(first: LiveWiring, second: LiveWiring) -> LiveWiring:
             outputs.setdefault(name, {}).update(dict.fromkeys(one.outputs[i]))
             sources.setdefault(name, {}).update((names[s], None) for s in one.predecessors(i))
             fed = feeds.setdefault(name, {})
-            for name, slot in one.feeds(i):
-                fed.setdefault((names[one.owner[slot]], _field(one, slot)), name)
+            for target_input, slot in one.feeds(i):
+                fed.setdefault((names[one.owner[slot]], _field(one, slot)), target_input)
         for slot, item in one.items.items():
             items.setdefault(names[one.owner[slot]], {})[item] = None
     union = _laid_out(first, outputs, items, feeds, sources)
