@@ -17,8 +17,8 @@ from dagprofiler.views import SUCCEEDED, GraphView, TaskView
 if TYPE_CHECKING:
     from typing import Union
 
-    from dagprofiler.growth import Growing
     from dagprofiler.openrules import OpenRule
+    from dagprofiler.views import GrowingGraph
 
     #: A task by its name, or as a view of it.
     Named = Union[str, "TaskView"]
@@ -58,7 +58,7 @@ class Draft(GraphView):
     before the body has returned; then all of it is, or nothing.
     """
 
-    def __init__(self, growing: Growing, rule: OpenRule) -> None:
+    def __init__(self, growing: GrowingGraph, rule: OpenRule) -> None:
         self._growing = growing
         self._rule = rule
         self._looked = {}
