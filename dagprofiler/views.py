@@ -49,23 +49,40 @@ class GrowingGraph(Protocol):
     """What views ask of a graph that grows; its tasks are numbered."""
 
     @property
-    def config(self) -> Config: ...
+    def config(self) -> Config:
+        """Parameters of the run."""
+
     @property
-    def names(self) -> Sequence[str]: ...
+    def names(self) -> Sequence[str]:
+        """Names of the tasks."""
+
     @property
-    def index(self) -> dict[str, int]: ...
+    def index(self) -> dict[str, int]:
+        """Name to number."""
+
     @property
-    def states(self) -> Sequence[int]: ...
+    def states(self) -> Sequence[int]:
+        """The state of each task."""
+
     @property
-    def tags(self) -> Sequence[tuple[str, ...]]: ...
+    def tags(self) -> Sequence[tuple[str, ...]]:
+        """The tags of each task."""
+
     @property
-    def by_tag(self) -> Mapping[str, Sequence[int]]: ...
+    def by_tag(self) -> Mapping[str, Sequence[int]]:
+        """Tag to the numbers of its tasks."""
+
     @property
-    def unfinished(self) -> Mapping[str, int]: ...
+    def unfinished(self) -> Mapping[str, int]:
+        """Tag to how many of its tasks have not finished."""
+
     @property
-    def adders(self) -> Container[str]: ...
+    def adders(self) -> Container[str]:
+        """Tags that rules may still add."""
+
     @property
-    def kinds(self) -> set[type]: ...
+    def kinds(self) -> set[type]:
+        """Classes of tasks that have been checked."""
 
     def can_come(self, tag: str | None, rule: OpenRule) -> bool:
         """Tell whether a rule other than `rule` may still add tasks with a tag."""
