@@ -4,10 +4,9 @@ The function :func:`task` hides the submodule ``dagprofiler.task`` as an
 attribute of this package; ``from dagprofiler.task import Task`` works.
 """
 
-__version__ = "0.2.0"
-
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._version import __version__
 from dagprofiler.config import Config
 from dagprofiler.dag import DAG
 from dagprofiler.decorators import task
@@ -39,7 +38,8 @@ from dagprofiler.task import Task
 
 if TYPE_CHECKING:
     from dagprofiler.analysis import Analysis, analyze
-    from dagprofiler.calibration import Calibration, calibrate
+    from dagprofiler.calibration import calibrate
+    from dagprofiler.calibrations import Calibration
     from dagprofiler.executors import Executor
     from dagprofiler.executors.celery import CeleryExecutor
     from dagprofiler.executors.dask import DaskExecutor

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
-from math import inf, prod
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import TYPE_CHECKING
 
-from dagprofiler.errors import ProfileError, describe, short_repr
+from dagprofiler.calibrations import Calibration
 from dagprofiler.interpreter import asked_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["KERNEL_VERSION", "REFERENCE_MS", "Calibration", "calibrate", "calibration_of_process"]
+__all__ = ["KERNEL_VERSION", "REFERENCE_MS", "calibrate", "calibration_of_process"]
 
 #: Scores compare only within one version: it changes with the kernels and with the times below.
 KERNEL_VERSION = 1
@@ -32,80 +31,6 @@ _REPEATS = 9
 
 #: The calibration of this process, once there is one, whoever asked for it.
 _found: list[Calibration] = []
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """How fast a machine is, relative to the reference machine.
-
-    Attributes
-    ----------
-    score
-        Geometric mean of the parts. A machine of score 2 is twice as fast as
-        the reference: ``reference_ms = measured_ms * score``.
-    parts
-        Speed at each kind of work: ``python`` (a loop in the interpreter),
-        ``matrix`` (products of small matrices, one core), ``memory`` (copies
-        of arrays of 2 MiB).
-    spread
-        Half the width of the confidence interval of the score, relative to
-        the score. It covers only the repeats within one calibration, 0.1 s:
-        scores of one machine differ by more between processes and minutes,
-        by 5 to 15 % on a virtual machine of two cores.
-    kernel_version
-        Scores of different versions do not compare.
-
-    Notes
-    -----
-    One number can't describe a machine: another one may be twice as fast at
-    matrix products and no faster in the interpreter. Where the parts of two
-    machines differ in their ratios, a task comes to lie between them,
-    depending on what it does.
-    """
-
-    score: float
-    parts: dict[str, float]
-    spread: float
-    kernel_version: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the calibration as it stands in a profile's ``environment``."""
-        return {
-            "score": self.score,
-            "parts": dict(self.parts),
-            "spread": self.spread,
-            "kernel_version": self.kernel_version,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Calibration:
-        """Return the calibration that a profile's ``environment`` holds.
-
-        Raises
-        ------
-        ProfileError
-            If a field is missing or is no number; the score and the parts
-            must be above 0, the spread at least 0.
-        """
-        try:
-            found = cls(
-                score=float(data["score"]),
-                parts={str(name): float(speed) for name, speed in data["parts"].items()},
-                spread=float(data["spread"]),
-                kernel_version=int(data["kernel_version"]),
-            )
-        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-            raise ProfileError(f"calibration {short_repr(data)}: {describe(error)}") from error
-        for name, speed in {"score": found.score, **found.parts}.items():
-            if not 0 < speed < inf:
-                raise ProfileError(
-                    f"calibration: {name} must be finite and above 0, got {short_repr(speed)}"
-                )
-        if not 0 <= found.spread < inf:
-            raise ProfileError(
-                f"calibration: spread must be finite and at least 0, got {short_repr(found.spread)}"
-            )
-        return found
 
 
 def calibrate(*, again: bool = False) -> Calibration:

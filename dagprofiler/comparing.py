@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler.calibration import Calibration
+from dagprofiler.calibrations import Calibration
 from dagprofiler.errors import short_repr
 from dagprofiler.ranktests import (
     CANT_SAY,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Optional
 
-    from dagprofiler.profile import Profile
+    from dagprofiler.profiledata import ProfileData
     from dagprofiler.ranktests import Comparison
 
     #: What was measured in each of the measured rounds; None where nothing was.
@@ -52,7 +52,9 @@ class _Pair(NamedTuple):
     theirs: Measured
 
 
-def compare_samples(mine: Profile, theirs: Profile, *, paired: bool = False) -> dict[str, Any]:
+def compare_samples(
+    mine: ProfileData, theirs: ProfileData, *, paired: bool = False
+) -> dict[str, Any]:
     """Return how long tasks and edges took in one profile, seen from another.
 
     Parameters
@@ -111,7 +113,7 @@ def compare_samples(mine: Profile, theirs: Profile, *, paired: bool = False) -> 
 class _Side:
     """One of two profiles: its samples in the measured rounds, and where they come from."""
 
-    def __init__(self, profile: Profile, samples: Mapping[str, Any]) -> None:
+    def __init__(self, profile: ProfileData, samples: Mapping[str, Any]) -> None:
         sections = profile.sections
         run, environment = sections.get("run", {}), sections.get("environment", {})
         self.tasks: Mapping[str, Any] = samples["tasks"]

@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import short_repr
 from dagprofiler.markup import Markup, Shown, cut_table, paragraph, text, view
-from dagprofiler.summary import (
-    MOST_ROWS,
-    aligned,
-    and_more,
-    comparison_rows,
-    comparison_summary,
-    number,
-    printable,
-)
+from dagprofiler.quantities import MOST_ROWS, aligned, and_more, number, printable
+from dagprofiler.summary import comparison_rows, comparison_summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -48,19 +48,20 @@ from dagprofiler.run import Run, close_hooks
 from dagprofiler.seeding import load_generators
 from dagprofiler.serializers import check_serializer, frames_bytes
 from dagprofiler.task import Task
+from dagprofiler.task import grows as task_grows
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
     from typing import Union
 
-    from dagprofiler.drawing import Drawing
     from dagprofiler.executors.dispatching import Dispatcher
     from dagprofiler.growth import Grows
     from dagprofiler.hooks import Hook
     from dagprofiler.instruments import Instrumentation
     from dagprofiler.openrules import Rules
     from dagprofiler.past import Past
+    from dagprofiler.pictures import Drawing
     from dagprofiler.profile import Profile
     from dagprofiler.serializers import Serializer
 
@@ -167,7 +168,7 @@ class DAG(Shown):
             if type(given) not in known:
                 task = check_task(name, given)
                 known.add(type(task))
-                grows = grows or type(task).grow is not Task.grow
+                grows = grows or task_grows(type(task))
             task.config = config
             made[name] = task
         self._rules: Rules | None = None
@@ -755,6 +756,6 @@ def _instrumentation(
 
 def _is_precise(log: RunLog, precision: float) -> bool:
     """Tell whether the measured rounds are precise enough; only ``"auto"`` asks."""
-    from dagprofiler.samples import is_precise
+    from dagprofiler.roundsamples import is_precise
 
     return is_precise(log, precision)

@@ -228,3 +228,15 @@ def read(path: Any) -> str | bytes:
             return file.read()
     except UnicodeDecodeError as error:
         raise ProfileError(f"not JSON: {error}") from error
+
+
+def mapping_in(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return the object under a key; an empty one if something else is there, or nothing."""
+    value = mapping.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def text_in(mapping: Mapping[str, Any], key: str) -> str:
+    """Return the text under a key; an empty one if something else is there, or nothing."""
+    value = mapping.get(key)
+    return value if isinstance(value, str) else ""

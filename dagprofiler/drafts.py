@@ -17,11 +17,11 @@ from dagprofiler.views import SUCCEEDED, GraphView, TaskView
 if TYPE_CHECKING:
     from typing import Union
 
-    from dagprofiler.growth import Growing
     from dagprofiler.openrules import OpenRule
+    from dagprofiler.views import GrowingGraph
 
     #: A task by its name, or as a view of it.
-    Named = Union[str, TaskView]
+    Named = Union[str, "TaskView"]
 
 #: Source and output to its items: encoded, their payload and their length.
 Items = dict[tuple[str, str], list[tuple[Any, int, int]]]
@@ -58,7 +58,7 @@ class Draft(GraphView):
     before the body has returned; then all of it is, or nothing.
     """
 
-    def __init__(self, growing: Growing, rule: OpenRule) -> None:
+    def __init__(self, growing: GrowingGraph, rule: OpenRule) -> None:
         self._growing = growing
         self._rule = rule
         self._looked = {}
@@ -76,13 +76,15 @@ class Draft(GraphView):
 
     @property
     def this(self) -> TaskView:
-        """In :meth:`Task.grow() <dagprofiler.Task.grow>`, the task whose it is.
+        """In ``grow()`` of a task, that task.
 
         A task does not know what it goes by in a graph, and may go by many names.
         """
         rule = self._rule.rule
         if not isinstance(rule, Behind):
-            raise GraphError("the body of a rule is that of no task; graph.this is for Task.grow()")
+            raise GraphError(
+                "the body of a rule is that of no task; graph.this is for grow() of a task"
+            )
         return self[rule.task]
 
     def add_task(

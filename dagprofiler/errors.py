@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dagprofiler.profile import Profile
-
 __all__ = [
     "CostModelError",
     "CycleError",
@@ -117,14 +115,14 @@ class RunError(DagProfilerError, RuntimeError):
         Everything that failed, by task name; a hook's failure stands under
         ``"<class>.<method>"``. The first one is also ``__cause__``.
     profile
-        What was measured until then, marked as partial.
+        The :class:`~dagprofiler.Profile` of what was measured until then, marked as partial.
     """
 
     def __init__(
         self,
         task: str | None,
         failures: Mapping[str, BaseException],
-        profile: Profile,
+        profile: Any,
     ) -> None:
         super().__init__(task, failures, profile)
         self.task = task
@@ -146,9 +144,7 @@ class RunError(DagProfilerError, RuntimeError):
         return f"{what} failed: {text}{others if more else ''}"
 
 
-def _run_error(
-    task: str | None, failures: Mapping[str, BaseException], profile: Profile
-) -> RunError:
+def _run_error(task: str | None, failures: Mapping[str, BaseException], profile: Any) -> RunError:
     error = RunError(task, failures, profile)
     error.__cause__ = next(iter(failures.values()), None)
     return error

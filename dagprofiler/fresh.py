@@ -13,7 +13,7 @@ import os
 import pickle
 import sys
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dagprofiler.errors import DagProfilerError, SerializationError, describe, portable
 from dagprofiler.files import temporary
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from dagprofiler.readings import RoundLog
-    from dagprofiler.run import Run
 
 __all__ = ["FreshRounds", "Taken", "serve"]
 
@@ -66,6 +65,13 @@ class Taken(NamedTuple):
     rule_failures: dict[str, BaseException]
 
 
+class RunsAlone(Protocol):
+    """A run of one round, as :class:`~dagprofiler.run.Run` is one."""
+
+    def alone(self) -> Taken:
+        """Take all rounds in a process of its own; return the last one."""
+
+
 class FreshRounds:
     """Takes rounds in processes, each of which is new and ends with its round.
 
@@ -80,7 +86,7 @@ class FreshRounds:
         If the DAG cannot travel.
     """
 
-    def __init__(self, make_run: Callable[[], Run]) -> None:
+    def __init__(self, make_run: Callable[[], RunsAlone]) -> None:
         from multiprocessing import get_start_method, set_start_method
         from multiprocessing.spawn import get_preparation_data
 

@@ -13,7 +13,7 @@ from dagprofiler.growing import Space
 from dagprofiler.openrules import Behind
 from dagprofiler.parts import Extension
 from dagprofiler.readings import Firing
-from dagprofiler.task import Task, check_tags
+from dagprofiler.task import check_tags, grows
 from dagprofiler.views import FAILED, SKIPPED, SUCCEEDED, GraphView, NotYet
 from dagprofiler.waiting import OF_NAMES, OF_TAGS, Waiting, undeclared
 
@@ -264,7 +264,7 @@ class Growing(Waiting):
                 )
         for task in tasks.values():
             task.config = self.config
-            if type(task).grow is not Task.grow:
+            if grows(type(task)):
                 self._check_tags(rule, task.adds)
 
     def _check_source(self, rule: OpenRule, source: int, slot: int) -> None:
@@ -300,7 +300,7 @@ class Growing(Waiting):
         """Take up the rules that new tasks are themselves."""
         tasks = self._space.tasks
         found: set[Any] = set(map(type, tasks[first:]))
-        kinds = {kind for kind in found if kind.grow is not Task.grow}
+        kinds = {kind for kind in found if grows(kind)}
         if kinds:
             for i, task in enumerate(tasks[first:], first):
                 if type(task) in kinds:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.summary import printable
+from dagprofiler.quantities import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.errors import DeclarationError, short_repr
 
 if TYPE_CHECKING:
-    from dagprofiler.task import Task
     from dagprofiler.views import GraphView
 
 __all__ = ["Behind", "OpenRule", "Rules", "as_rules", "check_rule"]
@@ -110,7 +109,7 @@ class Behind:
         The name of the task in the graph.
     """
 
-    def __init__(self, name: str, task: Task) -> None:
+    def __init__(self, name: str, task: Any) -> None:
         self.name = f"grow of {name}"
         self.adds = task.adds
         self.reads = (name,)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from itertools import accumulate
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol
 
 from dagprofiler.errors import OutputError, SerializationError, describe
 from dagprofiler.interpreter import here, sink
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from dagprofiler.config import Config
     from dagprofiler.instruments import Instruments, Readings
     from dagprofiler.seeding import Streams
-    from dagprofiler.task import Task
     from dagprofiler.tracing.collecting import Few, Packed
 
 __all__ = [
@@ -130,6 +129,18 @@ class Contract(NamedTuple):
     overrides_run: bool
 
 
+class Computes(Protocol):
+    """A task, as the pipeline knows it; :class:`~dagprofiler.Task` says more."""
+
+    name: str
+
+    def compute(self, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
+        """Turn inputs into outputs."""
+
+    def run(self, inputs: Mapping[str, Any], config: Config | None = None) -> dict[str, Any]:
+        """Execute this task alone, measured."""
+
+
 class Work(NamedTuple):
     """All that :func:`perform` needs to know of one task.
 
@@ -144,7 +155,7 @@ class Work(NamedTuple):
     """
 
     name: str
-    task: Task
+    task: Computes
     contract: Contract
     inputs: Iterable[str]
     decoders: Iterable[Codec]

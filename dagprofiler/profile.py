@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from dagprofiler import __version__, machine
+from dagprofiler import machine
+from dagprofiler._version import __version__
 from dagprofiler.comparison import Comparison
 from dagprofiler.config import Config, same_value
 from dagprofiler.consistency import check_consistency
@@ -25,15 +26,13 @@ from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.rendering import Table, batched, held, render
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 from dagprofiler.summary import summary
-from dagprofiler.tables import Tables
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Union
 
-    from dagprofiler.drawing import Drawing
-    from dagprofiler.records import RunLog
+    from dagprofiler.pictures import Drawing
     from dagprofiler.weights import Weights
 
     PathLike = Union[str, os.PathLike[str]]
@@ -53,6 +52,22 @@ _TABLES = {
 }
 
 _OUR_METADATA = {"dagprofiler_version": __version__, "schema_version": SCHEMA_VERSION}
+
+
+class RunTables(Protocol):
+    """What makes the sections of a profile from what a run wrote down."""
+
+    def dag_structure(self) -> Any:
+        """Return the section ``dag_structure``."""
+
+    def metrics(self) -> DAGMetrics:
+        """Return what was measured, by task and by edge."""
+
+    def measured(self) -> Iterator[tuple[str, Any]]:
+        """Yield the sections that :meth:`metrics` holds."""
+
+    def sections(self) -> Iterator[tuple[str, Any]]:
+        """Yield the sections that have no attribute of their own."""
 
 
 class Profile(Shown):
@@ -104,7 +119,7 @@ class Profile(Shown):
     """
 
     #: Of a profile that a run has just made, what its sections are made by.
-    _tables: Tables
+    _tables: RunTables
 
     def __init__(
         self,
@@ -133,17 +148,18 @@ class Profile(Shown):
         self._edges_are_known = True
 
     @classmethod
-    def from_log(
+    def from_run(
         cls,
-        log: RunLog,
+        tables: RunTables,
         config: Config,
         seed: int | None,
+        timestamp: str,
         outputs: Mapping[str, Mapping[str, Any]],
         final_outputs: Mapping[str, Any],
     ) -> Profile:
         """Return the profile of a run that has just ended.
 
-        Its tables are made from the log when somebody first asks for them.
+        It asks `tables` for each section when somebody first looks at it.
         """
         profile = cls.__new__(cls)
         vars(profile).update(
@@ -151,11 +167,11 @@ class Profile(Shown):
             final_outputs=final_outputs,
             outputs=outputs,
             seed=seed,
-            timestamp=log.timestamp,
+            timestamp=timestamp,
             hostname=machine.hostname(),
             metadata=dict(_OUR_METADATA),
             _edges_are_known=True,
-            _tables=Tables(log),
+            _tables=tables,
         )
         return profile
 

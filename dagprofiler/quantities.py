@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["BITS", "BYTES", "quantity", "share"]
 
@@ -37,3 +40,39 @@ def share(value: Any, largest: Any) -> float:
     """Return the part that `value` is of the largest value, from 0 to 1."""
     limit = sys.float_info.max
     return float(min(value, limit) / min(largest, limit)) if largest else 0.0
+
+
+#: Tasks and edges shown of a large profile.
+MOST_ROWS = 40
+
+
+def printable(text: Any) -> str:
+    """Return `text` with what would upset a terminal or break the line written as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+
+
+def number(value: Any) -> str:
+    """Return a number with three decimals, a whole one without; ``-`` for None."""
+    if value is None:
+        return "-"
+    return f"{value:,.3f}" if isinstance(value, float) else f"{value:,}"
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
+    """Return the lines of a table, its columns as wide as they must be.
+
+    Those whose numbers are in `left` begin at the left, the others end at the right.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i in left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def and_more(count: int, what: str) -> list[str]:
+    """Return the line below a table of `MOST_ROWS` that says how many there are beside them."""
+    return [f"... and {count - MOST_ROWS:,} more {what}"] if count > MOST_ROWS else []

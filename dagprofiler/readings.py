@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Optional, Union
 
+    from dagprofiler.executors import RoundReport
     from dagprofiler.graph import Wiring
     from dagprofiler.instruments import Readings
     from dagprofiler.livewiring import LiveWiring
@@ -199,6 +200,17 @@ class RoundLog:
     def apart_s(self) -> float:
         """What measuring itself took of the round, in seconds, if it held up the run loop."""
         return self.aside_s if self.waited_s is None else 0.0
+
+    def conclude(self, report: RoundReport) -> None:
+        """Add what only the executor knows, and bring all readings to this process's clock."""
+        if report.waited_s is None:
+            self.waited_s = None
+        else:
+            self.waited_s = (self.waited_s or 0.0) + report.waited_s
+        self.attempts.update(report.attempts)
+        if report.legacy_generators is not None:
+            self.legacy_generators = report.legacy_generators
+        self.align(report.ahead_s)
 
     def align(self, ahead_s: Sequence[float]) -> None:
         """Bring the readings of workers' clocks to one, given how far each is ahead."""

@@ -19,6 +19,7 @@ from dagprofiler.profile import Profile
 from dagprofiler.readings import Growth
 from dagprofiler.rounds import ALLOCATION
 from dagprofiler.seeding import generators_restored
+from dagprofiler.tables import Tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
     from dagprofiler.executors.dispatching import Dispatcher
     from dagprofiler.executors.serial import SerialExecutor
     from dagprofiler.fresh import FreshRounds, Taken
-    from dagprofiler.growth import Growing, Grows
+    from dagprofiler.frontiers import EarlierAttempts, EarlierRound, GrowingRound, GrowsGraph
     from dagprofiler.hooks import Hook
     from dagprofiler.instruments import Instrumentation
-    from dagprofiler.past import Past, PastRound
     from dagprofiler.pipeline import Codec, Contract
     from dagprofiler.readings import RoundLog
     from dagprofiler.records import RunLog
@@ -115,11 +115,11 @@ class Run:
         keep: set[int],
         hooks: Sequence[Hook],
         stop_on_error: bool,
-        grows: Grows | None,
+        grows: GrowsGraph | None,
         elsewhere: FreshRounds | None,
         ranked: Sequence[int] | None,
         asked: Mapping[str, Any],
-        past: Past | None,
+        past: EarlierAttempts | None,
     ) -> None:
         self._log = log
         self._wiring = log.wiring
@@ -136,7 +136,7 @@ class Run:
         self._hooks = hooks
         self._stop_on_error = stop_on_error
         self._grows = grows
-        self._growing: Growing | None = None
+        self._growing: GrowingRound | None = None
         self._given = log.wiring
         self._elsewhere = elsewhere
         self._ranked = ranked
@@ -309,7 +309,7 @@ class Run:
         for i in chain(self._wiring.sinks, self._keep):
             self._kept[i] = True
 
-    def _take_here(self, past: PastRound | None) -> None:
+    def _take_here(self, past: EarlierRound | None) -> None:
         one = self._round
         one.started_s = perf_counter()
         if past is not None:
@@ -331,7 +331,7 @@ class Run:
             if past is not None and self._grows is not None:
                 past.end(one, self._log)
             if past is None or not past.complete:
-                self._executor.end(one)
+                one.conclude(self._executor.end())
                 one.total_s = total_s
             self._settle_growth()
 
@@ -343,7 +343,7 @@ class Run:
         """Return for how long so far this process did what a user's program would not do."""
         return self._hooks_s + (self._round.aside_s if self._executor.serial else 0.0)
 
-    def _take_over(self, past: PastRound) -> None:
+    def _take_over(self, past: EarlierRound) -> None:
         """Take over what earlier attempts did of this round."""
         wiring, executor, log = self._wiring, self._executor, self._log
         names = wiring.names
@@ -369,11 +369,11 @@ class Run:
         for i in wanted.intersection([*wiring.sinks, *self._keep]):
             self._outputs[i] = self._outputs_then(past, i)
 
-    def _outputs_then(self, past: PastRound, i: int) -> dict[str, Any]:
+    def _outputs_then(self, past: EarlierRound, i: int) -> dict[str, Any]:
         name, decode = self._wiring.names[i], self._contracts[i].decode
         return {field: past.value(name, field, decode) for field in past.fields(name)}
 
-    def _recall(self, past: PastRound, i: int) -> bool:
+    def _recall(self, past: EarlierRound, i: int) -> bool:
         """Take over a task of a graph that grows, if an earlier attempt has finished it."""
         wiring, uses, handles = self._wiring, self._uses, self._handles
         name = wiring.names[i]
@@ -392,7 +392,7 @@ class Run:
             self._outputs[i] = self._outputs_then(past, i)
         return True
 
-    def _conclude(self, growing: Growing, past: PastRound | None) -> None:
+    def _conclude(self, growing: GrowingRound, past: EarlierRound | None) -> None:
         """Look whether the graph has become what it was, and meant to be."""
         if past is not None and not (self._errors or self._rule_failures):
             past.check_all({self._wiring.names[i] for i in self._finished})
@@ -452,7 +452,7 @@ class Run:
         if taken.round.complete:
             self._tell("round_finished", len(self._log.rounds) - 1)
 
-    def _loop(self, past: PastRound | None) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
+    def _loop(self, past: EarlierRound | None) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
         log, wiring, executor, entry = self._log, self._wiring, self._executor, self._round
         hooks, handles, uses = self._hooks, self._handles, self._uses
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
@@ -517,7 +517,7 @@ class Run:
                 done(i)
 
     def _schedule(
-        self, past: PastRound | None
+        self, past: EarlierRound | None
     ) -> tuple[Callable[[], int | None], Callable[[int], None] | None]:
         """Return two functions: one hands out tasks, the other, if any, is told which are done."""
         wiring = self._wiring
@@ -555,10 +555,12 @@ class Run:
         left = filterfalse(self._round.skipped.__contains__, wiring.order)
         return partial(next, filterfalse(finished.__contains__, left), None), None
 
-    def _growing_pop(self, growing: Growing, past: PastRound | None) -> Callable[[], int | None]:
+    def _growing_pop(
+        self, growing: GrowingRound, past: EarlierRound | None
+    ) -> Callable[[], int | None]:
         if past is None:
             return growing.pop
-        then: PastRound = past
+        then: EarlierRound = past
 
         def pop() -> int | None:
             number = growing.pop()
@@ -674,10 +676,11 @@ class Run:
         names, outputs = self._wiring.names, self._outputs
         order = [i for i in self._wiring.order if i in outputs]
         last = self._wiring.order[-1:]
-        return Profile.from_log(
-            self._log,
+        return Profile.from_run(
+            Tables(self._log),
             self._config,
             self._seed,
+            self._log.timestamp,
             outputs={names[i]: outputs[i] for i in order},
             final_outputs=outputs.get(last[0], {}) if last else {},
         )

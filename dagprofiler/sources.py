@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
-from dagprofiler.calibration import Calibration
+from dagprofiler.calibrations import Calibration
 from dagprofiler.errors import WeightError, counted, short_repr
 from dagprofiler.rounds import MEASURED
 from dagprofiler.samples import measured_of
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dagprofiler.metrics import TaskMetrics
-    from dagprofiler.profile import Profile
+    from dagprofiler.profiledata import ProfileData
 
 __all__ = [
     "SOURCES",
@@ -84,7 +84,7 @@ def check_finite(source: str, values: Mapping[str, Number], at: str = "") -> Non
         raise WeightError(source, beyond, f"the weight{at} is more than a float holds")
 
 
-def entries_of_tasks(profile: Profile) -> tuple[dict[str, TaskMetrics], str]:
+def entries_of_tasks(profile: ProfileData) -> tuple[dict[str, TaskMetrics], str]:
     """Return the entry of ``execution_metrics`` of each task that has one.
 
     Version 0.1.0 named entries after classes, and wrote one for each place of the execution
@@ -117,7 +117,7 @@ def entries_of_tasks(profile: Profile) -> tuple[dict[str, TaskMetrics], str]:
     return placed, ""
 
 
-def times_of_tasks(profile: Profile) -> dict[str, float]:
+def times_of_tasks(profile: ProfileData) -> dict[str, float]:
     """Return how long each task took in all its phases, in milliseconds."""
     return {
         name: sum(
@@ -131,7 +131,7 @@ def times_of_tasks(profile: Profile) -> dict[str, float]:
 class Reader:
     """Reads one statistic of each task out of a profile."""
 
-    def __init__(self, profile: Profile, statistic: str) -> None:
+    def __init__(self, profile: ProfileData, statistic: str) -> None:
         self.statistic = statistic
         #: Whether tasks may be left out that have no value.
         self.lenient = False

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.documents import mapping_in
 from dagprofiler.errors import counted
+from dagprofiler.quantities import MOST_ROWS, aligned, and_more, number, printable
 from dagprofiler.rounds import COLD, MEASURED, WARM_UP
 from dagprofiler.sources import entries_of_tasks
 from dagprofiler.statistics import FLAGS
-from dagprofiler.wfnames import mapping_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dagprofiler.profile import Profile
+    from dagprofiler.profiledata import ProfileData
 
-__all__ = [
-    "MOST_ROWS",
-    "aligned",
-    "and_more",
-    "comparison_rows",
-    "comparison_summary",
-    "number",
-    "origin",
-    "printable",
-    "summary",
-]
-
-#: Tasks and edges shown of a large profile.
-MOST_ROWS = 40
+__all__ = ["comparison_rows", "comparison_summary", "origin", "summary"]
 
 #: Columns of samples that other tables are about.
 _TOLD = ("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms")
@@ -40,7 +28,7 @@ _FIGURES = (
 )
 
 
-def summary(profile: Profile) -> str:
+def summary(profile: ProfileData) -> str:
     """Return a table of tasks and one of edges, and what the run did besides.
 
     A weight marked ``*`` is a default: the task has no cost model. Of a large
@@ -118,7 +106,7 @@ def summary(profile: Profile) -> str:
     return "\n".join(lines)
 
 
-def origin(profile: Profile) -> str:
+def origin(profile: ProfileData) -> str:
     """Return by what, where, when and with which seed a profile came to be, as far as is known."""
     sections = profile.sections
     words = f"dagprofiler {printable(profile.metadata.get('dagprofiler_version'))}"
@@ -276,35 +264,3 @@ def comparison_rows(times: Mapping[str, Mapping[str, Any]]) -> tuple[list[tuple[
         verdict = ": ".join(printable(entry[key]) for key in keys if key in entry)
         rows.append((printable(name), number(entry.get("ratio")), interval, verdict))
     return rows, common
-
-
-def printable(text: Any) -> str:
-    """Return `text` with what would upset a terminal or break the line written as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
-
-
-def number(value: Any) -> str:
-    """Return a number with three decimals, a whole one without; ``-`` for None."""
-    if value is None:
-        return "-"
-    return f"{value:,.3f}" if isinstance(value, float) else f"{value:,}"
-
-
-def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
-    """Return the lines of a table, its columns as wide as they must be.
-
-    Those whose numbers are in `left` begin at the left, the others end at the right.
-    """
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return [
-        "  ".join(
-            cell.ljust(width) if i in left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths))
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def and_more(count: int, what: str) -> list[str]:
-    """Return the line below a table of `MOST_ROWS` that says how many there are beside them."""
-    return [f"... and {count - MOST_ROWS:,} more {what}"] if count > MOST_ROWS else []

@@ -16,7 +16,8 @@ from dagprofiler.readings import RoundLog, figures
 from dagprofiler.records import duration_ms
 from dagprofiler.rendering import Columns, Items, Table, batched, held
 from dagprofiler.rounds import MEASURED
-from dagprofiler.samples import differing_outputs, measured_of, samples_of, statistics_of
+from dagprofiler.roundsamples import differing_outputs, samples_of
+from dagprofiler.samples import measured_of, statistics_of
 from dagprofiler.schema import MOMENTS
 from dagprofiler.statistics import median
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dagprofiler.config import Config
-    from dagprofiler.drafts import Draft
     from dagprofiler.pipeline import Codec
 
 __all__ = ["Task", "check_declarations", "check_tags", "contract_of", "estimate", "instance_of"]
@@ -71,10 +70,15 @@ class Task(ABC):
     tags
         Words that rules select tasks by.
     adds
-        Tags of the tasks that :meth:`grow` may add.
+        Tags of the tasks that its ``grow()`` may add.
 
     Notes
     -----
+    A task that has a method ``grow(graph)`` adds what follows it: once it has
+    succeeded, ``grow`` is called as the body of a :class:`~dagprofiler.Rule`
+    that waits for this task and reads its outputs, in the process that drives
+    the run. ``graph.this`` is the task in the graph.
+
     State that an instance keeps (``self.x = ...``) stays from run to run and
     is shared by every DAG and name that the instance stands under. While a
     DAG runs it, ``self.config`` is the config of that DAG.
@@ -143,19 +147,6 @@ class Task(ABC):
         profile's section ``weight_sources`` marks as a default.
         """
         return 0
-
-    def grow(self, graph: Draft) -> None:  # noqa: B027  (most tasks add nothing)
-        """Append to the graph behind this task, once it has succeeded.
-
-        Override it to let a task add what follows it: it is the body of a
-        :class:`~dagprofiler.Rule` that waits for this task and reads its
-        outputs, and runs in the process that drives the run.
-
-        Parameters
-        ----------
-        graph
-            The graph, as bodies of rules see it. ``graph.this`` is this task in it.
-        """
 
     @staticmethod
     def serialize(data: Any) -> bytes:
@@ -238,6 +229,11 @@ class Task(ABC):
             elif is_array(value):
                 total += value.nbytes
         return total
+
+
+def grows(kind: type[Task]) -> bool:
+    """Tell whether tasks of a class add what follows them."""
+    return hasattr(kind, "grow")
 
 
 def check_tags(words: Any, where: str, owner: Any = None) -> tuple[str, ...]:

@@ -40,8 +40,8 @@ def united(first: LiveWiring, second: LiveWiring) -> LiveWiring:
             outputs.setdefault(name, {}).update(dict.fromkeys(one.outputs[i]))
             sources.setdefault(name, {}).update((names[s], None) for s in one.predecessors(i))
             fed = feeds.setdefault(name, {})
-            for field, slot in one.feeds(i):
-                fed.setdefault((names[one.owner[slot]], _field(one, slot)), field)
+            for target_input, slot in one.feeds(i):
+                fed.setdefault((names[one.owner[slot]], _field(one, slot)), target_input)
         for slot, item in one.items.items():
             items.setdefault(names[one.owner[slot]], {})[item] = None
     union = _laid_out(first, outputs, items, feeds, sources)
@@ -71,8 +71,8 @@ def _laid_out(
     slots: dict[tuple[str, str], int] = {}
     for i, name in enumerate(names):
         wiring.first_slot.append(len(wiring.owner))
-        for field in wiring.outputs[i]:
-            slots[name, field] = len(wiring.owner)
+        for output in wiring.outputs[i]:
+            slots[name, output] = len(wiring.owner)
             wiring.owner.append(i)
     for name, of_source in items.items():
         for item in of_source:

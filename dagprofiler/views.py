@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from dagprofiler.config import Config
-    from dagprofiler.growth import Growing
     from dagprofiler.openrules import OpenRule
 
 __all__ = [
@@ -44,6 +43,61 @@ def natural(name: str) -> list[Any]:
     parts: list[Any] = _NUMBER.split(name)
     parts[1::2] = map(int, parts[1::2])
     return parts
+
+
+class GrowingGraph(Protocol):
+    """What views ask of a graph that grows; its tasks are numbered."""
+
+    @property
+    def config(self) -> Config:
+        """Parameters of the run."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the tasks."""
+
+    @property
+    def index(self) -> dict[str, int]:
+        """Name to number."""
+
+    @property
+    def states(self) -> Sequence[int]:
+        """The state of each task."""
+
+    @property
+    def tags(self) -> Sequence[tuple[str, ...]]:
+        """The tags of each task."""
+
+    @property
+    def by_tag(self) -> Mapping[str, Sequence[int]]:
+        """Tag to the numbers of its tasks."""
+
+    @property
+    def unfinished(self) -> Mapping[str, int]:
+        """Tag to how many of its tasks have not finished."""
+
+    @property
+    def adders(self) -> Container[str]:
+        """Tags that rules may still add."""
+
+    @property
+    def kinds(self) -> set[type]:
+        """Classes of tasks that have been checked."""
+
+    def can_come(self, tag: str | None, rule: OpenRule) -> bool:
+        """Tell whether a rule other than `rule` may still add tasks with a tag."""
+
+    def check_tag(self, rule: OpenRule, tag: Any) -> None:
+        """Refuse a tag that no task can ever have had."""
+
+    def read(self, rule: OpenRule, number: int, field: str) -> Any:
+        """Return the value of an output, decoded anew."""
+
+    def contract_of(self, name: str) -> Any:
+        """Return what a task declares."""
+
+    def unknown(self, name: Any) -> Exception:
+        """Return the error for a name that no task has."""
 
 
 class TaskView:
@@ -108,7 +162,7 @@ class GraphView:
     not count as a change.
     """
 
-    def __init__(self, growing: Growing, rule: OpenRule) -> None:
+    def __init__(self, growing: GrowingGraph, rule: OpenRule) -> None:
         self._growing = growing
         self._rule = rule
         #: What was looked at: task numbers, and (kind, word).

@@ -10,7 +10,7 @@ from dagprofiler.errors import WeightError, did_you_mean, short_repr
 from dagprofiler.sources import SOURCES, STATISTICS, TIMES, Reader, check_finite
 
 if TYPE_CHECKING:
-    from dagprofiler.profile import Profile
+    from dagprofiler.profiledata import ProfileData
     from dagprofiler.sources import Number
 
 __all__ = ["SOURCES", "STATISTICS", "Weights", "samples_behind", "weights_of"]
@@ -57,7 +57,7 @@ class Weights:
 
 
 def weights_of(
-    profile: Profile,
+    profile: ProfileData,
     source: str = "best",
     statistic: str = "median",
     rate: float | None = None,
@@ -131,7 +131,7 @@ def weights_of(
     raise WeightError(source, [], f"no source has {what}:{''.join(refused)}")
 
 
-def samples_behind(profile: Profile, weights: Weights) -> dict[str, list[Number]]:
+def samples_behind(profile: ProfileData, weights: Weights) -> dict[str, list[Number]]:
     """Return the measured samples that weights are a statistic of, in the weights' unit.
 
     Parameters

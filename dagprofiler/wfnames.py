@@ -7,6 +7,8 @@ from collections import Counter
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Union
 
+from dagprofiler.documents import text_in
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -18,9 +20,7 @@ __all__ = [
     "VERSIONS",
     "identifiers",
     "machine_of",
-    "mapping_in",
     "shifted",
-    "text_in",
 ]
 
 Number = Union[int, float]
@@ -115,15 +115,3 @@ def machine_of(host: str, sections: Mapping[str, Any]) -> dict[str, Any]:
         cpu["speedInMHz"] = max(1, round(environment["cpu_mhz"]))
     machine["cpu"] = cpu
     return machine
-
-
-def mapping_in(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return the object under a key; an empty one if something else is there, or nothing."""
-    value = mapping.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def text_in(mapping: Mapping[str, Any], key: str) -> str:
-    """Return the text under a key; an empty one if something else is there, or nothing."""
-    value = mapping.get(key)
-    return value if isinstance(value, str) else ""

@@ -11,12 +11,8 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from dagprofiler import ProfileError, calibration
-from dagprofiler.calibration import (
-    KERNEL_VERSION,
-    REFERENCE_MS,
-    Calibration,
-    calibrate,
-)
+from dagprofiler.calibration import KERNEL_VERSION, REFERENCE_MS, calibrate
+from dagprofiler.calibrations import Calibration
 from dagprofiler.schema import PROFILE_SCHEMA, surely_satisfies
 
 #: The reference machine, twice as fast at matrices, with one round slow and one fast.

@@ -161,7 +161,7 @@ def test_the_version_stands_in_one_place():
     sources = [ROOT / "pyproject.toml", *(ROOT / "dagprofiler").rglob("*.py")]
     assert len(sources) > 10
     holders = [path for path in sources if dagprofiler.__version__ in path.read_text("utf-8")]
-    assert holders == [ROOT / "dagprofiler" / "__init__.py"]
+    assert holders == [ROOT / "dagprofiler" / "_version.py"]
     assert holders[0].read_text("utf-8").count(dagprofiler.__version__) == 1
 
 

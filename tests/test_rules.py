@@ -877,7 +877,7 @@ def test_a_task_that_grows_knows_what_it_goes_by():
     assert profile.dag_structure["nodes"] == [
         *("half", "other", "half'", "other'", "half''", "other''")
     ]
-    assert body_fails(lambda g: g.this).endswith("graph.this is for Task.grow()")
+    assert body_fails(lambda g: g.this).endswith("graph.this is for grow() of a task")
 
 
 def test_a_task_that_is_added_adds_no_tags_that_the_rule_may_not_add():

@@ -7,13 +7,8 @@ import pytest
 from dagprofiler import DAG, Task
 from dagprofiler.readings import RoundLog
 from dagprofiler.rounds import ALLOCATION, COLD, MEASURED, WARM_UP
-from dagprofiler.samples import (
-    differing_outputs,
-    is_precise,
-    measured_of,
-    samples_of,
-    statistics_of,
-)
+from dagprofiler.roundsamples import differing_outputs, is_precise, samples_of
+from dagprofiler.samples import measured_of, statistics_of
 
 
 class Any(Task):

@@ -14,11 +14,12 @@ from dagprofiler.analysis.text import analysis_text
 from dagprofiler.documents import collector_paused
 from dagprofiler.errors import WeightError, short_repr
 from dagprofiler.markup import Shown
+from dagprofiler.weights import weights_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dagprofiler.profile import Profile
+    from dagprofiler.profiledata import ProfileData
     from dagprofiler.sources import Number
     from dagprofiler.weights import Weights
 
@@ -135,7 +136,7 @@ class Analysis(Shown):
 
 
 def analyze(
-    profile: Profile,
+    profile: ProfileData,
     *,
     cost: str = "best",
     statistic: str = "median",
@@ -214,7 +215,7 @@ def analyze(
         _check_rate(cost, name, rate)
     if size not in ("spec", "wire"):
         raise WeightError(cost, [], f"size must be 'spec' or 'wire', got {short_repr(size)}")
-    weights = profile.weights(cost, statistic, fill=fill)
+    weights = weights_of(profile, cost, statistic, fill=fill)
     ends = [(edge["source"], edge["target"]) for edge in profile.dag_structure["edges"]]
     pairs = {(source, target): f"{source}->{target}" for source, target in ends}
     try:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dagprofiler.metrics import EdgeMetrics
-    from dagprofiler.profile import Profile
+    from dagprofiler.profiledata import ProfileData
     from dagprofiler.sources import Number
     from dagprofiler.weights import Weights
 
@@ -38,7 +38,7 @@ class Communication(NamedTuple):
 
 
 def communication_of(
-    profile: Profile,
+    profile: ProfileData,
     pairs: Mapping[tuple[str, str], str],
     weights: Weights,
     bandwidth_bits_per_s: float | None,
@@ -88,7 +88,7 @@ def communication_of(
 
 
 def _times(
-    profile: Profile,
+    profile: ProfileData,
     weights: Weights,
     edges: Mapping[str, EdgeMetrics | None],
     bandwidth_bits_per_s: float | None,
@@ -117,7 +117,7 @@ def _times(
 
 
 def _measured(
-    profile: Profile, weights: Weights, keys: Iterable[str]
+    profile: ProfileData, weights: Weights, keys: Iterable[str]
 ) -> tuple[dict[str, Number], str]:
     """Return the time to serialize and deserialize of edges that have samples of it."""
     if weights.source in ("counted", "estimated"):

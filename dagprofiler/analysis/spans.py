@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dagprofiler.profile import Profile
+    from dagprofiler.profiledata import ProfileData
 
 __all__ = ["CriticalSpan", "CriticalSpans", "critical_spans"]
 
@@ -66,7 +66,7 @@ class CriticalSpans:
     dropped: int
 
 
-def critical_spans(profile: Profile, path: Sequence[str]) -> CriticalSpans | None:
+def critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans | None:
     """Return what the tasks of a path spend their time in; None of a profile without spans.
 
     Of the measured rounds, or of all if there are none. Spans of other threads than the one

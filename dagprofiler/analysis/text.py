@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dagprofiler.errors import counted
-from dagprofiler.summary import MOST_ROWS, aligned, and_more, printable
+from dagprofiler.quantities import MOST_ROWS, aligned, and_more, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,9 +19,9 @@ from dagprofiler.cli.output import (
 from dagprofiler.cli.parsing import CommandError
 from dagprofiler.cli.showing import milliseconds, table, wrapped
 from dagprofiler.comparing import WAY_OUT
+from dagprofiler.quantities import printable
 from dagprofiler.ranktests import CANT_SAY, NO_DIFFERENCE, SLOWER
 from dagprofiler.sources import entries_of_tasks
-from dagprofiler.summary import printable
 
 if TYPE_CHECKING:
     import argparse

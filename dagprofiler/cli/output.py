@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 from dagprofiler.cli.parsing import CommandError
 from dagprofiler.errors import ProfileError, describe
 from dagprofiler.files import check_writable, second_place
-from dagprofiler.summary import printable
+from dagprofiler.quantities import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

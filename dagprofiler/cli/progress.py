@@ -11,8 +11,8 @@ from typing import IO, TYPE_CHECKING
 
 from dagprofiler.cli.output import fitted
 from dagprofiler.hooks import Hook
+from dagprofiler.quantities import printable
 from dagprofiler.sources import times_of_tasks
-from dagprofiler.summary import printable
 
 if TYPE_CHECKING:
     from dagprofiler.hooks import RunInfo

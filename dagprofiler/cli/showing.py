@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.cli.output import fitted, load_profile, print_json, print_text, width
+from dagprofiler.quantities import aligned, printable
 from dagprofiler.report.subject import Subject
 from dagprofiler.sources import entries_of_tasks
 from dagprofiler.statistics import FLAGS
-from dagprofiler.summary import aligned, printable
 
 if TYPE_CHECKING:
     import argparse

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.drawing.pictures import Picture, picture_of
 from dagprofiler.errors import counted
-from dagprofiler.quantities import BYTES, quantity, share
-from dagprofiler.summary import printable
+from dagprofiler.quantities import BYTES, printable, quantity, share
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -6,15 +6,41 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
     from dagprofiler.executors.jobs import Outcome
 
 __all__ = ["Executor"]
+
+
+class RoundReport(NamedTuple):
+    """What only those who ran the tasks of a round know of it.
+
+    Attributes
+    ----------
+    waited_s
+        How long the run loop waited for tasks that ran elsewhere, in seconds; None where it
+        ran them itself.
+    attempts
+        Task number to what became of attempts that the executor made good, in words,
+        one text each.
+    legacy_generators
+        False if the seed did not reach numpy's and random's legacy generators, since tasks ran
+        in threads concurrently; None otherwise.
+    ahead_s
+        For each worker how many seconds its clock is ahead of this process's; empty where
+        there is one clock.
+    """
+
+    waited_s: float | None = None
+    attempts: Mapping[int, Sequence[str]] = MappingProxyType({})
+    legacy_generators: bool | None = None
+    ahead_s: Sequence[float] = ()
 
 
 class Executor(ABC):

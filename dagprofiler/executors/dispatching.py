@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe, short_repr
+from dagprofiler.executors import RoundReport
 from dagprofiler.executors.clocks import Clocks
 from dagprofiler.executors.jobs import Job, Outcome, Session, Worker, failed
 from dagprofiler.executors.packing import Packer
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from dagprofiler.graph import Wiring
     from dagprofiler.instruments import Instrumentation
     from dagprofiler.pipeline import Codec
-    from dagprofiler.readings import RoundLog
 
 __all__ = ["Dispatcher"]
 
@@ -303,18 +303,20 @@ class Dispatcher:
         """Return how many seconds a worker's clock is ahead of this process's, as known so far."""
         return 0.0 if worker < 0 else self._clocks.ahead_s(self._domains[worker])
 
-    def end(self, entry: RoundLog) -> None:
-        """Add to the log of a round what only the executor knows."""
-        entry.waited_s = (entry.waited_s or 0.0) + self._waited_s
-        entry.attempts.update(self._attempts)
-        if self._seed is not None and not all(worker.alone for worker in self._numbers):
-            entry.legacy_generators = False
+    def end(self) -> RoundReport:
+        """Return what only the executor knows of the round."""
         clocks = self._clocks
-        entry.align([clocks.ahead_s(domain) for domain in self._domains])
         for domain, one in zip(self._domains, self.workers):
             if domain != clock_domain():
                 one["clock_ahead_ms"] = round(clocks.ahead_s(domain) * 1e3, 6)
                 one["clock_error_ms"] = round(clocks.error_s(domain) * 1e3, 6)
+        shared = self._seed is not None and not all(worker.alone for worker in self._numbers)
+        return RoundReport(
+            waited_s=self._waited_s,
+            attempts=self._attempts,
+            legacy_generators=False if shared else None,
+            ahead_s=[clocks.ahead_s(domain) for domain in self._domains],
+        )
 
     def recall(self, worker: dict[str, Any]) -> int:
         """Return the number of a worker that an earlier attempt at this run had.

@@ -6,6 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.executors import RoundReport
 from dagprofiler.machine import hostname
 from dagprofiler.pipeline import perform
 from dagprofiler.seeding import Streams
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from dagprofiler.graph import Wiring
     from dagprofiler.instruments import Instrumentation, Instruments
     from dagprofiler.pipeline import Codec
-    from dagprofiler.readings import RoundLog
 
 __all__ = ["SerialExecutor"]
 
@@ -76,9 +76,9 @@ class SerialExecutor:
         return number, 0, perform(work, handles, self._config, self._streams, self._instruments)
 
     @staticmethod
-    def end(entry: RoundLog) -> None:
-        """Add to the log of a round that the run loop saw all of it, and never waited."""
-        entry.waited_s = None
+    def end() -> RoundReport:
+        """Return that the run loop never waited: it ran all tasks itself."""
+        return RoundReport()
 
     @staticmethod
     def ahead_s(_: int) -> float:

@@ -6,6 +6,7 @@ import sys
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.documents import mapping_in, text_in
 from dagprofiler.errors import FormatError, WeightError, counted, short_repr, shorten
 from dagprofiler.rounds import MEASURED
 from dagprofiler.samples import measured_of
@@ -17,9 +18,7 @@ from dagprofiler.wfnames import (
     OLD_NAMES,
     identifiers,
     machine_of,
-    mapping_in,
     shifted,
-    text_in,
 )
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.config import Config
-from dagprofiler.documents import plain_document, utc_now
+from dagprofiler.documents import mapping_in, plain_document, text_in, utc_now
 from dagprofiler.errors import (
     CycleError,
     FormatError,
@@ -21,7 +21,7 @@ from dagprofiler.importers.wfinstances import Instance, Task, read_instance
 from dagprofiler.metrics import DAGMetrics
 from dagprofiler.profile import Profile
 from dagprofiler.rounds import MEASURED
-from dagprofiler.wfnames import METERED, mapping_in, shifted, text_in
+from dagprofiler.wfnames import METERED, shifted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dagprofiler.documents import mapping_in
 from dagprofiler.errors import counted, json_path
 from dagprofiler.importers.wflinks import check_files, check_machines, find_edges, resolve
 from dagprofiler.importers.wfreading import (
@@ -18,7 +19,7 @@ from dagprofiler.importers.wfreading import (
     refusal,
     texts_of,
 )
-from dagprofiler.wfnames import METERED, NESTED, OLD_CPU_NAMES, OLD_NAMES, VERSIONS, mapping_in
+from dagprofiler.wfnames import METERED, NESTED, OLD_CPU_NAMES, OLD_NAMES, VERSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

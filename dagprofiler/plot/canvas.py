@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import MissingExtraError
-from dagprofiler.summary import printable
+from dagprofiler.quantities import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dagprofiler.drawing.scene import FONT_PX
 from dagprofiler.drawing.svg import CRITICAL, FILL, darkness
@@ -11,9 +11,8 @@ from dagprofiler.plot.canvas import PLAIN, axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dagprofiler.dag import DAG
     from dagprofiler.drawing.scene import Box, Scene, Wire
-    from dagprofiler.profile import Profile
+    from dagprofiler.pictures import Drawing
 
 __all__ = ["dag"]
 
@@ -24,7 +23,14 @@ _PX, _WIDEST = 96, 20
 _RADIUS, _HEAD = 5, ((0, 0), (-7, -3.5), (-7, 3.5))
 
 
-def dag(what: DAG | Profile, ax: Axes | None = None, **options: Any) -> Axes:
+class Drawable(Protocol):
+    """A DAG or a profile, which can draw itself."""
+
+    def draw(self, **options: Any) -> Drawing:
+        """Return its picture."""
+
+
+def dag(what: Drawable, ax: Axes | None = None, **options: Any) -> Axes:
     """Draw a DAG: before a run its tasks and their outputs, of a profile what they cost.
 
     Parameters

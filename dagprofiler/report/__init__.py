@@ -17,7 +17,7 @@ from dagprofiler.report.subject import Subject
 if TYPE_CHECKING:
     from typing import Any
 
-    from dagprofiler.drawing import Drawing
+    from dagprofiler.pictures import Drawing
     from dagprofiler.profile import Profile
 
 __all__ = ["EXPORTER"]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.drawing import draw, is_drawn_unasked
 from dagprofiler.errors import counted
 from dagprofiler.markup import Markup, cut_table, details, paragraph, text, view
-from dagprofiler.quantities import quantity
+from dagprofiler.quantities import number, quantity
 from dagprofiler.report.sketch import sketch_of
 from dagprofiler.report.subject import Subject
 from dagprofiler.statistics import FLAGS
-from dagprofiler.summary import number, origin
+from dagprofiler.summary import origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 
 from dagprofiler import DAG, Profile, RunError, WeightError, task
-from dagprofiler.drawing import Drawing, Sketch, draw
+from dagprofiler.drawing import Sketch, draw
 from dagprofiler.drawing.scene import scene_of
 from dagprofiler.drawing.svg import CRITICAL
+from dagprofiler.pictures import Drawing
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "exporters"))
 from sample_profiles import HOSTILE, golden_profile, large_profile, names, profile_of

@@ -1,0 +1,31 @@
+"""ProfileData: what questions about a profile need of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dagprofiler.metrics import DAGMetrics
+
+
+class ProfileData(Protocol):
+    """A profile as data; :class:`~dagprofiler.Profile` says what each attribute holds."""
+
+    seed: int | None
+    timestamp: str | None
+    hostname: str | None
+    metadata: dict[str, Any]
+
+    @property
+    def dag_structure(self) -> dict[str, Any]:
+        """``nodes``, ``edges`` and ``execution_order``."""
+
+    @property
+    def metrics(self) -> DAGMetrics:
+        """What was measured, by task and by edge."""
+
+    @property
+    def sections(self) -> Mapping[str, Any]:
+        """The sections of the document that have no attribute of their own."""

@@ -1,0 +1,276 @@
+"""What a dozen small programs measure on a clock that ticks 1 ms at each reading.
+
+``python golden_programs.py FOLDER`` writes what each program's profile holds, its exports and its
+text, one file a program. Times are readings of the clock: they count how often it was read.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import itertools
+import json
+import os
+import random
+import re
+import socket
+import sys
+import tempfile
+import threading
+import time
+from typing import Any
+
+_TICKS = itertools.count()
+
+
+def _tick() -> float:
+    return next(_TICKS) / 1000
+
+
+time.perf_counter = _tick
+time.process_time = time.thread_time = lambda: 0.0
+
+import numpy as np  # noqa: E402
+
+import dagprofiler  # noqa: E402
+from dagprofiler import (  # noqa: E402
+    DAG,
+    Config,
+    Journal,
+    Profile,
+    RunError,
+    Task,
+    Tracer,
+    analyze,
+    import_profile,
+    map_over,
+    reduce,
+    rng,
+    span,
+    task,
+)
+
+#: Differ from machine to machine, and from run to run.
+_MASKED = {"environment", "timestamp", "hostname", "dagprofiler_version", "workers", "host", "pid"}
+_MASKED |= {
+    "process_cpu_ms",
+    "cpu_ms",
+    "delay_ms",
+    "corrected_ms",
+    "reference_time_ms",
+    "thread",
+    "gap_ms",
+}
+_FORMATS = ("csv", "dot", "graphml", "mermaid", "node_link", "saga", "chrome_trace")
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.]*(Z|[+]00:00)?")
+
+
+@task(outputs=["x"], config_deps=["n"], estimate_fn=lambda cfg: 10 * cfg.n)
+def source(cfg):
+    return {"x": list(range(cfg.n))}
+
+
+@task(inputs=["x"], outputs=["y"], estimate_fn=lambda cfg: 20)
+def double(x):
+    return {"y": [2 * v for v in x]}
+
+
+@task(inputs=["x"], outputs=["z"])
+def square(x):
+    return {"z": [v * v for v in x]}
+
+
+@task(inputs=["y", "z"], outputs=["total"])
+def add(y, z):
+    return {"total": sum(y) + sum(z)}
+
+
+@task(inputs=["y"], outputs=["all"], gathers=["y"])
+def gather(y):
+    return {"all": y}
+
+
+@task(inputs=["x"], outputs=["y"])
+def fails(x):
+    raise ValueError("no such cell")
+
+
+@task(outputs=["x"])
+def draws():
+    return {"x": [random.getrandbits(8), int(np.random.randint(256)), int(rng().integers(256))]}
+
+
+@task(inputs=["x"], outputs=["y"])
+def traced(x):
+    with span("inside", size=len(x)):
+        return {"y": x}
+
+
+@task(inputs=["x"], outputs=["parts"])
+def split(x):
+    return {"parts": x}
+
+
+@task(inputs=["part"], outputs=["y"])
+def work(part):
+    return {"y": part + 1}
+
+
+class Halve(Task):
+    inputs = ["n"]
+    outputs = ["n"]
+
+    def compute(self, n=12):
+        return {"n": n // 2}
+
+    def grow(self, graph):
+        if graph.this.output("n") > 1:
+            graph.add_task(f"{graph.this.name}'", Halve, after=graph.this)
+
+
+_DIAMOND = {"source": source, "double": double, "square": square, "add": add}
+_EDGES = [("source", "double"), ("source", "square"), ("double", "add"), ("square", "add")]
+
+
+def _diamond(**options):
+    return DAG(_DIAMOND, _EDGES, Config(n=4), **options)
+
+
+def static():
+    return _diamond().run()
+
+
+def gathered():
+    edges = [("source", "a"), ("source", "b"), ("a", "all"), ("b", "all")]
+    return DAG({"source": source, "a": double, "b": double, "all": gather}, edges, {"n": 2}).run()
+
+
+def explicit_fields():
+    edges = [("source", "double", {"x": "x"}), ("double", "last", ["y"])]
+    return DAG({"source": source, "double": double, "last": gather}, edges, {"n": 3}).run()
+
+
+def failing():
+    tasks = {**_DIAMOND, "double": fails}
+    try:
+        DAG(tasks, _EDGES, {"n": 3}).run()
+    except RunError as error:
+        return error.profile
+    raise AssertionError("it did not fail")
+
+
+def seeded():
+    return DAG({"a": draws, "b": draws}).run(seed=7, keep=["a", "b"])
+
+
+def rounds():
+    return _diamond().run(rounds=3, meters=[])
+
+
+def grown():
+    tasks = {"source": source, "split": split}
+    rules = [
+        map_over("split", "parts", work, into="part"),
+        reduce("work", gather, name="all"),
+    ]
+    return DAG(tasks, [("source", "split")], {"n": 3}, rules=rules).run()
+
+
+def grown_by_tasks():
+    return DAG({"half": Halve}).run()
+
+
+def resumed():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "journal")
+        _diamond().run(hooks=[Journal(path)])
+        return _diamond().resume(path)
+
+
+def spans():
+    tasks = {"source": source, "traced": traced}
+    return DAG(tasks, [("source", "traced")], {"n": 2}).run(hooks=[Tracer()])
+
+
+def imported():
+    data = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "wfformat")
+    return import_profile(os.path.join(data, "v15.json"))
+
+
+PROGRAMS = [
+    static,
+    gathered,
+    explicit_fields,
+    failing,
+    seeded,
+    rounds,
+    grown,
+    grown_by_tasks,
+    resumed,
+    spans,
+    imported,
+]
+
+
+def masked(value):
+    """Return a document without what differs from machine to machine."""
+    if isinstance(value, dict):
+        return {k: "-" if k in _MASKED else masked(v) for k, v in value.items()}
+    return [masked(v) for v in value] if isinstance(value, list) else value
+
+
+def told(profile: Profile) -> str:
+    """Return all that is to be seen of a profile, as text."""
+    document = masked(json.loads(profile.dumps()))
+    pieces = [json.dumps(document, indent=1)]
+    pieces += [f"outputs: {profile.outputs!r}, final: {profile.final_outputs!r}", str(profile)]
+    pieces += [str(analyze(profile, cost="estimated", fill=1))]
+    for name in _FORMATS:
+        if name == "chrome_trace" and "timeline" not in profile.sections:
+            continue
+        stream = io.StringIO()
+        options = {"cost": "estimated", "fill": 1} if name != "chrome_trace" else {}
+        if name == "saga":
+            options["fill_size"] = 8
+        profile.export(stream, name, **options)
+        pieces += [f"--- {name}", stream.getvalue()]
+    text = "\n".join(pieces) + "\n"
+    for own in (socket.gethostname(), threading.get_ident(), os.getpid()):
+        text = text.replace(str(own), "-")
+    return _STAMP.sub("-", text)
+
+
+def signatures() -> str:
+    """Return the signature of every public function, class and method."""
+    lines = []
+    for name in dagprofiler.__all__:
+        value = getattr(dagprofiler, name)
+        if not callable(value):
+            continue
+        lines.append(_signature(name, value))
+        if isinstance(value, type) and not issubclass(value, Exception):
+            for method, function in sorted(vars(value).items()):
+                if not method.startswith("_") and callable(getattr(value, method)):
+                    lines.append("    " + _signature(method, getattr(value, method)))
+                elif not method.startswith("_") and isinstance(function, property):
+                    lines.append(f"    {method}")
+    return "\n".join(lines) + "\n"
+
+
+def _signature(name: str, value: Any) -> str:
+    try:
+        return f"{name}{inspect.signature(value)}"
+    except ValueError:
+        return name
+
+
+def main(folder: str) -> None:
+    with open(os.path.join(folder, "signatures.txt"), "w", encoding="utf-8") as file:
+        file.write(signatures())
+    for program in PROGRAMS:
+        with open(os.path.join(folder, f"{program.__name__}.txt"), "w", encoding="utf-8") as file:
+            file.write(told(program()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,207 @@
+"""The figures of the house: ``python tests/house.py`` prints them, and fails where one is passed.
+
+A figure that has to grow is changed here, in the commit that says why.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+import tokenize
+from collections import Counter, defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "dagprofiler"
+
+#: The rooms, from the top floor down; rooms of one floor do not use each other.
+FLOORS = [
+    ["__main__"],
+    ["cli"],
+    ["decorators", "experiments"],
+    ["dag"],
+    ["rules", "journal", "report"],
+    ["engine", "formats"],
+    ["task", "executors", "profile"],
+    ["measure", "analysis"],
+    ["schema"],
+    ["tracing", "_document"],
+    ["config", "metrics", "serializers", "graph", "stats"],
+    ["_util"],
+    ["errors", "_version"],
+]
+
+LIMITS = {
+    "files in the package's root": 12,
+    "packages": 15,
+    "modules": 120,
+    "most modules in a package": 12,
+    "floors": 13,
+    "imports that run upward": 0,
+    "modules in import circles": 0,
+    "private modules that another package imports": 0,
+    "class names that exist twice": 0,
+    "lines of code": 21_800,
+    "lines of tests": 45_000,
+    "parameters of Run": 17,
+    "attributes of Run": 38,
+    "methods of Run": 26,
+    "modules below 40 lines that are no faces": 0,
+}
+
+
+def modules() -> dict[str, Path]:
+    """Return all modules by their dotted names, without the package's own."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(name: str, tree: ast.Module, known: dict[str, Path]) -> set[str]:
+    """Return the modules that a module imports, for type checkers and inside functions too."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("dagprofiler"):
+            base = str(node.module)[len("dagprofiler") :].lstrip(".")
+            for alias in node.names:
+                whole = f"{base}.{alias.name}".lstrip(".")
+                found.add(whole if whole in known and whole != "task" else base)
+    return found - {name}
+
+
+def circles(uses: dict[str, set[str]]) -> list[set[str]]:
+    """Return the strongly connected modules (Tarjan, SIAM J. Comput. 1(2), 1972)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(module: str) -> None:
+        index[module] = low[module] = len(index)
+        stack.append(module)
+        for used in uses.get(module, ()):
+            if used not in index:
+                visit(used)
+                low[module] = min(low[module], low[used])
+            elif used in stack:
+                low[module] = min(low[module], index[used])
+        if low[module] == index[module]:
+            circle = set()
+            while module not in circle:
+                circle.add(stack.pop())
+            if len(circle) > 1:
+                found.append(circle)
+
+    for module in uses:
+        if module not in index:
+            visit(module)
+    return found
+
+
+def code_lines(text: str) -> int:
+    """Return the lines that hold code: no blanks, comments or docstrings."""
+    documented = set()
+    for node in ast.walk(ast.parse(text)):
+        body = getattr(node, "body", None)
+        first = body[0] if isinstance(body, list) and body else None
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+            documented.update(range(first.lineno, first.end_lineno + 1))
+    empty = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in empty | {tokenize.ENDMARKER}:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    return len(lines - documented)
+
+
+def size_of_run(trees: dict[str, ast.Module]) -> tuple[int, int, int]:
+    """Return how many parameters, attributes and methods ``Run`` has."""
+    for tree in trees.values():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and node.name == "Run":
+                methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+                init = next(method for method in methods if method.name == "__init__").args
+                attributes = {
+                    part.attr
+                    for part in ast.walk(node)
+                    if isinstance(part, ast.Attribute)
+                    and isinstance(part.ctx, ast.Store)
+                    and isinstance(part.value, ast.Name)
+                    and part.value.id == "self"
+                }
+                return len(init.args) - 1 + len(init.kwonlyargs), len(attributes), len(methods)
+    raise LookupError("there is no class Run")
+
+
+def figures() -> tuple[dict[str, int], list[str]]:
+    """Return the figures, and what stands behind those that should be 0."""
+    known = modules()
+    texts = {name: path.read_text("utf-8") for name, path in known.items()}
+    trees = {name: ast.parse(text) for name, text in texts.items()}
+    floor = {room: i for i, rooms in enumerate(FLOORS) for room in rooms}
+    uses = {name: imports(name, tree, known) - {""} for name, tree in trees.items()}
+    upward, private = [], []
+    for name, used in uses.items():
+        room = name.split(".")[0]
+        for other in used:
+            below = other.split(".")[0]
+            if not room or below == room:
+                continue
+            if floor[room] >= floor[below]:
+                upward.append(f"{name} -> {other}")
+            if "." in other and other.split(".")[-1].startswith("_"):
+                private.append(f"{name} -> {other}")
+    found = circles(uses)
+    classes = Counter(
+        node.name for tree in trees.values() for node in tree.body if isinstance(node, ast.ClassDef)
+    )
+    twice = [name for name, count in classes.items() if count > 1]
+    packages = defaultdict(list)
+    for name, path in known.items():
+        packages[path.parent].append(name)
+    short = [
+        name
+        for name, text in texts.items()
+        if text.count("\n") < 40
+        and known[name].name not in {"__init__.py", "__main__.py", "_version.py"}
+    ]
+    parameters, attributes, methods = size_of_run(trees)
+    return {
+        "files in the package's root": len(packages[PACKAGE]),
+        "packages": len(packages) - 1,
+        "modules": len(known),
+        "most modules in a package": max(map(len, packages.values())),
+        "floors": len(FLOORS),
+        "imports that run upward": len(upward),
+        "modules in import circles": sum(map(len, found)),
+        "private modules that another package imports": len(private),
+        "class names that exist twice": len(twice),
+        "lines of code": sum(map(code_lines, texts.values())),
+        "lines of tests": sum(
+            path.read_text("utf-8").count("\n") for path in (ROOT / "tests").rglob("*.py")
+        ),
+        "parameters of Run": parameters,
+        "attributes of Run": attributes,
+        "methods of Run": methods,
+        "modules below 40 lines that are no faces": len(short),
+    }, [*upward, *private, *map(str, map(sorted, found)), *twice, *short]
+
+
+def main() -> int:
+    """Print the table; return 1 if a limit is passed."""
+    measured, culprits = figures()
+    width = max(map(len, measured))
+    for name, value in measured.items():
+        passed = "  passed" if value > LIMITS[name] else ""
+        print(f"{name:{width}}  {value:>7,}  at most {LIMITS[name]:>7,}{passed}")
+    over = any(value > LIMITS[name] for name, value in measured.items())
+    if over or "-v" in sys.argv:
+        print("", *culprits, sep="\n")
+    return int(over)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
