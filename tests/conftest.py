@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -36,3 +37,16 @@ def _frozen():
     if hasattr(gc, "freeze"):  # PyPy has none
         gc.collect()
         gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Name the ten files that took longest: the tests of one are to take under 5 s."""
+    seconds = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid.partition("::")[0]] += report.duration
+    if len(seconds) > 10:
+        terminalreporter.section("slowest ten files")
+        for file, took in seconds.most_common(10):
+            terminalreporter.line(f"{took:6.2f}s {file}")
