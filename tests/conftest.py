@@ -31,7 +31,7 @@ def _left_behind(tmp_path_factory):
     os.chdir(tmp_path_factory.mktemp("left_behind"))
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _frozen():
     """Keep the tests themselves out of the garbage collections that come before each round."""
     if hasattr(gc, "freeze"):  # PyPy has none
