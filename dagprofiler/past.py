@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from itertools import islice
 from operator import le
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Past", "PastRound", "check_shape"]
 
-#: Tasks that are missing are listed so far.
+#: Tasks that are missing, and what is wrong, are listed so far.
 _MOST = 10
 
 
@@ -163,7 +164,10 @@ def check_shape(ledger: Ledger) -> None:
         (resumed, _RESUMED),
     ):
         if not surely_satisfies(records, _list(then=schema)):
-            raise JournalError(ledger.path, list(_misshapen(records, schema)))
+            # None, if it is only that a meter's readings together are more than a float holds.
+            problems = [*islice(_misshapen(records, schema), _MOST)]
+            if problems:
+                raise JournalError(ledger.path, problems)
     for record in tasks:
         columns, values = record["columns"], record["meters"]
         whole = others or not any(map(_is_part, columns, values))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,9 +31,22 @@ def _left_behind(tmp_path_factory):
     os.chdir(tmp_path_factory.mktemp("left_behind"))
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _frozen():
     """Keep the tests themselves out of the garbage collections that come before each round."""
     if hasattr(gc, "freeze"):  # PyPy has none
         gc.collect()
         gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Name the ten files that took longest: the tests of one are to take under 5 s."""
+    seconds = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid.partition("::")[0]] += report.duration
+    if len(seconds) > 10:
+        terminalreporter.section("slowest ten files")
+        for file, took in seconds.most_common(10):
+            terminalreporter.line(f"{took:6.2f}s {file}")

@@ -422,7 +422,8 @@ def test_what_is_measured_there_is_what_was_asked_for(tasks):
 def test_garbage_is_collected_there_as_it_was_asked_for(tasks, garbage, freezes):
     dag = DAG({"a": tasks.Returns("frozen")})
     rounds = Rounds(1, fresh_process=True, collect_garbage=garbage)
-    assert (dag.run(rounds=rounds).final_outputs["x"] > 0) is freezes
+    # CPython 3.12 keeps some hundred objects frozen of itself.
+    assert (dag.run(rounds=rounds).final_outputs["x"] > 1000) is freezes
 
 
 @pytest.mark.slow

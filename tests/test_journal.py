@@ -533,6 +533,13 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
     assert not ran
 
 
+def test_a_journal_whose_run_is_over_takes_no_records(tmp_path):
+    journal = Journal(tmp_path / "journal")
+    program().run(**ASKED, hooks=[journal])
+    with pytest.raises(JournalError, match="it follows no run"):
+        journal.round_finished(0)
+
+
 def test_two_journals_are_refused(tmp_path):
     hooks = [Journal(tmp_path / "a"), Journal(tmp_path / "b")]
     with pytest.raises(ValidationError, match="outputs can be stored in one place, got 2"):

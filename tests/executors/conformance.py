@@ -249,7 +249,7 @@ class Conformance:
 
         assert profile.outputs == {"a": {"nbytes": 3_000_000}, "b": {"nbytes": 3_000_000}}
 
-    @pytest.mark.parametrize("how", ["exit", "kill"])
+    @pytest.mark.parametrize("how", ["exit", pytest.param("kill", marks=pytest.mark.slow)])
     def test_a_worker_that_dies_is_an_error_that_names_the_tasks_in_flight(self, executor, how):
         if not self.can_die:
             pytest.skip("the worker is this process")
