@@ -80,8 +80,10 @@ def test_numbers_depend_neither_on_how_often_a_dag_ran_nor_on_the_caller_s_gener
 
 def test_numbers_are_the_same_in_another_process():
     code = (
-        "import random; from dagprofiler.seeding import Streams, rng; "
-        "Streams(42).enter('collect'); print(random.random(), rng().random())"
+        "import random; from dagprofiler.seeding import Streams, generators_restored, rng\n"
+        "with generators_restored(42):\n"
+        "    Streams(42).enter('collect')\n"
+        "    print(random.random(), rng().random())"
     )
     environ = {**os.environ, "PYTHONHASHSEED": "123"}
     shown = subprocess.run(
@@ -96,6 +98,8 @@ def test_streams_do_not_change_from_version_to_version():
     with generators_restored(42):
         Streams(42).enter("collect")
         assert random.random() == 0.036498918352116494
+        assert np.random.random() == 0.060930740316672005
+        assert rng().random() == 0.9370887669058587
 
 
 @pytest.mark.parametrize("name", ["ü", "a:b", "\udcff", "task with spaces"])

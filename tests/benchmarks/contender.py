@@ -17,7 +17,7 @@ import tempfile
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, Callable
 
 import numpy as np
@@ -95,12 +95,12 @@ def run_bare(plan: tuple[list[tuple[Any, ...]], int], cfg: Any) -> list[tuple[fl
     return times
 
 
-def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+def timed(call: Callable[[], Any], clock: Callable[[], float] = perf_counter) -> tuple[float, Any]:
     """Return how long `call` took, after a garbage collection, and what it returned."""
     gc.collect()
-    start = perf_counter()
+    start = clock()
     result = call()
-    return perf_counter() - start, result
+    return clock() - start, result
 
 
 # -- the programs --------------------------------------------------------------------------
@@ -289,13 +289,17 @@ def read_all(profile: Any) -> Any:
 
 
 def measure_run(shape: str, n: int) -> dict[str, float]:
-    """Run n no-op tasks; `read` includes a first look at all metrics."""
+    """Run n no-op tasks, without and with a seed, in CPU time.
+
+    `read` includes a first look at all metrics.
+    """
     dag, plan, cfg = once(make_run, shape, n)
-    bare, _ = timed(partial(run_bare, plan, cfg))
-    run, profile = timed(dag.run)
-    start = perf_counter()
+    bare, _ = timed(partial(run_bare, plan, cfg), process_time)
+    seeded, _ = timed(partial(dag.run, seed=42), process_time)
+    run, profile = timed(dag.run, process_time)
+    start = process_time()
     read_all(profile)
-    return {"bare": bare, "run": run, "read": run + perf_counter() - start}
+    return {"bare": bare, "run": run, "seeded": seeded, "read": run + process_time() - start}
 
 
 def measure_fan(n: int) -> dict[str, float]:
