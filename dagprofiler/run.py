@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.errors import GraphError, RunError, WorkerError, describe
 from dagprofiler.graph import readiness, readiness_by
 from dagprofiler.hooks import RunInfo
-from dagprofiler.interpreter import asked_for, recording
+from dagprofiler.interpreter import asked_for, recording, sink
 from dagprofiler.livewiring import LiveWiring
 from dagprofiler.machine import environment
 from dagprofiler.profile import Profile
@@ -316,11 +316,16 @@ class Run:
                 self._take_over(past)
             else:
                 past.begin(one, self._log)
+        token = None
         try:
+            if recording.tracing is not None:
+                token = sink.set(recording.tracing.place())
             self._loop(past)
             if self._growing is not None:
                 self._conclude(self._growing, past)
         finally:
+            if token is not None:
+                sink.reset(token)
             if self._growing is not None:
                 self._growing.finish()
             hooks_s, total_s = self._hooks_s - hooks_before, perf_counter() - begun
