@@ -10,10 +10,7 @@ import sys
 import threading
 import weakref
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any
 
 __all__ = ["Worker", "asked_for", "here", "imported", "recording", "sink", "workers"]
 
@@ -46,8 +43,8 @@ class Worker:
         self.thread = threading.get_ident()
         self._inner: Worker | None = None
         _workers.append(weakref.ref(self, _workers.remove))
-        if recording.begin is not None:
-            recording.begin(self)
+        if recording.tracing is not None:
+            recording.tracing.begin(self)
 
     def inner(self) -> Worker:
         """Return what computes tasks in this thread while a task in it, which runs them, waits."""
@@ -55,6 +52,11 @@ class Worker:
             self._inner = Worker()
         here.worker = self._inner
         return self._inner
+
+    def innermost(self) -> Worker:
+        """Return what computes the innermost task in this thread, or this one if none does."""
+        inner = self._inner
+        return inner.innermost() if inner is not None and inner.busy else self
 
 
 class _Recording:
@@ -64,15 +66,16 @@ class _Recording:
     ----------
     off
         Whether this process records nothing by its own choice.
-    begin
-        Called with each worker before its first task; None before tracing is imported.
+    tracing
+        Has ``begin(worker)``, called before its first task, and ``place()``, which returns the
+        :data:`sink` of a run that begins in this thread; None before tracing is imported.
     """
 
-    __slots__ = ("begin", "off")
+    __slots__ = ("off", "tracing")
 
     def __init__(self) -> None:
         self.off = False
-        self.begin: Callable[[Worker], None] | None = None
+        self.tracing: Any = None
 
 
 class _Here(threading.local):

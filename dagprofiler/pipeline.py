@@ -200,6 +200,8 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
     config: Config | None,
     streams: Streams | None = None,
     instruments: Instruments | None = None,
+    *,
+    beside: bool = False,
 ) -> tuple[Any, ...]:
     """Run one task: decode its inputs, compute, check, encode its outputs.
 
@@ -216,6 +218,9 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         Random streams of the run; None leaves all random generators alone.
     instruments
         What to measure beside the phases.
+    beside
+        Whether other tasks may run in this process, so that threads which this one starts
+        need its context to record into it.
 
     Returns
     -------
@@ -268,7 +273,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
             if worker.busy:
                 outer, worker = worker, worker.inner()
             worker.busy = True
-            if worker.spans is not None:
+            if beside and worker.spans is not None:
                 token = sink.set(worker.spans.sink)
             if instruments is not None:
                 instruments.start()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.errors import GraphError, RunError, WorkerError, describe
 from dagprofiler.graph import readiness, readiness_by
 from dagprofiler.hooks import RunInfo
-from dagprofiler.interpreter import asked_for, recording
+from dagprofiler.interpreter import asked_for, recording, sink
 from dagprofiler.livewiring import LiveWiring
 from dagprofiler.machine import environment
 from dagprofiler.profile import Profile
@@ -320,11 +320,16 @@ class Run:
         # Attempts before this one left their total, and what to leave out of this one's.
         self._since_s = one.started_s if past is None else perf_counter() - one.total_s
         self._since_s -= self._apart_s()
+        token = None
         try:
+            if recording.tracing is not None:
+                token = sink.set(recording.tracing.place())
             self._loop(past)
             if self._growing is not None:
                 self._conclude(self._growing, past)
         finally:
+            if token is not None:
+                sink.reset(token)
             if self._growing is not None:
                 self._growing.finish()
             total_s = self._total_s()

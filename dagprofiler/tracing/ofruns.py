@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import TraceError
 from dagprofiler.interpreter import here, recording, workers
@@ -85,27 +85,55 @@ class OpenTracing:
 
 
 class _Belonging:
-    """Where threads record whose context has no place of its own."""
+    """Where a thread records of which nothing but its context is known.
+
+    Parameters
+    ----------
+    otherwise
+        Where what belongs to no task goes.
+    worker
+        The thread whose run's context it is; None of no run.
+    """
+
+    def __init__(self, otherwise: Any, worker: Worker | None = None) -> None:
+        self._otherwise = otherwise
+        self._worker = worker
 
     @property
     def buffer(self) -> Buffer:
-        """The buffer of this thread for the task that it belongs to, or for the process.
+        """The buffer of this thread for the task that it belongs to.
 
         While but one task runs, what threads record that have no task of their own is its: it
         may have started them.
         """
-        own = here.worker
-        busy = [own] if own.busy else [worker for worker in workers() if worker.busy]
-        found: Sink = busy[0].spans.sink if len(busy) == 1 else _of_process
-        return found.buffer
+        worker = here.worker
+        if not worker.busy and self._worker is not None:
+            worker = self._worker.innermost()
+        if not worker.busy:
+            busy = [worker for worker in workers() if worker.busy]
+            if len(busy) != 1:
+                found: Buffer = self._otherwise.buffer
+                return found
+            worker = busy[0]
+        sink: Sink = worker.spans.sink
+        return sink.buffer
 
 
-def _begin(worker: Worker) -> None:
-    """Have a place for what is recorded in the tasks of a worker."""
-    worker.spans = Collection(SPANS_OF_A_TASK, worker.thread)
-    # A task may fork before anything is recorded.
-    recorder.register()
-    state.fallback = _belonging
+class _OfRuns:
+    """What runs ask tracing for."""
+
+    @staticmethod
+    def begin(worker: Worker) -> None:
+        """Have a place for what is recorded in the tasks of a worker."""
+        worker.spans = Collection(SPANS_OF_A_TASK, worker.thread)
+        # A task may fork before anything is recorded.
+        recorder.register()
+        state.fallback = _fallback
+
+    @staticmethod
+    def place() -> _Belonging:
+        """Return where a run's own thread, and copies of its context, record."""
+        return _Belonging(state.sink.get(_of_process), here.worker)
 
 
 class _Shared:
@@ -149,9 +177,9 @@ def _collector(tracing: Tracing) -> FunctionCollector:
 
 _shared = _Shared()
 _of_process = state.fallback
-_belonging = _Belonging()
-recording.begin = _begin
+_fallback = _Belonging(_of_process)
+recording.tracing = _OfRuns
 for begun in workers():
-    _begin(begun)
+    _OfRuns.begin(begun)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_shared.unlock)

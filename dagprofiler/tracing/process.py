@@ -289,7 +289,7 @@ class Recorder:
         self._begin_anew()
         self._child = True
         self._threads.clear()
-        state.sink.set(_sink)
+        state.sink.set(_anew)
         _sink.buffer.clear()
         _sink.buffer = self.new_buffer()
         for forget in _forgetters:
@@ -378,8 +378,19 @@ def _from_environment() -> Options:
     return options
 
 
+class _Anew:
+    """The place of a context that has none: a context cannot forget the one that it had."""
+
+    @property
+    def buffer(self) -> Buffer:
+        """The buffer of this thread."""
+        found: Buffer = state.fallback.buffer
+        return found
+
+
 recorder = Recorder(_from_environment())
 _sink = Sink(recorder)
+_anew = _Anew()
 state.sink = sink
 state.fallback = _sink
 state.running_loop = None
