@@ -65,8 +65,8 @@ class Hook:
         Where workers put the outputs of each task before they report it, as
         :class:`~dagprofiler.Journal` has it; None for nowhere.
     tracing
-        What workers record inside of tasks, as :class:`~dagprofiler.Tracer` has it; None
-        for what is annotated, if tracing is on.
+        What workers record inside of tasks beside what is annotated, as
+        :class:`~dagprofiler.Tracer` has it; None for nothing.
 
     Examples
     --------

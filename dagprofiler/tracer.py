@@ -20,8 +20,8 @@ __all__ = ["Tracer"]
 class Tracer(Hook):
     """Records the functions of modules inside the tasks of a run, without annotations.
 
-    What is annotated with ``@trace`` or ``span()`` is recorded in each run of a program that
-    uses them, unless tracing is switched off. With a Tracer it is in any case.
+    What is annotated with ``@trace`` or ``span()`` is recorded in each run whose tasks come
+    to it, unless tracing is switched off. With a Tracer it is in any case.
 
     Parameters
     ----------

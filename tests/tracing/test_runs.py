@@ -312,6 +312,7 @@ def test_a_run_that_is_annotated_measures_what_a_plain_one_does():
     assert "spans" in sections
 
 
+@pytest.mark.slow
 def test_a_pool_whose_tasks_trace_is_asked_by_a_program_that_does_not(tmp_path):
     program = """
 import sys
