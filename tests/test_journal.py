@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import os
 import random
@@ -74,6 +76,14 @@ def chained(kept):
 def cut_after(directory, count):
     """Leave the header and so many more records."""
     Path(directory, "journal").write_bytes(b"".join(records(directory)[: count + 1]))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _sources_read_once():
+    """Before Python 3.13 the source of a class is found by parsing its whole file."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inspect, "getsource", functools.cache(inspect.getsource))
+        yield
 
 
 @pytest.fixture(autouse=True)
