@@ -794,7 +794,7 @@ class MuteError(Exception):
     ("error", "words"),
     [
         (ValueError(), "ValueError"),
-        (ValueError("\ud800 \0"), "ValueError: \ud800 \0"),
+        (ValueError("\ud800 \0"), r"ValueError: \ud800 \x00"),
         (MuteError(), "MuteError: (its message cannot be had)"),
         (StopIteration("end"), "StopIteration: end"),
         (RecursionError("deep"), "RecursionError: deep"),
