@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 from contextlib import suppress
+from datetime import datetime, timezone
 
 import pytest
 
@@ -104,6 +105,21 @@ def test_of_many_tasks_that_run_a_few_are_named():
     one._running = dict.fromkeys("abcde")
 
     assert one.text().endswith("running a, b, c and 2 more")
+
+
+def test_the_end_is_as_many_rounds_away_as_are_to_come_and_what_is_left_of_this_one(monkeypatch):
+    class Clock(datetime):
+        @classmethod
+        def now(cls):
+            return datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+    monkeypatch.setattr(module, "datetime", Clock)
+    one = Progress(None, io.StringIO())
+    one._rounds, one._round, one._round_s = 5, 1, 3600.0
+    one._whole, one._left = 4.0, 1.0
+
+    end = datetime(2026, 1, 1, 3, 15, tzinfo=timezone.utc).astimezone()
+    assert f" | done at {end:%H:%M:%S}" in one.text()
 
 
 def test_drawing_is_given_up_where_it_takes_too_long(monkeypatch):

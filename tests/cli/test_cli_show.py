@@ -29,6 +29,21 @@ def test_parts_are_shown_alone(cli, shelf):
     assert [line.split()[0] for line in out.splitlines()] == ["edge", "read", "add"]
 
 
+def test_numbers_are_aligned_to_the_right_and_words_to_the_left():
+    found = {
+        "edges": [
+            {"source": "a", "target": "b", "bytes": 5, "wire_bytes": 1200, "fields": ["x", "yy"]},
+            {"source": "aa", "target": "b", "bytes": 10, "wire_bytes": 7, "fields": ["z"]},
+        ]
+    }
+
+    assert [line.rstrip() for line in text(found, parts=("edges",), top=0).splitlines()] == [
+        "edge     bytes  on the wire  fields",
+        "a -> b     5 B       1.2 kB  x, yy",
+        "aa -> b   10 B          7 B  z",
+    ]
+
+
 def test_tasks_are_sorted_as_asked_and_the_rest_is_counted(cli, shelf):
     def first(*options):
         lines = cli("show", shelf.profile, "--part", "tasks", *options).out.splitlines()
