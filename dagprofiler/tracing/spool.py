@@ -22,6 +22,9 @@ __all__ = ["SECTION", "TraceFile"]
 #: The member of the document, beside what Chrome's format has, that says how it ended.
 SECTION = "dagprofiler"
 
+#: Least length of the tail: a full disk then has room for one that says what was lost, and why.
+_TAIL_BYTES = 192
+
 
 class TraceFile:
     """A trace that grows.
@@ -66,7 +69,7 @@ class TraceFile:
             text += ("\n" if self._empty else ",\n") + ",\n".join(events)
         # Half a surrogate pair, which UTF-8 cannot hold, has a form in JSON.
         content = text.encode("utf-8", "backslashreplace")
-        tail = f'\n], "{SECTION}": {encode(ending)}}}\n'.encode()
+        tail = f'\n], "{SECTION}": {encode(ending)}'.encode().ljust(_TAIL_BYTES) + b"}\n"
         if self._torn:
             # An interrupt of the program came in the midst of the last one.
             os.ftruncate(self._descriptor, self._end)

@@ -296,14 +296,12 @@ def test_counters_of_processor_and_memory_divide_by_no_zero(traced):
     def nothing():
         return None
 
+    # They come every 10 ms, whenever that is on a busy machine.
     for _ in range(1000):
-        assert nothing() is None
-    deadline = asyncio.new_event_loop()
-    start = deadline.time()
-    while deadline.time() - start < 0.03:
-        nothing()
-    deadline.close()
-    counters = Counter(e["name"] for e in traced.events("C"))
+        assert {nothing() for _ in range(1000)} == {None}
+        counters = Counter(e["name"] for e in traced.events("C"))
+        if counters["cpu_usage"]:
+            break
     assert counters["cpu_usage"] >= 1
     percents = [e["args"]["percent"] for e in traced.events("C") if e["name"] == "cpu_usage"]
     assert all(0 <= percent < 10_000 for percent in percents)

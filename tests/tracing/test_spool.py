@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import os
+from contextlib import suppress
 
 import pytest
 from trace_files import read
@@ -33,6 +35,27 @@ def events(file):
 
 def event(name):
     return f'{{"name": "{name}"}}'
+
+
+@pytest.mark.parametrize("room", range(300, 420, 7))
+def test_a_disk_that_is_full_has_room_for_what_was_lost(file, monkeypatch, room):
+    def write(descriptor, content):
+        left = max(0, room - os.lseek(descriptor, 0, os.SEEK_CUR))
+        if not left:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return system_write(descriptor, content[:left])
+
+    system_write = os.write
+    monkeypatch.setattr(os, "write", write)
+    written = 0
+    with suppress(OSError):
+        for written in range(100):  # noqa: B007
+            file.write([event("a")], closed=False)
+    assert written < 99
+    told = {"closed": True, "lost": 100, "why": "OSError: [Errno 28] No space left on device"}
+    file.write((), **told)
+    assert len(events(file)) == written
+    assert read(file.path)["dagprofiler"] == told
 
 
 def test_a_file_is_whole_after_each_write(file):
