@@ -236,8 +236,7 @@ class _Edges:
             return
         first, last = phases[0], phases[-1]
         for number, rows in _by_round(timeline["records"]).items():
-            ends = {row[0]: row[last] for row in rows if row[last] is not None}
-            starts = {row[0]: row[first] for row in rows if row[first] is not None}
+            ends, starts = _moments_of(rows, last), _moments_of(rows, first)
             ended = list(map(ends.get, self.sources, repeat(-inf)))
             started = list(map(starts.get, self.targets, repeat(inf)))
             if all(map(le, ended, started)):
@@ -256,6 +255,14 @@ class _Edges:
 
 def _has_other_clocks(workers: Sequence[Mapping[str, Any]]) -> bool:
     return any("clock_ahead_ms" in worker for worker in workers)
+
+
+def _moments_of(rows: Sequence[Any], column: int) -> dict[str, float]:
+    """Return a column of the timeline by task, without what was not reached."""
+    names, moments = _column(rows, 0), _column(rows, column)
+    if None in moments:
+        return {name: moment for name, moment in zip(names, moments) if moment is not None}
+    return dict(zip(names, moments))
 
 
 def _by_round(rows: Sequence[Any]) -> Mapping[int, Sequence[Any]]:

@@ -428,9 +428,8 @@ def did_you_mean(word: Any, known: Sequence[str]) -> str:
     from difflib import get_close_matches
 
     lower = {name.lower(): name for name in reversed(known)}
-    # What is no short word is near none, and takes long to compare.
-    if not isinstance(word, str) or len(word) > _MAX_QUOTE:
-        return ""
+    # A long text takes long to compare.
+    word = shorten(word) if isinstance(word, str) else short_repr(word)
     close = get_close_matches(word.lower(), lower, n=1)
     return f"; did you mean {lower[close[0]]!r}?" if close else ""
 
