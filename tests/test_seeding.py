@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -100,6 +101,14 @@ def test_streams_do_not_change_from_version_to_version():
         assert random.random() == 0.036498918352116494
         assert np.random.random() == 0.060930740316672005
         assert rng().random() == 0.9370887669058587
+
+
+def test_a_task_gets_random_as_seed_leaves_it():
+    key = sha256(b"42:collect").digest()
+    with generators_restored(42):
+        random.gauss(0, 1)
+        Streams(42).enter("collect")
+        assert random.getstate() == random.Random(int.from_bytes(key, "big")).getstate()
 
 
 @pytest.mark.parametrize("name", ["ü", "a:b", "\udcff", "task with spaces"])

@@ -308,7 +308,8 @@ def measure_fan(n: int) -> dict[str, float]:
     plan, cfg = make_plan(tasks, edges), Config()
     bare, _ = timed(partial(run_bare, plan, cfg))
     run, _ = timed(lambda: DAG(tasks, edges, cfg).run())
-    return {"bare": bare, "run": run}
+    seeded, _ = timed(lambda: DAG(tasks, edges, cfg).run(seed=42))
+    return {"bare": bare, "run": run, "seeded": seeded}
 
 
 def make_broadcast(n: int, no_copy: bool) -> tuple[Any, Any, Any]:

@@ -538,9 +538,11 @@ def waiting(folder, request):
         start_new_session=True,
     )
     with process:
-        assert process.stdout.readline() == "up\n"
-        yield process
-        process.kill()
+        try:
+            assert process.stdout.readline() == "up\n"
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGTERM that a program could see")

@@ -383,13 +383,13 @@ def test_a_folder_that_cannot_be_used_is_refused(folder, tmp_path):
 
 
 ORPHANS = """
-import multiprocessing, sys, threading
+import multiprocessing, os, sys, threading
 from concurrent.futures import ProcessPoolExecutor
 from dagprofiler import DAG, Task
 
 class Wait(Task):
     def compute(self):
-        print("up", flush=True)
+        os.write(1, b"up\\n")
         threading.Event().wait(100)
 
 if __name__ == "__main__":
@@ -424,9 +424,12 @@ def test_workers_end_with_a_driver_that_is_killed(tmp_path, pool, how):
         stderr=subprocess.DEVNULL,
         text=True,
     ) as process:
-        assert [process.stdout.readline() for _ in range(2)] == ["up\n"] * 2
-        process.send_signal(how)
-        # It ends when all that could write there have ended.
-        process.communicate(timeout=60)
+        try:
+            assert [process.stdout.readline() for _ in range(2)] == ["up\n"] * 2
+            process.send_signal(how)
+            # It ends when all that could write there have ended.
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
 
     assert process.returncode == -how
