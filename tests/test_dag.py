@@ -322,6 +322,12 @@ def test_an_edge_may_rename_on_the_way():
     assert dag.run().metrics.edge_metrics[0].data_fields == ["p", "q"]
 
 
+@pytest.mark.parametrize("timeout", ["soon", 0, -1.0, float("nan"), float("inf"), [1]])
+def test_a_timeout_is_a_number_of_seconds_above_0(timeout):
+    with pytest.raises(ValidationError, match="timeout must be a number of seconds above 0"):
+        DAG({"a": constant(x=1)}).run(timeout=timeout)
+
+
 def test_an_empty_mapping_only_orders_too():
     assert DAG({"a": constant(x=1), "b": Sink}, [("a", "b", {})]).edge_fields == {("a", "b"): []}
 

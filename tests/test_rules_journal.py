@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import weakref
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from platforms import posix
 
-from dagprofiler import DAG, Config, Journal, JournalError, Profile, Rounds, RunError, Task, rng
+from dagprofiler import (
+    DAG,
+    Config,
+    Executor,
+    Journal,
+    JournalError,
+    Profile,
+    Rounds,
+    RunError,
+    Task,
+    rng,
+)
 from dagprofiler.rules import Rule, after, after_all, map_over, reduce, rule
 from dagprofiler.seeding import load_generators
 
@@ -153,6 +165,46 @@ def test_on_an_executor_as_well(journal, pool):
         assert edge_bytes(profile) == edge_bytes(whole)
         rows = {row[0]: row for row in profile.sections["timeline"]["records"]}
         assert len(rows) == TASKS
+
+
+class Ticket:
+    """What stands for a value at :class:`Tickets`."""
+
+    alive: weakref.WeakSet[Ticket] = weakref.WeakSet()
+
+    def __init__(self, frames):
+        self.frames = frames
+        self.alive.add(self)
+
+
+class Tickets(Executor):
+    """Runs each job at once, and notes how many values there are that were put."""
+
+    name, capacity, shares_memory = "tickets", 1, True
+
+    def __init__(self):
+        self.seen = []
+
+    def put(self, frames):
+        return Ticket(frames)
+
+    def fetch(self, handle):
+        return handle.frames if isinstance(handle, Ticket) else handle
+
+    def submit(self, job, handles):
+        self.seen.append(len(Ticket.alive))
+        future = Future()
+        future.set_result(job(list(map(self.fetch, handles))))
+        return future
+
+
+def test_of_what_had_finished_only_what_is_still_needed_is_there(journal):
+    cut_after(journal, TASKS - 2)
+    executor = Tickets()
+    program().resume(journal, executor=executor)
+
+    # For `merge` what six tasks have seen and three lengths; for `done` nothing.
+    assert executor.seen == [9, 0]
 
 
 def test_rules_that_fired_did_so_when_they_did(tmp_path):

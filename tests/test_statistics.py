@@ -213,6 +213,8 @@ def test_halves_that_differ_by_over_10_percent_drift():
     assert flags([10.0, 10.0, 10.0, 10.9, 10.9, 10.9]) == []
     assert "drifting" in flags([10.0] * 10 + [11.5] * 10)
     assert "drifting" in flags([11.5] * 10 + [3.0] + [10.0] * 10)
+    # Thirds differ here, halves do not.
+    assert "drifting" not in flags([10.0] * 4 + [11.5] * 16)
 
 
 def test_a_round_far_away_is_an_outlier_either_way():

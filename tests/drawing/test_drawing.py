@@ -11,7 +11,7 @@ from hypothesis import given
 from dagprofiler import DAG, Profile, RunError, WeightError, task
 from dagprofiler.drawing import Sketch, draw
 from dagprofiler.drawing.scene import scene_of
-from dagprofiler.drawing.svg import CRITICAL
+from dagprofiler.drawing.svg import CRITICAL, darkness
 from dagprofiler.pictures import Drawing
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "exporters"))
@@ -213,3 +213,9 @@ def test_long_texts_are_cut_and_whole_where_the_pointer_rests():
 def test_a_drawing_is_the_same_of_a_profile_that_was_loaded():
     profile = wide(4).run()
     assert Profile.loads(profile.dumps()).draw().svg == profile.draw().svg
+
+
+def test_a_box_is_the_darker_the_more_its_task_costs_and_its_text_stays_legible():
+    shades = [darkness(part / 10) for part in range(11)]
+    assert shades == sorted(set(shades))
+    assert 0 < shades[0] < shades[-1] <= 0.5

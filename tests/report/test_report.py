@@ -221,6 +221,11 @@ def test_costs_are_the_best_there_are_where_no_times_are():
     assert (estimated["unit"], estimated["work"]) == ("instructions", 3)
 
 
+def test_it_is_said_whether_paths_count_what_edges_cost(found):
+    assert found["summary"]["with_communication"] is True
+    assert data_of(golden_profile())["summary"]["with_communication"] is False
+
+
 def test_without_any_cost_the_report_says_why():
     found = data_of(profile_of(["a"], {"a": 0}))
     assert "weight_sources" in found["summary"]["why_not"]
