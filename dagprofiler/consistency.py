@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import CycleError, ProfileError, json_path, short_repr, shorten
 from dagprofiler.graph import kahn_order
+from dagprofiler.rounds import MOMENTS
 from dagprofiler.samplechecks import check_intervals, check_samples
-from dagprofiler.schema import MOMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.errors import CycleError
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.readings import RoundLog
-from dagprofiler.rounds import MEASURED
-from dagprofiler.schema import MOMENTS
+from dagprofiler.rounds import MEASURED, MOMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

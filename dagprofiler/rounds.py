@@ -253,3 +253,12 @@ class Plan:
 
 def _refused(problem: str) -> ValidationError:
     return ValidationError([GraphError(f"Rounds: {problem}")])
+
+
+#: The columns of the timeline after the third, in the order of time.
+MOMENTS = (
+    "ready_ms",
+    *("deserialize_start_ms", "deserialize_end_ms"),
+    *("compute_start_ms", "compute_end_ms"),
+    *("serialize_start_ms", "serialize_end_ms"),
+)

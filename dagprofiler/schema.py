@@ -19,26 +19,19 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import ProfileError, describe, json_path, one_line, shorten
 from dagprofiler.quickcheck import doubtful, surely_satisfies
+from dagprofiler.rounds import MOMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from jsonschema import Draft202012Validator, ValidationError
 
-__all__ = ["MOMENTS", "PROFILE_SCHEMA", "SCHEMA_VERSION", "validate_profile"]
+__all__ = ["PROFILE_SCHEMA", "SCHEMA_VERSION", "validate_profile"]
 
 #: The newest ``metadata.schema_version`` that this reader knows.
 SCHEMA_VERSION = 1
 
 _MAX_INT = 2**63 - 1
-
-#: The columns of the timeline after the third, in the order of time.
-MOMENTS = (
-    "ready_ms",
-    *("deserialize_start_ms", "deserialize_end_ms"),
-    *("compute_start_ms", "compute_end_ms"),
-    *("serialize_start_ms", "serialize_end_ms"),
-)
 
 
 def _value(kind: str | list[str], description: str, **keywords: Any) -> dict[str, Any]:

@@ -15,10 +15,9 @@ from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.readings import RoundLog, figures
 from dagprofiler.records import duration_ms
 from dagprofiler.rendering import Columns, Items, Table, batched, held
-from dagprofiler.rounds import MEASURED
+from dagprofiler.rounds import MEASURED, MOMENTS
 from dagprofiler.roundsamples import differing_outputs, samples_of
 from dagprofiler.samples import measured_of, statistics_of
-from dagprofiler.schema import MOMENTS
 from dagprofiler.statistics import median
 
 if TYPE_CHECKING:

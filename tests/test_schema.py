@@ -16,8 +16,8 @@ from jsonschema import Draft202012Validator
 from jsonschema import ValidationError as JsonSchemaError
 
 from dagprofiler.errors import ProfileError
+from dagprofiler.rounds import MOMENTS
 from dagprofiler.schema import (
-    MOMENTS,
     PROFILE_SCHEMA,
     SCHEMA_VERSION,
     _surely_valid,
