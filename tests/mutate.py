@@ -374,7 +374,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="which of them (0)")
     parser.add_argument("--only", default="", help="a file or folder, as dagprofiler/tracing")
     parser.add_argument("--jobs", type=int, default=1, help="how many beside each other (1)")
-    parser.add_argument("--seconds", type=float, default=60, help="of tests for each (60)")
+    parser.add_argument("--seconds", type=float, default=120, help="of tests for each (120)")
     parser.add_argument("--killed", action="store_true", help="print by which test others end")
     options = parser.parse_args()
     # What it starts has sessions of its own, which neither Ctrl-C nor SIGTERM reaches.

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import FrozenInstanceError
 
+import numpy as np
 import pytest
 
 from dagprofiler import ProfileError, calibration
@@ -74,11 +75,15 @@ print(reported(1)[0])
     assert shown.stdout.split() == ["False", "True", "True", "True"]
 
 
-def test_the_kernels_do_what_is_said_of_them():
+def test_the_kernels_do_what_is_said_of_them(monkeypatch):
     kernels = calibration._kernels()
     assert list(kernels) == list(REFERENCE_MS)
+    calls = []
+    for name in ("matmul", "copyto"):
+        monkeypatch.setattr(np, name, lambda *_, name=name, **__: calls.append(name))
     for work in kernels.values():
         work()
+    assert calls == ["matmul"] * 25 + ["copyto"] * 60
     # The sum of the numbers of digits of 0 to 29,999, and of what is left of them by 7.
     assert kernels["python"]() == sum(len(str(i)) + i % 7 for i in range(30_000))
 

@@ -448,6 +448,42 @@ def test_a_record_of_a_worker_that_is_not_there():
     )
 
 
+# Spans
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("threads", 0, "worker"), 1, "there is no worker 1, only 1"),
+        (("records", 1, 0), "x", "there is no task 'x'"),
+        (("records", 1, 2), 2, "there is no thread 2, only 2"),
+        (("records", 1, 3), 1, "there is no label 1, only 1"),
+        (("records", 1), ["b", 0, 0, 0, 2, 1, None, None], "ends at 1, before it starts at 2"),
+    ],
+    ids=str,
+)
+def test_a_span_of_what_is_not_there_or_that_ends_before_it_starts(place, value, message):
+    spans = {
+        "labels": [{"kind": "span", "name": "f", "category": "m"}],
+        "threads": [
+            {"worker": 0, "id": 1, "name": "main", "own": True},
+            {"worker": None, "id": 2, "name": "lost", "own": False},
+        ],
+        "columns": ["task", "round", "thread", "label", "start_ms", "end_ms", "id", "args"],
+        "records": [["a", 0, 0, 0, 1, 2, None, None], ["b", 0, 1, 0, 1, 1, None, None]],
+        "dropped": {"a": 1},
+    }
+    document = chain(timeline=timeline(), spans=spans)
+    check_consistency(document)
+    entry = document["spans"]
+    for key in place[:-1]:
+        entry = entry[key]
+    entry[place[-1]] = value
+    path, said = words(document)
+    assert said.startswith(message)
+    assert path.startswith(f"$.spans.{place[0]}[{place[1]}]")
+
+
 def test_a_column_twice():
     document = chain(timeline=timeline())
     document["timeline"]["columns"].append("ready_ms")

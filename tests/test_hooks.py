@@ -113,6 +113,15 @@ def test_calls_come_in_order_when_a_task_fails():
         assert notes.profile.to_dict()["run"]["state"] == "partial"
 
 
+def test_a_task_has_waited_from_when_it_was_ready_until_it_started():
+    notes = Notes()
+    DAG({"a": Works, "b": Works}, [("b", "a")]).run(hooks=[notes])
+    record = notes.record
+    assert record.ready_ms >= 0
+    waited_ms = record.phases["deserialize_start_ms"] - record.ready_ms
+    assert record.waited_ms == pytest.approx(waited_ms, abs=1e-5)
+
+
 def test_an_empty_run_is_told_too():
     notes = Notes()
     DAG({}).run(hooks=[notes])

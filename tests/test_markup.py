@@ -8,6 +8,7 @@ import pytest
 
 from dagprofiler import DAG, Profile, Rounds, RunError, analyze, compare_runs, task
 from dagprofiler.markup import cut_table, paragraph, text
+from dagprofiler.summary import MOST_ROWS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "exporters"))
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
@@ -177,6 +178,15 @@ def test_a_comparison_is_a_dict_that_shows_what_differs(objects):
     words = Page(found._repr_html_()).words
     assert "can't say" in words
     assert words.count("rounds of one process cannot judge") == 1
+
+
+def test_a_comparison_says_how_many_rows_it_leaves_out():
+    names = [f"t{i}" for i in range(MOST_ROWS + 3)]
+    mine, other = profile_of(names), profile_of(names, dict.fromkeys(names, 0))
+    left_out = "... and 3 more rows"
+    found = mine.compare(other)
+    assert str(found).splitlines()[-1] == left_out
+    assert "3 more rows" in Page(found._repr_html_()).words
 
 
 def test_a_comparison_of_equals_shows_that_nothing_differs():

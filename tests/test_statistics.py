@@ -220,6 +220,10 @@ def test_halves_that_differ_by_over_10_percent_drift():
 def test_a_round_far_away_is_an_outlier_either_way():
     assert flags([*STEADY, 14.0]) == ["outliers"]
     assert flags([*STEADY, 7.0]) == ["outliers"]
+    # The median is 10.5, the median deviation 1: 5.19 is 3.5 of them for samples of a normal.
+    near = [9.0, 11.0, 9.0, 11.0, 9.0, 11.0, 10.0]
+    assert "outliers" not in flags([*near, 15.6])
+    assert "outliers" in flags([*near, 15.8])
 
 
 @pytest.mark.parametrize(

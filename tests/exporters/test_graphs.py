@@ -155,6 +155,9 @@ def test_losses_name_the_first_names_that_changed():
     (loss,) = [loss for loss in exporter("dot").render(profile).losses if "names with" in loss]
     assert "'\\x01' is '\\\\u0001'" in loss
     assert loss.endswith("and 3 more")
+    profile = profile_of([chr(i) for i in range(1, 6)])
+    (loss,) = [loss for loss in exporter("dot").render(profile).losses if "names with" in loss]
+    assert loss.endswith("'\\x05' is '\\\\u0005'")
 
 
 def test_black_is_legible_on_every_shade():

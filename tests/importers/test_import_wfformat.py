@@ -211,6 +211,18 @@ def test_a_task_without_runtime_lacks_that_figure_alone():
         profile.weights("wall_time")
 
 
+def test_bytes_of_tasks_without_lists_of_files_are_0_and_it_is_said():
+    instance = document("v16-partial")
+    assert "bytes_in" not in read(instance).sections["environment"]["not_measured"]
+    for entry in instance["workflow"]["specification"]["tasks"]:
+        entry.pop("outputFiles", None)
+    profile = read(instance)
+    said = profile.sections["environment"]["not_measured"]
+    assert said["bytes_in"] == said["bytes_out"]
+    assert "it is 0 here" in said["bytes_out"]
+    assert {entry.bytes_out for entry in profile.metrics.task_metrics} == {0}
+
+
 def test_instructions_are_a_default_and_never_known():
     profile = load("v14")
     assert profile.metrics.node_weights == {"read": 0, "count": 0, "draw": 0}

@@ -260,6 +260,7 @@ def test_async_events_are_matched_by_the_id_that_is_given(traced):
     begins, moments = traced.events("b"), traced.events("n")
     assert begins[0]["ts"] < begins[1]["ts"]
     assert moments[0]["id"] == begins[0]["id"]
+    assert moments[0]["cat"] == begins[0]["cat"] == "m"
     assert len({e["id"] for e in begins}) == 2
     assert traced.names("i") == ["a"]
 

@@ -11,8 +11,10 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from datetime import datetime
 from itertools import combinations
 from pathlib import Path
 
@@ -474,6 +476,20 @@ def test_a_tracer_records_functions_without_annotations(executor):
     assert {row["task"] for row in rows(profile) if row["category"] == "textwrap"} == {"fill"}
 
 
+def test_functions_are_recorded_in_threads_that_a_task_starts_too():
+    @task(outputs=["x"])
+    def elsewhere():
+        thread = threading.Thread(target=textwrap.fill, args=("some words",))
+        thread.start()
+        thread.join()
+        return {"x": 1}
+
+    profile = DAG({"elsewhere": elsewhere}).run(hooks=[Tracer([textwrap], floor_ms=0)])
+    seen = [row for row in rows(profile) if row["category"] == "textwrap"]
+    assert seen
+    assert not any(row["thread"]["own"] for row in seen)
+
+
 def test_calls_below_the_floor_leave_nothing():
     profile = chain().run(hooks=[Tracer(["textwrap"], floor_ms=60_000)])
     assert counted(profile) == SEEN
@@ -735,6 +751,10 @@ def test_opentelemetry_gets_the_run_with_links_along_its_edges(telemetry):
     assert parent["round"] == "dag run"
     assert named["bad"].status.status_code.name == "ERROR"
     assert [event.name for event in named["load"].events] == ["loaded"]
+    # What has no duration is no span.
+    assert not {"loaded", "depth"} & named.keys()
+    begun = datetime.fromisoformat(caught.value.profile.timestamp.replace("Z", "+00:00"))
+    assert begun.timestamp() - 1 <= named["dag run"].start_time / 1e9 <= time.time() + 1
     for one in spans:
         if one.parent:
             above = by_id[one.parent.span_id]
