@@ -6,10 +6,12 @@ attribute of this package; ``from dagprofiler.task import Task`` works.
 
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._document.rounds import Rounds
 from dagprofiler._version import __version__
 from dagprofiler.config import Config
 from dagprofiler.dag import DAG
 from dagprofiler.decorators import task
+from dagprofiler.engine.hooks import Hook
 from dagprofiler.errors import (
     CostModelError,
     CycleError,
@@ -29,30 +31,28 @@ from dagprofiler.errors import (
     WeightError,
     WorkerError,
 )
-from dagprofiler.hooks import Hook
+from dagprofiler.measure.random import rng
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.profile import Profile
-from dagprofiler.rounds import Rounds
-from dagprofiler.seeding import rng
 from dagprofiler.task import Task
 
 if TYPE_CHECKING:
+    from dagprofiler._document.calibration import Calibration
     from dagprofiler.analysis import Analysis, analyze
-    from dagprofiler.calibration import calibrate
-    from dagprofiler.calibrations import Calibration
+    from dagprofiler.analysis.weights import Weights
+    from dagprofiler.engine.tracer import Tracer
     from dagprofiler.executors import Executor
     from dagprofiler.executors.celery import CeleryExecutor
     from dagprofiler.executors.dask import DaskExecutor
     from dagprofiler.executors.pools import PoolExecutor
     from dagprofiler.executors.ray import RayExecutor
-    from dagprofiler.importers import import_profile
-    from dagprofiler.interleaving import RunComparison, compare_runs
+    from dagprofiler.experiments import RunComparison, compare_runs
+    from dagprofiler.formats import import_profile
     from dagprofiler.journal import Journal
-    from dagprofiler.meters import Meter
+    from dagprofiler.measure.calibrate import calibrate
+    from dagprofiler.measure.meters import Meter
     from dagprofiler.rules import Rule, Rules, map_over, reduce, rule
-    from dagprofiler.tracer import Tracer
     from dagprofiler.tracing import span, trace
-    from dagprofiler.weights import Weights
 
 __all__ = [
     "DAG",
@@ -111,24 +111,24 @@ __all__ = [
 
 #: Names that are imported at their first use: a program that only runs needs none of them.
 _LATER = {
-    "Analysis": "analysis",
-    "Calibration": "calibration",
+    "Analysis": "analysis._analyze",
+    "Calibration": "measure.calibrate",
     "CeleryExecutor": "executors.celery",
     "DaskExecutor": "executors.dask",
     "Executor": "executors",
     "Journal": "journal",
-    "Meter": "meters",
+    "Meter": "measure.meters",
     "PoolExecutor": "executors.pools",
     "RayExecutor": "executors.ray",
     "Rule": "rules",
     "Rules": "rules",
-    "RunComparison": "interleaving",
-    "Tracer": "tracer",
-    "Weights": "weights",
-    "analyze": "analysis",
-    "calibrate": "calibration",
-    "compare_runs": "interleaving",
-    "import_profile": "importers",
+    "RunComparison": "experiments",
+    "Tracer": "engine.tracer",
+    "Weights": "analysis.weights",
+    "analyze": "analysis._analyze",
+    "calibrate": "measure.calibrate",
+    "compare_runs": "experiments",
+    "import_profile": "formats",
     "map_over": "rules",
     "reduce": "rules",
     "rule": "rules",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import DeclarationError, did_you_mean, short_repr
-from dagprofiler.interpreter import imported
 
 __all__ = ["Config"]
 

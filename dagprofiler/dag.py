@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import operator
+import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cached_property, partial
 from time import perf_counter
 from typing import IO, TYPE_CHECKING, Any
 
-from dagprofiler.arguments import (
+from dagprofiler._document.rounds import Plan, Rounds, rounds_of
+from dagprofiler._util.html import Shown
+from dagprofiler._util.json import utc_now
+from dagprofiler.config import Config
+from dagprofiler.engine.log import RunLog
+from dagprofiler.engine.options import (
     as_executor,
     as_list,
     as_timeout,
@@ -19,18 +26,19 @@ from dagprofiler.arguments import (
     check_names,
     check_seed,
     check_task,
+    ranking,
     refused,
     store_of,
     tracing_of,
 )
-from dagprofiler.config import Config
-from dagprofiler.contracts import ContractReader, estimates_of, problems_of
-from dagprofiler.documents import utc_now
+from dagprofiler.engine.run import Run, close_hooks
+from dagprofiler.engine.validate import ContractReader, estimates_of, problems_of
 from dagprofiler.errors import (
     DagProfilerError,
     DeclarationError,
     GraphError,
     JournalError,
+    MissingExtraError,
     SerializationError,
     ValidationError,
     counted,
@@ -39,36 +47,113 @@ from dagprofiler.errors import (
     short_repr,
 )
 from dagprofiler.executors.serial import SerialExecutor
-from dagprofiler.graph import Wiring
-from dagprofiler.markup import Shown
-from dagprofiler.priorities import ranking
-from dagprofiler.records import RunLog
-from dagprofiler.rounds import Plan, Rounds, rounds_of
-from dagprofiler.run import Run, close_hooks
-from dagprofiler.seeding import load_generators
+from dagprofiler.graph.wiring import Wiring
+from dagprofiler.measure.random import load_generators
 from dagprofiler.serializers import check_serializer, frames_bytes
 from dagprofiler.task import Task
 from dagprofiler.task import grows as task_grows
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Sequence
     from typing import Union
 
-    from dagprofiler.executors.dispatching import Dispatcher
-    from dagprofiler.growth import Grows
-    from dagprofiler.hooks import Hook
-    from dagprofiler.instruments import Instrumentation
-    from dagprofiler.openrules import Rules
-    from dagprofiler.past import Past
-    from dagprofiler.pictures import Drawing
+    from dagprofiler._util.html import Drawing
+    from dagprofiler.engine.hooks import Hook
+    from dagprofiler.executors.dispatch import Dispatcher
+    from dagprofiler.journal.past import Past
+    from dagprofiler.measure.instruments import Instrumentation
     from dagprofiler.profile import Profile
+    from dagprofiler.rules.dynamic import Grows
+    from dagprofiler.rules.views import Rules
     from dagprofiler.serializers import Serializer
 
     Inputs = Mapping[str, Mapping[str, Any]]
     Edge = Union[tuple[str, str], tuple[str, str, Any], Sequence[Any]]
 
-__all__ = ["DAG"]
+__all__ = ["DAG", "read_dag", "read_mapping"]
+
+
+def read_dag(
+    path: str | os.PathLike[str] | IO[Any],
+) -> tuple[dict[str, type[Task]], list[Any], Config]:
+    """Return tasks, edges and config of the DAG in a YAML file or an open stream."""
+    document, path = read_mapping(path), _name(path)
+    config = _typed(document.get("config"), dict, f"{path}: config")
+    for name in config:
+        if not isinstance(name, str):
+            raise GraphError(f"{path}: config: expected names, got {short_repr(name)}")
+    tasks = _typed(document.get("tasks"), dict, f"{path}: tasks")
+    edges = _typed(document.get("edges"), list, f"{path}: edges")
+    return (
+        {name: _task_class(spec, f"{path}: task {name!r}") for name, spec in tasks.items()},
+        [_edge(edge, f"{path}: edge {number}") for number, edge in enumerate(edges, 1)],
+        Config(**config),
+    )
+
+
+def read_mapping(path: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
+    """Return the mapping in a YAML file or an open stream.
+
+    Raises
+    ------
+    GraphError
+        If it is none.
+    MissingExtraError
+        If PyYAML is not installed.
+    """
+    if isinstance(path, (str, os.PathLike)):
+        with open(path, encoding="utf-8") as file:
+            return _mapping(file, str(path))
+    return _mapping(path, _name(path))
+
+
+def _mapping(file: IO[Any], name: str) -> dict[str, Any]:
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingExtraError("DAG.from_yaml", "yaml") from error
+    try:
+        document = yaml.safe_load(file)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise GraphError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
+    mapping: dict[str, Any] = _typed(document, dict, name)
+    return mapping
+
+
+def _name(path: Any) -> Any:
+    """Return the path of a file, or the name of a stream."""
+    return path if isinstance(path, (str, os.PathLike)) else getattr(path, "name", "the stream")
+
+
+def _typed(value: Any, kind: type[Any], where: str) -> Any:
+    """Return `value`, or an empty `kind` for nothing."""
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        word = "mapping" if kind is dict else "list"
+        raise GraphError(f"{where}: expected a {word}, got {short_repr(value)}")
+    return value
+
+
+def _task_class(spec: Any, where: str) -> type[Task]:
+    words = [spec.get("module"), spec.get("class")] if isinstance(spec, dict) else []
+    if not words or not all(isinstance(word, str) and word for word in words):
+        raise GraphError(f"{where}: expected 'module' and 'class', got {short_repr(spec)}")
+    try:
+        found: type[Task] = getattr(importlib.import_module(spec["module"]), spec["class"])
+    except (ImportError, AttributeError, TypeError) as error:
+        # TypeError: a relative name, and there is nothing that it could be relative to.
+        raise GraphError(f"{where}: {error}") from error
+    return found
+
+
+def _edge(edge: Any, where: str) -> Any:
+    if not isinstance(edge, dict):
+        return edge
+    if not {"source", "target"} <= edge.keys():
+        raise GraphError(f"{where}: expected 'source' and 'target', got {short_repr(edge)}")
+    ends = (edge["source"], edge["target"])
+    return (*ends, edge["data"]) if "data" in edge else ends
 
 
 class _Adjacency(dict[str, "list[str]"]):
@@ -173,7 +258,7 @@ class DAG(Shown):
             made[name] = task
         self._rules: Rules | None = None
         if grows:
-            from dagprofiler.openrules import as_rules
+            from dagprofiler.rules.views import as_rules
 
             self._rules = as_rules(rules)
         self._nodes, self._given = list(self.tasks), list(self.tasks.values())
@@ -213,7 +298,7 @@ class DAG(Shown):
         --------
         ``dag.draw().save("dag.svg")`` writes a file.
         """
-        from dagprofiler.drawing import Sketch, draw
+        from dagprofiler.report.drawing import Sketch, draw
 
         wiring = self._wiring
         edges = list(wiring.edges())
@@ -226,8 +311,8 @@ class DAG(Shown):
         return draw(sketch, nodes)
 
     def _repr_html_(self) -> str:
-        from dagprofiler.drawing import is_drawn_unasked
-        from dagprofiler.markup import paragraph, view
+        from dagprofiler._util.html import paragraph, view
+        from dagprofiler.report.drawing import is_drawn_unasked
 
         if not is_drawn_unasked(len(self.tasks)):
             return view(paragraph(repr(self)))
@@ -466,7 +551,7 @@ class DAG(Shown):
             try:
                 asked = rounds_of(rounds)
                 if asked.busy_cores:
-                    from dagprofiler.load import busy
+                    from dagprofiler.measure.busy import busy
 
                     conditions.enter_context(busy(asked.busy_cores))
                 run = self._prepared(started, hooks, rounds=asked, **options)
@@ -522,7 +607,7 @@ class DAG(Shown):
         encoded: dict[int, Any] = self._encoded(outside) if past is None else {**outside}
         runner: SerialExecutor | Dispatcher = SerialExecutor(self.config, seed)
         if engine is not None:
-            from dagprofiler.executors.dispatching import Dispatcher
+            from dagprofiler.executors.dispatch import Dispatcher
 
             runner = Dispatcher(
                 engine,
@@ -554,7 +639,7 @@ class DAG(Shown):
             past.carry_on(log)
         elsewhere = None
         if rounds.fresh_process and not alone:
-            from dagprofiler.fresh import FreshRounds
+            from dagprofiler.engine.fresh import FreshRounds
 
             one = partial(
                 self._prepared,
@@ -626,7 +711,7 @@ class DAG(Shown):
     def _grows(self) -> Grows | None:
         if self._rules is None:
             return None
-        from dagprofiler.growth import Grows
+        from dagprofiler.rules.dynamic import Grows
 
         return Grows(self._rules, ContractReader(self.serializer), self.config)
 
@@ -656,8 +741,6 @@ class DAG(Shown):
         MissingExtraError
             If PyYAML is not installed.
         """
-        from dagprofiler.yaml_files import read_dag
-
         return cls(*read_dag(path))
 
     def _number(self, name: str, where: str) -> int:
@@ -743,8 +826,8 @@ def _instrumentation(
     apart = store is not None or tracing is not None
     if plain and not apart:
         return None, False
-    from dagprofiler.instruments import Instrumentation
-    from dagprofiler.meters import select
+    from dagprofiler.measure.instruments import Instrumentation
+    from dagprofiler.measure.meters import select
 
     selection = select(meters)
     instrumentation = Instrumentation(
@@ -756,6 +839,6 @@ def _instrumentation(
 
 def _is_precise(log: RunLog, precision: float) -> bool:
     """Tell whether the measured rounds are precise enough; only ``"auto"`` asks."""
-    from dagprofiler.roundsamples import is_precise
+    from dagprofiler.engine.samples import is_precise
 
     return is_precise(log, precision)

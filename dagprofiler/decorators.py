@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, cast
 
 from dagprofiler.dag import DAG
 from dagprofiler.errors import DeclarationError, GraphError, short_repr
-from dagprofiler.pipeline import signature_of
+from dagprofiler.measure.pipeline import signature_of
 from dagprofiler.task import Task, instance_of
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from dagprofiler.config import Config
     from dagprofiler.serializers import Serializer
+
 
 __all__ = ["dag", "task"]
 

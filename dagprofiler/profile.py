@@ -5,35 +5,38 @@ from __future__ import annotations
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from dagprofiler import machine
-from dagprofiler._version import __version__
-from dagprofiler.comparison import Comparison
-from dagprofiler.config import Config, same_value
-from dagprofiler.consistency import check_consistency
-from dagprofiler.documents import (
+from dagprofiler._document.checks import check_consistency
+from dagprofiler._util.files import write
+from dagprofiler._util.html import Shown
+from dagprofiler._util.json import (
+    Table,
+    batched,
     collector_paused,
     file_name,
+    held,
     jsonable,
     load,
     parse,
     plain_document,
+    render,
     utc_now,
 )
+from dagprofiler._version import __version__
+from dagprofiler.analysis.compare import Comparison
+from dagprofiler.analysis.summary import summary
+from dagprofiler.config import Config, same_value
 from dagprofiler.errors import ProfileError, counted
-from dagprofiler.files import write
-from dagprofiler.markup import Shown
+from dagprofiler.measure import machine
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
-from dagprofiler.rendering import Table, batched, held, render
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
-from dagprofiler.summary import summary
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Union
 
-    from dagprofiler.pictures import Drawing
-    from dagprofiler.weights import Weights
+    from dagprofiler._util.html import Drawing
+    from dagprofiler.analysis.weights import Weights
 
     PathLike = Union[str, os.PathLike[str]]
 
@@ -389,7 +392,7 @@ class Profile(Shown):
         path
             Where to; or an open stream.
         format
-            Its name, as ``dagprofiler.exporters.exporter_names()`` lists them;
+            Its name, as ``dagprofiler.formats.exporter_names()`` lists them;
             by default what the ending of `path` stands for.
         options
             What the exporter of that format takes.
@@ -406,7 +409,7 @@ class Profile(Shown):
         WeightError
             If the format needs a weight for each task and some have none.
         """
-        from dagprofiler import registry
+        from dagprofiler._util import plugins as registry
 
         if format is None:
             format = registry.format_of(file_name(path))  # noqa: A001
@@ -473,14 +476,14 @@ class Profile(Shown):
         WeightError
             If `cost` is given and unknown, or no task has such a cost.
         """
-        from dagprofiler import registry
+        from dagprofiler._util import plugins as registry
 
         exporter = registry.load(registry.EXPORTERS, "html")
         drawing: Drawing = exporter.draw(self, nodes=nodes, cost=cost, statistic=statistic)
         return drawing
 
     def _repr_html_(self) -> str:
-        from dagprofiler import registry
+        from dagprofiler._util import plugins as registry
 
         excerpt: str = registry.load(registry.EXPORTERS, "html").excerpt(self)
         return excerpt
@@ -501,12 +504,12 @@ class Profile(Shown):
             What is equal is left out.
             ``task_times`` and ``edge_times``: of what has samples on both
             sides the ratio of the medians, self / other, its interval and a
-            verdict, as :func:`dagprofiler.comparing.compare_samples` explains
+            verdict, as :func:`dagprofiler.analysis.compare.compare_samples` explains
             them; ``scale`` beside them where machines differ in speed.
             ``only_in_self``, ``only_in_other``: the tasks that the other has not,
             in the order of the graph; absent if there are none.
         """
-        from dagprofiler.comparing import compare_samples
+        from dagprofiler.analysis.compare import compare_samples
 
         mine, theirs = self.metrics, other.metrics
         times = mine.total_time_ms, theirs.total_time_ms
@@ -556,9 +559,9 @@ class Profile(Shown):
 
         See Also
         --------
-        dagprofiler.weights.weights_of : Says what each source is.
+        dagprofiler.analysis.weights.weights_of : Says what each source is.
         """
-        from dagprofiler.weights import weights_of
+        from dagprofiler.analysis.weights import weights_of
 
         return weights_of(self, source, statistic, rate, fill=fill)
 
@@ -591,7 +594,7 @@ def _alone(key: str, mine: Profile, theirs: Profile) -> dict[str, list[str]]:
 
 def _pointing_to_import(error: ProfileError, data: Any) -> ProfileError:
     """Return the error for a document that is not valid, which may be another tool's."""
-    from dagprofiler.registry import recognizing
+    from dagprofiler._util.plugins import recognizing
 
     # Most documents that are not valid are profiles; to ask all importers takes a while.
     if not isinstance(data, dict) or "dag_structure" in data:

@@ -17,14 +17,15 @@ from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._document.quickcheck import doubtful, surely_satisfies
+from dagprofiler._document.rounds import MOMENTS
 from dagprofiler.errors import ProfileError, describe, json_path, one_line, shorten
-from dagprofiler.quickcheck import doubtful, surely_satisfies
-from dagprofiler.rounds import MOMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from jsonschema import Draft202012Validator, ValidationError
+
 
 __all__ = ["PROFILE_SCHEMA", "SCHEMA_VERSION", "validate_profile"]
 
@@ -709,7 +710,7 @@ def validate_profile(data: Any) -> bool:
     Notes
     -----
     Whether the document agrees with itself is for
-    :func:`dagprofiler.consistency.check_consistency` to say.
+    :func:`dagprofiler._document.checks.check_consistency` to say.
 
     Examples
     --------

@@ -6,8 +6,8 @@ import pickle
 from functools import partial
 from typing import Any, Protocol, Union, runtime_checkable
 
+from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import DeclarationError, MissingExtraError, short_repr
-from dagprofiler.interpreter import imported
 
 __all__ = [
     "PICKLED_AS_COUNTED",

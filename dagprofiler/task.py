@@ -7,10 +7,10 @@ import operator
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
-from dagprofiler.edges import field_problem
 from dagprofiler.errors import CostModelError, DeclarationError, describe, short_repr
+from dagprofiler.graph.edges import field_problem
+from dagprofiler.measure.pipeline import Contract, Parameters, Record, Work, perform
 from dagprofiler.metrics import TaskMetrics
-from dagprofiler.pipeline import Contract, Parameters, Record, Work, perform
 from dagprofiler.serializers import (
     FrameList,
     PickleSerializer,
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dagprofiler.config import Config
-    from dagprofiler.pipeline import Codec
+    from dagprofiler.measure.pipeline import Codec
+
 
 __all__ = ["Task", "check_declarations", "check_tags", "contract_of", "estimate", "instance_of"]
 

@@ -1,6 +1,6 @@
 """The figures of the house: ``python tests/house.py`` prints them, and fails where one is passed.
 
-A figure that has to grow is changed here, in the commit that says why.
+A figure that has to grow is changed here, in the commit that says why. Needs Python 3.11.
 """
 
 from __future__ import annotations
@@ -12,41 +12,26 @@ import tokenize
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import tomllib
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "dagprofiler"
-
-#: The rooms, from the top floor down; rooms of one floor do not use each other.
-FLOORS = [
-    ["__main__"],
-    ["cli"],
-    ["decorators", "experiments"],
-    ["dag"],
-    ["rules", "journal", "report"],
-    ["engine", "formats"],
-    ["task", "executors", "profile"],
-    ["measure", "analysis"],
-    ["schema"],
-    ["tracing", "_document"],
-    ["config", "metrics", "serializers", "graph", "stats"],
-    ["_util"],
-    ["errors", "_version"],
-]
 
 LIMITS = {
     "files in the package's root": 12,
     "packages": 15,
     "modules": 120,
     "most modules in a package": 12,
-    "floors": 13,
+    "floors": 12,
     "imports that run upward": 0,
     "modules in import circles": 0,
     "private modules that another package imports": 0,
     "class names that exist twice": 0,
-    "lines of code": 21_800,
-    "lines of tests": 45_000,
+    "lines of code": 22_000,
+    "lines of tests": 46_700,
     "parameters of Run": 17,
     "attributes of Run": 38,
-    "methods of Run": 26,
+    "methods of Run": 29,
     "modules below 40 lines that are no faces": 0,
 }
 
@@ -141,7 +126,9 @@ def figures() -> tuple[dict[str, int], list[str]]:
     known = modules()
     texts = {name: path.read_text("utf-8") for name, path in known.items()}
     trees = {name: ast.parse(text) for name, text in texts.items()}
-    floor = {room: i for i, rooms in enumerate(FLOORS) for room in rooms}
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    floor = {room.strip(): i for i, rooms in enumerate(layers) for room in rooms.split("|")}
     uses = {name: imports(name, tree, known) - {""} for name, tree in trees.items()}
     upward, private = [], []
     for name, used in uses.items():
@@ -174,7 +161,7 @@ def figures() -> tuple[dict[str, int], list[str]]:
         "packages": len(packages) - 1,
         "modules": len(known),
         "most modules in a package": max(map(len, packages.values())),
-        "floors": len(FLOORS),
+        "floors": len(layers),
         "imports that run upward": len(upward),
         "modules in import circles": sum(map(len, found)),
         "private modules that another package imports": len(private),

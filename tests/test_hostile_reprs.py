@@ -32,13 +32,13 @@ from dagprofiler import (
     task,
     trace,
 )
-from dagprofiler.calibration import Calibration
-from dagprofiler.consistency import check_consistency
+from dagprofiler._document.checks import check_consistency
+from dagprofiler.analysis.weights import weights_of
 from dagprofiler.decorators import dag as make_dag
 from dagprofiler.errors import WeightError, describe, did_you_mean, json_path, short_repr
-from dagprofiler.exporters import exporter_names
+from dagprofiler.formats import exporter_names
+from dagprofiler.measure.calibrate import Calibration
 from dagprofiler.schema import validate_profile
-from dagprofiler.weights import weights_of
 
 MOST = 2000
 

@@ -33,7 +33,7 @@ from dagprofiler import (
     TaskMetrics,
     __version__,
 )
-from dagprofiler.consistency import check_consistency
+from dagprofiler._document.checks import check_consistency
 from dagprofiler.errors import WeightError
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 

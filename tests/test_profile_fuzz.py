@@ -18,7 +18,7 @@ from dagprofiler import (
     Task,
     TaskMetrics,
 )
-from dagprofiler.consistency import check_consistency
+from dagprofiler._document.checks import check_consistency
 from dagprofiler.schema import validate_profile
 
 #: A document with every section that there is.

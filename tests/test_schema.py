@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from jsonschema import ValidationError as JsonSchemaError
 
+from dagprofiler._document.rounds import MOMENTS
 from dagprofiler.errors import ProfileError
-from dagprofiler.rounds import MOMENTS
 from dagprofiler.schema import (
     PROFILE_SCHEMA,
     SCHEMA_VERSION,

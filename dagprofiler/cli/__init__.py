@@ -11,11 +11,12 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.cli.parsing import CommandError, parse
+from dagprofiler.cli._parser import CommandError, parse
 from dagprofiler.errors import DagProfilerError, DagProfilerWarning, describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
 
 __all__ = ["entry", "main"]
 
@@ -124,14 +125,14 @@ def _message(error: Exception) -> str:
 
 def _warning_line(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     """Show a warning as one line; those of dagprofiler name no class."""
-    from dagprofiler.cli.output import error_line
+    from dagprofiler.cli._output import error_line
 
     name = "" if issubclass(category, DagProfilerWarning) else f"{category.__name__}: "
     error_line(f"warning: {name}{message}")
 
 
 def _say(debug: bool, message: str) -> None:  # noqa: FBT001  (it comes from one place)
-    from dagprofiler.cli.output import error_line
+    from dagprofiler.cli._output import error_line
 
     if debug:
         import traceback

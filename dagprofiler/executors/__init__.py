@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from dagprofiler.executors.jobs import Outcome
 
+
 __all__ = ["Executor"]
 
 

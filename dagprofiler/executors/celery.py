@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import GraphError, MissingExtraError, ValidationError, describe, short_repr
 from dagprofiler.executors import Executor
-from dagprofiler.executors.parcels import Parcels
+from dagprofiler.executors._shared_files import Parcels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dagprofiler.executors.jobs import Outcome
 
-__all__ = ["CeleryExecutor"]
 
 #: What workers have to import.
 _WORKER_MODULE = "dagprofiler.executors.celery_worker"
@@ -49,7 +48,7 @@ class _Worker:
         self.answers = self.pool in _ANSWERING
 
 
-class _Flight:
+class _PendingTask:
     """A job that is out.
 
     Attributes
@@ -139,7 +138,7 @@ class CeleryExecutor(Executor):
         self._capacity = 0
         #: How many workers answered at first, those too that take no jobs.
         self._answers = 0
-        self._flights: dict[str, _Flight] = {}
+        self._flights: dict[str, _PendingTask] = {}
         #: When a worker was missed last, and what was noticed.
         self._missed_s, self._missed = 0.0, ""
         self._closed = threading.Event()
@@ -270,7 +269,7 @@ class CeleryExecutor(Executor):
             argsrepr=f"({job.name!r},)",
             **self._options,
         )
-        flight = _Flight(result)
+        flight = _PendingTask(result)
         with self._changed:
             self._flights[result.id] = flight
             self._changed.notify_all()
@@ -343,7 +342,7 @@ class CeleryExecutor(Executor):
                 elif flight.missed > 1:
                     self._lose([job], "the worker that had it has it no more")
 
-    def _is_ready(self, flight: _Flight) -> bool:
+    def _is_ready(self, flight: _PendingTask) -> bool:
         """Tell whether the backend has a result; if so, it has arrived by this question."""
         with suppress(Exception):
             ready: bool = flight.result.ready()

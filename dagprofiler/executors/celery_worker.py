@@ -17,7 +17,6 @@ from celery.worker.state import requests
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["JOB", "ROLL_CALL", "as_text", "from_text", "roll_call", "run_job"]
 
 #: What the task and the command are called among Celery's.
 JOB = "dagprofiler.job"

@@ -16,7 +16,6 @@ from dagprofiler.serializers import frames_bytes
 if TYPE_CHECKING:
     from dagprofiler.executors.jobs import Outcome
 
-__all__ = ["DaskExecutor"]
 
 #: How long a cluster may be without any worker: a nanny starts another one in a few seconds.
 _WITHOUT_WORKERS_S = 60.0
@@ -101,7 +100,7 @@ class DaskExecutor(Executor):
         """Connect to the cluster, or start one."""
         from concurrent.futures import ThreadPoolExecutor
 
-        from dagprofiler.executors.daskworkers import TOPIC
+        from dagprofiler.executors._dask_worker import TOPIC
 
         # Ctrl-C in the midst of it would leave what can neither be used nor ended.
         with ThreadPoolExecutor(1) as thread:
@@ -138,13 +137,13 @@ class DaskExecutor(Executor):
 
     def announce(self, key: str, session: bytes) -> None:
         """Have Dask tell all workers, also those that come later."""
-        from dagprofiler.executors.daskworkers import Announcement
+        from dagprofiler.executors._dask_worker import Announcement
 
         self._client.register_plugin(Announcement(key, session), name=self._run)
 
     def submit(self, job: Any, handles: list[Any]) -> Future[Outcome]:
         """Have a worker call the job with what Dask's futures stand for."""
-        from dagprofiler.executors.daskworkers import perform_job
+        from dagprofiler.executors._dask_worker import perform_job
 
         self._submitted += 1
         key = f"{self._run}-{self._submitted}"
@@ -161,7 +160,7 @@ class DaskExecutor(Executor):
 
     def put(self, frames: Any) -> Any:
         """Hand a value to the cluster; a small one goes along with the jobs."""
-        from dagprofiler.executors.daskworkers import SMALL_BYTES, Held
+        from dagprofiler.executors._dask_worker import SMALL_BYTES, Held
 
         held = Held(frames)
         small = frames_bytes(frames) <= SMALL_BYTES
@@ -169,7 +168,7 @@ class DaskExecutor(Executor):
 
     def fetch(self, handle: Any) -> Any:
         """Bring a value here, unless it came with its record."""
-        from dagprofiler.executors.daskworkers import Held
+        from dagprofiler.executors._dask_worker import Held
 
         if isinstance(handle, Held):
             return handle.frames
@@ -194,7 +193,7 @@ class DaskExecutor(Executor):
                 cluster.close()
 
     def _leave(self, client: Any) -> None:
-        from dagprofiler.executors.daskworkers import TOPIC
+        from dagprofiler.executors._dask_worker import TOPIC
 
         try:
             if client.status == "running":
@@ -228,7 +227,7 @@ class DaskExecutor(Executor):
 
     def _with_handles(self, record: tuple[Any, ...], theirs: Any) -> tuple[Any, ...]:
         """Return a record with a handle for each output."""
-        from dagprofiler.executors.daskworkers import Held
+        from dagprofiler.executors._dask_worker import Held
 
         times, payload, wire, frames, outputs, error, readings, spans = record
         handles = {}

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import GraphError, ValidationError, describe, short_repr
 from dagprofiler.executors import Executor
-from dagprofiler.executors.parcels import Parcels
+from dagprofiler.executors._shared_files import Parcels
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from dagprofiler.executors.jobs import Outcome
-
-__all__ = ["PoolExecutor", "executor_of"]
 
 
 class PoolExecutor(Executor):

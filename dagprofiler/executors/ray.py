@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from dagprofiler.executors.jobs import Outcome
 
-__all__ = ["RayExecutor"]
 
 #: How long a count of the cluster's resources is believed, in seconds.
 _COUNTED_FOR_S = 1.0

@@ -7,17 +7,15 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.executors import RoundReport
-from dagprofiler.machine import hostname
-from dagprofiler.pipeline import perform
-from dagprofiler.seeding import Streams
+from dagprofiler.measure.machine import hostname
+from dagprofiler.measure.pipeline import perform
+from dagprofiler.measure.random import Streams
 
 if TYPE_CHECKING:
     from dagprofiler.config import Config
-    from dagprofiler.graph import Wiring
-    from dagprofiler.instruments import Instrumentation, Instruments
-    from dagprofiler.pipeline import Codec
-
-__all__ = ["SerialExecutor"]
+    from dagprofiler.graph.wiring import Wiring
+    from dagprofiler.measure.instruments import Instrumentation, Instruments
+    from dagprofiler.measure.pipeline import Codec
 
 
 class SerialExecutor:
@@ -27,7 +25,7 @@ class SerialExecutor:
     :meth:`next` for each task, and :meth:`end`. It never looks into the handle
     that stands for an output; here it is the serialized value. The same shape
     around an :class:`~dagprofiler.executors.Executor` is a
-    :class:`~dagprofiler.executors.dispatching.Dispatcher`.
+    :class:`~dagprofiler.executors.dispatch.Dispatcher`.
 
     Attributes
     ----------

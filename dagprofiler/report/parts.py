@@ -3,23 +3,581 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
 from dataclasses import asdict
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Callable
+from functools import cached_property
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from dagprofiler.documents import jsonable
-from dagprofiler.report.figures import label_of
-from dagprofiler.report.pictures import pictures
-from dagprofiler.report.series import samples, timeline
-from dagprofiler.statistics import FLAGS
+from dagprofiler._document.rounds import ALLOCATION, MEASURED
+from dagprofiler._document.samples import measured_of
+from dagprofiler._util.json import jsonable
+from dagprofiler.analysis import Analysis, analyze
+from dagprofiler.analysis.weights import entries_of_tasks
+from dagprofiler.errors import WeightError
+from dagprofiler.report._layout import fold
+from dagprofiler.report.drawing import Sketch, of_groups, of_tasks
+from dagprofiler.stats.summary import FLAGS, median
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from dagprofiler.report.figures import Figures
-    from dagprofiler.report.subject import Subject
+    from dagprofiler.analysis import Paths
+    from dagprofiler.profile import Profile
+    from dagprofiler.report.drawing import Picture
 
-__all__ = ["parts"]
+
+class Column(NamedTuple):
+    """One figure of all tasks, or of all edges.
+
+    Attributes
+    ----------
+    key
+        The name it has in the profile.
+    label, unit
+        In words; ``"ms"``, ``"bytes"``, ``"instructions"`` or nothing, which is a count.
+    values
+        In the order of the profile's tasks or edges; None where it is not known.
+    """
+
+    key: str
+    label: str
+    unit: str
+    values: list[Any]
+
+
+_LABELS = {
+    "compute_time_ms": "time in compute()",
+    "deserialize_time_ms": "deserializing inputs",
+    "serialize_time_ms": "serializing outputs",
+    "bytes_in": "bytes in",
+    "bytes_out": "bytes out",
+    "estimated_instructions": "estimated instructions",
+    "counted_instructions": "counted instructions",
+    "cpu_time_ms": "CPU time",
+    "reference_time_ms": "time on the reference machine",
+    "node_weights": "node weight",
+    "wall_ms": "time in compute()",
+    "corrected_ms": "time without run-queue delay",
+    "deserialize_ms": "deserializing",
+    "serialize_ms": "serializing",
+    "delay_ms": "run-queue delay",
+    "cpu_ms": "CPU time",
+    "process_cpu_ms": "CPU time of the process",
+    "children_cpu_ms": "CPU time of child processes",
+    "gc_ms": "garbage collection",
+    "instructions": "counted instructions",
+    "resident_before_bytes": "resident memory before",
+    "peak_memory_bytes": "peak memory, more than before",
+    "allocation_bytes": "allocated memory",
+    "read_bytes": "bytes read",
+    "written_bytes": "bytes written",
+    "size_bytes": "payload",
+    "wire_bytes": "as serialized",
+}
+
+_METRICS = (
+    "compute_time_ms",
+    "deserialize_time_ms",
+    "serialize_time_ms",
+    "bytes_in",
+    "bytes_out",
+)
+_CANDIDATES = (
+    "estimated_instructions",
+    "counted_instructions",
+    "cpu_time_ms",
+    "reference_time_ms",
+)
+
+#: Columns of samples whose medians other figures are.
+_TOLD = frozenset({"wall_ms", "serialize_ms", "deserialize_ms", "cpu_ms", "instructions"})
+
+
+def label_of(key: str) -> str:
+    """Return a figure's name in words; of a user's meter the name that it has."""
+    return _LABELS.get(key, key.replace("_", " "))
+
+
+def unit_of(key: str) -> str:
+    """Return the unit that a figure's name says; nothing for a count."""
+    for unit in ("ms", "bytes", "instructions"):
+        if unit in key.split("_"):
+            return unit
+    return "instructions" if key == "node_weights" else ""
+
+
+def finite(value: Any) -> Any:
+    """Return a number that a float can hold; version 0.1.0 wrote others."""
+    if isinstance(value, int) and abs(value) >= 2**53:
+        limit = sys.float_info.max
+        return float(max(-limit, min(value, limit)))
+    return value
+
+
+def task_figures(profile: Profile) -> list[Column]:
+    """Return what is known of tasks, but what is 0 for all of them."""
+    return [figures for figures in _of_tasks(profile) if any(figures.values)]
+
+
+def _of_tasks(profile: Profile) -> Iterator[Column]:
+    names: list[str] = profile.dag_structure["nodes"]
+    measured, _ = entries_of_tasks(profile)
+    sections = profile.sections
+    for key in _METRICS:
+        yield _figures(key, (getattr(measured.get(name), key, None) for name in names))
+    sources: Mapping[str, Mapping[str, Any]] | None = sections.get("weight_sources")
+    if sources is None:
+        weights = profile.metrics.node_weights
+        yield _figures("node_weights", (finite(weights.get(name)) for name in names))
+    else:
+        for key in _CANDIDATES:
+            yield _figures(key, (finite(sources.get(name, {}).get(key)) for name in names))
+    samples = sections.get("samples", {})
+    rows = samples.get("tasks", {})
+    for key in dict.fromkeys(key for row in rows.values() for key in row):
+        if key not in _TOLD:
+            yield _figures(key, medians(samples["rounds"], rows, names, key))
+
+
+def edges_of(profile: Profile) -> list[tuple[str, str]]:
+    """Return source and target of each edge, once; 0.1.0's profiles may list one twice."""
+    edges = profile.dag_structure["edges"]
+    return list(dict.fromkeys((edge["source"], edge["target"]) for edge in edges))
+
+
+def edge_figures(profile: Profile) -> list[Column]:
+    """Return what is known of edges, in the order of :func:`edges_of`."""
+    keys = edges_of(profile)
+    carried = {(edge.source, edge.target): edge for edge in profile.metrics.edge_metrics}
+    samples = profile.sections.get("samples", {})
+    rows, names = samples.get("edges", {}), [f"{source}->{target}" for source, target in keys]
+    found = [
+        _figures(key, (finite(getattr(carried.get(ends), key, None)) for ends in keys))
+        for key in ("size_bytes", "wire_bytes")
+    ]
+    found += [
+        _figures(key, medians(samples["rounds"], rows, names, key))
+        for key in ("serialize_ms", "deserialize_ms")
+        if rows
+    ]
+    return [figures for figures in found if any(value is not None for value in figures.values)]
+
+
+def medians(
+    rounds: Sequence[str], rows: Mapping[str, Mapping[str, Any]], names: Sequence[str], key: str
+) -> Iterator[Any]:
+    """Yield the median of a column for each name; None where nothing was measured."""
+    for name in names:
+        column = rows.get(name, {}).get(key, ())
+        values = measured_of(_counting(rounds, key), column)
+        yield median(values) if values else None
+
+
+def _counting(rounds: Sequence[str], key: str) -> Sequence[str]:
+    """Return the rounds; those that count allocations, which have one of their own, as measured."""
+    if key != "allocation_bytes":
+        return rounds
+    return [MEASURED if kind == ALLOCATION else kind for kind in rounds]
+
+
+def _figures(key: str, values: Iterator[Any]) -> Column:
+    return Column(key, label_of(key), unit_of(key), list(values))
+
+
+#: Values that a page holds at most, unless the times alone are more.
+_SAMPLES = 400_000
+
+#: Records of a timeline that a page holds at most, unless a single round has more.
+_RECORDS = 60_000
+
+_PHASES = ("deserialize", "compute", "serialize")
+
+#: Statistics that are shown of a task's times.
+_STATISTICS = ("median", "low", "high", "coverage", "mad", "min", "n")
+
+
+def samples(subject: Subject) -> dict[str, Any] | None:
+    """Return the samples of tasks by column, those of times first; None if there are none."""
+    section = subject.sections.get("samples")
+    if section is None:
+        return None
+    rows, rounds = section["tasks"], section["rounds"]
+    keys = list(dict.fromkeys(key for row in rows.values() for key in row))
+    keys.sort(key=lambda key: key not in ("corrected_ms", "wall_ms"))
+    if "corrected_ms" in keys:
+        keys.remove("corrected_ms")
+        keys.insert(0, "corrected_ms")
+    columns: list[dict[str, Any]] = []
+    left_out, room = [], _SAMPLES
+    for key in keys:
+        values = [rows.get(name, {}).get(key) for name in subject.names]
+        taken = [v for row in values if row for v in row]
+        if not any(taken):
+            continue
+        if columns and len(taken) > room:
+            left_out.append(label_of(key))
+            continue
+        room -= len(taken)
+        columns.append({"key": key, "label": label_of(key), "unit": unit_of(key), "rows": values})
+    statistics = subject.sections.get("statistics", {}).get("tasks", {})
+    first = columns[0]["key"] if columns else ""
+    return {
+        "rounds": rounds,
+        "total_ms": section.get("total_ms"),
+        "columns": columns,
+        "left_out": left_out,
+        "statistics": {
+            what: [statistics.get(name, {}).get(first, {}).get(what) for name in subject.names]
+            for what in _STATISTICS
+        },
+    }
+
+
+def timeline(subject: Subject) -> dict[str, Any] | None:
+    """Return when the phases of tasks began and ended, in columns; None if nothing is known."""
+    section = subject.sections.get("timeline")
+    if section is None:
+        return None
+    place = {name: i for i, name in enumerate(section["columns"])}
+    phases = [
+        (phase, place[f"{phase}_start_ms"], place[f"{phase}_end_ms"])
+        for phase in _PHASES
+        if {f"{phase}_start_ms", f"{phase}_end_ms"} <= place.keys()
+    ]
+    began = [
+        record
+        for record in section["records"]
+        if any(record[start] is not None for _, start, _ in phases)
+    ]
+    if not began:
+        return None
+    rounds = sorted({record[1] for record in began})
+    typical = _typical(subject, rounds)
+    most = max(1, _RECORDS * len(rounds) // len(began))
+    # Those round the typical one in the order of their times are dropped last.
+    shown = set(sorted(rounds, key=typical.index)[:most])
+    kept = [record for record in began if record[1] in shown]
+    kinds = subject.sections.get("samples", {}).get("rounds", ())
+    ready = place.get("ready_ms")
+    return {
+        "workers": _workers(section["workers"]),
+        "rounds": [[n, kinds[n] if n < len(kinds) else ""] for n in rounds if n in shown],
+        "first": typical[0],
+        "left_out": len(rounds) - len(shown),
+        "task": [subject.numbers[record[0]] for record in kept],
+        "round": [record[1] for record in kept],
+        "worker": [record[2] for record in kept],
+        "ready": [None if ready is None else record[ready] for record in kept],
+        "phases": [
+            [phase, [record[start] for record in kept], [record[end] for record in kept]]
+            for phase, start, end in phases
+        ],
+    }
+
+
+def _typical(subject: Subject, rounds: Sequence[int]) -> list[int]:
+    """Return the rounds, measured ones of a time near the median first."""
+    section = subject.sections.get("samples", {})
+    kinds: Sequence[str] = section.get("rounds", ())
+    totals: Sequence[float | None] = section.get("total_ms", ())
+    times = {n: totals[n] for n in rounds if n < len(totals) and totals[n] is not None}
+    measured = [n for n in times if kinds[n] == MEASURED]
+    if not measured:
+        return list(rounds)
+    middle = median([times[n] or 0 for n in measured])
+
+    def distance(n: int) -> tuple[bool, bool, float]:
+        time = times.get(n)
+        return (n not in measured, time is None, abs((time or 0) - middle))
+
+    return sorted(rounds, key=distance)
+
+
+def _workers(workers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what each worker is, without what all have in common."""
+    if len(workers) == 1:
+        return ["the only worker"]
+    telling = [
+        key
+        for key in ("host", "pid", "thread")
+        if len({str(worker.get(key)) for worker in workers}) > 1
+    ]
+    return [
+        ", ".join(f"{key} {worker.get(key, 'unknown')}" for key in telling) or f"worker {number}"
+        for number, worker in enumerate(workers)
+    ]
+
+
+#: Parts of the base that are shown beside the profile's own.
+_BESIDE = ("about", "summary")
+
+#: Tables of which the rows are shown that differ.
+_DIFFERING = ("configuration", "machine")
+
+_ONE_ROUND = "a single round says nothing about noise: take both with run(rounds=...)"
+
+
+def comparison(subject: Subject, base: Subject) -> dict[str, Any]:
+    """Return what differs: times with verdicts, bytes, instructions, parameters, the machine."""
+    found = subject.profile.compare(base.profile)
+    mine, theirs = (parts(one, (*_BESIDE, *_DIFFERING)) for one in (subject, base))
+    reasons: dict[str, int] = {}
+    tasks = _times(subject, base, found["task_times"], reasons)
+    return {
+        "base": {name: theirs[name] for name in _BESIDE},
+        "scale": found.get("scale"),
+        "verdicts": Counter(row["verdict"] for row in tasks),
+        "tasks": tasks,
+        "edges": _edge_times(found["edge_times"], reasons),
+        "reasons": list(reasons),
+        "added": [name for name in subject.names if name not in base.numbers],
+        "removed": [name for name in base.names if name not in subject.numbers],
+        "bytes": _weights(found["edge_weight_diff"], 8),
+        "instructions": _weights(found["node_weight_diff"], 1),
+        **{name: _rows(mine, theirs, name) for name in _DIFFERING},
+    }
+
+
+def _times(
+    subject: Subject, base: Subject, compared: Mapping[str, Any], reasons: dict[str, int]
+) -> list[dict[str, Any]]:
+    """Return a row for each task that both have: both times, their ratio, and a verdict."""
+    names = [name for name in subject.names if name in base.numbers]
+    quantities = dict.fromkeys(entry["quantity"] for entry in compared.values())
+    sides = [
+        {key: _medians(one, names, key) for key in (*quantities, "")} for one in (subject, base)
+    ]
+    rows = []
+    for i, name in enumerate(names):
+        entry = compared.get(name, {"verdict": "can't say", "reason": _ONE_ROUND, "quantity": ""})
+        mine, theirs = (side[entry["quantity"]][i] for side in sides)
+        ratio = entry.get("ratio")
+        if ratio is None and mine is not None and theirs:
+            ratio = mine / theirs
+        rows.append(
+            {
+                "task": subject.numbers[name],
+                "mine": mine,
+                "base": theirs,
+                **_judgement(entry, reasons),
+                "ratio": _known(ratio),
+            }
+        )
+    return rows
+
+
+def _edge_times(compared: Mapping[str, Any], reasons: dict[str, int]) -> list[dict[str, Any]]:
+    return [{"name": name, **_judgement(entry, reasons)} for name, entry in compared.items()]
+
+
+def _judgement(entry: Mapping[str, Any], reasons: dict[str, int]) -> dict[str, Any]:
+    reason = entry.get("reason")
+    return {
+        "quantity": label_of(entry["quantity"]),
+        **{key: _known(entry.get(key)) for key in ("ratio", "low", "high", "coverage")},
+        "verdict": entry["verdict"],
+        "reason": None if reason is None else reasons.setdefault(reason, len(reasons)),
+    }
+
+
+def _medians(subject: Subject, names: Sequence[str], key: str) -> list[Any]:
+    """Return the median of a column of samples; without a key, the times in compute()."""
+    section = subject.sections.get("samples")
+    if key and section is not None:
+        return list(medians(section["rounds"], section["tasks"], names, key))
+    times: dict[str, Any] = {}
+    for figures in subject.task_figures:
+        if figures.key == "compute_time_ms":
+            times = dict(zip(subject.names, figures.values))
+    return [times.get(name) for name in names]
+
+
+def _weights(differing: Mapping[str, Mapping[str, Any]], divisor: int) -> list[list[Any]]:
+    return [
+        [name, finite(entry["self"]) / divisor, finite(entry["other"]) / divisor]
+        for name, entry in differing.items()
+    ]
+
+
+def _rows(mine: Mapping[str, Any], theirs: Mapping[str, Any], part: str) -> list[list[Any]]:
+    """Return the rows of a table of two columns that differ, with both values."""
+    left, right = dict(mine.get(part, ())), dict(theirs.get(part, ()))
+    return [
+        [label, left.get(label), right.get(label)]
+        for label in _union(left, right)
+        if left.get(label) != right.get(label)
+    ]
+
+
+def _union(first: Iterable[str], second: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys([*first, *second]))
+
+
+def _known(value: Any) -> Any:
+    return value if value is not None and isfinite(value) else None
+
+
+def sketch_of(subject: Subject) -> Sketch:
+    """Return the DAG with what its tasks cost, what edges carry, and the critical path."""
+    numbers, paths = subject.numbers, subject.paths
+    found = subject.analysis
+    lost = subject.sections.get("run", {}).get("tasks", {})
+    sizes = (figures.values for figures in subject.edge_figures if figures.key == "size_bytes")
+    return Sketch(
+        subject.names,
+        subject.edges,
+        costs=_costs(subject),
+        unit="" if found is None else found.weights.unit,
+        fields=_fields(subject),
+        sizes=next(sizes, ()),
+        path=() if paths is None else [numbers[name] for name in paths.critical_path],
+        unfinished=[numbers[name] for name in lost],
+    )
+
+
+def _costs(subject: Subject) -> Sequence[Any]:
+    """Return what tasks cost; None of those whose cost is not known, but filled in."""
+    if subject.analysis is None:
+        return ()
+    weights = subject.analysis.weights
+    filled = set(weights.filled)
+    return [None if name in filled else weights.values[name] for name in subject.names]
+
+
+def _fields(subject: Subject) -> Sequence[str]:
+    """Return what each edge carries; nothing of a profile that does not say it."""
+    carried = {
+        (edge.source, edge.target): ", ".join(edge.data_fields)
+        for edge in subject.profile.metrics.edge_metrics
+        if edge.data_fields or edge.wire_bytes is not None
+    }
+    return [carried.get(ends, "") for ends in subject.pairs] if carried else ()
+
+
+class Subject:
+    """A profile, and what several parts of a report want to know of it.
+
+    Parameters
+    ----------
+    profile
+        Fresh or loaded.
+    cost, statistic
+        As :func:`dagprofiler.analyze` takes them; by default wall times, where there are any,
+        else the best costs that all tasks have.
+
+    Attributes
+    ----------
+    names, numbers
+        Of the tasks, in the profile's order; and the other way round.
+    edges
+        Source and target of each edge, by number.
+    analysis
+        None where tasks have no cost from any source; `why_not` then says why.
+
+    Raises
+    ------
+    WeightError
+        If `cost` is given, and no task has one.
+    """
+
+    def __init__(
+        self, profile: Profile, cost: str | None = None, statistic: str = "median"
+    ) -> None:
+        self.profile = profile
+        self.names: list[str] = profile.dag_structure["nodes"]
+        self.numbers = {name: number for number, name in enumerate(self.names)}
+        self.pairs = edges_of(profile)
+        self.edges = [(self.numbers[source], self.numbers[target]) for source, target in self.pairs]
+        self.analysis: Analysis | None = None
+        self.why_not = ""
+        if cost is not None:
+            self.analysis = self._partly_known(cost, statistic)
+            return
+        try:
+            self.analysis = self._partly_known("wall_time", statistic)
+        except WeightError as error:
+            try:
+                self.analysis = analyze(profile, statistic=statistic)
+            except WeightError:
+                self.why_not = str(error)
+
+    def _partly_known(self, cost: str, statistic: str) -> Analysis:
+        """Return an analysis in which tasks that have no cost, as they did not run, cost 0."""
+        found = analyze(self.profile, cost=cost, statistic=statistic, fill=0)
+        if self.names and len(found.weights.filled) == len(self.names):
+            # Nothing but zeros would be no analysis; this says why there are no others.
+            self.profile.weights(cost, statistic)
+        return found
+
+    @property
+    def sections(self) -> Mapping[str, Any]:
+        """The sections that only our profiles have."""
+        return self.profile.sections
+
+    @cached_property
+    def task_figures(self) -> list[Column]:
+        """What is known of tasks."""
+        return task_figures(self.profile)
+
+    @cached_property
+    def edge_figures(self) -> list[Column]:
+        """What is known of edges."""
+        return edge_figures(self.profile)
+
+    @property
+    def paths(self) -> Paths | None:
+        """The paths with the time of edges, where it is known; without it otherwise."""
+        found = self.analysis
+        return None if found is None else found.with_communication or found.without_communication
+
+
+#: Tasks from which on groups are shown first.
+_MANY = 150
+
+#: The most that a browser shows at once and still answers.
+_TASKS, _EDGES = 4_000, 12_000
+
+#: Groups are worth a picture if there are so many fewer of them.
+_FEWER = 0.7
+
+
+def pictures(subject: Subject) -> list[dict[str, Any]]:
+    """Return one picture or two, first what is shown first.
+
+    Nodes and edges are in columns. A picture of groups says of each node which tasks, and of each
+    edge which edges, it stands for; in one of tasks they are those of the profile, in its order.
+    """
+    count, edges = len(subject.names), subject.edges
+    whole = count <= _TASKS and len(edges) <= _EDGES
+    made = []
+    if whole:
+        made.append({"kind": "tasks", **_picture_columns(of_tasks(subject.names, edges))})
+    folding = fold(subject.names, edges)
+    if not whole or len(folding.groups) < _FEWER * count:
+        groups = of_groups(folding)
+        picture = {
+            "kind": "groups",
+            "labels": groups.labels,
+            "tasks": groups.tasks,
+            "of": groups.of,
+            **_picture_columns(groups),
+        }
+        made.insert(0 if count > _MANY else len(made), picture)
+    return made
+
+
+def _picture_columns(picture: Picture) -> dict[str, Any]:
+    return {
+        "layers": picture.layout.layers,
+        "places": picture.layout.places,
+        "source": [source for source, _ in picture.edges],
+        "target": [target for _, target in picture.edges],
+        "bends": picture.layout.bends,
+    }
+
 
 #: Longest text of a parameter's value that is shown.
 _LONGEST = 10_000
@@ -155,7 +713,7 @@ def _edges(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _columns(figures: Iterable[Figures]) -> list[dict[str, Any]]:
+def _columns(figures: Iterable[Column]) -> list[dict[str, Any]]:
     return [one._asdict() for one in figures]
 
 

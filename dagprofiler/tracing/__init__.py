@@ -5,15 +5,15 @@ gets one trace a process, which Perfetto, ``chrome://tracing`` and speedscope sh
 :func:`collecting`, spans go where they are asked for.
 """
 
-from dagprofiler.tracing import ofruns as _ofruns  # noqa: F401  (from here on, runs record)
-from dagprofiler.tracing.collecting import Collection, collecting
-from dagprofiler.tracing.control import configure, flush
-from dagprofiler.tracing.decorating import trace
+from dagprofiler.tracing import runs as _runs  # noqa: F401  (it tells runs where spans go)
+from dagprofiler.tracing._decorators import trace
+from dagprofiler.tracing._merge import Merged, merge
+from dagprofiler.tracing._options import Options
+from dagprofiler.tracing._perfflow import async_event, critical_path, sync_event
+from dagprofiler.tracing._process import configure, flush
+from dagprofiler.tracing._spans import async_span, counter, instant, span
+from dagprofiler.tracing.collection import Collection, collecting
 from dagprofiler.tracing.functions import FunctionCollector
-from dagprofiler.tracing.merging import Merged, merge
-from dagprofiler.tracing.options import Options
-from dagprofiler.tracing.perfflow import async_event, critical_path, sync_event
-from dagprofiler.tracing.spans import async_span, counter, instant, span
 
 __all__ = [
     "Collection",

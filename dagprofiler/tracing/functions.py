@@ -9,10 +9,10 @@ from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import TraceError, describe, did_you_mean, short_repr
-from dagprofiler.interpreter import imported
-from dagprofiler.tracing.collecting import Collection
-from dagprofiler.tracing.recording import SPAN, Label, clock, record, state
+from dagprofiler.tracing._recording import SPAN, Label, clock, record, state
+from dagprofiler.tracing.collection import Collection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["FunctionCollector"]
 
 #: ``sys.monitoring`` has numbers for a profiler, and two for nobody in particular.
 _TOOLS = (2, 3, 4)

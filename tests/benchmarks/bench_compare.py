@@ -31,7 +31,7 @@ import numpy as np
 from bench_fidelity import burners
 
 from dagprofiler import DAG, Task
-from dagprofiler.interleaving import compare_runs
+from dagprofiler.experiments import compare_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -45,8 +45,8 @@ if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
 import numpy as np
 
 from dagprofiler import DAG, Profile, task
+from dagprofiler._util.json import collector_paused, parse
 from dagprofiler.analysis import analyze
-from dagprofiler.documents import collector_paused, parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,7 +104,7 @@ def exported(profile: Profile, module: str, options: Mapping[str, Any]) -> str:
 def rows_of(document: dict[str, Any]) -> dict[str, Row]:
     """Return what is measured on a profile."""
     loaded = Profile.from_dict(document)
-    importer = import_module("dagprofiler.importers.wfformat").IMPORTER
+    importer = import_module("dagprofiler.formats._wfformat_reader").IMPORTER
     instance = exported(copy.copy(loaded), "wfformat", {})
 
     # A profile keeps some of what it is asked for, a copy of one that was asked nothing does not.

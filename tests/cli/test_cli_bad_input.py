@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cli_runner import command
 
-from dagprofiler.cli.values import as_like
+from dagprofiler.cli._targets import as_like
 
 RUN = ("run", "pipeline_of_tests.py:dag")
 
@@ -246,5 +246,5 @@ def test_an_error_that_nobody_expected_is_a_line_too(refused, monkeypatch):
     def fails(_):
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr("dagprofiler.cli.showing.show", fails)
+    monkeypatch.setattr("dagprofiler.cli._show.show", fails)
     assert refused("show", "x") == "ZeroDivisionError: by zero (--debug shows where)"

@@ -10,7 +10,7 @@ from cli_runner import command, environment
 
 import dagprofiler
 from dagprofiler.cli import main
-from dagprofiler.cli.output import print_text
+from dagprofiler.cli._output import print_text
 
 COMMANDS = ("run", "resume", "show", "compare", "report", "export", "import", "validate")
 
@@ -93,7 +93,7 @@ def test_ctrl_c_has_its_exit_code(monkeypatch, capsys):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dagprofiler.cli.showing.show", interrupted)
+    monkeypatch.setattr("dagprofiler.cli._show.show", interrupted)
 
     assert main(["show", "x"]) == 130
     assert capsys.readouterr().err == "dagprofiler: interrupted\n"

@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 import pytest
 
 from dagprofiler import DAG, Rounds, RunError, map_over, task
-from dagprofiler.cli import progress as module
-from dagprofiler.cli.progress import Progress, progress
+from dagprofiler.cli import _run as module
+from dagprofiler.cli._run import Progress, progress
 
 
 @task(outputs=["x"])

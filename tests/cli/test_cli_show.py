@@ -7,7 +7,7 @@ import pytest
 from cli_runner import command
 
 from dagprofiler import DAG, Profile, RunError, span, task
-from dagprofiler.cli.showing import figures, text
+from dagprofiler.cli._show import figures, text
 
 PARTS = ("summary", "tasks", "edges", "path", "flags")
 

@@ -263,7 +263,7 @@ class Conformance:
         assert len(lost.in_flight) < 2 * self.workers
 
     def test_no_more_than_two_tasks_a_worker_are_in_flight(self, executor, monkeypatch):
-        from dagprofiler.executors.dispatching import Dispatcher
+        from dagprofiler.executors.dispatch import Dispatcher
 
         most, submit = [0], Dispatcher.submit
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dagprofiler import Executor
 from dagprofiler.executors import jobs
-from dagprofiler.executors.clocks import Clocks
+from dagprofiler.executors.dispatch import Clocks
 
 
 def test_this_clock_is_not_ahead_of_itself_whatever_is_noted():

@@ -24,7 +24,7 @@ if os.environ.get("DAGPROFILER_EXTERNAL") != "required":
 import dask
 import distributed
 
-from dagprofiler.executors.daskworkers import TOPIC
+from dagprofiler.executors._dask_worker import TOPIC
 
 pytestmark = [
     pytest.mark.external,

@@ -11,7 +11,7 @@ import programs
 import pytest
 
 from dagprofiler import DAG, Executor, Hook, Rounds, RunError, SerializationError, Task, WorkerError
-from dagprofiler.executors import dispatching
+from dagprofiler.executors import dispatch as dispatching
 from dagprofiler.executors.jobs import failed
 from dagprofiler.serializers import FrameList
 

@@ -9,9 +9,8 @@ from programs import Act, After, Fill
 
 from dagprofiler import DAG, Config, SerializationError
 from dagprofiler.executors import jobs
-from dagprofiler.executors.jobs import Job, PackedJob, Session
-from dagprofiler.executors.packing import Packer
-from dagprofiler.executors.parcels import PARCEL_BYTES, Parcel
+from dagprofiler.executors._shared_files import PARCEL_BYTES, Parcel
+from dagprofiler.executors.jobs import Job, PackedJob, Packer, Session
 from dagprofiler.serializers import FrameList, OutOfBandPickle
 
 

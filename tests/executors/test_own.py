@@ -26,7 +26,7 @@ def two(x):
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
-    monkeypatch.setattr("dagprofiler.executors.dispatching._PATIENCE_S", 0.01)
+    monkeypatch.setattr("dagprofiler.executors.dispatch._PATIENCE_S", 0.01)
 
 
 class Odd(Executor):

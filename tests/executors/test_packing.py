@@ -9,9 +9,8 @@ import pytest
 from programs import Act, After, Scale
 
 from dagprofiler import DAG, Config, SerializationError
-from dagprofiler.executors import packing
-from dagprofiler.executors.jobs import Session
-from dagprofiler.executors.packing import Packer
+from dagprofiler.executors import jobs as packing
+from dagprofiler.executors.jobs import Packer, Session
 
 
 def work_of(task):

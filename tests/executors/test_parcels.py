@@ -14,8 +14,8 @@ from threading import Event, Thread, Timer
 import numpy as np
 import pytest
 
-from dagprofiler.executors import parcels
-from dagprofiler.executors.parcels import Owned, Parcel, Parcels
+from dagprofiler.executors import _shared_files as parcels
+from dagprofiler.executors._shared_files import Owned, Parcel, Parcels
 from dagprofiler.serializers import FrameList, OutOfBandPickle, PickleSerializer
 
 

@@ -31,7 +31,7 @@ from saga.schedulers.stochastic import EstimateStochasticScheduler
 from saga.stochastic import StochasticNetwork, StochasticTaskGraph
 
 from dagprofiler import DAG, Config, DAGMetrics, EdgeMetrics, Profile, Rounds, task
-from dagprofiler.exporters.saga import to_network, to_task_graph
+from dagprofiler.formats.saga import to_network, to_task_graph
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "docs" / "examples"
 #: The programs there that write the profile of a DAG that is known before it runs.

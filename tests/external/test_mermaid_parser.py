@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from sample_profiles import HOSTILE, golden_profile, names, profile_of, rendered
 
-from dagprofiler.exporters.graphs import legible_names
+from dagprofiler.formats._graph import legible_names
 
 pytestmark = pytest.mark.external
 

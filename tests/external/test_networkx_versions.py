@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from sample_profiles import HOSTILE, golden_profile, profile_of, rendered
 
-from dagprofiler.exporters.graphs import legible_names
+from dagprofiler.formats._graph import legible_names
 
 pytestmark = pytest.mark.external
 

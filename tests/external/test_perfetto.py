@@ -10,7 +10,7 @@ from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of, 
 from trace_processor import ERRORS
 
 from dagprofiler import DAG, task
-from dagprofiler.exporters.graphs import legible
+from dagprofiler.formats._graph import legible
 
 pytestmark = pytest.mark.external
 

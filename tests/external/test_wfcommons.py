@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from dagprofiler import DAG, Config, task
-from dagprofiler.exporters import exporter
-from dagprofiler.importers import import_profile
-from dagprofiler.wfnames import identifiers
+from dagprofiler.formats import exporter, import_profile
+from dagprofiler.formats.wfformat import identifiers
 
 pytestmark = pytest.mark.external
 

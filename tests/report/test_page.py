@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_profiles import HOSTILE
 
-from dagprofiler.report.page import _SCRIPTS, block, page
+from dagprofiler.report import _SCRIPTS, block, page
 
 BREAKING_OUT = [
     "</script><script>alert(1)</script>",

@@ -8,8 +8,9 @@ import pytest
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
 
 from dagprofiler import DAG, Config, Profile, Rounds, RunError, WeightError, map_over, reduce, task
-from dagprofiler.report import EXPORTER, series
-from dagprofiler.statistics import FLAGS
+from dagprofiler.report import EXPORTER
+from dagprofiler.report import parts as series
+from dagprofiler.stats.summary import FLAGS
 
 
 @task(outputs=["rows"], estimate_fn=lambda cfg: 100)

@@ -17,7 +17,7 @@ import pytest
 from trace_files import ROOT, events_of, read
 
 from dagprofiler.tracing import Options, configure, flush
-from dagprofiler.tracing.process import recorder
+from dagprofiler.tracing._process import recorder
 
 
 class Trace:

@@ -16,7 +16,7 @@ import pytest
 from dagprofiler import DAG, TraceError, span, trace
 from dagprofiler.errors import ValidationError
 from dagprofiler.tracing import configure
-from dagprofiler.tracing.process import recorder
+from dagprofiler.tracing._process import recorder
 
 SEEN = contextvars.ContextVar("seen", default="nothing")
 

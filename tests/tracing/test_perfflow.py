@@ -13,7 +13,7 @@ from trace_files import events_of, read
 
 from dagprofiler import TraceError
 from dagprofiler.tracing import async_event, configure, critical_path, merge, sync_event
-from dagprofiler.tracing.perfflow import _open
+from dagprofiler.tracing._perfflow import _open
 
 
 def test_a_program_of_twelve_calls_gives_twelve_slices(traced):

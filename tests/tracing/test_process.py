@@ -20,7 +20,7 @@ from trace_files import ROOT, events_of, read
 
 from dagprofiler import span, trace
 from dagprofiler.tracing import configure, flush
-from dagprofiler.tracing.process import recorder
+from dagprofiler.tracing._process import recorder
 
 
 @trace

@@ -37,9 +37,9 @@ from dagprofiler import (
     task,
     tracing,
 )
-from dagprofiler.exporters.opentelemetry import to_opentelemetry
+from dagprofiler.formats.opentelemetry import to_opentelemetry
+from dagprofiler.tracing._recording import state
 from dagprofiler.tracing.functions import FunctionCollector
-from dagprofiler.tracing.recording import state
 
 sys.path.insert(0, str(Path(__file__).parent))
 import traced_programs

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dagprofiler.tracing import async_span, configure, counter, instant, span
-from dagprofiler.tracing.events import Track
-from dagprofiler.tracing.recording import Label
+from dagprofiler.tracing._file import Track
+from dagprofiler.tracing._recording import Label
 
 
 class Silent:

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 from trace_files import read
 
-from dagprofiler.tracing.spool import TraceFile
+from dagprofiler.tracing._file import TraceFile
 
 
 class Interrupted(TraceFile):

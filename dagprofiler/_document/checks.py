@@ -1,0 +1,646 @@
+"""Whether a profile document that satisfies the schema agrees with itself.
+
+Every check first asks for a whole column at once, with builtins that loop in
+C, and looks for the culprit only when the answer is no.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, chain, repeat
+from math import inf, isclose
+from operator import eq, itemgetter, le, mul
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler._document.rounds import MEASURED, MOMENTS
+from dagprofiler._document.samples import counting, measured_of
+from dagprofiler.errors import CycleError, ProfileError, json_path, short_repr, shorten
+from dagprofiler.graph.wiring import kahn_order
+from dagprofiler.stats.summary import median
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+
+#: Columns of samples that are ours; those of a user's meter may be negative.
+_NEVER_NEGATIVE = frozenset(
+    {
+        *("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms", "total_ms"),
+        *("delay_ms", "cpu_ms", "process_cpu_ms", "children_cpu_ms", "gc_ms"),
+        *("instructions", "page_faults", "voluntary_switches", "involuntary_switches"),
+        *("read_bytes", "written_bytes", "resident_before_bytes", "peak_memory_bytes"),
+        *("allocation_bytes", "size_bytes", "wire_bytes"),
+    }
+)
+
+#: Times of ``execution_metrics``, and the columns of samples whose medians they are.
+_TIMES = {
+    "compute_time_ms": "wall_ms",
+    "serialize_time_ms": "serialize_ms",
+    "deserialize_time_ms": "deserialize_ms",
+}
+
+#: Largest difference between a median and that of its samples, absolute or as a share:
+#: times are written to the nanosecond.
+_ROUNDING = 1e-6
+
+
+def check_samples(
+    samples: Mapping[str, Any],
+    statistics: Mapping[str, Any],
+    metrics: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Refuse samples that cannot be, and statistics that contradict them.
+
+    Parameters
+    ----------
+    samples, statistics
+        The sections of a document that satisfies ``PROFILE_SCHEMA``;
+        `statistics` may be empty.
+    metrics
+        Its ``execution_metrics``.
+
+    Raises
+    ------
+    ProfileError
+        At the first column that has not an entry for each round, sample of ours
+        below 0, summary whose number of samples or median is another one, or time in
+        `metrics` that is not the median of its samples.
+
+    Examples
+    --------
+    >>> samples = {"rounds": ["measured"], "total_ms": [4.0], "tasks": {}}
+    >>> check_samples(samples, {"total_ms": {"median": 4.0, "n": 2}})
+    Traceback (most recent call last):
+    dagprofiler.errors.ProfileError: $.statistics.total_ms.n: 2 values here, but 1 in samples
+    """
+    kinds = samples["rounds"]
+    columns = dict(_entries(samples))
+    for path, values in columns.items():
+        if len(values) != len(kinds):
+            raise _error(f"{len(values)} entries for {len(kinds)} rounds", "samples", *path)
+        if path[-1] in _NEVER_NEGATIVE and min([v for v in values if v is not None], default=0) < 0:
+            i = next(i for i, v in enumerate(values) if v is not None and v < 0)
+            raise _error(f"{values[i]} is less than 0", "samples", *path, i)
+    for path, summary in _entries(statistics):
+        # What stands on one side only contradicts nothing.
+        if path in columns:
+            measured = measured_of(counting(kinds, path[-1]), columns[path])
+            _check_summary(summary, measured, path)
+    for i, entry in enumerate(metrics):
+        columns_of_task = samples["tasks"].get(entry["task"], {})
+        for name, column in _TIMES.items():
+            if name in entry and column in columns_of_task:
+                _check_time(entry[name], kinds, columns_of_task[column], (i, name))
+
+
+def check_intervals(statistics: Mapping[str, Any]) -> None:
+    """Refuse summaries whose interval does not hold their median, or that is below their least."""
+    for path, summary in _entries(statistics):
+        for least, most in (("low", "median"), ("median", "high"), ("min", "median")):
+            if least in summary and most in summary and summary[least] > summary[most]:
+                raise _error(
+                    f"{least} is {summary[least]}, more than {most}, which is {summary[most]}",
+                    *("statistics", *path, least),
+                )
+
+
+def _entries(section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield what a section holds of each quantity, with the place where it stands."""
+    if "total_ms" in section:
+        yield ("total_ms",), section["total_ms"]
+    for kind in ("tasks", "edges"):
+        for name, row in section.get(kind, {}).items():
+            for column, entry in row.items():
+                yield (kind, name, column), entry
+
+
+def _check_time(
+    time_ms: float, kinds: Sequence[str], column: Sequence[Any], path: tuple[Any, ...]
+) -> None:
+    # A run that ended before it measured has the times of the rounds that there were.
+    values = measured_of(kinds if MEASURED in kinds else [MEASURED] * len(kinds), column)
+    if values and not isclose(time_ms, median(values), rel_tol=_ROUNDING, abs_tol=2 * _ROUNDING):
+        raise _error(
+            f"{time_ms} here, but the median of the samples is {median(values)}",
+            *("execution_metrics", *path),
+        )
+
+
+def _check_summary(summary: Mapping[str, Any], measured: list[Any], path: tuple[str, ...]) -> None:
+    if len(measured) != summary["n"]:
+        raise _error(
+            f"{summary['n']} values here, but {len(measured)} in samples",
+            *("statistics", *path, "n"),
+        )
+    middle = median(measured)
+    if not isclose(summary["median"], middle, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
+        raise _error(
+            f"{summary['median']} here, but the median of the samples is {middle}",
+            *("statistics", *path, "median"),
+        )
+
+
+def _error(message: str, *path: Any) -> ProfileError:
+    return ProfileError(message, json_path(path))
+
+
+_EDGES = ("dag_structure", "edges")
+_ORDER = ("dag_structure", "execution_order")
+_ROWS = ("timeline", "records")
+
+_MAX_WEIGHT = 2**63 - 1
+
+_get: Callable[..., Any] = dict.get
+
+
+def check_consistency(data: Mapping[str, Any]) -> None:
+    """Refuse a profile document that contradicts itself.
+
+    Parameters
+    ----------
+    data
+        A document that satisfies ``PROFILE_SCHEMA``.
+
+    Raises
+    ------
+    ProfileError
+        At the first contradiction. What is merely absent is none.
+
+    Notes
+    -----
+    Profiles without a schema version come from 0.1.0 or know only the
+    standard: their edges may repeat, their names may hold ``->``, their node
+    weights may be any integers, and their ``execution_metrics`` may be named
+    after classes. O(V + E) time if the execution order is complete,
+    O((V + E) log V) if it is not.
+
+    Examples
+    --------
+    >>> structure = {"nodes": ["a"], "edges": [], "execution_order": ["b"]}
+    >>> check_consistency({"metadata": {}, "dag_structure": structure})
+    Traceback (most recent call last):
+    dagprofiler.errors.ProfileError: $.dag_structure.execution_order[0]: there is no task 'b'
+    """
+    versioned = "schema_version" in data["metadata"]
+    structure = data["dag_structure"]
+    _check_distinct(structure["nodes"], "task", "dag_structure", "nodes")
+    nodes = dict(zip(structure["nodes"], range(len(structure["nodes"]))))
+    edges = _Edges(structure["edges"], nodes)
+    edges.check_order(structure["execution_order"])
+    weights = data["node_weights"]
+    _check_keys(weights, nodes, "node_weights")
+    if versioned:
+        _check_names(structure["nodes"])
+        _check_bounds(weights)
+    edges.check_weights(data["edge_weights"], repeated=not versioned)
+    if "edge_metrics" in data:
+        edges.check_metrics(data["edge_metrics"], data["edge_weights"])
+    finished: list[str] = []
+    if versioned and "execution_metrics" in data:
+        finished = _column(data["execution_metrics"], "task")
+        _numbers(finished, nodes, "execution_metrics", below="task")
+        _check_distinct(finished, "task", "execution_metrics", below="task")
+    if "timeline" in data:
+        _check_timeline(data["timeline"], nodes)
+        edges.check_starts(data["timeline"], data.get("origins", {}).get("missing", ()))
+    if "spans" in data:
+        _check_spans(data["spans"], data.get("timeline", {}).get("workers", ()), nodes)
+    keys = dict.fromkeys(edges.keys)
+    if "origins" in data:
+        _check_origins(data["origins"], nodes, keys)
+    statistics = data.get("statistics", {})
+    for name in ("tasks", "flags", "cold_ms"):
+        _check_keys(statistics.get(name, {}), nodes, "statistics", name)
+    _check_keys(statistics.get("edges", {}), keys, "statistics", "edges", what="edge")
+    if "samples" in data:
+        _check_keys(data["samples"]["tasks"], nodes, "samples", "tasks")
+        _check_keys(data["samples"].get("edges", {}), keys, "samples", "edges", what="edge")
+        metrics = data.get("execution_metrics", ()) if versioned else ()
+        check_samples(data["samples"], statistics, metrics)
+    check_intervals(statistics)
+    sources = data.get("weight_sources", {})
+    _check_keys(sources, nodes, "weight_sources")
+    _check_sources(sources, weights)
+    if "run" in data:
+        _check_run(data["run"], nodes, finished)
+
+
+class _Edges:
+    """The edges of a document, in columns: names, numbers and keys of their ends.
+
+    Parameters
+    ----------
+    entries
+        ``dag_structure.edges``.
+    nodes
+        Task name to its number.
+    """
+
+    def __init__(self, entries: Sequence[Mapping[str, str]], nodes: Mapping[str, int]) -> None:
+        self.nodes = nodes
+        self.sources = _column(entries, "source")
+        self.targets = _column(entries, "target")
+        self.tails = _numbers(self.sources, nodes, *_EDGES, below="source")
+        self.heads = _numbers(self.targets, nodes, *_EDGES, below="target")
+        self.keys = _edge_keys(self.sources, self.targets)
+        if any(map(eq, self.tails, self.heads)):
+            i = list(map(eq, self.tails, self.heads)).index(True)
+            raise _error(f"task {_quote(self.sources[i])} has an edge to itself", *_EDGES, i)
+
+    def check_order(self, order: Sequence[str]) -> None:
+        numbers = _numbers(order, self.nodes, *_ORDER)
+        _check_distinct(order, "task", *_ORDER)
+        place = dict(zip(numbers, range(len(order))))
+        # An end that the order lacks contradicts nothing: it may stand before or after all.
+        before = list(map(place.get, self.tails, repeat(-1)))
+        after = list(map(place.get, self.heads, repeat(len(order))))
+        if not all(map(le, before, after)):
+            i = list(map(le, before, after)).index(False)
+            raise _error(
+                f"{_quote(self.targets[i])} comes before {_quote(self.sources[i])}, "
+                f"against the edge {_quote(self.keys[i])}",
+                *_ORDER,
+                after[i],
+            )
+        if len(order) < len(self.nodes):
+            self._check_incomplete(order)
+
+    def _check_incomplete(self, order: Sequence[str]) -> None:
+        """Check that the edges have a topological order, and that one has `order` in it."""
+        below: dict[str, list[str]] = {}
+        for source, target in zip(self.sources, self.targets):
+            below.setdefault(source, []).append(target)
+        try:
+            complete = kahn_order(list(self.nodes), below)
+        except CycleError as error:
+            raise _error(shorten(str(error)), *_EDGES) from error
+        place = dict(zip(order, range(len(order))))
+        latest: dict[str, int] = {}
+        for name in complete:
+            above = latest.get(name, -1)
+            here = place.get(name, above)
+            if here < above:
+                raise _error(
+                    f"{_quote(name)} comes before {_quote(order[above])}, from which edges "
+                    "lead to it through tasks that the order lacks",
+                    *_ORDER,
+                    here,
+                )
+            for target in below.get(name, ()):
+                latest[target] = max(here, latest.get(target, -1))
+
+    def check_weights(self, weights: Mapping[str, Any], *, repeated: bool) -> None:
+        if self._same_keys(weights):
+            return
+        source_of = self._source_of(repeated=repeated)
+        if not weights.keys() <= source_of.keys():
+            key = next(key for key in weights if key not in source_of)
+            raise _error(f"there is no edge {_quote(key)}", "edge_weights", key)
+
+    def _same_keys(self, weights: Mapping[str, Any]) -> bool:
+        """Tell whether the keys are those of `weights` in order, thus also distinct."""
+        return list(weights) == self.keys
+
+    def _source_of(self, *, repeated: bool) -> dict[str, str]:
+        """Return the source of each key, and check that no key stands for two edges.
+
+        Key and source tell an edge; the key alone does not if names hold ``->``.
+        """
+        source_of = dict(zip(self.keys, self.sources))
+        if len(source_of) < len(self.keys):
+            i = _difference(list(map(source_of.get, self.keys)), self.sources)
+            if i is not None:
+                raise _error(
+                    f"this edge and another share the key {_quote(self.keys[i])} of edge_weights",
+                    *_EDGES,
+                    i,
+                )
+            if not repeated:
+                _check_distinct(self.keys, "edge", *_EDGES)
+        return source_of
+
+    def check_metrics(
+        self, entries: Sequence[Mapping[str, Any]], weights: Mapping[str, Any]
+    ) -> None:
+        sources, targets = _column(entries, "source"), _column(entries, "target")
+        expected = list(map(mul, _column(entries, "size_bytes"), repeat(8)))
+        if sources == self.sources and targets == self.targets and self._same_keys(weights):
+            keys, weighed = self.keys, list(weights.values())
+        else:
+            keys = _edge_keys(sources, targets)
+            i = _difference(list(map(self._source_of(repeated=True).get, keys)), sources)
+            if i is not None:
+                raise _error(f"there is no edge {_quote(keys[i])}", "edge_metrics", i)
+            _check_distinct(keys, "edge", "edge_metrics")
+            weighed = list(map(weights.get, keys, expected))
+        bits = list(map(_get, entries, repeat("size_bits"), expected))
+        i = _difference(bits, expected)
+        if i is not None:
+            raise _error(
+                f"{bits[i]} bits are not 8 x {entries[i]['size_bytes']} bytes",
+                *("edge_metrics", i, "size_bits"),
+            )
+        i = _difference(weighed, expected)
+        if i is not None:
+            raise _error(
+                f"{expected[i]} bits here, but {weighed[i]} in edge_weights",
+                *("edge_metrics", i, "size_bytes"),
+            )
+        _check_fields(entries)
+
+    def check_starts(self, timeline: Mapping[str, Any], missing: Sequence[Any]) -> None:
+        """Check that no task starts before those that it depends on have ended.
+
+        Where some clock differs from the others, this says nothing.
+        """
+        columns = timeline["columns"]
+        phases = [columns.index(name) for name in MOMENTS[1:] if name in columns]
+        if not phases or _has_other_clocks(timeline["workers"]):
+            return
+        first, last = phases[0], phases[-1]
+        for number, rows in _by_round(timeline["records"]).items():
+            ends, starts = _moments_of(rows, last), _moments_of(rows, first)
+            ended = list(map(ends.get, self.sources, repeat(-inf)))
+            started = list(map(starts.get, self.targets, repeat(inf)))
+            if all(map(le, ended, started)):
+                continue
+            # Edges that the graph of this round had not bind nobody.
+            lacking = {tuple(e) for m in missing if m["round"] == number for e in m["edges"]}
+            for source, target, end, start in zip(self.sources, self.targets, ended, started):
+                if end > start and (source, target) not in lacking:
+                    i = [row[:2] for row in timeline["records"]].index([target, number])
+                    raise _error(
+                        f"the task starts at {start}, before {_quote(source)}, on which it "
+                        f"depends, ends at {end}",
+                        *(*_ROWS, i, first),
+                    )
+
+
+def _has_other_clocks(workers: Sequence[Mapping[str, Any]]) -> bool:
+    return any("clock_ahead_ms" in worker for worker in workers)
+
+
+def _moments_of(rows: Sequence[Any], column: int) -> dict[str, float]:
+    """Return a column of the timeline by task, without what was not reached."""
+    names, moments = _column(rows, 0), _column(rows, column)
+    if None in moments:
+        return {name: moment for name, moment in zip(names, moments) if moment is not None}
+    return dict(zip(names, moments))
+
+
+def _by_round(rows: Sequence[Any]) -> Mapping[int, Sequence[Any]]:
+    """Return the rows of each round."""
+    rounds = set(_column(rows, 1))
+    if len(rounds) == 1:
+        return {rounds.pop(): rows}
+    found: dict[int, list[Any]] = {number: [] for number in rounds}
+    for row in rows:
+        found[row[1]].append(row)
+    return found
+
+
+def _check_names(names: Sequence[str]) -> None:
+    # The separator keeps the end of one name and the start of the next apart.
+    if "->" in " ".join(names):
+        i = next(i for i, name in enumerate(names) if "->" in name)
+        raise _error(
+            f"task name {_quote(names[i])} holds '->', which joins names in edge weights",
+            *("dag_structure", "nodes", i),
+        )
+
+
+def _check_bounds(weights: Mapping[str, int]) -> None:
+    if weights and not (min(weights.values()) >= 0 and max(weights.values()) <= _MAX_WEIGHT):
+        name = next(name for name in weights if not 0 <= weights[name] <= _MAX_WEIGHT)
+        # The weight itself may have more digits than Python writes.
+        raise _error("the weight is not from 0 to 2**63 - 1", "node_weights", name)
+
+
+def _check_sources(sources: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int]) -> None:
+    entries = list(sources.values())
+    chosen = _column(entries, "node_weight")
+    values = list(map({"default": 0}.get, chosen, map(_get, entries, chosen)))
+    if not set(map(type, values)) <= {int, float}:
+        i = next(i for i, value in enumerate(values) if type(value) not in (int, float))
+        raise _error(
+            f"there is no value for {_quote(chosen[i])} here",
+            *("weight_sources", list(sources)[i], "node_weight"),
+        )
+    weighed = list(map(weights.get, sources, values))
+    if values != weighed:
+        for name, choice, value, weight in zip(sources, chosen, values, weighed):
+            # Measured candidates are in other units than node_weights.
+            if value != weight and choice in ("default", "estimated_instructions"):
+                raise _error(
+                    f"{_quote(choice)} means {value} instructions, not what is in node_weights",
+                    *("weight_sources", name, "node_weight"),
+                )
+
+
+def _check_run(run: Mapping[str, Any], nodes: Mapping[str, int], finished: Sequence[str]) -> None:
+    tasks = run.get("tasks", {})
+    _check_keys(tasks, nodes, "run", "tasks")
+    if tasks and run["state"] == "complete":
+        name = next(iter(tasks))
+        raise _error(
+            f"the run is complete, but task {_quote(name)} is {tasks[name]['state']}",
+            *("run", "state"),
+        )
+    # What failed in a later round has figures of those before it.
+    first = {name for name, entry in tasks.items() if not entry.get("round")}
+    if not first.isdisjoint(finished):
+        i = next(i for i, name in enumerate(finished) if name in first)
+        raise _error(
+            f"the task is {tasks[finished[i]]['state']}, but has metrics, "
+            f"at {json_path(('execution_metrics', i))}",
+            *("run", "tasks", finished[i]),
+        )
+
+
+def _check_fields(entries: Sequence[Mapping[str, Any]]) -> None:
+    """Check each edge's `data_fields`, and that its `fields` add up to it."""
+    names = _column(entries, "data_fields")
+    if max(map(len, names), default=0) > 1:
+        different = set(map(tuple, names))
+        if list(map(len, different)) != list(map(len, map(set, different))):
+            for number, some in enumerate(names):
+                _check_distinct(some, "field", "edge_metrics", number, "data_fields")
+    fields = list(map(_get, entries, repeat("fields")))
+    if fields.count(None) == len(fields):
+        return
+    numbers = [i for i, by_name in enumerate(fields) if by_name is not None]
+    detailed = [entries[i] for i in numbers]
+    fields = _column(detailed, "fields")
+    i = _difference(list(map(dict.keys, fields)), [set(names[i]) for i in numbers])
+    if i is not None:
+        raise _error("the keys are not the data_fields", "edge_metrics", numbers[i], "fields")
+    for size in ("size_bytes", "wire_bytes"):
+        _check_sums(detailed, numbers, size)
+
+
+def _check_sums(entries: Sequence[Mapping[str, Any]], numbers: Sequence[int], size: str) -> None:
+    """Check that `size` of the edges `numbers` is the sum over their fields, where all have it."""
+    fields = _column(entries, "fields")
+    parts = list(map(_get, chain.from_iterable(map(dict.values, fields)), repeat(size)))
+    if None in parts or None in map(_get, entries, repeat(size)):
+        known = [
+            i
+            for i, entry in enumerate(entries)
+            if size in entry and all(size in part for part in entry["fields"].values())
+        ]
+        _check_sums([entries[i] for i in known], [numbers[i] for i in known], size)
+        return
+    # All edges' sums agree if those of the first edge, the first two, the first three ... do.
+    sums = [0, *accumulate(map(int, parts))]
+    reached = list(map(sums.__getitem__, accumulate(map(len, fields))))
+    i = _difference(reached, list(accumulate(map(int, _column(entries, size)))))
+    if i is not None:
+        total = sum(part[size] for part in fields[i].values())
+        raise _error(
+            f"{entries[i][size]} bytes, but the fields add up to {total}",
+            *("edge_metrics", numbers[i], size),
+        )
+
+
+def _check_records(section: str, table: Mapping[str, Any], nodes: Mapping[str, int]) -> None:
+    """Check a table that begins with a task and a round, which tell a record."""
+    rows, columns = table["records"], table["columns"]
+    _check_distinct(columns, "column", section, "columns")
+    i = _difference(list(map(len, rows)), [len(columns)] * len(rows))
+    if i is not None:
+        raise _error(f"{len(rows[i])} entries for {len(columns)} columns", section, "records", i)
+    tasks = _column(rows, 0)
+    _numbers(tasks, nodes, section, "records", below=0)
+    if len(set(tasks)) < len(tasks):
+        _check_distinct(list(zip(tasks, _column(rows, 1))), "task and round", section, "records")
+
+
+def _check_origins(
+    origins: Mapping[str, Any], nodes: Mapping[str, int], edges: Mapping[str, Any]
+) -> None:
+    _check_records("origins", origins, nodes)
+    for i, one in enumerate(origins.get("missing", ())):
+        where = "origins", "missing", i
+        _numbers(one["tasks"], nodes, *where, "tasks")
+        for j, edge in enumerate(one["edges"]):
+            if "->".join(edge) not in edges:
+                raise _error(f"there is no edge {_quote('->'.join(edge))}", *where, "edges", j)
+
+
+def _check_timeline(timeline: Mapping[str, Any], nodes: Mapping[str, int]) -> None:
+    _check_records("timeline", timeline, nodes)
+    rows = timeline["records"]
+    for column in (1, 2):
+        _check_whole(_column(rows, column), *_ROWS, below=column)
+    workers = _column(rows, 2)
+    known = {*range(len(timeline["workers"])), None}
+    if not known.issuperset(workers):
+        i = next(i for i, worker in enumerate(workers) if worker not in known)
+        raise _error(
+            f"there is no worker {workers[i]}, only {len(known) - 1} in timeline.workers",
+            *_ROWS,
+            *(i, 2),
+        )
+    _check_moments(timeline)
+
+
+def _check_moments(timeline: Mapping[str, Any]) -> None:
+    """Check that the moments of each record follow each other."""
+    columns, rows = timeline["columns"], timeline["records"]
+    # When a task was ready may be by another clock than its own.
+    names = MOMENTS[1:] if _has_other_clocks(timeline["workers"]) else MOMENTS
+    latest = [0.0] * len(rows)
+    for name in names:
+        if name not in columns:
+            continue
+        moments = _column(rows, columns.index(name))
+        if None in moments:
+            moments = [was if now is None else now for now, was in zip(moments, latest)]
+        if not all(map(le, latest, moments)):
+            i = list(map(le, latest, moments)).index(False)
+            raise _error(
+                f"{name} is {moments[i]}, before {latest[i]}, which must not be later",
+                *(*_ROWS, i, columns.index(name)),
+            )
+        latest = moments
+
+
+def _check_spans(
+    spans: Mapping[str, Any], workers: Sequence[Any], nodes: Mapping[str, int]
+) -> None:
+    threads, rows = spans["threads"], spans["records"]
+    _check_whole(_column(threads, "worker"), "spans", "threads", below="worker")
+    for column in (1, 2, 3):
+        _check_whole(_column(rows, column), "spans", "records", below=column)
+    for i, thread in enumerate(threads):
+        _check_index(thread["worker"], workers, "worker", "spans", "threads", i, "worker")
+    _check_keys(spans.get("dropped", {}), nodes, "spans", "dropped")
+    _numbers(_column(rows, 0), nodes, "spans", "records", below=0)
+    for column, (known, what) in enumerate([(threads, "thread"), (spans["labels"], "label")], 2):
+        if max(_column(rows, column), default=0) >= len(known) and rows:
+            for i, row in enumerate(rows):
+                _check_index(row[column], known, what, "spans", "records", i, column)
+    starts, ends = _column(rows, 4), _column(rows, 5)
+    if not all(map(le, starts, ends)):
+        i = list(map(le, starts, ends)).index(False)
+        raise _error(f"ends at {ends[i]}, before it starts at {starts[i]}", "spans", "records", i)
+
+
+def _check_index(index: int | None, known: Sequence[Any], what: str, *place: Any) -> None:
+    if index is not None and index >= len(known):
+        raise _error(f"there is no {what} {index}, only {len(known)}", *place)
+
+
+def _check_whole(numbers: Sequence[Any], *above: str, below: str | int) -> None:
+    """Check that what tells one of several is no 1.0, which is an integer in JSON's schemas."""
+    if float in {*map(type, numbers)}:
+        i = next(i for i, number in enumerate(numbers) if type(number) is float)
+        raise _error(f"expected an integer without a point, got {numbers[i]}", *above, i, below)
+
+
+def _column(entries: Sequence[Any], name: str | int) -> list[Any]:
+    return list(map(itemgetter(name), entries))
+
+
+def _edge_keys(sources: Sequence[str], targets: Sequence[str]) -> list[str]:
+    return list(map("->".join, zip(sources, targets)))
+
+
+def _numbers(
+    names: Sequence[str], nodes: Mapping[str, int], *above: str | int, below: Any = None
+) -> list[int]:
+    """Return the numbers of the tasks `names`, all of which must exist."""
+    numbers = list(map(nodes.get, names))
+    if None in numbers:
+        i = numbers.index(None)
+        path = (*above, i) if below is None else (*above, i, below)
+        raise _error(f"there is no task {_quote(names[i])}", *path)
+    return numbers  # type: ignore[return-value]
+
+
+def _check_keys(
+    section: Mapping[str, Any], known: Mapping[str, Any], *above: str, what: str = "task"
+) -> None:
+    if not section.keys() <= known.keys():
+        name = next(name for name in section if name not in known)
+        raise _error(f"there is no {what} {_quote(name)}", *above, name)
+
+
+def _check_distinct(
+    names: Sequence[Any], what: str, *above: str | int, below: str | None = None
+) -> None:
+    if len(set(names)) == len(names):
+        return
+    first: dict[Any, int] = {}
+    i = next(i for i, name in enumerate(names) if first.setdefault(name, i) != i)
+    path = (*above, i) if below is None else (*above, i, below)
+    raise _error(f"{what} {_quote(names[i])} is listed before, at {first[names[i]]}", *path)
+
+
+def _difference(left: Sequence[Any], right: Sequence[Any]) -> int | None:
+    """Return the first index at which two lists of one length differ; None if they don't."""
+    return None if left == right else list(map(eq, left, right)).index(False)
+
+
+def _quote(name: Any) -> str:
+    return short_repr(name)

@@ -1,0 +1,263 @@
+"""Rounds: how often a DAG is run, and under which conditions."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import asdict, dataclass, replace
+from sys import float_info
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Callable
+
+from dagprofiler.errors import GraphError, ValidationError, short_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+#: What a round is for. Figures come from the measured ones.
+COLD, WARM_UP, MEASURED, ALLOCATION = "cold", "warm_up", "measured", "allocation"
+
+#: The fewest samples with a 95 % interval of their median: 1 - 2**(1 - n) is its coverage.
+MIN_ROUNDS = 6
+
+_GARBAGE = ("rounds", "tasks", None)
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How often a DAG is run, and under which conditions.
+
+    Parameters
+    ----------
+    n
+        Number of measured rounds; ``"auto"`` takes at least 6, and as many as
+        `precision` needs.
+    warmup
+        Rounds before them that count for nothing; the first is kept as
+        ``cold``: what the first round of this run cost, which is that of a
+        cold process only if nothing ran there before. By default 2; none before
+        a single round, and none where each round has a process of its own.
+    max_rounds, max_time_s
+        ``"auto"`` ends after so many measured rounds, or when they have taken
+        so many seconds, but not before the sixth.
+    precision
+        ``"auto"`` ends when, for each task that takes at least 1 % of the
+        time, the 95 % interval lies within plus or minus this part of the
+        median: 0.05 is 5 %.
+    collect_garbage
+        ``"rounds"``: between rounds. ``"tasks"``: before each task too, which
+        costs in proportion to all that is alive (``overhead.garbage_ms``
+        says how much). None: the collector is left alone.
+    fresh_process
+        Whether each round is taken in a new process.
+    busy_cores
+        How many other cores are kept busy meanwhile.
+    check_outputs
+        Whether to compare a hash of the serialized outputs of each task
+        between rounds; tasks that differ are flagged.
+
+    Raises
+    ------
+    ValidationError
+        If a value is out of its range, or no interval can be had.
+
+    Notes
+    -----
+    Whole rounds, since a task that is looped finds its data in the cache, and
+    rounds in one process, since starting one costs more than most DAGs: times
+    in fresh processes differ two to four times as much as rounds in one do.
+
+    Examples
+    --------
+    >>> Rounds("auto", precision=0.02).max_rounds
+    30
+    >>> Rounds(10).warmup, Rounds(10, fresh_process=True).warmup
+    (2, 0)
+    """
+
+    n: int | str = "auto"
+    warmup: int | None = None
+    max_rounds: int = 30
+    max_time_s: float = 30.0
+    precision: float = 0.05
+    collect_garbage: str | None = "rounds"
+    fresh_process: bool = False
+    busy_cores: int = 0
+    check_outputs: bool = False
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.n, str) and self.n == "auto"):
+            self._set_integer("n", 1, "or 'auto'")
+        self._set_integer("max_rounds", 1)
+        self._set_integer("busy_cores", 0)
+        if self.warmup is None:
+            warmup = 0 if self.n == 1 or self.fresh_process else 2
+            object.__setattr__(self, "warmup", warmup)
+        self._set_integer("warmup", 0)
+        for name in ("max_time_s", "precision"):
+            self._set_number(name)
+        if not (self.collect_garbage is None or isinstance(self.collect_garbage, str)) or (
+            self.collect_garbage not in _GARBAGE
+        ):
+            raise _refused(
+                "collect_garbage must be 'rounds', 'tasks' or None, got "
+                f"{short_repr(self.collect_garbage)}"
+            )
+        for name in ("fresh_process", "check_outputs"):
+            if not isinstance(getattr(self, name), bool):
+                raise _refused(
+                    f"{name} must be True or False, got {short_repr(getattr(self, name))}"
+                )
+        if self.n == "auto" and self.max_rounds < MIN_ROUNDS:
+            raise _refused(
+                f"max_rounds={self.max_rounds} cannot reach a 95 % interval, which 'auto' is "
+                f"after and which takes at least {MIN_ROUNDS} rounds"
+            )
+
+    def _set_integer(self, name: str, least: int, other: str = "") -> None:
+        value = getattr(self, name)
+        try:
+            number = -1 if isinstance(value, bool) else operator.index(value)
+        except TypeError:
+            number = -1
+        if not least <= number < 2**63:
+            hint = f" {other}" if other else ""
+            raise _refused(
+                f"{name} must be an integer of at least {least}{hint}, got {short_repr(value)}"
+            )
+        object.__setattr__(self, name, number)
+
+    def _set_number(self, name: str) -> None:
+        value: Any = getattr(self, name)
+        try:
+            number = value if isinstance(value, float) else operator.index(value)
+        except TypeError:
+            number = 0
+        if isinstance(value, bool) or not 0 < number <= float_info.max:
+            raise _refused(f"{name} must be a finite number above 0, got {short_repr(value)}")
+        object.__setattr__(self, name, float(number))
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one round, warm-up included."""
+        return self.n != 1 or self.warmup != 0
+
+    @property
+    def instrumented(self) -> bool:
+        """Whether this is more than one plain round, so that there is more to measure and tell."""
+        return self != Rounds(1, collect_garbage=self.collect_garbage) or (
+            self.collect_garbage == "tasks"
+        )
+
+    @property
+    def collects(self) -> bool:
+        """Whether garbage is collected before each round; a plain run leaves that alone."""
+        return self.several and self.collect_garbage is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the conditions as the profile's ``run.conditions`` holds them."""
+        return asdict(self)
+
+    def alone(self) -> Rounds:
+        """Return the conditions under which one of these rounds is taken in its own process."""
+        return replace(self, n=1, warmup=0, fresh_process=False, busy_cores=0)
+
+
+def rounds_of(given: Any) -> Rounds:
+    """Return what ``run(rounds=...)`` was given as Rounds."""
+    return given if isinstance(given, Rounds) else Rounds(given)
+
+
+class Plan:
+    """The rounds of one run, one after the other.
+
+    Parameters
+    ----------
+    rounds
+        What was asked for.
+    is_precise
+        Tells whether the measured rounds so far reach a precision.
+    allocation
+        Whether a pass that counts allocations comes last.
+    past
+        What the rounds were for that an earlier attempt began.
+    past_s
+        How long ago the first measured one of these began, in seconds that count.
+
+    Attributes
+    ----------
+    ended_by
+        What ended the measured rounds: ``"n"``, ``"precision"``,
+        ``"max_rounds"`` or ``"max_time_s"``; None before that.
+    """
+
+    def __init__(
+        self,
+        rounds: Rounds,
+        is_precise: Callable[[float], bool],
+        *,
+        allocation: bool = False,
+        past: Sequence[str] = (),
+        past_s: float = 0.0,
+    ) -> None:
+        self.rounds = rounds
+        self.ended_by: str | None = None
+        self._is_precise = is_precise
+        self._allocation = allocation
+        self._past = past
+        self._past_s = past_s
+        self._where = ""
+
+    @property
+    def single(self) -> bool:
+        """Whether one round is all there is."""
+        return not self.rounds.several and not self._allocation
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield what each round is for."""
+        for number in range(self.rounds.warmup or 0):
+            self._where = f" in the {'warm-up' if number else 'cold'} round"
+            yield WARM_UP if number else COLD
+        begun, taken = perf_counter() - self._past_s, 0
+        of_how_many = "" if self.rounds.n == "auto" else f" of {self.rounds.n}"
+        while self.ended_by is None:
+            taken += 1
+            self._where = f" in round {taken}{of_how_many}"
+            yield MEASURED
+            self.ended_by = self._end(taken, perf_counter() - begun)
+        if self._allocation:
+            self._where = " in the allocation round"
+            yield ALLOCATION
+
+    def where(self) -> str:
+        """Return in words, with a space before them, which round this is; "" of the only one."""
+        return "" if self.single else self._where
+
+    def _end(self, taken: int, seconds: float) -> str | None:
+        """Return what says that `taken` measured rounds are enough; None if nothing does."""
+        rounds = self.rounds
+        if rounds.n != "auto":
+            return "n" if taken == rounds.n else None
+        if taken < max(MIN_ROUNDS, self._past.count(MEASURED)):
+            return None
+        if self._is_precise(rounds.precision):
+            return "precision"
+        if taken >= rounds.max_rounds:
+            return "max_rounds"
+        if seconds >= rounds.max_time_s:
+            return "max_time_s"
+        # Where the pass after them was begun, they were precise, be it by the last digit.
+        return "precision" if ALLOCATION in self._past else None
+
+
+def _refused(problem: str) -> ValidationError:
+    return ValidationError([GraphError(f"Rounds: {problem}")])
+
+
+#: The columns of the timeline after the third, in the order of time.
+MOMENTS = (
+    "ready_ms",
+    *("deserialize_start_ms", "deserialize_end_ms"),
+    *("compute_start_ms", "compute_end_ms"),
+    *("serialize_start_ms", "serialize_end_ms"),
+)

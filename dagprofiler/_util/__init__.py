@@ -1,0 +1,1 @@
+"""Text, HTML, JSON and plug-ins, for every room."""

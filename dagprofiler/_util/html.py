@@ -1,0 +1,180 @@
+"""Drawing: a picture of a DAG, as notebooks show it and as it is saved."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import IO, TYPE_CHECKING, Any
+
+from dagprofiler._util.files import write
+from dagprofiler._util.text import printable
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Collection, Iterable, Sequence
+    from typing import Union
+
+    PathLike = Union[str, os.PathLike[str]]
+
+#: Rows of a table: what is shown in a notebook is stored in it.
+_ROWS = 20
+
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
+
+#: Text and lines take the colour of what is around them, so that they are read in light and dark.
+_STYLE = (
+    ".dagprofiler{font:13px/1.5 system-ui,sans-serif;overflow-x:auto}"
+    ".dagprofiler p{margin:4px 0}"
+    ".dagprofiler .quiet{opacity:.75}"
+    ".dagprofiler table{border-collapse:collapse;margin:6px 0;font-size:inherit;"
+    "font-variant-numeric:tabular-nums}"
+    ".dagprofiler th,.dagprofiler td{padding:2px 14px 2px 0;text-align:right;"
+    "border-bottom:1px solid rgba(128,128,128,.35)}"
+    ".dagprofiler td{vertical-align:top}.dagprofiler th{vertical-align:bottom}"
+    ".dagprofiler td:not(:last-child){white-space:nowrap}"
+    ".dagprofiler .left{text-align:left}"
+    ".dagprofiler summary{cursor:pointer}"
+    ".dagprofiler .slower{color:#d9480f}"
+    ".dagprofiler .faster{color:#2b8a3e}"
+)
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+class Shown:
+    """An object that notebooks show as HTML, and terminals as its text."""
+
+    def _repr_html_(self) -> str:
+        raise NotImplementedError
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        """Return the object in the forms that IPython asks for; it sorts out which of them."""
+        del include, exclude
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
+
+
+def text(value: Any) -> Markup:
+    r"""Return any text as HTML that shows it; what cannot be seen is shown as an escape.
+
+    Examples
+    --------
+    >>> print(text("<b>\0"))
+    &lt;b&gt;\x00
+    """
+    if isinstance(value, Markup):
+        return value
+    return Markup(printable(value).translate(_ESCAPES))
+
+
+def view(*parts: str) -> str:
+    """Return parts of HTML in a frame that gives them their looks."""
+    return f'<div class="dagprofiler"><style>{_STYLE}</style>{"".join(parts)}</div>'
+
+
+def paragraph(*words: Any, quiet: bool = False) -> Markup:
+    """Return a paragraph of words, with a space between them."""
+    look = ' class="quiet"' if quiet else ""
+    return Markup(f"<p{look}>{' '.join(map(text, words))}</p>")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]], left: Sequence[int] = (0,)) -> Markup:
+    """Return a table; columns whose numbers are in `left` begin at the left."""
+    lines = [_row("th", head, left), *(_row("td", row, left) for row in rows)]
+    return Markup(f"<table><thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>")
+
+
+def _row(kind: str, cells: Sequence[Any], left: Sequence[int]) -> str:
+    made = (
+        f"<{kind}{' class=left' if i in left else ''}>{text(cell)}</{kind}>"
+        for i, cell in enumerate(cells)
+    )
+    return f"<tr>{''.join(made)}</tr>"
+
+
+def cut_table(
+    rows: Sequence[Sequence[Any]], what: str, left: Sequence[int] = (0,), most: int = _ROWS
+) -> Markup:
+    """Return a table whose first row is its head; a long one is cut, and says of what it has more.
+
+    Parameters
+    ----------
+    most
+        Rows that are shown.
+    """
+    head, *body = rows
+    more = len(body) - most
+    rest = paragraph(f"… and {more:,} more {what}", quiet=True) if more > 0 else ""
+    return Markup(f"{table(head, body[:most], left)}{rest}")
+
+
+def details(head: str, *parts: str) -> Markup:
+    """Return what is folded in until its head is clicked, which takes no script."""
+    return Markup(f"<details><summary>{text(head)}</summary>{''.join(parts)}</details>")
+
+
+class Drawing(Shown):
+    """A picture of a DAG: notebooks show it, and it can be saved.
+
+    Made by :meth:`DAG.draw <dagprofiler.DAG.draw>` and :meth:`Profile.draw
+    <dagprofiler.Profile.draw>`. Edges lead from left to right.
+
+    Attributes
+    ----------
+    svg
+        The picture as SVG, on white.
+    caption
+        How many tasks and edges there are, and into how many groups they are folded.
+    scene
+        The boxes and lines that it consists of.
+
+    Examples
+    --------
+    >>> from dagprofiler import DAG, task
+    >>> @task(outputs=["x"])
+    ... def source():
+    ...     return {"x": 1}
+    >>> DAG({"source": source}).draw()
+    <Drawing: 1 task, 0 edges>
+    """
+
+    def __init__(self, scene: Any, svg_of: Callable[..., str]) -> None:
+        self.scene = scene
+        self.caption: str = scene.caption
+        self._svg_of = svg_of
+
+    @cached_property
+    def svg(self) -> str:
+        """Return the picture as SVG."""
+        return self._svg_of(self.scene, opaque=True)
+
+    def save(self, path: PathLike | IO[Any]) -> str:
+        """Write the picture as SVG to a file, which is replaced as a whole, or an open stream.
+
+        Returns
+        -------
+        str
+            The path; of a stream its name, or an empty string.
+        """
+        return write(path, [self.svg])
+
+    def __repr__(self) -> str:
+        return f"<Drawing: {self.caption}>"
+
+    def _repr_html_(self) -> str:
+        return view(self.markup())
+
+    def markup(self) -> Markup:
+        """Return the picture and its caption, as they stand in a view of several parts."""
+        picture = self._svg_of(self.scene, opaque=False)
+        return Markup(f"{picture}{paragraph(self.caption, quiet=True)}")
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        """Return the picture also as an image, for notebooks that are shown without HTML."""
+        return {**super()._repr_mimebundle_(include, exclude), "image/svg+xml": self.svg}

@@ -1,0 +1,437 @@
+"""Rendering: the JSON text of a document, column by column, one record a line."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler._util.interpreter import imported
+from dagprofiler.errors import ProfileError, json_path, short_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import TypeVar, Union
+
+    Row = TypeVar("Row")
+    Rows = Union[Sequence[Any], "Columns"]
+
+
+def utc_now() -> str:
+    """Return the time as ISO 8601 text in UTC, to the microsecond, with a ``Z``."""
+    return datetime.now(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keep the garbage collector from running while tables without cycles are built.
+
+    It would look through all of a large table again each time the table has
+    grown by a quarter, which doubles the time, and find nothing.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+class _NotJson(Exception):  # noqa: N818  (a signal, not an error of the library)
+    """A value has no JSON form; never leaves this module."""
+
+
+def jsonable(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return `parameters` as JSON holds them, and the names of those stored as text.
+
+    Arrays and tuples become lists, numpy scalars numbers. What JSON has no
+    form for (objects, NaN, integers beyond 64 bits) is stored as its ``str``.
+
+    Examples
+    --------
+    >>> jsonable({"n": 3, "shape": (2, 2), "model": complex(1, 2)})
+    ({'n': 3, 'shape': [2, 2], 'model': '(1+2j)'}, ['model'])
+    """
+    values: dict[str, Any] = {}
+    as_text = []
+    for name, value in parameters.items():
+        try:
+            values[name] = _plain(value)
+        except Exception:  # noqa: BLE001  (to_dict() of an object is a user's code)
+            values[name] = _text(value)
+            as_text.append(name)
+    return values, as_text
+
+
+def _text(value: Any) -> str:
+    """Return the text of any value, also of one whose ``str`` fails."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001  (a profile is not lost to what a parameter does)
+        return object.__repr__(value)
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise _NotJson
+        return {key: _plain(item) for key, item in value.items()}
+    numpy = imported("numpy")
+    if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
+        python = value.tolist()
+        # Times become bare integers in nanoseconds: text says what they are.
+        if type(python) is not type(value) and value.dtype.kind not in "mM":
+            return _plain(python)
+    if hasattr(value, "to_dict") and not isinstance(value, type):
+        return _plain(value.to_dict())
+    raise _NotJson
+
+
+def parse(text: str | bytes) -> Any:
+    """Return the document in a JSON text.
+
+    NaN and infinity, which are no JSON, pass inside of ``configuration`` only,
+    where version 0.1.0 wrote them.
+
+    Raises
+    ------
+    ProfileError
+        If it is no JSON, holds such a number elsewhere, or an object in which a key
+        stands twice.
+    """
+    constants = []
+
+    def constant(word: str) -> float:
+        constants.append(word)
+        return float(word)
+
+    try:
+        if not isinstance(text, (str, bytes, bytearray)):
+            raise ProfileError(f"expected JSON text, got {type(text).__name__}")
+        if not isinstance(text, str):
+            text = text.decode(json.detect_encoding(text), "surrogatepass")
+        document: Any = json.loads(text, parse_constant=constant, object_pairs_hook=_unique)
+        if constants:
+            plain_document(document)
+    except RecursionError as error:
+        raise ProfileError("not JSON that can be read: nested too deep") from error
+    except ProfileError:
+        raise
+    except ValueError as error:
+        raise ProfileError(f"not JSON: {error}") from error
+    return document
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise ProfileError(
+            f"not JSON that can be read: key {short_repr(key)} stands twice in one object"
+        )
+    return found
+
+
+def plain_document(document: Any) -> Any:
+    """Return a deep copy of a document that is plain JSON.
+
+    Raises
+    ------
+    ProfileError
+        If something in it is no JSON value: a key that is no text, an object,
+        a number that is not finite outside of ``configuration``.
+    """
+    try:
+        if not isinstance(document, dict):
+            return _plain_copy(document, (), finite=True)
+        return {
+            _key(name, ()): _plain_copy(section, (name,), finite=name != "configuration")
+            for name, section in document.items()
+        }
+    except RecursionError as error:
+        raise ProfileError("nested too deep") from error
+
+
+def _key(key: Any, path: tuple[Any, ...]) -> str:
+    if not isinstance(key, str):
+        raise ProfileError(f"key {short_repr(key)} is no text", json_path(path))
+    return key
+
+
+def _plain_copy(value: Any, path: tuple[Any, ...], *, finite: bool) -> Any:
+    kind = type(value)
+    if kind is dict:
+        return {
+            _key(key, path): _plain_copy(item, (*path, key), finite=finite)
+            for key, item in value.items()
+        }
+    if kind is list or kind is tuple:
+        return [_plain_copy(item, (*path, i), finite=finite) for i, item in enumerate(value)]
+    if kind is float and finite and not math.isfinite(value):
+        raise ProfileError(f"{short_repr(value)} is not a finite number", json_path(path))
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    try:
+        number = plain_number(value)
+    except TypeError as error:
+        raise ProfileError(str(error), json_path(path)) from error
+    return _plain_copy(number, path, finite=finite)
+
+
+def load(path: Any) -> Any:
+    """Return the document in a file or an open stream; errors as :func:`parse`, naming the file."""
+    try:
+        return parse(read(path))
+    except ProfileError as error:
+        name = file_name(path)
+        if not name:
+            raise
+        raise ProfileError(f"{error.message} (in {name!r})", error.path) from error.__cause__
+
+
+def file_name(path: Any) -> str:
+    """Return what a file or an open stream is called; nothing if it has no name."""
+    name = path if isinstance(path, (str, bytes, os.PathLike)) else getattr(path, "name", "")
+    # What was opened by its descriptor has that for a name.
+    return "" if isinstance(name, int) else os.fsdecode(name)
+
+
+def read(path: Any) -> str | bytes:
+    """Return what is in a file or an open stream."""
+    try:
+        if hasattr(path, "read"):
+            content: str | bytes = path.read()
+            return content
+        # As text at once: bytes beside it would double what a large file takes.
+        with open(path, encoding="utf-8-sig") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise ProfileError(f"not JSON: {error}") from error
+
+
+def mapping_in(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return the object under a key; an empty one if something else is there, or nothing."""
+    value = mapping.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def text_in(mapping: Mapping[str, Any], key: str) -> str:
+    """Return the text under a key; an empty one if something else is there, or nothing."""
+    value = mapping.get(key)
+    return value if isinstance(value, str) else ""
+
+
+#: Rows that are encoded at once: enough for speed, few enough for memory.
+_BATCH = 4096
+
+#: Sections that hold tables side by side; each table has its rows on lines of their own.
+_TABLES = frozenset({"dag_structure", "origins", "samples", "spans", "statistics", "timeline"})
+
+
+def plain_number(value: Any) -> Any:
+    """Return a numpy scalar as the number it is."""
+    numpy = imported("numpy")
+    if numpy is not None and isinstance(value, numpy.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+# A cycle ends in a RecursionError, which render() reports; looking for one costs a tenth.
+_STRICT: Any = {"allow_nan": False, "default": plain_number, "check_circular": False}
+_encode = json.JSONEncoder(**_STRICT).encode
+_encode_lines = json.JSONEncoder(**_STRICT, separators=("\n", ": ")).encode
+
+
+def batched(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Yield `rows` in lists of a few thousand: what is made for speed at once stays small."""
+    rows = iter(rows)
+    while batch := list(islice(rows, _BATCH)):
+        yield batch
+
+
+class Columns:
+    """Rows of one shape, held by column.
+
+    Their text is put together column by column, which takes a fraction of the
+    time that making the rows takes.
+
+    Parameters
+    ----------
+    columns
+        Name to values, for rows that are dicts; values alone, for lists.
+    optional
+        Rows whose value in the last column, which has a name and is not the
+        only one, is None are without that key.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Sequence[Any]] | Sequence[Sequence[Any]],
+        *,
+        optional: bool = False,
+    ) -> None:
+        self.names = list(columns) if isinstance(columns, Mapping) else None
+        self.columns = list(columns.values() if isinstance(columns, Mapping) else columns)
+        self.optional = optional
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __iter__(self) -> Iterator[Any]:
+        rows = zip(*self.columns)
+        names = self.names
+        if names is None:
+            return map(list, rows)
+        if not self.optional:
+            return (dict(zip(names, row)) for row in rows)
+        fewer = names[:-1]
+        return (dict(zip(fewer if row[-1] is None else names, row)) for row in rows)
+
+    def pieces(self) -> list[list[str]]:
+        """Return the JSON text of the rows, as columns of pieces."""
+        count = len(self)
+        opening, closing = "[]" if self.names is None else "{}"
+        labels = [f"{_encode(name)}: " for name in self.names or ()] or [""] * len(self.columns)
+        pieces = []
+        for i, (label, column) in enumerate(zip(labels, self.columns)):
+            pieces += [[(", " if i else opening) + label] * count, *_pieces(column)]
+        if self.optional:
+            label, texts = f", {labels[-1]}", pieces.pop()
+            pieces[-1] = ["" if text == "null" else label + text for text in texts]
+        return [*pieces, [closing] * count]
+
+
+class Table:
+    """A list too large to be held: batches of its rows, to be gone through once."""
+
+    def __init__(self, batches: Iterable[Rows]) -> None:
+        self.batches = batches
+
+    def held(self) -> list[Any]:
+        """Return the list."""
+        return list(chain.from_iterable(self.batches))
+
+
+class Items:
+    """A dict too large to be held: batches of its keys and values, to be gone through once."""
+
+    def __init__(self, batches: Iterable[tuple[Sequence[str], Rows]]) -> None:
+        self.batches = batches
+
+    def held(self) -> dict[str, Any]:
+        """Return the dict."""
+        return dict(chain.from_iterable(zip(*batch) for batch in self.batches))
+
+
+def held(value: Any) -> Any:
+    """Return `value` with rows that are yet to be made made, as lists and dicts."""
+    if isinstance(value, (Items, Table)):
+        return value.held()
+    if isinstance(value, dict):
+        return {
+            key: item.held() if isinstance(item, Table) else item for key, item in value.items()
+        }
+    return value
+
+
+def render(document: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """Yield the JSON text of a document, piece by piece, one record a line.
+
+    Raises
+    ------
+    ProfileError
+        If a section holds what JSON has no form for: NaN, infinity, an object.
+    """
+    lead = "{\n"
+    for name, section in document:
+        yield f"{lead}{_encode(name)}: "
+        try:
+            yield from _table(section, nested=name in _TABLES)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ProfileError(f"cannot be written: {error}", f"$.{name}") from error
+        lead = ",\n"
+    yield "\n}\n"
+
+
+def _table(value: Any, *, nested: bool = False, indent: str = "\n  ") -> Iterator[str]:
+    """Yield the text of a list or a dict with each item on a line of its own."""
+    if nested and isinstance(value, dict) and value:
+        lead = "{"
+        for key, item in value.items():
+            yield f"{lead}{indent}{_encode(key)}: "
+            yield from _table(item, indent=indent + "  ")
+            lead = ","
+        yield f"{indent[:-2]}}}"
+        return
+    batches: Iterator[list[list[str]]]
+    if isinstance(value, dict):
+        value = Items(zip(batched(value), batched(value.values())))
+    elif isinstance(value, list):
+        value = Table(batched(value))
+    if isinstance(value, Items):
+        brackets, batches = "{}", (_item_pieces(*batch) for batch in value.batches)
+    elif isinstance(value, Table):
+        brackets, batches = "[]", map(_pieces, value.batches)
+    else:
+        yield _encode(value)
+        return
+    lead = brackets[0]
+    for pieces in batches:
+        breaks = [f",{indent}"] * len(pieces[0])
+        breaks[0] = f"{lead}{indent}"
+        yield _woven([breaks, *pieces])
+        lead = ","
+    yield f"{indent[:-2]}{brackets[1]}" if lead == "," else brackets
+
+
+def _item_pieces(keys: Sequence[str], values: Rows) -> list[list[str]]:
+    if not all(isinstance(key, str) for key in keys):
+        # Numbers as keys, which json turns into text.
+        return [[_encode(dict(zip(keys, values)))[1:-1]]]
+    return [*_pieces(keys), [": "] * len(keys), *_pieces(values)]
+
+
+def _pieces(rows: Rows) -> list[list[str]]:
+    """Return the JSON text of the rows, as columns of pieces to be woven.
+
+    One call of the encoder, which is C, does for a whole column.
+    """
+    if isinstance(rows, Columns):
+        return rows.pieces()
+    if not isinstance(rows[0], (dict, list, tuple)):
+        # JSON text in ASCII has no line break but those that stand between values.
+        texts = _encode_lines(rows)[1:-1].split("\n")
+        if len(texts) == len(rows):
+            return [texts]
+    # Values inside of values: a mark, which is random, so that none can look like
+    # it, goes between those of the column.
+    mark = os.urandom(8).hex()
+    flat: list[Any] = [mark] * (2 * len(rows) - 1)
+    flat[::2] = rows
+    return [_encode(flat)[1:-1].split(f', "{mark}", ')]
+
+
+def _woven(pieces: list[list[str]]) -> str:
+    """Return the text of rows that are spread over columns of pieces."""
+    step = len(pieces)
+    flat = [""] * (step * len(pieces[0]))
+    for i, column in enumerate(pieces):
+        flat[i::step] = column
+    return "".join(flat)

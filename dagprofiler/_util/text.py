@@ -1,0 +1,77 @@
+"""Quantities as people read them, and as parts of the largest."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+#: Units that have a prefix; the first is that of edge weights.
+BITS, BYTES = "bit", "B"
+
+_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+
+
+def quantity(value: Any, unit: str | None) -> str:
+    """Return a number as people read it, with four digits; ``-`` for None.
+
+    Examples
+    --------
+    >>> quantity(6400000, BITS), quantity(160000, BYTES), quantity(5.6274, "ms")
+    ('6.4 Mbit', '160 kB', '5.627 ms')
+    """
+    if value is None:
+        return "-"
+    if unit is not None and unit.endswith("ms"):
+        return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.4g} {unit}"
+    # Version 0.1.0 wrote weights that no float holds.
+    scaled, power = min(value, sys.float_info.max), 0
+    while scaled >= 1000 and power < len(_PREFIXES) - 1:
+        scaled, power = scaled / 1000, power + 1
+    space = "" if unit in (BITS, BYTES) else " "
+    return f"{scaled:.4g} {_PREFIXES[power]}{space if _PREFIXES[power] else ''}{unit}"
+
+
+def share(value: Any, largest: Any) -> float:
+    """Return the part that `value` is of the largest value, from 0 to 1."""
+    limit = sys.float_info.max
+    return float(min(value, limit) / min(largest, limit)) if largest else 0.0
+
+
+#: Tasks and edges shown of a large profile.
+MOST_ROWS = 40
+
+
+def printable(text: Any) -> str:
+    """Return `text` with what would upset a terminal or break the line written as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+
+
+def number(value: Any) -> str:
+    """Return a number with three decimals, a whole one without; ``-`` for None."""
+    if value is None:
+        return "-"
+    return f"{value:,.3f}" if isinstance(value, float) else f"{value:,}"
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
+    """Return the lines of a table, its columns as wide as they must be.
+
+    Those whose numbers are in `left` begin at the left, the others end at the right.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i in left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def and_more(count: int, what: str) -> list[str]:
+    """Return the line below a table of `MOST_ROWS` that says how many there are beside them."""
+    return [f"... and {count - MOST_ROWS:,} more {what}"] if count > MOST_ROWS else []

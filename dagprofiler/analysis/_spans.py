@@ -1,0 +1,164 @@
+"""What the time on the critical path goes into: the spans inside its tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dagprofiler._document import ProfileData
+
+
+@dataclass(frozen=True)
+class CriticalSpan:
+    """All spans of one name in the tasks on the critical path; times a round, in ms.
+
+    Attributes
+    ----------
+    name, category
+        What they are called.
+    tasks
+        The tasks that they are in, in the order of the path.
+    calls
+        How many there are.
+    total_ms
+        How long one of them at least lasted.
+    self_ms
+        The same without what spans inside of them took; None of asynchronous ones, which
+        wait for each other.
+    """
+
+    name: str
+    category: str
+    tasks: tuple[str, ...]
+    calls: float
+    total_ms: float
+    self_ms: float | None
+
+
+@dataclass(frozen=True)
+class CriticalSpans:
+    """Where the time of ``compute()`` on the critical path goes.
+
+    Attributes
+    ----------
+    spans
+        By what they take themselves, the most first; then asynchronous ones.
+    compute_ms
+        How long ``compute()`` of all tasks on the path takes, a round.
+    uncovered_ms
+        How much of it is in no span.
+    rounds
+        How many rounds these are means of.
+    dropped
+        How many spans of these tasks there was no room for, in all rounds; what they took is
+        with the spans around them, or in no span.
+    """
+
+    spans: tuple[CriticalSpan, ...]
+    compute_ms: float
+    uncovered_ms: float
+    rounds: int
+    dropped: int
+
+
+def critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans | None:
+    """Return what the tasks of a path spend their time in; None of a profile without spans.
+
+    Of the measured rounds, or of all if there are none. Spans of other threads than the one
+    that ran the task lie beside the path and are left out. O(n log n) time in the number of
+    spans.
+    """
+    section, timeline = profile.sections.get("spans"), profile.sections.get("timeline")
+    if section is None or timeline is None:
+        return None
+    kinds = profile.sections.get("samples", {}).get("rounds", ())
+    measured = {number for number, kind in enumerate(kinds) if kind == "measured"}
+    place = {task: i for i, task in enumerate(path)}
+
+    def on_path(record: Sequence[Any]) -> bool:
+        return record[0] in place and (not measured or record[1] in measured)
+
+    columns = timeline["columns"]
+    if not {"compute_start_ms", "compute_end_ms"} <= {*columns}:
+        return None
+    begin, end = columns.index("compute_start_ms"), columns.index("compute_end_ms")
+    computed = {
+        (record[0], record[1]): record[end] - record[begin]
+        for record in timeline["records"]
+        if on_path(record) and record[end] is not None
+    }
+    rounds = len({number for _, number in computed})
+    by_task: dict[tuple[str, int], list[tuple[float, float, int]]] = {}
+    for task, number, thread, label, start_ms, end_ms, *_ in filter(on_path, section["records"]):
+        if (task, number) in computed and section["threads"][thread]["own"]:
+            by_task.setdefault((task, number), []).append((start_ms, -end_ms, label))
+    totals: dict[int, _Total] = {}
+    uncovered_ms = sum(computed.values())
+    for (task, _), spans in by_task.items():
+        uncovered_ms -= _add(sorted(spans), section["labels"], task, totals)
+    found = [
+        CriticalSpan(
+            section["labels"][label]["name"],
+            section["labels"][label]["category"],
+            tuple(sorted(total.tasks, key=place.__getitem__)),
+            total.calls / rounds,
+            total.total_ms / rounds,
+            total.self_ms / rounds if section["labels"][label]["kind"] == "span" else None,
+        )
+        for label, total in totals.items()
+    ]
+    found.sort(key=lambda one: (one.self_ms is None, -(one.self_ms or 0.0), -one.total_ms))
+    mean_ms = 1 / rounds if rounds else 0.0
+    return CriticalSpans(
+        tuple(found),
+        compute_ms=sum(computed.values()) * mean_ms,
+        uncovered_ms=max(0.0, uncovered_ms) * mean_ms,
+        rounds=rounds,
+        dropped=sum(n for task, n in section.get("dropped", {}).items() if task in place),
+    )
+
+
+class _Total:
+    """Of all spans with one label."""
+
+    def __init__(self) -> None:
+        self.tasks: set[str] = set()
+        self.calls = 0
+        self.total_ms = self.self_ms = 0.0
+
+
+def _add(
+    spans: Sequence[tuple[float, float, int]],
+    labels: Sequence[dict[str, Any]],
+    task: str,
+    totals: dict[int, _Total],
+) -> float:
+    """Add the spans of a task in a round, by start, longest first; return what they cover."""
+    covered_ms, covered_until = 0.0, float("-inf")
+    #: Label to where its latest span ends: spans of one name that overlap count once.
+    until: dict[int, float] = {}
+    around: list[tuple[float, int]] = []
+    for start_ms, minus_end_ms, label in spans:
+        kind, end_ms = labels[label]["kind"], -minus_end_ms
+        if kind not in ("span", "async"):
+            continue
+        total = totals.setdefault(label, _Total())
+        total.tasks.add(task)
+        total.calls += 1
+        latest = until.get(label, start_ms)
+        total.total_ms += max(0.0, end_ms - max(start_ms, latest))
+        until[label] = max(latest, end_ms)
+        covered_ms += max(0.0, end_ms - max(start_ms, covered_until))
+        covered_until = max(covered_until, end_ms)
+        if kind == "span":
+            while around and around[-1][0] <= start_ms:
+                around.pop()
+            total.self_ms += end_ms - start_ms
+            if around:
+                outer_end_ms, outer = around[-1]
+                totals[outer].self_ms -= min(end_ms, outer_end_ms) - start_ms
+            around.append((end_ms, label))
+    return covered_ms

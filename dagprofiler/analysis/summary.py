@@ -1,0 +1,265 @@
+"""summary(): a profile as text for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler._document.rounds import COLD, MEASURED, WARM_UP
+from dagprofiler._util.json import mapping_in
+from dagprofiler._util.text import MOST_ROWS, aligned, and_more, number, printable
+from dagprofiler.analysis.weights import entries_of_tasks
+from dagprofiler.errors import counted
+from dagprofiler.stats.summary import FLAGS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dagprofiler._document import ProfileData
+
+
+#: Columns of samples that other tables are about.
+_TOLD = ("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms")
+
+#: What a task's entry of ``execution_metrics`` says, in the order of the table.
+_FIGURES = (
+    *("compute_time_ms", "serialize_time_ms", "deserialize_time_ms"),
+    *("bytes_in", "bytes_out"),
+)
+
+
+def summary(profile: ProfileData) -> str:
+    """Return a table of tasks and one of edges, and what the run did besides.
+
+    A weight marked ``*`` is a default: the task has no cost model. Of a large
+    profile the first 40 tasks and edges are shown.
+    """
+    metrics, structure = profile.metrics, profile.dag_structure
+    run = profile.sections.get("run", {})
+    defaults = {
+        name
+        for name, entry in profile.sections.get("weight_sources", {}).items()
+        if entry.get("node_weight") == "default"
+    }
+    lines = [
+        origin(profile),
+        ", ".join(
+            [
+                counted(len(structure["nodes"]), "task"),
+                counted(len(structure["edges"]), "edge"),
+                "total time unknown"
+                if metrics.total_time_ms is None
+                else f"total {number(metrics.total_time_ms)} ms",
+            ]
+        ),
+    ]
+    if run.get("state") == "partial":
+        states = run.get("tasks", {})
+        lines.append(f"PARTIAL: {printable(run.get('reason'))}")
+        lines += [f"  {printable(t)}: {states[t].get('state')}" for t in list(states)[:MOST_ROWS]]
+        lines += and_more(len(states), "tasks")
+    conditions = run.get("conditions")
+    if conditions is not None:
+        kinds = profile.sections.get("samples", {}).get("rounds")
+        lines.append(_rounds_line(run, conditions, kinds))
+    entries, unclear = entries_of_tasks(profile)
+    names = structure["execution_order"] if unclear else list(entries)
+    rows = [
+        (
+            printable(name),
+            *(number(getattr(entries.get(name), figure, None)) for figure in _FIGURES),
+            number(metrics.node_weights.get(name)) + "*" * (name in defaults),
+        )
+        for name in names[:MOST_ROWS]
+    ]
+    head = ("task", "compute ms", "serialize ms", "deserialize ms", "bytes in", "bytes out")
+    lines += ["", *aligned([(*head, "instructions"), *rows])]
+    lines += and_more(len(names), "tasks")
+    if defaults.intersection(names[:MOST_ROWS]):
+        lines.append("* default: no cost model")
+    if unclear:
+        lines.append(f"no times: {unclear}")
+    if metrics.edge_metrics:
+        edges = [
+            (
+                f"{printable(edge.source)} -> {printable(edge.target)}",
+                number(edge.size_bytes),
+                number(edge.wire_bytes),
+                printable(", ".join(edge.data_fields)),
+            )
+            for edge in metrics.edge_metrics[:MOST_ROWS]
+        ]
+        lines += ["", *aligned([("edge", "bytes", "on the wire", "fields"), *edges], left=(0, 3))]
+        lines += and_more(len(metrics.edge_metrics), "edges")
+    if "statistics" in profile.sections:
+        lines += _statistics(profile.sections["statistics"])
+        lines += _metered(profile.sections["statistics"])
+    elif "samples" in profile.sections:
+        lines += _metered_once(profile.sections["samples"])
+    lines += _not_measured(profile.sections)
+    lines += _never_fired(profile.sections.get("origins", {}))
+    if "overhead" in run:
+        kinds = ", ".join(
+            f"{kind[: -len('_ms')]} {number(value)} ms" for kind, value in run["overhead"].items()
+        )
+        lines += ["", f"overhead: {kinds}"]
+    return "\n".join(lines)
+
+
+def origin(profile: ProfileData) -> str:
+    """Return by what, where, when and with which seed a profile came to be, as far as is known."""
+    sections = profile.sections
+    words = f"dagprofiler {printable(profile.metadata.get('dagprofiler_version'))}"
+    imported = mapping_in(sections, "imported")
+    if imported:
+        source = f"{imported.get('format', '')} {imported.get('version', '')}".strip()
+        words += f" (imported{f' from {printable(source)}' if source else ''})"
+    if profile.hostname is not None:
+        words += f" on {printable(profile.hostname)}"
+    if "timestamp" not in sections.get("environment", {}).get("not_measured", {}):
+        words += f", {printable(profile.timestamp)}"
+    if profile.seed is not None:
+        return f"{words}, seed {profile.seed}"
+    # Whether others seeded theirs, their files don't say.
+    return words if imported else f"{words}, no seed"
+
+
+def _rounds_line(
+    run: Mapping[str, Any], conditions: Mapping[str, Any], kinds: Sequence[str] | None
+) -> str:
+    """Return how often the DAG was measured, under which conditions, and what times are."""
+    complete, warm_up = run.get("rounds", 0), conditions.get("warmup", 0)
+    count = complete
+    if kinds is not None:
+        # What was asked for a failure may have kept from happening.
+        count, warm_up = kinds.count(MEASURED), kinds.count(COLD) + kinds.count(WARM_UP)
+    words = [counted(count, "measured round") if count else "no round was measured"]
+    if complete < count:
+        words.append("not complete" if count == 1 else f"{complete} of them complete")
+    if warm_up:
+        words.append(f"{warm_up} warm-up")
+    if conditions.get("fresh_process"):
+        words.append("each in a new process")
+    if conditions.get("busy_cores"):
+        words.append(f"other cores kept busy: {conditions['busy_cores']}")
+    if run.get("ended_by") in ("max_rounds", "max_time_s"):
+        words.append(f"ended by {run['ended_by']} before the precision was reached")
+    if count > 1:
+        words[-1] += "; times are medians"
+    elif not count and warm_up:
+        words[-1] += "; times are " + (
+            "of the cold round" if warm_up == 1 else "medians of the cold round and warm-up"
+        )
+    return ", ".join(words)
+
+
+def _statistics(section: Mapping[str, Any]) -> list[str]:
+    """Return a table of the times in compute(), and what its flags mean."""
+    tasks, flags = section.get("tasks", {}), section.get("flags", {})
+    rows = [("task", "median ms", "interval", "coverage", "MAD", "min", "n", "flags")]
+    for name in list(tasks)[:MOST_ROWS]:
+        best = tasks[name].get("corrected_ms", tasks[name].get("wall_ms"))
+        if best is None:
+            continue
+        interval = f"{number(best.get('low'))} to {number(best.get('high'))}"
+        coverage = best.get("coverage")
+        figures = (
+            number(best["median"]),
+            interval,
+            "-" if coverage is None else f"{coverage:.1%}",
+            number(best.get("mad")),
+            number(best.get("min")),
+            number(best["n"]),
+        )
+        rows.append((printable(name), *figures, printable(", ".join(flags.get(name, ())))))
+    lines = ["", "compute(), without run-queue delay where that was measured:"]
+    lines += aligned(rows, left=(0, 7))
+    lines += and_more(len(tasks), "tasks")
+    raised = {flag for found in flags.values() for flag in found}
+    return lines + [f"{flag}: {meaning}" for flag, meaning in FLAGS.items() if flag in raised]
+
+
+def _metered(section: Mapping[str, Any]) -> list[str]:
+    """Return a table of the medians of what was metered beside times."""
+    tasks = {
+        name: {column: summary["median"] for column, summary in columns.items()}
+        for name, columns in section.get("tasks", {}).items()
+    }
+    return _metered_table("medians of what was metered:", tasks)
+
+
+def _metered_once(section: Mapping[str, Any]) -> list[str]:
+    """Return the same of one round."""
+    tasks = {
+        name: {
+            column: next((v for v in values if v is not None), None)
+            for column, values in columns.items()
+        }
+        for name, columns in section.get("tasks", {}).items()
+    }
+    return _metered_table("what was metered:", tasks)
+
+
+def _metered_table(head: str, tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    # What is 0 throughout is not worth the width.
+    shown = dict.fromkeys(
+        column
+        for row in tasks.values()
+        for column, value in row.items()
+        if value and column not in _TOLD
+    )
+    if not shown:
+        return []
+    rows = [
+        (printable(name), *(number(tasks[name].get(column)) for column in shown))
+        for name in list(tasks)[:MOST_ROWS]
+    ]
+    return [
+        "",
+        head,
+        *aligned([("task", *map(printable, shown)), *rows]),
+        *and_more(len(tasks), "tasks"),
+    ]
+
+
+def _never_fired(origins: Mapping[str, Any]) -> list[str]:
+    """Return the rules of a graph that grew that never fired, and why."""
+    reasons = {one["rule"]: one["reason"] for one in origins.get("never_fired", ())}
+    fired = {one["rule"] for one in origins.get("fired", ())}
+    lines = [
+        f"rule {printable(repr(rule))} never fired: {printable(why)}"
+        for rule, why in reasons.items()
+        if rule not in fired
+    ]
+    return ["", *lines[:MOST_ROWS], *and_more(len(lines), "rules")] if lines else []
+
+
+def _not_measured(sections: Mapping[str, Any]) -> list[str]:
+    """Return why meters that were asked for gave nothing."""
+    asked = sections.get("samples", {}).get("tasks", {})
+    columns = {column for row in asked.values() for column in row}
+    reasons = sections.get("environment", {}).get("not_measured", {})
+    return [
+        f"{printable(column)}: {printable(why)}"
+        for column, why in reasons.items()
+        if column in columns
+    ]
+
+
+def comparison_summary(times: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a table of what a comparison says of each task and edge."""
+    rows, reason = comparison_rows(times)
+    return "\n".join([*aligned(rows, left=(0, 3)), *([reason] if reason else ())])
+
+
+def comparison_rows(times: Mapping[str, Mapping[str, Any]]) -> tuple[list[tuple[str, ...]], str]:
+    """Return what a comparison says of times, below a head; and the reason all verdicts share."""
+    reasons = {printable(entry.get("reason", "")) for entry in times.values()}
+    common = reasons.pop() if len(times) > 1 and len(reasons) == 1 else ""
+    rows: list[tuple[str, ...]] = [("", "ratio", "interval", "verdict")]
+    for name, entry in times.items():
+        known = entry.get("low") is not None
+        interval = f"{number(entry['low'])} to {number(entry['high'])}" if known else "-"
+        keys = ("verdict",) if common else ("verdict", "reason")
+        verdict = ": ".join(printable(entry[key]) for key in keys if key in entry)
+        rows.append((printable(name), number(entry.get("ratio")), interval, verdict))
+    return rows, common

@@ -1,0 +1,506 @@
+"""Weights: one number for each task, all from one source, and the word where they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import fsum, inf, isfinite
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
+
+from dagprofiler._document.calibration import Calibration
+from dagprofiler._document.rounds import MEASURED
+from dagprofiler._document.samples import measured_of
+from dagprofiler.errors import WeightError, counted, did_you_mean, short_repr
+from dagprofiler.stats.summary import median
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dagprofiler._document import ProfileData
+    from dagprofiler.metrics import TaskMetrics
+
+
+Number = Union[int, float]
+
+
+class Source(NamedTuple):
+    """Where a source stands in a profile: candidate in ``weight_sources``, column of samples."""
+
+    candidate: str
+    column: str
+    unit: str
+    words: str
+
+
+#: Where weights can come from, in the order in which ``"best"`` tries them: instructions are
+#: the same on a busy machine, reference times mean something on another one, CPU times lack
+#: what a task waits for, and wall times hold what it waited for in vain.
+SOURCES = {
+    "counted": Source(
+        "counted_instructions", "instructions", "instructions", "counted instructions"
+    ),
+    "estimated": Source("estimated_instructions", "", "instructions", ""),
+    "reference_time": Source("reference_time_ms", "corrected_ms", "reference ms", ""),
+    "cpu_time": Source("cpu_time_ms", "cpu_ms", "ms", "CPU time of the task's thread"),
+    "wall_time": Source("wall_time_ms", "wall_ms", "ms", "wall time"),
+}
+
+#: What the times are, by column of samples.
+TIMES = {"corrected_ms": "wall time without run-queue delay", "wall_ms": "wall time"}
+
+
+def _mean(values: Sequence[Number]) -> float:
+    try:
+        return fsum(values) / len(values)
+    except OverflowError:
+        return inf
+
+
+#: What can be said of a task's samples.
+STATISTICS: dict[str, Callable[[Sequence[Number]], Number]] = {
+    "median": median,
+    "mean": _mean,
+    "min": min,
+    "max": max,
+}
+
+_NO_SOURCES = "the profile holds no weight_sources, and {}"
+
+
+def check_finite(source: str, values: Mapping[str, Number], at: str = "") -> None:
+    """Raise a WeightError if a weight is more than a float holds; `at` says by which rate."""
+    # An integer of any size is a weight, though no float holds it.
+    beyond = [name for name, value in values.items() if not value < inf]
+    if beyond:
+        raise WeightError(source, beyond, f"the weight{at} is more than a float holds")
+
+
+def entries_of_tasks(profile: ProfileData) -> tuple[dict[str, TaskMetrics], str]:
+    """Return the entry of ``execution_metrics`` of each task that has one.
+
+    Version 0.1.0 named entries after classes, and wrote one for each place of the execution
+    order: there the place tells the task.
+
+    Returns
+    -------
+    entries, reason
+        Task name to its entry. If nothing tells whose the entries are there are none, and
+        `reason` says why; else it is empty.
+    """
+    entries, order = profile.metrics.task_metrics, profile.dag_structure["execution_order"]
+    named = {entry.task: entry for entry in entries}
+    if len(named) == len(entries) and named.keys() <= {*profile.dag_structure["nodes"]}:
+        # Who writes some entries, or a schema version, names tasks.
+        if len(entries) != len(order) or "schema_version" in profile.metadata:
+            return named, ""
+    elif len(entries) != len(order):
+        some, places = counted(len(entries), "entry", "entries"), counted(len(order), "place")
+        return {}, (
+            f"execution_metrics has {some}, not named after tasks, for {places} of execution_order"
+        )
+    placed = dict(zip(order, entries))
+    for name in named:
+        if name in placed and placed[name].task != name:
+            return {}, (
+                f"execution_metrics has an entry {short_repr(name)}, but another one at that "
+                "task's place of execution_order: whether it names tasks or classes is unknown"
+            )
+    return placed, ""
+
+
+def times_of_tasks(profile: ProfileData) -> dict[str, float]:
+    """Return how long each task took in all its phases, in milliseconds."""
+    return {
+        name: sum(
+            ms or 0.0
+            for ms in (entry.compute_time_ms, entry.serialize_time_ms, entry.deserialize_time_ms)
+        )
+        for name, entry in entries_of_tasks(profile)[0].items()
+    }
+
+
+class Reader:
+    """Reads one statistic of each task out of a profile."""
+
+    def __init__(self, profile: ProfileData, statistic: str) -> None:
+        self.statistic = statistic
+        #: Whether tasks may be left out that have no value.
+        self.lenient = False
+        self._profile = profile
+        self.tasks: list[str] = profile.dag_structure["nodes"]
+        sections = profile.sections
+        self._samples: Mapping[str, Any] | None = sections.get("samples")
+        self._sources: Mapping[str, Mapping[str, Any]] | None = sections.get("weight_sources")
+        self._environment: Mapping[str, Any] = sections.get("environment", {})
+        run = sections.get("run", {})
+        self._conditions: Mapping[str, Any] = run.get("conditions", {})
+        # Who knows no rounds runs each task once.
+        self._rounds: int = run.get("rounds", 1)
+        if self._samples is not None:
+            self._rounds = self._samples["rounds"].count(MEASURED)
+
+    def threads_run_on(self) -> bool:
+        """Tell whether a task is flagged for threads, which count into other tasks too."""
+        flags = self._profile.sections.get("statistics", {}).get("flags", {})
+        return any("several_threads" in found for found in flags.values())
+
+    def calibration(self) -> Calibration | None:
+        """Return the calibration of the profile's machine, if there is one."""
+        found = self._environment.get("calibration")
+        return None if found is None else Calibration.from_dict(found)
+
+    def times_ms(self, calibration: Calibration | None) -> tuple[dict[str, Number], str]:
+        """Return the times that reference times are made of, and in which column they stand."""
+        corrected = self._from_samples("reference_time", "corrected_ms")
+        if corrected and len(corrected) == len(self.tasks):
+            return corrected, "corrected_ms"
+        if self._samples is None and self._rounds > 1 and calibration:
+            # Without their samples, these are all that is left of times without delay.
+            known = self._present(self._single("reference_time_ms"))
+            if known and (self.lenient or len(known) == len(self.tasks)):
+                self.check_samples("reference_time", self.statistic)
+                return {n: value / calibration.score for n, value in known.items()}, "corrected_ms"
+        try:
+            walls = self.values("wall_time")
+        except WeightError as error:
+            raise WeightError("reference_time", error.tasks, error.reason) from None
+        if corrected and len(corrected) >= len(walls):
+            return corrected, "corrected_ms"
+        return walls, "wall_ms"
+
+    def values(self, source: str) -> dict[str, Number]:
+        """Return a value for every task; raise a WeightError where one has none."""
+        candidate, column, _, _ = SOURCES[source]
+        sampled = self._from_samples(source, column)
+        if sampled is not None and len(sampled) == len(self.tasks):
+            return sampled
+        found = self._present(self._single(candidate))
+        if self.lenient:
+            if sampled and len(sampled) >= len(found):
+                return sampled
+        elif len(found) < len(self.tasks):
+            missing = [name for name in self.tasks if name not in found]
+            raise WeightError(source, missing, self._reasons(missing, candidate, column))
+        if source != "estimated":
+            self.check_samples(source, self.statistic)
+        return found
+
+    def samples(self, column: str) -> dict[str, list[Number]]:
+        """Return the measured samples of the tasks that have some in a column."""
+        if self._samples is None:
+            return {}
+        kinds, rows = self._samples["rounds"], self._samples["tasks"]
+        measured = ((n, measured_of(kinds, rows.get(n, {}).get(column, ()))) for n in self.tasks)
+        return {name: values for name, values in measured if values}
+
+    def _from_samples(self, source: str, column: str) -> dict[str, Number] | None:
+        """Return the statistic of a column for the tasks that have samples in it."""
+        if self._samples is None or not column:
+            return None
+        of = STATISTICS[self.statistic]
+        found = {name: of(values) for name, values in self.samples(column).items()}
+        check_finite(source, found)
+        return found
+
+    def _single(self, candidate: str) -> dict[str, Any]:
+        """Return the one value that the profile gives each task; None where there is none."""
+        estimated = candidate == "estimated_instructions"
+        if not self._rounds and not estimated:
+            return {}
+        if self._sources is not None:
+            return {name: entry.get(candidate) for name, entry in self._sources.items()}
+        if estimated:
+            weights = self._profile.metrics.node_weights
+            return {name: weight if weight > 0 else None for name, weight in weights.items()}
+        if candidate != "wall_time_ms":
+            return {}
+        entries, _ = entries_of_tasks(self._profile)
+        return {name: entry.compute_time_ms for name, entry in entries.items()}
+
+    def _present(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {n: values[n] for n in self.tasks if values.get(n) is not None}
+
+    def check_samples(self, source: str, what: str) -> None:
+        """Raise a WeightError if `what` is wanted and the profile holds only medians."""
+        if what != "median" and self._rounds != 1:
+            raise WeightError(
+                source,
+                [],
+                f"the {what} needs samples of every task, and the profile holds only "
+                f"medians of {self._rounds} rounds; statistic='median' returns them",
+            )
+
+    def _reasons(self, tasks: Sequence[str], candidate: str, column: str) -> str:
+        """Return why the first of `tasks` have no value."""
+        return "; ".join(dict.fromkeys(self._reason(n, candidate, column) for n in tasks[:5]))
+
+    def _reason(self, name: str, candidate: str, column: str) -> str:
+        if not self._rounds and column:
+            return "no round was measured"
+        if self._sources is None:
+            if not column:
+                return _NO_SOURCES.format("a node weight of 0 may stand for a missing cost model")
+            if candidate == "wall_time_ms":
+                _, why = entries_of_tasks(self._profile)
+                return _NO_SOURCES.format(why or "execution_metrics no entry of that name")
+        said = self._sources.get(name, {}).get("reasons", {}) if self._sources else {}
+        generally = self._environment.get("not_measured", {})
+        for reasons, key in ((said, candidate), (generally, candidate), (generally, column)):
+            if key in reasons:
+                return str(reasons[key])
+        return f"the profile holds no {candidate}"
+
+    def provenance(self, words: str, column: str) -> str:
+        """Return how often, where and under which conditions `words` were measured."""
+        counts = {len(values) for values in self.samples(column).values()} or {self._rounds}
+        count = " to ".join(map(str, sorted({min(counts), max(counts)})))
+        rounds = "one round" if count == "1" else f"{self.statistic} of {count} measured rounds"
+        if self._profile.sections.get("run", {}).get("state") == "partial":
+            rounds += " of a partial run"
+        fresh = ", each in a process of its own" if self._conditions.get("fresh_process") else ""
+        busy = self._conditions.get("busy_cores", 0)
+        beside = f", {busy} other core{'s' if busy > 1 else ''} kept busy" if busy else ""
+        host = self._profile.hostname
+        where = "an unknown host" if host is None else f"host {host!r}"
+        return f"{words}, {rounds} on {where}{fresh}{beside}"
+
+
+#: Why ``"best"`` leaves out what is there.
+_RUN_ON = (
+    "counted: a task is flagged several_threads, and threads that run on after it count into "
+    "other tasks; source='counted' takes the counts all the same"
+)
+
+_NO_SCALE = (
+    "the machine of this profile was not calibrated, so its times have no common scale; call "
+    "dagprofiler.calibrate() before the run, take several rounds, which does it, or give rate="
+)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What each task costs, by one source.
+
+    Attributes
+    ----------
+    values
+        Task name to weight, for every task of the DAG.
+    unit
+        ``"instructions"``; ``"ms"``; ``"reference ms"``, which are milliseconds on the reference
+        machine; or, for a rate, what it makes of seconds.
+    source
+        Where all of them come from, one of `SOURCES`.
+    statistic
+        What was asked for, one of `STATISTICS`. Of a single value each is the value.
+    provenance
+        In words: how many rounds, under which conditions, on which host, on which scale.
+    filled
+        Names of the tasks that have no value of their own, but what was given as ``fill``.
+    """
+
+    values: dict[str, Number]
+    unit: str
+    source: str
+    statistic: str
+    provenance: str
+    filled: tuple[str, ...] = ()
+
+
+def weights_of(
+    profile: ProfileData,
+    source: str = "best",
+    statistic: str = "median",
+    rate: float | None = None,
+    *,
+    fill: float | None = None,
+) -> Weights:
+    """Return a weight for every task of a profile, all from one source.
+
+    Parameters
+    ----------
+    source
+        ``"counted"``: instructions that a hardware counter saw. ``"estimated"``: what the cost
+        models say, in instructions. ``"reference_time"``: time without run-queue delay, where
+        that was measured, on a scale that machines share. ``"cpu_time"``: of the task's thread,
+        in ms. ``"wall_time"``: as measured, in ms. ``"best"``: the first of these, in this
+        order, that has a value for every task.
+    statistic
+        ``"median"``, ``"mean"``, ``"min"`` or ``"max"`` of the measured samples; estimates have
+        none, and take no notice.
+    rate
+        For reference times: units a second, finite and above 0. By default times are multiplied
+        by the calibration score of the machine, which gives milliseconds on the reference
+        machine.
+    fill
+        Weight of the tasks that have no value, in the unit of the source, finite and at least 0;
+        by default such tasks are refused. Where no source has a value for every task, ``"best"``
+        then is the one that lacks fewest.
+
+    Raises
+    ------
+    WeightError
+        If an argument is unknown or out of its range; if a task has no value from this source,
+        a default of 0 being none, and there is no `fill`; if a weight is more than a float
+        holds; if no source that ``"best"`` may choose has any value; if reference times have no
+        scale; or if the profile has no samples of several rounds, and thus nothing but medians.
+
+    Notes
+    -----
+    In profiles without ``weight_sources`` (0.1.0 wrote such) a node weight of 0 cannot be told
+    from a task without a cost model, so that it is refused, and wall times are those of
+    ``execution_metrics``. O(tasks x rounds) time.
+
+    Examples
+    --------
+    >>> from dagprofiler import DAG, task
+    >>> @task(inputs=[], outputs=["x"], estimate_fn=lambda cfg: 100)
+    ... def source():
+    ...     return {"x": 1}
+    >>> weights_of(DAG({"source": source}, []).run(), "estimated").values
+    {'source': 100}
+    """
+    _check_arguments(source, statistic, rate)
+    _check_fill(source, fill)
+    reader = Reader(profile, statistic)
+    if source != "best":
+        return _from_source(reader, source, rate, fill)
+    refused, lacking = [], {}
+    for name in SOURCES:
+        if name == "counted" and reader.threads_run_on():
+            refused.append(f"\n  - {_RUN_ON}")
+            continue
+        try:
+            return _from_source(reader, name, rate)
+        except WeightError as error:
+            refused.append(f"\n  - {error}")
+            if 0 < len(error.tasks) < len(profile.dag_structure["nodes"]):
+                lacking[name] = len(error.tasks)
+    if fill is not None and lacking:
+        return _from_source(reader, min(lacking, key=lacking.__getitem__), rate, fill)
+    what = "one for every task" if fill is None else "any that could be filled up"
+    raise WeightError(source, [], f"no source has {what}:{''.join(refused)}")
+
+
+def samples_behind(profile: ProfileData, weights: Weights) -> dict[str, list[Number]]:
+    """Return the measured samples that weights are a statistic of, in the weights' unit.
+
+    Parameters
+    ----------
+    weights
+        Of this profile, without a rate.
+
+    Returns
+    -------
+    dict of str to list
+        At least one number a task: where there are no samples, its weight.
+
+    Raises
+    ------
+    WeightError
+        If the profile has several rounds, but not their samples.
+    """
+    source = weights.source
+    single = {name: [value] for name, value in weights.values.items()}
+    if source == "estimated":
+        return single
+    reader = Reader(profile, "median")
+    own = single.keys() - set(weights.filled)
+    columns = ["corrected_ms", "wall_ms"] if source == "reference_time" else []
+    for column in columns or [SOURCES[source].column]:
+        samples = reader.samples(column)
+        if all(name in samples for name in own):
+            break
+    else:
+        reader.check_samples(source, "distribution")
+        return single
+    calibration = reader.calibration() if source == "reference_time" else None
+    factor = 1 if calibration is None else calibration.score
+    return {**single, **{name: [value * factor for value in samples[name]] for name in own}}
+
+
+def _check_arguments(source: Any, statistic: Any, rate: Any) -> None:
+    sources, statistics = ["best", *SOURCES], list(STATISTICS)
+    for value, known, what in ((source, sources, "source"), (statistic, statistics, "statistic")):
+        if value not in known:
+            words = ", ".join(map(repr, known))
+            hint = did_you_mean(value, known)
+            raise WeightError(
+                source, [], f"{what} must be one of {words}, got {short_repr(value)}{hint}"
+            )
+    if rate is None:
+        return
+    if source not in ("best", "reference_time"):
+        raise WeightError(source, [], f"rate={short_repr(rate)} is for source='reference_time'")
+    try:
+        valid = not isinstance(rate, bool) and rate > 0 and isfinite(rate)
+    except (OverflowError, TypeError, ValueError):
+        valid = False
+    if not valid:
+        raise WeightError(
+            source, [], f"rate must be a finite number above 0, got {short_repr(rate)}"
+        )
+
+
+def _check_fill(source: str, fill: Any) -> None:
+    if fill is None:
+        return
+    try:
+        valid = not isinstance(fill, bool) and fill >= 0 and isfinite(fill)
+    except (OverflowError, TypeError, ValueError):
+        valid = False
+    if not valid:
+        raise WeightError(
+            source, [], f"fill must be a finite number of at least 0, got {short_repr(fill)}"
+        )
+
+
+def _from_source(
+    reader: Reader, source: str, rate: float | None, fill: float | None = None
+) -> Weights:
+    """Return the weights from one source; without `fill` every task has to have a value."""
+    reader.lenient = fill is not None
+    try:
+        found = _found_in(reader, source, rate)
+    finally:
+        reader.lenient = False
+    filled = tuple(name for name in reader.tasks if name not in found.values)
+    if fill is None or not filled:
+        return found
+    values = {name: found.values.get(name, fill) for name in reader.tasks}
+    return replace(found, values=values, filled=filled)
+
+
+def _found_in(reader: Reader, source: str, rate: float | None) -> Weights:
+    if source == "reference_time":
+        return _reference_time(reader, rate)
+    _, column, unit, words = SOURCES[source]
+    values = reader.values(source)
+    if source == "estimated":
+        provenance = "what the cost models of the tasks say; none of it is measured"
+    else:
+        provenance = reader.provenance(words, column)
+    if unit == "instructions":
+        # Half an instruction is what a median of two makes, not what a processor does.
+        values = {name: round(value) for name, value in values.items()}
+    return Weights(values, unit, source, reader.statistic, provenance)
+
+
+def _reference_time(reader: Reader, rate: float | None) -> Weights:
+    calibration = reader.calibration()
+    if rate is not None:
+        rate = float(rate)
+        factor, unit = rate / 1e3, f"reference units ({rate:g} a second)"
+        scale = f"seconds times the declared rate of {rate:g} a second"
+    elif calibration is not None:
+        factor, unit = calibration.score, SOURCES["reference_time"].unit
+        scale = (
+            f"times this machine's calibration score of {factor:.4g} "
+            f"(known to {calibration.spread:.1%}, kernel version {calibration.kernel_version}), "
+            "which gives ms on the reference machine"
+        )
+    else:
+        raise WeightError("reference_time", [], _NO_SCALE)
+    times_ms, column = reader.times_ms(calibration)
+    values = {name: time_ms * factor for name, time_ms in times_ms.items()}
+    check_finite("reference_time", values, "" if rate is None else f" at rate={short_repr(rate)}")
+    provenance = f"{reader.provenance(TIMES[column], column)}; {scale}"
+    return Weights(values, unit, "reference_time", reader.statistic, provenance)

@@ -1,0 +1,182 @@
+"""The commands that read one file and write another: ``report``, ``export``, ``import`` ..."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler.cli._output import (
+    check_one_stdin,
+    check_outputs,
+    load_profile,
+    note,
+    print_json,
+    print_text,
+    problem_of,
+    source_name,
+)
+from dagprofiler.cli._parser import CommandError, build_parser
+from dagprofiler.cli._targets import assignments, guessed
+from dagprofiler.errors import FormatError, MissingExtraError, ProfileError, did_you_mean
+
+if TYPE_CHECKING:
+    import argparse
+
+
+#: What the help calls arguments that are files.
+_FILES = {"FILE", "PROFILE", "TARGET", "BASE", "NEW", "DIR", "('BASE.json', 'NEW.json')"}
+
+#: Exit code of `validate` for a file that is no valid profile.
+_INVALID = 1
+
+
+def report(arguments: argparse.Namespace) -> int:
+    """Write a profile as an HTML page."""
+    check_one_stdin(arguments.profile, arguments.base)
+    output = arguments.output
+    if output is None:
+        name = "report" if arguments.profile == "-" else os.path.splitext(arguments.profile)[0]
+        output = f"{name}.html"
+    check_outputs(output, read=[arguments.profile, *filter(None, [arguments.base])])
+    profile = load_profile(arguments.profile)
+    base = None if arguments.base is None else load_profile(arguments.base)
+    losses = profile.report(
+        sys.stdout.buffer if output == "-" else output,
+        base,
+        cost=arguments.cost,
+        statistic=arguments.statistic,
+    )
+    _tell(arguments, output, losses)
+    return 0
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Write a profile in another tool's format."""
+    from dagprofiler._util.plugins import EXPORTERS, format_of, load
+
+    output = arguments.output
+    check_outputs(output, read=[arguments.profile])
+    if output == "-" and arguments.format is None:
+        raise CommandError("export: give -o FILE, whose ending says the format, or --format")
+    try:
+        name = arguments.format or format_of(output)
+    except FormatError as error:
+        raise CommandError(str(error).replace("format=", "--format")) from error
+    options = _options(arguments.option, load(EXPORTERS, name), name)
+    profile = load_profile(arguments.profile)
+    losses = profile.export(sys.stdout.buffer if output == "-" else output, name, **options)
+    _tell(arguments, output, losses)
+    return 0
+
+
+def _options(given: list[str], exporter: Any, name: str) -> dict[str, Any]:
+    """Return the options of an exporter; one that begins with @ is what is in a file."""
+    from inspect import Parameter, signature
+
+    parameters = signature(exporter.render).parameters.values()
+    known = [one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY]
+    takes_any = any(one.kind is Parameter.VAR_KEYWORD for one in parameters)
+    options = {}
+    for option, value in assignments(given, "--option").items():
+        if option not in known and not takes_any:
+            raise CommandError(
+                f"--option: the format {name!r} has no option {option!r} "
+                f"(options: {', '.join(known) or 'none'}){did_you_mean(option, known)}"
+            )
+        options[option] = _from_file(value[1:]) if value.startswith("@") else guessed(value)
+    return options
+
+
+def _from_file(path: str) -> Any:
+    import json
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except ValueError as error:
+        raise CommandError(f"--option: {path!r} is not JSON: {error}") from error
+
+
+def _tell(arguments: argparse.Namespace, output: str, losses: tuple[str, ...]) -> None:
+    """Say what was written, and what was left out."""
+    if output != "-" and arguments.json:
+        print_json({"written": output, "left_out": list(losses)})
+        return
+    for loss in losses:
+        note(f"left out: {loss}")
+    if output != "-":
+        print_text(f"written: {output}")
+
+
+def import_(arguments: argparse.Namespace) -> int:
+    """Make a profile of another tool's file."""
+    from dagprofiler.formats import import_profile
+
+    check_outputs(arguments.output, read=[arguments.file])
+    name = source_name(arguments.file)
+    try:
+        source = sys.stdin.buffer if arguments.file == "-" else arguments.file
+        profile = import_profile(source, arguments.format)
+    except OSError as error:
+        raise CommandError(f"{name}: cannot be read: {error.strerror}") from error
+    except ProfileError as error:
+        raise CommandError(f"{name}: {problem_of(error)}") from error
+    except FormatError as error:
+        where = "" if name in str(error) else f"{name}: "
+        raise CommandError(f"{where}{error}".replace("format=", "--format")) from error
+    profile.save(sys.stdout.buffer if arguments.output == "-" else arguments.output)
+    _tell(arguments, arguments.output, ())
+    return 0
+
+
+def validate(arguments: argparse.Namespace) -> int:
+    """Say of each file whether it is a valid profile."""
+    check_one_stdin(*arguments.profile)
+    found = []
+    for path in arguments.profile:
+        try:
+            profile = load_profile(path)
+        except CommandError as error:
+            if isinstance(error.__cause__, OSError):
+                raise
+            found.append({"file": path, "valid": False, "problem": str(error)})
+        else:
+            version = profile.metadata.get("dagprofiler_version")
+            found.append({"file": path, "valid": True, "dagprofiler_version": version})
+    if arguments.json:
+        print_json(found)
+    else:
+        for one in found:
+            # The problem begins with the name of the file.
+            name = source_name(one["file"])
+            print_text(str(one.get("problem") or f"{name}: a valid profile"))
+    return 0 if all(one["valid"] for one in found) else _INVALID
+
+
+def completion(arguments: argparse.Namespace) -> int:
+    """Print a script that completes the command in a shell."""
+    try:
+        import shtab
+    except ImportError as error:
+        raise MissingExtraError("shell completion", "cli") from error
+    if arguments.shell not in shtab.SUPPORTED_SHELLS:
+        known = ", ".join(shtab.SUPPORTED_SHELLS)
+        raise CommandError(f"completion: expected one of {known}, got {arguments.shell!r}")
+    script = shtab.complete(_with_files(build_parser(), shtab.FILE), shell=arguments.shell)
+    if arguments.json:
+        print_json({"shell": arguments.shell, "script": script})
+    else:
+        print_text(script)
+    return 0
+
+
+def _with_files(parser: argparse.ArgumentParser, file: Any) -> argparse.ArgumentParser:
+    """Return a parser whose arguments that are files say so."""
+    for action in parser._actions:  # noqa: SLF001  (argparse has no other way to them)
+        if isinstance(action.choices, dict):
+            for one in action.choices.values():
+                _with_files(one, file)
+        elif str(action.metavar) in _FILES:
+            action.complete = file  # type: ignore[attr-defined]
+    return parser

@@ -1,0 +1,229 @@
+"""What commands print and write: text, JSON, colours where there are any."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING, Any
+
+from dagprofiler._util.files import check_writable, second_place
+from dagprofiler._util.text import printable
+from dagprofiler.cli._parser import CommandError
+from dagprofiler.errors import ProfileError, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from dagprofiler.profile import Profile
+
+
+#: Words that get a colour; text is the same without.
+_STYLES = {
+    r"\bslower\b|\bfailed\b|\bPARTIAL\b|^dagprofiler: (?!warning)": "bold red",
+    r"\bfaster\b": "bold green",
+    r"\bcan't say\b|^dagprofiler: warning": "yellow",
+    r"^(task|edge|critical path by span) .*$": "bold",
+}
+
+
+def error_line(message: str) -> None:
+    """Print an error, or the lines of several, to standard error."""
+    text = "\n".join(printable(line) for line in f"dagprofiler: {message}".splitlines())
+    with suppress(OSError, ValueError):
+        print_text(text, sys.stderr)
+
+
+def note(message: str) -> None:
+    """Print what a user may want to know, where it is in the way of no output."""
+    print_text(printable(message), sys.stderr)
+
+
+def print_text(text: str, stream: IO[str] | None = None) -> None:
+    """Print text, in colours on a terminal, if rich is there to paint it."""
+    stream = stream or sys.stdout
+    if stream.isatty() and "NO_COLOR" not in os.environ:
+        try:
+            from rich.console import Console
+            from rich.text import Text
+        except ImportError:
+            pass
+        else:
+            console = Console(file=stream, soft_wrap=True, highlight=False)
+            for line in text.split("\n"):
+                painted = Text(line)
+                for pattern, style in _STYLES.items():
+                    painted.highlight_regex(pattern, style)
+                console.print(painted)
+            return
+    # A terminal may know fewer characters than names have.
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, for other programs."""
+    print_text(json.dumps(value, indent=2, allow_nan=False))
+
+
+def width() -> int | None:
+    """Return the width of the terminal; None where the output goes elsewhere."""
+    if not sys.stdout.isatty():
+        return None
+    from shutil import get_terminal_size
+
+    return max(40, get_terminal_size().columns)
+
+
+def fitted(text: str, most: int) -> str:
+    """Return `text`, its middle left out where it is longer than `most` characters."""
+    if len(text) <= most:
+        return text
+    end = (most - 3) // 2
+    return f"{text[: most - 3 - end]}...{text[len(text) - end :]}"
+
+
+def source_name(path: str) -> str:
+    """Return what to call the file, or the stream, that is read."""
+    return "standard input" if path == "-" else path
+
+
+def load_profile(path: str) -> Profile:
+    """Return the profile in a file, or on standard input for ``-``.
+
+    Raises
+    ------
+    CommandError
+        If there is none, with what to do.
+    """
+    from dagprofiler.profile import Profile
+
+    name = source_name(path)
+    try:
+        return Profile.load(sys.stdin.buffer if path == "-" else path)
+    except OSError as error:
+        raise CommandError(f"{name}: cannot be read: {error.strerror}") from error
+    except ProfileError as error:
+        raise CommandError(f"{name}: {problem_of(error)}{_way_out(path, error)}") from error
+
+
+def problem_of(error: ProfileError) -> str:
+    """Return what is wrong with a document, and where in it, unless that is all of it."""
+    return error.message if error.path == "$" else f"{error.path}: {error.message}"
+
+
+def _way_out(path: str, error: ProfileError) -> str:
+    """Return what to do about a file that is no valid profile."""
+    if error.message.startswith("not JSON"):
+        return "; if a run was to write it, it has not ended: run it again"
+    if error.path == "$" and "is a required property" in error.message:
+        foreign = f"; if another tool wrote it, try dagprofiler import {path} -o profile.json"
+        return f": no profile{foreign}"
+    return ""
+
+
+def check_one_stdin(*paths: str | None) -> None:
+    """Raise a CommandError if standard input is to be read twice."""
+    if paths.count("-") > 1:
+        raise CommandError("standard input, -, can be read once; give files for the others")
+
+
+def check_outputs(*paths: str | None, read: Sequence[str] = ()) -> None:
+    """Raise a CommandError unless all these files can be written; None and ``-`` always can.
+
+    Parameters
+    ----------
+    read
+        Files that the command reads, and so should not replace.
+    """
+    files = [path for path in paths if path is not None and path != "-"]
+    if "" in files:
+        raise CommandError("output: expected the name of a file, got ''")
+    if len({os.path.realpath(path) for path in files}) < len(files):
+        raise CommandError(f"output: {files[0]!r} is given twice; give each its own file")
+    for path in files:
+        problem = _unwritable(path)
+        if os.path.exists(path) and any(
+            os.path.exists(o) and os.path.samefile(path, o) for o in read
+        ):
+            problem = "is what the command reads; give another file"
+        if problem:
+            raise CommandError(f"output {path!r}: {problem}")
+
+
+def _unwritable(path: str) -> str | None:
+    """Return why a file cannot be written, and what to do; None if it can."""
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if os.path.isdir(target) or path.endswith(("/", os.sep)):
+        return "is a directory; give the name of a file in it"
+    if not os.path.isdir(folder):
+        return f"there is no directory {folder!r}; make it first"
+    try:
+        check_writable(path)
+    except OSError as error:
+        return f"cannot be written: {error.strerror}; give another place"
+    return None
+
+
+def keep(measured: Iterable[tuple[Profile, str]]) -> None:
+    """Save profiles where they were wanted, or where they can be: no result of a run is lost.
+
+    Raises
+    ------
+    CommandError
+        If one could not be saved where it was wanted, with the place that it has now.
+    """
+    problems = [problem for one in measured if (problem := _unkept(*one)) is not None]
+    if problems:
+        raise CommandError("; ".join(problems))
+
+
+def _unkept(profile: Profile, path: str) -> str | None:
+    """Save a profile; where that fails, elsewhere, and return in words why and where."""
+    try:
+        if path == "-":
+            profile.save(sys.stdout.buffer)
+            sys.stdout.flush()
+        else:
+            profile.save(path)
+    except BaseException as error:
+        place = f"the profile is {placed(profile)}"
+        if isinstance(error, BrokenPipeError) or not isinstance(error, Exception):
+            note(place)
+            raise
+        name = "standard output" if path == "-" else repr(path)
+        return f"output {name}: cannot be written: {reason_of(error)}; {place}"
+    return None
+
+
+def reason_of(error: Exception) -> str:
+    """Return why something cannot be written."""
+    return getattr(error, "strerror", None) or describe(error)
+
+
+def placed(profile: Profile) -> str:
+    """Save a profile that can't be where it should; return in words where it is."""
+    try:
+        return f"in {second_place(profile.save)}"
+    except OSError as error:
+        profile.save(sys.stdout.buffer)
+        return f"printed, as no file can hold it ({reason_of(error)})"
+
+
+@contextmanager
+def stdout_apart(wanted: bool) -> Iterator[None]:  # noqa: FBT001  (it is what it is about)
+    """Let what tasks print go to standard error, so that standard output is JSON alone."""
+    if not wanted:
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)

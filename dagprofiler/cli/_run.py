@@ -1,0 +1,474 @@
+"""The commands that run a DAG: ``run`` and ``resume``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+from datetime import datetime, timedelta
+from shutil import get_terminal_size
+from time import perf_counter
+from typing import IO, TYPE_CHECKING, Any
+
+from dagprofiler._document.quickcheck import surely_satisfies
+from dagprofiler._document.rounds import Rounds
+from dagprofiler._util.files import replaced, replacing, write
+from dagprofiler._util.text import printable
+from dagprofiler.analysis.weights import times_of_tasks
+from dagprofiler.cli._output import (
+    check_outputs,
+    fitted,
+    keep,
+    load_profile,
+    note,
+    placed,
+    print_json,
+    print_text,
+    reason_of,
+    source_name,
+    stdout_apart,
+)
+from dagprofiler.cli._parser import CommandError, parse
+from dagprofiler.cli._targets import Place, executor_named, load_dag, run_file
+from dagprofiler.engine.hooks import Hook
+from dagprofiler.errors import RunError, short_repr
+from dagprofiler.journal import Journal
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Mapping
+
+    from dagprofiler.engine.hooks import RunInfo
+    from dagprofiler.engine.log import RunLog, TaskRecord
+    from dagprofiler.profile import Profile
+
+
+#: Drawing may take this share of the time so far, and so many seconds besides.
+_SHARE, _ALLOWANCE_S = 0.05, 0.1
+
+#: Characters of the bar.
+_BAR = 12
+
+
+def progress(expected: Profile | None, *, quiet: bool) -> list[Hook]:
+    """Return the hook that draws progress, as a list; an empty one where nobody would see it."""
+    if quiet or not sys.stderr.isatty():
+        return []
+    return [Progress(expected, sys.stderr)]
+
+
+class Progress(Hook):
+    """Draws a line: tasks done, rounds, when it will be done, and what runs.
+
+    It is drawn when a task starts or ends, by no thread of its own, which would take time
+    from what is measured. So it has the time at which the run will be done, and no countdown.
+    It is plain text: the bars of rich take a hundred times as long, more than many tasks do.
+
+    Parameters
+    ----------
+    expected
+        A profile that says how long it takes; without one that is known after the first round.
+    stream
+        A terminal.
+    """
+
+    def __init__(self, expected: Profile | None, stream: IO[str]) -> None:
+        self._stream, self._length = stream, 0
+        self._known = {} if expected is None else times_of_tasks(expected)
+        # A task that the profile does not know counts as a typical one.
+        self._typical = sum(self._known.values()) / len(self._known) if self._known else 1.0
+        #: Tasks that there are in this round.
+        self._weights: dict[str, float] = {}
+        total_ms = None if expected is None else expected.metrics.total_time_ms
+        self._round_s: float | None = None if total_ms is None else total_ms / 1e3
+        self._log: RunLog
+        self._rounds: int | None = None
+        self._whole = self._left = 0.0
+        #: The first round of this attempt, and the one that is under way.
+        self._first = self._round = -1
+        self._done: set[str] = set()
+        self._running: dict[str, None] = {}
+        self._began_s = perf_counter()
+        self._drawing_s = 0.0
+
+    def run_started(self, run: RunInfo) -> None:
+        """Take what there is to do."""
+        self._log = run.log
+        rounds = run.asked["rounds"]
+        self._rounds = None if rounds.n == "auto" else rounds.n + (rounds.warmup or 0)
+
+    def task_started(self, task: str) -> None:
+        """Draw what runs."""
+        self._look()
+        self._running[task] = None
+        self._draw()
+
+    def task_finished(self, record: TaskRecord) -> None:
+        """Count it."""
+        self._look()
+        self._running.pop(record.task, None)
+        self._finish(record.task)
+        self._draw()
+
+    task_failed = task_finished
+
+    def run_finished(self, profile: Profile) -> None:  # noqa: ARG002  (as a hook has it)
+        """Remove the line, so that what is said of the run begins there."""
+        self.close()
+
+    def close(self) -> None:
+        """Remove the line."""
+        if self._length:
+            self._write("")
+
+    def _look(self) -> None:
+        """Take what has come to do: a new round, or tasks by which the graph has grown."""
+        number = len(self._log.rounds) - 1
+        if number != self._round:
+            self._begin_round(number)
+        for name in self._log.wiring.names[len(self._weights) :]:
+            self._take(name)
+
+    def _take(self, task: str) -> None:
+        self._weights[task] = weight = self._known.get(task, self._typical)
+        self._whole += weight
+        self._left += weight
+
+    def _begin_round(self, number: int) -> None:
+        """Begin a round with what an attempt before has done of it."""
+        log, now_s = self._log, perf_counter()
+        if self._first < 0:
+            self._first, self._began_s = number, now_s
+        elif number > self._first:
+            self._round_s = (now_s - self._began_s) / (number - self._first)
+        self._round, self._whole, self._left = number, 0.0, 0.0
+        self._done.clear()
+        self._weights.clear()
+        for name in log.wiring.names:
+            self._take(name)
+        for name, ended_s in zip(log.wiring.names, log.rounds[-1].times[5::6]):
+            if ended_s is not None:
+                self._finish(name)
+
+    def _finish(self, task: str) -> None:
+        if task not in self._done:
+            self._done.add(task)
+            self._left -= self._weights[task]
+
+    def _draw(self) -> None:
+        now_s = perf_counter()
+        is_last = len(self._done) == len(self._weights)
+        if self._drawing_s > _ALLOWANCE_S + _SHARE * (now_s - self._began_s) and not is_last:
+            return
+        self._write(fitted(self.text(), get_terminal_size().columns - 1))
+        self._drawing_s += perf_counter() - now_s
+
+    def _write(self, text: str) -> None:
+        """Write over the line, by carriage returns, which every terminal knows."""
+        # A terminal that is closed is no reason to end a run.
+        with suppress(OSError, ValueError):
+            self._stream.write(f"\r{text.ljust(self._length)}" + "\r" * (not text))
+            self._stream.flush()
+        self._length = len(text)
+
+    def text(self) -> str:
+        """Return the line."""
+        done = 1 - self._left / self._whole if self._whole > 0 else 1.0
+        if self._rounds is not None:
+            done = (self._round + done) / self._rounds
+        bar = ("#" * int(_BAR * min(1.0, done))).ljust(_BAR, ".")
+        parts = [f"[{bar}] {len(self._done):,} of {len(self._weights):,} tasks"]
+        if self._rounds != 1:
+            of_how_many = "" if self._rounds is None else f" of {self._rounds}"
+            parts.append(f"round {self._round + 1}{of_how_many}")
+        end = self._end()
+        if end is not None:
+            parts.append(f"done at {end:%H:%M:%S}")
+        if self._running:
+            names = [printable(name) for name in list(self._running)[:3]]
+            more = f" and {len(self._running) - 3} more" if len(self._running) > 3 else ""
+            parts.append(f"running {', '.join(names)}{more}")
+        return " | ".join(parts)
+
+    def _end(self) -> datetime | None:
+        """Return when the run will be done; None where nothing tells."""
+        if self._round_s is None or self._rounds is None or self._whole <= 0:
+            return None
+        to_go = self._rounds - self._round - 1 + max(0.0, self._left / self._whole)
+        # What a terminal shows is in the time of its place.
+        return datetime.now().astimezone() + timedelta(seconds=self._round_s * max(0.0, to_go))
+
+
+#: File beside a journal: what its run was started with.
+_STARTED = "command.json"
+
+#: What is in it, as the quick check is told.
+_FIELDS: dict[str, Any] = {
+    **{name: {"type": ["string", "null"]} for name in ("target", "executor", "output", "report")},
+    "folder": {"type": "string"},
+    "config": {"type": "array", "items": {"type": "string"}},
+    "timeout": {"type": ["number", "null"]},
+}
+
+#: Exit code of a run in which a task failed.
+_FAILED = 4
+
+#: Fields of Rounds that the command line has, and the words that it has for them.
+_CONDITIONS = {
+    "warmup": "warmup",
+    "precision": "precision",
+    "max_time_s": "max_time",
+    "busy_cores": "busy_cores",
+}
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run a DAG, write its profile, and show what it says in short."""
+    arguments = _with_run_file(arguments)
+    target = arguments.target
+    check_outputs(arguments.output, arguments.report, read=[target, Place.of(target).where])
+    expected = _expected(arguments)
+    rounds = conditions(arguments, Rounds(1))
+    hooks = [*_journal(arguments), *progress(expected, quiet=arguments.quiet)]
+    with stdout_apart(_prints_json(arguments)):
+        dag = load_dag(arguments.target, arguments.config)
+
+        def measured(**options: Any) -> Profile:
+            return dag.run(
+                arguments.seed,
+                rounds=rounds,
+                meters=meters(arguments),
+                on_error=arguments.on_error or "stop",
+                hooks=hooks,
+                **options,
+            )
+
+        profile = _profile_of(measured, arguments)
+    _deliver(profile, arguments)
+    return 0
+
+
+def resume(arguments: argparse.Namespace) -> int:
+    """Go on with a run; what is not said anew is as it was when it began."""
+    folder = ""
+    if arguments.target is None:
+        started = _started(arguments.journal, trust=arguments.trust_journal)
+        folder = started.pop("folder")
+        for key, value in started.items():
+            if getattr(arguments, key) is None:
+                setattr(arguments, key, value)
+    check_outputs(arguments.output, arguments.report)
+    hooks = progress(_expected(arguments), quiet=arguments.quiet)
+    with stdout_apart(_prints_json(arguments)):
+        dag = load_dag(arguments.target, arguments.config or [], folder)
+        profile = _profile_of(
+            lambda **options: dag.resume(
+                arguments.journal, hooks=hooks, trust=arguments.trust_journal, **options
+            ),
+            arguments,
+            folder,
+        )
+    _deliver(profile, arguments)
+    return 0
+
+
+def _journal(arguments: argparse.Namespace) -> list[Hook]:
+    """Return the hooks that make a run one that can be resumed; none if it need not be."""
+    directory = arguments.journal
+    if directory is None:
+        return []
+    if not directory:
+        raise CommandError("--journal: expected a directory, got ''")
+    if os.path.exists(os.path.join(directory, _STARTED)):
+        raise CommandError(
+            f"--journal: {directory!r} holds the journal of a run: dagprofiler resume "
+            f"{directory} goes on with it; or give another directory"
+        )
+    journal = Journal(directory, trust=arguments.trust_journal)
+    return [journal, _Started(directory, arguments)]
+
+
+class _Started(Hook):
+    """Writes down what a run was started with, so that it can be resumed by its journal alone."""
+
+    def __init__(self, directory: str, arguments: argparse.Namespace) -> None:
+        self._path = os.path.join(os.path.abspath(directory), _STARTED)
+        self._trust = arguments.trust_journal
+        outputs = (arguments.output, arguments.report)
+        output, report = (path and os.path.abspath(path) for path in outputs)
+        self._document = {
+            # What came from standard input is gone.
+            "target": None if arguments.target == "-" else arguments.target,
+            "folder": os.getcwd(),
+            "config": arguments.config,
+            "executor": arguments.executor,
+            "timeout": arguments.timeout,
+            "output": "-" if arguments.output == "-" else output,
+            "report": report,
+        }
+
+    def run_started(self, run: RunInfo) -> None:  # noqa: ARG002  (as a hook has it)
+        """Write it, where the journal is."""
+        write(self._path, [json.dumps(self._document, indent=2), "\n"])
+        if not self._trust:
+            # Whatever the umask says: resume imports what it names.
+            os.chmod(self._path, 0o600)
+
+
+def _started(directory: str, *, trust: bool) -> dict[str, Any]:
+    """Return what a run was started with."""
+    path, store = os.path.join(directory, _STARTED), Journal(directory, trust=trust).store
+    # What it names is imported.
+    with suppress(OSError):
+        store.check()
+        store.check(_STARTED)
+    try:
+        with open(path, encoding="utf-8") as file:
+            document: dict[str, Any] = json.load(file)
+    except OSError as error:
+        problem = f"resume: {path!r} cannot be read: {error.strerror}"
+        hint = "give the directory of run --journal, and TARGET if no command has started the run"
+        raise CommandError(f"{problem}; {hint}") from error
+    except ValueError as error:
+        raise CommandError(f"resume: {path!r} is not JSON: {error}; give TARGET as well") from error
+    shape = {"type": "object", "properties": _FIELDS, "required": [*_FIELDS]}
+    if not surely_satisfies(document, shape) or len(document) > len(_FIELDS):
+        raise CommandError(f"resume: {path!r} is not what run --journal wrote; give TARGET as well")
+    if document["target"] is None:
+        raise CommandError("resume: the DAG came from standard input; give TARGET as well")
+    return document
+
+
+def _with_run_file(arguments: argparse.Namespace) -> argparse.Namespace:
+    """Return the arguments with what a YAML file says beside its target; theirs come first."""
+    document = run_file(arguments.target)
+    if document is None:
+        return arguments
+    try:
+        return parse(["run", *_options(document), *arguments.argv[1:]])
+    except CommandError as error:
+        raise CommandError(f"{source_name(arguments.target)}: {error}") from error
+
+
+def _options(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a YAML file says as the command line would; its parameters go with its target."""
+    for key, value in document.items():
+        if key in ("target", "config") or value is None:
+            continue
+        option = f"--{key.replace('_', '-')}"
+        if key == "fresh_process":
+            if not isinstance(value, bool):
+                raise CommandError(f"{key}: expected true or false, got {short_repr(value)}")
+            yield from [option] * value
+        else:
+            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            yield f"{option}={text}"
+
+
+def conditions(arguments: argparse.Namespace, default: Rounds) -> Rounds:
+    """Return the rounds that were asked for."""
+    given = {
+        field: value
+        for field, word in _CONDITIONS.items()
+        if (value := getattr(arguments, word)) is not None
+    }
+    if arguments.rounds is None and not given and not arguments.fresh_process:
+        return default
+    number = default.n if arguments.rounds is None else arguments.rounds
+    return Rounds(number, fresh_process=arguments.fresh_process, **given)
+
+
+def meters(arguments: argparse.Namespace) -> Any:
+    """Return the meters that were asked for, as ``DAG.run`` takes them."""
+    if arguments.meters is None:
+        return None
+    names = [name.strip() for name in arguments.meters.split(",")]
+    return names[0] if len(names) == 1 else names
+
+
+def _expected(arguments: argparse.Namespace) -> Profile | None:
+    return None if arguments.eta_from is None else load_profile(arguments.eta_from)
+
+
+def _prints_json(arguments: argparse.Namespace) -> bool:
+    return bool(arguments.json or arguments.output == "-")
+
+
+def _profile_of(
+    measured: Callable[..., Profile], arguments: argparse.Namespace, folder: str = ""
+) -> Profile:
+    """Return the profile of a run; of one that does not end well, save what there is."""
+    try:
+        with executor_named(arguments.executor, folder) as executor:
+            return measured(executor=executor, timeout=arguments.timeout)
+    except RunError as error:
+        code = CommandError.exit_code if error.task is None else _FAILED
+        left = _left(error.profile, arguments)
+        raise CommandError(f"{error}{left}; --debug shows where it failed", code) from error
+    except KeyboardInterrupt as interrupt:
+        left = _left(getattr(interrupt, "profile", None), arguments)
+        interrupt.args = (f"{str(interrupt) or 'interrupted'}{left}",)
+        raise
+
+
+def _left(profile: Profile | None, arguments: argparse.Namespace) -> str:
+    """Save what was measured until the run ended early; return in words what is left of it."""
+    if profile is None or not profile.metrics.task_metrics:
+        words = "; nothing was measured yet"
+    else:
+        words = f"; what was measured until then is {_saved(profile, arguments.output)}"
+    journal = arguments.journal
+    if journal is not None and os.path.exists(os.path.join(journal, _STARTED)):
+        words += f"; dagprofiler resume {journal} goes on with it"
+    return words
+
+
+def _saved(profile: Profile, output: str | None) -> str:
+    """Save a part of a profile; return in words where.
+
+    It is a file of its own, so that no complete profile is replaced by a part of one.
+    """
+    path = "profile.partial.json"
+    try:
+        if output not in (None, "-") and replaced(output) is not None:
+            path = "{}.partial{}".format(*os.path.splitext(output))
+        # Nobody gave it this name, so that a link may not say what is replaced.
+        with replacing(path) as file:
+            profile.save(file)
+    except OSError:
+        return placed(profile)
+    return f"in {path}"
+
+
+def _deliver(profile: Profile, arguments: argparse.Namespace) -> None:
+    """Write the profile and the report, and say so."""
+    written = {}
+    if arguments.output is not None:
+        keep([(profile, arguments.output)])
+        written["profile"] = arguments.output
+    if arguments.report is not None:
+        try:
+            losses = profile.report(arguments.report)
+        except Exception as error:
+            place = "where -o says" if written else placed(profile)
+            raise CommandError(
+                f"report {arguments.report!r}: cannot be written: {reason_of(error)}; the profile "
+                f"is {place}"
+            ) from error
+        for loss in losses:
+            note(f"report: {loss}")
+        written["report"] = arguments.report
+    if arguments.output == "-" or (arguments.quiet and not arguments.json):
+        return
+    from dagprofiler.cli._show import figures, text
+
+    found = figures(profile)
+    if arguments.json:
+        print_json({"written": written, **found})
+        return
+    lines = [text(found, parts=("summary", "tasks", "path"), top=10), ""]
+    lines += [f"{what}: {path}" for what, path in written.items()]
+    if not written:
+        lines.append("nothing was written: -o profile.json keeps the profile")
+    print_text("\n".join(lines))

@@ -1,0 +1,524 @@
+"""Targets: DAGs as a command line names them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import contextmanager
+from importlib import import_module
+from io import StringIO
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dagprofiler.cli._output import source_name
+from dagprofiler.cli._parser import RUN_FILE_KEYS, CommandError
+from dagprofiler.dag import DAG, read_mapping
+from dagprofiler.errors import describe, did_you_mean, short_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from concurrent.futures import Executor
+    from types import ModuleType
+
+
+_TRUTH = {"true": True, "yes": True, "on": True, "1": True}
+_TRUTH.update({"false": False, "no": False, "off": False, "0": False})
+
+
+def assignments(given: Sequence[str], option: str) -> dict[str, str]:
+    """Return the names and values in texts like ``NAME=VALUE``; of a name the last counts."""
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise CommandError(f"{option}: expected NAME=VALUE, got {text!r}")
+        found[name.strip()] = value
+    return found
+
+
+def guessed(text: str) -> Any:
+    """Return what a text is as JSON, or else the text.
+
+    Examples
+    --------
+    >>> guessed("3"), guessed("[1, 2]"), guessed("fast")
+    (3, [1, 2], 'fast')
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def as_like(name: str, text: str, like: Any) -> Any:
+    """Return a text as a value of the type that another value has.
+
+    Raises
+    ------
+    CommandError
+        If it cannot be one; it names the type.
+
+    Examples
+    --------
+    >>> as_like("N", "1e6", 1), as_like("rate", "2", 0.5), as_like("on", "no", True)
+    (1000000, 2.0, False)
+    """
+    if like is None:
+        return guessed(text)
+    kind = type(like)
+    try:
+        return _converted(text, kind)
+    except (ValueError, OverflowError) as error:
+        what = _ARTICLES.get(kind, kind.__name__)
+        raise CommandError(
+            f"--config {name}: expected {what}, as {like!r} is, got {text!r}"
+        ) from error
+    except TypeError as error:
+        raise CommandError(
+            f"--config {name}: a {kind.__name__!r} cannot be given as text; let a function build "
+            "the DAG, and give what that takes"
+        ) from error
+
+
+_ARTICLES = {
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    list: "a JSON list",
+    tuple: "a JSON list",
+    dict: "a JSON object",
+}
+
+
+def _converted(text: str, kind: type) -> Any:
+    if kind is str:
+        return text
+    if kind is bool:
+        word = text.strip().lower()
+        if word not in _TRUTH:
+            raise ValueError(text)
+        return _TRUTH[word]
+    if kind is int:
+        return _integer(text)
+    if kind is float:
+        return float(text)
+    if kind in (list, tuple, dict):
+        value = json.loads(text)
+        if not isinstance(value, dict if kind is dict else list):
+            raise ValueError(text)
+        return kind(value)
+    if kind.__module__ == "numpy" and kind.__name__ != "ndarray":
+        return kind(text)
+    raise TypeError(kind)
+
+
+def _integer(text: str) -> int:
+    """Return an integer, be it written as 1e6."""
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+        if not number.is_integer():
+            raise
+        return int(number)
+
+
+_KNOWN = "serial, threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, or file.py:executor"
+
+
+@contextmanager
+def executor_named(spec: str | None, folder: str = "") -> Iterator[Any]:
+    """Yield what ``DAG.run(executor=...)`` takes; a pool is ended with the run.
+
+    Raises
+    ------
+    CommandError
+        If it is no executor's name.
+    """
+    kind, _, rest = (spec or "serial").partition(":")
+    if kind == "serial" and not rest:
+        yield None
+    elif kind in ("threads", "processes"):
+        with _ended(_pool(kind, _workers(spec, rest))) as pool:
+            yield pool
+    elif kind == "dask":
+        from dagprofiler.executors.dask import DaskExecutor
+
+        yield DaskExecutor(rest or None)
+    elif kind == "ray":
+        from dagprofiler.executors.ray import RayExecutor
+
+        yield RayExecutor(rest or None)
+    else:
+        with _found(str(spec), folder) as found:
+            yield found
+
+
+def _workers(spec: Any, rest: str) -> int:
+    if not rest:
+        return os.cpu_count() or 1
+    if not rest.isdecimal() or not int(rest):
+        raise CommandError(f"--executor: expected a number of workers of at least 1, got {spec!r}")
+    return int(rest)
+
+
+@contextmanager
+def _found(spec: str, folder: str) -> Iterator[Any]:
+    """Yield what stands under a name, or what a function of that name makes and a run ends."""
+    from concurrent.futures import Executor
+
+    from dagprofiler.executors.pools import executor_of
+
+    if not Place.of(spec).name or spec.startswith("serial:"):
+        raise CommandError(f"--executor: expected {_KNOWN}; got {spec!r}")
+    found = find(spec, folder)
+    made = found() if callable(found) else found
+    if executor_of(made) is None:
+        raise CommandError(f"--executor {spec!r} is a {type(made).__name__}, no executor")
+    if made is found or not isinstance(made, Executor):
+        yield made
+    else:
+        with _ended(made) as pool:
+            yield pool
+
+
+def _pool(kind: str, workers: int) -> Executor:
+    from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+    if kind == "threads":
+        return ThreadPoolExecutor(workers)
+    return ProcessPoolExecutor(workers, initializer=_belong_to, initargs=(os.getpid(),))
+
+
+@contextmanager
+def _ended(pool: Any) -> Iterator[Any]:
+    """Yield a pool, which ends with the run."""
+    try:
+        yield pool
+    except BaseException:
+        # What still runs is of no use any more; of processes it can be ended.
+        processes = list((getattr(pool, "_processes", None) or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+        raise
+    pool.shutdown()
+
+
+def _belong_to(driver: int) -> None:
+    """End with the driver, and leave Ctrl-C to it, which reaches all processes of a terminal."""
+    import signal
+
+    from dagprofiler.executors.jobs import end_with
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with(driver)
+
+
+class Place(NamedTuple):
+    """Where a target is: what is imported, and the name in it.
+
+    Attributes
+    ----------
+    where
+        A module's name, or the path of a file.
+    name
+        Of an attribute, with dots; "" for the only DAG that there is.
+    """
+
+    where: str
+    name: str
+
+    @classmethod
+    def of(cls, target: str) -> Place:
+        """Return what a target says."""
+        where, colon, name = target.rpartition(":")
+        if not colon or target.endswith(".py"):
+            return cls(target, "")
+        return cls(where, name)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is the path of a file, not the name of a module."""
+        separators = {"/", os.sep}
+        return self.where.endswith(".py") or any(one in self.where for one in separators)
+
+
+def is_yaml(target: str) -> bool:
+    """Tell whether a target is a YAML file, or YAML on standard input."""
+    return target == "-" or target.lower().endswith((".yaml", ".yml"))
+
+
+def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
+    """Return the DAG that a target names, with parameters as ``NAME=VALUE`` says.
+
+    Parameters
+    ----------
+    target
+        ``module:name``, ``file.py:name``, or the path of a YAML file that holds a DAG.
+    config
+        Parameters; of a function that builds the DAG also its arguments.
+    folder
+        What paths start from, and where modules are looked for; by default this one.
+
+    Raises
+    ------
+    CommandError
+        If there is no DAG, or no such parameter, with what to do.
+    """
+    given = assignments(config, "--config")
+    named = run_file(target, folder)
+    if named is not None:
+        where = os.path.join(folder, os.path.dirname(target))
+        return load_dag(named["target"], [*parameters(named, source_name(target)), *config], where)
+    if is_yaml(target):
+        dag = _read_yaml(target, folder, DAG.from_yaml)
+    else:
+        found = find(target, folder)
+        if not isinstance(found, DAG):
+            found = _built(target, found, given)
+        dag = found
+    return _configured(dag, given)
+
+
+def run_file(target: str, folder: str = "") -> dict[str, Any] | None:
+    """Return what a YAML file that names a target says; None of any other target."""
+    if not is_yaml(target):
+        return None
+    if target == "-" and not isinstance(sys.stdin, _Again):
+        sys.stdin = _Again(sys.stdin.read())
+    document: dict[str, Any] = _read_yaml(target, folder, read_mapping)
+    where = source_name(target)
+    if "tasks" in document:
+        return None
+    if "target" not in document:
+        raise CommandError(
+            f"{where}: expected 'tasks', as DAG.from_yaml reads them, or 'target', as in "
+            "target: pipeline.py:dag"
+        )
+    known = ["target", *RUN_FILE_KEYS]
+    for key in document:
+        if key not in known:
+            raise CommandError(f"{where}: unknown key {key!r}{did_you_mean(key, known)}")
+    if not isinstance(document["target"], str) or is_yaml(document["target"]):
+        raise CommandError(
+            f"{where}: target: expected module:dag or file.py:dag, got {document['target']!r}"
+        )
+    if not isinstance(document.get("config") or {}, dict):
+        raise CommandError(f"{where}: config: expected a mapping, got {document['config']!r}")
+    return document
+
+
+class _Again(StringIO):
+    """Standard input, which is looked into before it is read."""
+
+    name = "standard input"
+
+
+def parameters(document: Mapping[str, Any], where: str) -> list[str]:
+    """Return the parameters in a YAML file that names a target as ``NAME=VALUE``."""
+    config = document.get("config") or {}
+    found = []
+    for name, value in config.items():
+        try:
+            text = value if isinstance(value, str) else json.dumps(value)
+        except TypeError as error:
+            raise CommandError(
+                f"{where}: config: {name}: expected what JSON has, got {short_repr(value)}; "
+                "text needs quotes"
+            ) from error
+        found.append(f"{name}={text}")
+    return found
+
+
+def find(target: str, folder: str = "") -> Any:
+    """Return what a target names, be it a DAG or not."""
+    place = Place.of(target)
+    if place.is_file:
+        module = _import_file(os.path.abspath(os.path.join(folder, place.where)), target)
+    else:
+        _look_in(os.path.abspath(folder))
+        module = _import(place.where, target)
+    if not place.name:
+        return _only_dag(target, module)
+    found: Any = module
+    for part in place.name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            names = [name for name in vars(module) if not name.startswith("_")]
+            hint = did_you_mean(place.name, names) or _what_there_is(place.where, module)
+            raise CommandError(
+                f"target {target!r}: {place.where} has no {place.name!r}{hint}"
+            ) from None
+    return found
+
+
+def _look_in(folder: str) -> None:
+    """Let modules be found in a folder first, as Python does for a program in it."""
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def _import_file(path: str, target: str) -> ModuleType:
+    """Import a file as the module that it is, so that its tasks can be pickled."""
+    if not os.path.isfile(path):
+        raise CommandError(f"target {target!r}: there is no file {path!r}")
+    if not path.endswith(".py"):
+        raise CommandError(f"target {target!r}: expected a .py or a .yaml file")
+    folder, name = os.path.split(path[: -len(".py")])
+    if "." in name:
+        raise CommandError(f"target {target!r}: no module can be called {name!r}; rename the file")
+    # A file of a package is imported from the folder that holds the package.
+    while os.path.isfile(os.path.join(folder, "__init__.py")):
+        folder, package = os.path.split(folder)
+        name = package if name == "__init__" else f"{package}.{name}"
+    _look_in(folder)
+    module = _import(name, target)
+    there = getattr(module, "__file__", None)
+    if there is None or not os.path.samefile(there, path):
+        raise CommandError(
+            f"target {target!r}: there is another module {name!r}, {there or 'built in'}; "
+            "rename the file"
+        )
+    return module
+
+
+def _import(name: str, target: str) -> ModuleType:
+    try:
+        return import_module(name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module may leave by sys.exit()
+        if isinstance(error, ModuleNotFoundError) and error.name is not None:
+            missing = error.name
+            if name == missing or name.startswith(f"{missing}."):
+                raise CommandError(
+                    f"target {target!r}: there is no module {missing!r}; give module:dag for one "
+                    f"that can be imported from here, or file.py:dag"
+                ) from error
+        if isinstance(error, (TypeError, ValueError)) and not name.strip("."):
+            raise CommandError(f"target {target!r}: expected module:dag or file.py:dag") from error
+        raise CommandError(
+            f"target {target!r}: importing {name!r} failed: {describe(error)}{_at(error)}"
+        ) from error
+
+
+def _at(error: BaseException) -> str:
+    """Return where an error was raised, in words; of a SyntaxError it says so itself."""
+    from traceback import extract_tb
+
+    frames = extract_tb(error.__traceback__)
+    if not frames or isinstance(error, SyntaxError):
+        return ""
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})"
+
+
+def _only_dag(target: str, module: ModuleType) -> DAG:
+    dags = {name: value for name, value in vars(module).items() if isinstance(value, DAG)}
+    different = {id(value): value for value in dags.values()}
+    if len(different) == 1:
+        return next(iter(different.values()))
+    if dags:
+        raise CommandError(
+            f"target {target!r} holds several DAGs; give one of "
+            f"{', '.join(f'{target}:{name}' for name in dags)}"
+        )
+    raise CommandError(f"target {target!r} holds no DAG{_what_there_is(target, module)}")
+
+
+def _what_there_is(where: str, module: ModuleType) -> str:
+    """Return which DAGs, or else which functions, a module has, as a hint."""
+    values = vars(module).items()
+    names = [name for name, value in values if isinstance(value, DAG)]
+    if names:
+        return f"; it has {', '.join(f'{where}:{name}' for name in names[:5])}"
+    names = [
+        name
+        for name, value in values
+        if getattr(value, "__module__", "") == module.__name__
+        and type(value).__name__ == "function"
+        and not name.startswith("_")
+    ]
+    if not names:
+        return "; make one there, as in dag = DAG(tasks, edges)"
+    return f"; does one of these build it: {', '.join(f'{where}:{name}' for name in names[:5])}?"
+
+
+def _built(target: str, found: Any, given: dict[str, str]) -> DAG:
+    """Return the DAG that a function builds; takes its arguments out of what was given."""
+    if isinstance(found, type) or not callable(found):
+        kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
+        raise CommandError(
+            f"target {target!r} is no DAG and no function that builds one, but {kind}"
+        )
+    arguments = _arguments(target, found, given)
+    try:
+        dag = found(**arguments)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise CommandError(f"target {target!r} failed: {describe(error)}{_at(error)}") from error
+    if not isinstance(dag, DAG):
+        raise CommandError(f"target {target!r} returned {type(dag).__name__}, no DAG")
+    return dag
+
+
+def _arguments(target: str, build: Callable[..., Any], given: dict[str, str]) -> dict[str, Any]:
+    from inspect import Parameter, signature
+
+    arguments = {}
+    for name, parameter in signature(build).parameters.items():
+        if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+            continue
+        default = parameter.default
+        if name in given and parameter.kind is not Parameter.POSITIONAL_ONLY:
+            text = given.pop(name)
+            if default is Parameter.empty or default is None:
+                arguments[name] = _annotated(name, text, parameter.annotation)
+            else:
+                arguments[name] = as_like(name, text, default)
+        elif default is Parameter.empty:
+            raise CommandError(f"target {target!r} takes {name!r}: give --config {name}=VALUE")
+    return arguments
+
+
+def _annotated(name: str, text: str, annotation: Any) -> Any:
+    """Return a value of the type that an annotation says, if it is a plain one."""
+    zeros: Mapping[str, Any] = {"int": 0, "float": 0.0, "str": "", "bool": False}
+    kind = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return as_like(name, text, zeros[kind]) if kind in zeros else guessed(text)
+
+
+def _read_yaml(target: str, folder: str, read: Callable[[Any], Any]) -> Any:
+    if isinstance(sys.stdin, _Again) and target == "-":
+        sys.stdin.seek(0)
+        _look_in(os.path.abspath(folder))
+        return read(sys.stdin)
+    path = os.path.join(folder, target)
+    # The modules that it names are beside it.
+    _look_in(os.path.dirname(os.path.abspath(path)))
+    try:
+        return read(path)
+    except OSError as error:
+        raise CommandError(f"target {target!r}: cannot be read: {error.strerror}") from error
+
+
+def _configured(dag: DAG, given: Mapping[str, str]) -> DAG:
+    """Return the DAG with parameters set; each has the type of the value that it replaces."""
+    if not given:
+        return dag
+    declared = {name for task in dag.tasks.values() for name in task.config_deps}
+    known = [*dag.config, *sorted(declared - set(dag.config))]
+    values = {}
+    for name, text in given.items():
+        if name in dag.config:
+            values[name] = as_like(name, text, dag.config[name])
+        elif name in declared:
+            values[name] = guessed(text)
+        else:
+            raise CommandError(
+                f"--config: there is no parameter {name!r} (parameters: "
+                f"{', '.join(known) or 'none'}){did_you_mean(name, known)}"
+            )
+    return dag.with_config(dag.config.copy(**values))

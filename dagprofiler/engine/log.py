@@ -1,0 +1,735 @@
+"""RunLog: what a run wrote down; TaskRecord: what hooks are told of it."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dagprofiler._document.rounds import MEASURED, MOMENTS
+from dagprofiler.errors import CycleError
+from dagprofiler.graph.wiring import kahn_order
+from dagprofiler.metrics import TaskMetrics
+from dagprofiler.stats.summary import median
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Optional, Union
+
+    from dagprofiler._document.rounds import Rounds
+    from dagprofiler.executors import RoundReport
+    from dagprofiler.graph.wiring import LiveWiring, Wiring
+    from dagprofiler.measure.instruments import Readings
+    from dagprofiler.tracing.collection import Few, Packed
+
+    Number = Union[int, float, None]
+    Column = list[Optional[float]]
+
+
+def united(first: LiveWiring, second: LiveWiring) -> LiveWiring:
+    """Return the wiring of all tasks and edges of two graphs that grew from the same one.
+
+    Where all of the second is in the first, that is the first itself. A task
+    that has other outputs in the second has all of them.
+
+    Raises
+    ------
+    CycleError
+        If tasks come the other way round in the second.
+    """
+    if second.same_as(first):
+        return first
+    outputs: dict[str, dict[str, None]] = {}
+    items: dict[str, dict[str, None]] = {}
+    #: Task to (source, field) to the input that it feeds; to its predecessors.
+    feeds: dict[str, dict[tuple[str, str], str]] = {}
+    sources: dict[str, dict[str, None]] = {}
+    for one in (first, second):
+        names = one.names
+        for i, name in enumerate(names):
+            outputs.setdefault(name, {}).update(dict.fromkeys(one.outputs[i]))
+            sources.setdefault(name, {}).update((names[s], None) for s in one.predecessors(i))
+            fed = feeds.setdefault(name, {})
+            for target_input, slot in one.feeds(i):
+                fed.setdefault((names[one.owner[slot]], _field(one, slot)), target_input)
+        for slot, item in one.items.items():
+            items.setdefault(names[one.owner[slot]], {})[item] = None
+    union = _laid_out(first, outputs, items, feeds, sources)
+    return first if union.same_as(first) else union
+
+
+def _laid_out(
+    first: LiveWiring,
+    outputs: dict[str, dict[str, None]],
+    items: dict[str, dict[str, None]],
+    feeds: dict[str, dict[tuple[str, str], str]],
+    sources: dict[str, dict[str, None]],
+) -> LiveWiring:
+    """Return the wiring that says so."""
+    wiring = copy(first)
+    given = first.names[: first.given]
+    after: dict[str, list[str]] = {}
+    for name in outputs.keys() - given:
+        for source in sources[name].keys() - given:
+            after.setdefault(source, []).append(name)
+    # Each behind its predecessors in both.
+    rest = kahn_order(list(outputs.keys() - given), after)
+    wiring.names = names = [*given, *rest]
+    index = {name: i for i, name in enumerate(names)}
+    wiring.outputs = [list(outputs[name]) for name in names]
+    wiring.first_slot, wiring.owner, wiring.items, wiring.after = [], [], {}, {}
+    slots: dict[tuple[str, str], int] = {}
+    for i, name in enumerate(names):
+        wiring.first_slot.append(len(wiring.owner))
+        for output in wiring.outputs[i]:
+            slots[name, output] = len(wiring.owner)
+            wiring.owner.append(i)
+    for name, of_source in items.items():
+        for item in of_source:
+            slots[name, item] = len(wiring.owner)
+            wiring.items[len(wiring.owner)] = item
+            wiring.owner.append(index[name])
+    wiring.uses = [0] * len(wiring.owner)
+    wiring.inputs, wiring.slots, wiring.first_input = [], [], [0]
+    wiring.sources, wiring.first_source = [], [0]
+    for i, name in enumerate(names):
+        wiring.inputs += feeds[name].values()
+        wiring.slots += map(slots.__getitem__, feeds[name])
+        wiring.first_input.append(len(wiring.inputs))
+        numbers = sorted(index[source] for source in sources[name])
+        for number in numbers:
+            wiring.after.setdefault(number, []).append(i)
+        wiring.sources += numbers
+        wiring.first_source.append(len(wiring.sources))
+    for slot in wiring.slots:
+        wiring.uses[slot] += 1
+    wiring.forget()
+    return wiring
+
+
+def _field(wiring: LiveWiring, slot: int) -> str:
+    source = wiring.owner[slot]
+    return wiring.field(source, slot - wiring.first_slot[source])
+
+
+def renumber(one: RoundLog, new: LiveWiring) -> list[int] | None:
+    """Bring the log of a round to the numbers of a wiring that holds all of the round's graph.
+
+    Returns
+    -------
+    list of int or None
+        The new number of each task; None if all are the same.
+    """
+    growth: Any = one.growth
+    old: LiveWiring = growth.wiring
+    if new is old:
+        return None
+    index = {name: i for i, name in enumerate(new.names)}
+    tasks = [index[name] for name in old.names]
+    known = {(owner, _field(new, slot)): slot for slot, owner in enumerate(new.owner)}
+    slots = [known[tasks[owner], _field(old, slot)] for slot, owner in enumerate(old.owner)]
+    count = len(new.names)
+
+    one.times = [
+        moment
+        for six in _moved([one.times_of(i) for i in range(len(tasks))], tasks, count, [None] * 6)
+        for moment in six
+    ]
+    one.ran_on = _moved(one.ran_on, tasks, count, 0)
+    one.wire_bytes = _moved(one.wire_bytes, slots, len(new.owner), 0)
+    one.payload_bytes = {slots[slot]: size for slot, size in one.payload_bytes.items()}
+    for name in ("undeclared_bytes", "errors", "meters", "digests", "attempts", "spans"):
+        setattr(one, name, {tasks[i]: value for i, value in getattr(one, name).items()})
+    one.skipped = {tasks[i] for i in one.skipped}
+    growth.empty = set(range(len(new.owner))).difference(
+        slots[slot] for slot in range(len(slots)) if slot not in growth.empty
+    )
+    if one.encode_s:
+        one.encode_s = _moved(one.encode_s, slots, len(new.owner), None)
+        one.decode_s = _moved(one.decode_s, _places(old, new, tasks, slots), len(new.slots), None)
+    _renumber_growth(growth, new, tasks)
+    return tasks
+
+
+def _renumber_growth(growth: Growth, new: LiveWiring, tasks: list[int]) -> None:
+    old, count = growth.wiring, len(new.names)
+    growth.estimates = {tasks[i]: value for i, value in growth.estimates.items()}
+    growth.added_s = _moved(growth.added_s, tasks, count, 0.0)
+    growth.firings = [
+        firing._replace(tasks=[tasks[i] for i in firing.tasks]) for firing in growth.firings
+    ]
+    absent = {tasks[i] for i in growth.absent}
+    growth.absent = absent.union(range(count)).difference(
+        task for i, task in enumerate(tasks) if i not in growth.absent
+    )
+    here = {(tasks[source], tasks[target]) for source, target, _ in old.edges()}
+    here.difference_update((tasks[s], tasks[t]) for s, t in growth.lacking)
+    growth.lacking = {
+        (source, target)
+        for source, target, _ in new.edges()
+        if (source, target) not in here and not growth.absent.intersection((source, target))
+    }
+    growth.wiring = new
+
+
+def _places(old: LiveWiring, new: LiveWiring, tasks: list[int], slots: list[int]) -> list[int]:
+    """Return where each input of a wiring is in another."""
+    places = []
+    for i, task in enumerate(tasks):
+        begin, end = new.first_input[task : task + 2]
+        place = dict(zip(new.slots[begin:end], range(begin, end)))
+        places += [place[slots[slot]] for _, slot in old.feeds(i)]
+    return places
+
+
+def _moved(values: Sequence[Any], places: Sequence[int], count: int, missing: Any) -> list[Any]:
+    """Return a list of `count` values, each of those given at its new place."""
+    moved = [missing] * count
+    for place, value in zip(places, values):
+        moved[place] = value
+    return moved
+
+
+class Firing(NamedTuple):
+    """A rule that fired.
+
+    Attributes
+    ----------
+    rule
+        Its name.
+    at_s
+        Reading of the clock when what it added was there.
+    tasks
+        Numbers of the tasks that it added.
+    """
+
+    rule: str
+    at_s: float
+    tasks: Sequence[int]
+
+
+@dataclass
+class Growth:
+    """How a graph grew in one round.
+
+    Attributes
+    ----------
+    wiring
+        The graph as it came to be.
+    estimates
+        As in :class:`~dagprofiler.engine.log.RunLog`, of all its tasks.
+    added_s
+        Reading of the clock when each task was there; 0 of those that were given.
+    firings
+        The rules that fired, in that order.
+    unfired
+        Name of each rule that did not, and why.
+    absent
+        Tasks that other rounds had, and this one had not.
+    lacking
+        The same of edges between tasks that it had.
+    empty
+        The same of slots.
+    rules_s
+        What rules took, in seconds: asking them, and applying what they add.
+    """
+
+    wiring: LiveWiring
+    estimates: dict[int, int]
+    added_s: list[float]
+    firings: list[Firing] = field(default_factory=list)
+    unfired: dict[str, str] = field(default_factory=dict)
+    absent: set[int] = field(default_factory=set)
+    lacking: set[tuple[int, int]] = field(default_factory=set)
+    empty: set[int] = field(default_factory=set)
+    rules_s: float = 0.0
+
+
+@dataclass
+class RoundLog:
+    """Raw readings of one round, in flat lists, which cost the garbage collector nothing.
+
+    Attributes
+    ----------
+    kind
+        What the round is for, as :mod:`dagprofiler._document.rounds` names it.
+    times
+        Six readings of the clock a task, in seconds, as in
+        :class:`dagprofiler.measure.pipeline.Record`; None where it did not get so far.
+    ran_on
+        For each task the number of its worker; -1 where that is not known.
+    wire_bytes
+        For each slot of the wiring the serialized length of what it held.
+    payload_bytes
+        Slot to its payload, where that differs.
+    undeclared_bytes
+        Task number to the serialized length of outputs that it does not
+        declare, where it returned any.
+    errors
+        Task number to what it failed with, in words: an error itself may hold
+        what cannot be copied.
+    skipped
+        Tasks that could not run because something before them failed.
+    started_s, total_s
+        Reading of the clock when the round began, and how long it took, as far as it is told:
+        without hooks, and without what measuring took if it held up the run loop.
+    decode_s, encode_s
+        How long each input of the wiring took to decode, and each slot to
+        encode, in seconds; empty without instruments.
+    columns, meters
+        What the meters of this round measure, and task number to what they read.
+    digests
+        Task number to the hash of its serialized outputs.
+    reasons
+        Why meters read nothing, by column.
+    meters_s, garbage_s, store_s
+        What meters, collecting garbage before tasks and storing outputs cost, in seconds.
+    spans
+        Task number to what tracing saw inside it.
+    stored
+        Task number to where its outputs were stored, until somebody takes it.
+    ended_s
+        Reading of the clock when the round was complete; None before that.
+    waited_s
+        How long the run loop waited for tasks that ran elsewhere, in seconds;
+        None where it ran them itself.
+    legacy_generators
+        False if the seed did not reach numpy's and random's legacy generators,
+        since tasks ran in threads beside each other; None otherwise.
+    attempts
+        Task number to what became of attempts that its executor made good, in
+        words.
+    growth
+        How the graph grew; None of one that is fixed.
+    """
+
+    kind: str
+    times: list[float | None]
+    ran_on: list[int]
+    wire_bytes: list[int]
+    payload_bytes: dict[int, int] = field(default_factory=dict)
+    undeclared_bytes: dict[int, int] = field(default_factory=dict)
+    errors: dict[int, str] = field(default_factory=dict)
+    skipped: set[int] = field(default_factory=set)
+    started_s: float = 0.0
+    total_s: float = 0.0
+    decode_s: Column = field(default_factory=list)
+    encode_s: Column = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
+    meters: dict[int, list[Number]] = field(default_factory=dict)
+    digests: dict[int, bytes] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    meters_s: float = 0.0
+    garbage_s: float = 0.0
+    store_s: float = 0.0
+    spans: dict[int, Packed | Few] = field(default_factory=dict)
+    stored: dict[int, Any] = field(default_factory=dict)
+    ended_s: float | None = None
+    waited_s: float | None = None
+    legacy_generators: bool | None = None
+    attempts: dict[int, Sequence[str]] = field(default_factory=dict)
+    growth: Growth | None = None
+
+    @classmethod
+    def of(cls, kind: str, wiring: Wiring, columns: list[str]) -> RoundLog:
+        """Return the log of a round that is about to begin."""
+        tasks, slots = len(wiring.names), len(wiring.owner)
+        return cls(kind, [None] * (6 * tasks), [0] * tasks, [0] * slots, columns=columns)
+
+    def note(self, wiring: Wiring, i: int, readings: Readings) -> None:
+        """Write down what the instruments read of task number `i`."""
+        # All at the first task; later only what a graph has grown by.
+        self.decode_s += [None] * (len(wiring.slots) - len(self.decode_s))
+        self.encode_s += [None] * (len(wiring.owner) - len(self.encode_s))
+        begin, end = wiring.first_input[i], wiring.first_input[i + 1]
+        # What came from outside the graph stands behind what edges fed.
+        for place, seconds in zip(range(begin, end), readings.decode_s):
+            self.decode_s[place] = seconds
+        for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i]):
+            self.encode_s[slot] = readings.encode_s.get(name)
+        self.meters[i] = readings.meters
+        for column, why in readings.reasons.items():
+            self.reasons.setdefault(column, why)
+        self.meters_s += readings.meters_s
+        self.garbage_s += readings.garbage_s
+        self.store_s += readings.store_s
+        if readings.stored is not None:
+            self.stored[i] = readings.stored
+        if readings.digest is not None:
+            self.digests[i] = readings.digest
+
+    @property
+    def aside_s(self) -> float:
+        """What measuring itself took, in seconds, summed over the workers."""
+        return self.meters_s + self.garbage_s + self.store_s
+
+    @property
+    def apart_s(self) -> float:
+        """What measuring itself took of the round, in seconds, if it held up the run loop."""
+        return self.aside_s if self.waited_s is None else 0.0
+
+    def conclude(self, report: RoundReport) -> None:
+        """Add what only the executor knows, and bring all readings to this process's clock."""
+        if report.waited_s is None:
+            self.waited_s = None
+        else:
+            self.waited_s = (self.waited_s or 0.0) + report.waited_s
+        self.attempts.update(report.attempts)
+        if report.legacy_generators is not None:
+            self.legacy_generators = report.legacy_generators
+        self.align(report.ahead_s)
+
+    def align(self, ahead_s: Sequence[float]) -> None:
+        """Bring the readings of workers' clocks to one, given how far each is ahead."""
+        if any(ahead_s):
+            ran_on = self.ran_on
+            self.times = [
+                None if moment is None else moment - ahead_s[ran_on[k // 6]]
+                for k, moment in enumerate(self.times)
+            ]
+            self.spans = {
+                i: one.packed().shifted(-ahead_s[ran_on[i]]) for i, one in self.spans.items()
+            }
+
+    @property
+    def complete(self) -> bool:
+        """Whether all tasks have succeeded."""
+        absent = len(self.growth.absent) if self.growth is not None else 0
+        return not self.errors and self.times[5::6].count(None) == absent
+
+    def succeeded(self, i: int) -> bool:
+        """Tell whether task number `i` has finished without an error."""
+        return self.times[6 * i + 5] is not None and i not in self.errors
+
+    def has_slot(self, slot: int) -> bool:
+        """Tell whether the graph had a slot in this round."""
+        return self.growth is None or slot not in self.growth.empty
+
+    def has_edge(self, source: int, target: int) -> bool:
+        """Tell whether the graph had an edge in this round."""
+        growth = self.growth
+        return growth is None or not (
+            target in growth.absent or source in growth.absent or (source, target) in growth.lacking
+        )
+
+    def by_start(self) -> list[int]:
+        """Return the tasks that began, in the order in which they did."""
+        begun = {i: t for i, t in enumerate(self.times[::6]) if t is not None}
+        return sorted(begun, key=begun.__getitem__)
+
+    def times_of(self, i: int) -> Any:
+        """Return the six readings of the clock of task number `i`."""
+        return self.times[6 * i : 6 * i + 6]
+
+
+class Figures(NamedTuple):
+    """What is said of each task and slot: of several rounds the medians.
+
+    Attributes
+    ----------
+    deserialize_s, compute_s, serialize_s
+        For each task; None where it did not succeed.
+    wire_bytes, payload_bytes, undeclared_bytes
+        As in :class:`RoundLog`.
+    """
+
+    deserialize_s: Column
+    compute_s: Column
+    serialize_s: Column
+    wire_bytes: Sequence[int]
+    payload_bytes: dict[int, int]
+    undeclared_bytes: dict[int, int]
+
+
+def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
+    """Return the figures of rounds, one at least: the only one's, or the medians of all."""
+    decoding, computing, encoding = ([phase_s(one, start) for one in rounds] for start in (0, 2, 4))
+    if len(rounds) == 1:
+        only = rounds[0]
+        return Figures(
+            decoding[0],
+            computing[0],
+            encoding[0],
+            only.wire_bytes,
+            only.payload_bytes,
+            only.undeclared_bytes,
+        )
+    wire_bytes, payload_bytes, undeclared_bytes = [], {}, {}
+    for slot, task in enumerate(wiring.owner):
+        seen = [one for one in rounds if one.succeeded(task) and one.has_slot(slot)]
+        wire = _middle([one.wire_bytes[slot] for one in seen])
+        payload = _middle([one.payload_bytes.get(slot, one.wire_bytes[slot]) for one in seen])
+        wire_bytes.append(wire)
+        if payload != wire:
+            payload_bytes[slot] = payload
+    for task in {task for one in rounds for task in one.undeclared_bytes}:
+        seen = [one for one in rounds if one.succeeded(task)]
+        undeclared_bytes[task] = _middle([one.undeclared_bytes.get(task, 0) for one in seen])
+    return Figures(
+        _medians(decoding),
+        _medians(computing),
+        _medians(encoding),
+        wire_bytes,
+        payload_bytes,
+        undeclared_bytes,
+    )
+
+
+def phase_s(one: RoundLog, start: int) -> Column:
+    """Return how long a phase took each task; None of tasks that did not succeed.
+
+    Parameters
+    ----------
+    start
+        Which of the six readings began the phase: 0, 2 or 4.
+    """
+    times = one.times
+    spent = [
+        None if done is None else end - begin  # type: ignore[operator]
+        for begin, end, done in zip(times[start::6], times[start + 1 :: 6], times[5::6])
+    ]
+    for task in one.errors:
+        spent[task] = None
+    return spent
+
+
+def _medians(columns: Sequence[Column]) -> Column:
+    known = ([value for value in row if value is not None] for row in zip(*columns))
+    return [median(values) if values else None for values in known]
+
+
+def _middle(sizes: list[int]) -> int:
+    """Return the lower median, since a size that was measured is no half byte; 0 of none."""
+    return sorted(sizes)[(len(sizes) - 1) // 2] if sizes else 0
+
+
+#: The six readings of the clock.
+PHASES = MOMENTS[1:]
+
+
+@dataclass
+class TaskRecord:
+    """One finished or failed task, as hooks see it.
+
+    Attributes
+    ----------
+    task
+        Its name in the DAG.
+    state
+        ``"succeeded"`` or ``"failed"``.
+    metrics
+        What it took; None if it failed.
+    phases
+        Start and end of each phase, in milliseconds from the run's start
+        (``compute_start_ms``, ...); None from where it failed.
+    worker
+        Who ran it: ``host``, ``pid``, ``thread``; None if it never came to run.
+    ready_ms, waited_ms
+        When its last input was there, and how long it took from then until it
+        started; None if it never did.
+    error
+        Why it failed; None if it succeeded.
+    round
+        Number of the round, counted from 0, warm-up included.
+    """
+
+    task: str
+    state: str
+    metrics: TaskMetrics | None
+    phases: dict[str, float | None]
+    worker: dict[str, Any] | None
+    error: BaseException | None = None
+    round: int = 0
+    ready_ms: float | None = None
+    waited_ms: float | None = None
+
+
+@dataclass
+class RunLog:
+    """What one run wrote down: its rounds, and what is said of all of them.
+
+    Attributes
+    ----------
+    wiring
+        The graph that ran.
+    nodes
+        Task names in the order in which the DAG was given them.
+    timestamp
+        When the run began, as ISO 8601 text in UTC.
+    started
+        Reading of the clock, in seconds, when the run began.
+    estimates
+        Task number to the instructions its cost model gives; tasks without a
+        model are absent.
+    executor
+        Its name.
+    ahead_s
+        Tells how many seconds the clock of a worker is ahead, in a round that
+        has not ended.
+    workers
+        Who ran tasks: ``host``, ``pid``, ``thread``.
+    outside
+        Task number to the bytes that came from outside the graph.
+    conditions
+        The rounds that were asked for.
+    priorities
+        What told which ready task goes first; None where that was Kahn's order.
+    rounds
+        What was read in each round so far.
+    ended_by
+        What ended the measured rounds, as :class:`~dagprofiler._document.rounds.Plan` says.
+    environment
+        The machine, as :func:`dagprofiler.measure.machine.environment` tells it.
+    reason
+        Why the run is partial; None if it is complete.
+    earlier_s
+        How long the attempts before this one worked on the run, in seconds; 0 of a first one.
+    resumed
+        For each time that the run was gone on with what the profile says of it.
+    prepare_s, hooks_s, garbage_s, total_s
+        What was spent before the first task, in hooks, in collecting garbage
+        between rounds, and in all, in seconds.
+    """
+
+    wiring: Wiring
+    nodes: list[str]
+    timestamp: str
+    started: float
+    estimates: dict[int, int]
+    executor: str
+    ahead_s: Callable[[int], float]
+    workers: list[dict[str, Any]]
+    outside: dict[int, int]
+    conditions: Rounds
+    priorities: str | None = None
+    rounds: list[RoundLog] = field(default_factory=list)
+    ended_by: str | None = None
+    environment: dict[str, Any] = field(default_factory=dict)
+    reason: str | None = None
+    earlier_s: float = 0.0
+    resumed: list[dict[str, Any]] = field(default_factory=list)
+    prepare_s: float = 0.0
+    hooks_s: float = 0.0
+    garbage_s: float = 0.0
+    total_s: float = 0.0
+
+    def begin(self, kind: str, columns: list[str]) -> RoundLog:
+        """Return the log of a round that is about to begin."""
+        self.rounds.append(RoundLog.of(kind, self.wiring, columns))
+        return self.rounds[-1]
+
+    def adopt(self, kind: str, one: RoundLog, worker: dict[str, Any]) -> RoundLog:
+        """Take over a round that another process took."""
+        one.kind = kind
+        if one.started_s:
+            one.ran_on = [len(self.workers)] * len(one.ran_on)
+            self.workers.append(worker)
+        self.rounds.append(one)
+        return one
+
+    def settle(self, one: RoundLog) -> list[int] | None:
+        """Take a round, in which the graph grew, and those before it to the same numbers.
+
+        Returns
+        -------
+        list of int or None
+            The new number of each task of the round; None if all are the same.
+        """
+        growth: Any = one.growth
+        before = [r for r in self.rounds if r is not one and r.growth is not None]
+        numbers = None
+        if before:
+            # A growing graph is nothing that a plain run needs.
+
+            first: Any = before[0].growth
+            try:
+                union = united(first.wiring, growth.wiring)
+            except CycleError:
+                self.rounds.remove(one)
+                self.wiring = first.wiring
+                raise
+            for other in before:
+                renumber(other, union)
+            numbers = renumber(one, union)
+        self.wiring = growth.wiring
+        given = growth.wiring.given
+        self.nodes = [*self.nodes[:given], *self.wiring.names[given:]]
+        self.estimates = {}
+        for other in (*before, one):
+            self.estimates.update(other.growth.estimates)  # type: ignore[union-attr]
+        return numbers
+
+    def end(self) -> None:
+        """Let go of the executor: all rounds have ended, and are on one clock."""
+        self.ahead_s = _one_clock
+
+    def measured(self) -> list[RoundLog]:
+        """Return the measured rounds."""
+        return [one for one in self.rounds if one.kind == MEASURED]
+
+    def record(self, one: RoundLog, i: int, error: BaseException | None = None) -> TaskRecord:
+        """Return what happened in a round to task number `i`, which finished or failed."""
+        name, number = self.wiring.names[i], next(k for k, r in enumerate(self.rounds) if r is one)
+        ahead_s = self.ahead_s(one.ran_on[i])
+        times: Any = [None if t is None else t - ahead_s for t in one.times_of(i)]
+        ready_s, started_s = self._ready_s(one, i), times[0]
+        metrics = None
+        if error is None:
+            t0, t1, t2, t3, t4, t5 = times
+            metrics = TaskMetrics(
+                task=name,
+                compute_time_ms=duration_ms(t3 - t2),
+                serialize_time_ms=duration_ms(t5 - t4),
+                deserialize_time_ms=duration_ms(t1 - t0),
+                bytes_in=self.bytes_in(i, one.wire_bytes),
+                bytes_out=self.bytes_out(i, one.wire_bytes, one.undeclared_bytes),
+                loop_idx=number,
+            )
+        return TaskRecord(
+            task=name,
+            state="succeeded" if error is None else "failed",
+            metrics=metrics,
+            phases=dict(zip(PHASES, self.since_start_ms(times))),
+            worker=self.workers[one.ran_on[i]] if one.ran_on[i] >= 0 else None,
+            error=error,
+            round=number,
+            ready_ms=None if started_s is None else self.since_start_ms([ready_s])[0],
+            waited_ms=None if started_s is None else duration_ms(started_s - ready_s),
+        )
+
+    def _ready_s(self, one: RoundLog, i: int) -> float:
+        """Return when the last predecessor of a task ended, or else when the round began."""
+        ends: Any = [
+            one.times[6 * source + 5] - self.ahead_s(one.ran_on[source])  # type: ignore[operator]
+            for source in self.wiring.predecessors(i)
+        ]
+        # A task that was added while the round ran was not there before that.
+        added_s = one.growth.added_s[i] if one.growth is not None else 0.0
+        return max([*ends, added_s] if added_s else ends, default=one.started_s)
+
+    def bytes_in(self, i: int, wire_bytes: Sequence[int]) -> int:
+        """Return the serialized length of all inputs of task number `i`."""
+        wiring = self.wiring
+        slots = wiring.slots[wiring.first_input[i] : wiring.first_input[i + 1]]
+        return sum([wire_bytes[slot] for slot in slots]) + self.outside.get(i, 0)
+
+    def bytes_out(self, i: int, wire_bytes: Sequence[int], undeclared: Mapping[int, int]) -> int:
+        """Return the serialized length of all outputs of task number `i`."""
+        first = self.wiring.first_slot[i]
+        slots = slice(first, first + len(self.wiring.outputs[i]))
+        return sum(wire_bytes[slots]) + undeclared.get(i, 0)
+
+    def since_start_ms(self, times: Iterable[float | None]) -> list[float | None]:
+        """Return readings of the clock as milliseconds since the run began."""
+        start = self.started
+        return [None if t is None else round((t - start) * 1e9) / 1e6 for t in times]
+
+
+def _one_clock(_: int) -> float:
+    return 0.0
+
+
+def duration_ms(seconds: float) -> float:
+    """Return milliseconds, to the nanosecond, which is as fine as the clock is."""
+    # Half the time of round(..., 6), for the same number: it is most of what a profile holds.
+    return round(seconds * 1e9) / 1e6

@@ -1,0 +1,578 @@
+"""Tables: what is made of a run's log when somebody looks at it.
+
+The run loop stores raw readings only, in flat lists of numbers, which cost the
+garbage collector nothing. Dataclasses, weights and the sections of the profile
+follow from them; they are made when they are asked for, so that running does
+not pay for reporting.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dagprofiler._document.rounds import MEASURED, MOMENTS
+from dagprofiler._document.samples import measured_of, statistics_of
+from dagprofiler._util.json import Columns, Items, Table, batched, held
+from dagprofiler.engine.log import RoundLog, duration_ms, figures
+from dagprofiler.engine.samples import differing_outputs, samples_of
+from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
+from dagprofiler.stats.summary import median
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from dagprofiler.engine.log import Figures, Growth, RunLog
+    from dagprofiler.graph.edges import Route
+    from dagprofiler.tracing.collection import Packed
+
+
+ORIGIN_COLUMNS = ("task", "round", "rule", "at_ms")
+
+
+def origins_of(log: RunLog) -> dict[str, Any]:
+    """Return the section ``origins``, its table as rows yet to be made."""
+    grown = [(number, one.growth) for number, one in enumerate(log.rounds) if one.growth]
+    section: dict[str, Any] = {
+        "columns": list(ORIGIN_COLUMNS),
+        "records": Table(_added(log, grown)),
+        "fired": [
+            {
+                "round": number,
+                "rule": firing.rule,
+                "at_ms": log.since_start_ms([firing.at_s])[0],
+                "tasks": len(firing.tasks),
+            }
+            for number, growth in grown
+            for firing in growth.firings
+        ],
+        "never_fired": [
+            {"round": number, "rule": rule, "reason": why}
+            for number, growth in grown
+            for rule, why in growth.unfired.items()
+        ],
+    }
+    names = log.wiring.names
+    missing = [
+        {
+            "round": number,
+            "tasks": [names[i] for i in sorted(growth.absent)],
+            "edges": [[names[i] for i in edge] for edge in sorted(growth.lacking)],
+        }
+        for number, growth in grown
+        if growth.absent or growth.lacking
+    ]
+    if missing:
+        section["missing"] = missing
+    return section
+
+
+def _added(log: RunLog, grown: list[tuple[int, Growth]]) -> Iterator[Columns]:
+    """Yield the rows of the tasks that rules added, round by round."""
+    names = log.wiring.names
+    for number, growth in grown:
+        for firing in growth.firings:
+            at_ms = log.since_start_ms([firing.at_s])[0]
+            for tasks in batched(firing.tasks):
+                yield Columns(
+                    [
+                        [names[i] for i in tasks],
+                        [number] * len(tasks),
+                        [firing.rule] * len(tasks),
+                        [at_ms] * len(tasks),
+                    ]
+                )
+
+
+#: Columns of the section's records.
+COLUMNS = ("task", "round", "thread", "label", "start_ms", "end_ms", "id", "args")
+
+
+class Traced(NamedTuple):
+    """What was recorded of one task in one round.
+
+    Attributes
+    ----------
+    task, round, worker
+        Name; number from 0; index into ``timeline.workers``, or None.
+    spans
+        What was recorded.
+    zero_s
+        Reading of the clock of the process that ran it, in seconds, when the run began.
+    """
+
+    task: str
+    round: int
+    worker: int | None
+    spans: Packed
+    zero_s: float
+
+
+def spans_section(traced: Iterable[Traced]) -> dict[str, Any]:
+    """Return the section as JSON holds it; times are in ms from the run's start.
+
+    O(n) time and memory in the number of spans.
+
+    Examples
+    --------
+    >>> from dagprofiler.tracing import collecting, span
+    >>> with collecting() as collection, span("parse"):
+    ...     pass
+    >>> section = spans_section([Traced("load", 0, None, collection.packed(), 0.0)])
+    >>> section["labels"]
+    [{'kind': 'span', 'name': 'parse', 'category': 'span'}]
+    """
+    labels: dict[tuple[str, str, str], int] = {}
+    threads: dict[tuple[int | None, int, str, bool], int] = {}
+    records: list[list[Any]] = []
+    dropped: dict[str, int] = {}
+    for task, number, worker, spans, zero_s in traced:
+        if spans.dropped:
+            dropped[task] = dropped.get(task, 0) + spans.dropped
+        own = [threads.setdefault((worker, *thread), len(threads)) for thread in spans.threads]
+        for label, thread, start_s, end_s in spans.spans():
+            which = labels.setdefault(label[:3], len(labels))
+            start_ms, end_ms = ((s - zero_s) * 1e9 for s in (start_s, end_s))
+            times = (round(start_ms) / 1e6, round(end_ms) / 1e6)
+            own_id = None if label.id is None else str(label.id)
+            beside = None if label.args is None else dict(label.args)
+            records.append([task, number, own[thread], which, *times, own_id, beside])
+    section: dict[str, Any] = {
+        "labels": [dict(zip(("kind", "name", "category"), label)) for label in labels],
+        "threads": [dict(zip(("worker", "id", "name", "own"), thread)) for thread in threads],
+        "columns": list(COLUMNS),
+        "records": records,
+    }
+    if dropped:
+        section["dropped"] = dropped
+    return section
+
+
+TIMELINE_COLUMNS = ("task", "round", "worker", *MOMENTS)
+
+NO_MODEL = "the task has no cost model"
+NOT_FINISHED = "the task did not finish"
+NOT_METERED = "the task was not metered"
+NOT_CALIBRATED = "the machine was not calibrated: dagprofiler.calibrate(), or several rounds, do it"
+
+#: Candidate for a node's weight to the column of samples that it comes from.
+_METERED = {"counted_instructions": "instructions", "cpu_time_ms": "cpu_ms"}
+
+#: What to do for a candidate that was not measured.
+_HOW = {
+    "counted_instructions": "not metered: run(meters='full') counts them",
+    "cpu_time_ms": "not metered: run(meters='default') and several rounds measure it",
+}
+
+
+class Tables:
+    """The sections of the profile, and the metrics, of a run that has ended.
+
+    Parameters
+    ----------
+    log
+        What the run wrote down.
+    """
+
+    def __init__(self, log: RunLog) -> None:
+        self.log = log
+
+    @cached_property
+    def _figures(self) -> Figures:
+        """What is said of each task: by the measured rounds, or else by those that there are."""
+        rounds = self.log.measured() or self.log.rounds
+        wiring = self.log.wiring
+        return figures(rounds or [RoundLog.of(MEASURED, wiring, [])], wiring)
+
+    def _known(self) -> Iterator[list[int]]:
+        """Yield the tasks that there are figures of, in execution order, in batches."""
+        spent = self._figures.compute_s
+        return batched(i for i in self.log.wiring.order if spent[i] is not None)
+
+    @property
+    def _total_time_ms(self) -> float:
+        """How long the run took; of several rounds one in the median."""
+        rounds = self.log.rounds
+        if self._samples is None:
+            return duration_ms(self.log.total_s)
+        complete = [one for one in rounds if one.complete]
+        # A round that was broken off says how long one takes only where there is no other.
+        said = [one for one in complete if one.kind == MEASURED] or complete or rounds
+        return duration_ms(median([one.total_s for one in said]))
+
+    def dag_structure(self) -> dict[str, Any]:
+        """Return the profile's section of that name, its tables as rows yet to be made."""
+        wiring = self.log.wiring
+        return {
+            "nodes": list(self.log.nodes),
+            "edges": Table(map(self._ends, batched(wiring.routes))),
+            "execution_order": [wiring.names[i] for i in wiring.order],
+        }
+
+    def _ends(self, edges: list[int]) -> Columns:
+        names = self.log.wiring.names
+        count = len(names)
+        return Columns(
+            {
+                "source": [names[edge // count] for edge in edges],
+                "target": [names[edge % count] for edge in edges],
+            }
+        )
+
+    def metrics(self) -> DAGMetrics:
+        """Return the metrics of all tasks that succeeded and of the edges they feed."""
+        return DAGMetrics(
+            task_metrics=[one for rows in self._tasks() for one in map(TaskMetrics, *rows.columns)],
+            edge_metrics=[one for rows in self._edges() for one in map(EdgeMetrics, *rows.columns)],
+            node_weights=held(self._node_weights()),
+            edge_weights=held(self._edge_weights()),
+            total_time_ms=self._total_time_ms,
+        )
+
+    def measured(self) -> Iterator[tuple[str, Any]]:
+        """Yield the sections of the document that :meth:`metrics` holds as objects."""
+        yield "node_weights", self._node_weights()
+        yield "edge_weights", self._edge_weights()
+        yield "execution_metrics", Table(self._tasks())
+        yield "total_time_ms", self._total_time_ms
+        yield "edge_metrics", Table(self._edges())
+
+    def _tasks(self) -> Iterator[Columns]:
+        """Yield the entries of the tasks that succeeded, in execution order."""
+        return map(self._task_columns, self._known())
+
+    def _task_columns(self, tasks: list[int]) -> Columns:
+        """Return what the tasks took, in the order of the fields of TaskMetrics."""
+        log, of = self.log, self._figures
+        wire_bytes, undeclared = of.wire_bytes, of.undeclared_bytes
+        return Columns(
+            {
+                "task": [log.wiring.names[i] for i in tasks],
+                "compute_time_ms": _ms(of.compute_s, tasks),
+                "serialize_time_ms": _ms(of.serialize_s, tasks),
+                "deserialize_time_ms": _ms(of.deserialize_s, tasks),
+                "bytes_in": [log.bytes_in(i, wire_bytes) for i in tasks],
+                "bytes_out": [log.bytes_out(i, wire_bytes, undeclared) for i in tasks],
+            }
+        )
+
+    @cached_property
+    def _edge_sizes(self) -> dict[int, int]:
+        """Each edge whose source succeeded and its payload in bytes; by source."""
+        wiring, of = self.log.wiring, self._figures
+        count, first_slot = len(wiring.names), wiring.first_slot
+        wire_bytes, payload_bytes, spent = of.wire_bytes, of.payload_bytes, of.compute_s
+        sizes = {}
+        for edge, routes in wiring.routes.items():
+            source = edge // count
+            if spent[source] is not None:
+                first, size = first_slot[source], 0
+                for position, _ in routes:
+                    slot = first + position
+                    size += payload_bytes[slot] if slot in payload_bytes else wire_bytes[slot]
+                sizes[edge] = size
+        return sizes
+
+    def _edges(self) -> Iterator[Columns]:
+        """Yield the entries of the edges whose source succeeded, by source."""
+        return map(self._edge_columns, batched(self._edge_sizes))
+
+    def _edge_columns(self, edges: list[int]) -> Columns:
+        """Return what the edges carried, in the order of the fields of EdgeMetrics."""
+        wiring, sizes = self.log.wiring, self._edge_sizes
+        wire_bytes, routes_of, count = self._figures.wire_bytes, wiring.routes, len(wiring.names)
+        data_fields, wire, fields = [], [], []
+        for edge in edges:
+            source, routes = edge // count, routes_of[edge]
+            first, outputs = wiring.first_slot[source], wiring.outputs[source]
+            declared = len(outputs)
+            # No comprehensions: each would cost a call, once an edge.
+            carried, size = [], 0
+            for position, _ in routes:
+                carried.append(
+                    outputs[position] if position < declared else wiring.field(source, position)
+                )
+                size += wire_bytes[first + position]
+            data_fields.append(carried)
+            wire.append(size)
+            fields.append(self._fields(source, routes) if len(routes) > 1 else None)
+        ends = self._ends(edges).columns
+        names = ("source", "target", "data_fields", "size_bytes", "wire_bytes", "fields")
+        columns = (*ends, data_fields, [sizes[edge] for edge in edges], wire, fields)
+        return Columns(dict(zip(names, columns)), optional=True)
+
+    def _fields(self, source: int, routes: tuple[Route, ...]) -> dict[str, dict[str, int]]:
+        """Return the sizes of each of several fields that an edge carries."""
+        first = self.log.wiring.first_slot[source]
+        wire_bytes, payload_bytes = self._figures.wire_bytes, self._figures.payload_bytes
+        return {
+            self.log.wiring.field(source, position): {
+                "size_bytes": payload_bytes.get(first + position, wire_bytes[first + position]),
+                "wire_bytes": wire_bytes[first + position],
+            }
+            for position, _ in routes
+        }
+
+    def _node_weights(self) -> Items:
+        """Return each task and its estimated instructions, 0 without a model."""
+        names, estimates = self.log.wiring.names, self.log.estimates
+        return Items(
+            ([names[i] for i in tasks], [estimates.get(i, 0) for i in tasks])
+            for tasks in batched(self.log.wiring.order)
+        )
+
+    def _edge_weights(self) -> Items:
+        """Return each edge as ``source->target`` and its payload in bits."""
+        names, sizes = self.log.wiring.names, self._edge_sizes
+        count = len(names)
+        return Items(
+            (
+                [f"{names[edge // count]}->{names[edge % count]}" for edge in edges],
+                [8 * sizes[edge] for edge in edges],
+            )
+            for edges in batched(sizes)
+        )
+
+    def sections(self) -> Iterator[tuple[str, Any]]:
+        """Yield the profile's sections on the run itself, their tables as rows yet to be made."""
+        log = self.log
+        yield "run", self._run()
+        yield "weight_sources", self._weight_sources()
+        if self._samples is not None:
+            yield "samples", self._samples
+            if len(log.rounds) > 1:
+                yield "statistics", statistics_of(self._samples, differing_outputs(log))
+        yield (
+            "timeline",
+            {
+                "workers": log.workers,
+                "columns": list(TIMELINE_COLUMNS),
+                "records": Table(self._timeline()),
+            },
+        )
+        if any(one.spans for one in log.rounds):
+            yield "spans", self._spans()
+        if any(one.growth is not None for one in log.rounds):
+            # What only a graph that grows needs.
+
+            yield "origins", origins_of(log)
+        yield "environment", {**log.environment, "not_measured": self._not_measured()}
+
+    def _spans(self) -> dict[str, Any]:
+        """Return what tracing saw inside the tasks."""
+        log = self.log
+        names = log.wiring.names
+        return spans_section(
+            [
+                Traced(names[i], number, one.ran_on[i], spans.packed(), log.started)
+                for number, one in enumerate(log.rounds)
+                for i, spans in one.spans.items()
+            ]
+        )
+
+    @cached_property
+    def _samples(self) -> dict[str, Any] | None:
+        """The samples of several rounds, or of one with meters; None of a plain run."""
+        log = self.log
+        metered = any(one.columns for one in log.rounds)
+        told = log.rounds and (metered or log.conditions.instrumented or len(log.rounds) > 1)
+        return samples_of(log) if told else None
+
+    def _run(self) -> dict[str, Any]:
+        log = self.log
+        section: dict[str, Any] = {
+            "state": "complete" if log.reason is None else "partial",
+            "overhead": self._overhead(),
+            "executor": log.executor,
+            "rounds": sum(one.complete for one in log.measured()),
+        }
+        if self._samples is not None:
+            section["conditions"] = log.conditions.to_dict()
+            section["elapsed_ms"] = duration_ms(log.total_s)
+            if log.ended_by is not None:
+                section["ended_by"] = log.ended_by
+        attempts: dict[str, list[dict[str, Any]]] = {}
+        for number, one in enumerate(log.rounds):
+            for i, lost in one.attempts.items():
+                told = [{"round": number, "error": why} for why in lost]
+                attempts.setdefault(log.wiring.names[i], []).extend(told)
+        if attempts:
+            section["attempts"] = attempts
+        if log.resumed:
+            section["resumed"] = log.resumed
+        if log.priorities is not None:
+            section["priorities"] = log.priorities
+        if any(one.legacy_generators is False for one in log.rounds):
+            section["legacy_generators"] = False
+        if log.reason is not None:
+            section["reason"] = log.reason
+            section["tasks"] = self._states()
+        return section
+
+    def _overhead(self) -> dict[str, float]:
+        """Return what was spent besides the tasks, by kind, over all rounds."""
+        log, rounds = self.log, self.log.rounds
+        # Not what the loop itself does: tasks, what measures them, waiting for them.
+        aside_s = sum(_in_tasks_s(one) + one.apart_s for one in rounds)
+        spent_s = {"prepare_ms": log.prepare_s, "hooks_ms": log.hooks_s}
+        if any(one.growth is not None for one in rounds):
+            spent_s["rules_ms"] = sum(one.growth.rules_s for one in rounds if one.growth)
+        loop_s = max(0.0, log.total_s - aside_s - log.garbage_s - sum(spent_s.values()))
+        if self._samples is not None:
+            spent_s["meters_ms"] = sum(one.meters_s for one in rounds)
+            spent_s["garbage_ms"] = log.garbage_s + sum(one.garbage_s for one in rounds)
+        if any(one.store_s for one in rounds):
+            spent_s["journal_ms"] = sum(one.store_s for one in rounds)
+        if self._samples is not None:
+            in_rounds_s = sum(one.total_s - _in_tasks_s(one) for one in rounds)
+            spent_s["between_rounds_ms"] = max(0.0, loop_s - max(0.0, in_rounds_s))
+            loop_s -= spent_s["between_rounds_ms"]
+        kinds = {"prepare_ms": spent_s.pop("prepare_ms"), "loop_ms": loop_s, **spent_s}
+        return {kind: duration_ms(seconds) for kind, seconds in kinds.items()}
+
+    def _states(self) -> dict[str, Any]:
+        """Return the tasks that did not succeed in the last round, and what became of them."""
+        log = self.log
+        if not log.rounds:
+            return {name: {"state": "cancelled"} for name in log.wiring.names}
+        last, number = log.rounds[-1], len(log.rounds) - 1
+        states: dict[str, Any] = {}
+        for i in log.wiring.order:
+            if last.succeeded(i) or (last.growth and i in last.growth.absent):
+                continue
+            if i in last.errors:
+                state = {"state": "failed", "error": last.errors[i]}
+            else:
+                state = {"state": "skipped" if i in last.skipped else "cancelled"}
+            states[log.wiring.names[i]] = {**state, "round": number} if number else state
+        return states
+
+    def _weight_sources(self) -> Items:
+        """Return for each task what its weight is, and what else is known."""
+        names = self.log.wiring.names
+        return Items(
+            ([names[i] for i in tasks], self._source_columns(tasks))
+            for tasks in batched(self.log.wiring.order)
+        )
+
+    def _source_columns(self, tasks: list[int]) -> Columns:
+        estimates = [self.log.estimates.get(i) for i in tasks]
+        measured = {name: [values[i] for i in tasks] for name, values in self._candidates.items()}
+        reasons = list(map(self._reasons, estimates, zip(*measured.values())))
+        return Columns(
+            {
+                "node_weight": [
+                    "default" if estimated is None else "estimated_instructions"
+                    for estimated in estimates
+                ],
+                "estimated_instructions": estimates,
+                **measured,
+                "reasons": reasons,
+            },
+            optional=True,
+        )
+
+    @cached_property
+    def _candidates(self) -> dict[str, list[Any]]:
+        """Each candidate for a node's weight that was measured at all, by task number."""
+        spent_s = self._figures.compute_s
+        walls_ms = [None if s is None else duration_ms(s) for s in spent_s]
+        found = {"wall_time_ms": walls_ms}
+        for candidate, column in _METERED.items():
+            found[candidate] = self._medians(column)
+        calibration = self.log.environment.get("calibration")
+        if calibration is not None:
+            times_ms = self._medians("corrected_ms")
+            found["reference_time_ms"] = [
+                None if ms is None else round(ms * calibration["score"], 6)
+                for ms in (walls_ms if times_ms.count(None) == len(times_ms) else times_ms)
+            ]
+        return {
+            name: values
+            for name, values in found.items()
+            if name == "wall_time_ms" or values.count(None) < len(values)
+        }
+
+    def _medians(self, column: str) -> list[Any]:
+        """Return the median of a column of samples, or None, for each task."""
+        if self._samples is None:
+            return [None] * len(self.log.wiring.names)
+        kinds, tasks = self._samples["rounds"], self._samples["tasks"]
+        measured = (
+            measured_of(kinds, tasks[name].get(column, ())) for name in self.log.wiring.names
+        )
+        return [_typical(values) if values else None for values in measured]
+
+    def _reasons(self, estimated: int | None, measured: Sequence[Any]) -> dict[str, str] | None:
+        """Return why figures of a task are not there; None where they are."""
+        reasons = {} if estimated is not None else {"estimated_instructions": NO_MODEL}
+        # The wall time comes first, which every task has that finished.
+        finished = measured[0] is not None
+        for candidate, value in zip(self._candidates, measured):
+            if value is None:
+                why = self._why.get(_METERED.get(candidate, ""), NOT_METERED)
+                reasons[candidate] = why if finished else NOT_FINISHED
+        return reasons or None
+
+    @cached_property
+    def _why(self) -> dict[str, str]:
+        """Why meters read nothing, by column."""
+        return {column: why for one in self.log.rounds for column, why in one.reasons.items()}
+
+    def _not_measured(self) -> dict[str, str]:
+        """Return what no task has, and why."""
+        metered = {column for one in self.log.rounds for column in one.columns}
+        reasons = dict(self._why)
+        for candidate, column in _METERED.items():
+            if candidate not in self._candidates:
+                why = NOT_FINISHED if column in metered else _HOW[candidate]
+                reasons[candidate] = reasons.get(column, why)
+        if "reference_time_ms" not in self._candidates:
+            reasons["reference_time_ms"] = NOT_CALIBRATED
+        return reasons
+
+    def _timeline(self) -> Iterator[Columns]:
+        """Yield the rows of the tasks that started, round by round, in execution order."""
+        for number, one in enumerate(self.log.rounds):
+            yield from self._round_timeline(number, one)
+
+    def _round_timeline(self, number: int, one: RoundLog) -> Iterator[Columns]:
+        wiring, since_start_ms = self.log.wiring, self.log.since_start_ms
+        started, ended = one.times[::6], one.times[5::6]
+        targets, first_target = wiring.targets, wiring.first_target
+        ready = [one.started_s] * len(wiring.names)
+        if one.growth is not None:
+            ready = list(map(max, ready, one.growth.added_s))
+        for source, end in enumerate(ended):
+            if end is not None and source not in one.errors:
+                for target in targets[first_target[source] : first_target[source + 1]]:
+                    ready[target] = max(ready[target], end)
+        for tasks in batched(i for i in wiring.order if started[i] is not None):
+            yield Columns(
+                [
+                    [wiring.names[i] for i in tasks],
+                    [number] * len(tasks),
+                    [one.ran_on[i] for i in tasks],
+                    since_start_ms([ready[i] for i in tasks]),
+                    *map(since_start_ms, zip(*map(one.times_of, tasks))),
+                ]
+            )
+
+
+def _in_tasks_s(one: RoundLog) -> float:
+    """Return how long the run loop was in tasks, or waited for those that ran elsewhere."""
+    if one.waited_s is not None:
+        return one.waited_s
+    phases = zip(one.times[::2], one.times[1::2])
+    return sum(end - start for start, end in phases if start is not None and end is not None)
+
+
+def _ms(seconds: Sequence[float | None], tasks: list[int]) -> list[float]:
+    """Return the milliseconds of some tasks, all of which are known."""
+    return [duration_ms(seconds[i]) for i in tasks]  # type: ignore[arg-type]
+
+
+def _typical(values: Sequence[Any]) -> Any:
+    """Return the median; of whole numbers a whole one."""
+    middle = median(values)
+    return round(middle) if all(type(value) is int for value in values) else round(middle, 6)

@@ -1,0 +1,219 @@
+"""The contracts of many tasks, most of them alike, and whether their inputs fit them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import compress, islice, repeat
+from operator import attrgetter, is_not
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler.errors import (
+    CostModelError,
+    DeclarationError,
+    GraphError,
+    describe,
+    did_you_mean,
+    short_repr,
+)
+from dagprofiler.measure.pipeline import Parameters
+from dagprofiler.task import Task, check_declarations, contract_of, estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from dagprofiler.config import Config
+    from dagprofiler.errors import DagProfilerError
+    from dagprofiler.graph.wiring import Wiring
+    from dagprofiler.measure.pipeline import Contract
+    from dagprofiler.serializers import Serializer
+
+
+_FIELDS = ("inputs", "outputs", "config_deps", "gathers", "serializer")
+_CODECS = ("serialize", "deserialize")
+_METHODS = ("run", "compute")
+_DECLARATIONS = frozenset((*_FIELDS, *_CODECS, *_METHODS))
+
+
+class ContractReader:
+    """Reads the contracts of tasks, and that of tasks which are alike only once.
+
+    Parameters
+    ----------
+    default
+        Serializer of tasks that choose none.
+    """
+
+    def __init__(self, default: Serializer | None) -> None:
+        self._default = default
+        self._of_class: dict[type[Task], tuple[Any, Any, Contract]] = {}
+        #: What holds for all instances of a class that declare nothing themselves, if anything.
+        self._shared: dict[type[Task], Contract | None] = {}
+        self._parameters: dict[tuple[int, bool], tuple[Any, Parameters]] = {}
+
+    def read_all(self, names: Iterable[str], tasks: Sequence[Task]) -> list[Contract]:
+        """Return the contracts of `tasks`, which stand under `names`."""
+        shared = map(self._shared.get, map(type, tasks))
+        undeclared = map(_DECLARATIONS.isdisjoint, map(vars, tasks))
+        return [
+            contract if contract and alike else self.read(name, task)
+            for contract, alike, name, task in zip(shared, undeclared, names, tasks)
+        ]
+
+    def read(self, name: str, task: Task) -> Contract:
+        """Return the contract of `task`, which stands under `name`.
+
+        An instance that declares something else than the first of its class
+        is checked, and gets a contract of its own.
+        """
+        known = self._of_class.get(type(task))
+        if known is not None:
+            declarations, first, contract = known
+            try:
+                if declarations(task) == first:
+                    return contract
+            except AttributeError:
+                # An own compute() or run() that is no method.
+                pass
+        check_declarations(task, f"task {name!r}")
+        compute = task.compute
+        function = getattr(compute, "__func__", compute)
+        # By identity, since a callable need not be hashable; kept, so that it holds.
+        key = (id(function), function is compute)
+        parameters = self._parameters[key][1] if key in self._parameters else None
+        if parameters is None:
+            try:
+                parameters = Parameters.of(compute)
+            except (TypeError, ValueError) as error:
+                raise DeclarationError(
+                    f"task {name!r}: compute() has no signature that fits: {describe(error)}; "
+                    "is 'self' missing?"
+                ) from error
+            self._parameters[key] = function, parameters
+        contract = contract_of(task, parameters, self._default)
+        if known is None:
+            method = "compute" if function is compute else "compute.__func__"
+            declarations = attrgetter(*_FIELDS, *_CODECS, "run.__func__", method)
+            # An instance whose own run() is no method can't speak for its class.
+            with suppress(AttributeError):
+                self._of_class[type(task)] = declarations, declarations(task), contract
+        if type(task) not in self._shared and _DECLARATIONS.isdisjoint(vars(task)):
+            self._shared[type(task)] = contract if _speaks_for_instances(type(task)) else None
+        return contract
+
+
+def _speaks_for_instances(kind: type[Task]) -> bool:
+    """Tell whether all instances that declare nothing themselves are alike: no properties."""
+    from inspect import getattr_static
+
+    return (
+        kind.__getattribute__ is object.__getattribute__
+        and not any(hasattr(getattr_static(kind, name), "__get__") for name in _FIELDS)
+        and all(type(getattr_static(kind, name)) is staticmethod for name in _CODECS)
+        and all(type(getattr_static(kind, name)) is FunctionType for name in _METHODS)
+    )
+
+
+def problems_of(
+    wiring: Wiring,
+    contracts: Sequence[Contract],
+    outside: Mapping[int, Collection[str]],
+    first: int = 0,
+    fine: dict[Any, Contract] | None = None,
+) -> list[DagProfilerError]:
+    """Return what is wrong with the inputs of the tasks from number `first` on.
+
+    Parameters
+    ----------
+    contracts
+        Of these tasks.
+    outside
+        Task number to the fields that are given from outside the graph.
+    fine
+        What has been found fine; gets longer.
+    """
+    problems: list[DagProfilerError] = []
+    inputs, begin = wiring.inputs, wiring.first_input[first]
+    # Many tasks are alike: what arrives is bound once for all that are.
+    fine = {} if fine is None else fine
+    ends = wiring.first_input[first + 1 :] if first else islice(wiring.first_input, 1, None)
+    for i, (contract, end) in enumerate(zip(contracts, ends), first):
+        fields = inputs[begin:end]
+        begin = end
+        kind: Any = id(contract)
+        if fields != contract.inputs:
+            kind = (kind, *fields)
+        if kind not in fine or i in outside:
+            found = list(input_problems(wiring, i, contract, outside.get(i, ())))
+            problems += found
+            if not found and i not in outside:
+                # Held, so that the identity stays its own.
+                fine[kind] = contract
+    return problems
+
+
+def estimates_of(
+    names: Sequence[str], tasks: Sequence[Task], config: Config, first: int = 0
+) -> tuple[dict[int, int], list[CostModelError]]:
+    """Return what the cost models of tasks say, by number from `first` on, and what failed."""
+    estimates: dict[int, int] = {}
+    problems = []
+    models = map(attrgetter("estimate_instructions"), tasks)
+    modelled = map(is_not, models, repeat(Task.estimate_instructions))
+    for i, task in compress(enumerate(tasks), modelled):
+        task.config = config
+        try:
+            estimated = estimate(names[i], task, config)
+        except CostModelError as error:
+            problems.append(error)
+        else:
+            if estimated is not None:
+                estimates[first + i] = estimated
+    return estimates, problems
+
+
+def input_problems(
+    wiring: Wiring, i: int, contract: Contract, outside: Collection[str]
+) -> Iterator[GraphError]:
+    """Yield what binding the fields that arrive to ``compute()`` refuses."""
+    where = f"task {wiring.names[i]!r}"
+    takes, gathers = contract.parameters, contract.gathers
+    fields = [*wiring.inputs[wiring.first_input[i] : wiring.first_input[i + 1]], *outside]
+    arriving = set(fields)
+    plain = [field for field in fields if field not in gathers]
+    if len(arriving.difference(gathers)) < len(plain):
+        for field in dict.fromkeys(plain):
+            names = _producers(wiring, i, field, outside)
+            if len(names) > 1:
+                yield GraphError(
+                    f"{where}: input {field!r} has {len(names)} producers: "
+                    f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}; "
+                    "list it in 'gathers' to receive all"
+                )
+    for field in outside:
+        if field in gathers and len(_producers(wiring, i, field, outside)) > 1:
+            yield GraphError(f"{where}: input {field!r} is gathered from edges and given as well")
+    if contract.overrides_run:
+        # Such a run() may call compute() with whatever it likes.
+        return
+    for field in sorted(takes.required.difference(arriving, gathers)):
+        hint = "" if takes.takes_cfg else did_you_mean(field, ["cfg"])
+        yield GraphError(
+            f"{where}: compute() needs {short_repr(field)}, and nobody provides it{hint}"
+        )
+    if not takes.any:
+        accepted = sorted(takes.required | takes.optional)
+        for field in sorted(arriving.union(gathers).difference(accepted)):
+            names = _producers(wiring, i, field, outside)
+            source = f" from {', '.join(names[:5])}" if names else ""
+            yield GraphError(
+                f"{where}: compute() does not take {short_repr(field)}{source} "
+                f"(it takes: {', '.join(map(repr, accepted)) or 'nothing'})"
+                f"{did_you_mean(field, accepted)}; an edge with fields [] only orders"
+            )
+
+
+def _producers(wiring: Wiring, i: int, field: str, outside: Collection[str]) -> list[str]:
+    """Return who feeds `field` of task number `i`, quoted."""
+    names = [repr(wiring.names[wiring.owner[s]]) for f, s in wiring.feeds(i) if f == field]
+    return [*names, "run(inputs=...)"] if field in outside else names

@@ -1,0 +1,260 @@
+"""Parcels: large values that processes of one machine hand over in files, not through a pipe."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import weakref
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler.serializers import FrameList
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dagprofiler.measure.pipeline import Codec
+
+
+#: From here on a file costs less than a pipe.
+PARCEL_BYTES = 128 * 1024
+
+#: Where files are memory, on Linux.
+_MEMORY = "/dev/shm"  # noqa: S108  (what is made there is a folder that only its maker can open)
+#: What has to be free there: containers have 64 MB of it by default.
+_ROOM_BYTES = 1 << 30
+_PREFIX = "dagprofiler-parcels-"
+
+#: Descriptors of the folders that this process keeps locked.
+_locks: set[int] = set()
+
+
+class Parcel:
+    """The frames of one value in a file, which goes as :class:`Owned` says.
+
+    Parameters
+    ----------
+    path
+        The file.
+    lengths
+        How long each frame is, in bytes; negative of a frame that is no bytes
+        object but another buffer.
+    whole
+        Whether the value is one frame and not a list of them.
+    """
+
+    __slots__ = ("__weakref__", "lengths", "path", "whole")
+
+    def __init__(self, path: str, lengths: Sequence[int], *, whole: bool) -> None:
+        self.path = path
+        self.lengths = lengths
+        self.whole = whole
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _parcel, (self.path, self.lengths, self.whole)
+
+    @classmethod
+    def of(cls, frames: Any, folder: str) -> Parcel:
+        """Write frames to a new file in `folder`, which other hosts may write to as well.
+
+        Raises
+        ------
+        OSError
+            If there is no room for them; nothing of them is left then.
+        """
+        from tempfile import mkstemp
+
+        parts = frames if isinstance(frames, list) else [frames]
+        views = [memoryview(part) for part in parts]
+        descriptor, path = mkstemp(dir=folder)
+        try:
+            with open(descriptor, "wb") as file:
+                file.writelines(view if view.c_contiguous else view.tobytes() for view in views)
+        except OSError:
+            _remove(path)
+            raise
+        lengths = [
+            view.nbytes if isinstance(part, bytes) else -view.nbytes
+            for part, view in zip(parts, views)
+        ]
+        return cls(path, lengths, whole=parts is not frames)
+
+    def frames(self, decode: Codec) -> Any:
+        """Return the frames for `decode`: views of the file, but bytes where bytes went in.
+
+        Pickle reads bytes from a view as well, which spares a copy.
+        """
+        with open(self.path, "rb") as file:
+            view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        if self.whole:
+            return view if decode is pickle.loads else bytes(view)
+        frames, start = FrameList(), 0
+        for length in self.lengths:
+            frame = view[start : start + abs(length)]
+            start += abs(length)
+            frames.append(bytes(frame) if length >= 0 else frame)
+        return frames
+
+
+def _parcel(path: str, lengths: Sequence[int], whole: bool) -> Parcel:  # noqa: FBT001  (pickle's)
+    return Parcel(path, lengths, whole=whole)
+
+
+class Owned:
+    """Parcels whose files go when nobody refers to them any more.
+
+    Notes
+    -----
+    They go in :meth:`tidy` and not in finalizers, in which Python drops a Ctrl-C:
+    to remove a large file takes long enough for one to come.
+    """
+
+    def __init__(self) -> None:
+        self._marks: set[_Mark] = set()
+        #: Marks of parcels that have gone. What appends to it runs no Python.
+        self._gone: deque[Any] = deque()
+
+    def add(self, parcel: Parcel) -> None:
+        """Take over a parcel's file."""
+        mark = _Mark(parcel, self._gone.append)
+        mark.path = parcel.path
+        self._marks.add(mark)
+
+    def tidy(self) -> None:
+        """Remove the files of parcels that have gone."""
+        while self._gone:
+            mark = self._gone.popleft()
+            self._marks.discard(mark)
+            _remove(mark.path)
+
+
+class _Mark(weakref.ref[Parcel]):
+    __slots__ = ("path",)
+
+    path: str
+
+
+def _remove(path: str) -> None:
+    # The whole folder may be gone; Windows keeps what is still mapped until then.
+    with suppress(OSError):
+        os.remove(path)
+
+
+class Parcels:
+    """A folder of parcels, made for one run and removed with it.
+
+    In memory, what a process left that was killed is removed by the next run there.
+
+    Parameters
+    ----------
+    within
+        The folder to make it in; if None, one in memory where the system has
+        such a place with room.
+
+    Attributes
+    ----------
+    folder
+        Its path, with a name drawn at random.
+    """
+
+    def __init__(self, within: str | None = None) -> None:
+        from tempfile import mkdtemp
+
+        place = _roomy() if within is None else within
+        self.folder = mkdtemp(prefix=_PREFIX, dir=place)
+        self._lock: int | None = None
+        if place is _MEMORY:
+            # The sweep of another run holds it for a moment, or has removed it: it is ours when
+            # it is locked.
+            while (lock := _locked(self.folder, wait=True)) is None:
+                self.folder = mkdtemp(prefix=_PREFIX, dir=place)
+            self._lock = lock
+            _sweep(place)
+        self._finalizer = weakref.finalize(self, _discard, self.folder)
+
+    def close(self) -> None:
+        """Remove the folder with all that is in it."""
+        try:
+            _discard(self.folder)
+        except BaseException:
+            # Ctrl-C: nobody calls this again.
+            _discard(self.folder)
+            raise
+        finally:
+            self._finalizer.detach()
+            lock, self._lock = self._lock, None
+            if lock is not None:
+                _unlock(lock)
+
+
+def _discard(folder: str) -> None:
+    """Remove a folder that workers may still be writing to."""
+    from shutil import rmtree
+
+    gone = f"{folder}-gone"
+    # From here on they put nothing more into it. Windows does not rename what is open.
+    with suppress(OSError):
+        os.rename(folder, gone)
+    rmtree(gone, ignore_errors=True)
+    rmtree(folder, ignore_errors=True)
+
+
+def _locked(folder: str, *, wait: bool = False) -> int | None:
+    """Lock a folder until :func:`_unlock` or the end of this process.
+
+    None if it is gone, or if another process has locked it and is not waited for.
+    """
+    import fcntl
+
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Removed before it was locked, it has no name any more.
+        if not os.path.samestat(os.fstat(lock), os.lstat(folder)):
+            raise FileNotFoundError(folder)
+    except (BlockingIOError, FileNotFoundError):
+        os.close(lock)
+        return None
+    _locks.add(lock)
+    return lock
+
+
+def _unlock(lock: int) -> None:
+    _locks.remove(lock)
+    os.close(lock)
+
+
+def _forget_locks() -> None:
+    """Leave the locks to the process that this one was forked from, and that it may outlive."""
+    while _locks:
+        os.close(_locks.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)
+
+
+def _sweep(place: str) -> None:
+    """Remove the folders of runs that were killed, which take up memory for good."""
+    from shutil import rmtree
+
+    for name in os.listdir(place):
+        folder = os.path.join(place, name)
+        lock = _locked(folder) if name.startswith(_PREFIX) else None
+        if lock is not None:
+            rmtree(folder, ignore_errors=True)
+            _unlock(lock)
+
+
+def _roomy() -> str | None:
+    """Return the place in memory, if there is one with room."""
+    with suppress(OSError, AttributeError):
+        state = os.statvfs(_MEMORY)
+        if state.f_bavail * state.f_frsize >= _ROOM_BYTES and os.access(_MEMORY, os.W_OK):
+            return _MEMORY
+    return None

@@ -1,0 +1,175 @@
+"""Importers: profiles from the files of other tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+from dagprofiler._util import json as documents
+from dagprofiler._util.plugins import EXPORTERS, IMPORTERS, formats, load, recognizing
+from dagprofiler.errors import FormatError
+
+if TYPE_CHECKING:
+    import os
+    from typing import Union
+
+    from dagprofiler.profile import Profile
+
+    PathLike = Union[str, os.PathLike[str]]
+
+__all__ = [
+    "Export",
+    "Exporter",
+    "Importer",
+    "exporter",
+    "exporter_names",
+    "import_profile",
+    "importer",
+    "importer_names",
+]
+
+
+@dataclass(frozen=True)
+class Export:
+    """A profile in another format.
+
+    Attributes
+    ----------
+    text
+        What goes into the file.
+    losses
+        What the profile holds and the format cannot, in words; a sentence each.
+    """
+
+    text: str
+    losses: tuple[str, ...] = ()
+
+
+class Exporter(Protocol):
+    r"""Renders profiles in one format.
+
+    An exporter sees a profile and nothing of how it came to be. It is found by
+    the entry point of its name in the group ``dagprofiler.exporters``, which
+    stands for an instance.
+
+    Attributes
+    ----------
+    name
+        Of the format, as ``profile.export(path, format=name)`` takes it.
+    extension
+        How names of its files end, in lower case, with the dot: ``".dot"``.
+
+    Examples
+    --------
+    >>> class TaskList:
+    ...     name, extension = "tasks", ".tasks"
+    ...
+    ...     def render(self, profile, *, end="\\n"):
+    ...         return Export(end.join(profile.dag_structure["nodes"]))
+    """
+
+    name: str
+    extension: str
+
+    def render(self, profile: Profile, **options: Any) -> Export:
+        """Return the profile in this format.
+
+        Options are keyword arguments with defaults; each exporter has its own.
+        """
+
+
+def exporter(name: str) -> Exporter:
+    """Return the exporter of a format; FormatError if there is none."""
+    found: Exporter = load(EXPORTERS, name)
+    return found
+
+
+def exporter_names() -> list[str]:
+    """Return the names of all formats that profiles can be exported to."""
+    return formats(EXPORTERS)
+
+
+#: Sections that every profile has, of whatever version.
+_OURS = {"metadata", "dag_structure", "node_weights"}
+
+
+class Importer(Protocol):
+    """Reads profiles from documents in one format.
+
+    It is found by the entry point of its name in the group
+    ``dagprofiler.importers``, which stands for an instance.
+
+    Attributes
+    ----------
+    name
+        Of the format, as ``import_profile(path, format=name)`` takes it.
+    """
+
+    name: str
+
+    def recognizes(self, document: Any) -> bool:
+        """Tell whether a parsed JSON document looks like one of this format."""
+
+    def read(self, document: Any) -> Profile:
+        """Return the profile that a parsed JSON document stands for.
+
+        Raises
+        ------
+        FormatError, ProfileError
+            If it is not in this format, or contradicts itself; with the place.
+        """
+
+
+def importer(name: str) -> Importer:
+    """Return the importer of a format; FormatError if there is none."""
+    found: Importer = load(IMPORTERS, name)
+    return found
+
+
+def importer_names() -> list[str]:
+    """Return the names of all formats that profiles can be imported from."""
+    return formats(IMPORTERS)
+
+
+def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profile:  # noqa: A002
+    """Return the profile in a file of another tool.
+
+    A file that holds a profile already, be it of 0.1.0, is read as :meth:`Profile.load` reads it.
+
+    Parameters
+    ----------
+    path
+        A file, or an open stream.
+    format
+        Its format; by default the one that recognizes it.
+
+    Raises
+    ------
+    FormatError
+        If the format is not known, no format recognizes the file, or it is not
+        what its format says.
+    ProfileError
+        If it is no JSON, an object in it has a key twice, or it is a profile that is not valid.
+
+    Notes
+    -----
+    What the file does not say is absent from the profile, never 0.
+    """
+    with documents.collector_paused():
+        document = documents.load(path)
+        if format is not None:
+            return importer(format).read(document)
+        if isinstance(document, dict) and document.keys() >= _OURS:
+            from dagprofiler.profile import Profile
+
+            return Profile.from_dict(document)
+        fitting, reasons = recognizing(document)
+        if len(fitting) != 1:
+            what = f"could be any of {', '.join(fitting)}" if fitting else "is in no format known"
+            hint = f"give format= (known: {', '.join(importer_names()) or 'none'})"
+            name = documents.file_name(path)
+            file = repr(name) if name else "the stream"
+            raise FormatError("; ".join([f"{file} {what}", hint, *reasons]))
+        (one,) = fitting.values()
+        found: Profile = one.read(document)
+        return found

@@ -1,0 +1,276 @@
+"""Graphs: what the formats of tasks and edges have in common."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler.analysis.weights import SOURCES, STATISTICS, entries_of_tasks
+from dagprofiler.errors import WeightError, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dagprofiler.analysis.weights import Weights
+    from dagprofiler.profile import Profile
+
+
+#: What XML 1.0 forbids or discourages, and what no file in UTF-8 can hold.
+_ILLEGIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+#: The lightest and the darkest of the first six of ColorBrewer's nine blues. Lightness alone
+#: carries the meaning, so that they read without colour, and black text stands out on both.
+_LIGHT, _DARK = (0xF7, 0xFB, 0xFF), (0x6B, 0xAE, 0xD6)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What tasks cost by one source, as far as it is known.
+
+    Attributes
+    ----------
+    values
+        Task name to cost; tasks without one are absent.
+    source
+        Where all of them come from, one of `dagprofiler.analysis.weights.SOURCES`;
+        None if there are none.
+    unit
+        ``"instructions"``, ``"ms"`` or ``"reference ms"``; None if there are none.
+    provenance
+        In words: where they come from, or why there are none.
+    """
+
+    values: Mapping[str, Any]
+    source: str | None
+    unit: str | None
+    provenance: str
+
+    def __str__(self) -> str:
+        if self.source is None:
+            return f"no weights: {self.provenance}"
+        return f"weights: {self.source} in {self.unit} ({self.provenance})"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A profile as a graph with attributes; what is not known is absent from them.
+
+    Attributes
+    ----------
+    attributes
+        Of the whole.
+    tasks
+        Task name to its attributes, in the order of the profile's nodes.
+    edges
+        Source and target to the edge's attributes.
+    costs
+        What the tasks' ``weight`` is.
+    losses
+        Sentences on what a graph with attributes cannot hold.
+    """
+
+    attributes: dict[str, Any]
+    tasks: dict[str, dict[str, Any]]
+    edges: dict[tuple[str, str], dict[str, Any]]
+    costs: Costs
+    losses: tuple[str, ...]
+
+
+def costs_of(profile: Profile, cost: str, statistic: str, fill: float | None) -> Costs:
+    """Return what the tasks cost; some or all of them may lack a value.
+
+    Parameters
+    ----------
+    cost
+        A source of :meth:`dagprofiler.Profile.weights`. Where ``"best"`` finds no source that
+        has a value for every task, it is the one that has most.
+    statistic
+        As there.
+    fill
+        What a task without a value costs; None leaves it without.
+
+    Raises
+    ------
+    WeightError
+        If `cost`, `statistic` or `fill` is nothing that it may be.
+    """
+    try:
+        filled = {} if fill is None else {"fill": fill}
+        found = _saying_filled(profile.weights(cost, statistic, **filled), fill)
+    except WeightError as error:
+        if cost not in ("best", *SOURCES) or statistic not in STATISTICS or fill is not None:
+            raise
+        return _some_costs(profile, list(SOURCES) if cost == "best" else [cost], statistic, error)
+    return Costs(found.values, found.source, found.unit, found.provenance)
+
+
+def _saying_filled(weights: Weights, fill: float | None) -> Weights:
+    """Return weights whose provenance says how many of them were filled in."""
+    if not weights.filled:
+        return weights
+    total = counted(len(weights.values), "task")
+    given = f"{fill:.12g} given for {len(weights.filled):,} of {total}"
+    return replace(weights, provenance=f"{weights.provenance}; {given}")
+
+
+def _some_costs(
+    profile: Profile, sources: Sequence[str], statistic: str, refusal: WeightError
+) -> Costs:
+    """Return the costs from the source that lacks fewest, of some that all lack some."""
+    lacking: dict[str, int] = {}
+    for source in sources:
+        try:
+            profile.weights(source, statistic)
+        except WeightError as error:
+            if 0 < len(error.tasks) < len(profile.dag_structure["nodes"]):
+                lacking[source] = len(error.tasks)
+    if not lacking:
+        return Costs({}, None, None, " ".join(refusal.reason.split()))
+    source = min(lacking, key=lacking.__getitem__)
+    found = profile.weights(source, statistic, fill=0)
+    values = dict(found.values)
+    for name in found.filled:
+        del values[name]
+    none = f"none for {len(found.filled):,} of {counted(len(found.values), 'task')}"
+    return Costs(values, source, found.unit, f"{found.provenance}; {none}")
+
+
+def graph_of(profile: Profile, cost: str, statistic: str, fill: float | None) -> Graph:
+    """Return a profile as a graph with attributes; arguments as :func:`costs_of`."""
+    costs = costs_of(profile, cost, statistic, fill)
+    structure = profile.dag_structure
+    attributes = {
+        "timestamp": profile.timestamp,
+        "hostname": profile.hostname,
+        "seed": profile.seed,
+        "dagprofiler_version": profile.metadata.get("dagprofiler_version"),
+        "total_time_ms": profile.metrics.total_time_ms,
+        "node_weight_source": costs.source,
+        "node_weight_unit": costs.unit,
+        "node_weight_provenance": costs.provenance,
+        "edge_weight_unit": "bits",
+    }
+    edges = _edges(profile)
+    losses = (*left_out(profile, ()), *listed_again(len(structure["edges"]) - len(edges)))
+    return Graph(_known(attributes), _tasks(profile, costs), edges, costs, losses)
+
+
+def _tasks(profile: Profile, costs: Costs) -> dict[str, dict[str, Any]]:
+    structure = profile.dag_structure
+    measured, _ = entries_of_tasks(profile)
+    run = profile.sections.get("run")
+    places = dict(zip(structure["execution_order"], range(len(structure["execution_order"]))))
+    failed = {} if run is None else run.get("tasks", {})
+    values = costs.values
+    tasks = {}
+    for name in structure["nodes"]:
+        attributes = {"weight": values.get(name), "execution_order": places.get(name)}
+        if run is not None:
+            attributes["state"] = failed[name]["state"] if name in failed else "succeeded"
+        entry = measured.get(name)
+        if entry is not None:
+            attributes["compute_time_ms"] = entry.compute_time_ms
+            attributes["serialize_time_ms"] = entry.serialize_time_ms
+            attributes["deserialize_time_ms"] = entry.deserialize_time_ms
+            attributes["bytes_in"] = entry.bytes_in
+            attributes["bytes_out"] = entry.bytes_out
+        tasks[name] = _known(attributes)
+    return tasks
+
+
+def _edges(profile: Profile) -> dict[tuple[str, str], dict[str, Any]]:
+    edges: dict[tuple[str, str], dict[str, Any]] = {
+        (edge["source"], edge["target"]): {} for edge in profile.dag_structure["edges"]
+    }
+    weights = profile.metrics.edge_weights
+    for edge in profile.metrics.edge_metrics:
+        source, target, size_bytes = edge.source, edge.target, edge.size_bytes
+        attributes = edges[source, target]
+        # Other programs may write bits that make no whole bytes.
+        attributes["weight"] = weights.get(f"{source}->{target}", 8 * size_bytes)
+        attributes["size_bytes"] = size_bytes
+        if edge.wire_bytes is not None:
+            attributes["wire_bytes"] = edge.wire_bytes
+        # Profiles without edge_metrics don't say which fields travel; none is something else.
+        if edge.data_fields or edge.wire_bytes is not None:
+            attributes["data_fields"] = edge.data_fields
+    return edges
+
+
+def _known(attributes: dict[str, Any]) -> dict[str, Any]:
+    if None not in attributes.values():
+        return attributes
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+def left_out(profile: Profile, held: Iterable[str]) -> tuple[str, ...]:
+    """Return a sentence on the sections that are not among those `held`; none if all are."""
+    sections = [*(("configuration",) if profile.config else ()), *profile.sections]
+    missing = [name for name in sections if name not in held]
+    return (f"sections of the profile that are left out: {', '.join(missing)}",) if missing else ()
+
+
+def listed_again(number: int) -> tuple[str, ...]:
+    """Return a sentence on edges that a profile, as those of 0.1.0, lists again; none if none."""
+    if not number:
+        return ()
+    edges = counted(number, "edge is", "edges are")
+    return (f"{edges} listed more than once in the profile; here each once",)
+
+
+def legible(text: str) -> str:
+    r"""Return `text` with ``\uXXXX`` for what XML, or a file in UTF-8, cannot hold.
+
+    Examples
+    --------
+    >>> print(legible("a\0b"))
+    a\u0000b
+    """
+    return _ILLEGIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def legible_names(names: Sequence[str]) -> dict[str, str]:
+    r"""Return for each of some distinct names a legible one, which no other has.
+
+    Examples
+    --------
+    >>> list(legible_names(["a b", "\0", r"\u0000"]).values())
+    ['a b', '\\u0000 (2)', '\\u0000']
+    """
+    if not _ILLEGIBLE.search("\n".join(names)):
+        return dict(zip(names, names))
+    taken = {name for name in names if not _ILLEGIBLE.search(name)}
+    copies: Counter[str] = Counter()
+    result = {}
+    for name in names:
+        candidate = plain = legible(name)
+        while candidate in taken and candidate != name:
+            copies[plain] += 1
+            candidate = f"{plain} ({copies[plain] + 1})"
+        taken.add(candidate)
+        result[name] = candidate
+    return result
+
+
+def renamed(names: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a sentence on the names that :func:`legible_names` changed; none if it did not."""
+    changed = [name for name, other in names.items() if name != other]
+    if not changed:
+        return ()
+    shown = ", ".join(f"{name!r} is {names[name]!r}" for name in changed[:5])
+    more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
+    return (f"task names with characters that the format cannot hold: {shown}{more}",)
+
+
+def shade(part: float) -> str:
+    """Return a colour from almost white (0) to a blue on which black is legible (1).
+
+    Examples
+    --------
+    >>> shade(0), shade(1)
+    ('#f7fbff', '#6baed6')
+    """
+    mixed = (round(low + (high - low) * part) for low, high in zip(_LIGHT, _DARK))
+    return "#" + "".join(f"{level:02x}" for level in mixed)

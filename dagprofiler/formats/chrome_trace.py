@@ -1,0 +1,453 @@
+"""chrome_trace: when what ran where, for Perfetto and other viewers of Chrome's traces."""
+
+from __future__ import annotations
+
+import json
+import sys
+from heapq import heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dagprofiler._util.json import plain_number
+from dagprofiler.analysis import analyze
+from dagprofiler.errors import CycleError, FormatError, WeightError, counted
+from dagprofiler.formats import Export
+from dagprofiler.formats._graph import left_out, legible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from dagprofiler.profile import Profile
+
+
+#: The last moment that is finite in nanoseconds.
+_MAX_MS = sys.float_info.max / 1e7
+
+
+_PHASES = ("deserialize", "compute", "serialize")
+
+
+class Ran(NamedTuple):
+    """What one task did in one round; moments in ns from the start of the run."""
+
+    start: int
+    end: int
+    task: str
+    round: int
+    phases: tuple[tuple[str, int, int], ...]
+    ready_ms: float | None
+
+
+class Home(NamedTuple):
+    """Where a task of a round is in the trace.
+
+    Attributes
+    ----------
+    start, end
+        When it was there, in ns from the run's start.
+    place
+        Process and thread, as text.
+    """
+
+    start: int
+    end: int
+    place: str
+
+
+class _Seen(NamedTuple):
+    """A span, and where it goes."""
+
+    start: int
+    end: int
+    kind: str
+    name: str
+    words: Mapping[str, Any]
+    id: str | None
+
+
+def span_events(
+    section: Mapping[str, Any],
+    homes: Mapping[tuple[str, int], Home],
+    critical: AbstractSet[str],
+    place_of: Callable[[int | None, str], str],
+) -> Iterator[str]:
+    """Yield the events of what was seen inside tasks.
+
+    Parameters
+    ----------
+    section
+        The profile's ``spans``.
+    homes
+        Task and round to where it is.
+    critical
+        Tasks on the critical path, whose spans are marked.
+    place_of
+        Returns process and thread, as text, of a thread beside the tasks', from
+        the index of its worker and its name.
+
+    Notes
+    -----
+    Spans of a task's own thread lie within its phases. Those of one thread that overlap
+    without one being in the other become asynchronous. O(n log n) time.
+    """
+    threads, kinds = section["threads"], [label["kind"] for label in section["labels"]]
+    names = [
+        f'"name": {as_json(legible(label["name"]))}, "cat": {as_json(legible(label["category"]))}'
+        for label in section["labels"]
+    ]
+    by_place: dict[str, list[_Seen]] = {}
+    places: dict[int, str] = {}
+    numbers = count(1)
+    for task, number, thread, label, start_ms, end_ms, own_id, args, *_ in section["records"]:
+        home = homes.get((task, number))
+        start, end = moment_ns(start_ms), moment_ns(end_ms)
+        words = {} if args is None else dict(args)
+        if home is not None and threads[thread]["own"]:
+            place = home.place
+            # Clocks are read one after the other: what is in a task must not stick out of it.
+            start, end = (max(home.start, min(home.end, at)) for at in (start, end))
+        else:
+            if thread not in places:
+                one = threads[thread]
+                places[thread] = place_of(one["worker"], f"{one['name']} ({one['id']})")
+            place = places[thread]
+            words = {"task": task, "round": number, **words}
+        if task in critical and threads[thread]["own"]:
+            words.setdefault("critical_path", True)
+        unique = None if own_id is None else f"{task} {number} {own_id}"
+        kind = kinds[label]
+        if kind == "counter":
+            # Whatever stands beside it would be a counter, too.
+            words = _numbers(args or {})
+        by_place.setdefault(place, []).append(_Seen(start, end, kind, names[label], words, unique))
+    for place, seen in by_place.items():
+        seen.sort(key=lambda one: (one.start, -one.end))
+        around: list[int] = []
+        for one in seen:
+            kind = one.kind
+            if kind == "span":
+                while around and around[-1] <= one.start:
+                    around.pop()
+                if around and around[-1] < one.end:
+                    kind = "async"
+                else:
+                    around.append(one.end)
+            yield from _events(kind, one, place, numbers)
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    }
+
+
+def _events(kind: str, one: _Seen, place: str, numbers: Iterator[int]) -> Iterator[str]:
+    what = f"{one.name}, {place}"
+    if kind == "counter":
+        yield f'{{"ph": "C", {what}, "ts": {one.start / 1000}, "args": {as_json(one.words)}}}'
+        return
+    words = f', "args": {as_json(one.words)}' if one.words else ""
+    if kind == "span":
+        yield f'{{"ph": "X", {what}, {times(one.start, one.end)}{words}}}'
+    elif kind == "instant":
+        yield f'{{"ph": "i", "s": "t", {what}, "ts": {one.start / 1000}{words}}}'
+    else:
+        what += f', "id": {as_json(legible(one.id or f"overlapping {next(numbers)}"))}'
+        if kind == "async_instant":
+            yield f'{{"ph": "n", {what}, "ts": {one.start / 1000}{words}}}'
+        else:
+            yield f'{{"ph": "b", {what}, "ts": {one.start / 1000}{words}}}'
+            yield f'{{"ph": "e", {what}, "ts": {one.end / 1000}}}'
+
+
+def all_that_ran(timeline: Mapping[str, Any]) -> list[tuple[int | None, Ran]]:
+    """Return the spans of all records in which something began, and their workers."""
+    columns: list[str] = timeline["columns"]
+    place = {name: i for i, name in enumerate(columns)}
+    ready = place.get("ready_ms")
+    phases = [
+        (phase, place[f"{phase}_start_ms"], place[f"{phase}_end_ms"])
+        for phase in _PHASES
+        if {f"{phase}_start_ms", f"{phase}_end_ms"} <= place.keys()
+    ]
+    spans = []
+    for record in timeline["records"]:
+        done: list[tuple[str, int, int]] = []
+        now = first = None
+        for phase, start_column, end_column in phases:
+            start_ms, end_ms = record[start_column], record[end_column]
+            if start_ms is None:
+                continue
+            # Whatever a file says, phases follow one another.
+            start = moment_ns(start_ms) if now is None else max(now, moment_ns(start_ms))
+            first = start if first is None else first
+            now = start if end_ms is None else max(start, moment_ns(end_ms))
+            # Without a duration it could as well lie in the next span.
+            if now > start:
+                done.append((phase, start, now))
+        if first is not None and now is not None:
+            ready_ms = None if ready is None else record[ready]
+            # An arrow must find its span.
+            span = Ran(first, max(now, first + 1), record[0], record[1], tuple(done), ready_ms)
+            spans.append((record[2], span))
+    return spans
+
+
+def moment_ns(time_ms: float) -> int:
+    """Return a moment in whole nanoseconds; one that is too late for them as late as can be."""
+    return round(max(-_MAX_MS, min(time_ms, _MAX_MS)) * 1e6)
+
+
+def times(start: int, end: int) -> str:
+    """Return start and duration of an event, from moments in ns."""
+    return f'"ts": {start / 1000}, "dur": {(end - start) / 1000}'
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain_number).encode
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON that Perfetto reads as it is meant.
+
+    It takes a quote for escaped wherever a backslash stands before it, be it the second; and
+    of a text without quotes it shows the escapes. Half a surrogate pair, which a file in UTF-8
+    cannot hold, becomes one.
+    """
+    text = _encode(value).replace("\\\\", "\\u005c")
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+class ChromeTrace:
+    """Renders the timeline of profiles in Chrome's trace event format, as strict JSON."""
+
+    name, extension = "chrome_trace", ".trace.json"
+
+    def render(self, profile: Profile) -> Export:
+        """Return a span a task and round, its phases in it, and an arrow an edge and round.
+
+        Raises
+        ------
+        FormatError
+            If the profile has no timeline.
+
+        Notes
+        -----
+        ``ts`` and ``dur`` are in microseconds, from the start of the run. Processes and threads
+        are numbered, and named by what the profile calls them; rounds follow one another there,
+        and have a track of their own. Spans of one thread that overlap, which no run of ours
+        has, are put side by side. An arrow leads from the last phase of a task to the first of
+        the next. O(n log n) time.
+        """
+        timeline = profile.sections.get("timeline")
+        if timeline is None:
+            raise FormatError(
+                "the profile has no section 'timeline', so nothing says when its tasks ran; runs "
+                "of dagprofiler 0.2 and later write one, imported and older profiles have none"
+            )
+        spans = all_that_ran(timeline)
+        critical = _critical(profile) if "spans" in profile.sections else frozenset()
+        trace = _Trace(_Words(profile, critical))
+        trace.add_rounds(spans)
+        for worker, of_worker in _by_worker(timeline["workers"], spans):
+            trace.add_worker(worker, of_worker)
+        trace.add_flows([(e["source"], e["target"]) for e in profile.dag_structure["edges"]])
+        traced = profile.sections.get("spans")
+        if traced is not None:
+            trace.add_traced(traced, timeline["workers"], critical)
+        other = {
+            "hostname": profile.hostname,
+            "timestamp": profile.timestamp,
+            "dagprofiler_version": profile.metadata.get("dagprofiler_version"),
+        }
+        text = (
+            '{"displayTimeUnit": "ms", '
+            f'"otherData": {as_json({k: legible(str(v)) for k, v in other.items() if v})}, '
+            '"traceEvents": [\n' + ",\n".join(trace.events) + "\n]}\n"
+        )
+        return Export(text, _losses(profile, timeline, spans))
+
+
+class _Words:
+    """What the profile says of rounds and tasks besides their times."""
+
+    def __init__(self, profile: Profile, critical: AbstractSet[str]) -> None:
+        sections = profile.sections
+        self._critical = critical
+        self._kinds: Sequence[str] = sections.get("samples", {}).get("rounds", ())
+        self._states: Mapping[str, Any] = sections.get("run", {}).get("tasks", {})
+
+    def of_round(self, number: int) -> str:
+        kind = f" ({self._kinds[number]})" if number < len(self._kinds) else ""
+        return f"round {number}{kind}"
+
+    def of_span(self, span: Ran) -> dict[str, Any]:
+        words: dict[str, Any] = {"round": span.round}
+        if span.ready_ms is not None:
+            words["ready_ms"] = span.ready_ms
+        if span.task in self._critical:
+            words["critical_path"] = True
+        failure = self._states.get(span.task)
+        if failure is not None and failure.get("round", 0) == span.round:
+            words["state"] = failure["state"]
+            if "error" in failure:
+                words["error"] = legible(failure["error"])
+        return words
+
+
+class _Trace:
+    """The events of a trace, as text, and where the spans of tasks are in it."""
+
+    def __init__(self, words: _Words) -> None:
+        self.events: list[str] = []
+        self._words = words
+        self._numbers = count(1)
+        self._processes: dict[tuple[Any, Any], int] = {}
+        #: By round and task: where an arrow may begin, and where it may end.
+        self._ends: dict[int, dict[str, tuple[str, str]]] = {}
+        self._homes: dict[tuple[str, int], Home] = {}
+
+    def add_rounds(self, spans: Iterable[tuple[int | None, Ran]]) -> None:
+        """Add a track with a span for each round."""
+        add = self.events.append
+        bounds: dict[int, tuple[int, int]] = {}
+        for _, span in spans:
+            start, end = bounds.get(span.round, (span.start, span.end))
+            bounds[span.round] = min(start, span.start), max(end, span.end)
+        process = self._process("run", None)
+        rounds = [Ran(*ends, "", number, (), None) for number, ends in bounds.items()]
+        for lane, of_lane in enumerate(_lanes(rounds)):
+            place = self._thread(process, "rounds", lane)
+            for one in of_lane:
+                name = as_json(self._words.of_round(one.round))
+                bounds_us = times(one.start, one.end)
+                add(f'{{"ph": "X", "name": {name}, "cat": "round", {place}, {bounds_us}}}')
+
+    def add_worker(self, worker: Mapping[str, Any] | None, spans: Sequence[Ran]) -> None:
+        """Add a track, or as many as it takes, with the spans of one worker."""
+        if worker is None:
+            process, name = self._process("unknown worker", None), "unknown thread"
+        else:
+            process = self._process(worker.get("host"), worker.get("pid"))
+            name = f"thread {worker.get('thread', 'unknown')}"
+        for lane, of_lane in enumerate(_lanes(spans)):
+            place = self._thread(process, name, lane)
+            for span in of_lane:
+                self._add_span(span, place)
+
+    def _add_span(self, span: Ran, place: str) -> None:
+        add, words = self.events.append, as_json(self._words.of_span(span))
+        add(
+            f'{{"ph": "X", "name": {as_json(legible(span.task))}, "cat": "task", {place}, '
+            f'{times(span.start, span.end)}, "args": {words}}}'
+        )
+        self._homes[span.task, span.round] = Home(span.start, span.end, place)
+        last = span.start
+        for phase, start, end in span.phases:
+            add(f'{{"ph": "X", "name": "{phase}", "cat": "phase", {place}, {times(start, end)}}}')
+            last = start
+        self._ends.setdefault(span.round, {})[span.task] = (
+            f'{place}, "ts": {last / 1000}}}',
+            f'{place}, "ts": {span.start / 1000}}}',
+        )
+
+    def add_flows(self, edges: Sequence[tuple[str, str]]) -> None:
+        """Add an arrow for each edge and round in which both its tasks began."""
+        add, numbers = self.events.append, count(1)
+        # 0.1.0's profiles may list an edge twice.
+        edges = list(dict.fromkeys(edges))
+        for ends in self._ends.values():
+            for source, target in edges:
+                if source in ends and target in ends:
+                    flow = f'"name": "edge", "cat": "edge", "id": {next(numbers)}, '
+                    add(f'{{"ph": "s", {flow}{ends[source][0]}')
+                    add(f'{{"ph": "f", "bp": "e", {flow}{ends[target][1]}')
+
+    def add_traced(
+        self,
+        traced: Mapping[str, Any],
+        workers: Sequence[Mapping[str, Any]],
+        critical: AbstractSet[str],
+    ) -> None:
+        """Add what tracing saw inside the tasks, and a track for each other thread."""
+
+        def place_of(worker: int | None, thread: str) -> str:
+            one: Mapping[str, Any] = {} if worker is None else workers[worker]
+            process = self._process(one.get("host", "unknown worker"), one.get("pid"))
+            return self._thread(process, legible(thread), 0)
+
+        self.events += span_events(traced, self._homes, critical, place_of)
+
+    def _process(self, host: Any, pid: Any) -> int:
+        number = self._processes.get((host, pid))
+        if number is None:
+            number = self._processes[host, pid] = next(self._numbers)
+            words = f"{host or 'unknown host'}{'' if pid is None else f', pid {pid}'}"
+            name = f'"args": {{"name": {as_json(legible(words))}}}'
+            self.events.append(f'{{"ph": "M", "name": "process_name", "pid": {number}, {name}}}')
+        return number
+
+    def _thread(self, process: int, name: str, lane: int) -> str:
+        place = f'"pid": {process}, "tid": {next(self._numbers)}'
+        words = as_json(f"{name} ({lane + 1})" if lane else name)
+        self.events.append(
+            f'{{"ph": "M", "name": "thread_name", {place}, "args": {{"name": {words}}}}}'
+        )
+        return place
+
+
+def _critical(profile: Profile) -> frozenset[str]:
+    """Return the tasks on the critical path; none where times do not tell it."""
+    try:
+        found = analyze(profile, cost="wall_time")
+    except (CycleError, WeightError):
+        return frozenset()
+    return frozenset(found.without_communication.critical_path)
+
+
+def _by_worker(
+    workers: Sequence[Mapping[str, Any]], spans: Iterable[tuple[int | None, Ran]]
+) -> Iterator[tuple[Mapping[str, Any] | None, list[Ran]]]:
+    by_worker: dict[int | None, list[Ran]] = {}
+    for worker, span in spans:
+        by_worker.setdefault(worker, []).append(span)
+    for worker, of_worker in by_worker.items():
+        yield None if worker is None else workers[worker], of_worker
+
+
+def _lanes(spans: Iterable[Ran]) -> list[list[Ran]]:
+    """Return the spans in as few lists as there must be for none to overlap in any."""
+    lanes: list[list[Ran]] = []
+    ends: list[tuple[int, int]] = []
+    for span in sorted(spans):
+        if ends and ends[0][0] <= span.start:
+            lane = heappop(ends)[1]
+        else:
+            lane = len(lanes)
+            lanes.append([])
+        lanes[lane].append(span)
+        heappush(ends, (span.end, lane))
+    return lanes
+
+
+def _losses(profile: Profile, timeline: Mapping[str, Any], spans: Sequence[Any]) -> tuple[str, ...]:
+    losses = [
+        "weights of tasks and sizes of edges are left out",
+        *left_out(profile, ("timeline", "spans")),
+    ]
+    dropped = sum(profile.sections.get("spans", {}).get("dropped", {}).values())
+    if dropped:
+        losses.append(f"{counted(dropped, 'span')} inside tasks had no room in the profile")
+    missing = len(timeline["records"]) - len(spans)
+    if missing:
+        records = counted(missing, "record of the timeline has", "records of the timeline have")
+        losses.append(f"{records} no start, and so no span")
+    never = len(profile.dag_structure["nodes"]) - len({span.task for _, span in spans})
+    if never:
+        losses.append(f"{counted(never, 'task')} never began: no span")
+    return tuple(losses)
+
+
+EXPORTER = ChromeTrace()

@@ -1,0 +1,135 @@
+"""csv: the tasks, or the edges, as a table for spreadsheets and data frames."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler.errors import FormatError, short_repr
+from dagprofiler.formats import Export
+from dagprofiler.formats._graph import graph_of, legible, legible_names, renamed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dagprofiler.formats._graph import Graph
+    from dagprofiler.profile import Profile
+
+
+#: Columns of the table of tasks. `weight` is in `weight_unit`.
+TASK_COLUMNS = (
+    "task",
+    "execution_order",
+    "state",
+    "weight",
+    "weight_unit",
+    "weight_source",
+    "compute_time_ms",
+    "serialize_time_ms",
+    "deserialize_time_ms",
+    "bytes_in",
+    "bytes_out",
+)
+
+#: Columns of the table of edges. `data_fields` are a JSON list.
+EDGE_COLUMNS = ("source", "target", "data_fields", "size_bits", "size_bytes", "wire_bytes")
+
+#: How a cell begins that spreadsheets take for a formula; and what is put before those.
+_FORMULAS, _QUOTE = (
+    ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"),
+    "'",
+)
+
+
+class Csv:
+    """Renders profiles as tables of comma-separated values (RFC 4180)."""
+
+    name, extension = "csv", ".csv"
+
+    def render(
+        self,
+        profile: Profile,
+        *,
+        table: str = "tasks",
+        cost: str = "best",
+        statistic: str = "median",
+        fill: float | None = None,
+    ) -> Export:
+        r"""Return one of the two tables.
+
+        Parameters
+        ----------
+        table
+            ``"tasks"`` or ``"edges"``: a row for each, with the columns `TASK_COLUMNS` or
+            `EDGE_COLUMNS`.
+        cost, statistic, fill
+            As :func:`dagprofiler.formats.node_link.to_networkx`.
+
+        Raises
+        ------
+        FormatError
+            If there is no such table.
+
+        Notes
+        -----
+        The cell of what is not known is empty. No cell is a formula to a spreadsheet: a ``'``
+        stands before names that begin with ``=``, ``+``, ``-``, ``@`` (or their full-width
+        forms), a tab or an end of line; also before those that begin with ``'``, so that who
+        takes one off gets the name. What a file cannot hold stands as ``\uXXXX``.
+        """
+        if table not in ("tasks", "edges"):
+            raise FormatError(f"table={short_repr(table)}: expected 'tasks' or 'edges'")
+        graph = graph_of(profile, cost, statistic, fill)
+        names = legible_names(list(graph.tasks))
+        cells = {name: _defused(text) for name, text in names.items()}
+        stream = io.StringIO(newline="")
+        writer = csv.writer(stream)
+        if table == "tasks":
+            writer.writerow(TASK_COLUMNS)
+            writer.writerows(_task_rows(graph, cells))
+            other = "edges"
+        else:
+            writer.writerow(EDGE_COLUMNS)
+            writer.writerows(_edge_rows(graph, cells))
+            other = "tasks"
+        note = f"the {other} are in another table: table={other!r}"
+        return Export(stream.getvalue(), (note, *graph.losses, *renamed(names)))
+
+
+def _task_rows(graph: Graph, cells: Mapping[str, str]) -> Iterator[list[Any]]:
+    unit, source = graph.costs.unit, graph.costs.source
+    for name, task in graph.tasks.items():
+        get = task.get
+        known = "weight" in task
+        yield [
+            cells[name],
+            get("execution_order"),
+            get("state"),
+            get("weight"),
+            unit if known else None,
+            source if known else None,
+            *map(get, TASK_COLUMNS[6:]),
+        ]
+
+
+def _edge_rows(graph: Graph, cells: Mapping[str, str]) -> Iterator[list[Any]]:
+    for (source, target), edge in graph.edges.items():
+        get = edge.get
+        fields = get("data_fields")
+        yield [
+            cells[source],
+            cells[target],
+            None if fields is None else legible(json.dumps(fields, ensure_ascii=False)),
+            get("weight"),
+            get("size_bytes"),
+            get("wire_bytes"),
+        ]
+
+
+def _defused(text: str) -> str:
+    return _QUOTE + text if text.startswith((*_FORMULAS, _QUOTE)) else text
+
+
+EXPORTER = Csv()

@@ -1,0 +1,137 @@
+"""graphml: the XML of graphs with typed attributes, as networkx, igraph, Gephi and yEd read it."""
+
+from __future__ import annotations
+
+import json
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler._util.json import plain_number
+from dagprofiler.formats import Export
+from dagprofiler.formats._graph import graph_of, legible, legible_names, renamed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from dagprofiler.profile import Profile
+
+
+_HEAD = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns"
+         xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+         xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns
+                             http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd">
+"""
+
+#: White space would come back as a blank from an attribute, and as a line feed from a text.
+_ESCAPES = str.maketrans(
+    {
+        "&": "&amp;",
+        "<": "&lt;",
+        ">": "&gt;",
+        '"': "&quot;",
+        "\t": "&#9;",
+        "\n": "&#10;",
+        "\r": "&#13;",
+    }
+)
+
+
+class GraphML:
+    """Renders profiles as GraphML."""
+
+    name, extension = "graphml", ".graphml"
+
+    def render(
+        self,
+        profile: Profile,
+        *,
+        cost: str = "best",
+        statistic: str = "median",
+        fill: float | None = None,
+    ) -> Export:
+        r"""Return the graph, its attributes those of :func:`.node_link.to_networkx`.
+
+        Parameters
+        ----------
+        cost, statistic, fill
+            As :func:`dagprofiler.formats.node_link.to_networkx`.
+
+        Notes
+        -----
+        Ids are the tasks' names. What XML cannot hold stands as ``\uXXXX`` in them.
+        ``data_fields`` are a JSON list.
+        """
+        graph = graph_of(profile, cost, statistic, fill)
+        names = legible_names(list(graph.tasks))
+        ids = {name: _escaped(text) for name, text in names.items()}
+        keys = {
+            "graph": _Keys("graph", [graph.attributes]),
+            "node": _Keys("node", graph.tasks.values()),
+            "edge": _Keys("edge", graph.edges.values()),
+        }
+        lines = [_HEAD]
+        for kind in keys.values():
+            lines += kind.declarations()
+        lines.append('<graph edgedefault="directed">\n')
+        lines.append(f"{keys['graph'].data(graph.attributes)}\n")
+        data = keys["node"].data
+        lines += [
+            f'<node id="{ids[name]}">{data(values)}</node>\n'
+            for name, values in graph.tasks.items()
+        ]
+        data = keys["edge"].data
+        lines += [
+            f'<edge source="{ids[source]}" target="{ids[target]}">{data(values)}</edge>\n'
+            for (source, target), values in graph.edges.items()
+        ]
+        lines.append("</graph>\n</graphml>\n")
+        return Export("".join(lines), (*graph.losses, *renamed(names)))
+
+
+class _Keys:
+    """The attributes of the graph, its nodes or its edges: their ids and types."""
+
+    def __init__(self, kind: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        self.kind = kind
+        types: dict[str, set[type]] = {}
+        for row in rows:
+            for name, value in row.items():
+                types.setdefault(name, set()).add(type(value))
+        self.types = {name: _type(found) for name, found in types.items()}
+        self._tags = {name: f'<data key="{kind}_{name}">' for name in types}
+
+    def declarations(self) -> Iterator[str]:
+        for name, kind in self.types.items():
+            yield (
+                f'<key id="{self.kind}_{name}" for="{self.kind}" '
+                f'attr.name="{name}" attr.type="{kind}"/>\n'
+            )
+
+    def data(self, values: Mapping[str, Any]) -> str:
+        tags = self._tags
+        return "".join([f"{tags[name]}{_text(value)}</data>" for name, value in values.items()])
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, default=plain_number).encode
+
+
+def _type(found: set[type]) -> str:
+    # Profiles put together by hand may hold numpy's numbers.
+    if all(issubclass(kind, Integral) for kind in found):
+        return "long"
+    return "double" if all(issubclass(kind, Real) for kind in found) else "string"
+
+
+def _text(value: Any) -> str:
+    if type(value) in (int, float):
+        return repr(value)
+    return _escaped(legible(value if isinstance(value, str) else _encode(value)))
+
+
+def _escaped(text: str) -> str:
+    return text.translate(_ESCAPES)
+
+
+EXPORTER = GraphML()

@@ -1,0 +1,111 @@
+"""node_link: networkx's node-link JSON, and the live networkx graph."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler._util.json import plain_number
+from dagprofiler.errors import FormatError, MissingExtraError, short_repr
+from dagprofiler.formats import Export
+from dagprofiler.formats._graph import graph_of
+
+if TYPE_CHECKING:
+    import networkx
+
+    from dagprofiler.profile import Profile
+
+
+_KEYS = ("both", "edges", "links")
+
+
+class NodeLink:
+    """Renders profiles as node-link JSON, which networkx and many viewers read."""
+
+    name, extension = "node_link", ".node_link.json"
+
+    def render(
+        self,
+        profile: Profile,
+        *,
+        cost: str = "best",
+        statistic: str = "median",
+        fill: float | None = None,
+        edges: str = "both",
+    ) -> Export:
+        """Return the graph that :func:`to_networkx` makes, as node-link JSON.
+
+        Parameters
+        ----------
+        cost, statistic, fill
+            As :func:`to_networkx`.
+        edges
+            The key that the edges stand under: ``"edges"``, which networkx reads from 3.6 on,
+            ``"links"``, which it reads before, as D3 does; by default ``"both"``.
+
+        Raises
+        ------
+        FormatError
+            If `edges` is none of these.
+        """
+        if edges not in _KEYS:
+            raise FormatError(
+                f"edges={short_repr(edges)}: expected one of {', '.join(map(repr, _KEYS))}"
+            )
+        graph = graph_of(profile, cost, statistic, fill)
+        rows = [{"source": s, "target": t, **values} for (s, t), values in graph.edges.items()]
+        document: dict[str, Any] = {
+            "directed": True,
+            "multigraph": False,
+            "graph": graph.attributes,
+            "nodes": [{"id": name, **values} for name, values in graph.tasks.items()],
+        }
+        document.update((key, rows) for key in _KEYS[1:] if edges in ("both", key))
+        text = json.dumps(document, allow_nan=False, default=plain_number, check_circular=False)
+        return Export(text + "\n", graph.losses)
+
+
+def to_networkx(
+    profile: Profile, *, cost: str = "best", statistic: str = "median", fill: float | None = None
+) -> networkx.DiGraph[Any]:
+    """Return a profile as a ``networkx.DiGraph``; needs the extra ``networkx``.
+
+    Parameters
+    ----------
+    cost
+        Where the nodes' ``weight`` comes from: a source of :meth:`dagprofiler.Profile.weights`.
+        Where ``"best"`` finds none that has a value for every task, the one that has most.
+    statistic
+        As there.
+    fill
+        The weight of tasks without a value; by default they have no ``weight``.
+
+    Returns
+    -------
+    networkx.DiGraph
+        Of nodes: ``weight`` in the graph's ``node_weight_unit``, ``execution_order`` (from 0),
+        ``state``, ``compute_time_ms``, ``serialize_time_ms``, ``deserialize_time_ms``,
+        ``bytes_in``, ``bytes_out``. Of edges: ``weight`` in bits, ``size_bytes``,
+        ``wire_bytes``, ``data_fields``. What is not known is absent.
+
+    Raises
+    ------
+    WeightError
+        If `cost`, `statistic` or `fill` is nothing that it may be.
+    MissingExtraError
+        If networkx is not installed.
+    """
+    try:
+        import networkx
+    except ImportError as error:
+        raise MissingExtraError("to_networkx()", "networkx") from error
+    graph = graph_of(profile, cost, statistic, fill)
+    result: networkx.DiGraph[Any] = networkx.DiGraph(**graph.attributes)
+    result.add_nodes_from(graph.tasks.items())
+    result.add_edges_from(
+        (source, target, values) for (source, target), values in graph.edges.items()
+    )
+    return result
+
+
+EXPORTER = NodeLink()

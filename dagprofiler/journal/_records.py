@@ -1,0 +1,397 @@
+"""Ledger: the file of a journal that holds its records, and what identifies a run.
+
+A record is a line: a checksum of it and all before it, and JSON, which begins with the record's
+number. The first one is the header.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from base64 import b64decode, b64encode
+from contextlib import suppress
+from io import BufferedReader, FileIO
+from threading import Lock
+from typing import IO, TYPE_CHECKING, Any
+from zlib import crc32
+
+from dagprofiler.config import same_value
+from dagprofiler.errors import JournalError, describe, short_repr
+from dagprofiler.journal._store import sync_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from dagprofiler.graph.wiring import Wiring
+    from dagprofiler.measure.pipeline import Contract
+    from dagprofiler.task import Task
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+#: Version of what is in the file.
+FORMAT = 2
+
+#: What differs is listed so far.
+_MOST = 10
+
+#: The beginning of a record, with its number. Nothing inside of one looks like it.
+_BEGINNING = re.compile(rb'[0-9a-f]{8} \{"record":(\d{1,15}),')
+
+#: Files that this process writes to: its own lock does not keep it out.
+_written: set[tuple[int, int]] = set()
+_guard = Lock()
+
+
+class Ledger:
+    """The records of one run, in a file that this process alone appends to.
+
+    Parameters
+    ----------
+    path
+        The file, which exists.
+
+    Attributes
+    ----------
+    records
+        What was in it, without the header.
+    header
+        Its first record.
+    torn_bytes
+        How much at its end was not written in full, and is dropped by :meth:`cut`.
+
+    Raises
+    ------
+    JournalError
+        If it cannot be read, or is damaged elsewhere than at its end.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._file = FileIO(path, "r+")
+        except OSError as error:
+            raise JournalError(path, [f"cannot be opened: {describe(error)}"]) from error
+        self._identity: tuple[int, int] | None = None
+        try:
+            self._lock()
+            # Not by opening it again: closing that would give up the lock.
+            lines = BufferedReader(self._file)
+            self.records, self._checksum, self._size, size = _read(path, lines)
+            lines.detach()
+        except BaseException:
+            self.close()
+            raise
+        self._number = len(self.records)
+        self.torn_bytes = size - self._size
+        self.header = self.records.pop(0)
+
+    @classmethod
+    def create(
+        cls, path: str, header: Mapping[str, Any], new_file: Callable[[str], IO[bytes]]
+    ) -> Ledger:
+        """Make the file: with its header, or not at all.
+
+        Parameters
+        ----------
+        new_file
+            Opens a file that is not there yet.
+
+        Raises
+        ------
+        FileExistsError
+            If it is there, be it since this moment.
+        """
+        temporary = f"{path}.{os.urandom(8).hex()}"
+        try:
+            with new_file(temporary) as file:
+                file.write(_line(0, {"format": FORMAT, **header}, 0)[0])
+                file.flush()
+                os.fsync(file.fileno())
+            _give_name(temporary, path)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+        sync_directory(os.path.dirname(path))
+        return cls(path)
+
+    def _lock(self) -> None:
+        """Keep others out: other threads until it is closed, other processes as long as we live."""
+        status = os.fstat(self._file.fileno())
+        identity = status.st_dev, status.st_ino
+        with _guard:
+            if identity in _written:
+                raise JournalError(self.path, ["another run in this process is writing to it"])
+            _written.add(identity)
+        self._identity = identity
+        try:
+            # Unlike that of flock(), the lock is not held on by processes that this one forks.
+            from fcntl import LOCK_EX, LOCK_NB, lockf
+        except ImportError:
+            return
+        try:
+            lockf(self._file, LOCK_EX | LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
+            raise JournalError(self.path, ["another process is writing to it"]) from error
+        except OSError:
+            # A file system without locks.
+            return
+
+    def cut(self) -> None:
+        """Drop what was not written in full."""
+        self._file.truncate(self._size)
+        self._file.seek(self._size)
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Write a record: from here on it outlasts this process.
+
+        Raises
+        ------
+        JournalError
+            If it cannot be written; what is in the file stays readable.
+        """
+        line, checksum = _line(self._number, record, self._checksum)
+        try:
+            written = self._file.write(line)
+            if written < len(line):
+                # The rest of it says why.
+                self._file.write(line[written:])
+        except BaseException as error:
+            with suppress(OSError):
+                self.cut()
+            if not isinstance(error, OSError):
+                raise
+            raise JournalError(self.path, [f"cannot be written: {describe(error)}"]) from error
+        self._number += 1
+        self._checksum = checksum
+        self._size += len(line)
+
+    def sync(self) -> None:
+        """See to it that the records outlast the machine's power, too."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        if self._identity is not None:
+            _written.discard(self._identity)
+            self._identity = None
+
+
+def _give_name(temporary: str, path: str) -> None:
+    try:
+        # Unlike a renamed file it takes nobody else's place.
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without hard links.
+        os.rename(temporary, path)
+
+
+def _line(number: int, record: Mapping[str, Any], before: int) -> tuple[bytes, int]:
+    """Return a record as the line with that number, and its checksum, chained to that before it."""
+    text = b'{"record":%d,%b' % (number, _encode(record)[1:].encode("ascii"))
+    checksum = crc32(text, before)
+    return b"%08x %b\n" % (checksum, text), checksum
+
+
+def _read(path: str, lines: Iterable[bytes]) -> tuple[list[dict[str, Any]], int, int, int]:
+    """Return the records that are whole, the last one's checksum and end, and the file's length.
+
+    A record that is not whole has none behind it: it was being written when the process ended.
+    """
+    records: list[dict[str, Any]] = []
+    checksum = end = size = 0
+    for line in lines:
+        number, begin, size = len(records), size, size + len(line)
+        chained = crc32(line[9:-1], checksum)
+        if end < begin:
+            raise _damaged(path, number, "its checksum is wrong", end)
+        if line.endswith(b"\n") and line[:9] == b"%08x " % chained:
+            records.append(_record(path, number, line[9:], begin))
+            checksum, end = chained, size
+            continue
+        stands = [int(digits) for digits in _BEGINNING.findall(line)]
+        if number and stands not in ([], [number]):
+            # It was written after others that are not here, or not here any more.
+            raise _damaged(
+                path, number, f"number {number} is expected here, not {stands[-1]}", begin
+            )
+    if not records:
+        raise JournalError(path, ["it has no header, or a damaged one"], 0)
+    return records, checksum, end, size
+
+
+def _damaged(path: str, number: int, why: str, begin: int) -> JournalError:
+    return JournalError(path, [f"line {number + 1}: a record is damaged or missing: {why}"], begin)
+
+
+def _record(path: str, number: int, text: bytes, begin: int) -> dict[str, Any]:
+    """Return the record that a line holds."""
+    try:
+        record: dict[str, Any] = json.loads(text)
+        version, stands = record.get("format"), record.get("record")
+    except (AttributeError, ValueError, RecursionError) as error:
+        raise _damaged(path, number, describe(error), begin) from error
+    if not number and version != FORMAT:
+        problem = f"its format is {version!r}, this version reads {FORMAT}"
+        raise JournalError(path, [f"another version of dagprofiler has written it: {problem}"])
+    if stands != number:
+        raise _damaged(path, number, f"number {number} is expected here, not {stands!r}", begin)
+    return record
+
+
+def packed(value: Any) -> str:
+    """Return a value as text; whatever pickle says of one that cannot be pickled."""
+    import pickle
+
+    return b64encode(pickle.dumps(value, protocol=4)).decode("ascii")
+
+
+def unpacked(text: str) -> Any:
+    """Return the value that :func:`packed` made `text` of."""
+    import pickle
+
+    return pickle.loads(b64decode(text))
+
+
+def graph_of(contracts: Sequence[Contract], wiring: Wiring) -> dict[str, Any]:
+    """Return for each task what it declares and what it is fed with, as JSON holds it."""
+    graph: dict[str, Any] = {}
+    names, first_slot = wiring.names, wiring.first_slot
+    for i, name in enumerate(names):
+        contract, feeds = contracts[i], []
+        for field, slot in wiring.feeds(i):
+            source = wiring.owner[slot]
+            feeds.append([field, names[source], wiring.outputs[source][slot - first_slot[source]]])
+        graph[name] = {
+            "inputs": contract.inputs,
+            "outputs": contract.outputs,
+            "gathers": contract.gathers,
+            "serializer": str(contract.serializer),
+            # The order matters to who gathers.
+            "fed with": feeds if contract.gathers else sorted(feeds),
+            "after": sorted(names[source] for source in wiring.predecessors(i)),
+        }
+    return graph
+
+
+def graph_differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how one graph differs from the one in the journal."""
+    yield from _listed("the DAG lacks", [name for name in then if name not in now])
+    yield from _listed("the journal lacks", [name for name in now if name not in then])
+    differing = [name for name in now if name in then and now[name] != then[name]]
+    for name in differing[:_MOST]:
+        for part in now[name]:
+            if now[name][part] != then[name][part]:
+                said = short_repr(now[name][part]), short_repr(then[name][part])
+                yield f"task {name!r}: {part}: {said[0]}, in the journal {said[1]}"
+    yield from _listed("more that differ:", differing[_MOST:])
+
+
+def _listed(what: str, names: list[str]) -> Iterator[str]:
+    if names:
+        more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+        yield f"{what} task{'s' * (len(names) > 1)} {', '.join(map(repr, names[:_MOST]))}{more}"
+
+
+def packed_config(config: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return each parameter as text; None for what cannot be pickled."""
+    parameters: dict[str, str | None] = {}
+    for name, value in config.items():
+        try:
+            parameters[name] = packed(value)
+        except Exception:  # noqa: BLE001  (whatever a value's own __reduce__ raises)
+            parameters[name] = None
+    return parameters
+
+
+def config_differences(
+    now: Mapping[str, Any], then: Mapping[str, str | None]
+) -> tuple[list[str], dict[str, str]]:
+    """Return how a config differs from the one in the journal, and what cannot be compared."""
+    problems, unknown = [], {}
+    for name in [*now, *(name for name in then if name not in now)]:
+        where = f"config: parameter {name!r}"
+        if name not in then:
+            problems.append(f"{where} is not in the journal")
+        elif name not in now:
+            problems.append(f"{where} is in the journal only")
+        else:
+            text = then[name]
+            try:
+                if text is None:
+                    raise TypeError("it could not be pickled")
+                stored = unpacked(text)
+                same = same_value(stored, now[name]) or packed(now[name]) == text
+            except Exception as error:  # noqa: BLE001  (code of users)
+                unknown[f"config.{name}"] = describe(error)
+                continue
+            if not same:
+                said = short_repr(now[name]), short_repr(stored)
+                problems.append(f"{where}: {said[0]}, in the journal {said[1]}")
+    return problems, unknown
+
+
+def sources_of(tasks: Mapping[str, Task]) -> dict[str, str | None]:
+    """Return a hash of the source of each task: of its function, or its classes; None if unknown.
+
+    What they call is not looked at.
+    """
+    known: dict[type[Task], str | None] = {}
+    sources = {}
+    for name, task in tasks.items():
+        kind = type(task)
+        if kind not in known:
+            known[kind] = _source_of(kind)
+        sources[name] = known[kind]
+    return sources
+
+
+def _source_of(kind: type[Task]) -> str | None:
+    import inspect
+    from hashlib import blake2b
+
+    function = vars(kind).get("__wrapped__")
+    written: Iterable[Any] = [function] if function else _own_classes(kind)
+    try:
+        text = "\n".join(map(inspect.getsource, written))
+    except Exception:  # noqa: BLE001  (inspect reads what may be no Python by now)
+        return None
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _own_classes(kind: type[Task]) -> list[type]:
+    """Return the classes that a task's class is made of, below our own."""
+    return [
+        one
+        for one in kind.__mro__
+        if one.__module__.partition(".")[0] not in ("dagprofiler", "builtins", "abc")
+    ]
+
+
+def same_inputs(
+    now: Mapping[str, Mapping[str, Any]],
+    then: Mapping[str, Mapping[str, Any]],
+    contracts: Mapping[str, Contract],
+) -> Iterator[str]:
+    """Yield which values from outside the graph are not those in the journal, serialized `then`."""
+    for name in [*now, *(name for name in then if name not in now)]:
+        here, there = now.get(name, {}), then.get(name, {})
+        for field in [*here, *(field for field in there if field not in here)]:
+            where = f"inputs: {field!r} of task {name!r}"
+            if field not in there or field not in here:
+                lacks = "the journal" if field in here else "what is given"
+                yield f"{where} is not in {lacks}"
+            elif name in contracts and not _same_input(here[field], there[field], contracts[name]):
+                yield f"{where} is not what it is in the journal"
+
+
+def _same_input(value: Any, frames: Any, contract: Contract) -> bool:
+    # Equal values need not be serialized alike, nor do all that are alike say that they are equal.
+    encoded = contract.encode(value)
+    if encoded == frames:
+        return True
+    return same_value(contract.decode(frames), value)

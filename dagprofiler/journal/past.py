@@ -1,0 +1,599 @@
+"""Past: what earlier attempts at a run did, for the one that goes on with it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from itertools import islice
+from operator import le
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler._document.quickcheck import surely_satisfies
+from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP, Rounds
+from dagprofiler._util.json import utc_now
+from dagprofiler.errors import JournalError, describe, short_repr, shorten
+from dagprofiler.journal._records import unpacked
+from dagprofiler.journal._store import frames_in, torn
+from dagprofiler.schema import PROFILE_SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+
+    from dagprofiler.engine.log import RoundLog, RunLog
+    from dagprofiler.graph.wiring import Wiring
+    from dagprofiler.journal._records import Ledger
+    from dagprofiler.journal._store import Store
+    from dagprofiler.tracing.collection import Packed
+
+
+#: Tasks that are missing, and what is wrong, are listed so far.
+_MOST = 10
+
+
+def _object(properties: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> Any:
+    both = {**properties, **(optional or {})}
+    return {"type": "object", "properties": both, "required": [*properties]}
+
+
+def _list(*prefix: Any, then: Any = None) -> Any:
+    # What has no type is nothing.
+    rest = {"type": []} if then is None else then
+    return {"type": "array", "minItems": len(prefix), "prefixItems": prefix, "items": rest}
+
+
+def _map(values: Any) -> Any:
+    return {"type": "object", "additionalProperties": values}
+
+
+def _or_null(schema: Any) -> Any:
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+_TEXT = {"type": "string"}
+_TEXTS = _list(then=_TEXT)
+_COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53}
+_LENGTH = {**_COUNT, "minimum": -(2**53)}
+#: Of moments and times in milliseconds: thirty years, in which the clock still tells nanoseconds.
+_TIME = {"type": "number", "minimum": 0, "maximum": 1e12}
+_MOMENT = {**_TIME, "minimum": -1e12}
+_STORED = _object(
+    {
+        "segment": _TEXT,
+        "fields": _map(_list(_COUNT, _COUNT, {"type": "boolean"}, _list(then=_LENGTH))),
+    }
+)
+_NUMBERED = {"record": _COUNT}
+_HEADER = _object(
+    {
+        **_NUMBERED,
+        "key": _TEXT,
+        "timestamp": _TEXT,
+        "at_ms": _TIME,
+        "executor": _TEXT,
+        "seed": _or_null({**_COUNT, "maximum": 2**63 - 1}),
+        "rounds": _object({}),
+        "meters": {**_object({"pickled": _TEXT}), "type": ["object", "string", "null"]},
+        "keep": _TEXTS,
+        "on_error": {"type": "string", "enum": ["stop", "finish"]},
+        "config": _map(_or_null(_TEXT)),
+        "inputs": _map(_STORED),
+        "sources": _map(_or_null(_TEXT)),
+        "rules": _TEXTS,
+        "graph": _map(
+            _object(
+                {
+                    **dict.fromkeys(("inputs", "outputs", "gathers", "after"), _TEXTS),
+                    "serializer": _TEXT,
+                    "fed with": _list(then=_list(_TEXT, _TEXT, _TEXT)),
+                }
+            )
+        ),
+    }
+)
+_OF_PROFILE: Any = PROFILE_SCHEMA["properties"]
+_RESUMED = _OF_PROFILE["run"]["properties"]["resumed"]["items"]
+_RESUMED = _object(
+    {
+        **_NUMBERED,
+        "at_ms": _TIME,
+        "resumed": {
+            **_RESUMED,
+            "properties": {**_RESUMED["properties"], "executor": _TEXT, "at_ms": _TIME},
+            "required": [*_RESUMED["properties"], "executor"],
+        },
+    }
+)
+_OF_ROUND = {
+    **_NUMBERED,
+    "at_ms": _TIME,
+    "round": _COUNT,
+    "kind": {"type": "string", "enum": [COLD, WARM_UP, MEASURED, ALLOCATION]},
+    "began_ms": _TIME,
+    "columns": _TEXTS,
+    "total_s": _TIME,
+}
+_TASK = _object(
+    {
+        **_OF_ROUND,
+        "task": _TEXT,
+        "times_ms": _list(*[_MOMENT] * 6),
+        "worker": _or_null(_OF_PROFILE["timeline"]["properties"]["workers"]["items"]),
+        "stored": _STORED,
+        "spans": _or_null(_object({})),
+        "bytes": _map(_list(_COUNT, _COUNT)),
+        "undeclared_bytes": _or_null(_COUNT),
+        "decode_s": _map(_list(then=_or_null(_TIME))),
+        "encode_s": _map(_or_null(_TIME)),
+        "meters": _list(then={"type": ["number", "null"]}),
+        "digest": _or_null(_TEXT),
+        "reasons": _map(_TEXT),
+        "costs_s": _list(_TIME, _TIME, _TIME),
+    },
+    # Of a graph that grows.
+    {"added_ms": _or_null(_TIME), "after": _TEXTS},
+)
+_READ = _list(then={"type": ["number", "null"], "minimum": 0})
+#: Of a run without meters of a user's own, which alone may read less than nothing.
+_TASK_METERED_BY_US = {**_TASK, "properties": {**_TASK["properties"], "meters": _READ}}
+_ROUND = _object(
+    {
+        **_OF_ROUND,
+        "tasks": _COUNT,
+        "ended_ms": _TIME,
+        "waited_s": _or_null(_TIME),
+        "legacy_generators": {"type": ["boolean", "null"]},
+        "attempts": _map(_TEXTS),
+    }
+)
+
+
+def check_shape(ledger: Ledger) -> None:
+    """Raise a JournalError unless all records hold what this version writes."""
+    tasks: list[Any] = []
+    rounds: list[Any] = []
+    resumed: list[Any] = []
+    for record in ledger.records:
+        kind = tasks if "task" in record else resumed if "resumed" in record else rounds
+        kind.append(record)
+    others = isinstance(ledger.header.get("meters"), dict)
+    for records, schema in (
+        ([ledger.header], _HEADER),
+        (tasks, _TASK if others else _TASK_METERED_BY_US),
+        (rounds, _ROUND),
+        (resumed, _RESUMED),
+    ):
+        if not surely_satisfies(records, _list(then=schema)):
+            # None, if it is only that a meter's readings together are more than a float holds.
+            problems = [*islice(_misshapen(records, schema), _MOST)]
+            if problems:
+                raise JournalError(ledger.path, problems)
+    for record in tasks:
+        columns, values = record["columns"], record["meters"]
+        whole = others or not any(map(_is_part, columns, values))
+        if not whole or (values and len(values) != len(columns)):
+            why = f"{columns!r} cannot be {values!r}"
+            raise JournalError(ledger.path, [f"{_line_of(record)}: {why}"])
+
+
+def _is_part(column: str, value: Any) -> bool:
+    """Tell whether a value is a part of what our meters count."""
+    return type(value) is float and not column.endswith("_ms")
+
+
+def _misshapen(records: Iterable[dict[str, Any]], schema: Any) -> Iterator[str]:
+    for record in records:
+        for name, field in schema["properties"].items():
+            if name in record and not surely_satisfies(record[name], field):
+                value = shorten(repr(record[name]))
+                yield f"{_line_of(record)}: {name!r} is {value}, which no journal holds"
+            elif name in schema["required"] and name not in record:
+                yield f"{_line_of(record)}: {name!r} is missing"
+
+
+def _line_of(record: Mapping[str, Any]) -> str:
+    return f"line {record['record'] + 1}"
+
+
+class PastRound:
+    """What earlier attempts did of a round.
+
+    Attributes
+    ----------
+    kind
+        What the round is for.
+    records
+        Name of each task that finished to its record, in the order in which they did.
+    ended
+        The record of the round, if it was completed.
+    is_last
+        Whether no later one was begun.
+    """
+
+    def __init__(self, store: Store, wiring: Wiring, numbers: Mapping[str, int]) -> None:
+        self._store = store
+        self._wiring = wiring
+        self._numbers = numbers
+        self._busy: list[tuple[float, float]] = []
+        self.records: dict[str, dict[str, Any]] = {}
+        self.ended: dict[str, Any] | None = None
+        self.is_last = False
+
+    def add(self, record: dict[str, Any]) -> str:
+        """Add the record of a task, or of the round; return why that cannot be, else ""."""
+        before = next(iter(self.records.values()), record)
+        for what in ("kind", "began_ms", "columns"):
+            if record[what] != before[what]:
+                return f"{what!r} is {record[what]!r}, before it {before[what]!r}"
+        if "task" not in record:
+            self.ended = record
+            if record["tasks"] != len(self.records):
+                return f"the round had {record['tasks']} tasks, here are {len(self.records)}"
+            if not all(map(self.records.__contains__, record["attempts"])):
+                return "there were attempts at tasks that the round had not"
+            return ""
+        name, times = record["task"], record["times_ms"]
+        if name in self.records:
+            return f"task {name!r} has finished before"
+        if not all(map(le, times, times[1:])):
+            return f"task {name!r}: its times run backwards: {times}"
+        if "after" not in record and name not in self._numbers:
+            return f"there is no task {name!r}"
+        self.records[name] = record
+        return ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to be done."""
+        return self.ended is not None
+
+    @property
+    def kind(self) -> str:
+        """What the round is for."""
+        return str(self._any["kind"])
+
+    @property
+    def columns(self) -> list[str]:
+        """What the meters measure."""
+        return list(self._any["columns"])
+
+    @property
+    def began_ms(self) -> float:
+        """When it began, in milliseconds from the run's start."""
+        return float(self._any["began_ms"])
+
+    @property
+    def _any(self) -> dict[str, Any]:
+        return self.ended or next(iter(self.records.values()))
+
+    def torn(self) -> list[str]:
+        """Return the tasks whose outputs are cut off, and all that was made of them."""
+        names, ends = self._wiring.names, dict[str, int]()
+        whole: set[str] = set()
+        # What a task was made of finished before it.
+        for name, record in self.records.items():
+            before = record.get("after")
+            if before is None:
+                before = [names[i] for i in self._wiring.predecessors(self._numbers[name])]
+            if whole.issuperset(before) and not torn(self._store.directory, record["stored"], ends):
+                whole.add(name)
+        return [name for name in self.records if name not in whole]
+
+    def drop(self, tasks: Iterable[str]) -> None:
+        """Forget what tasks did, which are to run again."""
+        for name in tasks:
+            del self.records[name]
+            self.ended = None
+
+    def fields(self, task: str) -> list[str]:
+        """Return the outputs of a task that were stored."""
+        return list(self.records[task]["stored"]["fields"])
+
+    def frames(self, task: str, field: str) -> Any:
+        """Return the serialized value of an output."""
+        return frames_in(self._store, self.records[task]["stored"], field)
+
+    def value(self, task: str, field: str, decode: Callable[[Any], Any]) -> Any:
+        """Return an output."""
+        frames = self.frames(task, field)
+        try:
+            return decode(frames)
+        except Exception as error:
+            why = f"output {field!r} of task {task!r} cannot be decoded: {describe(error)}"
+            raise JournalError(self._store.directory, [why]) from error
+
+    def begin(self, one: RoundLog, log: RunLog) -> None:
+        """Write into the log of the round when it began, and what it has taken so far."""
+        for what, now, then in (
+            ("is", one.kind, self.kind),
+            ("measures", one.columns, self.columns),
+        ):
+            if now != then:
+                raise self._wrong(self._any, f"the round {what} {now!r}, in the journal {then!r}")
+        one.started_s = log.started + self.began_ms / 1e3
+        for record in reversed(self.records.values()):
+            one.meters_s, one.garbage_s, one.store_s = record["costs_s"]
+            one.total_s = record["total_s"]
+            break
+
+    def _wrong(self, record: Mapping[str, Any], why: str) -> JournalError:
+        return JournalError(self._store.directory, [f"{_line_of(record)}: {why}"])
+
+    def take_over(
+        self, one: RoundLog, log: RunLog, i: int, recall: Callable[[dict[str, Any]], int]
+    ) -> None:
+        """Write into the log of the round what is known of a task that finished.
+
+        Parameters
+        ----------
+        i
+            Number of the task.
+        recall
+            Returns the number that a worker of earlier attempts has now.
+        """
+        wiring = log.wiring
+        record = self.records[wiring.names[i]]
+        self._check(record, wiring, i)
+        worker = record["worker"]
+        one.ran_on[i] = -1 if worker is None else recall(worker)
+        times: list[float] = [log.started + ms / 1e3 for ms in record["times_ms"]]
+        one.times[6 * i : 6 * i + 6] = times
+        self._busy.append((times[0], times[-1]))
+        self._enter(one, wiring, i, record)
+        if record["spans"] is not None:
+            one.spans[i] = self._spans(record).shifted(log.started)
+        one.reasons.update(record["reasons"])
+
+    def _spans(self, record: Mapping[str, Any]) -> Packed:
+        """Return what tracing saw inside a task."""
+        from dagprofiler.engine.sections import Traced, spans_section
+        from dagprofiler.tracing.collection import Packed
+
+        try:
+            packed = Packed.of(record["spans"])
+            section = spans_section([Traced(record["task"], record["round"], 0, packed, 0.0)])
+            backwards = any(start > end for _, _, start, end in packed.spans())
+        except (AttributeError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise self._wrong(record, f"spans: {describe(error)}") from error
+        if backwards or not surely_satisfies(section, _OF_PROFILE["spans"]):
+            raise self._wrong(record, "these spans cannot have been recorded")
+        return packed
+
+    def _check(self, record: Mapping[str, Any], wiring: Wiring, i: int) -> None:
+        """Raise a JournalError if a task is not what it was."""
+        names, outputs, stored = wiring.names, wiring.outputs[i], record["stored"]["fields"]
+        told = [field for field, seconds in record["decode_s"].items() for _ in seconds]
+        after = [names[source] for source in wiring.predecessors(i)]
+        try:
+            bytes.fromhex(record["digest"] or "")
+        except ValueError as error:
+            raise self._wrong(record, f"digest: {describe(error)}") from error
+        problems = [
+            f"task {names[i]!r}: {what} {short_repr(now)}, in the journal {short_repr(then)}"
+            for what, now, then in (
+                ("outputs", outputs, list(record["bytes"])),
+                ("outputs", outputs, list(record["encode_s"])),
+                ("outputs", outputs, [field for field in outputs if field in stored]),
+                ("fed with", [field for field, _ in wiring.feeds(i)], told),
+                ("after", after, record.get("after", after)),
+            )
+            if now != then and sorted(now) != sorted(then)
+        ]
+        if problems:
+            raise JournalError(self._store.directory, problems)
+
+    def check_all(self, tasks: Container[str]) -> None:
+        """Raise a JournalError unless the graph has all tasks that finished."""
+        missing = [name for name in self.records if name not in tasks]
+        if missing:
+            names = ", ".join(map(repr, missing[:_MOST])) + ", ..." * (len(missing) > _MOST)
+            raise JournalError(
+                self._store.directory, [f"no rule has added what finished before: {names}"]
+            )
+
+    def added_s(self, log: RunLog, tasks: Iterable[str]) -> float | None:
+        """Return when tasks were added, of which some finished; None if none of them did."""
+        for name in tasks:
+            added_ms = self.records.get(name, {}).get("added_ms")
+            if added_ms is not None:
+                return float(log.started + added_ms / 1e3)
+        return None
+
+    def end(self, one: RoundLog, log: RunLog) -> None:
+        """Write into the log of the round what is known of it as a whole."""
+        ended, one.waited_s = self.ended, _covered_s(self._busy)
+        if ended is not None:
+            numbers = {name: i for i, name in enumerate(log.wiring.names)}
+            one.total_s, one.waited_s = ended["total_s"], ended["waited_s"]
+            one.ended_s = log.started + ended["ended_ms"] / 1e3
+            one.legacy_generators = ended["legacy_generators"]
+            one.attempts = {numbers[name]: lost for name, lost in ended["attempts"].items()}
+
+    @staticmethod
+    def _enter(one: RoundLog, wiring: Wiring, i: int, record: Mapping[str, Any]) -> None:
+        """Write what :func:`_told` told of a task into the log of the round."""
+        # All at the first task; later only what a graph has grown by.
+        one.decode_s += [None] * (len(wiring.slots) - len(one.decode_s))
+        one.encode_s += [None] * (len(wiring.owner) - len(one.encode_s))
+        for slot, field in enumerate(wiring.outputs[i], wiring.first_slot[i]):
+            one.wire_bytes[slot], payload = record["bytes"][field]
+            if payload != one.wire_bytes[slot]:
+                one.payload_bytes[slot] = payload
+            one.encode_s[slot] = record["encode_s"][field]
+        decode_s = {field: iter(spent) for field, spent in record["decode_s"].items()}
+        for place, (field, _) in enumerate(wiring.feeds(i), wiring.first_input[i]):
+            one.decode_s[place] = next(decode_s[field])
+        if record["undeclared_bytes"] is not None:
+            one.undeclared_bytes[i] = record["undeclared_bytes"]
+        if record["digest"] is not None:
+            one.digests[i] = bytes.fromhex(record["digest"])
+        one.meters[i] = record["meters"]
+
+
+def _covered_s(spans: Sequence[tuple[float, float]]) -> float:
+    """Return for how long at least one of several spans of time lasted."""
+    covered = until = 0.0
+    for begin, end in sorted(spans):
+        covered += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return covered
+
+
+class Past:
+    """What earlier attempts at a run did, as their journal says.
+
+    Parameters
+    ----------
+    ledger
+        Its records.
+    store
+        Where outputs are.
+    wiring
+        The graph, which is known to be that of the journal.
+    inputs
+        What came from outside the graph, serialized.
+
+    Attributes
+    ----------
+    asked
+        What :meth:`DAG.run <dagprofiler.DAG.run>` was asked for.
+    kinds
+        What the rounds that were begun were for.
+    earlier_s, measured_s
+        How long was worked on the run, and since the first measured round began, in
+        seconds.
+    finished
+        Names of the tasks of which there are results.
+    resumed
+        For each time that the run was gone on with what the profile says of it.
+
+    Raises
+    ------
+    JournalError
+        If records contradict each other, or the graph.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        store: Store,
+        wiring: Wiring,
+        inputs: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        header = self._header = ledger.header
+        self._path = ledger.path
+        self._store = store
+        self._wiring = wiring
+        self._numbers = {name: i for i, name in enumerate(wiring.names)}
+        self._torn_bytes = ledger.torn_bytes
+        self._dropped: list[str] = []
+        meters = header["meters"]
+        try:
+            _moment(header["timestamp"])
+            self.asked: dict[str, Any] = {
+                "seed": header["seed"],
+                "inputs": inputs,
+                "rounds": Rounds(**header["rounds"]),
+                "meters": unpacked(meters["pickled"]) if isinstance(meters, dict) else meters,
+                "keep": header["keep"],
+                "on_error": header["on_error"],
+            }
+        except Exception as error:
+            raise self._wrong(header, describe(error)) from error
+        self.resumed: list[dict[str, Any]] = []
+        self._rounds: list[PastRound] = []
+        self._executor = header["executor"]
+        self._at_ms: float = header["at_ms"]
+        for record in ledger.records:
+            if record["at_ms"] < self._at_ms:
+                raise self._wrong(record, "it is older than the one before it")
+            self._at_ms = record["at_ms"]
+            if "resumed" in record:
+                self._note_resumed(record)
+            else:
+                self._note(record)
+        self.earlier_s = self._at_ms / 1e3
+        self._find_last()
+        self.kinds = [one.kind for one in self._rounds]
+        wanted = self.asked["rounds"].n
+        if wanted != "auto" and self.kinds.count(MEASURED) > wanted:
+            raise self._wrong(header, f"{wanted} rounds were asked for, and more are here")
+        first = self.kinds.index(MEASURED) if MEASURED in self.kinds else None
+        self.measured_s = 0.0 if first is None else self._since_s(self._rounds[first])
+        self.finished = {name for one in self._rounds for name in one.records}
+
+    def _wrong(self, record: Mapping[str, Any], why: str) -> JournalError:
+        return JournalError(self._path, [f"{_line_of(record)}: {why}"])
+
+    def _note_resumed(self, record: Mapping[str, Any]) -> None:
+        """Take note that the run was resumed, and of what that dropped."""
+        entry = {**record["resumed"]}
+        self._executor = entry.pop("executor")
+        try:
+            _moment(entry["timestamp"])
+            self._drop(entry["dropped"])
+        except (KeyError, ValueError) as error:
+            raise self._wrong(record, describe(error)) from error
+        self.resumed.append(entry)
+
+    def _note(self, record: dict[str, Any]) -> None:
+        """Take note of a task that finished, or of a round that is complete."""
+        if record["round"] == len(self._rounds) and all(one.complete for one in self._rounds[-1:]):
+            self._rounds.append(PastRound(self._store, self._wiring, self._numbers))
+        elif record["round"] != len(self._rounds) - 1 or self._rounds[-1].complete:
+            raise self._wrong(record, f"round {record['round']} does not come here")
+        why = self._rounds[-1].add(record)
+        if why:
+            raise self._wrong(record, why)
+
+    def _since_s(self, one: PastRound) -> float:
+        return self.earlier_s - one.began_ms / 1e3
+
+    def _find_last(self) -> None:
+        """See what of the last round is whole."""
+        if self._rounds:
+            last = self._rounds[-1]
+            last.is_last = True
+            self._dropped = last.torn()
+            self._drop(self._dropped)
+
+    def _drop(self, tasks: Iterable[str]) -> None:
+        """Forget what tasks of the last round did; all of it, if nothing else was done."""
+        if self._rounds:
+            last = self._rounds[-1]
+            last.drop(tasks)
+            if not last.records and not last.complete:
+                self._rounds.pop()
+
+    def of_round(self, number: int) -> PastRound | None:
+        """Return what was done of a round; None if nothing was."""
+        return self._rounds[number] if number < len(self._rounds) else None
+
+    def resume(self, compared: Mapping[str, Any]) -> dict[str, Any]:
+        """Note that the run is gone on with now; return what the profile says of it."""
+        last = self._rounds[-1] if self._rounds else None
+        before = self.resumed[-1] if self.resumed else {**self._header, "at_ms": 0.0}
+        worked_ms = self._at_ms - before["at_ms"]
+        away_ms = (_moment(utc_now()) - _moment(before["timestamp"])).total_seconds() * 1e3
+        entry = {
+            "timestamp": utc_now(),
+            "at_ms": round(self._at_ms, 6),
+            "gap_ms": round(max(0.0, away_ms - worked_ms), 6),
+            "round": len(self._rounds) - (last is not None and not last.complete),
+            "tasks": 0 if last is None or last.complete else len(last.records),
+            "executor_before": self._executor,
+            "torn_bytes": self._torn_bytes,
+            "dropped": self._dropped,
+            **compared,
+        }
+        self.resumed.append(entry)
+        return dict(entry)
+
+    def carry_on(self, log: RunLog) -> None:
+        """Put the log of the run on the clock of the attempts before."""
+        log.timestamp = self._header["timestamp"]
+        log.started -= self.earlier_s
+        log.earlier_s = self.earlier_s
+        log.resumed = self.resumed
+
+
+def _moment(timestamp: str) -> datetime:
+    return datetime.strptime(timestamp, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc)

@@ -1,0 +1,170 @@
+"""numpy's legacy generator, as tasks of a seeded run have it: seeded once a task draws from it."""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy.random
+from numpy.random import MT19937, RandomState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+#: numpy's own type information leaves out some of what these have.
+random: Any = numpy.random
+_twister: Any = MT19937
+
+
+def _words(key: bytes) -> list[int]:
+    # All of the key: 32 bits alone would make two of 10,000 tasks alike in 1 % of runs.
+    return [int.from_bytes(key[i : i + 4], "big") for i in range(0, len(key), 4)]
+
+
+class WhenDrawn(MT19937):
+    """A Mersenne Twister that is seeded when somebody first draws from it, or looks at its state.
+
+    Notes
+    -----
+    To seed one takes 8 us, and most tasks never draw from it. All of numpy's functions that draw
+    hold the lock of their bit generator meanwhile. Until it is seeded the lock of this one is
+    itself, which seeds it before it takes the real one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        #: What it is to be seeded with; None of one that is seeded.
+        self._key: bytes | None = None
+        self._seeded = True
+        self._first = threading.Lock()
+        self._real: Any = _twister.lock.__get__(self)
+
+    def stream(self, key: bytes) -> None:
+        """Become numpy's legacy generator, which draws from the stream of this key."""
+        # One that nobody has drawn from stands ready.
+        if self._key is None or random.get_bit_generator() is not self:
+            # numpy takes the lock here, too.
+            self._key, self._seeded = None, False
+            random.set_bit_generator(self)
+        self._key = key
+
+    def _seed(self) -> None:
+        """Seed it, if it is not; from then on it is as any other."""
+        with self._first:
+            key = self._key
+            if key is not None:
+                super()._legacy_seeding(_words(key))
+                self._settle()
+
+    def _settle(self) -> None:
+        self._key, self._seeded = None, True
+        if random.get_bit_generator() is self:
+            # So that numpy takes the real lock the next time.
+            random.set_bit_generator(self)
+
+    @property
+    def lock(self) -> Any:  # type: ignore[override]
+        """What is held by whoever draws."""
+        return self._real if self._seeded else self
+
+    def __enter__(self) -> None:
+        self._seed()
+        self._real.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._real.release()
+
+    def _legacy_seeding(self, seed: Any) -> None:
+        """Be seeded by ``np.random.seed()``."""
+        super()._legacy_seeding(seed)
+        self._settle()
+
+    @property
+    def state(self) -> Any:
+        """Its state, by ``np.random.get_state()`` and ``set_state()``."""
+        self._seed()
+        return {**_twister.state.__get__(self), "bit_generator": "MT19937"}
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        _twister.state.__set__(self, {**value, "bit_generator": type(self).__name__})
+        self._settle()
+
+    def random_raw(self, *args: Any, **kwargs: Any) -> Any:
+        """Return numbers as they are drawn."""
+        self._seed()
+        return super().random_raw(*args, **kwargs)
+
+    def jumped(self, jumps: int = 1) -> MT19937:
+        """Return a generator that is so many jumps ahead."""
+        return self._plain().jumped(jumps)
+
+    def __reduce__(self) -> Any:
+        return self._plain().__reduce__()
+
+    def _plain(self) -> MT19937:
+        plain = MT19937(0)
+        plain.state = self.state
+        return plain
+
+
+class AtOnce:
+    """The same for a numpy that takes no other bit generator, as those before 1.24."""
+
+    @staticmethod
+    def stream(key: bytes) -> None:
+        """Have numpy's legacy generator draw from the stream of this key."""
+        random.seed(_words(key))
+
+
+#: Not in use. None is ever freed: another thread may still draw from one that a run had.
+_free: list[WhenDrawn | AtOnce] = []
+
+
+def generator() -> WhenDrawn | AtOnce:
+    """Return what puts numpy's legacy generator into the stream of one task after the other."""
+    try:
+        found: WhenDrawn | AtOnce = _free.pop()
+    except IndexError:
+        found = WhenDrawn() if _seeds_when_drawn() else AtOnce()
+    return found
+
+
+def give_back(used: WhenDrawn | AtOnce) -> None:
+    """Keep one for later whose stream nobody draws from any more."""
+    _free.append(used)
+
+
+@cache
+def _seeds_when_drawn() -> bool:
+    """Tell whether this numpy asks for the lock of a bit generator, as all do that are known."""
+    if not hasattr(random, "set_bit_generator"):
+        return False
+    seeded = []
+    for use in (RandomState.random_sample, lambda state: state.seed(5), RandomState.get_state):
+        tried = WhenDrawn()
+        tried._seeded = False  # noqa: SLF001  (one module)
+        state = RandomState(tried)
+        tried._key = bytes(32)  # noqa: SLF001
+        use(state)
+        seeded.append(tried._seeded)  # noqa: SLF001
+    return all(seeded)
+
+
+def saved() -> Callable[[], None]:
+    """Return a function that puts numpy's legacy generator back into the state in which it is."""
+    state: Any = random.get_state(legacy=False)
+    if not _seeds_when_drawn():
+        return lambda: random.set_state(state)
+    own = random.get_bit_generator()
+
+    def restore() -> None:
+        # It still is as it was, but for what belongs to the functions and not to it.
+        random.set_bit_generator(own)
+        if state["has_gauss"]:
+            gauss = {key: state[key] for key in ("has_gauss", "gauss")}
+            random.set_state({**own.state, **gauss})
+
+    return restore

@@ -1,0 +1,255 @@
+"""Events that processor and kernel count for a thread, by ``perf_event_open(2)``."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Callable
+
+from dagprofiler.measure.procfs import Holder, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+#: Events as ``perf_event_open(2)`` numbers them: type and config.
+INSTRUCTIONS = (0, 1)
+TASK_CLOCK = (1, 1)
+PAGE_FAULTS = (1, 2)
+
+# Machines of little-endian bytes alone: a bit of `flags` has another place elsewhere.
+_SYSCALL_NUMBERS = {
+    "x86_64": 298,
+    "aarch64": 241,
+    "riscv64": 241,
+    "loongarch64": 241,
+    "ppc64le": 319,
+}
+_PARANOID = "/proc/sys/kernel/perf_event_paranoid"
+_INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR, _INHERIT_THREAD = 1 << 1, 1 << 5, 1 << 6, 1 << 35
+_TIME_ENABLED, _TIME_RUNNING = 1 << 0, 1 << 1
+_CLOSE_ON_EXEC = 1 << 3
+#: ``PERF_EVENT_IOC_ID``, which only counters answer; its direction has other bits on PowerPC.
+_ASK_ID, _ASK_ID_POWERPC = 0x80082407, 0x40082407
+_ATTRIBUTES_BYTES, _READING_BYTES = 64, 24
+_ATTEMPTS = 10
+
+
+class SystemCalls:
+    """What an :class:`EventCounter` asks of the system.
+
+    Parameters
+    ----------
+    read
+        Reads a number of bytes from a file descriptor.
+    system, machine
+        As ``sys.platform`` and ``os.uname().machine`` name them; None: these.
+
+    Raises
+    ------
+    Unavailable
+        If counters cannot be read on such a machine.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[int, int], bytes] = os.read,
+        system: str = sys.platform,
+        machine: str | None = None,
+    ) -> None:
+        if system != "linux":
+            raise Unavailable("counters are read on Linux only")
+        machine = machine or os.uname().machine
+        # A program of 32 bits has other numbers, and the machine's name does not tell.
+        if machine not in _SYSCALL_NUMBERS or sys.maxsize < 2**32:
+            raise Unavailable(f"how to read counters is not known for machine {machine!r}")
+        import ctypes
+        from fcntl import ioctl
+
+        self._read = read
+        self._ioctl = ioctl
+        self._ask_id = _ASK_ID_POWERPC if machine == "ppc64le" else _ASK_ID
+        self._id = bytearray(8)
+        self._errno = ctypes.get_errno
+        self._number = _SYSCALL_NUMBERS[machine]
+        self._syscall = ctypes.CDLL(None, use_errno=True).syscall
+        self._syscall.restype = ctypes.c_long
+        self._syscall.argtypes = [
+            ctypes.c_long,
+            ctypes.c_char_p,
+            *[ctypes.c_long] * 3,
+            ctypes.c_ulong,
+        ]
+
+    def threads(self) -> set[int]:
+        """Return the threads of this process, as the kernel numbers them."""
+        return set(map(int, os.listdir("/proc/self/task")))
+
+    def open(self, attributes: bytes, thread: int) -> int:
+        """Open a counter of `thread` on every processor; return its file descriptor."""
+        fd: int = self._syscall(self._number, attributes, thread, -1, -1, _CLOSE_ON_EXEC)
+        if fd < 0:
+            number = self._errno()
+            raise OSError(number, os.strerror(number))
+        return fd
+
+    def read(self, fd: int, size: int) -> bytes:
+        """Return what a counter says; nothing if a task has closed it."""
+        # What a task has put in its place would lose what is read of it, or block.
+        return self._read(fd, size) if self._is_counter(fd) else b""
+
+    def close(self, fd: int) -> None:
+        """Close a counter, unless a task has put a file of its own in its place."""
+        if self._is_counter(fd):
+            with suppress(OSError):
+                os.close(fd)
+
+    def _is_counter(self, fd: int) -> bool:
+        # Of no inode of its own, so that fstat() does not tell.
+        try:
+            self._ioctl(fd, self._ask_id, self._id)
+        except OSError:
+            return False
+        return True
+
+
+class EventCounter(Holder):
+    """A meter of events in user mode, summed over all threads of the process.
+
+    Every thread that is there when the counter is opened gets a file
+    descriptor. Threads that start later inherit the counter of the thread that
+    starts them, so that nobody has to look for them; processes do not.
+
+    Parameters
+    ----------
+    name
+        Of the meter.
+    event
+        Type and config, as ``perf_event_open(2)`` numbers them.
+    calls
+        How the system is asked; None: for real.
+
+    Raises
+    ------
+    Unavailable
+        If the event cannot be counted here.
+
+    Notes
+    -----
+    A count is exact or none. Counters that more than one user wants take turns,
+    and what a count would have been without that is an estimate; it shows as
+    less time running than enabled, as it does for a thread on a core that has
+    another kind of counters.
+    """
+
+    unit = "1"
+
+    def __init__(self, name: str, event: tuple[int, int], calls: Any = None) -> None:
+        self.name = name
+        self.reason: str | None = None
+        self._calls = SystemCalls() if calls is None else calls
+        super().__init__(self._calls.close)
+        self._before: tuple[int, ...] = ()
+        #: No code runs without instructions: where all counters of a processor are taken, some
+        #: machines say 0 and that it ran all the time.
+        self._always_counts = event == INSTRUCTIONS
+        self._open(_attributes(event))
+
+    def start(self) -> None:
+        """Take the reading that the count begins at."""
+        self._before = self._read()
+
+    def stop(self) -> int | None:
+        """Return what was counted since :meth:`start`; None, with the reason, if not all was."""
+        now = self._read()
+        if not now or not self._before:
+            self.reason = "a task closed the counter, or put another file in its place"
+            return None
+        count, enabled, running = map(int.__sub__, now, self._before)
+        if enabled == running and (count or not self._always_counts):
+            return count
+        self.reason = (
+            "the counter did not run all the time (others used it, or a core has none), "
+            "and what it missed could only be estimated"
+        )
+        return None
+
+    def _open(self, attributes: bytes) -> None:
+        """Open a counter for each thread.
+
+        A thread that started meanwhile has a counter if the one that started it
+        had, and nobody can tell; so threads must be the same before and after.
+        """
+        for _ in range(_ATTEMPTS):
+            threads = self._calls.threads()
+            try:
+                for thread in sorted(threads):
+                    self._open_one(attributes, thread)
+            except OSError as error:
+                self.close()
+                raise Unavailable(_why(error, len(threads))) from error
+            if self._calls.threads() <= threads:
+                return
+            self.close()
+        raise Unavailable("threads kept starting while their counters were opened")
+
+    def _open_one(self, attributes: bytes, thread: int) -> None:
+        try:
+            self._held.append(self._calls.open(attributes, thread))
+        except OSError as error:
+            # The thread has ended since it was listed.
+            if error.errno != errno.ESRCH:
+                raise
+
+    def _read(self) -> tuple[int, ...]:
+        """Return count, time enabled and time running, summed over all threads, since opened.
+
+        Nothing, if a counter says nothing.
+        """
+        data = b"".join([self._calls.read(fd, _READING_BYTES) for fd in self._held])
+        if len(data) < _READING_BYTES * len(self._held):
+            return ()
+        numbers = memoryview(data).cast("Q").tolist()
+        return sum(numbers[::3]), sum(numbers[1::3]), sum(numbers[2::3])
+
+
+def _attributes(event: Sequence[int]) -> bytes:
+    """Return the ``struct perf_event_attr`` of an event, in its first version."""
+    from struct import pack
+
+    flags = _INHERIT | _INHERIT_THREAD | _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR
+    type_, config = event
+    fields = (type_, _ATTRIBUTES_BYTES, config, 0, 0, _TIME_ENABLED | _TIME_RUNNING, flags)
+    return pack("=IIQQQQQ", *fields).ljust(_ATTRIBUTES_BYTES, b"\0")
+
+
+def _why(error: OSError, threads: int) -> str:
+    """Return in words why a counter could not be opened."""
+    said = os.strerror(error.errno or 0)
+    sentences = {
+        errno.ENOENT: "no hardware counters on this machine",
+        errno.EOPNOTSUPP: "no hardware counters on this machine",
+        errno.EPERM: "forbidden in this container",
+        errno.ENOSYS: "the kernel has no performance counters",
+        errno.EBUSY: "somebody else has the counters for themselves",
+        errno.EINVAL: f"the kernel refuses the counter ({said}); it takes Linux 5.13 or later",
+        errno.EMFILE: f"too many open files: counters need one for each of {threads} threads",
+        errno.ENFILE: "too many open files on this machine",
+    }
+    if error.errno == errno.EACCES:
+        return _why_forbidden(_PARANOID)
+    return sentences.get(error.errno or 0, f"the kernel refuses the counter ({said})")
+
+
+def _why_forbidden(path: str) -> str:
+    try:
+        with open(path, encoding="ascii") as file:
+            level = int(file.read())
+    except (OSError, ValueError):
+        return "forbidden by the kernel"
+    # Up to 2, everybody may count what their own program does in user mode.
+    if level <= 2:
+        return f"forbidden by a security policy (perf_event_paranoid = {level} allows it)"
+    return f"forbidden by perf_event_paranoid = {level}"

@@ -1,0 +1,225 @@
+"""The machine that measures, in the words of the profile's section ``environment``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler._util.interpreter import imported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+#: What sets the threads of numerical libraries; they read it when they are loaded.
+_THREAD_SETTINGS = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    # How long idle threads spin, which counts as work of whatever task runs then.
+    "OPENBLAS_THREAD_TIMEOUT",
+)
+
+#: The names that OpenBLAS gives one function; numpy's wheels hold it under the first.
+_OPENBLAS_THREADS = (
+    "scipy_openblas_get_num_threads64_",
+    "scipy_openblas_get_num_threads",
+    "openblas_get_num_threads64_",
+    "openblas_get_num_threads",
+)
+
+
+def hostname() -> str:
+    """Return the name of this machine."""
+    if hasattr(os, "uname"):
+        return os.uname().nodename
+    # Costs 3 ms to import, which only Windows has to pay.
+    import platform
+
+    return platform.node()
+
+
+@cache
+def clock_domain() -> str:
+    """Return what is the same for two processes if ``perf_counter()`` is the same in both.
+
+    It counts from a moment of the host's own; on Linux a container can have
+    another one (time_namespaces(7)).
+    """
+    try:
+        namespace = os.readlink("/proc/self/ns/time")
+    except OSError:
+        namespace = ""
+    boot = _text("/proc/sys/kernel/random/boot_id").strip()
+    return f"{hostname()} {boot} {namespace}"
+
+
+def environment(*, thorough: bool = False) -> dict[str, Any]:
+    """Return what is known of the machine and of the versions in use.
+
+    What is unknown is null. A package has a version only once it is loaded,
+    since what is not loaded took no part in the run.
+
+    Parameters
+    ----------
+    thorough
+        Ask for the quota of the control groups and for the threads of numpy's
+        BLAS, too. The first time that takes 0.2 ms, as long as many a run.
+    """
+    numpy = imported("numpy")
+    return {
+        **_machine(),
+        "cores_usable": _cores_usable(),
+        **({"cores_quota": _cores_quota(), "blas_threads": _blas_threads()} if thorough else {}),
+        "thread_settings": {name: os.environ.get(name) for name in _THREAD_SETTINGS},
+        "versions": {"numpy": None if numpy is None else numpy.__version__},
+    }
+
+
+@cache
+def _machine() -> dict[str, Any]:
+    import platform
+
+    processor = _processor()
+    return {
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "os": _os(),
+        "machine": platform.machine(),
+        # Where Linux tells no name, the platform knows none but has a process started to ask.
+        "cpu": (processor.get("model name") if processor else platform.processor()) or None,
+        "cpu_mhz": _cpu_mhz(processor),
+        "memory_bytes": _memory_bytes(),
+        "cores": os.cpu_count(),
+    }
+
+
+def _os() -> str:
+    """Return what ``platform.platform()`` says."""
+    import platform
+
+    if sys.platform != "linux":
+        return platform.platform()
+    # That has a process started, whose pipe a pool that forks meanwhile would keep open for good.
+    known = os.uname()
+    libc = "".join(platform.libc_ver())
+    return "-".join(
+        [known.sysname, known.release, known.machine, *(["with", libc] if libc else [])]
+    )
+
+
+def _text(path: str) -> str:
+    """Return what is in a file; nothing if there is none to be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _processor() -> dict[str, str]:
+    """Return what Linux says of its first processor."""
+    said: dict[str, str] = {}
+    try:
+        # Of the many processors of a large machine no more is read than the first.
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                name, _, value = line.partition(":")
+                if not value:
+                    break
+                said[name.strip()] = value.strip()
+    except OSError:
+        pass
+    return said
+
+
+def _cpu_mhz(processor: dict[str, str]) -> float | None:
+    """Return the highest frequency; where only one is known, that one."""
+    try:
+        highest_khz = _text("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
+        mhz = int(highest_khz) / 1000 if highest_khz else float(processor["cpu MHz"])
+    except (KeyError, ValueError):
+        return None
+    return mhz if 0 < mhz < float("inf") else None
+
+
+def _memory_bytes() -> int | None:
+    try:
+        memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        # Windows has no sysconf, and not every system has these names.
+        return None
+    return memory_bytes if memory_bytes > 0 else None
+
+
+def _cores_usable() -> int | None:
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return None
+
+
+@cache
+def _cores_quota() -> float | None:
+    """Return how many cores' time the tightest of this process's control groups grants."""
+    quotas = [_quota(folder) for folder in _control_groups()]
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def _control_groups() -> Iterator[str]:
+    """Yield the folders of the groups that share out the processor to this process.
+
+    Inside a container the path that the kernel tells may be that of the host,
+    while what is mounted begins with the container's own group: so a folder
+    need not exist, and the parents are asked up to the root.
+    """
+    for line in _text("/proc/self/cgroup").splitlines():
+        _, _, group = line.partition(":")
+        controllers, _, path = group.partition(":")
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        root = "/sys/fs/cgroup/cpu" if controllers else "/sys/fs/cgroup"
+        while path.strip("/"):
+            yield root + path
+            path = path.rpartition("/")[0]
+        yield root
+
+
+def _quota(folder: str) -> float | None:
+    """Return the quota of one control group in cores; None if it has none."""
+    # Version 2 has both numbers in one file, version 1 each in its own.
+    limit = _text(f"{folder}/cpu.max") or " ".join(
+        _text(f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period")
+    )
+    try:
+        quota_us, period_us = map(int, limit.split())
+    except ValueError:
+        return None
+    # Version 1 says -1 where version 2 says "max".
+    return quota_us / period_us if quota_us > 0 and period_us > 0 else None
+
+
+def _blas_threads() -> int | None:
+    """Return how many threads numpy's OpenBLAS uses; None if there is none to be asked."""
+    threads = _openblas_threads() if imported("numpy") else None
+    return None if threads is None else int(threads())
+
+
+@cache
+def _openblas_threads() -> Any:
+    """Return OpenBLAS's own function; None where numpy has another BLAS or hides it."""
+    core = imported("numpy._core._multiarray_umath") or imported(
+        "numpy.core._multiarray_umath"  # its name before numpy 2
+    )
+    try:
+        import ctypes
+
+        # Asks the very library that numpy is linked with, wherever it came from: the
+        # linker looks a name up in what numpy's extension depends on, too.
+        linked = ctypes.CDLL(core.__file__)
+    except (AttributeError, ImportError, OSError, TypeError):
+        return None
+    named = (getattr(linked, name, None) for name in _OPENBLAS_THREADS)
+    return next((function for function in named if function), None)

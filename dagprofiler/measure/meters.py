@@ -1,0 +1,743 @@
+"""Meters: what can be measured around ``compute()`` beside the wall clock, and what is."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from math import isfinite
+from operator import index
+from time import perf_counter
+from typing import Any, Callable, NamedTuple, Protocol
+
+from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, short_repr
+from dagprofiler.measure._perf_events import INSTRUCTIONS, EventCounter, SystemCalls
+from dagprofiler.measure.procfs import KernelFiles, Unavailable
+
+MILLISECOND_NS = 1e6
+
+#: As much of ``/proc/self/status`` as there may be before the mark of peak memory.
+_STATUS_BYTES = 4096
+
+
+class MemoryGrowth:
+    """A meter of what a reading grows by.
+
+    Parameters
+    ----------
+    read
+        Returns a quantity that only grows.
+    divisor
+        What brings it to the unit of the meter; None for whole numbers.
+    check
+        Raises if what was read is not what it should be; comes after the second reading.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], float | int],
+        divisor: float | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        self.reason: str | None = None
+        self._read = read
+        self._divisor = divisor
+        self._check = check
+        self._before: float | int = 0
+
+    def start(self) -> None:
+        """Take the reading to subtract."""
+        self._before = self._read()
+
+    def stop(self) -> float | int | None:
+        """Return the growth since :meth:`start`; None if there was less than none."""
+        try:
+            growth = self._read() - self._before
+        finally:
+            # Has the word also where nothing could be made of what was read.
+            if self._check:
+                self._check()
+        if growth < 0:
+            self.reason = "the reading after the task was less than the one before it"
+            return None
+        return growth / self._divisor if self._divisor else growth
+
+
+def _open_delay(files: KernelFiles) -> MemoryGrowth:
+    """Measure how long this thread was ready to run while others had the processor.
+
+    Field 2 of schedstat, in ns (the kernel's Documentation/scheduler/sched-stats.rst).
+    """
+    fd = files.open("thread-self/schedstat")
+    # Field 3 counts how often this thread got a processor, which it has now.
+    if files.again(fd).split()[2:] in ([], [b"0"]):
+        raise Unavailable("the kernel keeps no account of run-queue delays (CONFIG_SCHED_INFO)")
+    return MemoryGrowth(
+        lambda: int(files.again(fd).split()[1]), MILLISECOND_NS, partial(files.check, fd)
+    )
+
+
+def _open_cpu(_: KernelFiles) -> MemoryGrowth:
+    if not hasattr(time, "thread_time_ns"):
+        raise Unavailable("this system has no clock of a thread's CPU time")
+    return MemoryGrowth(time.thread_time_ns, MILLISECOND_NS)
+
+
+def _open_instructions(files: KernelFiles) -> EventCounter:
+    return EventCounter("instructions", INSTRUCTIONS, SystemCalls(files.next))
+
+
+def _open_process_cpu(_: KernelFiles) -> MemoryGrowth:
+    return MemoryGrowth(time.process_time_ns, MILLISECOND_NS)
+
+
+def _opener_of_usage(
+    quantity: Callable[[Any], int], whose: str = "RUSAGE_SELF", divisor: float | None = None
+) -> Callable[[KernelFiles], MemoryGrowth]:
+    """Return what opens a meter of a quantity that ``getrusage()`` tells."""
+
+    def open_usage(_: KernelFiles) -> MemoryGrowth:
+        try:
+            import resource
+        except ImportError as error:
+            raise Unavailable("this system has no getrusage()") from error
+        getrusage, who = resource.getrusage, getattr(resource, whose)
+        return MemoryGrowth(lambda: quantity(getrusage(who)), divisor)
+
+    return open_usage
+
+
+def _open_read_bytes(files: KernelFiles) -> MemoryGrowth:
+    """Measure what system calls read, without what the meters themselves do."""
+    fd = files.open("self/io")
+
+    def read() -> int:
+        # What this very reading reads is counted after it, here as in the kernel.
+        own = files.read_bytes
+        return int(files.again(fd).split(None, 2)[1]) - own
+
+    return MemoryGrowth(read, check=partial(files.check, fd))
+
+
+def _open_written_bytes(files: KernelFiles) -> MemoryGrowth:
+    fd = files.open("self/io")
+    return MemoryGrowth(
+        lambda: int(files.again(fd).split(None, 4)[3]), check=partial(files.check, fd)
+    )
+
+
+class _CollectorTime:
+    """A meter of the time that the garbage collector takes.
+
+    Notes
+    -----
+    Python discards what a callback of the collector raises, and with it a Ctrl-C that arrives
+    during a collection, if the callback runs any bytecode. This one runs none: it gets the
+    attribute "start" or "stop" of an object, which appends a reading of the clock to a list.
+    """
+
+    reason = None
+
+    def __init__(self, callbacks: list[Any]) -> None:
+        self._callbacks = callbacks
+        self._begun_ns: list[int] = []
+        self._ended_ns: list[int] = []
+        clocks = {"start": _clocked_into(self._begun_ns), "stop": _clocked_into(self._ended_ns)}
+        self._note = partial(getattr, type("Watch", (), clocks)())
+
+    def start(self) -> None:
+        # Still there if what came after the last start was interrupted.
+        self.close()
+        self._begun_ns.clear()
+        self._ended_ns.clear()
+        self._callbacks.append(self._note)
+
+    def stop(self) -> float:
+        self._callbacks.remove(self._note)
+        begun, ended = self._begun_ns, self._ended_ns
+        if ended and (not begun or ended[0] < begun[0]):
+            # The end of a collection that began before the task.
+            del ended[0]
+        return sum(end - begin for begin, end in zip(begun, ended)) / MILLISECOND_NS
+
+    def close(self) -> None:
+        if self._note in self._callbacks:
+            self._callbacks.remove(self._note)
+
+
+def _clocked_into(readings: list[int]) -> property:
+    """Return an attribute that appends the time to `readings` when somebody gets it."""
+    return property(partial(next, map(readings.append, iter(time.perf_counter_ns, None))))
+
+
+def _open_gc(_: KernelFiles) -> _CollectorTime:
+    import gc
+
+    callbacks = getattr(gc, "callbacks", None)
+    if callbacks is None:
+        raise Unavailable("this interpreter's collector has no callbacks")
+    return _CollectorTime(callbacks)
+
+
+class _ResidentBefore:
+    """A meter of the memory that is resident when a task starts."""
+
+    reason = None
+
+    def __init__(self, read: Callable[[], int], check: Callable[[], None]) -> None:
+        self._read = read
+        self._check = check
+        self._value = 0
+
+    def start(self) -> None:
+        self._value = self._read()
+
+    def stop(self) -> int:
+        self._check()
+        return self._value
+
+
+def _open_resident_before(files: KernelFiles) -> _ResidentBefore:
+    fd = files.open("self/statm")
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
+    return _ResidentBefore(
+        lambda: int(files.again(fd).split(None, 2)[1]) * page_bytes, partial(files.check, fd)
+    )
+
+
+class _PeakMemory(MemoryGrowth):
+    """A meter of what a task adds to resident memory at its peak.
+
+    The kernel's mark of the peak is set back to what is resident when the task
+    starts, which whoever reads ``ru_maxrss`` sees too.
+    """
+
+    _resets = 0  # of the process, by whichever worker
+
+    def __init__(
+        self, read: Callable[[], int], reset: Callable[[], None], check: Callable[[], None]
+    ) -> None:
+        super().__init__(read, check=check)
+        self._reset = reset
+        self._resets_before = 0
+
+    def start(self) -> None:
+        self._reset()
+        _PeakMemory._resets += 1
+        self._resets_before = _PeakMemory._resets
+        super().start()
+
+    def stop(self) -> float | int | None:
+        if _PeakMemory._resets != self._resets_before:
+            self.reason = "another task started in the same process before this one ended"
+            return None
+        return super().stop()
+
+
+def _open_peak_memory(files: KernelFiles) -> _PeakMemory:
+    clear_fd = files.open("self/clear_refs", os.O_WRONLY)
+    status_fd = files.open("self/status")
+
+    def read() -> int:
+        _, _, rest = files.again(status_fd, _STATUS_BYTES).partition(b"VmHWM:")
+        return int(rest.split(None, 1)[0]) * 1024
+
+    if b"VmHWM:" not in files.again(status_fd, _STATUS_BYTES):
+        raise Unavailable("the kernel keeps no mark of peak memory (VmHWM)")
+    return _PeakMemory(read, partial(files.write, clear_fd, b"5"), partial(files.check, status_fd))
+
+
+class _Allocation:
+    """A meter of the peak of what Python and numpy allocate, by tracemalloc.
+
+    A user's own tracemalloc stays on, but its peak starts anew with each task.
+    """
+
+    _starts = 0  # of the process, by whichever run
+
+    def __init__(self, _: KernelFiles) -> None:
+        import tracemalloc
+
+        self.reason: str | None = None
+        self._tracing = tracemalloc
+        self._started = False
+        self._before = self._starts_before = 0
+
+    def start(self) -> None:
+        if not self._tracing.is_tracing():
+            self._tracing.start()
+            self._started = True
+        self._tracing.reset_peak()
+        _Allocation._starts += 1
+        self._starts_before = _Allocation._starts
+        self._before = self._tracing.get_traced_memory()[0]
+
+    def stop(self) -> int | None:
+        if not self._tracing.is_tracing():
+            self.reason = "a task stopped tracemalloc"
+            return None
+        peak = self._tracing.get_traced_memory()[1]
+        self.close()
+        if _Allocation._starts != self._starts_before:
+            self.reason = "another task was measured while this one ran"
+            return None
+        if peak < self._before:
+            self.reason = "a task cleared the traces of tracemalloc, or set its peak back"
+            return None
+        return peak - self._before
+
+    def close(self) -> None:
+        # What a user started stays on.
+        if self._started:
+            self._tracing.stop()
+            self._started = False
+
+
+class BuiltIn(NamedTuple):
+    """A meter that has a name: its unit, and what opens it or raises :class:`Unavailable`."""
+
+    unit: str
+    open: Callable[[KernelFiles], Any]
+
+
+# From the inside out. To read a clock of CPU time brings the scheduler's books up to date, and it
+# is then that a thread which has had its share loses the processor: beside four busy processes,
+# one task of 0.4 ms in six did. A wait there is no part of the wall time, so that `delay` must be
+# inside of all such readings: then 4 of 484,000 tasks of 1.5 us, and none of 4,100 of 0.4 ms, had
+# more delay than wall time; with `cpu` inside of `delay` 839 and 733 had. `instructions` comes
+# next, since it counts what the meters inside of it do.
+BUILT_IN = {
+    "delay": BuiltIn("ms", _open_delay),
+    "cpu": BuiltIn("ms", _open_cpu),
+    "instructions": BuiltIn("1", _open_instructions),
+    "process_cpu": BuiltIn("ms", _open_process_cpu),
+    "children_cpu": BuiltIn(
+        "ms",
+        _opener_of_usage(
+            lambda usage: round((usage.ru_utime + usage.ru_stime) * 1e6), "RUSAGE_CHILDREN", 1e3
+        ),
+    ),
+    "page_faults": BuiltIn("1", _opener_of_usage(lambda usage: usage.ru_minflt + usage.ru_majflt)),
+    "voluntary_switches": BuiltIn("1", _opener_of_usage(lambda usage: usage.ru_nvcsw)),
+    "involuntary_switches": BuiltIn("1", _opener_of_usage(lambda usage: usage.ru_nivcsw)),
+    "read_bytes": BuiltIn("bytes", _open_read_bytes),
+    "written_bytes": BuiltIn("bytes", _open_written_bytes),
+    # What takes longest is outermost.
+    "gc": BuiltIn("ms", _open_gc),
+    "resident_before": BuiltIn("bytes", _open_resident_before),
+    "peak_memory": BuiltIn("bytes", _open_peak_memory),
+    "allocation": BuiltIn("bytes", _Allocation),
+}
+
+
+#: How often nothing is measured, to know what the meters count of themselves.
+_TRIALS = 5
+
+#: Built-in meters of what is a thread's own; all others are about its process.
+_OF_THREAD = frozenset({"delay", "cpu"})
+_BESIDE_OTHERS = "the task ran in a thread beside others of its process, whose part it would hold"
+
+#: Integers of a profile fit 64 bits.
+_INTEGERS = 2**63
+
+
+class Meters:
+    """The opened meters of one worker: of the thread that makes this object.
+
+    Parameters
+    ----------
+    selection
+        What to measure.
+    proc
+        Where the kernel's files on processes are.
+    alone
+        Whether no other task runs in this process. If not, only what is about
+        this thread is measured, and by users' meters.
+
+    Attributes
+    ----------
+    columns
+        The names of what :meth:`stop` returns.
+    reasons
+        Column to the first reason why it holds a null; columns without one are
+        absent. A reason that concerns one task alone names it.
+    cost_s
+        What :meth:`start` and :meth:`stop` took so far, in seconds.
+
+    Notes
+    -----
+    Files under ``/proc/thread-self`` are those of the thread that opened them.
+    All but ``delay``, ``cpu`` and what a user's meter does is about the whole
+    process.
+    """
+
+    def __init__(self, selection: Selection, proc: str = "/proc", *, alone: bool = True) -> None:
+        self.columns = selection.columns
+        self.reasons: dict[str, str] = {}
+        self.cost_s = 0.0
+        self._idle_counts: dict[int, float | int | None] = {}
+        self._files = KernelFiles(proc)
+        self._closers: list[Callable[[], None]] = [self._files.close]
+        self._failed: dict[int, str] = {}
+        self._nulls: list[float | int | None] = [None] * len(self.columns)
+        self._alone = alone
+        try:
+            self._open(selection)
+        except BaseException:
+            # Ctrl-C, say: nothing stays open.
+            self.close()
+            raise
+
+    def _open(self, selection: Selection) -> None:
+        # Position of the column and meter, from the inside out.
+        opened: list[tuple[int, Any]] = []
+        for position, name in enumerate(selection.names):
+            try:
+                if not (self._alone or name in _OF_THREAD):
+                    raise Unavailable(_BESIDE_OTHERS)
+                meter = BUILT_IN[name].open(self._files)
+                if hasattr(meter, "close"):
+                    self._closers.append(meter.close)
+                # A file that can be opened can still refuse to be read.
+                meter.start()
+                meter.stop()
+                opened.append((position, meter))
+            except Unavailable as reason:
+                self.reasons[self.columns[position]] = str(reason)
+            except Exception as error:  # noqa: BLE001  (nothing that is measured fails a run)
+                self.reasons[self.columns[position]] = f"cannot be read: {describe(error)}"
+        self._use(opened)
+        self._idle_counts = self._counts_of_nothing()
+        for position, (_, meter) in enumerate(selection.own, start=len(selection.names)):
+            try:
+                opened.append((position, meter if self._alone else deepcopy(meter)))
+            except Exception as error:  # noqa: BLE001  (whatever its own __deepcopy__ raises)
+                self.reasons[self.columns[position]] = (
+                    f"its meter cannot be copied for another thread: {describe(error)}"
+                )
+        self._use(opened)
+        self.cost_s = 0.0
+
+    def _use(self, opened: list[tuple[int, Any]]) -> None:
+        """Take these meters, given from the inside out."""
+        self._starts = [(position, meter.start) for position, meter in reversed(opened)]
+        self._stops = [(position, meter.stop, meter) for position, meter in opened]
+
+    def _counts_of_nothing(self) -> dict[int, float | int | None]:
+        """Return what meters count of the meters inside of them, where no task runs.
+
+        Python code is tens of thousands of instructions, and always the same ones.
+        None if that cannot be had: then no count can be either.
+        """
+        if "instructions" not in self.columns:
+            return {}
+        position, trials = self.columns.index("instructions"), []
+        for _ in range(_TRIALS):
+            self.start()
+            trials.append(self.stop("")[position])
+        counts = [count for count in trials if count is not None]
+        if counts:
+            # A trial that failed makes no null.
+            self.reasons.pop(self.columns[position], None)
+        return {position: min(counts, default=None)}
+
+    def start(self) -> None:
+        """Start all meters, from the outside in."""
+        begun = perf_counter()
+        for position, start in self._starts:
+            try:
+                start()
+            except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
+                self._failed[position] = _failure("start", error)
+        self.cost_s += perf_counter() - begun
+
+    def stop(self, task: str) -> list[float | int | None]:
+        """Stop all meters, from the inside out, and return their values, one a column.
+
+        Parameters
+        ----------
+        task
+            Name of the task that ran since :meth:`start`.
+        """
+        begun = perf_counter()
+        values = self._nulls.copy()
+        for position, stop, meter in self._stops:
+            if position in self._failed:
+                continue
+            try:
+                value = stop()
+                if type(value) is not float or not isfinite(value):
+                    value = self._checked(position, value, meter)
+                values[position] = value
+            except Exception as error:  # noqa: BLE001  (a user's meter may raise anything)
+                self._failed[position] = _failure("stop", error)
+        for position, idle in self._idle_counts.items():
+            counted = values[position]
+            if counted is not None and idle is not None and counted > idle:
+                values[position] = counted - idle
+            elif counted is not None:
+                values[position] = None
+                self.reasons.setdefault(
+                    self.columns[position],
+                    "the counter was not reliable: it counted less than the meters alone take",
+                )
+        if self._failed:
+            for position, what in self._failed.items():
+                self.reasons.setdefault(self.columns[position], f"task {task!r}: {what}")
+            self._failed.clear()
+        self.cost_s += perf_counter() - begun
+        return values
+
+    def _checked(self, position: int, value: Any, meter: Meter) -> float | int | None:
+        """Return what a meter returned if it is a number for a profile, as a plain one, or None."""
+        if type(value) is int and -_INTEGERS <= value < _INTEGERS:
+            return value
+        if value is None:
+            reason = getattr(meter, "reason", None) or "its meter returned None and no reason"
+            self.reasons.setdefault(self.columns[position], str(reason))
+            return None
+        number = plain_number(value)
+        if number is None:
+            self._failed[position] = (
+                f"stop() returned {short_repr(value)}, "
+                f"expected None or a finite number (an integer of at most 64 bits)"
+            )
+        return number
+
+    def close(self) -> None:
+        """Close what is open; values can no more be had."""
+        while self._closers:
+            # Forgotten when it is done, since Ctrl-C may come first and this be called again.
+            self._closers[-1]()
+            self._closers.pop()
+
+
+def _failure(method: str, error: Exception) -> str:
+    return str(error) if isinstance(error, Unavailable) else f"{method}() raised {describe(error)}"
+
+
+def plain_number(value: Any) -> float | int | None:
+    """Return a finite number of numpy or another library as a plain one; None if it is none."""
+    from numbers import Real
+
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number:
+        return None
+    try:
+        integer = int(index(value))
+    except TypeError:
+        number = float(value)
+        return number if isfinite(number) else None
+    return integer if -_INTEGERS <= integer < _INTEGERS else None
+
+
+#: Columns that the pipeline fills itself.
+_PIPELINE_COLUMNS = ("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms")
+
+
+class Meter(Protocol):
+    """Measures one quantity of each task, from just before ``compute()`` to just after it.
+
+    A meter needs no base class: any object with these attributes will do.
+
+    Attributes
+    ----------
+    name
+        Of the quantity.
+    unit
+        Its unit, as in ``"ms"``, ``"bytes"`` or ``"J"``; ``"1"`` for a count.
+    reason
+        Why :meth:`stop` returned None.
+
+    Notes
+    -----
+    What it raises, or returns that is no finite number, never fails a run: the
+    value is null, with the reason beside it. Users' own meters are outermost,
+    so that their cost is in no other quantity. Where tasks run in other
+    processes, each worker gets a copy of the object by pickling.
+
+    Examples
+    --------
+    >>> class Energy:
+    ...     name, unit, reason = "energy", "J", None
+    ...
+    ...     def start(self):
+    ...         self.before_J = read_sensor_J()
+    ...
+    ...     def stop(self):
+    ...         return read_sensor_J() - self.before_J
+    >>> column_of(Energy())
+    'energy_J'
+    """
+
+    name: str
+    unit: str
+    reason: str | None
+
+    def start(self) -> None:
+        """Begin to measure; ``compute()`` is about to start."""
+
+    def stop(self) -> float | int | None:
+        """Return the quantity since :meth:`start`; None if it is not known, with `reason` set.
+
+        Comes after every start that raised nothing, also when the task failed.
+        """
+
+
+def column_of(meter: Meter) -> str:
+    """Return the name of a meter's column in the profile: name and unit, or a count's name.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace as Named
+    >>> column_of(Named(name="energy", unit="J")), column_of(Named(name="hits", unit="1"))
+    ('energy_J', 'hits')
+    """
+    return _column(meter.name, meter.unit)
+
+
+def _column(name: str, unit: str) -> str:
+    return name if unit in ("", "1") or name.endswith(f"_{unit}") else f"{name}_{unit}"
+
+
+#: Names that stand for several meters.
+METER_SETS = {
+    "wall": (),
+    "default": ("delay", "cpu"),
+    "full": tuple(name for name in BUILT_IN if name != "allocation"),
+}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is measured around each task beside the wall clock; it pickles if `own` does.
+
+    Attributes
+    ----------
+    names
+        Built-in meters, from the inside out.
+    own
+        Users' meters, outside of those, by column: what they are called when they
+        are chosen, whatever they are called later.
+    allocation
+        Whether a pass of its own, :data:`ALLOCATION`, was asked for too.
+    """
+
+    names: tuple[str, ...] = ()
+    own: tuple[tuple[str, Meter], ...] = ()
+    allocation: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that it fills."""
+        names = [_column(name, BUILT_IN[name].unit) for name in self.names]
+        return names + [column for column, _ in self.own]
+
+    def open(self, proc: str = "/proc", *, alone: bool = True) -> Meters:
+        """Open its meters for this thread, which may be `alone` in its process with tasks."""
+        return Meters(self, proc, alone=alone)
+
+
+#: The pass that measures exact allocation. It slows Python down, so its times are not used.
+ALLOCATION = Selection(("allocation",))
+
+
+def select(meters: Any) -> Selection:
+    """Return what ``run(meters=...)`` stands for.
+
+    Parameters
+    ----------
+    meters
+        A name, a :class:`Meter`, or an iterable of both. Names are those of
+        meters and of sets: ``"wall"`` is measured always, ``"default"`` adds
+        ``delay`` and ``cpu``, ``"full"`` all but ``allocation``.
+
+    Raises
+    ------
+    ValidationError
+        With all problems: unknown names, objects that are no meters, meters
+        that would fill one column twice.
+    """
+    wanted: set[str] = set()
+    own: list[tuple[str, Meter]] = []
+    problems: list[str] = []
+    for given in _listed(meters):
+        if not isinstance(given, str):
+            column, problem = _asked(given)
+            own += [] if problem else [(column, given)]
+        else:
+            known = [*METER_SETS, *BUILT_IN]
+            problem = "" if given in known else _unknown(given, known)
+            wanted.update(METER_SETS.get(given, (given,)))
+        if problem:
+            problems.append(problem)
+    names = tuple(name for name in METER_SETS["full"] if name in wanted)
+    selection = Selection(names, tuple(own), "allocation" in wanted)
+    problems += _collisions(selection)
+    if problems:
+        raise ValidationError([GraphError(problem) for problem in problems])
+    return selection
+
+
+def _listed(meters: Any) -> list[Any]:
+    """Return the meters as a list; what is one itself, or nothing that has any, is one item."""
+    has_any = isinstance(meters, Iterable) and not isinstance(meters, (str, bytes))
+    return list(meters) if has_any and not hasattr(meters, "stop") else [meters]
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    return (
+        f"meters: {short_repr(name)} is unknown (known: "
+        f"{', '.join(known)}){did_you_mean(name, known)}"
+    )
+
+
+def _asked(given: Any) -> tuple[str, str]:
+    """Return the column that a user's meter fills, and why it is no meter; one of them is empty."""
+    try:
+        problem = _shape_problem(given)
+        return "" if problem else column_of(given), problem
+    except Exception as error:  # noqa: BLE001  (its name may be a property that raises anything)
+        who = type(given).__name__
+        return "", f"meters: {who} cannot be asked for its name: {describe(error)}"
+
+
+def _shape_problem(given: Any) -> str:
+    missing = [name for name in ("name", "unit", "start", "stop") if not hasattr(given, name)]
+    if missing:
+        return (
+            f"meters: expected a name, or an object with name, unit, start() and stop(), "
+            f"got {short_repr(given)} (it has no {', '.join(missing)})"
+        )
+    if isinstance(given, type):
+        return f"meters: expected an object, got the class {given.__name__}; call it"
+    if not isinstance(given.name, str) or not given.name:
+        return (
+            f"meter {short_repr(given)}: name must be a non-empty string, got "
+            f"{short_repr(given.name)}"
+        )
+    if not isinstance(given.unit, str):
+        return (
+            f"meter {short_repr(given.name)}: unit must be a string ('1' for a count), "
+            f"got {short_repr(given.unit)}"
+        )
+    return ""
+
+
+def _collisions(selection: Selection) -> list[str]:
+    """Return a problem for each column of a user's meter that is taken."""
+    built_in = {_column(name, one.unit) for name, one in BUILT_IN.items()}
+    own = [column for column, _ in selection.own]
+    problems = []
+    for position, column in enumerate(own):
+        if column in _PIPELINE_COLUMNS or column in built_in:
+            whose = "is measured by dagprofiler itself"
+        elif column in own[:position]:
+            whose = "is filled by two meters"
+        else:
+            continue
+        problems.append(f"meters: column {column!r} {whose}; give the meter another name")
+    return problems

@@ -1,0 +1,429 @@
+"""The measured pipeline of one task: decode, compute, check, encode."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from itertools import accumulate
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol
+
+from dagprofiler._util.interpreter import here, sink
+from dagprofiler.errors import OutputError, SerializationError, describe
+from dagprofiler.measure.random import leave_stream
+from dagprofiler.serializers import PICKLED_AS_COUNTED, FrameList, frames_bytes, payload_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from inspect import Signature
+
+    from dagprofiler.config import Config
+    from dagprofiler.measure.instruments import Instruments, Readings
+    from dagprofiler.measure.random import Streams
+    from dagprofiler.tracing.collection import Few, Packed
+
+
+#: One half of a serializer: value to frames, or frames to value.
+Codec = Callable[[Any], Any]
+
+
+def signature_of(function: Callable[..., Any], *, follow_wrapped: bool = True) -> Signature:
+    """Return the signature of `function`, whether or not its annotations can be evaluated."""
+    # inspect costs 8 ms to import, and what only declares tasks never needs it.
+    from inspect import signature
+
+    options: dict[str, Any] = {}
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format
+
+        options["annotation_format"] = Format.FORWARDREF
+    return signature(function, follow_wrapped=follow_wrapped, **options)
+
+
+class Parameters(NamedTuple):
+    """Which keyword arguments a function takes.
+
+    Attributes
+    ----------
+    required, optional
+        Names that must and that may be given, ``cfg`` left out.
+    any
+        Whether it takes every name (``**kwargs``).
+    takes_cfg
+        Whether it takes ``cfg``.
+    """
+
+    required: frozenset[str]
+    optional: frozenset[str]
+    any: bool
+    takes_cfg: bool
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Parameters:
+        """Read the signature of `function`; positional-only parameters can't be given."""
+        required, optional, any_ = set(), set(), False
+        for parameter in signature_of(function, follow_wrapped=False).parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                any_ = True
+            elif parameter.kind is parameter.VAR_POSITIONAL:
+                continue
+            elif parameter.default is parameter.empty:
+                # A positional-only parameter has a name that no keyword can give.
+                by_name = parameter.kind is not parameter.POSITIONAL_ONLY
+                required.add(parameter.name if by_name else f"{parameter.name}, /")
+            elif parameter.kind is not parameter.POSITIONAL_ONLY:
+                optional.add(parameter.name)
+        takes_cfg = any_ or "cfg" in required or "cfg" in optional
+        if any_ and hasattr(function, "__wrapped__"):
+            # A wrapper that takes everything hands cfg on to what may not take it.
+            takes_cfg = cls.of(function.__wrapped__).takes_cfg
+        return cls(frozenset(required - {"cfg"}), frozenset(optional - {"cfg"}), any_, takes_cfg)
+
+
+class Contract(NamedTuple):
+    """What a task declares, as far as wiring and running it go.
+
+    Attributes
+    ----------
+    parameters
+        What ``compute()`` takes.
+    inputs, outputs
+        Declared fields.
+    gathers
+        Inputs that arrive as a list.
+    encode, decode
+        How outputs become frames, and frames values again.
+    serializer
+        The name of what does that.
+    counts_payload
+        Whether sizes follow the spec's rule for the default serializer; else
+        they are the length of what the serializer made.
+    overrides_run
+        Whether the class has a ``run()`` of its own, which programs for
+        version 0.1.0 may have.
+    """
+
+    parameters: Parameters
+    inputs: list[str]
+    outputs: list[str]
+    gathers: list[str]
+    encode: Codec
+    decode: Codec
+    serializer: str
+    counts_payload: bool
+    overrides_run: bool
+
+
+class Computes(Protocol):
+    """A task, as the pipeline knows it; :class:`~dagprofiler.Task` says more."""
+
+    name: str
+
+    def compute(self, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
+        """Turn inputs into outputs."""
+
+    def run(self, inputs: Mapping[str, Any], config: Config | None = None) -> dict[str, Any]:
+        """Execute this task alone, measured."""
+
+
+class Work(NamedTuple):
+    """All that :func:`perform` needs to know of one task.
+
+    Attributes
+    ----------
+    name
+        The task's name in the DAG.
+    inputs, decoders
+        The fields that are fed and, for each, its producer's decoder.
+    keep
+        Whether the outputs themselves are wanted back.
+    """
+
+    name: str
+    task: Computes
+    contract: Contract
+    inputs: Iterable[str]
+    decoders: Iterable[Codec]
+    keep: bool
+
+
+class Record(NamedTuple):
+    """What came of one task.
+
+    Attributes
+    ----------
+    times
+        Six readings of the clock, in seconds: start and end of deserialization,
+        of ``compute()`` and of serialization; None from where it failed.
+    payload_bytes, wire_bytes
+        Output to its payload by the spec's rule, and to its serialized length.
+    frames
+        Output to its serialized form.
+    outputs
+        What ``compute()`` returned, if it was wanted back.
+    error
+        Why it failed; None if it succeeded.
+    readings
+        What the instruments read; None where there are none, or it failed.
+    spans
+        What tracing saw inside ``compute()``; None if nothing was recorded.
+    """
+
+    times: tuple[Any, ...]
+    payload_bytes: dict[str, int]
+    wire_bytes: dict[str, int]
+    frames: dict[str, Any]
+    outputs: Mapping[str, Any] | None
+    error: BaseException | None
+    readings: Readings | None
+    spans: Packed | Few | None
+
+
+def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls no helpers)
+    work: tuple[Any, ...],
+    frames: list[Any],
+    config: Config | None,
+    streams: Streams | None = None,
+    instruments: Instruments | None = None,
+    *,
+    beside: bool = False,
+) -> tuple[Any, ...]:
+    """Run one task: decode its inputs, compute, check, encode its outputs.
+
+    Parameters
+    ----------
+    work
+        What to do: the fields of a :class:`Work`.
+    frames
+        The serialized inputs, in the order of ``work.inputs``. The list is
+        emptied once they are decoded, so that their memory can go.
+    config
+        Parameters of the run.
+    streams
+        Random streams of the run; None leaves all random generators alone.
+    instruments
+        What to measure beside the phases.
+    beside
+        Whether other tasks may run in this process, so that threads which this one starts
+        need its context to record into it.
+
+    Returns
+    -------
+    tuple
+        The fields of a :class:`Record`. A bare tuple, as `work` may be one,
+        since making named ones takes a tenth of the time of a run of small
+        tasks.
+    """
+    name, task, contract, inputs, decoders, keep = work
+    parameters, _, declared, gathers, encode, _, _, counts_payload, overrides_run = contract
+    t0 = t1 = t2 = t3 = t4 = t5 = readings = spans = outer = token = None
+    field = data = outputs = None
+    try:
+        if overrides_run:
+            if streams is not None:
+                streams.enter(name)
+            if instruments is not None:
+                instruments.begin(decoders, encode)
+            record = _perform_by_run(work, frames, config)
+            if streams is not None:
+                leave_stream()
+            if instruments is None or record[5] is not None:
+                return record
+            return (*record[:6], instruments.readings(record[3], why=_not_metered(name)), None)
+        if instruments is not None:
+            decoders, encode = instruments.begin(decoders, encode)
+        t0 = perf_counter()
+        arguments: dict[str, Any] = {}
+        if gathers:
+            arguments.update((field, []) for field in gathers)
+            for field, decode, data in zip(inputs, decoders, frames):
+                if field in gathers:
+                    arguments[field].append(decode(data))
+                else:
+                    arguments[field] = decode(data)
+        else:
+            for field, decode, data in zip(inputs, decoders, frames):
+                arguments[field] = decode(data)
+        t1 = perf_counter()
+        # Now nothing in here holds on to the serialized inputs.
+        data = None
+        frames.clear()
+        if parameters.takes_cfg:
+            arguments["cfg"] = config
+        if streams is not None:
+            streams.enter(name)
+        compute = task.compute
+        worker = here.worker
+        try:
+            if worker.busy:
+                outer, worker = worker, worker.inner()
+            worker.busy = True
+            if beside and worker.spans is not None:
+                token = sink.set(worker.spans.sink)
+            if instruments is not None:
+                instruments.start()
+            t2 = perf_counter()
+            outputs = compute(**arguments)
+            t3 = perf_counter()
+            if instruments is not None:
+                instruments.stop(name)
+        finally:
+            if token is not None:
+                sink.reset(token)
+            worker.busy = False
+            if outer is not None:
+                here.worker = outer
+            # The task itself may have imported tracing.
+            held = worker.spans
+            if held is not None and (held.own or held.others):
+                spans = held.take()
+        if streams is not None:
+            leave_stream()
+        del arguments
+        returned = outputs
+        if type(outputs) is not dict:
+            if not isinstance(outputs, Mapping):
+                raise _no_mapping(name, declared, outputs)
+            # Read once: what follows must not depend on what reading it again would do.
+            outputs = dict(outputs)
+        for field in declared:
+            if field not in outputs:
+                raise _missing_outputs(name, declared, outputs)
+        encoded = {}
+        t4 = perf_counter()
+        for field, value in outputs.items():
+            encoded[field] = encode(value)
+        t5 = perf_counter()
+        # Often one dict for both.
+        wire: dict[str, int] = {}
+        payload = wire
+        for field, data in encoded.items():
+            wire[field] = len(data) if type(data) is bytes else _length(name, field, data)
+            if counts_payload and type(outputs[field]) not in PICKLED_AS_COUNTED:
+                payload = {}
+        if payload is not wire:
+            payload = _payload(outputs, wire)
+        if instruments is not None:
+            readings = instruments.readings(encoded)
+    except BaseException as error:  # noqa: BLE001  (whatever a user's code raises is its result)
+        failure: BaseException = error
+        # Tracebacks of failures would hold on to them.
+        arguments = {}  # noqa: F841
+        if streams is not None:
+            leave_stream()
+        # The phase that failed ends here; those after it never were.
+        if t0 is not None and t1 is None:
+            t1 = perf_counter()
+            where = f"task {name!r}: input {field!r} cannot be decoded"
+            failure = _wrapped(error, where)
+        elif t2 is not None and t3 is None:
+            t3 = perf_counter()
+        elif t4 is not None and t5 is None:
+            t5 = perf_counter()
+            kind = type(outputs[field]).__name__  # type: ignore[index]
+            where = f"task {name!r}: output {field!r} ({kind}) cannot be serialized"
+            failure = _wrapped(error, where)
+        if instruments is not None:
+            instruments.stop(name)
+        return (t0, t1, t2, t3, t4, t5), {}, {}, {}, None, failure, None, spans
+    kept = returned if keep else None
+    return (t0, t1, t2, t3, t4, t5), payload, wire, encoded, kept, None, readings, spans
+
+
+def _perform_by_run(
+    work: tuple[Any, ...], frames: list[Any], config: Config | None
+) -> tuple[Any, ...]:
+    """Run a task that overrides :meth:`Task.run`, through its override.
+
+    It gets its inputs in its own format, as :meth:`Task.run` takes them. Its
+    phases are as long as it says, and are laid end to end.
+    """
+    name, task, contract, fields, decoders, keep = work
+    inputs: dict[str, Any] = {field: [] for field in contract.gathers}
+    for field, decode, data in zip(fields, decoders, frames):
+        if field in contract.gathers:
+            inputs[field].append(decode(data))
+        else:
+            own = data if decode == contract.decode else contract.encode(decode(data))
+            inputs[field] = FrameList(own) if type(own) is list else own
+    frames.clear()
+    begun = perf_counter()
+    try:
+        result = task.run(inputs, config)
+    except BaseException as error:  # noqa: BLE001  (as in perform)
+        times = (begun, begun, begun, perf_counter(), None, None)
+        return times, {}, {}, {}, None, error, None, None
+    took = perf_counter() - begun
+    outputs, metrics = result["outputs_raw"], result["metrics"]
+    made = result.get("outputs", {})
+    for field in contract.outputs:
+        if field not in outputs:
+            raise _missing_outputs(name, contract.outputs, outputs)
+    encoded = {
+        field: made[field] if field in made else contract.encode(value)
+        for field, value in outputs.items()
+    }
+    claimed = (metrics.deserialize_time_ms, metrics.compute_time_ms, metrics.serialize_time_ms)
+    if not all(0 <= time_ms < float("inf") for time_ms in claimed):
+        claimed = (0.0, took * 1e3, 0.0)
+    # It cannot have taken longer than it took.
+    scale = min(1e-3, took / sum(claimed)) if sum(claimed) > 0 else 0.0
+    loaded, computed, ended = (begun + total * scale for total in accumulate(claimed))
+    wire = {field: _length(name, field, data) for field, data in encoded.items()}
+    payload = _payload(outputs, wire) if contract.counts_payload else wire
+    times = (begun, loaded, loaded, computed, computed, ended)
+    return times, payload, wire, encoded, outputs if keep else None, None, None, None
+
+
+def encoded_size(contract: Contract, value: Any, frames: Any) -> tuple[int, int]:
+    """Return the payload of a value that a task's serializer has encoded, and its length."""
+    length = len(frames) if type(frames) is bytes else frames_bytes(frames)
+    counted = contract.counts_payload and type(value) not in PICKLED_AS_COUNTED
+    return payload_bytes(value, length) if counted else length, length
+
+
+def _payload(outputs: Mapping[str, Any], wire: Mapping[str, int]) -> dict[str, int]:
+    """Return the payload of each output by the spec's rule."""
+    return {field: payload_bytes(outputs[field], length) for field, length in wire.items()}
+
+
+def _wrapped(error: BaseException, where: str) -> BaseException:
+    """Return a SerializationError that says where, caused by `error`; Ctrl-C stays itself."""
+    if not isinstance(error, Exception):
+        return error
+    wrapped = SerializationError(f"{where}: {describe(error)}")
+    wrapped.__cause__ = error
+    return wrapped.with_traceback(error.__traceback__)
+
+
+def _length(name: str, field: str, frames: Any) -> int:
+    try:
+        return frames_bytes(frames)
+    except TypeError as error:
+        raise SerializationError(
+            f"task {name!r}: serialize() of output {field!r} returned "
+            f"{type(frames).__name__}, expected bytes or a list of buffers"
+        ) from error
+
+
+def _not_metered(name: str) -> str:
+    return f"task {name!r} is run by its own run(), around parts of which nothing can be metered"
+
+
+def _no_mapping(name: str, declared: list[str], outputs: Any) -> OutputError:
+    return OutputError(
+        f"task {name!r}: compute() returned {type(outputs).__name__}, expected a mapping "
+        f"of its outputs ({_named('declared', declared)})"
+    )
+
+
+def _missing_outputs(name: str, declared: list[str], outputs: Mapping[str, Any]) -> OutputError:
+    missing = [field for field in declared if field not in outputs]
+    return OutputError(
+        f"task {name!r}: compute() returned no {', '.join(map(repr, missing))} "
+        f"({_named('declared', declared)}; {_named('returned', outputs)})"
+    )
+
+
+def _named(what: str, fields: Iterable[str]) -> str:
+    return f"{what}: {', '.join(map(repr, fields)) or 'none'}"

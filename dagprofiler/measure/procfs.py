@@ -1,0 +1,133 @@
+"""KernelFiles: files of the kernel that are read before and after each task."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+_GONE = "a task closed the file that tells it, or put another in its place"
+
+
+class Unavailable(Exception):  # noqa: N818  (no error: it never leaves the profiler)
+    """A quantity cannot be measured here; the message says why."""
+
+
+class Holder:
+    """Holds things open, and closes them at the latest when nobody refers to it any more.
+
+    Parameters
+    ----------
+    close
+        Closes one of them. Must not refer to this object.
+
+    Notes
+    -----
+    Python discards what a finalizer raises, and with it a Ctrl-C that arrived just before, if the
+    finalizer runs any bytecode. This one runs none where nothing is open.
+    """
+
+    __del__ = property(attrgetter("_finalize"))
+
+    def __init__(self, close: Callable[[Any], None]) -> None:
+        self._held: list[Any] = []
+        self._finalize: Callable[[], Any] = partial(deque, map(close, self._held), 0)
+        self._close = close
+
+    def close(self) -> None:
+        """Close all that is open."""
+        while self._held:
+            # Forgotten when it is done, since Ctrl-C may come first and this be called again.
+            self._close(self._held[-1])
+            self._held.pop()
+
+
+class KernelFiles(Holder):
+    """Files of the kernel that one thread reads again and again.
+
+    A task may close them, and what it opens then gets their numbers. Nothing
+    that is not ours is written to or closed; what was read counts if
+    :meth:`check` has nothing to say afterwards.
+
+    Attributes
+    ----------
+    read_bytes
+        What was read so far. The kernel counts it among the I/O of the process.
+    """
+
+    def __init__(self, proc: str) -> None:
+        #: File descriptor to what it stood for when it was opened.
+        self._opened: dict[int, tuple[int, int]] = {}
+        super().__init__(partial(_close, self._opened))
+        self._proc = proc
+        self.read_bytes = 0
+
+    def open(self, name: str, flags: int = os.O_RDONLY) -> int:
+        """Open a file below ``/proc``, or raise Unavailable."""
+        path = f"{self._proc}/{name}"
+        try:
+            # Opened and kept in one step, so that Ctrl-C cannot come between.
+            self._held.extend(map(os.open, [path], [flags]))
+        except FileNotFoundError as error:
+            raise Unavailable(f"this system has no {path}") from error
+        except OSError as error:
+            what = "read" if flags == os.O_RDONLY else "written"
+            raise Unavailable(
+                f"{path} cannot be {what} ({os.strerror(error.errno or 0)})"
+            ) from error
+        fd: int = self._held[-1]
+        self._opened[fd] = _identity(fd)
+        return fd
+
+    def again(self, fd: int, size: int = 256) -> bytes:
+        """Return what a file holds now, from its beginning, up to `size` bytes."""
+        data = os.pread(fd, size, 0)
+        self.read_bytes += len(data)
+        return data
+
+    def next(self, fd: int, size: int) -> bytes:
+        """Return up to `size` further bytes of a file that has no beginning."""
+        data = os.read(fd, size)
+        self.read_bytes += len(data)
+        return data
+
+    def write(self, fd: int, data: bytes) -> None:
+        """Write to a file from its beginning; raise Unavailable if it is not ours any more."""
+        self.check(fd)
+        os.pwrite(fd, data, 0)
+
+    def check(self, fd: int) -> None:
+        """Raise Unavailable unless a descriptor still stands for our file.
+
+        What does has done so ever since it was opened: nobody puts ours back.
+        """
+        _check(self._opened, fd)
+
+
+def _check(opened: dict[int, tuple[int, int]], fd: int) -> None:
+    try:
+        identity = _identity(fd)
+    except OSError as error:
+        raise Unavailable(_GONE) from error
+    # No task has run where Ctrl-C came before it was noted.
+    if identity != opened.get(fd, identity):
+        raise Unavailable(_GONE)
+
+
+def _close(opened: dict[int, tuple[int, int]], fd: int) -> None:
+    """Close a file, but none that a task has put in its place."""
+    with suppress(OSError, Unavailable):
+        _check(opened, fd)
+        os.close(fd)
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino

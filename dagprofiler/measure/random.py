@@ -1,0 +1,196 @@
+"""Random streams: every task of a seeded run has its own.
+
+A task's stream follows from the run's seed and the task's name alone, so its
+numbers do not depend on what ran before it, or where.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+
+
+#: The stream of the task that is running: its key, and its generator once somebody asked for it.
+#: One list, so that copies of the context, which coroutines run in, share the generator.
+_stream: ContextVar[list[Any] | None] = ContextVar("stream", default=None)
+
+
+def rng() -> np.random.Generator:
+    """Return the random generator of the task that is running.
+
+    In a run with a seed it is the task's own stream: the same seed and the
+    same task name give the same numbers, wherever and in whatever order tasks
+    run. Without a seed, and outside a task, it is a new generator seeded by
+    the operating system.
+
+    Notes
+    -----
+    Coroutines of the task share its generator. Threads that it starts do not:
+    it passes them its generator, or generators spawned from it.
+
+    Examples
+    --------
+    >>> import dagprofiler
+    >>> dagprofiler.rng().integers(10) in range(10)
+    True
+    """
+    from numpy.random import default_rng
+
+    stream = _stream.get()
+    if stream is None:
+        return default_rng()
+    if stream[1] is None:
+        stream[1] = default_rng(int.from_bytes(stream[0], "big"))
+    generator: np.random.Generator = stream[1]
+    return generator
+
+
+def load_generators() -> None:
+    """Import what a seeded run needs: some 50 ms the first time, which are nobody's run time."""
+    import hashlib  # noqa: F401
+
+    import dagprofiler.measure._legacy  # noqa: F401
+
+
+class Streams:
+    """The streams of the tasks of a seeded run.
+
+    Parameters
+    ----------
+    seed
+        The seed of the run.
+    legacy
+        Whether a task gets the legacy generators of numpy and ``random``, too,
+        which it can only where no other task runs in the same process, and inside of
+        :func:`generators_restored`.
+    """
+
+    def __init__(self, seed: int, *, legacy: bool = True) -> None:
+        # It costs 3 ms to import and only a seeded run needs it.
+        from hashlib import sha256
+
+        self._prefix = f"{seed}:".encode()
+        self._hash = sha256
+        self._legacy = legacy
+        #: What ``random.seed`` does with an integer, without its looks at the type: a fifth less.
+        self._twister: Any = random._inst  # noqa: SLF001
+        self._seed = super(random.Random, self._twister).seed
+
+    def enter(self, task: str) -> None:
+        """Make the stream of `task` the current one, until :func:`leave_stream`.
+
+        Notes
+        -----
+        The key is SHA-256 over seed and name, so that streams of different tasks
+        are independent for all that matters. Nearly all of the time goes into
+        ``random.seed``: numpy's generators are seeded if the task draws from them.
+        """
+        key = self._hash(self._prefix + task.encode("utf-8", "surrogatepass")).digest()
+        _stream.set([key, None])
+        if self._legacy:
+            generators = _generators.get()
+            if generators.numpy is None:
+                generators.save()
+            self._seed(int.from_bytes(key, "big"))
+            self._twister.gauss_next = None
+            generators.numpy.stream(key)
+
+
+def leave_stream() -> None:
+    """End the stream of the task that was entered last."""
+    _stream.set(None)
+
+
+class _Generators:
+    """The legacy generators of this process, while a run seeds them.
+
+    Parameters
+    ----------
+    inner
+        Whether the run belongs to a task of another one, which goes on in its own stream.
+    """
+
+    #: Held while one of several runs beside each other begins or ends to seed them.
+    _lock = threading.Lock()
+    #: Those runs; the first one saves the states for all, and the last one restores them.
+    _beside: ClassVar[set[_Generators]] = set()
+    _restore_all: ClassVar[list[Callable[[], None]]] = []
+
+    def __init__(self, *, inner: bool) -> None:
+        #: What puts numpy's into the stream of a task; None as long as nothing was seeded.
+        self.numpy: Any = None
+        self._inner = inner
+        self._restore: Callable[[], None]
+
+    def save(self) -> None:
+        """Keep the states in which they are, and make ready to seed them."""
+        from dagprofiler.measure._legacy import generator
+
+        if self._inner:
+            self._restore = _saved()
+        else:
+            with self._lock:
+                if not self._beside:
+                    self._restore_all[:] = [_saved()]
+                self._beside.add(self)
+        self.numpy = generator()
+
+    def restore(self) -> None:
+        """Bring back the states that were saved, if any were."""
+        from dagprofiler.measure._legacy import give_back
+
+        if self._inner:
+            if self.numpy is not None:
+                self._restore()
+        else:
+            with self._lock:
+                if self._beside == {self}:
+                    self._restore_all[0]()
+                self._beside.discard(self)
+        if self.numpy is not None:
+            give_back(self.numpy)
+
+
+def _saved() -> Callable[[], None]:
+    """Return a function that puts both legacy generators back into the states that they have."""
+    from dagprofiler.measure._legacy import saved
+
+    python_state, restore_numpy = random.getstate(), saved()
+
+    def restore() -> None:
+        try:
+            random.setstate(python_state)
+        finally:
+            restore_numpy()
+
+    return restore
+
+
+_generators: ContextVar[_Generators] = ContextVar("generators")
+
+
+@contextmanager
+def generators_restored(seed: int | None) -> Iterator[None]:
+    """Leave the caller's random generators as they were; a task's stream is none of a run's."""
+    stream = _stream.set(None)
+    try:
+        if seed is None:
+            yield
+            return
+        generators = _Generators(inner=_generators.get(None) is not None)
+        outer = _generators.set(generators)
+        try:
+            yield
+        finally:
+            _generators.reset(outer)
+            generators.restore()
+    finally:
+        _stream.reset(stream)

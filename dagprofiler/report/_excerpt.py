@@ -1,0 +1,94 @@
+"""The excerpt: what a notebook shows of a profile, small and without scripts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler._util.html import Markup, cut_table, details, paragraph, text, view
+from dagprofiler._util.text import number, quantity
+from dagprofiler.analysis.summary import origin
+from dagprofiler.errors import counted
+from dagprofiler.report.drawing import draw, is_drawn_unasked
+from dagprofiler.report.parts import Subject, sketch_of
+from dagprofiler.stats.summary import FLAGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dagprofiler.profile import Profile
+    from dagprofiler.report.parts import Column
+
+
+#: Nodes of the picture, figures that a table has room for, and tasks that a flag names.
+_NODES, _COLUMNS, _NAMED = 60, 6, 5
+
+
+def excerpt(profile: Profile) -> str:
+    """Return how the run went, the DAG, and, behind clicks, tables of tasks and edges."""
+    about = paragraph(origin(profile), quiet=True)
+    if not is_drawn_unasked(len(profile.dag_structure["nodes"])):
+        return view(paragraph(repr(profile)), about)
+    subject = Subject(profile)
+    picture = draw(sketch_of(subject), _NODES).markup()
+    return view(*_head(subject), about, picture, *_flags(subject), *_tables(subject))
+
+
+def _head(subject: Subject) -> Iterator[Markup]:
+    """Yield how long it took, and what of that is on the critical path."""
+    total_ms = subject.profile.metrics.total_time_ms
+    known = "total time unknown" if total_ms is None else f"total {quantity(total_ms, 'ms')}"
+    words = [Markup(f"<b>{text(known)}</b>")]
+    found, paths = subject.analysis, subject.paths
+    if found is not None and paths is not None:
+        unit = found.weights.unit
+        span, work = quantity(paths.span, unit), quantity(found.work, unit)
+        words.append(text(f"; critical path {span}, work {work} ({found.weights.provenance})"))
+    yield paragraph(Markup("".join(words)))
+    run = subject.sections.get("run", {})
+    if run.get("state") == "partial":
+        lost = Counter(entry.get("state") for entry in run.get("tasks", {}).values())
+        states = ", ".join(f"{count:,} {state}" for state, count in lost.items())
+        yield paragraph(Markup("<b>partial</b>"), f"{run.get('reason')}: {states}")
+
+
+def _flags(subject: Subject) -> Iterator[Markup]:
+    """Yield what to mind, a flag a line."""
+    raised: dict[str, list[str]] = {}
+    for name, flags in subject.sections.get("statistics", {}).get("flags", {}).items():
+        for flag in flags:
+            raised.setdefault(flag, []).append(name)
+    for flag, names in raised.items():
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        meaning = f" ({FLAGS[flag]})" if flag in FLAGS else ""
+        yield paragraph(f"{flag}: {', '.join(names[:_NAMED])}{more}{meaning}", quiet=True)
+
+
+def _tables(subject: Subject) -> Iterator[Markup]:
+    """Yield the tables of tasks and of edges, what costs most first."""
+    found = subject.analysis
+    costs = [0] if found is None else [found.weights.values[name] for name in subject.names]
+    yield _table("task", subject.names, subject.task_figures, costs)
+    names = [f"{source} → {target}" for source, target in subject.pairs]
+    sizes = (figures.values for figures in subject.edge_figures if figures.key == "size_bytes")
+    yield _table("edge", names, subject.edge_figures, next(sizes, [0]))
+
+
+def _table(
+    what: str, names: Sequence[str], figures: Sequence[Column], costs: Sequence[Any]
+) -> Markup:
+    """Return a table behind the number of its rows."""
+    if not names:
+        return Markup()
+    order: Sequence[int] = range(len(names))
+    if len(costs) == len(names):
+        order = sorted(order, key=lambda i: costs[i] or 0, reverse=True)
+    shown = figures[:_COLUMNS]
+    rows: list[Sequence[Any]] = [(what, *map(_headed, shown))]
+    rows += [(names[i], *(number(one.values[i]) for one in shown)) for i in order]
+    return details(counted(len(names), what), cut_table(rows, f"{what}s"))
+
+
+def _headed(figures: Column) -> str:
+    told = not figures.unit or figures.unit in figures.label
+    return figures.label if told else f"{figures.label}, {figures.unit}"

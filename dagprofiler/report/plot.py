@@ -1,0 +1,405 @@
+"""Plots with matplotlib (extra ``plot``): each draws on axes, and returns them.
+
+Without `ax` each makes a figure of a size that fits. Text and lines have the colours of the
+style that is in use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dagprofiler._document.samples import measured_of
+from dagprofiler._util.text import printable
+from dagprofiler.errors import MissingExtraError, did_you_mean, short_repr
+from dagprofiler.report.drawing import CRITICAL, FILL, FONT_PX, darkness
+from dagprofiler.report.parts import Subject, timeline
+from dagprofiler.report.parts import samples as samples_of
+from dagprofiler.stats.summary import median
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+
+    from dagprofiler._util.html import Drawing
+    from dagprofiler.profile import Profile
+    from dagprofiler.report.drawing import Box, Scene, Wire
+
+
+#: Of the phases of a task, as in the report.
+COLOURS = {"deserialize": "#5fae9f", "compute": "#3b82c4", "serialize": "#d9a637"}
+
+#: Texts are shown as they are: a dollar sign begins no formula.
+PLAIN: dict[str, Any] = {"parse_math": False}
+
+#: Rows that are labelled, and letters of a label.
+_LABELLED, _LETTERS = 60, 32
+
+#: Inches: of a figure's width, of a row, and of what is around the rows.
+_WIDTH, _ROW, _AROUND = 8, 0.28, 1.1
+
+
+def axes(ax: Axes | None, width: float, height: float, *, bare: bool = False) -> Axes:
+    """Return `ax`, or the axes of a new figure of so many inches, which bare ones fill.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    """
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise MissingExtraError("dagprofiler.report.plot", "plot") from error
+    if ax is not None:
+        return ax
+    if bare:
+        return pyplot.figure(figsize=(width, height)).add_axes((0, 0, 1, 1))
+    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def row_axes(ax: Axes | None, rows: int) -> Axes:
+    """Return `ax`, or the axes of a new figure that is as high as so many rows need it."""
+    return axes(ax, _WIDTH, _AROUND + _ROW * min(max(rows, 2), _LABELLED))
+
+
+def label_rows(ax: Axes, names: Sequence[str], what: str) -> None:
+    """Name the rows from the top down; if they are too many to be read, say how many of what."""
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    if len(names) <= _LABELLED:
+        ax.set_yticks(range(len(names)), [_label(name) for name in names], **PLAIN)
+    else:
+        ax.set_yticks([])
+        ax.set_ylabel(f"{len(names):,} {what}")
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _label(name: str) -> str:
+    words = printable(name)
+    return words if len(words) <= _LETTERS else f"{words[: _LETTERS - 1]}…"
+
+
+#: Height of the bars, where rows are 1 apart.
+_BAR = 0.72
+
+
+def gantt(
+    profile: Profile,
+    ax: Axes | None = None,
+    *,
+    by: str = "task",
+    round: int | None = None,  # noqa: A002  (what the library calls it)
+) -> Axes:
+    """Draw when each task deserialized its inputs, computed, and serialized its outputs.
+
+    A thin line before a bar is the time that a task was ready and waited.
+
+    Parameters
+    ----------
+    profile
+        With a timeline, which every profile has but those of 0.1.0 and of other tools.
+    ax
+        Where to; by default the axes of a new figure.
+    by
+        ``"task"``: a row for each task, in the order of their starts; ``"worker"``: one for
+        each worker.
+    round
+        Its number, from 0; by default a measured round of a time near the median.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The time is in ms from the start of the first task in this round.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    ValueError
+        If the profile has no timeline or no such round, or `by` is something else.
+    """
+    if by not in ("task", "worker"):
+        raise ValueError(f"by must be 'task' or 'worker', got {short_repr(by)}")
+    subject = Subject(profile)
+    known = timeline(subject)
+    if known is None:
+        raise ValueError("the profile has no timeline: nothing says when its tasks ran")
+    chosen = _round(known, round)
+    records = [i for i, number in enumerate(known["round"]) if number == chosen]
+    records.sort(key=lambda i: _start(known, i))
+    keys = dict.fromkeys(known[by][i] for i in records)
+    rows = {key: row for row, key in enumerate(keys if by == "task" else sorted(keys))}
+    ax = row_axes(ax, len(rows))
+    _draw(ax, known, {i: rows[known[by][i]] for i in records}, waits=by == "task")
+    names = subject.names if by == "task" else known["workers"]
+    label_rows(ax, [names[key] for key in rows], f"{by}s")
+    ax.set_xlabel("ms from the start of the first task")
+    return ax
+
+
+def _round(known: Mapping[str, Any], number: int | None) -> int:
+    if number is None:
+        first: int = known["first"]
+        return first
+    numbers = [one for one, _ in known["rounds"]]
+    if number not in numbers:
+        raise ValueError(
+            f"round must be one of those in the timeline ({', '.join(map(str, numbers))}), "
+            f"got {short_repr(number)}"
+        )
+    return number
+
+
+def _start(known: Mapping[str, Any], record: int) -> float:
+    """Return when the first phase of a record began."""
+    starts = [column[record] for _, column, _ in known["phases"]]
+    return float(min(start for start in starts if start is not None))
+
+
+def _draw(ax: Axes, known: Mapping[str, Any], row_of: Mapping[int, int], *, waits: bool) -> None:
+    """Draw a bar for each phase of the records, all of a kind at once."""
+    zero = _start(known, next(iter(row_of)))
+    waiting = [i for i in row_of if waits and known["ready"][i] is not None]
+    ax.hlines(
+        [row_of[i] for i in waiting],
+        [max(0.0, known["ready"][i] - zero) for i in waiting],
+        [_start(known, i) - zero for i in waiting],
+        color="#888888",
+        linewidth=1,
+        label="waiting" if waiting else None,
+    )
+    for phase, starts, stops in known["phases"]:
+        done = [i for i in row_of if starts[i] is not None and stops[i] is not None]
+        ax.barh(
+            [row_of[i] for i in done],
+            [stops[i] - starts[i] for i in done],
+            left=[starts[i] - zero for i in done],
+            height=_BAR,
+            color=COLOURS[phase],
+            label=phase,
+        )
+    ax.legend(frameon=False, fontsize="small")
+
+
+#: Pixels of a scene to an inch, as many as browsers take, and the widest figure in inches.
+_PX, _WIDEST = 96, 20
+
+#: Of a box's corners, and an arrow's head from its tip.
+_RADIUS, _HEAD = 5, ((0, 0), (-7, -3.5), (-7, 3.5))
+
+
+class Drawable(Protocol):
+    """A DAG or a profile, which can draw itself."""
+
+    def draw(self, **options: Any) -> Drawing:
+        """Return its picture."""
+
+
+def dag(what: Drawable, ax: Axes | None = None, **options: Any) -> Axes:
+    """Draw a DAG: before a run its tasks and their outputs, of a profile what they cost.
+
+    Parameters
+    ----------
+    what
+        A DAG or a profile.
+    ax
+        Where to; by default the axes of a new figure.
+    options
+        As :meth:`DAG.draw <dagprofiler.DAG.draw>` or :meth:`Profile.draw
+        <dagprofiler.Profile.draw>` takes them.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Without its lines and ticks. Edges lead from left to right.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    ValueError, WeightError
+        As ``what.draw()`` does.
+    """
+    scene = what.draw(**options).scene
+    width, height = max(scene.width, 160) / _PX, max(scene.height, 40) / _PX
+    scale = min(1, _WIDEST / width)
+    ax = axes(ax, scale * width, scale * height, bare=True)
+    ax.set_axis_off()
+    ax.set_aspect("equal")
+    ax.set_xlim(0, scene.width)
+    ax.set_ylim(scene.height, 0)
+    for wire in sorted(scene.wires, key=lambda wire: wire.critical):
+        _draw_wire(ax, wire)
+    points = _points(ax, scene)
+    for box in scene.boxes:
+        _draw_box(ax, box, points)
+    return ax
+
+
+def _points(ax: Axes, scene: Scene) -> float:
+    """Return how many points of type a pixel of the scene is on these axes."""
+    extent = ax.get_window_extent()
+    scale = min(extent.width / scene.width, extent.height / scene.height)
+    return float(scale * 72 / ax.figure.dpi)
+
+
+def _draw_wire(ax: Axes, wire: Wire) -> None:
+    from matplotlib import rcParams
+    from matplotlib.patches import PathPatch, Polygon
+    from matplotlib.path import Path
+
+    codes = [Path.MOVETO, *[Path.CURVE4] * (len(wire.points) - 1)]
+    look = {
+        "color": CRITICAL if wire.critical else rcParams["text.color"],
+        "alpha": 0.9 if wire.critical else 0.45,
+    }
+    dashes = "--" if wire.orders_only else "-"
+    curve = Path(wire.points, codes)
+    ax.add_patch(PathPatch(curve, fill=False, linewidth=wire.width, linestyle=dashes, **look))
+    x, y = wire.points[-1]
+    head = [(x + right, y + down) for right, down in _HEAD]
+    ax.add_patch(Polygon(head, closed=True, linewidth=0, **look))
+
+
+def _draw_box(ax: Axes, box: Box, points: float) -> None:
+    from matplotlib import rcParams
+    from matplotlib.colors import to_rgba
+    from matplotlib.patches import FancyBboxPatch
+
+    ax.add_patch(
+        FancyBboxPatch(
+            (box.x + _RADIUS, box.y + _RADIUS),
+            box.width - 2 * _RADIUS,
+            box.height - 2 * _RADIUS,
+            boxstyle=f"round,pad={_RADIUS}",
+            facecolor=to_rgba(FILL, darkness(box.part)),
+            edgecolor=CRITICAL if box.critical else rcParams["text.color"],
+            linewidth=2 if box.critical else 0.8,
+            linestyle="--" if box.unfinished else "-",
+        )
+    )
+    lines = [words for words in (box.label, box.note) if words]
+    for i, (words, size) in enumerate(zip(lines, FONT_PX), start=1):
+        y = box.y + box.height * i / (len(lines) + 1)
+        look = {"fontsize": size * points, "verticalalignment": "center"}
+        ax.text(box.x + 10, y, words, clip_on=True, **look, **PLAIN)
+
+
+#: Rows that can be read, how far points are spread in theirs, and times between the medians of
+#: tasks from which on the scale of a new figure is logarithmic.
+_ROWS, _SPREAD, _WIDE = 40, 0.26, 100
+
+
+def samples(
+    profile: Profile,
+    ax: Axes | None = None,
+    *,
+    column: str | None = None,
+    tasks: Sequence[str] | None = None,
+) -> Axes:
+    """Draw how the rounds of each task are spread: a point for each, and a line at the median.
+
+    Where the profile has statistics of the column, a band is the interval of the median.
+
+    Parameters
+    ----------
+    profile
+        Of a run with meters or several rounds, so that it has samples.
+    ax
+        Where to; by default the axes of a new figure.
+    column
+        As it is called in ``profile.sections["samples"]``: ``"cpu_ms"``, ``"read_bytes"``; by
+        default the times in ``compute()``, without run-queue delay where that was measured.
+    tasks
+        Their names; by default all, or the 40 with the largest medians.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        In the unit of the column. Those of a new figure are logarithmic where the medians differ
+        more than a hundredfold.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+    ValueError
+        If the profile has no samples, none of this column, or none of such a task.
+    """
+    subject = Subject(profile)
+    known = samples_of(subject)
+    if known is None or not known["columns"]:
+        raise ValueError("the profile has no samples: take some with run(rounds='auto')")
+    chosen = _column(known, column)
+    measured = {
+        name: values
+        for name, row in zip(subject.names, chosen["rows"])
+        for values in [measured_of(known["rounds"], row or ())]
+        if values
+    }
+    medians = {name: median(values) for name, values in measured.items()}
+    names = _chosen(medians, tasks)
+    fresh = ax is None
+    ax = row_axes(ax, len(names))
+    for row, name in enumerate(names):
+        _draw_row(ax, row, measured[name], medians[name])
+    _draw_bands(ax, profile, names, chosen["key"])
+    label_rows(ax, names, "tasks")
+    ax.set_xlabel(", ".join(filter(None, (chosen["label"], chosen["unit"]))))
+    if len(names) < len(measured) and tasks is None:
+        ax.set_title(f"{len(names)} of {len(measured):,} tasks", fontsize="medium")
+    centres = [medians[name] for name in names]
+    if fresh and min(centres, default=0) > 0 and max(centres) > _WIDE * min(centres):
+        ax.set_xscale("log")
+    return ax
+
+
+def _column(known: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
+    columns: dict[str, Mapping[str, Any]] = {column["key"]: column for column in known["columns"]}
+    if key is None:
+        return next(iter(columns.values()))
+    if key not in columns:
+        raise ValueError(
+            f"column must be one of {', '.join(columns)}, got {short_repr(key)}"
+            f"{did_you_mean(key, list(columns))}"
+        )
+    return columns[key]
+
+
+def _chosen(medians: Mapping[str, float], tasks: Sequence[str] | None) -> list[str]:
+    if tasks is None:
+        largest = sorted(medians, key=medians.__getitem__, reverse=True)[:_ROWS]
+        return [name for name in medians if name in set(largest)]
+    for name in [tasks] if isinstance(tasks, str) else tasks:
+        if name not in medians:
+            raise ValueError(
+                f"there are no samples of a task {name!r}{did_you_mean(name, list(medians))}"
+            )
+    return list(tasks)
+
+
+def _draw_row(ax: Axes, row: int, values: Sequence[float], middle: float) -> None:
+    # In the order of the rounds, so that a drift is seen.
+    last = max(len(values) - 1, 1)
+    heights = [row - _SPREAD + 2 * _SPREAD * i / last for i in range(len(values))]
+    ax.plot(values, heights, ".", color=COLOURS["compute"], alpha=0.7, markersize=5)
+    ax.vlines(middle, row - 0.38, row + 0.38, linewidth=1.6)
+
+
+def _draw_bands(ax: Axes, profile: Profile, names: Sequence[str], key: str) -> None:
+    """Draw the intervals of the medians that are known."""
+    statistics = profile.sections.get("statistics", {}).get("tasks", {})
+    found = [(row, statistics.get(name, {}).get(key, {})) for row, name in enumerate(names)]
+    known = [(row, one) for row, one in found if one.get("low") is not None]
+    bars = ax.barh(
+        [row for row, _ in known],
+        [one["high"] - one["low"] for _, one in known],
+        left=[one["low"] for _, one in known],
+        height=0.76,
+        color=COLOURS["compute"],
+        alpha=0.2,
+    )
+    for bar in bars:
+        # Else the axes would begin where the lowest interval does.
+        bar.sticky_edges.x.clear()
+    ax.autoscale_view()

@@ -1,0 +1,1 @@
+"""What samples say: medians, intervals and rank tests."""

@@ -1,0 +1,269 @@
+"""Decorators: functions of every kind, traced, and of the same kind afterwards."""
+
+from __future__ import annotations
+
+from functools import partial, wraps
+from types import coroutine
+from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast, overload
+
+from dagprofiler.errors import TraceError, short_repr
+from dagprofiler.tracing._recording import (
+    ASYNC,
+    SPAN,
+    Label,
+    clock,
+    failed,
+    in_event_loop,
+    labelled,
+    record,
+    state,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator
+    from types import TracebackType
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@overload
+def trace(function: Function, /) -> Function: ...
+@overload
+def trace(
+    *, name: str | None = None, category: str | None = None
+) -> Callable[[Function], Function]: ...
+def trace(function: Any = None, /, *, name: str | None = None, category: str | None = None) -> Any:
+    """Record a span for every call of a function.
+
+    Parameters
+    ----------
+    function
+        Function, method, coroutine function, generator function of either sort, or a
+        ``classmethod``, ``staticmethod`` or function under ``contextlib.contextmanager``.
+    name
+        Of the span; by default the function's qualified name.
+    category
+        Under which it can be found; by default the function's module.
+
+    Returns
+    -------
+    callable
+        A function of the same kind, with the same name, signature and documentation.
+
+    Raises
+    ------
+    TraceError
+        If `function` is not callable or a class, or `name` or `category` is no text.
+
+    Notes
+    -----
+    A span lasts until the work is done: of a coroutine until it returns, of a generator
+    from the first value that is asked for until it is exhausted or closed, of a context
+    manager until it is left. Those of coroutines and generators are asynchronous, since
+    other work is done in between. An exception ends the span, is noted in it and passes
+    through. With tracing off a call costs a look at one flag.
+
+    Examples
+    --------
+    >>> @trace
+    ... def load(path):
+    ...     return path.upper()
+    >>> load("a")
+    'A'
+    >>> @trace(name="the answer")
+    ... def answer():
+    ...     return 42
+    >>> answer()
+    42
+    """
+    for option, value in (("name", name), ("category", category)):
+        if value is not None and not isinstance(value, str):
+            raise TraceError(f"trace({option}={short_repr(value)}): expected text")
+    if function is None:
+        return partial(_traced, name=name, category=category)
+    return _traced(function, name=name, category=category)
+
+
+def _traced(function: Any, *, name: str | None, category: str | None) -> Any:
+    return decorated(function, "trace", partial(wrapped, name=name, category=category))
+
+
+def decorated(function: Any, what: str, wrap: Callable[[Any], Any]) -> Any:
+    """Return `function` wrapped; inside of what makes a method of a class, if need be."""
+    if isinstance(function, (classmethod, staticmethod)):
+        return type(function)(decorated(function.__func__, what, wrap))
+    if isinstance(function, type) or not callable(function):
+        raise TraceError(f"@{what} of {short_repr(function)}: expected a function or method")
+    return wrap(function)
+
+
+def label_of(
+    function: Any, name: str | None = None, category: str | None = None, kind: str = SPAN
+) -> Label:
+    """Return the label of a function's spans."""
+    own = getattr(function, "__qualname__", None) or type(function).__qualname__
+    module = getattr(function, "__module__", None) or "function"
+    return Label(kind, name or str(own), category or str(module))
+
+
+def wrapped(
+    function: Any, *, name: str | None = None, category: str | None = None, apart: bool = False
+) -> Any:
+    """Return a function that records a span for each call; asynchronous ones if `apart`."""
+    import inspect
+
+    label = label_of(function, name, category)
+    kind = function if hasattr(function, "__code__") else _kind_of_object(function)
+    if inspect.isasyncgenfunction(kind):
+        traced = _async_generator(function, label._replace(kind=ASYNC))
+    elif inspect.iscoroutinefunction(kind):
+        traced = _coroutine(function, label._replace(kind=ASYNC))
+    elif inspect.isgeneratorfunction(kind):
+        traced = _generator(function, label._replace(kind=ASYNC))
+        if kind.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE:
+            # By `types.coroutine`: a generator that can be awaited.
+            traced = wraps(traced)(coroutine(traced))
+    elif _makes_context_managers(function):
+        from contextlib import asynccontextmanager, contextmanager
+
+        inner = function.__wrapped__
+        if inspect.isasyncgenfunction(inner):
+            traced = asynccontextmanager(_async_generator(inner, label._replace(kind=ASYNC)))
+        else:
+            label = label._replace(kind=ASYNC) if apart else label
+            traced = contextmanager(_generator(inner, label))
+    elif apart:
+        traced = _apart(function, label._replace(kind=ASYNC))
+    else:
+        traced = _function(function, label)
+    return signed(traced, function)
+
+
+def _kind_of_object(function: Any) -> Any:
+    """Return what tells the kind of an object that is called: itself, or its ``__call__``."""
+    import inspect
+
+    call = type(function).__call__
+    kinds = (inspect.isasyncgenfunction, inspect.iscoroutinefunction, inspect.isgeneratorfunction)
+    return call if any(is_kind(call) for is_kind in kinds) else function
+
+
+def signed(traced: Any, function: Any) -> Any:
+    """Give a wrapper the signature of what it wraps, for those who do not look through it."""
+    from contextlib import suppress
+    from inspect import signature
+
+    with suppress(Exception):  # builtins may have none, and annotations may be anything
+        traced.__signature__ = signature(function)
+    return traced
+
+
+def _makes_context_managers(function: Any) -> bool:
+    """Say whether `function` is a generator function under ``contextlib.contextmanager``."""
+    import contextlib
+
+    module = getattr(function, "__globals__", {}).get("__name__")
+    code = getattr(getattr(function, "__code__", None), "co_name", None)
+    return module == contextlib.__name__ and code == "helper" and hasattr(function, "__wrapped__")
+
+
+def _function(function: Any, label: Label) -> Any:
+    @wraps(function)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        if state.off:
+            return function(*args, **kwargs)
+        start = clock()
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as error:
+            record(failed(label, error), start, clock())
+            raise
+        end = clock()
+        # What record() does, without the call.
+        buffer = state.sink.get(state.fallback).buffer
+        buffer += (label, start, end)
+        if len(buffer) > buffer.limit:
+            buffer.owner.full(buffer)
+        return result
+
+    return traced
+
+
+def _apart(function: Any, label: Label) -> Any:
+    @wraps(function)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        with _Call(label):
+            return function(*args, **kwargs)
+
+    return traced
+
+
+def _coroutine(function: Any, label: Label) -> Any:
+    @wraps(function)
+    async def traced(*args: Any, **kwargs: Any) -> Any:
+        with _Call(label):
+            return await function(*args, **kwargs)
+
+    return traced
+
+
+def _generator(function: Any, label: Label) -> Any:
+    @wraps(function)
+    def traced(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        with _Call(label):
+            return (yield from function(*args, **kwargs))
+
+    return traced
+
+
+def _async_generator(function: Any, label: Label) -> Any:
+    @wraps(function)
+    async def traced(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        with _Call(label):
+            generator = function(*args, **kwargs)
+            step, given = generator.__anext__, ()
+            while True:
+                try:
+                    value = await step(*given)
+                except StopAsyncIteration:
+                    return
+                try:
+                    sent = yield value
+                except GeneratorExit:
+                    await generator.aclose()
+                    raise
+                except BaseException as error:  # noqa: BLE001  (it is the generator's to handle)
+                    step, given = generator.athrow, cast("Any", (error,))
+                else:
+                    step, given = generator.asend, cast("Any", (sent,))
+
+    return traced
+
+
+class _Call:
+    """The span of a call that may be suspended."""
+
+    __slots__ = ("label", "start")
+
+    def __init__(self, label: Label) -> None:
+        self.label = label
+
+    def __enter__(self) -> None:
+        self.start = clock()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        end, label = clock(), self.label
+        if state.off:
+            return
+        if label.kind == ASYNC or in_event_loop():
+            label = labelled(ASYNC, label.name, label.category, None)
+        # A generator that is closed is done, as one that is exhausted.
+        if error is not None and kind is not GeneratorExit:
+            label = failed(label, error)
+        record(label, self.start, end)

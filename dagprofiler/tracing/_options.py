@@ -1,0 +1,194 @@
+"""Options of tracing: as keyword arguments, and as PerfFlowAspect reads them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from dagprofiler.errors import TraceError, did_you_mean, short_repr
+
+_PARTS = ("name", "instance-path", "hostname", "pid")
+
+_BOOLEANS = {"true": True, "false": False}
+_EVENTS = {"compact": "compact", "verbose": "verbose"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the trace of a process is written.
+
+    Attributes
+    ----------
+    enable
+        Whether anything is recorded.
+    directory
+        Where files are written; made if it is not there.
+    name
+        Of this part of a workflow.
+    filename_include
+        What a file's name is made of, between ``perfflow`` and ``.pfw``: any of ``"name"``,
+        ``"instance-path"``, ``"hostname"`` and ``"pid"``.
+    filename
+        A name of one's own instead, in which ``{name}``, ``{hostname}`` and ``{pid}`` stand
+        for themselves.
+    cpu_mem_usage
+        Whether CPU usage and memory are sampled when spans end.
+    events
+        ``"compact"``: one event a span; ``"verbose"``: one for its start, one for its end.
+    limit
+        How many spans a thread holds before they are written; at least 1.
+    interval_s
+        Seconds after which what is held is written in any case; above 0.
+    """
+
+    enable: bool = True
+    directory: str = "."
+    name: str = "generic"
+    filename_include: tuple[str, ...] = ("hostname", "pid")
+    filename: str | None = None
+    cpu_mem_usage: bool = False
+    events: str = "compact"
+    limit: int = 65_536
+    interval_s: float = 0.25
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise TraceError(f"name={short_repr(self.name)}: expected text")
+        parts = self.filename_include
+        if not isinstance(parts, tuple) or any(part not in _PARTS for part in parts):
+            raise TraceError(
+                f"filename_include={short_repr(self.filename_include)}: expected some of "
+                f"{', '.join(map(repr, _PARTS))}"
+            )
+        if self.events not in _EVENTS:
+            raise TraceError(
+                f"events={short_repr(self.events)}: expected 'compact' or 'verbose'"
+                f"{did_you_mean(self.events, list(_EVENTS))}"
+            )
+        for option in ("enable", "cpu_mem_usage"):
+            if not isinstance(getattr(self, option), bool):
+                raise TraceError(
+                    f"{option}={short_repr(getattr(self, option))}: expected True or False"
+                )
+        if not isinstance(self.limit, int) or self.limit < 1:
+            raise TraceError(
+                f"limit={short_repr(self.limit)}: expected a number of spans, at least 1"
+            )
+        if not isinstance(self.interval_s, (int, float)) or not 0 < self.interval_s < 1e6:
+            raise TraceError(f"interval_s={short_repr(self.interval_s)}: expected seconds, above 0")
+        self._own_name("host", 1)
+
+    def path(self, hostname: str, pid: int, *, child: bool) -> str:
+        """Return where the file of a process is.
+
+        Where the name of the file leaves the number of the process out, one that another
+        process started adds it: both may be writing.
+        """
+        name = self._own_name(hostname, pid)
+        tells_pid = "pid" in self.filename_include
+        if name is not None:
+            tells_pid = name != self._own_name(hostname, pid + 1)
+            stem, ending = os.path.splitext(name)
+        else:
+            known = {"name": self.name, "hostname": hostname, "pid": str(pid)}
+            parts = [
+                f"{{{_instance_path()}}}" if part == "instance-path" else known[part]
+                for part in self.filename_include
+            ]
+            stem, ending = ".".join(["perfflow", *parts]), ".pfw"
+        if child and not tells_pid:
+            stem = f"{stem}.{pid}"
+        return os.path.abspath(os.path.join(self.directory, stem + ending))
+
+    def _own_name(self, hostname: str, pid: int) -> str | None:
+        if self.filename is None:
+            return None
+        try:
+            name = self.filename.format(name=self.name, hostname=hostname, pid=pid)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise TraceError(
+                f"filename={short_repr(self.filename)}: expected a file's name, in which {{name}}, "
+                "{hostname} and {pid} may stand"
+            ) from error
+        if not os.path.basename(name):
+            raise TraceError(f"filename={short_repr(self.filename)}: expected a file's name")
+        return name
+
+
+def from_environment(text: str | None) -> tuple[Options, list[str]]:
+    """Return the options in the text of ``PERFFLOW_OPTIONS``, and what is wrong with it.
+
+    What is wrong is passed over: who runs a program may not be who can change it.
+
+    Examples
+    --------
+    >>> options, problems = from_environment("name=solver:log-enable=no")
+    >>> options.name, problems
+    ('solver', ["log-enable='no': expected true or false"])
+    """
+    given: dict[str, Any] = {}
+    problems = []
+    for item in filter(None, (text or "").split(":")):
+        key, equals, value = item.partition("=")
+        if not equals or "=" in value:
+            problems.append(f"{short_repr(item)}: expected option=value")
+        elif key == "name":
+            given["name"] = value
+        elif key == "log-dir":
+            given["directory"] = value
+        elif key == "log-filename-include":
+            parts = list(filter(None, value.split(",")))
+            unknown = [part for part in parts if part not in _PARTS]
+            given["filename_include"] = tuple(part for part in parts if part in _PARTS)
+            problems += [f"log-filename-include: {part!r} is not known" for part in unknown]
+        elif key in _CHOICES:
+            option, choices = _CHOICES[key]
+            if value.lower() in choices:
+                given[option] = choices[value.lower()]
+            else:
+                problems.append(f"{key}={short_repr(value)}: expected {' or '.join(choices)}")
+        elif key != "log-format":
+            # Of the formats that other versions write, there is one here.
+            problems.append(f"option {short_repr(key)} is not known{did_you_mean(key, _KEYS)}")
+    return Options(**given), problems
+
+
+_CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
+    "log-enable": ("enable", _BOOLEANS),
+    "cpu-mem-usage": ("cpu_mem_usage", _BOOLEANS),
+    "log-event": ("events", _EVENTS),
+}
+_KEYS = ["name", "log-dir", "log-filename-include", *_CHOICES]
+
+
+def _instance_path() -> str:
+    """Return what tells apart the components of a workflow, as PerfFlowAspect does.
+
+    Each process appends its own part to that of the process which started it.
+    """
+    global _own_part  # noqa: PLW0603  (once a process)
+    if _own_part is None:
+        above = os.environ.get("PERFFLOW_INSTANCE_PATH")
+        own = os.environ.get("FLUX_JOB_ID") or _job_hash()
+        _own_part = own if above is None else f"{above}.{own}"
+        os.environ["PERFFLOW_INSTANCE_PATH"] = _own_part
+    return _own_part
+
+
+_own_part: str | None = None
+
+
+def _job_hash() -> str:
+    from hashlib import sha1
+    from urllib.parse import urlparse
+
+    get = os.environ.get
+    job = "1"
+    if get("FLUX_URI"):
+        job = os.path.dirname(urlparse(get("FLUX_URI", "")).path)
+    if get("SLURM_JOB_ID") and get("SLURM_STEP_ID"):
+        job = f"{get('SLURM_JOB_ID')}.{get('SLURM_STEP_ID')}"
+    elif get("LSB_JOBID") and get("LS_JOBPID"):
+        job = f"{get('LSB_JOBID')}.{get('LS_JOBPID')}"
+    return sha1(job.encode(), usedforsecurity=False).hexdigest()[:8]

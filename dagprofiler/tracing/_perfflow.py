@@ -1,0 +1,303 @@
+"""The vocabulary of PerfFlowAspect: an annotated program changes an import, and nothing else."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial, wraps
+from typing import Any, Callable, NamedTuple
+
+from dagprofiler._util.interpreter import imported
+from dagprofiler.errors import TraceError, did_you_mean, short_repr
+from dagprofiler.tracing._decorators import decorated, label_of, signed, wrapped
+from dagprofiler.tracing._process import at_close, recorder
+from dagprofiler.tracing._recording import (
+    ASYNC,
+    ASYNC_INSTANT,
+    INSTANT,
+    SPAN,
+    Label,
+    clock,
+    in_event_loop,
+    new_id,
+    plain,
+    record,
+    state,
+    text_of,
+)
+
+_POINTCUTS = ("around", "before", "after", "around_async", "before_async", "after_async")
+_SYNC = ("before", "after")
+_ASYNC = ("before", "instant", "after")
+
+#: How many events of one place may be open; before more, the oldest becomes an instant.
+_MOST_OPEN = 1000
+
+
+def critical_path(pointcut: Any = "around", scope: str = "") -> Any:
+    """Annotate a function that is likely to be on the critical path.
+
+    Parameters
+    ----------
+    pointcut
+        ``"around"``: a span for each call, as :func:`~dagprofiler.tracing.trace` records it;
+        ``"around_async"``: the same on a track of its own; ``"before"`` and
+        ``"before_async"``: a call begins a span; ``"after"`` and ``"after_async"``: the end
+        of a call ends the one that was begun last.
+    scope
+        With ``"before_async"`` and ``"after_async"``: which belong together.
+
+    Returns
+    -------
+    callable
+        A decorator; where the parentheses are left out, the decorated function.
+
+    Raises
+    ------
+    TraceError
+        If there is no such pointcut.
+
+    Examples
+    --------
+    >>> @critical_path(pointcut="around")
+    ... def bar(message):
+    ...     return message
+    >>> bar("hello")
+    'hello'
+    """
+    if isinstance(pointcut, (classmethod, staticmethod)) or callable(pointcut):
+        return decorated(pointcut, "critical_path", wrapped)
+    _check(pointcut, _POINTCUTS)
+    if pointcut in ("around", "around_async"):
+        wrap: Callable[[Any], Any] = partial(wrapped, apart=pointcut == "around_async")
+    else:
+        wrap = partial(_marking, pointcut=pointcut, scope=scope)
+    return partial(decorated, what="critical_path", wrap=wrap)
+
+
+def sync_event(pointcut: str, name: Any, category: Any) -> None:
+    """Begin or end a span of this thread by hand.
+
+    Parameters
+    ----------
+    pointcut
+        ``"before"`` or ``"after"``.
+    name, category
+        Of the span. ``"after"`` ends the last one that was begun under them in this thread,
+        or else the last one. One that nothing began is an instant in the trace; one that
+        nothing ends lasts until the process ends, and says so.
+
+    Raises
+    ------
+    TraceError
+        If there is no such pointcut.
+    """
+    _check(pointcut, _SYNC)
+    if not state.off:
+        _open.sync(pointcut, text_of(name), text_of(category))
+
+
+def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: Any = None) -> None:  # noqa: A002  (PerfFlowAspect's)
+    """Begin or end asynchronous work by hand, or note that something happened in it.
+
+    Parameters
+    ----------
+    pointcut
+        ``"before"``, ``"instant"`` or ``"after"``.
+    name, category, scope, id
+        What it is. ``"after"`` ends the last work that was begun under all of them, by this
+        coroutine or thread if no `id` is given; or else the last one, whoever began it.
+
+    Raises
+    ------
+    TraceError
+        If there is no such pointcut.
+
+    Notes
+    -----
+    In the trace each work has an id that no other has. Work that was not begun, or does not
+    end, is treated as in :func:`sync_event`.
+    """
+    _check(pointcut, _ASYNC)
+    if not state.off:
+        where = (text_of(category), text_of(scope or ""))
+        place = _place() if id is None else text_of(id)
+        _open.asynchronous(pointcut, text_of(name), where, place)
+
+
+def _check(pointcut: Any, known: tuple[str, ...]) -> None:
+    if pointcut not in known:
+        raise TraceError(
+            f"pointcut {short_repr(pointcut)}: expected one of {', '.join(map(repr, known))}"
+            f"{did_you_mean(pointcut, list(known))}"
+        )
+
+
+def _marking(function: Any, *, pointcut: str, scope: str) -> Any:
+    """Return a function whose calls begin, or end, a span."""
+    import inspect
+
+    label = label_of(function)
+    when, _, kind = pointcut.partition("_")
+    if kind:
+        mark = partial(async_event, when, label.name, label.category, scope)
+    else:
+        mark = partial(sync_event, when, label.name, label.category)
+    before, after = (mark, None) if when == "before" else (None, mark)
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def marked(*args: Any, **kwargs: Any) -> Any:
+            with _Marks(before, after):
+                return await function(*args, **kwargs)
+
+    elif inspect.isgeneratorfunction(function):
+
+        @wraps(function)
+        def marked(*args: Any, **kwargs: Any) -> Any:
+            with _Marks(before, after):
+                return (yield from function(*args, **kwargs))
+
+    else:
+
+        @wraps(function)
+        def marked(*args: Any, **kwargs: Any) -> Any:
+            with _Marks(before, after):
+                return function(*args, **kwargs)
+
+    return signed(marked, function)
+
+
+class _Marks:
+    """Calls one function at the start, or one at the end, be it an exception."""
+
+    __slots__ = ("after", "before")
+
+    def __init__(self, before: Callable[[], None] | None, after: Callable[[], None] | None) -> None:
+        self.before, self.after = before, after
+
+    def __enter__(self) -> None:
+        if self.before is not None:
+            self.before()
+
+    def __exit__(self, *_: object) -> None:
+        if self.after is not None:
+            self.after()
+
+
+class _Begun(NamedTuple):
+    """What was begun and has not ended: its name, by whom, and when."""
+
+    name: str
+    place: Any
+    start: float
+    number: int
+
+
+class _Open:
+    """What was begun by hand: by thread and category, or by category and scope."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._sync: dict[int, list[_Begun]] = {}
+        self._async: dict[tuple[str, str], list[_Begun]] = {}
+
+    def sync(self, pointcut: str, name: str, category: str) -> None:
+        recorder.start()
+        now, me = clock(), threading.get_ident()
+        with self._lock:
+            begun = self._sync.setdefault(me, [])
+            if pointcut == "before":
+                oldest = _begin(begun, _Begun(name, category, now, 0))
+                if oldest is not None:
+                    _instant(oldest, oldest.place, "no 'after' came")
+                return
+            found = _end(begun, name, category)
+            if not begun:
+                # Numbers of threads come back.
+                del self._sync[me]
+        if found is None:
+            _instant(_Begun(name, None, now, 0), category, "no 'before' came")
+        else:
+            record(Label(SPAN, found.name, found.place), found.start, now)
+
+    def asynchronous(self, pointcut: str, name: str, where: tuple[str, str], place: Any) -> None:
+        recorder.start()
+        now = clock()
+        with self._lock:
+            begun = self._async.setdefault(where, [])
+            if pointcut == "before":
+                oldest = _begin(begun, _Begun(name, place, now, new_id()))
+                if oldest is not None:
+                    _instant(oldest, where[0], "no 'after' came")
+                return
+            found = _end(
+                begun, name, place, exact=isinstance(place, str), keep=pointcut == "instant"
+            )
+            if not begun:
+                del self._async[where]
+        args = plain({"scope": where[1]}) if where[1] else None
+        if pointcut == "instant":
+            number = new_id() if found is None else found.number
+            record(Label(ASYNC_INSTANT, name, where[0], args, number), now, now)
+        elif found is None:
+            _instant(_Begun(name, None, now, 0), where[0], "no 'before' came")
+        else:
+            record(Label(ASYNC, found.name, where[0], args, found.number), found.start, now)
+
+    def finish(self) -> None:
+        """End what is still open: the process does."""
+        now, note = clock(), {"unfinished": True}
+        with self._lock:
+            for begun in self._sync.values():
+                for one in begun:
+                    label = Label(ASYNC, one.name, one.place, note, new_id())
+                    record(label, one.start, now)
+            for where, begun in self._async.items():
+                for one in begun:
+                    record(Label(ASYNC, one.name, where[0], note, one.number), one.start, now)
+            self.forget()
+
+    def forget(self) -> None:
+        """Be as new: in a process that was forked, what is open is its parent's."""
+        self.__init__()  # type: ignore[misc]
+
+
+def _begin(begun: list[_Begun], one: _Begun) -> _Begun | None:
+    """Add what has begun; return the oldest if there are too many."""
+    begun.append(one)
+    return begun.pop(0) if len(begun) > _MOST_OPEN else None
+
+
+def _end(
+    begun: list[_Begun], name: str, place: Any, *, exact: bool = False, keep: bool = False
+) -> _Begun | None:
+    """Take out the last that fits best: by name and place, by place, or whichever it is.
+
+    With `exact`, no other place fits.
+    """
+    last: dict[int, int] = {}
+    for i, one in enumerate(begun):
+        fit = 2 * (one.place == place) + (one.name == name)
+        if fit > 1 or not exact:
+            last[fit] = i
+    if not last:
+        return None
+    i = last[max(last)]
+    return begun[i] if keep else begun.pop(i)
+
+
+def _place() -> Any:
+    """Return who is at work: a task of asyncio, or a thread."""
+    tasks = imported("asyncio.tasks") if in_event_loop() else None
+    task = None if tasks is None else tasks.current_task()
+    if task is not None:
+        return id(task)
+    return threading.get_ident()
+
+
+def _instant(one: _Begun, category: str, why: str) -> None:
+    record(Label(INSTANT, one.name, category, {"note": why}), one.start, one.start)
+
+
+_open = _Open()
+at_close(_open.finish, after_fork=_open.forget)

@@ -1,0 +1,205 @@
+"""Spans, counters and instants, as a program marks them in its own code."""
+
+from __future__ import annotations
+
+from sys import modules
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler.tracing._process import note
+from dagprofiler.tracing._recording import (
+    ASYNC,
+    COUNTER,
+    INSTANT,
+    SPAN,
+    Label,
+    clock,
+    failed,
+    in_event_loop,
+    labelled,
+    plain,
+    record,
+    state,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+
+class span:  # noqa: N801  (reads as a word of the language)
+    """Record how long a block of code takes: ``with span("load", path=path): ...``.
+
+    Parameters
+    ----------
+    name
+        What it is called in the trace; what is no text is taken by its ``str``.
+    **args
+        Values that stand beside it. Those that JSON cannot hold are taken by their ``str``.
+
+    Attributes
+    ----------
+    args
+        The values; more can be added until the block ends.
+
+    Notes
+    -----
+    An exception ends the span, is noted in it under ``error``, and passes through. Where an
+    event loop runs, and after ``async with``, the span is asynchronous: it stands on a
+    track of its own, since others may run while it waits. Using one object twice at a time
+    or closing it twice leaves a note in the trace, and no exception.
+
+    Examples
+    --------
+    >>> with span("load", path="data.csv") as load:
+    ...     load.args["rows"] = 3
+    """
+
+    __slots__ = ("_start", "args", "name")
+
+    def __init__(self, name: Any, /, **args: Any) -> None:
+        self.name = name
+        self.args = args
+        self._start: float | None = None
+
+    def __enter__(self) -> Self:
+        if self._start is not None:
+            note("span entered twice", name=text_of(self.name))
+        else:
+            self._start = clock()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        end = clock()
+        start = self._start
+        self._start = None
+        if state.off:
+            return
+        # What in_event_loop() and record() do, without the calls.
+        running_loop = state.running_loop
+        if running_loop is not None:
+            apart = running_loop() is not None
+        else:
+            apart = "asyncio.events" in modules and in_event_loop()
+        if kind is None and not apart and not self.args and type(self.name) is str and start:
+            buffer = state.sink.get(state.fallback).buffer
+            buffer += (self.name, start, end)
+            if len(buffer) > buffer.limit:
+                buffer.owner.full(buffer)
+        else:
+            self._record(ASYNC if apart else SPAN, start, end, error)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, traceback)
+
+    def _record(
+        self, kind: str, start: float | None, end: float, error: BaseException | None
+    ) -> None:
+        name = text_of(self.name)
+        if start is None:
+            note("span closed that was not open", name=name)
+            return
+        label = labelled(kind, name, "span", plain(self.args) if self.args else None)
+        record(label if error is None else failed(label, error), start, end)
+
+
+class async_span(span):  # noqa: N801  (as span)
+    """Record work that others may run beside, on a track of its own.
+
+    As :class:`span`, and it can be begun in one place and ended in another, be it another
+    thread.
+
+    Examples
+    --------
+    >>> request = async_span("request", number=7).begin()
+    >>> request.end()
+    """
+
+    __slots__ = ()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        end, start = clock(), self._start
+        self._start = None
+        if not state.off:
+            self._record(ASYNC, start, end, error)
+
+    def begin(self) -> Self:
+        """Begin, and return the span."""
+        return self.__enter__()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """End; `error`, if there is one, is noted."""
+        self.__exit__(None, error, None)
+
+
+def instant(name: Any, /, **args: Any) -> None:
+    """Record that something happened.
+
+    Parameters
+    ----------
+    name, **args
+        As for :class:`span`.
+
+    Examples
+    --------
+    >>> instant("cache miss", key="a")
+    """
+    if state.off:
+        return
+    now = clock()
+    record(Label(INSTANT, text_of(name), "instant", plain(args) or None), now, now)
+
+
+def counter(name: Any, value: Any = None, /, **values: Any) -> None:
+    """Record a value that changes over time, or several that belong together.
+
+    Parameters
+    ----------
+    name
+        What it is called in the trace.
+    value
+        A finite number; None if `values` are given.
+    **values
+        Numbers by name.
+
+    Notes
+    -----
+    What is no finite number leaves a note in the trace instead.
+
+    Examples
+    --------
+    >>> counter("queue", 3)
+    >>> counter("workers", busy=2, idle=6)
+    """
+    if state.off:
+        return
+    now = clock()
+    given = values if value is None else {"value": value, **values}
+    numbers: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for key, number in plain(given).items():
+        right = isinstance(number, (int, float)) and not isinstance(number, bool)
+        (numbers if right else others)[key] = number
+    if numbers:
+        record(Label(COUNTER, text_of(name), "counter", numbers), now, now)
+    if others or not given:
+        note("counter without a number", name=text_of(name), values=others)

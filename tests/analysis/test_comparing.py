@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+import pytest
+
+from dagprofiler import DAG, Config, DAGMetrics, Profile, ProfileError
+from dagprofiler.analysis.compare import compare_samples
+from dagprofiler.stats.ranktests import CANT_SAY, FASTER, NO_DIFFERENCE, SLOWER
+
+CALIBRATION = {"score": 2.0, "parts": {"python": 2.0}, "spread": 0.01, "kernel_version": 1}
+FRESH = {"fresh_process": True, "busy_cores": 0, "collect_garbage": "rounds"}
+TEN = [10.0 + i / 100 for i in range(10)]
+
+
+def profile_of(tasks, edges=None, *, kinds=None, conditions=FRESH, host="lab-7", **environment):
+    """A profile of several rounds, with only what comparing looks at."""
+    edges = edges or {}
+    columns = [column for row in (*tasks.values(), *edges.values()) for column in row.values()]
+    kinds = kinds or ["measured"] * max(map(len, columns), default=10)
+    sections = {
+        "samples": {
+            "rounds": kinds,
+            "total_ms": [1.0] * len(kinds),
+            "tasks": tasks,
+            "edges": edges,
+        },
+        "run": {
+            "state": "complete",
+            "rounds": kinds.count("measured"),
+            **({} if conditions is None else {"conditions": conditions}),
+        },
+        "environment": {"cpu": "some cpu", "machine": "x86_64", **environment},
+    }
+    names = list(tasks)
+    links = [dict(zip(("source", "target"), key.split("->"))) for key in edges]
+    structure = {"nodes": names, "edges": links, "execution_order": names}
+    weights = DAGMetrics([], [], dict.fromkeys(names, 0), {}, 1.0)
+    made = Profile(Config(), structure, weights, hostname=host, sections=sections)
+    return Profile.loads(made.dumps())
+
+
+def timed(factor=1.0, **settings):
+    return profile_of({"a": {"wall_ms": [factor * time for time in TEN]}}, **settings)
+
+
+def task_a(mine, theirs, **how):
+    return compare_samples(mine, theirs, **how)["task_times"]["a"]
+
+
+# Verdicts
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"),
+    [(1.2, SLOWER), (0.8, FASTER), (1.0, NO_DIFFERENCE), (1.01, NO_DIFFERENCE)],
+)
+@pytest.mark.parametrize("paired", [False, True])
+def test_rounds_in_fresh_processes_and_rounds_in_pairs_get_verdicts(factor, verdict, paired):
+    conditions = {**FRESH, "fresh_process": not paired}
+    mine, theirs = timed(factor, conditions=conditions), timed(conditions=conditions)
+    entry = task_a(mine, theirs, paired=paired)
+    assert list(entry) == ["quantity", "ratio", "low", "high", "coverage", "verdict", "reason"]
+    assert entry["verdict"] == verdict
+    assert entry["quantity"] == "wall_ms"
+    assert entry["ratio"] == pytest.approx(factor)
+    assert entry["low"] <= entry["ratio"] <= entry["high"]
+    assert entry["coverage"] > 0.95
+    assert "after Holm's correction for 1 comparison" in entry["reason"]
+
+
+def test_a_comparison_the_other_way_round_says_the_opposite():
+    mine, theirs = timed(1.2), timed()
+    forth, back = task_a(mine, theirs), task_a(theirs, mine)
+    assert (forth["verdict"], back["verdict"]) == (SLOWER, FASTER)
+    assert forth["ratio"] * back["ratio"] == pytest.approx(1.0)
+    assert forth["low"] * back["high"] == pytest.approx(1.0)
+
+
+def test_a_profile_compared_with_itself_shows_no_difference():
+    profile = timed()
+    assert task_a(profile, profile)["verdict"] == NO_DIFFERENCE
+
+
+def test_tasks_and_edges_are_families_of_their_own():
+    rows = {f"t{i}": {"wall_ms": TEN} for i in range(4)}
+    parts = {"serialize_ms": TEN, "deserialize_ms": TEN}
+    profile = profile_of(rows, {"t0->t1": parts, "t1->t2": parts})
+    result = compare_samples(profile, profile)
+    assert list(result) == ["task_times", "edge_times"]
+    assert result["task_times"]["t0"]["reason"].endswith("for 4 comparisons")
+    assert result["edge_times"]["t0->t1"]["reason"].endswith("for 2 comparisons")
+
+
+def test_too_few_rounds_for_so_many_tasks_cannot_say():
+    many = profile_of({f"t{i}": {"wall_ms": TEN[:6]} for i in range(60)})
+    entry = compare_samples(many, many)["task_times"]["t7"]
+    assert entry["verdict"] == CANT_SAY
+    assert entry["reason"].startswith("6 rounds are too few for 60 comparisons: at least")
+
+
+# What is compared
+
+
+def test_times_without_delay_are_compared_where_both_have_them():
+    slow = {"wall_ms": [3 * time for time in TEN], "corrected_ms": TEN}
+    both = {"wall_ms": TEN, "corrected_ms": [2 * time for time in TEN]}
+    entry = task_a(profile_of({"a": slow}), profile_of({"a": both}))
+    assert (entry["quantity"], entry["ratio"]) == ("corrected_ms", 0.5)
+    for lacking in ({"wall_ms": TEN}, {"wall_ms": TEN, "corrected_ms": [None] * 10}):
+        entry = task_a(profile_of({"a": slow}), profile_of({"a": lacking}))
+        assert (entry["quantity"], entry["ratio"]) == ("wall_ms", pytest.approx(3.0))
+
+
+def test_edges_are_compared_by_what_both_ends_spend_in_the_same_round():
+    edge = {"serialize_ms": [1.0, 5.0, None, 2.0], "deserialize_ms": [3.0, 1.0, 9.0, None]}
+    other = {"serialize_ms": [1.0] * 4, "deserialize_ms": [1.0] * 4}
+    ends = {"a": {"wall_ms": [1.0] * 4}, "b": {"wall_ms": [1.0] * 4}}
+    mine, theirs = profile_of(ends, {"a->b": edge}), profile_of(ends, {"a->b": other})
+    entry = compare_samples(mine, theirs)["edge_times"]["a->b"]
+    assert (entry["quantity"], entry["ratio"]) == ("transfer_ms", 2.5)
+
+
+def test_only_what_has_measured_samples_on_both_sides_is_compared():
+    nothing = {"serialize_ms": [1.0], "deserialize_ms": [None]}
+    something = {"serialize_ms": [1.0], "deserialize_ms": [1.0]}
+    mine = profile_of(
+        {"a": {"wall_ms": [1.0]}, "b": {"wall_ms": [None]}, "c": {"wall_ms": [1.0]}},
+        {"a->b": nothing, "b->c": something},
+    )
+    theirs = profile_of(
+        {"a": {"wall_ms": [1.0]}, "b": {"wall_ms": [1.0]}, "d": {"wall_ms": [1.0]}},
+        {"a->b": something},
+    )
+    assert list(compare_samples(mine, theirs)["task_times"]) == ["a"]
+    assert compare_samples(mine, theirs)["edge_times"] == {}
+
+
+def test_warm_up_rounds_do_not_count():
+    kinds = ["cold", "warm_up", *["measured"] * 6, "allocation"]
+    mine = profile_of({"a": {"wall_ms": [99.0, 50.0, *[2.0] * 6, None]}}, kinds=kinds)
+    theirs = profile_of({"a": {"wall_ms": [1.0] * 6}})
+    assert (task_a(mine, theirs)["ratio"], task_a(mine, theirs)["low"]) == (2.0, 2.0)
+
+
+def test_pairs_are_the_rounds_that_both_have():
+    # A machine that gets slower and slower disturbs both sides of a pair alike.
+    times = [float(2**i) for i in range(9)]
+    mine = profile_of({"a": {"wall_ms": [None, *(1.5 * time for time in times[1:])]}})
+    theirs = profile_of({"a": {"wall_ms": [*times[:-1], None]}})
+    entry = task_a(mine, theirs, paired=True)
+    assert entry["verdict"] == SLOWER
+    assert (entry["low"], entry["high"]) == (pytest.approx(1.5), pytest.approx(1.5))
+    assert task_a(mine, theirs)["verdict"] == NO_DIFFERENCE
+
+
+def test_without_a_common_round_there_is_no_pair():
+    mine = profile_of({"a": {"wall_ms": [1.0, None]}})
+    theirs = profile_of({"a": {"wall_ms": [None, 1.0]}})
+    entry = task_a(mine, theirs, paired=True)
+    assert (entry["ratio"], entry["verdict"], entry["reason"]) == (None, CANT_SAY, "no samples")
+
+
+def test_single_samples_have_a_ratio_but_no_interval():
+    mine, theirs = profile_of({"a": {"wall_ms": [3.0]}}), profile_of({"a": {"wall_ms": [2.0]}})
+    entry = task_a(mine, theirs)
+    assert (entry["ratio"], entry["verdict"]) == (1.5, CANT_SAY)
+    assert entry["low"] is entry["high"] is entry["coverage"] is None
+    assert "1 measured round is too few, at least 6 of each are needed" in entry["reason"]
+
+
+def test_a_sample_of_0_has_no_ratio():
+    entry = task_a(timed(), profile_of({"a": {"wall_ms": [0.0, *TEN[1:]]}}))
+    assert (entry["ratio"], entry["low"], entry["verdict"]) == (None, None, CANT_SAY)
+    assert entry["reason"] == "a sample is 0, to which nothing has a ratio"
+
+
+def test_profiles_without_samples_have_nothing_to_compare():
+    plain = DAG({}).run()
+    nothing = {"task_times": {}, "edge_times": {}}
+    assert compare_samples(plain, plain) == nothing
+    assert compare_samples(plain, timed()) == compare_samples(timed(), plain) == nothing
+
+
+# What stands against a verdict
+
+
+@pytest.mark.parametrize("conditions", [None, {}, {**FRESH, "fresh_process": False}])
+def test_samples_of_one_process_cannot_judge_those_of_another(conditions):
+    for mine, theirs in (
+        (timed(1.5, conditions=conditions), timed()),
+        (timed(1.5), timed(conditions=conditions)),
+    ):
+        entry = task_a(mine, theirs)
+        assert (entry["verdict"], entry["ratio"]) == (CANT_SAY, pytest.approx(1.5))
+        assert "differ 2 to 4 times as much as rounds do" in entry["reason"]
+        assert "run(rounds=Rounds(10, fresh_process=True))" in entry["reason"]
+        assert "compare_runs(dag_a, dag_b)" in entry["reason"]
+
+
+def test_fewer_than_six_fresh_rounds_on_either_side_cannot_say():
+    few = profile_of({"a": {"wall_ms": TEN[:5]}})
+    for mine, theirs in ((few, timed()), (timed(), few)):
+        entry = task_a(mine, theirs)
+        assert entry["verdict"] == CANT_SAY
+        assert entry["reason"].startswith("5 measured rounds are too few, at least 6 of each")
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize(
+    ("name", "value", "usual"), [("busy_cores", 1, 0), ("collect_garbage", "tasks", "rounds")]
+)
+def test_conditions_that_differ_cannot_be_compared(name, value, usual, paired):
+    mine = timed(1.5, conditions={**FRESH, name: value})
+    for conditions in (FRESH, {"fresh_process": True}):
+        entry = task_a(mine, timed(conditions=conditions), paired=paired)
+        assert entry["verdict"] == CANT_SAY
+        assert entry["reason"] == (
+            f"the conditions differ: {name} is {value!r} here, {usual!r} there"
+        )
+    assert task_a(mine, mine, paired=paired)["verdict"] == NO_DIFFERENCE
+
+
+def test_calibrated_machines_are_put_on_one_scale_that_is_told():
+    mine = timed(3.0, host="fast", calibration={**CALIBRATION, "score": 0.5})
+    theirs = timed(host="slow", calibration=CALIBRATION)
+    result = compare_samples(mine, theirs)
+    entry = result["task_times"]["a"]
+    assert (entry["ratio"], entry["verdict"]) == (pytest.approx(0.75), CANT_SAY)
+    assert entry["low"] <= 0.75 <= entry["high"]
+    assert entry["reason"].startswith(
+        "hosts 'fast' and 'slow' are different machines, and their calibration scores"
+    )
+    assert result["scale"] == (
+        "times of host 'fast' are multiplied by its calibration score of 0.5, those of host "
+        "'slow' by its score of 2: milliseconds on the reference machine"
+    )
+
+
+@pytest.mark.parametrize("calibration", [{}, {"calibration": {**CALIBRATION, "kernel_version": 2}}])
+def test_machines_without_a_common_scale_are_compared_by_raw_times(calibration):
+    mine, theirs = timed(3.0, host="x", calibration=CALIBRATION), timed(host="y", **calibration)
+    result = compare_samples(mine, theirs)
+    assert "scale" not in result
+    assert result["task_times"]["a"]["ratio"] == pytest.approx(3.0)
+    assert result["task_times"]["a"]["verdict"] == CANT_SAY
+    assert "the ratio is one of raw times" in result["task_times"]["a"]["reason"]
+
+
+def test_a_host_with_another_processor_is_another_machine():
+    assert "different machines" in task_a(timed(cpu="old"), timed(cpu="new"))["reason"]
+
+
+def test_two_calibrations_of_one_machine_change_nothing():
+    mine, theirs = timed(calibration={**CALIBRATION, "score": 1.9}), timed(calibration=CALIBRATION)
+    result = compare_samples(mine, theirs)
+    assert "scale" not in result
+    assert result["task_times"]["a"]["ratio"] == 1.0
+    assert result["task_times"]["a"]["verdict"] == NO_DIFFERENCE
+
+
+def test_a_profile_that_does_not_say_where_it_was_taken_cannot_be_judged():
+    nowhere = timed()
+    nowhere.hostname = None
+    assert "does not say on which host" in task_a(nowhere, timed())["reason"]
+
+
+def test_everything_that_stands_against_a_verdict_is_said():
+    mine = timed(host="x", conditions={"fresh_process": False, "busy_cores": 1})
+    reason = task_a(mine, timed(host="y"))["reason"]
+    assert "different machines" in reason
+    assert "busy_cores is 1 here, 0 there" in reason
+    assert "rounds of one process" in reason
+
+
+@pytest.mark.parametrize(
+    ("none", "path"),
+    [({"score": 0.0}, "score"), ({"score": 0}, "score"), ({"parts": {"a": 0.0}}, "parts.a")],
+)
+def test_a_calibration_that_is_none_is_refused_where_it_stands(none, path):
+    with pytest.raises(ProfileError) as caught:
+        timed(calibration={**CALIBRATION, **none})
+    assert caught.value.path == f"$.environment.calibration.{path}"
+
+
+def test_samples_need_not_be_of_edges():
+    document = timed().to_dict()
+    del document["samples"]["edges"]
+    without = Profile.from_dict(document)
+    for mine, theirs in ((without, timed()), (timed(), without), (without, without)):
+        assert compare_samples(mine, theirs)["edge_times"] == {}
+        assert task_a(mine, theirs)["verdict"] == NO_DIFFERENCE
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("time", [1.7e308, 5e-324])
+def test_ratios_that_no_float_holds_are_none_and_say_why(time, paired):
+    parts = {"serialize_ms": [time] * 10, "deserialize_ms": [time] * 10}
+    extreme = profile_of({"a": {"wall_ms": [time] * 10}, "b": {}}, {"a->b": parts})
+    parts = {"serialize_ms": TEN, "deserialize_ms": TEN}
+    usual = profile_of({"a": {"wall_ms": TEN}, "b": {}}, {"a->b": parts})
+    for mine, theirs in ((extreme, usual), (usual, extreme), (extreme, extreme)):
+        found = compare_samples(mine, theirs, paired=paired)
+        for entry in (found["task_times"]["a"], found["edge_times"]["a->b"]):
+            assert (entry["ratio"], entry["low"], entry["high"]) == (None, None, None)
+            assert (entry["verdict"], entry["reason"]) == (
+                CANT_SAY,
+                "a sample is not from 1e-150 to 1e+150",
+            )
+
+
+@pytest.mark.parametrize("kinds", [["measured"], ["measured", "allocation"]])
+def test_one_round_beside_another_has_a_ratio_and_no_verdict(kinds):
+    row = {"wall_ms": [2.0, None][: len(kinds)]}
+    profile = profile_of({"a": row}, kinds=kinds, conditions=None)
+    assert task_a(profile, profile, paired=True) == {
+        "quantity": "wall_ms",
+        "ratio": 1.0,
+        "low": None,
+        "high": None,
+        "coverage": None,
+        "verdict": CANT_SAY,
+        "reason": "1 round is too few for 1 comparison: at least 5 of each are needed",
+    }
+
+
+def test_rounds_of_which_no_two_stand_side_by_side_have_no_ratio():
+    left, right = [1.0] * 5 + [None] * 5, [None] * 5 + [1.0] * 5
+    mine, theirs = profile_of({"a": {"wall_ms": left}}), profile_of({"a": {"wall_ms": right}})
+    entry = task_a(mine, theirs, paired=True)
+    assert (entry["ratio"], entry["verdict"], entry["reason"]) == (None, CANT_SAY, "no samples")

@@ -1,0 +1,347 @@
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+import json
+
+import pytest
+
+from dagprofiler import (
+    DAG,
+    Config,
+    DAGMetrics,
+    EdgeMetrics,
+    Profile,
+    Rounds,
+    RunError,
+    Task,
+    TaskMetrics,
+    __version__,
+    import_profile,
+    task,
+)
+from dagprofiler.analysis.summary import summary
+
+STRUCTURE = {
+    "nodes": ["collect", "process", "classify"],
+    "edges": [
+        {"source": "collect", "target": "process"},
+        {"source": "collect", "target": "classify"},
+        {"source": "process", "target": "classify"},
+    ],
+    "execution_order": ["collect", "process", "classify"],
+}
+
+
+def default():
+    return {"node_weight": "default"}
+
+
+def example(**sections):
+    return Profile(
+        Config(N=10000),
+        STRUCTURE,
+        DAGMetrics(
+            [
+                TaskMetrics("collect", 5.627, 0.129, 0.0, 0, 880395),
+                TaskMetrics("process", 1.25, 0.5, 0.0625, 800163, 800167),
+                TaskMetrics("classify", 0.0004, 0.011, 0.5, 880398, 80156),
+            ],
+            [
+                EdgeMetrics("collect", "process", ["data"], 800000, 800163),
+                EdgeMetrics("collect", "classify", ["labels", "mask"], 80010),
+                EdgeMetrics("process", "classify", [], 0, 0),
+            ],
+            {"collect": 100000, "process": 1000000, "classify": 0},
+            {
+                "collect->process": 6400000,
+                "collect->classify": 640080,
+                "process->classify": 0,
+            },
+            1045.2,
+        ),
+        seed=42,
+        timestamp="2026-11-20T23:59:32.123456Z",
+        hostname="worker-01",
+        sections=sections,
+    )
+
+
+HEAD = f"""\
+dagprofiler {__version__} on worker-01, 2026-11-20T23:59:32.123456Z, seed 42
+3 tasks, 3 edges, total 1,045.200 ms
+"""
+
+TASKS = """
+task      compute ms  serialize ms  deserialize ms  bytes in  bytes out  instructions
+collect        5.627         0.129           0.000         0    880,395       100,000
+process        1.250         0.500           0.062   800,163    800,167     1,000,000
+classify       0.000         0.011           0.500   880,398     80,156            0*
+* default: no cost model
+"""
+
+EDGES = """
+edge                   bytes  on the wire  fields
+collect -> process   800,000      800,163  data
+collect -> classify   80,010            -  labels, mask
+process -> classify        0            0
+"""
+
+
+def test_a_profile_is_a_table_of_tasks_and_one_of_edges():
+    profile = example(
+        run={
+            "state": "complete",
+            "overhead": {"prepare_ms": 0.25, "loop_ms": 1234.5, "hooks_ms": 0.0},
+        },
+        weight_sources={
+            "collect": {"node_weight": "estimated_instructions"},
+            "process": {"node_weight": "estimated_instructions"},
+            "classify": default(),
+        },
+    )
+    overhead = "\noverhead: prepare 0.250 ms, loop 1,234.500 ms, hooks 0.000 ms"
+    assert str(profile) == summary(profile) == HEAD + TASKS + EDGES + overhead
+
+
+def test_without_sections_there_is_no_word_on_defaults_or_overhead():
+    plain = TASKS.replace("0*", "0").replace("* default: no cost model\n", "")
+    plain = plain.replace("           0\n", "            0\n")
+    assert str(example()) == (HEAD + plain + EDGES).rstrip("\n")
+
+
+def test_no_line_ends_in_blanks():
+    assert all(line == line.rstrip() for line in str(example()).split("\n"))
+
+
+def test_a_partial_profile_says_so_and_why_first():
+    profile = example(
+        run={
+            "state": "partial",
+            "reason": "task 'process' failed: ValueError: no such cell",
+            "tasks": {
+                "process": {"state": "failed", "error": "ValueError: no such cell"},
+                "classify": {"state": "skipped"},
+            },
+        },
+    )
+    lines = str(profile).split("\n")
+    assert lines[2:6] == [
+        "PARTIAL: task 'process' failed: ValueError: no such cell",
+        "  process: failed",
+        "  classify: skipped",
+        "",
+    ]
+
+
+def test_what_is_unknown_is_no_number():
+    document = json.loads(example().dumps())
+    del document["total_time_ms"], document["edge_metrics"], document["metadata"]["hostname"]
+    document["node_weights"] = {"collect": 7}
+    text = str(Profile.from_dict(document))
+    assert text.startswith(f"dagprofiler {__version__}, 2026-11-20T23:59:32.123456Z, seed 42\n")
+    assert "3 tasks, 3 edges, total time unknown" in text
+    instructions = [line.split()[-1] for line in text.split("\n")[4:7]]
+    assert instructions == ["7", "-", "-"]
+    assert "collect -> classify   80,010            -" in text
+
+
+def test_a_profile_without_a_seed_says_so():
+    profile = example()
+    profile.seed = None
+    head = str(profile).split("\n")[0]
+    assert head == f"dagprofiler {__version__} on worker-01, 2026-11-20T23:59:32.123456Z, no seed"
+
+
+def test_an_imported_profile_says_from_what_and_nothing_that_it_does_not_know():
+    instance = {
+        "name": "w",
+        "schemaVersion": "1.5",
+        "workflow": {
+            "specification": {
+                "tasks": [{"name": "a", "id": "a", "parents": [], "children": []}],
+            }
+        },
+    }
+    imported = import_profile(io.StringIO(json.dumps(instance)))
+    head = str(imported).split("\n")[:2]
+    assert head == [
+        f"dagprofiler {__version__} (imported from wfformat 1.5)",
+        "1 task, 0 edges, total time unknown",
+    ]
+    instance["workflow"]["execution"] = {
+        "makespanInSeconds": 2,
+        "executedAt": "2020-01-02T03:04:05Z",
+        "tasks": [{"id": "a", "runtimeInSeconds": 2, "machines": ["m"]}],
+        "machines": [{"nodeName": "m"}],
+    }
+    imported = import_profile(io.StringIO(json.dumps(instance)))
+    assert str(imported).split("\n")[0] == (
+        f"dagprofiler {__version__} (imported from wfformat 1.5) on m, 2020-01-02T03:04:05Z"
+    )
+    imported.sections["imported"] = {"format": "a\nb"}
+    assert "(imported from a\\nb) on m" in str(imported)
+    imported.sections["imported"] = {"anything": 1}
+    assert "(imported) on m" in str(imported)
+
+
+def test_a_profile_without_edges_has_no_table_of_edges():
+    document = json.loads(example().dumps())
+    document.update(edge_weights={}, edge_metrics=[])
+    document["dag_structure"]["edges"] = []
+    assert "on the wire" not in str(Profile.from_dict(document))
+
+
+@pytest.mark.parametrize("count", [0, 1, 40, 41, 1500])
+def test_of_many_tasks_and_edges_the_first_forty_are_shown(count):
+    names = [f"t{i:04}" for i in range(count + 1)]
+    edges = list(zip(names, names[1:]))
+    profile = Profile(
+        Config(),
+        {
+            "nodes": names,
+            "edges": [{"source": s, "target": t} for s, t in edges],
+            "execution_order": names,
+        },
+        DAGMetrics(
+            [TaskMetrics(name, 1.0, 1.0, 1.0, 1, 1) for name in names[1:]],
+            [EdgeMetrics(s, t, ["x"], 1) for s, t in edges],
+            dict.fromkeys(names, 1),
+            {f"{s}->{t}": 8 for s, t in edges},
+            1.0,
+        ),
+    )
+    text = str(profile)
+    shown = min(count, 40)
+    assert sum(line.startswith("t0") for line in text.split("\n")) == 2 * shown
+    assert ("... and 1,460 more tasks" in text) == (count == 1500)
+    assert ("... and 1 more edges" in text) == (count == 41)
+    assert ("more" in text) == (count > 40)
+
+
+def test_of_many_failures_the_first_forty_are_shown():
+    names = [f"t{i:04}" for i in range(100)]
+    document = json.loads(example().dumps())
+    document["dag_structure"] = {"nodes": names, "edges": [], "execution_order": names}
+    document.update(node_weights={}, edge_weights={}, edge_metrics=[], execution_metrics=[])
+    document["run"] = {
+        "state": "partial",
+        "tasks": {name: {"state": "cancelled"} for name in names},
+    }
+    text = str(Profile.from_dict(document))
+    assert text.count(": cancelled") == 40
+
+
+@pytest.mark.parametrize(
+    "name", ["a\nb", "a\r\nb", "\x1b[31mred", "\ud800", "\u2028", "\x85", "tab\tbed", "\u202egnp"]
+)
+def test_a_hostile_name_does_not_break_the_table(name):
+    document = json.loads(example().dumps().replace("process", "@"))
+    text = json.dumps(document).replace("@", json.dumps(name)[1:-1])
+    lines = str(Profile.loads(text)).splitlines()
+    assert len(lines) == len(str(example()).splitlines())
+    assert all(line.isprintable() for line in lines)
+
+
+def test_a_name_in_another_script_is_shown_as_it_is():
+    document = json.loads(example().dumps().replace("process", "prüfen"))
+    assert "\nprüfen  " in str(Profile.from_dict(document))
+
+
+def test_a_hostile_host_or_reason_does_not_break_the_lines():
+    profile = example(run={"state": "partial", "reason": "one\ntwo\x1b[2J", "tasks": {}})
+    profile.hostname = "worker\n01"
+    lines = str(profile).splitlines()
+    assert len(lines) == len(str(example()).splitlines()) + 1
+    assert all(line.isprintable() for line in lines)
+
+
+def test_the_summary_changes_nothing():
+    profile = example(run={"state": "complete"})
+    before = copy.deepcopy(profile.to_dict())
+    str(profile)
+    assert profile.to_dict() == before
+
+
+def test_a_measured_profile_shows_every_task_and_edge():
+    @task(inputs=[], outputs=["x"])
+    def source():
+        return {"x": 1}
+
+    @task(inputs=["x"], outputs=["y"], estimate_fn=lambda cfg: 12345)
+    def sink(x):
+        return {"y": x}
+
+    text = str(DAG({"source": source, "sink": sink}, [("source", "sink")]).run())
+    assert text.startswith(f"dagprofiler {__version__} on ")
+    assert text.count("\nsource ") == 2
+    assert text.count("\nsink ") == 1
+    assert " 12,345\n" in text
+    assert " 0*\n" in text
+    assert "\nsource -> sink " in text
+    assert "\noverhead: prepare " in text
+
+
+def test_what_was_metered_is_a_table_of_its_own_without_what_is_0_throughout():
+    class Power:
+        name, unit, reason = "power", "W", None
+
+        def start(self):
+            pass
+
+        def stop(self):
+            return 12.5
+
+    class Broken(Power):
+        name, reason = "current", "no such sensor"
+
+        def stop(self):
+            return None
+
+    dag = DAG({"a": Waits})
+    once = str(dag.run(meters=[Power(), Broken(), "children_cpu"]))
+    assert "what was metered:\ntask  power_W\na      12.500\n" in once
+    assert "current_W: no such sensor" in once
+    assert "measured round;" not in once
+    often = str(dag.run(meters=Power(), rounds=2))
+    assert "medians of what was metered:\ntask  power_W\na      12.500\n" in often
+    assert "2 measured rounds, 2 warm-up; times are medians" in often
+
+
+@pytest.mark.parametrize(
+    ("failing", "rounds", "line"),
+    [
+        (1, 3, "no round was measured, 1 warm-up; times are of the cold round"),
+        (2, 3, "no round was measured, 2 warm-up; times are medians of the cold round and warm-up"),
+        (3, 3, "1 measured round, not complete, 2 warm-up"),
+        (4, 3, "2 measured rounds, 1 of them complete, 2 warm-up; times are medians"),
+        (5, 3, "3 measured rounds, 2 of them complete, 2 warm-up; times are medians"),
+        (6, 3, "3 measured rounds, 2 warm-up; times are medians"),
+        (4, 1, "1 measured round, 2 warm-up"),
+    ],
+)
+def test_the_rounds_of_a_run_that_failed_are_those_that_were(failing, rounds, line):
+    times = itertools.count(1)
+
+    @task(outputs=["x"])
+    def first():
+        return {"x": 1}
+
+    @task(inputs=["x"], outputs=["y"])
+    def second(x):
+        return {"y": 1 // (failing - next(times))}
+
+    dag = DAG({"first": first, "second": second}, [("first", "second")])
+    try:
+        profile = dag.run(rounds=Rounds(rounds, warmup=2))
+    except RunError as error:
+        profile = error.profile
+    assert line in summary(profile).splitlines()
+
+
+class Waits(Task):
+    outputs = ["x"]
+
+    def compute(self, cfg):
+        return {"x": 1}

@@ -1,0 +1,598 @@
+from __future__ import annotations
+
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dagprofiler import DAG, Config, DAGMetrics, Profile, ProfileError, TaskMetrics, task
+from dagprofiler.analysis.weights import (
+    SOURCES,
+    STATISTICS,
+    Weights,
+    samples_behind,
+    times_of_tasks,
+    weights_of,
+)
+from dagprofiler.errors import WeightError
+
+CALIBRATION = {"score": 2.0, "parts": {"python": 2.0}, "spread": 0.01, "kernel_version": 1}
+
+#: Of two warm-up rounds and four measured ones.
+COLUMNS = {
+    "a": {
+        "wall_ms": [99.0, 98.0, 4.0, 2.0, 9.0, 5.0],
+        "corrected_ms": [90.0, 80.0, 4.0, 2.0, 6.0, 4.0],
+        "cpu_ms": [90.0, 80.0, 3.0, 1.0, 2.0, 2.0],
+        "instructions": [9, 8, 100, 101, 103, 104],
+    },
+    "b": {
+        "wall_ms": [99.0, 98.0, 10.0, 20.0, 30.0, None],
+        "corrected_ms": [99.0, 98.0, 10.0, 20.0, 30.0, None],
+        "cpu_ms": [90.0, 80.0, 1.0, 2.0, 3.0, None],
+        "instructions": [9, 8, 1000, 2000, 3000, None],
+    },
+}
+
+
+def sources(estimated=50, **values):
+    entry = {"node_weight": "estimated_instructions", "estimated_instructions": estimated}
+    if estimated is None:
+        reasons = {"estimated_instructions": "the task has no cost model"}
+        entry.update(node_weight="default", reasons=reasons)
+    return {**entry, **values}
+
+
+def profile_of(weight_sources, *, rounds=1, weights=None, times=(), **sections):
+    """A profile with only what weights are read from."""
+    names = list(weight_sources if weights is None else weights)
+    sections.setdefault("run", {"state": "complete", "rounds": rounds})
+    if weights is None:
+        weights = {n: e.get("estimated_instructions") or 0 for n, e in weight_sources.items()}
+        sections["weight_sources"] = weight_sources
+    metrics = DAGMetrics([TaskMetrics(n, ms, 0, 0, 0, 0) for n, ms in times], [], weights, {}, 1.0)
+    structure = {"nodes": names, "edges": [], "execution_order": names}
+    made = Profile(Config(), structure, metrics, hostname="lab-7", sections=sections)
+    return Profile.loads(made.dumps())
+
+
+def sampled(columns=("wall_ms", "corrected_ms", "cpu_ms", "instructions"), **sections):
+    kinds = ["cold", "warm_up", *["measured"] * 4]
+    tasks = {name: {c: row[c] for c in columns} for name, row in COLUMNS.items()}
+    samples = {"rounds": kinds, "total_ms": [1.0] * 6, "tasks": tasks, "edges": {}}
+    sections.setdefault("environment", {"calibration": CALIBRATION})
+    return profile_of({"a": sources(), "b": sources(70)}, samples=samples, rounds=4, **sections)
+
+
+@pytest.mark.parametrize(
+    ("source", "unit", "values"),
+    [
+        # A median of two counts is no half instruction.
+        ("counted", "instructions", {"a": 102, "b": 2000}),
+        ("estimated", "instructions", {"a": 50, "b": 70}),
+        ("reference_time", "reference ms", {"a": 8.0, "b": 40.0}),
+        ("cpu_time", "ms", {"a": 2.0, "b": 2.0}),
+        ("wall_time", "ms", {"a": 4.5, "b": 20.0}),
+    ],
+)
+def test_each_source_gives_medians_of_the_measured_rounds_in_its_unit(source, unit, values):
+    weights = weights_of(sampled(), source)
+    assert (weights.values, weights.unit) == (values, unit)
+    assert (weights.source, weights.statistic) == (source, "median")
+    assert all(type(value) is type(values["a"]) for value in weights.values.values())
+
+
+def test_weights_keep_the_order_of_the_tasks_and_pickle():
+    weights = weights_of(sampled())
+    assert list(weights.values) == ["a", "b"]
+    assert pickle.loads(pickle.dumps(weights)) == weights
+    with pytest.raises(AttributeError):
+        weights.unit = "s"
+
+
+@pytest.mark.parametrize(
+    ("statistic", "a", "b"), [("mean", 5.0, 20.0), ("min", 2.0, 10.0), ("max", 9.0, 30.0)]
+)
+def test_other_statistics_are_taken_over_the_measured_samples(statistic, a, b):
+    weights = weights_of(sampled(), "wall_time", statistic)
+    assert weights.values == {"a": a, "b": b}
+    assert weights.statistic == statistic
+    assert weights.provenance == f"wall time, {statistic} of 3 to 4 measured rounds on host 'lab-7'"
+
+
+def test_counts_stay_whole_numbers():
+    assert weights_of(sampled(), "counted", "mean").values == {"a": 102, "b": 2000}
+
+
+def test_the_statistic_has_no_effect_on_estimates():
+    weights = weights_of(sampled(), "estimated", "max")
+    assert weights.values == {"a": 50, "b": 70}
+    assert weights.provenance == ("what the cost models of the tasks say; none of it is measured")
+
+
+def test_provenance_names_the_conditions():
+    conditions = {"fresh_process": True, "busy_cores": 1}
+    run = {"state": "complete", "rounds": 4, "conditions": conditions}
+    assert weights_of(sampled(run=run), "cpu_time").provenance == (
+        "CPU time of the task's thread, median of 3 to 4 measured rounds on host 'lab-7', "
+        "each in a process of its own, 1 other core kept busy"
+    )
+    run["conditions"] = {"fresh_process": False, "busy_cores": 3}
+    profile = sampled(run=run)
+    profile.hostname = None
+    assert weights_of(profile, "counted").provenance == (
+        "counted instructions, median of 3 to 4 measured rounds on an unknown host, "
+        "3 other cores kept busy"
+    )
+
+
+# Reference time
+
+
+def test_reference_times_say_on_which_scale_they_are():
+    assert weights_of(sampled(), "reference_time").provenance == (
+        "wall time without run-queue delay, median of 3 to 4 measured rounds on host 'lab-7'; "
+        "times this machine's calibration score of 2 (known to 1.0%, kernel version 1), which "
+        "gives ms on the reference machine"
+    )
+
+
+def test_profiles_of_two_machines_are_on_one_scale():
+    slow = sampled(environment={"calibration": {**CALIBRATION, "score": 0.5}})
+    fast = weights_of(sampled(), "reference_time").values
+    assert weights_of(slow, "reference_time").values == {n: v / 4 for n, v in fast.items()}
+
+
+def test_a_declared_rate_takes_the_place_of_the_score():
+    weights = weights_of(sampled(environment={}), "reference_time", "min", rate=2e9)
+    assert weights.values == {"a": pytest.approx(4e6), "b": pytest.approx(2e7)}
+    assert weights.unit == "reference units (2e+09 a second)"
+    assert weights.provenance.endswith("; seconds times the declared rate of 2e+09 a second")
+
+
+def test_reference_times_are_wall_times_where_no_delay_was_measured():
+    weights = weights_of(sampled(["wall_ms"]), "reference_time")
+    assert weights.values == {"a": 9.0, "b": 40.0}
+    assert weights.provenance.startswith("wall time, median")
+
+
+def test_times_with_and_without_delay_are_not_mixed():
+    profile = sampled()
+    profile.sections["samples"]["tasks"]["b"]["corrected_ms"] = [None] * 6
+    assert weights_of(profile, "reference_time").values == {"a": 9.0, "b": 40.0}
+
+
+def test_reference_times_without_a_scale_say_how_to_get_one():
+    with pytest.raises(
+        WeightError, match=r"call dagprofiler\.calibrate\(\) before .* or give rate"
+    ):
+        weights_of(sampled(environment={}), "reference_time")
+
+
+def test_one_plain_round_on_a_calibrated_machine_has_reference_times():
+    entry = sources(wall_time_ms=3.0, reference_time_ms=6.0)
+    profile = profile_of({"a": entry}, environment={"calibration": CALIBRATION})
+    weights = weights_of(profile, "reference_time", "max")
+    assert weights.values == {"a": 6.0}
+    assert weights.provenance.startswith("wall time, one round on host 'lab-7'; times")
+    assert weights_of(profile, "reference_time", rate=1000).values == {"a": 3.0}
+
+
+def test_medians_without_their_samples_are_still_reference_times():
+    entry = sources(wall_time_ms=5.0, reference_time_ms=6.0)
+    environment = {"calibration": CALIBRATION}
+    profile = profile_of({"a": entry}, rounds=8, environment=environment)
+    weights = weights_of(profile, "reference_time", rate=1000)
+    assert weights.values == {"a": 3.0}
+    assert weights.provenance.startswith("wall time without run-queue delay, median of 8")
+    with pytest.raises(WeightError, match="the mean needs samples"):
+        weights_of(profile, "reference_time", "mean")
+
+
+def test_a_calibration_that_is_none_is_refused():
+    environment = {"calibration": {**CALIBRATION, "score": 0.0}}
+    with pytest.raises(ProfileError, match="score"):
+        weights_of(sampled(environment=environment), "reference_time")
+
+
+@pytest.mark.parametrize(
+    "rate", [0, -1.0, float("nan"), float("inf"), 10**400, True, "fast", np.ones(2), 1j]
+)
+def test_a_rate_is_a_finite_number_above_0(rate):
+    with pytest.raises(WeightError, match="rate must be a finite number above 0, got"):
+        weights_of(sampled(), "reference_time", rate=rate)
+
+
+def test_a_rate_may_be_a_number_of_numpy():
+    assert weights_of(sampled(), "reference_time", rate=np.int64(1000)).values["b"] == 20.0
+
+
+def test_a_rate_that_leads_beyond_all_floats_is_refused():
+    profile = sampled()
+    profile.sections["samples"]["tasks"]["b"]["corrected_ms"] = [1e6] * 6
+    with pytest.raises(WeightError, match=r"'b': the weight at rate=1e\+308") as caught:
+        weights_of(profile, "reference_time", rate=1e308)
+    assert caught.value.tasks == ["b"]
+
+
+@pytest.mark.parametrize("source", [s for s in SOURCES if s != "reference_time"])
+def test_a_rate_is_for_reference_times(source):
+    with pytest.raises(WeightError, match=r"rate=2\.0 is for source='reference_time'"):
+        weights_of(sampled(), source, rate=2.0)
+
+
+# Best
+
+
+def test_best_takes_the_first_source_that_has_a_value_for_every_task():
+    profile = sampled()
+    assert list(SOURCES) == ["counted", "estimated", "reference_time", "cpu_time", "wall_time"]
+    assert weights_of(profile) == weights_of(profile, "counted")
+    profile.sections["samples"]["tasks"]["b"]["instructions"] = [None] * 6
+    assert weights_of(profile) == weights_of(profile, "estimated")
+    profile.sections["weight_sources"]["a"] = sources(None)
+    assert weights_of(profile) == weights_of(profile, "reference_time")
+    assert weights_of(profile, rate=5) == weights_of(profile, "reference_time", rate=5)
+    del profile.sections["environment"]["calibration"]
+    assert weights_of(profile) == weights_of(profile, "cpu_time")
+    profile.sections["samples"]["tasks"]["a"]["cpu_ms"][2:] = [None] * 4
+    assert weights_of(profile) == weights_of(profile, "wall_time")
+
+
+def test_best_says_what_stands_against_each_source():
+    with pytest.raises(WeightError) as caught:
+        weights_of(profile_of({"a": sources(None)}))
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "weights from 'best': no source has one for every task:"
+    assert [line.split("'")[1] for line in lines[1:]] == list(SOURCES)
+    assert lines[2] == "  - weights from 'estimated': none for 'a': the task has no cost model"
+
+
+def test_a_dag_without_tasks_has_weights_from_every_source():
+    empty = DAG({}).run()
+    assert weights_of(empty) == Weights(
+        {}, "instructions", "counted", "median", weights_of(empty).provenance
+    )
+
+
+# What there is no value for
+
+
+def test_a_default_of_0_is_no_weight():
+    profile = profile_of({"a": sources(None), "b": sources(0), "c": sources(None)})
+    with pytest.raises(WeightError) as caught:
+        weights_of(profile, "estimated")
+    assert (caught.value.source, caught.value.tasks) == ("estimated", ["a", "c"])
+    assert str(caught.value) == (
+        "weights from 'estimated': none for 'a', 'c': the task has no cost model"
+    )
+
+
+def test_a_cost_model_may_say_0():
+    assert weights_of(profile_of({"b": sources(0)}), "estimated").values == {"b": 0}
+
+
+def test_the_error_names_five_tasks_and_counts_the_rest():
+    profile = profile_of({f"t{i}": sources(None) for i in range(8)})
+    with pytest.raises(WeightError, match="'t0', 't1', 't2', 't3', 't4' and 3 more: the") as caught:
+        weights_of(profile, "estimated")
+    assert len(caught.value.tasks) == 8
+    loaded = pickle.loads(pickle.dumps(caught.value))
+    assert vars(loaded) == vars(caught.value)
+    assert str(loaded) == str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["counted_instructions", "instructions"])
+def test_what_could_not_be_measured_says_why(key):
+    environment = {"not_measured": {key: "no hardware counters on this machine"}}
+    with pytest.raises(WeightError, match=r"none for 'a': no hardware counters on this machine$"):
+        weights_of(profile_of({"a": sources()}, environment=environment), "counted")
+
+
+def test_a_task_that_did_not_finish_is_named_with_the_reason_of_the_profile():
+    unfinished = sources(wall_time_ms=None, reasons={"wall_time_ms": "the task did not finish"})
+    profile = profile_of({"a": sources(wall_time_ms=1.0), "b": unfinished})
+    for source, rate in (("wall_time", None), ("reference_time", 1.0)):
+        with pytest.raises(WeightError, match="none for 'b': the task did not finish") as caught:
+            weights_of(profile, source, "mean", rate)
+        assert caught.value.source == source
+
+
+def test_a_run_without_a_measured_round_has_no_times():
+    profile = profile_of({"a": sources(wall_time_ms=1.0)}, rounds=0)
+    with pytest.raises(WeightError, match="none for 'a': no round was measured"):
+        weights_of(profile, "wall_time")
+    assert weights_of(profile).source == "estimated"
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_one_round_has_one_value_whatever_the_statistic(statistic):
+    profile = profile_of({"a": sources(wall_time_ms=3.0, counted_instructions=7)})
+    assert weights_of(profile, "wall_time", statistic).values == {"a": 3.0}
+    assert weights_of(profile, "counted", statistic).values == {"a": 7}
+
+
+def test_medians_without_their_samples_are_nothing_but_medians():
+    profile = profile_of({"a": sources(wall_time_ms=3.0)}, rounds=6)
+    assert weights_of(profile, "wall_time").values == {"a": 3.0}
+    with pytest.raises(WeightError, match="only medians of 6 rounds; statistic='median' returns"):
+        weights_of(profile, "wall_time", "max")
+
+
+# Profiles without weight_sources
+
+
+def test_profiles_of_0_1_0_have_wall_times_where_names_match():
+    profile = profile_of(None, weights={"a": 5, "b": 6}, times=[("a", 1.0), ("b", 2.0)])
+    del profile.sections["run"], profile.metadata["schema_version"]
+    assert weights_of(profile, "wall_time", "mean").values == {"a": 1.0, "b": 2.0}
+    assert weights_of(profile, "estimated").values == {"a": 5, "b": 6}
+    assert weights_of(profile, "reference_time", rate=1e3).values == {"a": 1.0, "b": 2.0}
+
+
+@pytest.mark.parametrize("weight", [0, -3])
+def test_their_node_weight_of_0_is_refused(weight):
+    profile = profile_of(None, weights={"a": 5, "b": 0})
+    profile.metrics.node_weights["b"] = weight
+    with pytest.raises(WeightError, match="none for 'b': the profile holds no weight_sources, and"):
+        weights_of(profile, "estimated")
+
+
+def of_0_1_0(*names):
+    """Return a profile of tasks a and b whose entries have these names, and take 1, 2, ... ms."""
+    profile = profile_of(None, weights={"a": 5, "b": 6})
+    entries = [TaskMetrics(name, float(i), 0, 0, 0, 0) for i, name in enumerate(names, 1)]
+    profile.metrics.task_metrics += entries
+    del profile.sections["run"], profile.metadata["schema_version"]
+    return profile
+
+
+@pytest.mark.parametrize("names", ["LL", "LM", "aL", "aa", "Lb", "ab"])
+def test_the_place_in_the_execution_order_tells_whose_entry_is_named_after_a_class(names):
+    profile = of_0_1_0(*names)
+    assert weights_of(profile, "wall_time").values == {"a": 1.0, "b": 2.0}
+    assert times_of_tasks(profile) == {"a": 1.0, "b": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ("L", "execution_metrics has 1 entry, .* for 2 places"),
+        ("aL" * 2, "execution_metrics has 4 entries, .* for 2 places"),
+        ("bL", "an entry 'b', but another one at that task's place"),
+        ("ba", "an entry 'b', but another one at that task's place"),
+    ],
+)
+def test_entries_that_may_be_any_tasks_are_not_guessed_at(names, reason):
+    profile = of_0_1_0(*names)
+    with pytest.raises(WeightError, match=f"none for 'a', 'b': .*{reason}"):
+        weights_of(profile, "wall_time")
+    assert times_of_tasks(profile) == {}
+
+
+def test_entries_of_some_tasks_only_go_by_their_names():
+    profile = of_0_1_0("b")
+    assert times_of_tasks(profile) == {"b": 1.0}
+    with pytest.raises(WeightError, match=r"none for 'a': .* no entry of that name"):
+        weights_of(profile, "wall_time")
+
+
+# Arguments
+
+
+@pytest.mark.parametrize("source", ["cuonted", "", None, 3, ["counted"]])
+def test_an_unknown_source_lists_the_known_ones(source):
+    with pytest.raises(WeightError, match=r"source must be one of 'best', 'counted', .*, got") as e:
+        weights_of(sampled(), source)
+    assert ("did you mean 'counted'?" in str(e.value)) == (source not in ("", None, 3))
+
+
+def test_an_unknown_statistic_lists_the_known_ones():
+    expected = "statistic must be one of 'median', 'mean', 'min', 'max', got 'maen'; did you mean"
+    with pytest.raises(WeightError, match=expected):
+        weights_of(sampled(), "wall_time", "maen")
+
+
+def test_a_weight_error_is_what_a_caller_would_expect():
+    with pytest.raises(ValueError, match="no_such"):
+        weights_of(sampled(), "no_such")
+
+
+# A run
+
+
+def test_a_run_has_weights_by_its_cost_models_and_by_the_clock():
+    @task(inputs=[], outputs=["x"], estimate_fn=lambda cfg: 100)
+    def source():
+        return {"x": 1}
+
+    @task(inputs=["x"], outputs=["y"])
+    def sink(x):
+        return {"y": x}
+
+    profile = DAG({"source": source, "sink": sink}, [("source", "sink")]).run()
+    weights = weights_of(profile, "wall_time")
+    assert weights.values == {
+        entry.task: entry.compute_time_ms for entry in profile.metrics.task_metrics
+    }
+    with pytest.raises(WeightError, match="none for 'sink': the task has no cost model"):
+        weights_of(profile, "estimated")
+    assert weights_of(profile).source in ("reference_time", "wall_time")
+
+
+# Fill
+
+
+def test_fill_is_for_tasks_without_a_value_and_they_are_named():
+    profile = profile_of({"a": sources(None), "b": sources(60), "c": sources(0)})
+    weights = weights_of(profile, "estimated", fill=7.5)
+    assert weights.values == {"a": 7.5, "b": 60, "c": 0}
+    assert list(weights.values) == ["a", "b", "c"]
+    assert weights.filled == ("a",)
+    assert profile.weights("estimated", fill=0).values == {"a": 0, "b": 60, "c": 0}
+
+
+def test_fill_changes_nothing_where_every_task_has_a_value():
+    for source in ("best", *SOURCES):
+        assert weights_of(sampled(), source, fill=3) == weights_of(sampled(), source)
+
+
+def test_all_tasks_may_be_filled_if_the_source_is_named():
+    profile = profile_of({"a": sources(None), "b": sources(None)})
+    weights = weights_of(profile, "estimated", fill=1)
+    assert weights.values == {"a": 1, "b": 1}
+    assert weights.filled == ("a", "b")
+
+
+def test_samples_of_some_tasks_are_used_and_the_rest_is_filled():
+    profile = sampled(["wall_ms"])
+    profile.sections["samples"]["tasks"]["b"]["wall_ms"] = [None] * 6
+    assert weights_of(profile, "wall_time", "max", fill=1.5).values == {"a": 9.0, "b": 1.5}
+    assert weights_of(profile, "wall_time", fill=2).values == {"a": 4.5, "b": 2}
+
+
+def test_medians_that_more_tasks_have_go_before_samples():
+    profile = sampled(["wall_ms"])
+    profile.sections["samples"]["tasks"]["b"]["wall_ms"] = [None] * 6
+    for name, time in (("a", 3.0), ("b", 4.0)):
+        profile.sections["weight_sources"][name]["wall_time_ms"] = time
+    assert weights_of(profile, "wall_time", fill=1).values == {"a": 3.0, "b": 4.0}
+    with pytest.raises(WeightError, match="the mean needs samples of every task"):
+        weights_of(profile, "wall_time", "mean", fill=1)
+
+
+def test_fill_is_in_the_unit_of_the_weights():
+    profile = sampled()
+    profile.sections["samples"]["tasks"]["b"].update(corrected_ms=[None] * 6, wall_ms=[None] * 6)
+    weights = weights_of(profile, "reference_time", fill=3)
+    assert weights.values == {"a": 8.0, "b": 3}
+    assert weights_of(profile, "reference_time", rate=1000, fill=3).values == {"a": 4.0, "b": 3}
+
+
+def test_filled_times_with_and_without_delay_are_not_mixed():
+    profile = sampled()
+    profile.sections["samples"]["tasks"]["b"]["corrected_ms"] = [None] * 6
+    assert weights_of(profile, "reference_time", fill=3).values == {"a": 9.0, "b": 40.0}
+
+
+def test_medians_without_delay_are_filled_too():
+    environment = {"calibration": CALIBRATION}
+    entries = {"a": sources(reference_time_ms=6.0), "b": sources()}
+    profile = profile_of(entries, rounds=8, environment=environment)
+    assert weights_of(profile, "reference_time", fill=1).values == {"a": 6.0, "b": 1}
+
+
+def test_best_takes_the_source_that_lacks_fewest():
+    entries = {
+        "a": sources(None, wall_time_ms=1.0),
+        "b": sources(None, wall_time_ms=2.0),
+        "c": sources(5),
+    }
+    weights = weights_of(profile_of(entries), fill=9)
+    assert (weights.source, weights.values) == ("wall_time", {"a": 1.0, "b": 2.0, "c": 9})
+    entries["a"] = sources(4)
+    del entries["b"]["wall_time_ms"]
+    weights = weights_of(profile_of(entries), fill=9)
+    assert (weights.source, weights.values) == ("estimated", {"a": 4, "b": 9, "c": 5})
+
+
+def test_best_does_not_choose_a_unit_for_nothing_but_fill():
+    with pytest.raises(WeightError, match="no source has any that could be filled up:") as caught:
+        weights_of(profile_of({"a": sources(None)}), fill=9)
+    assert len(str(caught.value).splitlines()) == 1 + len(SOURCES)
+
+
+@pytest.mark.parametrize(
+    "fill", [-1, float("nan"), float("inf"), 10**400, True, "3", np.ones(2), 1j]
+)
+def test_fill_is_a_finite_number_of_at_least_0(fill):
+    with pytest.raises(WeightError, match="fill must be a finite number of at least 0, got"):
+        weights_of(sampled(), fill=fill)
+
+
+# Samples behind weights
+
+
+@pytest.mark.parametrize(
+    ("source", "a", "b"),
+    [
+        ("counted", [100, 101, 103, 104], [1000, 2000, 3000]),
+        ("estimated", [50], [70]),
+        ("reference_time", [8.0, 4.0, 12.0, 8.0], [20.0, 40.0, 60.0]),
+        ("wall_time", [4.0, 2.0, 9.0, 5.0], [10.0, 20.0, 30.0]),
+    ],
+)
+def test_samples_are_in_the_unit_of_their_weights(source, a, b):
+    profile = sampled()
+    assert samples_behind(profile, weights_of(profile, source)) == {"a": a, "b": b}
+
+
+def test_reference_times_without_delay_measured_are_samples_of_wall_times():
+    profile = sampled(["wall_ms"])
+    found = samples_behind(profile, weights_of(profile, "reference_time"))
+    assert found["b"] == [20.0, 40.0, 60.0]
+
+
+def test_what_was_filled_in_is_its_one_sample():
+    profile = sampled(["wall_ms"])
+    profile.sections["samples"]["tasks"]["b"]["wall_ms"] = [None] * 6
+    weights = weights_of(profile, "wall_time", fill=2)
+    assert samples_behind(profile, weights) == {"a": [4.0, 2.0, 9.0, 5.0], "b": [2]}
+
+
+def test_one_round_has_one_sample_and_medians_alone_have_none():
+    once = profile_of({"a": sources(wall_time_ms=3.0)})
+    assert samples_behind(once, weights_of(once, "wall_time")) == {"a": [3.0]}
+    medians = profile_of({"a": sources(wall_time_ms=3.0)}, rounds=6)
+    with pytest.raises(WeightError, match="the distribution needs samples of every task"):
+        samples_behind(medians, weights_of(medians, "wall_time"))
+
+
+def test_best_leaves_counts_out_where_threads_of_one_task_count_into_others():
+    flagged = sampled(statistics={"flags": {"a": ["short", "several_threads"]}})
+    assert weights_of(flagged).source == "estimated"
+    assert weights_of(flagged, "counted").source == "counted"
+    assert weights_of(sampled(statistics={"flags": {"a": ["short"]}})).source == "counted"
+
+
+def test_estimates_are_never_read_from_samples():
+    profile = sampled()
+    for row in profile.sections["samples"]["tasks"].values():
+        row[""] = [7] * 6
+    assert weights_of(profile, "estimated").values == {"a": 50, "b": 70}
+
+
+def test_a_rate_may_be_any_number():
+    assert weights_of(sampled(), "reference_time", rate=Fraction(1, 2)).unit == (
+        "reference units (0.5 a second)"
+    )
+
+
+def test_weights_of_a_partial_run_say_so():
+    partial = {"state": "partial", "rounds": 3}
+    assert weights_of(sampled(run=partial), "wall_time").provenance == (
+        "wall time, median of 3 to 4 measured rounds of a partial run on host 'lab-7'"
+    )
+    medians = profile_of({"a": sources(wall_time_ms=5.0)}, run=partial)
+    assert weights_of(medians, "wall_time").provenance == (
+        "wall time, median of 3 measured rounds of a partial run on host 'lab-7'"
+    )
+
+
+@pytest.mark.parametrize("statistic", ["median", "mean"])
+@pytest.mark.parametrize("source", ["counted", "cpu_time", "wall_time", "reference_time"])
+def test_a_weight_that_no_float_holds_is_refused(source, statistic):
+    profile = sampled()
+    for column, values in profile.sections["samples"]["tasks"]["a"].items():
+        values[:] = [1.7e308] * len(values) if column in COLUMNS["a"] else values
+    with pytest.raises(WeightError, match="'a': the weight is more than a float holds") as caught:
+        weights_of(profile, source, statistic)
+    assert caught.value.tasks == ["a"]
+    assert weights_of(profile, "best", statistic).source == "estimated"
+
+
+def test_an_estimate_that_no_float_holds_is_an_integer_all_the_same():
+    profile = profile_of({"a": sources()})
+    profile.sections["weight_sources"]["a"]["estimated_instructions"] = 10**400
+    assert weights_of(profile, "estimated").values == {"a": 10**400}

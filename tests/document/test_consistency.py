@@ -1,0 +1,692 @@
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagprofiler._document.checks import check_consistency
+from dagprofiler.errors import CycleError, ProfileError
+from dagprofiler.schema import validate_profile
+
+#: The samples of the documents that define the standard.
+DATA = Path(__file__).parent.parent / "data"
+README_SAMPLE = (DATA / "readme-sample.json").read_text()
+
+STANDARD_SAMPLE = (DATA / "standard-sample.json").read_text()
+
+
+def profile(nodes, edges, order=None, *, version=1, **sections):
+    """Return a document of the graph that agrees with itself, `sections` apart."""
+    document = {
+        "metadata": {"timestamp": "2026-11-20T23:59:32Z", "dagprofiler_version": "0.2.0"},
+        "configuration": {},
+        "dag_structure": {
+            "nodes": list(nodes),
+            "edges": [{"source": source, "target": target} for source, target in edges],
+            "execution_order": list(nodes if order is None else order),
+        },
+        "node_weights": dict.fromkeys(nodes, 0),
+        "edge_weights": {f"{source}->{target}": 64 for source, target in edges},
+        "execution_metrics": [metrics(name) for name in nodes],
+        "total_time_ms": 1.5,
+        **sections,
+    }
+    if version is not None:
+        document["metadata"]["schema_version"] = version
+    validate_profile(document)
+    return document
+
+
+def metrics(name):
+    return {"task": name, "compute_time_ms": 1.0, "bytes_in": 0, "bytes_out": 8}
+
+
+def edge(source, target, size=8, **more):
+    entry = {"source": source, "target": target, "data_fields": [], "size_bytes": size}
+    return {**entry, **more}
+
+
+def timeline(*records, workers=1):
+    return {
+        "workers": [{"host": "here", "pid": i} for i in range(workers)],
+        "columns": ["task", "round", "worker", "ready_ms"],
+        "records": list(records),
+    }
+
+
+def source(choice, **candidates):
+    return {"node_weight": choice, **candidates}
+
+
+def fields(**sizes):
+    """Return the entry of an edge of 8 bytes, 20 on the wire, with `sizes` of its fields."""
+    return edge("a", "b", data_fields=["x", "y"], wire_bytes=20, fields=sizes)
+
+
+def chain(**sections):
+    return profile("abc", ["ab", "bc"], **sections)
+
+
+def refusal(document):
+    with pytest.raises(ProfileError) as caught:
+        check_consistency(document)
+    return caught.value
+
+
+def words(document):
+    error = refusal(document)
+    return error.path, error.message
+
+
+# What is no contradiction
+
+
+@pytest.mark.parametrize("sample", [README_SAMPLE, STANDARD_SAMPLE])
+def test_the_samples_of_the_documents_agree_with_themselves(sample):
+    check_consistency(json.loads(sample))
+
+
+def test_a_complete_profile_agrees_with_itself():
+    check_consistency(
+        chain(
+            edge_metrics=[edge("a", "b", size_bits=64), edge("b", "c")],
+            timeline=timeline(["a", 0, 0, 0.5], ["a", 1, 1, 0.5], ["b", 0, None, None], workers=2),
+            weight_sources={
+                "a": source("default", estimated_instructions=None),
+                "b": source("estimated_instructions", estimated_instructions=7),
+                "c": source("joules", joules=0.5),
+            },
+            node_weights={"a": 0, "b": 7, "c": 2**63 - 1},
+            execution_metrics=[metrics("a"), metrics("b")],
+            run={"state": "partial", "tasks": {"c": {"state": "failed"}}},
+        )
+    )
+
+
+def test_an_empty_graph_agrees_with_itself():
+    check_consistency(profile([], [], edge_metrics=[], timeline=timeline(workers=0)))
+
+
+def test_what_is_absent_is_no_contradiction():
+    document = chain(order="ab", edge_metrics=[edge("b", "c")], timeline=timeline())
+    document["node_weights"] = {}
+    document["edge_weights"] = {}
+    del document["execution_metrics"], document["total_time_ms"]
+    check_consistency(document)
+
+
+def test_weights_and_metrics_may_stand_in_any_order():
+    document = chain(edge_metrics=[edge("b", "c", 8), edge("a", "b", 8)])
+    document["edge_weights"] = {"b->c": 64, "a->b": 64}
+    check_consistency(document)
+
+
+def test_0_1_0_named_metrics_after_classes():
+    document = profile("ab", ["ab"], version=None)
+    document["execution_metrics"] = [metrics("MyTask"), metrics("MyTask")]
+    check_consistency(document)
+
+
+def test_0_1_0_repeated_edges():
+    check_consistency(profile("abc", ["ab", "ab", "bc"], version=None))
+    check_consistency(profile("abc", ["ab", "ab", "bc"], order="a", version=None))
+
+
+def test_names_with_an_arrow_of_0_1_0_are_fine_while_they_are_unambiguous():
+    names = ["a->b", "c", "d->"]
+    edges = [("a->b", "c"), ("c", "d->")]
+    entries = [edge("c", "d->"), edge("a->b", "c")]
+    check_consistency(profile(names, edges, version=None, edge_metrics=entries))
+
+
+@pytest.mark.parametrize("weight", [-1, 2**63, 10**400])
+def test_0_1_0_wrote_any_integer_as_a_node_weight(weight):
+    check_consistency(chain(node_weights={"a": weight}, version=None))
+
+
+def test_0_1_0_has_metrics_of_classes_named_like_tasks_that_failed():
+    run = {"state": "partial", "tasks": {"c": {"state": "failed"}}}
+    check_consistency(chain(run=run, version=None))
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"x": {"size_bytes": 3, "wire_bytes": 9}, "y": {"size_bytes": 5, "wire_bytes": 11}},
+        {"y": {"size_bytes": 5}, "x": {"size_bytes": 3, "wire_bytes": 9}},
+        {"x": {"wire_bytes": 9}, "y": {"size_bytes": 5, "wire_bytes": 11}},
+        {"x": {"size_bytes": 3.0}, "y": {"size_bytes": 5}},
+        {"x": {}, "y": {}},
+    ],
+)
+def test_fields_add_up_to_their_edge_or_are_not_all_known(sizes):
+    check_consistency(chain(edge_metrics=[edge("b", "c"), fields(**sizes)]))
+
+
+def test_an_edge_that_carries_nothing_may_have_no_fields():
+    document = chain(edge_metrics=[edge("a", "b", 0, fields={})])
+    document["edge_weights"] = {"a->b": 0}
+    check_consistency(document)
+
+
+# Structure
+
+
+def test_a_task_twice():
+    document = chain()
+    document["dag_structure"]["nodes"] = ["a", "b", "c", "b"]
+    assert words(document) == ("$.dag_structure.nodes[3]", "task 'b' is listed before, at 1")
+
+
+@pytest.mark.parametrize("end", ["source", "target"])
+def test_an_edge_of_a_task_that_is_not_there(end):
+    document = chain()
+    document["dag_structure"]["edges"][1][end] = "x"
+    assert words(document) == (f"$.dag_structure.edges[1].{end}", "there is no task 'x'")
+
+
+def test_an_edge_from_a_task_to_itself():
+    assert words(profile("ab", ["ab", "bb"])) == (
+        "$.dag_structure.edges[1]",
+        "task 'b' has an edge to itself",
+    )
+
+
+def test_an_edge_twice():
+    assert words(profile("abc", ["ab", "bc", "ab"])) == (
+        "$.dag_structure.edges[2]",
+        "edge 'a->b' is listed before, at 0",
+    )
+
+
+def test_two_edges_of_one_key():
+    edges = [("a", "b->c"), ("a", "d"), ("a->b", "c")]
+    names = ["a", "a->b", "b->c", "c", "d"]
+    assert words(profile(names, edges, version=None)) == (
+        "$.dag_structure.edges[0]",
+        "this edge and another share the key 'a->b->c' of edge_weights",
+    )
+
+
+def test_a_name_with_an_arrow():
+    assert words(profile(["a-", ">b", "a->b"], [])) == (
+        "$.dag_structure.nodes[2]",
+        "task name 'a->b' holds '->', which joins names in edge weights",
+    )
+    check_consistency(profile(["a-", ">b"], []))
+
+
+def test_an_order_with_a_task_that_is_not_there():
+    assert words(profile("abc", ["ab"], order="abxc")) == (
+        "$.dag_structure.execution_order[2]",
+        "there is no task 'x'",
+    )
+
+
+def test_an_order_with_a_task_twice():
+    assert words(profile("abc", ["ab"], order="aba")) == (
+        "$.dag_structure.execution_order[2]",
+        "task 'a' is listed before, at 0",
+    )
+
+
+@pytest.mark.parametrize("order", ["cab", "acb", "cb"])
+def test_an_order_against_an_edge(order):
+    assert words(chain(order=order)) == (
+        f"$.dag_structure.execution_order[{order.index('c')}]",
+        "'c' comes before 'b', against the edge 'b->c'",
+    )
+
+
+def test_an_order_against_a_path_of_edges():
+    assert words(chain(order="ca")) == (
+        "$.dag_structure.execution_order[0]",
+        "'c' comes before 'a', from which edges lead to it through tasks that the order lacks",
+    )
+
+
+@pytest.mark.parametrize("order", ["", "d"])
+def test_a_cycle_that_the_order_leaves_out(order):
+    error = refusal(profile("abcd", ["ab", "bc", "ca"], order=order))
+    assert error.path == "$.dag_structure.edges"
+    assert error.message == "tasks form a cycle: 'a' -> 'b' -> 'c' -> 'a'"
+    assert isinstance(error.__cause__, CycleError)
+
+
+def test_a_cycle_contradicts_every_complete_order():
+    assert refusal(profile("abc", ["ab", "bc", "ca"])).path == "$.dag_structure.execution_order[0]"
+
+
+# Weights and metrics
+
+
+@pytest.mark.parametrize(
+    ("section", "entry"),
+    [
+        ("node_weights", 0),
+        ("weight_sources", {"node_weight": "default"}),
+    ],
+)
+def test_a_weight_of_a_task_that_is_not_there(section, entry):
+    document = chain(**{section: {"a": entry, "x y": entry}})
+    assert words(document) == (f"$.{section}['x y']", "there is no task 'x y'")
+
+
+@pytest.mark.parametrize("weight", [-1, 2**63, 10**5000, 1e300], ids=["-", "64", "long", "float"])
+def test_a_node_weight_out_of_bounds(weight):
+    assert words(chain(node_weights={"a": 0, "b": weight})) == (
+        "$.node_weights.b",
+        "the weight is not from 0 to 2**63 - 1",
+    )
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        source("banana"),
+        source("estimated_instructions"),
+        source("estimated_instructions", estimated_instructions=None),
+        source("node_weight"),
+        source("reasons", reasons={}),
+        source("", estimated_instructions=0),
+    ],
+)
+def test_a_node_weight_of_a_source_without_a_value(entry):
+    assert words(chain(weight_sources={"a": source("default"), "b": entry})) == (
+        "$.weight_sources.b.node_weight",
+        f"there is no value for {entry['node_weight']!r} here",
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        (source("default"), 0),
+        (source("default", default=7), 0),
+        (source("estimated_instructions", estimated_instructions=8), 8),
+    ],
+)
+def test_a_source_against_the_node_weight(entry, value):
+    sources = {"a": source("joules", joules=0.5), "b": entry}
+    assert words(chain(node_weights={"a": 3, "b": 7}, weight_sources=sources)) == (
+        "$.weight_sources.b.node_weight",
+        f"{entry['node_weight']!r} means {value} instructions, not what is in node_weights",
+    )
+
+
+def test_a_source_of_a_task_without_a_node_weight_contradicts_nothing():
+    entry = source("estimated_instructions", estimated_instructions=8)
+    check_consistency(chain(node_weights={}, weight_sources={"a": entry}))
+
+
+@pytest.mark.parametrize("state", ["failed", "skipped", "cancelled"])
+def test_a_complete_run_in_which_a_task_did_not_succeed(state):
+    run = {"state": "complete", "tasks": {"c": {"state": state}}}
+    document = chain(run=run, execution_metrics=[metrics("a"), metrics("b")])
+    assert words(document) == ("$.run.state", f"the run is complete, but task 'c' is {state}")
+
+
+@pytest.mark.parametrize("state", ["failed", "skipped", "cancelled"])
+def test_metrics_of_a_task_that_did_not_succeed(state):
+    assert words(chain(run={"state": "partial", "tasks": {"c": {"state": state}}})) == (
+        "$.run.tasks.c",
+        f"the task is {state}, but has metrics, at $.execution_metrics[2]",
+    )
+
+
+def test_a_state_of_a_task_that_is_not_there():
+    document = chain(run={"state": "partial", "tasks": {"x": {"state": "skipped"}}})
+    assert words(document) == ("$.run.tasks.x", "there is no task 'x'")
+
+
+def test_a_weight_of_an_edge_that_is_not_there():
+    document = chain()
+    document["edge_weights"] = {"a->b": 1, "a->c": 1}
+    assert words(document) == ("$.edge_weights['a->c']", "there is no edge 'a->c'")
+
+
+def test_metrics_of_an_edge_that_is_not_there():
+    document = chain(edge_metrics=[edge("a", "b"), edge("a", "c")])
+    assert words(document) == ("$.edge_metrics[1]", "there is no edge 'a->c'")
+
+
+def test_metrics_of_an_edge_that_merely_has_the_key_of_another():
+    names = ["a", "b->c", "a->b", "c"]
+    entries = [edge("a->b", "c")]
+    document = profile(names, [("a", "b->c")], version=None, edge_metrics=entries)
+    assert words(document) == ("$.edge_metrics[0]", "there is no edge 'a->b->c'")
+
+
+def test_metrics_of_an_edge_twice():
+    document = chain(edge_metrics=[edge("a", "b"), edge("b", "c"), edge("a", "b")])
+    assert words(document) == ("$.edge_metrics[2]", "edge 'a->b' is listed before, at 0")
+
+
+def test_metrics_of_a_repeated_edge_twice():
+    document = profile("ab", ["ab", "ab"], version=None, edge_metrics=[edge(*"ab"), edge(*"ab")])
+    assert words(document) == ("$.edge_metrics[1]", "edge 'a->b' is listed before, at 0")
+
+
+def test_bits_that_are_not_eight_times_the_bytes():
+    document = chain(edge_metrics=[edge("a", "b"), edge("b", "c", size_bits=65)])
+    assert words(document) == ("$.edge_metrics[1].size_bits", "65 bits are not 8 x 8 bytes")
+
+
+def test_a_size_that_is_not_the_weight():
+    document = chain(edge_metrics=[edge("b", "c", 9)])
+    assert words(document) == (
+        "$.edge_metrics[0].size_bytes",
+        "72 bits here, but 64 in edge_weights",
+    )
+
+
+def test_a_field_twice():
+    entries = [edge("b", "c", data_fields=["x"]), edge("a", "b", data_fields=["x", "y", "x"])]
+    assert words(chain(edge_metrics=entries)) == (
+        "$.edge_metrics[1].data_fields[2]",
+        "field 'x' is listed before, at 0",
+    )
+
+
+@pytest.mark.parametrize("names", ["x", "xyz", "xz", ""])
+def test_sizes_of_other_fields_than_the_edge_carries(names):
+    document = chain(edge_metrics=[edge("b", "c"), fields(**{name: {} for name in names})])
+    assert words(document) == ("$.edge_metrics[1].fields", "the keys are not the data_fields")
+
+
+@pytest.mark.parametrize(("part", "size", "total"), [("size_bytes", 8, 9), ("wire_bytes", 20, 19)])
+@pytest.mark.parametrize("other", [{}, {"size_bytes": 8, "wire_bytes": 1}, {"size_bytes": 8}])
+def test_fields_that_do_not_add_up_to_their_edge(part, size, total, other):
+    wrong = fields(x={part: total - 4}, y={part: 4})
+    right = edge("b", "c", data_fields=["z"], wire_bytes=1, fields={"z": other})
+    assert words(chain(edge_metrics=[right, wrong])) == (
+        f"$.edge_metrics[1].{part}",
+        f"{size} bytes, but the fields add up to {total}",
+    )
+
+
+def test_sizes_of_no_fields_of_an_edge_that_carries_something():
+    assert words(chain(edge_metrics=[edge("a", "b", fields={})])) == (
+        "$.edge_metrics[0].size_bytes",
+        "8 bytes, but the fields add up to 0",
+    )
+
+
+def test_metrics_of_a_task_that_is_not_there():
+    document = chain(execution_metrics=[metrics("a"), metrics("MyTask")])
+    assert words(document) == ("$.execution_metrics[1].task", "there is no task 'MyTask'")
+
+
+def test_metrics_of_a_task_twice():
+    document = chain(execution_metrics=[metrics("a"), metrics("b"), metrics("a")])
+    assert words(document) == ("$.execution_metrics[2].task", "task 'a' is listed before, at 0")
+
+
+# Timeline
+
+
+def test_a_record_of_a_task_that_is_not_there():
+    document = chain(timeline=timeline(["a", 0, 0, 0.5], ["x", 0, 0, 0.5]))
+    assert words(document) == ("$.timeline.records[1][0]", "there is no task 'x'")
+
+
+@pytest.mark.parametrize("record", [["b", 0, 0], ["b", 0, 0, 1.0, 2.0]])
+def test_a_record_longer_or_shorter_than_the_columns(record):
+    document = chain(timeline=timeline(["a", 0, 0, 0.5], record))
+    assert words(document) == ("$.timeline.records[1]", f"{len(record)} entries for 4 columns")
+
+
+def test_a_record_of_a_worker_that_is_not_there():
+    document = chain(timeline=timeline(["a", 0, 0, 0.5], ["b", 0, 2, 0.5], workers=2))
+    assert words(document) == (
+        "$.timeline.records[1][2]",
+        "there is no worker 2, only 2 in timeline.workers",
+    )
+
+
+# Spans
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("threads", 0, "worker"), 1, "there is no worker 1, only 1"),
+        (("records", 1, 0), "x", "there is no task 'x'"),
+        (("records", 1, 2), 2, "there is no thread 2, only 2"),
+        (("records", 1, 3), 1, "there is no label 1, only 1"),
+        (("records", 1), ["b", 0, 0, 0, 2, 1, None, None], "ends at 1, before it starts at 2"),
+    ],
+    ids=str,
+)
+def test_a_span_of_what_is_not_there_or_that_ends_before_it_starts(place, value, message):
+    spans = {
+        "labels": [{"kind": "span", "name": "f", "category": "m"}],
+        "threads": [
+            {"worker": 0, "id": 1, "name": "main", "own": True},
+            {"worker": None, "id": 2, "name": "lost", "own": False},
+        ],
+        "columns": ["task", "round", "thread", "label", "start_ms", "end_ms", "id", "args"],
+        "records": [["a", 0, 0, 0, 1, 2, None, None], ["b", 0, 1, 0, 1, 1, None, None]],
+        "dropped": {"a": 1},
+    }
+    document = chain(timeline=timeline(), spans=spans)
+    check_consistency(document)
+    entry = document["spans"]
+    for key in place[:-1]:
+        entry = entry[key]
+    entry[place[-1]] = value
+    path, said = words(document)
+    assert said.startswith(message)
+    assert path.startswith(f"$.spans.{place[0]}[{place[1]}]")
+
+
+def test_a_column_twice():
+    document = chain(timeline=timeline())
+    document["timeline"]["columns"].append("ready_ms")
+    assert words(document) == (
+        "$.timeline.columns[4]",
+        "column 'ready_ms' is listed before, at 3",
+    )
+
+
+def test_a_round_of_a_task_twice():
+    rows = [["a", 0, 0, 0.5], ["b", 0, 0, 0.5], ["a", 1, 0, 0.5], ["a", 0, None, None]]
+    assert words(chain(timeline=timeline(*rows))) == (
+        "$.timeline.records[3]",
+        "task and round ('a', 0) is listed before, at 0",
+    )
+
+
+def moments(*records, workers=({},)):
+    """Return a timeline of records of a task, a round, a worker and when it began and ended."""
+    columns = ["task", "round", "worker", "compute_start_ms", "compute_end_ms"]
+    return {"workers": list(workers), "columns": columns, "records": list(records)}
+
+
+@pytest.mark.parametrize(
+    ("phases", "column", "message"),
+    [
+        ((3.0, 2.0, 4.0, 5.0), 4, "deserialize_end_ms is 2.0, before 3.0"),
+        ((3.0, 4.0, 3.5, 5.0), 5, "compute_start_ms is 3.5, before 4.0"),
+        ((3.0, None, None, 2.0), 6, "compute_end_ms is 2.0, before 3.0"),
+    ],
+)
+def test_a_record_that_runs_backwards(phases, column, message):
+    names = ("deserialize_start_ms", "deserialize_end_ms", "compute_start_ms", "compute_end_ms")
+    document = chain(timeline=timeline(["a", 0, 0, *phases]))
+    document["timeline"]["columns"][3:] = names
+    path, said = words(document)
+    assert path == f"$.timeline.records[0][{column}]"
+    assert said.startswith(message)
+
+
+@pytest.mark.parametrize("phases", [(1.0, 1.0), (1.0, None), (None, None), (0.0, 9.5)])
+def test_what_was_not_reached_runs_no_way(phases):
+    check_consistency(chain(timeline=moments(["a", 0, 0, *phases])))
+
+
+def test_a_task_that_starts_before_it_is_ready():
+    rows = ["a", 0, 0, 2.0, 1.0, 3.0]
+    document = chain(timeline=moments(rows))
+    document["timeline"]["columns"].insert(3, "ready_ms")
+    assert words(document)[0] == "$.timeline.records[0][4]"
+    document["timeline"]["workers"] = [{"clock_ahead_ms": -7.5}]
+    check_consistency(document)
+
+
+def test_a_task_that_starts_before_its_source_ends():
+    rows = [["a", 0, 0, 1.0, 3.0], ["b", 0, 0, 2.0, 4.0]]
+    assert words(chain(timeline=moments(*rows))) == (
+        "$.timeline.records[1][3]",
+        "the task starts at 2.0, before 'a', on which it depends, ends at 3.0",
+    )
+
+
+def test_by_different_clocks_a_task_may_seem_to_start_early():
+    rows = [["a", 0, 0, 1.0, 3.0], ["b", 0, 1, 2.0, 4.0]]
+    workers = {}, {"clock_ahead_ms": 3.5, "clock_error_ms": 2.0}
+    check_consistency(chain(timeline=moments(*rows, workers=workers)))
+
+
+def test_tasks_of_different_rounds_do_not_wait_for_each_other():
+    rows = [["a", 1, 0, 5.0, 6.0], ["b", 1, 0, 6.0, 7.0], ["a", 0, 0, 1, 2], ["b", 0, 0, 2, 3]]
+    check_consistency(chain(timeline=moments(*rows)))
+    rows[1][3] = 5.5
+    assert words(chain(timeline=moments(*rows)))[0] == "$.timeline.records[1][3]"
+
+
+def test_in_a_round_whose_graph_lacks_an_edge_nobody_waits_for_it():
+    rows = [["a", 0, 0, 1, 2], ["b", 0, 0, 2, 3], ["a", 1, 0, 5, 7], ["b", 1, 0, 6, 8]]
+    lacks = {"round": 1, "tasks": [], "edges": [["a", "b"]]}
+    check_consistency(chain(timeline=moments(*rows), origins=origins(missing=[lacks])))
+    elsewhere = {**lacks, "edges": [["b", "c"]]}
+    refused = chain(timeline=moments(*rows), origins=origins(missing=[elsewhere]))
+    assert words(refused)[0] == "$.timeline.records[3][3]"
+
+
+# In general
+
+
+def test_long_names_are_quoted_in_part_only():
+    name = "x" * 10_000
+    document = chain(order=["a", name])
+    assert len(str(refusal(document))) < 500
+    cycle = ["a" * 1000, "b" * 1000]
+    assert len(str(refusal(profile(cycle, [cycle, cycle[::-1]], order=[])))) < 500
+
+
+def has_order(nodes, edges, part):
+    """Tell by brute force whether a topological order has `part` in its order."""
+    return any(
+        [name for name in order if name in part] == part
+        and all(order.index(source) < order.index(target) for source, target in edges)
+        for order in permutations(nodes)
+    )
+
+
+@given(st.data())
+def test_an_order_is_refused_exactly_if_it_is_part_of_no_topological_order(data):
+    nodes = data.draw(st.lists(st.sampled_from("abcde"), unique=True))
+    pairs = list(permutations(nodes, 2))
+    edges = data.draw(st.lists(st.sampled_from(pairs), unique=True, max_size=6)) if pairs else []
+    part = data.draw(st.permutations(nodes))[: data.draw(st.integers(0, len(nodes)))]
+    document = profile(nodes, edges, order=part)
+    if has_order(nodes, edges, part):
+        check_consistency(document)
+    else:
+        assert refusal(document).path.startswith("$.dag_structure.")
+
+
+@given(st.lists(st.text("->a", max_size=4), unique=True, max_size=5), st.data())
+def test_names_of_arrows_are_refused_exactly_if_two_edges_share_a_key(nodes, data):
+    pairs = [(s, t) for i, s in enumerate(nodes) for t in nodes[i + 1 :]]
+    edges = data.draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+    document = profile(nodes, edges, version=None)
+    if len({f"{source}->{target}" for source, target in edges}) == len(edges):
+        check_consistency(document)
+    else:
+        assert "share the key" in refusal(document).message
+
+
+@pytest.mark.parametrize("section", ["samples", "statistics"])
+@pytest.mark.parametrize(
+    ("entries", "place", "message"),
+    [
+        ({"tasks": {"x": {}}}, "tasks.x", "there is no task 'x'"),
+        ({"edges": {"b->a": {}}}, "edges['b->a']", "there is no edge 'b->a'"),
+    ],
+)
+def test_samples_and_statistics_are_of_what_there_is(section, entries, place, message):
+    rounds = {"rounds": ["measured"], "tasks": {}} if section == "samples" else {}
+    refused = refusal(profile("ab", ["ab"], **{section: {**rounds, **entries}}))
+    assert (refused.path, refused.message) == (f"$.{section}.{place}", message)
+
+
+def test_statistics_agree_with_the_samples():
+    samples = {"rounds": ["measured"], "tasks": {}, "total_ms": [4.0]}
+    statistics = {"total_ms": {"median": 5.0, "n": 1}}
+    check_consistency(chain(statistics=statistics))
+    check_consistency(chain(samples=samples))
+    assert refusal(chain(samples=samples, statistics=statistics)).path == (
+        "$.statistics.total_ms.median"
+    )
+
+
+def test_an_interval_that_does_not_hold_its_median():
+    statistics = {"tasks": {"a": {"wall_ms": {"median": 5.0, "low": 5.5, "high": 6.0, "n": 1}}}}
+    assert words(chain(statistics=statistics)) == (
+        "$.statistics.tasks.a.wall_ms.low",
+        "low is 5.5, more than median, which is 5.0",
+    )
+
+
+def test_times_are_the_medians_of_their_samples():
+    samples = {"rounds": ["measured"], "tasks": {"b": {"wall_ms": [1.5]}}}
+    message = "1.0 here, but the median of the samples is 1.5"
+    assert words(chain(samples=samples)) == ("$.execution_metrics[1].compute_time_ms", message)
+    # Without a schema version an entry may be of a class.
+    check_consistency(chain(samples=samples, version=None))
+
+
+def origins(*records, **more):
+    return {
+        "columns": ["task", "round", "rule", "at_ms"],
+        "records": list(records),
+        "fired": [],
+        "never_fired": [],
+        **more,
+    }
+
+
+def test_origins_are_those_of_tasks_that_are_there():
+    came = ["b", 0, "r", 0.5]
+    check_consistency(chain(origins=origins(came, ["b", 1, "r", 0.5])))
+
+    assert words(chain(origins=origins(came, ["x", 0, "r", 0.5]))) == (
+        "$.origins.records[1][0]",
+        "there is no task 'x'",
+    )
+    assert words(chain(origins=origins(came, came)))[0] == "$.origins.records[1]"
+    assert words(chain(origins=origins([*came, 1.5]))) == (
+        "$.origins.records[0]",
+        "5 entries for 4 columns",
+    )
+
+
+def test_what_a_round_had_not_is_part_of_the_graph():
+    def missing(tasks, edges):
+        return chain(origins=origins(missing=[{"round": 0, "tasks": tasks, "edges": edges}]))
+
+    check_consistency(missing(["c"], [["a", "b"]]))
+    assert words(missing(["x"], [])) == (
+        "$.origins.missing[0].tasks[0]",
+        "there is no task 'x'",
+    )
+    assert words(missing([], [["a", "b"], ["a", "x"]])) == (
+        "$.origins.missing[0].edges[1]",
+        "there is no edge 'a->x'",
+    )

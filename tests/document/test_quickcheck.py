@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from dagprofiler._document.quickcheck import _AT_ONCE, KEYWORDS, doubtful, surely_satisfies
+from dagprofiler.schema import PROFILE_SCHEMA
+
+ANNOTATIONS = {"$schema", "title", "description", "format"}
+
+SIZE = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
+TIME = {"type": ["number", "null"], "minimum": 0, "maximum": 1e308}
+WORD = {"type": ["string", "null"]}
+
+
+def subschemas(schema):
+    yield schema
+    children = [*schema.get("properties", {}).values(), *schema.get("prefixItems", [])]
+    children += [schema[k] for k in ("items", "additionalProperties") if k in schema]
+    for child in children:
+        if isinstance(child, dict):
+            yield from subschemas(child)
+
+
+@pytest.fixture(params=list(subschemas(PROFILE_SCHEMA)), ids=lambda s: s["description"][:30])
+def subschema(request):
+    return request.param
+
+
+def test_the_profile_schema_has_no_keyword_that_the_check_does_not_follow(subschema):
+    assert subschema.keys() <= KEYWORDS | ANNOTATIONS
+
+
+def test_the_profile_schema_says_all_that_the_check_relies_on(subschema):
+    kinds = subschema["type"] if isinstance(subschema["type"], list) else [subschema["type"]]
+    if "array" in kinds:
+        assert "items" in subschema
+    if "enum" in subschema:
+        assert kinds == ["string"]
+    if "properties" in subschema:
+        assert set(subschema["required"]) <= subschema["properties"].keys()
+        assert "additionalProperties" not in subschema
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        (0, SIZE),
+        (2**63 - 1, SIZE),
+        (-1, {"type": "integer"}),
+        ([10**400, -(10**400)], {"type": "array", "items": {"type": "integer"}}),
+        (-1, {"type": "integer", "maximum": 0}),
+        (10**400, {"type": "integer", "minimum": 0}),
+        (0.5, TIME),
+        (0, TIME),
+        (None, TIME),
+        (None, WORD),
+        ("", WORD),
+        ([], {"type": "array", "items": SIZE}),
+        ([0, 1.5, None], {"type": "array", "items": TIME}),
+        ([None, None], {"type": "array", "items": WORD}),
+        (["a", 1], {"type": "array", "items": TIME, "prefixItems": [WORD]}),
+        ({"x": 1, "y": math.nan}, {"type": "object", "required": [], "properties": {"x": SIZE}}),
+        ({}, {"type": "object", "required": [], "properties": {"x": SIZE}}),
+        ({}, {"type": "object", "additionalProperties": SIZE}),
+        ({"a": {"b": 1}}, {"type": "object", "additionalProperties": True}),
+    ],
+)
+def test_certainly_valid(value, schema):
+    assert surely_satisfies(value, schema)
+    assert Draft202012Validator(schema).is_valid(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        (True, SIZE),
+        (-1, SIZE),
+        (2**63, SIZE),
+        ("1", SIZE),
+        (1, {"type": "integer", "maximum": 0}),
+        (-1, {"type": "integer", "minimum": 0}),
+        (math.nan, TIME),
+        (math.inf, TIME),
+        (10**400, TIME),
+        ([1.5, 10**400], {"type": "array", "items": TIME}),
+        ([1.0, math.nan, 2.0], {"type": "array", "items": TIME}),
+        ([math.inf, -math.inf], {"type": "array", "items": TIME}),
+        ([1.0, -0.5], {"type": "array", "items": TIME}),
+        ("x", {"type": "string", "enum": ["y"]}),
+        ([], {"type": "array", "items": SIZE, "minItems": 1}),
+        ([[]], {"type": "array", "items": {"type": "array", "items": SIZE, "minItems": 1}}),
+        (["a", "b"], {"type": "array", "items": SIZE, "prefixItems": [WORD]}),
+        ([3, 1], {"type": "array", "items": SIZE, "prefixItems": [WORD]}),
+        ({}, {"type": "object", "required": ["x"], "properties": {"x": SIZE}}),
+        ({"x": None}, {"type": "object", "required": [], "properties": {"x": SIZE}}),
+        ({"a": -1}, {"type": "object", "additionalProperties": SIZE}),
+    ],
+)
+def test_certainly_not(value, schema):
+    assert not surely_satisfies(value, schema)
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        (3.0, SIZE),
+        ([1e308, 1e308], {"type": "array", "items": TIME}),
+        ([], {"type": "array", "items": SIZE, "prefixItems": [WORD]}),
+        (["a", [1]], {"type": "array", "items": {"type": ["string", "array"], "items": SIZE}}),
+    ],
+)
+def test_what_is_valid_may_be_left_to_a_real_validator(value, schema):
+    assert not surely_satisfies(value, schema)
+    assert Draft202012Validator(schema).is_valid(value)
+
+
+@pytest.mark.parametrize("length", [_AT_ONCE - 1, _AT_ONCE, _AT_ONCE + 1, 3 * _AT_ONCE])
+def test_every_value_of_a_long_column_counts(length):
+    schema = {"type": "array", "items": SIZE}
+    column = [1] * length
+    assert surely_satisfies(column, schema)
+    for i in (0, length // 2, length - 1):
+        assert not surely_satisfies([*column[:i], -1, *column[i + 1 :]], schema)
+
+
+@pytest.mark.parametrize("wrong", [0, _AT_ONCE - 1, _AT_ONCE, 2 * _AT_ONCE + 1])
+def test_of_a_long_table_only_the_row_in_doubt_is_left_to_a_real_validator(wrong):
+    row = {"type": "object", "required": ["x"], "properties": {"x": SIZE, "y": SIZE}}
+    schema = {"type": "array", "items": row}
+    rows = [{"x": 1, "y": 2} for _ in range(2 * _AT_ONCE + 2)]
+    rows[wrong]["y"] = -1
+    own = {"type": "object", "required": ["x"]}
+    assert list(doubtful(rows, schema, ("rows",))) == [
+        (("rows",), rows, {"type": "array"}),
+        (("rows", wrong), rows[wrong], own),
+        (("rows", wrong, "y"), -1, SIZE),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("record", "doubts"),
+    [
+        (["a", 1, 2], []),
+        (["a", -1, 2], [1]),
+        (["a", 1, -2], [2]),
+        ([3, -1, -2], [0, 1, 2]),
+        ([3], [0]),
+    ],
+)
+def test_each_entry_of_a_record_is_in_doubt_by_its_own_schema(record, doubts):
+    schema = {"type": "array", "items": SIZE, "prefixItems": [WORD, SIZE]}
+    assert [path for path, *_ in doubtful(record, schema)][1:] == [(i,) for i in doubts]
+
+
+def test_what_nothing_is_said_of_is_in_no_doubt():
+    schema = {"type": "object", "required": [], "properties": {"x": SIZE}}
+    assert len(list(doubtful({"y": math.nan}, schema))) == 1

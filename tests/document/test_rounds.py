@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from dataclasses import FrozenInstanceError, fields
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from dagprofiler import Rounds, ValidationError
+from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP, Plan, rounds_of
+
+
+def kinds_of(rounds, *, is_precise=lambda _: False, **options):
+    """Return what each round of a plan is for, and what ended the measured ones."""
+    plan = Plan(rounds, is_precise, **options)
+    return list(plan), plan.ended_by
+
+
+# What is asked for
+
+
+def test_what_run_takes_becomes_rounds():
+    assert rounds_of(6) == Rounds(6)
+    assert rounds_of("auto") == Rounds("auto") == Rounds()
+    asked = Rounds(3, busy_cores=1)
+    assert rounds_of(asked) is asked
+
+
+def test_auto_takes_at_most_30_rounds_and_30_seconds_for_five_percent():
+    auto = Rounds("auto")
+    assert (auto.max_rounds, auto.max_time_s, auto.precision) == (30, 30.0, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "warmup"),
+    [
+        (Rounds(1), 0),
+        (Rounds(2), 2),
+        (Rounds("auto"), 2),
+        (Rounds(6, fresh_process=True), 0),
+        (Rounds(1, warmup=1), 1),
+        (Rounds(6, warmup=0), 0),
+        (Rounds(6, warmup=5, fresh_process=True), 5),
+    ],
+)
+def test_two_rounds_warm_up_unless_there_is_nothing_to_warm(rounds, warmup):
+    assert rounds.warmup == warmup
+
+
+def test_integers_of_numpy_become_plain_ones():
+    rounds = Rounds(np.int64(6), np.uint8(1), max_rounds=np.int32(9), busy_cores=np.int16(0))
+    for value in (rounds.n, rounds.warmup, rounds.max_rounds, rounds.busy_cores):
+        assert type(value) is int
+
+
+def test_rounds_are_a_value():
+    rounds = Rounds(6, collect_garbage=None)
+    assert rounds == Rounds(6, collect_garbage=None) != Rounds(6)
+    assert len({rounds, Rounds(6, collect_garbage=None)}) == 1
+    assert pickle.loads(pickle.dumps(rounds)) == rounds
+    with pytest.raises(FrozenInstanceError):
+        rounds.n = 7
+
+
+def test_the_conditions_of_a_profile_name_every_field():
+    conditions = Rounds("auto", precision=0.1).to_dict()
+    assert list(conditions) == [field.name for field in fields(Rounds)]
+    assert json.loads(json.dumps(conditions)) == conditions
+
+
+def test_one_round_in_its_own_process_keeps_what_it_is_measured_under():
+    rounds = Rounds(
+        9, 2, collect_garbage="tasks", fresh_process=True, busy_cores=1, check_outputs=True
+    )
+    alone = rounds.alone()
+    assert (alone.n, alone.warmup, alone.fresh_process, alone.busy_cores) == (1, 0, False, 0)
+    assert (alone.collect_garbage, alone.check_outputs) == ("tasks", True)
+
+
+# Bad input
+
+INTEGER = "must be an integer of at least"
+
+
+@pytest.mark.parametrize("given", [0, -1, True, False, 2.5, 6.0, "six", "", None, [6], math.nan])
+def test_a_number_of_rounds_that_is_none_is_refused(given):
+    with pytest.raises(ValidationError) as caught:
+        Rounds(given)
+    assert str(caught.value) == f"Rounds: n {INTEGER} 1 or 'auto', got {given!r}"
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "expected"),
+    [
+        ("warmup", -1, f"{INTEGER} 0"),
+        ("warmup", 1.0, f"{INTEGER} 0"),
+        ("warmup", True, f"{INTEGER} 0"),
+        ("warmup", "auto", f"{INTEGER} 0"),
+        ("max_rounds", 0, f"{INTEGER} 1"),
+        ("max_rounds", None, f"{INTEGER} 1"),
+        ("max_rounds", 30.0, f"{INTEGER} 1"),
+        ("busy_cores", -1, f"{INTEGER} 0"),
+        ("busy_cores", True, f"{INTEGER} 0"),
+        ("busy_cores", "all", f"{INTEGER} 0"),
+        ("max_time_s", 0, "must be a finite number above 0"),
+        ("max_time_s", -1.0, "must be a finite number above 0"),
+        ("max_time_s", math.inf, "must be a finite number above 0"),
+        ("max_time_s", math.nan, "must be a finite number above 0"),
+        ("max_time_s", True, "must be a finite number above 0"),
+        ("max_time_s", "30", "must be a finite number above 0"),
+        ("max_time_s", None, "must be a finite number above 0"),
+        ("precision", 0.0, "must be a finite number above 0"),
+        ("precision", -0.05, "must be a finite number above 0"),
+        ("precision", math.inf, "must be a finite number above 0"),
+        ("precision", "5 %", "must be a finite number above 0"),
+        ("precision", False, "must be a finite number above 0"),
+        ("collect_garbage", True, "must be 'rounds', 'tasks' or None"),
+        ("collect_garbage", "task", "must be 'rounds', 'tasks' or None"),
+        ("collect_garbage", ["tasks"], "must be 'rounds', 'tasks' or None"),
+        ("fresh_process", 1, "must be True or False"),
+        ("fresh_process", None, "must be True or False"),
+        ("check_outputs", "yes", "must be True or False"),
+    ],
+)
+def test_a_condition_out_of_its_range_is_named_and_told_what_was_expected(field, given, expected):
+    with pytest.raises(ValidationError) as caught:
+        Rounds(6, **{field: given})
+    assert str(caught.value) == f"Rounds: {field} {expected}, got {given!r}"
+
+
+@pytest.mark.parametrize("field", ["max_time_s", "precision"])
+def test_a_number_too_large_for_a_float_is_refused(field):
+    with pytest.raises(ValidationError, match=f"{field} must be a finite number above 0"):
+        Rounds(6, **{field: 10**400})
+
+
+def test_an_array_is_no_number_of_rounds():
+    with pytest.raises(ValidationError, match="n must be an integer"):
+        Rounds(np.array([6, 7]))
+
+
+@pytest.mark.parametrize("max_rounds", [1, 5])
+def test_an_interval_that_cannot_be_reached_is_refused(max_rounds):
+    with pytest.raises(ValidationError, match=f"max_rounds={max_rounds} cannot reach") as caught:
+        Rounds("auto", max_rounds=max_rounds)
+    assert "at least 6 rounds" in str(caught.value)
+    assert Rounds("auto", max_rounds=6).max_rounds == 6
+    assert Rounds(3, max_rounds=max_rounds).max_rounds == max_rounds
+
+
+# The plan
+
+
+def test_a_single_round_is_all_there_is():
+    assert kinds_of(Rounds(1)) == ([MEASURED], "n")
+    assert Plan(Rounds(1), lambda _: True).single
+    for plan in (
+        Plan(Rounds(2), lambda _: True),
+        Plan(Rounds(1, warmup=1), lambda _: True),
+        Plan(Rounds(1), lambda _: True, allocation=True),
+        Plan(Rounds("auto"), lambda _: True),
+    ):
+        assert not plan.single
+
+
+def test_warm_up_comes_first_and_its_first_round_is_the_cold_one():
+    kinds, _ = kinds_of(Rounds(3, warmup=3))
+    assert kinds == [COLD, WARM_UP, WARM_UP, MEASURED, MEASURED, MEASURED]
+
+
+def test_the_pass_that_counts_allocations_comes_last():
+    assert kinds_of(Rounds(2, warmup=1), allocation=True)[0] == [
+        COLD,
+        MEASURED,
+        MEASURED,
+        ALLOCATION,
+    ]
+
+
+def test_a_number_of_rounds_is_kept_to_however_precise_they_are():
+    kinds, ended_by = kinds_of(Rounds(9, warmup=0, max_time_s=1e-9), is_precise=lambda _: True)
+    assert (kinds, ended_by) == ([MEASURED] * 9, "n")
+
+
+def test_auto_takes_six_rounds_even_if_fewer_would_do():
+    asked = []
+    kinds, ended_by = kinds_of(
+        Rounds(warmup=0, precision=0.02, max_time_s=1e-9),
+        is_precise=lambda precision: not asked.append(precision),
+    )
+    assert (kinds, ended_by) == ([MEASURED] * 6, "precision")
+    assert asked == [0.02]
+
+
+def test_auto_ends_with_the_round_that_makes_it_precise():
+    answers = iter([False, False, True])
+    kinds, ended_by = kinds_of(Rounds(warmup=0), is_precise=lambda _: next(answers))
+    assert (len(kinds), ended_by) == (8, "precision")
+
+
+@pytest.mark.parametrize("most", [6, 11])
+def test_auto_ends_after_the_most_rounds(most):
+    assert kinds_of(Rounds(warmup=0, max_rounds=most)) == ([MEASURED] * most, "max_rounds")
+
+
+def test_auto_ends_when_its_time_is_up_but_not_before_the_sixth_round():
+    assert kinds_of(Rounds(warmup=0, max_time_s=1e-9)) == ([MEASURED] * 6, "max_time_s")
+
+
+def test_warm_up_takes_none_of_the_time_for_measuring(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("dagprofiler._document.rounds.perf_counter", lambda: now)
+    plan = Plan(Rounds(warmup=1, max_time_s=8.0), lambda _: False)
+    kinds = []
+    for kind in plan:
+        kinds.append(kind)
+        now += 100.0 if kind is COLD else 1.0
+    assert (kinds, plan.ended_by) == ([COLD, *[MEASURED] * 8], "max_time_s")
+
+
+def test_what_ended_the_rounds_is_not_known_before_they_have():
+    plan = Plan(Rounds(2, warmup=0), lambda _: True)
+    assert list(islice(plan, 2)) == [MEASURED, MEASURED]
+    assert plan.ended_by is None

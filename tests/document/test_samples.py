@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+from statistics import median
+
+import pytest
+
+from dagprofiler import DAG, Task
+from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP
+from dagprofiler._document.samples import measured_of, statistics_of
+from dagprofiler.engine.log import RoundLog
+from dagprofiler.engine.samples import differing_outputs, is_precise, samples_of
+
+
+class Any(Task):
+    def __init__(self, outputs="", inputs=""):
+        super().__init__()
+        self.outputs, self.inputs = list(outputs), list(inputs)
+
+    def compute(self, **fields):
+        return dict.fromkeys(self.outputs)
+
+
+def log_of(*rounds, tasks="ab"):
+    """Return the log of a run of tasks without edges, with these rounds for its own."""
+    log = DAG({name: Any() for name in tasks}).run()._tables.log
+    log.rounds = list(rounds)
+    for one in log.rounds:
+        one.times += [None] * (6 * len(tasks) - len(one.times))
+    return log
+
+
+def a_round(*walls_s, kind=MEASURED, columns=(), meters=(), total_s=0.0):
+    """Return a round of tasks that take so long in compute(); None for one that failed there."""
+    one = RoundLog(kind, [], [], [], total_s=total_s, columns=list(columns))
+    for i, wall_s in enumerate(walls_s):
+        if wall_s is None:
+            one.times += [0.0, 0.0, 0.0, 1.0, None, None]
+            one.errors[i] = "ValueError: boom"
+        else:
+            one.times += [0.0, 0.0, 0.0, wall_s, wall_s, wall_s]
+    one.meters = dict(enumerate(map(list, meters)))
+    return one
+
+
+# Samples
+
+
+def test_every_round_has_an_entry_and_says_what_it_was_for():
+    kinds = (COLD, WARM_UP, MEASURED, MEASURED)
+    log = log_of(*(a_round(k, 2 * k, kind=kind, total_s=k) for k, kind in enumerate(kinds)))
+    samples = samples_of(log)
+    assert samples["rounds"] == ["cold", "warm_up", "measured", "measured"]
+    assert samples["total_ms"] == [0.0, 1000.0, 2000.0, 3000.0]
+    assert samples["tasks"]["b"]["wall_ms"] == [0.0, 2000.0, 4000.0, 6000.0]
+    assert samples["tasks"]["b"]["serialize_ms"] == [0.0] * 4
+
+
+def test_what_was_not_measured_is_null():
+    metered = {"columns": ["energy_J"], "meters": [[5], [6]]}
+    log = log_of(a_round(1, 1, **metered), a_round(1, None, **metered), a_round(1, 1))
+    tasks = samples_of(log)["tasks"]
+    assert tasks["a"]["energy_J"] == [5, 5, None]
+    # What was read of a task that failed is no measurement of it.
+    assert tasks["b"]["energy_J"] == [6, None, None]
+    assert tasks["b"]["wall_ms"] == [1000.0, None, 1000.0]
+
+
+def test_rounds_with_other_meters_share_their_columns():
+    log = log_of(
+        a_round(1, columns=["x", "y"], meters=[[1, 2]]),
+        a_round(1, columns=["y", "z"], meters=[[3, 4]]),
+        tasks="a",
+    )
+    columns = samples_of(log)["tasks"]["a"]
+    assert [columns[name] for name in "xyz"] == [[1, None], [2, 3], [None, 4]]
+
+
+def test_the_pass_that_counts_allocations_has_no_times():
+    allocation = a_round(
+        9, kind=ALLOCATION, columns=["allocation_bytes"], meters=[[100]], total_s=9
+    )
+    samples = samples_of(log_of(a_round(1, total_s=1), allocation, tasks="a"))
+    assert samples["rounds"] == ["measured", "allocation"]
+    assert samples["total_ms"] == [1000.0, None]
+    assert samples["tasks"]["a"] == {
+        "deserialize_ms": [0.0, None],
+        "wall_ms": [1000.0, None],
+        "serialize_ms": [0.0, None],
+        "allocation_bytes": [None, 100],
+    }
+
+
+@pytest.mark.parametrize(
+    ("columns", "read", "corrected_ms"),
+    [
+        (["delay_ms"], [300.0], 700.0),
+        (["delay_ms", "cpu_ms"], [300.0, 200.0], 700.0),
+        # Both are read in a wider window than the clock.
+        (["delay_ms", "cpu_ms"], [300.0, 900.0], 900.0),
+        (["delay_ms", "cpu_ms"], [1500.0, 50.0], 50.0),
+        (["delay_ms", "cpu_ms"], [0.0, 1001.0], 1000.0),
+        (["delay_ms", "cpu_ms"], [300.0, None], 700.0),
+        (["delay_ms", "cpu_ms"], [None, 300.0], None),
+    ],
+)
+def test_wall_times_are_corrected_for_the_delay(columns, read, corrected_ms):
+    log = log_of(a_round(1.0, columns=columns, meters=[read]), tasks="a")
+    assert samples_of(log)["tasks"]["a"]["corrected_ms"] == [corrected_ms]
+
+
+def test_without_a_meter_of_delays_nothing_is_corrected():
+    log = log_of(a_round(1.0, columns=["cpu_ms"], meters=[[300.0]]), tasks="a")
+    assert "corrected_ms" not in samples_of(log)["tasks"]["a"]
+
+
+def test_times_are_told_to_the_nanosecond():
+    log = log_of(a_round(0.1234567891234, total_s=1 / 3), tasks="a")
+    samples = samples_of(log)
+    assert samples["tasks"]["a"]["wall_ms"] == [123.456789]
+    assert samples["total_ms"] == [333.333333]
+
+
+# Statistics
+
+
+def section(rounds, **columns):
+    return {
+        "rounds": rounds,
+        "total_ms": [1.0] * len(rounds),
+        "tasks": {"a": columns},
+        "edges": {},
+    }
+
+
+def test_only_measured_rounds_count():
+    kinds = [COLD, WARM_UP, MEASURED, MEASURED, ALLOCATION]
+    assert measured_of(kinds, [1, 2, 3, None, 5]) == [3]
+    statistics = statistics_of(section(kinds, wall_ms=[100.0, 50.0, 4.0, 6.0, None]))
+    assert statistics["tasks"]["a"]["wall_ms"]["median"] == 5.0
+    assert statistics["tasks"]["a"]["wall_ms"]["n"] == 2
+    assert statistics["total_ms"]["n"] == 2
+
+
+def test_allocations_count_in_their_own_pass():
+    kinds = [MEASURED, MEASURED, ALLOCATION]
+    columns = {"wall_ms": [1.0, 1.0, None], "allocation_bytes": [None, None, 800]}
+    statistics = statistics_of(section(kinds, **columns))
+    assert statistics["tasks"]["a"]["allocation_bytes"] == {
+        "median": 800,
+        "mad": 0,
+        "low": 800,
+        "high": 800,
+        "coverage": 0.0,
+        "min": 800,
+        "n": 1,
+    }
+
+
+def test_columns_without_a_measured_value_are_left_out():
+    kinds = [COLD, MEASURED, MEASURED]
+    statistics = statistics_of(section(kinds, wall_ms=[1.0, 2.0, 3.0], cpu_ms=[1.0, None, None]))
+    assert set(statistics["tasks"]["a"]) == {"wall_ms"}
+
+
+def test_edges_have_statistics_too():
+    samples = section([MEASURED] * 3, wall_ms=[1.0] * 3)
+    samples["edges"] = {"a->b": {"serialize_ms": [3.0, 1.0, None], "wire_bytes": [7, 7, None]}}
+    edge = statistics_of(samples)["edges"]["a->b"]
+    assert (edge["serialize_ms"]["median"], edge["serialize_ms"]["n"]) == (2.0, 2)
+    assert edge["wire_bytes"]["median"] == 7
+
+
+def test_the_cold_round_is_told_by_task():
+    cold = statistics_of(section([COLD, MEASURED, MEASURED], wall_ms=[9.0, 1.0, 1.0]))
+    assert cold["cold_ms"] == {"a": 9.0}
+    warm = statistics_of(section([MEASURED] * 2, wall_ms=[1.0, 1.0]))
+    assert "cold_ms" not in warm
+
+
+def test_flags_are_raised_by_measured_rounds_and_tasks_without_any_are_absent():
+    kinds = [COLD, WARM_UP, *[MEASURED] * 6]
+    steady = section(kinds, wall_ms=[900.0, 500.0, *[10.0] * 6])
+    assert statistics_of(steady)["flags"] == {}
+    assert statistics_of(steady, ["a"])["flags"] == {"a": ["outputs_differ"]}
+    drifting = section(kinds, wall_ms=[10.0] * 5 + [20.0] * 3)
+    assert statistics_of(drifting)["flags"] == {"a": ["wide_interval", "drifting"]}
+    contended = section(kinds, wall_ms=[10.0] * 8, delay_ms=[0.0, 0.0, *[1.0] * 6])
+    assert statistics_of(contended)["flags"] == {"a": ["contended"]}
+
+
+# Outputs that differ
+
+
+def test_outputs_differ_that_have_two_hashes():
+    rounds = [a_round(1, 1), a_round(1, 1), a_round(1, 1)]
+    for one, (first, second) in zip(rounds, [(b"1", b"1"), (b"1", b"2"), (b"1", b"1")]):
+        one.digests = {0: first, 1: second}
+    assert differing_outputs(log_of(*rounds)) == ["b"]
+
+
+def test_a_task_that_failed_in_a_round_is_compared_in_the_others():
+    rounds = [a_round(1, 1), a_round(1, None), a_round(1, 1)]
+    rounds[0].digests, rounds[1].digests, rounds[2].digests = {0: b"1", 1: b"2"}, {0: b"1"}, {}
+    assert differing_outputs(log_of(*rounds)) == []
+
+
+# Precision
+
+
+def rounds_of(*walls_s, **options):
+    """Return rounds of tasks, one argument a task: how long it takes in each round."""
+    return [a_round(*row, **options) for row in zip(*walls_s)]
+
+
+STEADY = [10.0, 10.2, 10.4, 10.1, 10.3, 10.5]
+NOISY = [10.0, 12.0, 14.0, 11.0, 13.0, 15.0]
+
+
+def test_rounds_are_precise_when_every_weighty_task_is():
+    assert is_precise(log_of(*rounds_of(STEADY, STEADY)), 0.05)
+    assert not is_precise(log_of(*rounds_of(STEADY, NOISY)), 0.05)
+    assert is_precise(log_of(*rounds_of(STEADY, NOISY)), 0.5)
+
+
+def test_the_precision_is_the_longer_side_of_the_interval():
+    middle = median(STEADY)
+    side = max(STEADY[-1] - middle, middle - STEADY[0]) / middle
+    log = log_of(*rounds_of(STEADY), tasks="a")
+    assert is_precise(log, side * 1.000001)
+    assert not is_precise(log, side * 0.999999)
+
+
+def test_fewer_than_six_rounds_know_their_smallest_and_largest_only():
+    assert is_precise(log_of(*rounds_of([1.0] * 2), tasks="a"), 0.05)
+    assert not is_precise(log_of(*rounds_of([1.0]), tasks="a"), 0.05)
+
+
+@pytest.mark.parametrize(("factor", "precise"), [(0.009, True), (0.011, False)])
+def test_a_task_of_less_than_a_hundredth_of_the_total_does_not_matter(factor, precise):
+    light = [wall_s * factor for wall_s in NOISY]
+    heavy = [12.5 - 12.5 * factor] * 6
+    assert is_precise(log_of(*rounds_of(heavy, light)), 0.05) is precise
+
+
+def test_what_warmed_up_is_not_asked():
+    warm = [a_round(99.0, kind=COLD), a_round(50.0, kind=WARM_UP)]
+    assert is_precise(log_of(*warm, *rounds_of(STEADY), tasks="a"), 0.05)
+
+
+def test_waiting_for_a_core_makes_no_task_imprecise():
+    rounds = [
+        a_round(10.0 + delay_s, columns=["delay_ms", "cpu_ms"], meters=[[delay_s * 1e3, 1e4]])
+        for delay_s in (0.0, 5.0, 0.0, 8.0, 3.0, 20.0)
+    ]
+    log = log_of(*rounds, tasks="a")
+    assert is_precise(log, 0.05)
+    for one in rounds:
+        one.columns, one.meters = [], {}
+    assert not is_precise(log, 0.05)
+
+
+def test_a_dag_that_takes_no_time_is_precise():
+    assert is_precise(log_of(*rounds_of([0.0] * 6), tasks="a"), 0.05)
+    assert is_precise(log_of(a_round(), a_round(), tasks=""), 0.05)

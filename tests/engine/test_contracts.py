@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from dagprofiler import DeclarationError, Task
+from dagprofiler.engine.validate import ContractReader
+
+
+class Step(Task):
+    inputs = ["x"]
+    outputs = ["y"]
+
+    def compute(self, x, cfg):
+        return {"y": x}
+
+
+def read(*tasks):
+    """Return the contracts of tasks, which stand under t0, t1, ..."""
+    return ContractReader(None).read_all([f"t{i}" for i in range(len(tasks))], tasks)
+
+
+def outputs_of(*tasks):
+    return [contract.outputs for contract in read(*tasks)]
+
+
+def changed(task, **declarations):
+    vars(task).update(declarations)
+    return task
+
+
+def test_tasks_of_one_class_share_a_contract():
+    first, second, third = read(Step(), Step("other"), changed(Step(), state=1))
+    assert first is second is third
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_an_instance_that_declares_something_else_has_a_contract_of_its_own(place):
+    tasks = [Step(), Step(), Step()]
+    tasks[place].outputs = ["z"]
+    expected = [["y"]] * 3
+    expected[place] = ["z"]
+    assert outputs_of(*tasks) == expected
+
+
+def test_instances_that_declare_the_same_share_a_contract():
+    first, second = read(changed(Step(), inputs=["q"]), changed(Step(), inputs=["q"]))
+    assert first is second
+
+
+def test_what_an_instance_declares_is_checked_after_others_of_its_class():
+    with pytest.raises(DeclarationError, match="task 't1': outputs names 'z' twice"):
+        read(Step(), changed(Step(), outputs=["z", "z"]))
+
+
+def test_a_property_is_asked_of_every_instance():
+    class Named(Step):
+        outputs = property(lambda self: [self.name])
+
+    assert outputs_of(Named("a"), Named("b"), Named("a")) == [["a"], ["b"], ["a"]]
+
+
+def test_a_declaration_in_a_slot_is_read_from_every_instance():
+    class Slotted(Step):
+        __slots__ = ("gathers",)
+
+    first, second = Slotted(), Slotted()
+    first.gathers, second.gathers = ["x"], []
+    assert [contract.gathers for contract in read(first, second)] == [["x"], []]
+
+
+def test_a_class_that_looks_attributes_up_by_itself_is_asked_for_every_instance():
+    class Odd(Step):
+        def __getattribute__(self, name):
+            return [self.name] if name == "outputs" else super().__getattribute__(name)
+
+    assert outputs_of(Odd("a"), Odd("b")) == [["a"], ["b"]]
+
+
+def test_serializing_by_a_method_is_bound_to_each_instance():
+    class Salted(Step):
+        def serialize(self, data):
+            return pickle.dumps((self.name, data))
+
+        def deserialize(self, data):
+            return pickle.loads(data)[1]
+
+    salted = read(Salted("a"), Salted("b"))
+    assert [pickle.loads(contract.encode(1)) for contract in salted] == [("a", 1), ("b", 1)]
+
+
+def test_an_instance_with_a_compute_of_its_own_is_read_by_it():
+    own = changed(Step(), compute=lambda q: {"y": q})
+    contracts = read(Step(), own, Step())
+    assert [contract.parameters.required for contract in contracts] == [{"x"}, {"q"}, {"x"}]

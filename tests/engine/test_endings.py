@@ -1,0 +1,184 @@
+"""However a run ends, its profile can be loaded, and no time in it is negative."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from dagprofiler import DAG, Config, Hook, Journal, Profile, Rounds, RunError, Task
+from dagprofiler.journal import _store as segments
+
+TASKS = ("a", "b", "c", "d")
+EDGES = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
+
+ROUNDS = {"plain": 1, "rounds": Rounds(2, warmup=1, collect_garbage=None)}
+POOLS = {"serial": None, "threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
+
+#: The task with which it happens, and for how many rounds before that it does not.
+PLACES = {"first": ("a", 0), "middle": ("c", 0), "last": ("d", 0), "second": ("a", 1)}
+ENDS = ("success", "fails", "interrupted", "hook raises", "killed")
+
+
+class Step(Task):
+    """Adds up what arrives, unless a file says what to do instead."""
+
+    inputs = ["x"]
+    outputs = ["x"]
+    gathers = ["x"]
+
+    def compute(self, x, cfg):
+        said = Path(cfg.folder, self.name)
+        if said.exists():
+            raise {"fails": ValueError, "interrupted": KeyboardInterrupt}[said.read_text()]
+        return {"x": sum(x) + 1}
+
+
+def program(folder):
+    return DAG({name: Step(name) for name in TASKS}, EDGES, Config(folder=str(folder)))
+
+
+class Ends(Hook):
+    """Lets a run end in one of the ways, as soon as a task is about to start."""
+
+    def __init__(self, folder, how, place):
+        self.folder, self.how = folder, how
+        self.task, self.before = PLACES[place]
+
+    def task_started(self, task):
+        if self.how == "success" or task != self.task:
+            return
+        self.before -= 1
+        if self.before >= 0:
+            return
+        if self.how == "hook raises":
+            raise OSError("the hook")
+        if self.how == "killed":
+            # What a process leaves that ends at this moment.
+            shutil.copytree(self.folder / "journal", self.folder / "left")
+        else:
+            (self.folder / task).write_text(self.how)
+
+
+@pytest.fixture(autouse=True)
+def _slow_disk(monkeypatch):
+    """Let storing outputs take longer than the tasks do."""
+    monkeypatch.setattr(segments, "_sync", lambda _: time.sleep(0.001))
+    # All else has nothing to do with a disk.
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+def executor(where):
+    return nullcontext() if POOLS[where] is None else POOLS[where](2)
+
+
+def ended(folder, hooks, rounds, where):
+    """Return the profile of a run, however it ends."""
+    with executor(where) as pool:
+        try:
+            return program(folder).run(
+                executor=pool, rounds=ROUNDS[rounds], on_error="finish", hooks=hooks
+            )
+        except (RunError, KeyboardInterrupt) as error:
+            return error.profile
+
+
+def check(profile, folder, *, serial):
+    """Assert that what was saved is loaded, and that the times in it can be."""
+    profile.save(folder / "profile.json")
+    assert Profile.load(folder / "profile.json") == profile
+    document = profile.to_dict()
+    for path, value in leaves(document):
+        if any(name.endswith("_ms") for name in path) and isinstance(value, (int, float)):
+            assert value >= 0, path
+    columns = document["timeline"]["columns"]
+    rows = [dict(zip(columns, row)) for row in document["timeline"]["records"]]
+    if serial:
+        for number, total_ms in enumerate(document.get("samples", {}).get("total_ms", [])):
+            in_tasks = [
+                row[f"{phase}_end_ms"] - row[f"{phase}_start_ms"]
+                for row in rows
+                for phase in ("deserialize", "compute", "serialize")
+                if row["round"] == number and row[f"{phase}_end_ms"] is not None
+            ]
+            assert total_ms is None or total_ms >= sum(in_tasks) - 1e-3
+
+
+def leaves(value, path=()):
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from leaves(item, (*path, key))
+    elif isinstance(value, list):
+        for item in value:
+            yield from leaves(item, path)
+    else:
+        yield path, value
+
+
+def case(folder, rounds, where, journal, how, place, then):
+    """Let a run end; go on with it, where there is a journal, elsewhere and until it is done."""
+    if (how == "killed" and not journal) or (place == "second" and rounds == "plain"):
+        return
+    if how == "success" and place != "last":
+        return
+    hooks = [Ends(folder, how, place), *([Journal(folder / "journal")] if journal else [])]
+    first = ended(folder, hooks, rounds, where)
+    check(first, folder, serial=where == "serial")
+    if not journal:
+        return
+    directory = folder / ("left" if how == "killed" else "journal")
+    (folder / PLACES[place][0]).unlink(missing_ok=True)
+    with executor(then) as pool:
+        profile = program(folder).resume(directory, executor=pool)
+    check(profile, folder, serial=(where, then) == ("serial", "serial"))
+    assert profile.outputs == {"d": {"x": 5}}
+    assert profile.sections["run"]["state"] == "complete"
+
+
+@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_what_a_run_saved_is_loaded(tmp_path, rounds, how):
+    for number, (journal, place) in enumerate(product((False, True), PLACES)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        case(folder, rounds, "serial", journal, how, place, "serial")
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    "method", ["run_started", "task_finished", "round_finished", "run_finished", "close"]
+)
+def test_what_a_run_saved_is_loaded_whatever_a_hook_raises(tmp_path, method, error):
+    class Raises(Hook):
+        pass
+
+    def fail(*_):
+        raise error("the hook")
+
+    setattr(Raises, method, fail)
+    hooks = [Journal(tmp_path / "journal"), Raises()]
+    check(ended(tmp_path, hooks, "rounds", "serial"), tmp_path, serial=True)
+    check(program(tmp_path).resume(tmp_path / "journal"), tmp_path, serial=True)
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_what_a_run_on_threads_saved_is_loaded_when_it_went_on_serially(tmp_path, how):
+    case(tmp_path, "rounds", "threads", True, how, "last", "serial")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("then", POOLS)
+@pytest.mark.parametrize("where", POOLS)
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_what_any_run_saved_is_loaded(tmp_path, rounds, where, then, how):
+    for number, (journal, place) in enumerate(product((False, True), PLACES)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        case(folder, rounds, where, journal, how, place, then)

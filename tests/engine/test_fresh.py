@@ -1,0 +1,825 @@
+"""Rounds(fresh_process=True): each round in a new process, of which none is left."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import io
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import types
+
+import numpy as np
+import pytest
+
+import dagprofiler
+from dagprofiler import (
+    DAG,
+    DagProfilerError,
+    Hook,
+    Profile,
+    Rounds,
+    RunError,
+    SerializationError,
+    Task,
+    compare_runs,
+)
+from dagprofiler._util.files import temporary
+from dagprofiler.engine import fresh
+
+pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at /proc")
+
+FRESH = Rounds(3, fresh_process=True)
+ONCE = Rounds(1, fresh_process=True)
+
+#: A module that new processes import fast: this one would import pytest.
+TASKS = """
+import gc, os, pickle, random, signal, sys, time
+
+import dagprofiler
+from dagprofiler import Task
+
+
+class Pid(Task):
+    outputs = ["pid"]
+
+    def compute(self, cfg):
+        with open(cfg.log, "a") as file:
+            print(os.getpid(), file=file)
+        return {"pid": os.getpid()}
+
+
+class Acts(Task):
+    inputs = ["pid"]
+    outputs = ["x"]
+
+    def compute(self, cfg, pid):
+        with open(cfg.log) as file:
+            rounds = len(file.readlines())
+        if rounds == cfg.get("at"):
+            globals()[cfg.action]()
+        return {"x": rounds}
+
+
+class Odd(Exception):
+    def __init__(self):
+        super().__init__("odd", lambda: None)
+
+
+def fail():
+    raise LookupError("lost")
+
+
+def fail_oddly():
+    raise Odd
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def leave():
+    sys.exit(3)
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def vanish():
+    os._exit(0)
+
+
+def hang():
+    print("hangs", flush=True)
+    while True:
+        time.sleep(0.01)
+
+
+class Returns(Task):
+    outputs = ["x"]
+
+    def __init__(self, call, outputs=("x",)):
+        super().__init__()
+        self.call, self.outputs = call, list(outputs)
+
+    def compute(self, cfg):
+        return {"x": globals()[self.call]()}
+
+
+class Adds(Task):
+    inputs = ["x", "y"]
+    outputs = ["z"]
+
+    def compute(self, x, y):
+        return {"z": x + y}
+
+
+def draws():
+    return int(dagprofiler.rng().integers(2**60)), random.getrandbits(60)
+
+
+def surroundings():
+    return sys.argv, os.getcwd(), __name__
+
+
+def cores():
+    return sorted(os.sched_getaffinity(0))
+
+
+def frozen():
+    return gc.get_freeze_count()
+
+
+def reads():
+    return sys.stdin.read(), os.read(0, 10)
+
+
+def prints():
+    print("said by the task")
+
+
+def million():
+    return len(bytearray(1_000_000))
+
+
+class Cannot(Task):
+    outputs = ["x"]
+
+    def compute(self):
+        return {"x": lambda: 1}
+
+    def serialize(self, data):
+        return b"a function"
+
+    def deserialize(self, data):
+        return lambda: 1
+
+
+class Counts:
+    name, unit, reason = "pid", "1", None
+
+    def start(self):
+        pass
+
+    def stop(self):
+        return os.getpid()
+
+
+class Broken(Counts):
+    name = "broken"
+
+    def stop(self):
+        raise OSError("no sensor")
+"""
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory):
+    """Return the module of the tasks, as new processes import it."""
+    folder = tmp_path_factory.mktemp("fresh")
+    (folder / "tasks_of_fresh_rounds.py").write_text(TASKS, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        # The program that runs: new processes would import pytest again.
+        patch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
+        yield importlib.import_module("tasks_of_fresh_rounds")
+    del sys.modules["tasks_of_fresh_rounds"]
+
+
+class Program:
+    """A DAG of two tasks, the second of which acts in the round that it is told."""
+
+    def __init__(self, tasks, log):
+        self.tasks, self.log = tasks, log
+
+    def dag(self, **config):
+        nodes = {"a": self.tasks.Pid, "b": self.tasks.Acts}
+        return DAG(nodes, [("a", "b")], {"log": str(self.log), **config})
+
+    def pids(self):
+        """Return the processes that computed, in their order."""
+        return [int(line) for line in self.log.read_text(encoding="utf-8").split()]
+
+
+@pytest.fixture
+def program(tasks, tmp_path):
+    return Program(tasks, tmp_path / "log")
+
+
+def stat(pid):
+    """Return state, parent and process group of a process; None if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            state, parent, group = file.read().rpartition(")")[2].split()[:3]
+    except OSError:
+        return None
+    return state, int(parent), int(group)
+
+
+def processes():
+    """Return number, state, parent and group of each process."""
+    found = {int(name): stat(name) for name in os.listdir("/proc") if name.isdigit()}
+    return {pid: what for pid, what in found.items() if what is not None}
+
+
+def children():
+    return [pid for pid, (_, parent, _) in processes().items() if parent == os.getpid()]
+
+
+@pytest.fixture(autouse=True)
+def _none_is_left(tmp_path_factory, monkeypatch):
+    """Whatever a test does, neither a process nor a file of its rounds is left."""
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    before = children()
+    yield
+    assert children() == before
+    assert os.listdir(folder) == []
+
+
+# What rounds in new processes are
+
+
+@pytest.fixture(scope="module")
+def measured(tasks, tmp_path_factory):
+    """Return a program that has run for three rounds, and its profile."""
+    program = Program(tasks, tmp_path_factory.mktemp("measured") / "log")
+    return program, program.dag().run(rounds=FRESH, keep=["a"])
+
+
+def test_every_round_has_another_process(measured):
+    program, profile = measured
+    pids = program.pids()
+    assert len(pids) == len({*pids, os.getpid()}) - 1 == 3
+    timeline = profile.sections["timeline"]
+    workers = [worker["pid"] for worker in timeline["workers"]]
+    ran = [(task, k, workers[worker]) for task, k, worker, *_ in timeline["records"]]
+    assert ran == [(task, k, pid) for k, pid in enumerate(pids) for task in "ab"]
+    assert not set(pids) & set(processes())
+
+
+def test_there_is_no_warm_up_and_the_profile_tells_the_conditions(measured):
+    sections = measured[1].sections
+    assert sections["samples"]["rounds"] == ["measured"] * 3
+    assert sections["run"]["conditions"] == FRESH.to_dict()
+    assert (sections["run"]["rounds"], sections["run"]["ended_by"]) == (3, "n")
+
+
+@pytest.mark.slow
+def test_warm_up_that_is_asked_for_has_processes_of_its_own(program):
+    profile = program.dag().run(rounds=Rounds(2, warmup=1, fresh_process=True))
+    assert profile.sections["samples"]["rounds"] == ["cold", "measured", "measured"]
+    # No process computes twice: what it has warmed up would not be fresh.
+    assert len(set(program.pids())) == len(program.pids()) == 3
+
+
+def test_a_single_round_may_have_a_process_of_its_own(program):
+    profile = program.dag().run(rounds=ONCE)
+    assert program.pids() != [os.getpid()]
+    assert profile.final_outputs == {"x": 1}
+    assert profile.sections["run"]["rounds"] == 1
+    assert Profile.loads(profile.dumps()) == profile
+
+
+@pytest.mark.slow
+def test_auto_takes_at_least_six_processes(program):
+    rounds = Rounds("auto", precision=1e9, fresh_process=True)
+    profile = program.dag().run(rounds=rounds)
+    assert len(set(program.pids())) == 6
+    assert profile.sections["run"]["ended_by"] == "precision"
+
+
+def test_samples_statistics_and_file_are_as_of_rounds_in_one_process(measured, tmp_path):
+    profile = measured[1]
+    document = profile.to_dict()
+    for columns in (
+        *document["samples"]["tasks"].values(),
+        *document["samples"]["edges"].values(),
+        *document["statistics"]["tasks"].values(),
+    ):
+        assert {len(values) for values in columns.values()} <= {3, 7}
+    assert None not in document["samples"]["edges"]["a->b"]["deserialize_ms"]
+    for entry in document["execution_metrics"]:
+        walls = document["samples"]["tasks"][entry["task"]]["wall_ms"]
+        assert entry["compute_time_ms"] == sorted(walls)[1]
+    assert Profile.load(profile.save(tmp_path / "fresh.json")) == profile
+
+
+def test_the_timeline_is_on_the_clock_of_the_run(measured):
+    profile = measured[1]
+    moments = [moment for row in profile.sections["timeline"]["records"] for moment in row[4:]]
+    assert moments == sorted(moments)
+    assert moments[0] >= 0
+    assert moments[-1] <= profile.sections["run"]["elapsed_ms"]
+
+
+@pytest.mark.slow
+def test_two_profiles_of_fresh_rounds_can_be_compared(tasks):
+    dag = DAG({"a": tasks.Returns("million")})
+    rounds = Rounds(6, fresh_process=True)
+    here, there = dag.run(rounds=rounds), dag.run(rounds=rounds)
+    entry = here.compare(there)["task_times"]["a"]
+    assert entry["ratio"] > 0
+    assert "process" not in entry.get("reason", "")
+
+
+@pytest.mark.slow
+def test_two_dags_in_turns_have_processes_of_their_own(program):
+    found = compare_runs(program.dag(), {"log": str(program.log), "other": 1}, rounds=FRESH)
+    assert len(set(program.pids())) == 6
+    outputs = [profile.final_outputs["x"] for profile in (found.a, found.b)]
+    # The third turn begins with the first DAG again.
+    assert outputs == [5, 6]
+    assert found.task_times["b"]["verdict"] == "can't say"
+
+
+# What goes there, and what comes back
+
+
+def test_outputs_are_those_of_the_last_round(measured):
+    program, profile = measured
+    assert profile.outputs == {"a": {"pid": program.pids()[-1]}, "b": {"x": 3}}
+    assert profile.final_outputs == {"x": 3}
+
+
+@pytest.mark.slow
+def test_values_from_outside_go_there(tasks):
+    dag = DAG({"a": tasks.Returns("million"), "b": tasks.Adds}, [("a", "b")])
+    profile = dag.run(rounds=Rounds(2, fresh_process=True), inputs={"b": {"y": 1}})
+    assert profile.final_outputs == {"z": 1_000_001}
+    assert profile.metrics.task_metrics[1].bytes_in > len(Task.serialize(1))
+
+
+@pytest.mark.slow
+def test_values_from_outside_may_be_large(tasks):
+    dag = DAG({"b": tasks.Adds})
+    inputs = {"b": {"x": np.ones(1_000_000), "y": 1}}
+    assert dag.run(rounds=ONCE, inputs=inputs).final_outputs["z"].sum() == 2_000_000
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_numbers_there_as_here(tasks):
+    dag = DAG({"a": tasks.Returns("draws")})
+    rounds = Rounds(2, fresh_process=True, check_outputs=True)
+    profile = dag.run(7, rounds=rounds)
+    assert profile.final_outputs == dag.run(7).final_outputs
+    flags = profile.sections["statistics"]["flags"].get("a", [])
+    assert "outputs_differ" not in flags
+    assert "outputs_differ" in dag.run(rounds=rounds).sections["statistics"]["flags"]["a"]
+
+
+def test_program_arguments_and_folder_are_the_same_there(tasks, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["program", "--fast"])
+    monkeypatch.chdir(tmp_path)
+    profile = DAG({"a": tasks.Returns("surroundings")}).run(rounds=ONCE)
+    assert profile.final_outputs["x"] == (["program", "--fast"], str(tmp_path), tasks.__name__)
+
+
+def test_what_is_no_folder_in_the_path_does_no_harm(program, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "path", [tmp_path, None, *sys.path])
+    assert program.dag().run(rounds=ONCE).final_outputs == {"x": 1}
+
+
+@pytest.mark.slow
+def test_how_multiprocessing_starts_processes_stays_open(program):
+    # What a program does under its guard, after a run.
+    multiprocessing.set_start_method(None, force=True)
+    program.dag().run(rounds=ONCE)
+    assert multiprocessing.get_start_method(allow_none=True) is None
+    multiprocessing.set_start_method("spawn")
+    try:
+        program.dag().run(rounds=ONCE)
+        assert multiprocessing.get_start_method() == "spawn"
+    finally:
+        multiprocessing.set_start_method(None, force=True)
+
+
+def test_what_is_measured_there_is_what_was_asked_for(tasks):
+    dag = DAG({"a": tasks.Returns("million")})
+    profile = dag.run(rounds=FRESH, meters=["cpu", tasks.Counts(), tasks.Broken(), "allocation"])
+    samples = profile.sections["samples"]
+    assert samples["rounds"] == ["measured"] * 3 + ["allocation"]
+    columns = samples["tasks"]["a"]
+    assert None not in columns["cpu_ms"][:3]
+    assert len({os.getpid(), *columns["pid"][:3]}) == 4
+    assert columns["broken"] == [None] * 4
+    reason = profile.sections["environment"]["not_measured"]["broken"]
+    assert reason == "task 'a': stop() raised OSError: no sensor"
+    # Allocations do not depend on the process.
+    assert columns["allocation_bytes"][:3] == [None] * 3
+    assert 1_000_000 <= columns["allocation_bytes"][3] < 1_100_000
+
+
+@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
+@pytest.mark.parametrize(("garbage", "freezes"), [("tasks", True), ("rounds", False)])
+def test_garbage_is_collected_there_as_it_was_asked_for(tasks, garbage, freezes):
+    dag = DAG({"a": tasks.Returns("frozen")})
+    rounds = Rounds(1, fresh_process=True, collect_garbage=garbage)
+    # CPython 3.12 keeps some hundred objects frozen of itself.
+    assert (dag.run(rounds=rounds).final_outputs["x"] > 1000) is freezes
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="there is no core to keep busy beside this one",
+)
+def test_new_processes_have_the_cores_that_are_not_kept_busy(tasks):
+    dag = DAG({"a": tasks.Returns("cores")})
+    profile = dag.run(rounds=Rounds(1, fresh_process=True, busy_cores=1))
+    assert profile.final_outputs["x"] == sorted(os.sched_getaffinity(0))[:-1]
+
+
+def test_hooks_are_told_of_each_round_here(program):
+    class Notes(Hook):
+        calls = []
+
+        def run_started(self, run):
+            self.calls.append("run_started")
+
+        def task_started(self, task):
+            self.calls.append(("started", task))
+
+        def task_finished(self, record):
+            self.calls.append((record.task, record.round, record.worker["pid"]))
+
+        def task_failed(self, record):
+            self.calls.append((record.task, record.round, type(record.error)))
+
+        def run_finished(self, profile):
+            self.calls.append("run_finished")
+
+        def close(self):
+            self.calls.append("close")
+
+    with pytest.raises(RunError):
+        program.dag(at=2, action="fail").run(rounds=FRESH, hooks=[Notes()])
+    first, second = program.pids()
+    assert Notes.calls == [
+        "run_started",
+        *(("started", "a"), ("a", 0, first)),
+        *(("started", "b"), ("b", 0, first)),
+        *(("started", "a"), ("a", 1, second)),
+        *(("started", "b"), ("b", 1, LookupError)),
+        "run_finished",
+        "close",
+    ]
+
+
+# Errors of tasks
+
+
+def test_the_error_of_a_task_comes_back_with_its_type(program):
+    with pytest.raises(RunError) as caught:
+        program.dag(at=2, action="fail").run(rounds=FRESH)
+    error = caught.value
+    assert error.task == "b"
+    assert type(error.failures["b"]) is LookupError
+    assert error.failures["b"].args == ("lost",)
+    assert error.__cause__ is error.failures["b"]
+    run = error.profile.sections["run"]
+    assert run["reason"] == "task 'b' failed in round 2 of 3: LookupError: lost"
+    assert run["tasks"] == {"b": {"state": "failed", "error": "LookupError: lost", "round": 1}}
+    tasks = error.profile.sections["samples"]["tasks"]
+    assert [wall is None for wall in tasks["b"]["wall_ms"]] == [False, True]
+    assert None not in tasks["a"]["wall_ms"]
+    assert len(program.pids()) == 2
+    assert Profile.loads(error.profile.dumps()) == error.profile
+
+
+def test_an_error_that_cannot_travel_is_told_in_words(program):
+    with pytest.raises(RunError) as caught:
+        program.dag(at=1, action="fail_oddly").run(rounds=FRESH)
+    assert "odd" in str(caught.value.failures["b"])
+    assert "Odd" in caught.value.profile.sections["run"]["reason"]
+
+
+@pytest.mark.parametrize("kept", range(13))
+def test_an_answer_that_is_cut_is_none(kept):
+    whole = b"".join(fresh._frame(b"round"))
+    answer = fresh._framed(io.BytesIO(whole[:kept]))
+    assert answer is None
+    assert fresh._framed(io.BytesIO(whole)) == b"round"
+
+
+def test_what_is_independent_of_a_failure_finishes_its_round(tasks, tmp_path):
+    nodes = {"a": tasks.Pid, "b": tasks.Acts, "c": tasks.Returns("million")}
+    config = {"log": str(tmp_path / "log"), "at": 1, "action": "fail"}
+    with pytest.raises(RunError) as caught:
+        DAG(nodes, [("a", "b")], config).run(rounds=FRESH, on_error="finish")
+    profile = caught.value.profile
+    assert [one.task for one in profile.metrics.task_metrics] == ["a", "c"]
+    assert profile.outputs == {"c": {"x": 1_000_000}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("action", "error"), [("interrupt", KeyboardInterrupt), ("leave", SystemExit)]
+)
+def test_what_ends_a_program_ends_the_run_with_the_rounds_before(program, action, error):
+    with pytest.raises(error) as caught:
+        program.dag(at=2, action=action).run(rounds=FRESH)
+    if error is SystemExit:
+        assert caught.value.code == 3
+    profile = caught.value.profile
+    run = profile.sections["run"]
+    assert run["state"] == "partial"
+    assert run["reason"].startswith(f"interrupted by {error.__name__}")
+    assert run["reason"].endswith("in round 2 of 3")
+    assert len(profile.metrics.task_metrics) == 2
+    assert len(program.pids()) == 2
+    assert Profile.loads(profile.dumps()) == profile
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("action", "code"), [("die", -9), ("vanish", 0)])
+def test_a_task_that_ends_its_process_is_an_error_with_the_rounds_before(program, action, code):
+    with pytest.raises(DagProfilerError, match=f"ended with code {int(code)} ") as caught:
+        program.dag(at=2, action=action).run(rounds=FRESH)
+    profile = caught.value.profile
+    run = profile.sections["run"]
+    assert run["state"] == "partial"
+    assert run["reason"].endswith("in round 2 of 3")
+    assert len(profile.metrics.task_metrics) == 2
+    assert Profile.loads(profile.dumps()) == profile
+
+
+# DAGs that cannot travel
+
+
+def test_a_dag_that_cannot_travel_is_refused_before_anything_runs():
+    class Local(Task):
+        outputs = ["x"]
+
+        def compute(self):
+            raise AssertionError
+
+    told = []
+
+    class Notes(Hook):
+        def run_started(self, run):
+            told.append("run_started")
+
+        def close(self):
+            told.append("close")
+
+    with pytest.raises(SerializationError, match="cannot travel to a new process") as caught:
+        DAG({"a": Local}).run(rounds=FRESH, hooks=[Notes()])
+    assert "fresh_process=True" in str(caught.value)
+    assert "module" in str(caught.value)
+    assert told == ["close"]
+
+
+def test_a_meter_that_cannot_travel_is_refused_before_anything_runs(program, tasks):
+    meter = tasks.Counts()
+    meter.sensor = lambda: None
+    with pytest.raises(SerializationError, match="cannot travel"):
+        program.dag().run(rounds=FRESH, meters=meter)
+    assert not program.log.exists()
+
+
+def test_outputs_that_cannot_travel_back_are_an_error_that_says_so(tasks):
+    with pytest.raises(SerializationError, match="cannot travel back by pickle") as caught:
+        DAG({"a": tasks.Cannot}).run(rounds=FRESH)
+    assert "fresh_process=True" in str(caught.value)
+
+
+# Standard streams
+
+
+def test_what_a_task_prints_is_printed(tasks, capfd):
+    DAG({"a": tasks.Returns("prints")}).run(rounds=Rounds(2, fresh_process=True))
+    assert capfd.readouterr() == ("said by the task\n" * 2, "")
+
+
+def test_a_task_finds_standard_input_empty(tasks):
+    assert DAG({"a": tasks.Returns("reads")}).run(rounds=ONCE).final_outputs == {"x": ("", b"")}
+
+
+# Programs
+
+
+class Script:
+    """A program file that runs in a process of its own, in a group of its own."""
+
+    def __init__(self, path):
+        self.path = path
+        self.running = None
+
+    def write(self, text):
+        self.path.write_text(textwrap.dedent(text), encoding="utf-8")
+
+    def start(self, *command):
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([os.path.dirname(os.path.dirname(dagprofiler.__file__))]),
+        }
+        self.running = subprocess.Popen(
+            [sys.executable, *(command or [str(self.path)])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            cwd=self.path.parent,
+            start_new_session=True,
+        )
+        return self.running
+
+    def run(self, *command, said=""):
+        """Return exit code, standard output and standard error."""
+        running = self.start(*command)
+        out, err = running.communicate(said, timeout=30)
+        return running.returncode, out, err
+
+    def group(self):
+        """Return the processes of its group that still run."""
+        return [
+            pid
+            for pid, (state, _, group) in processes().items()
+            if group == self.running.pid and state != "Z"
+        ]
+
+    def close(self):
+        if self.running is not None:
+            for pid in self.group():
+                os.kill(pid, signal.SIGKILL)
+            self.running.wait()
+            for stream in (self.running.stdin, self.running.stdout, self.running.stderr):
+                stream.close()
+
+
+@pytest.fixture
+def script(tmp_path):
+    made = Script(tmp_path / "program.py")
+    yield made
+    made.close()
+
+
+def wait_until(condition):
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+GUARDED = """
+import sys, time
+from dagprofiler import DAG, Rounds, Task
+
+class Reads(Task):
+    outputs = ["x"]
+
+    def compute(self):
+        print("computes", flush=True)
+        return {"x": sys.stdin.read()}
+
+if __name__ == "__main__":
+    profile = DAG({"a": Reads}).run(rounds=Rounds(2, fresh_process=True))
+    print(repr(profile.final_outputs["x"]), repr(input()))
+"""
+
+
+def test_tasks_of_the_program_itself_go_to_new_processes(script):
+    script.write(GUARDED)
+    code, out, err = script.run(said="for the program\n")
+    assert (code, err) == (0, "")
+    assert out == "computes\ncomputes\n'' 'for the program'\n"
+
+
+@pytest.mark.slow
+def test_a_program_without_a_guard_gets_an_error_that_says_what_to_do(script):
+    script.write(
+        """
+        import os
+        from dagprofiler import DAG, Rounds, Task
+
+        with open("imports", "a") as file:
+            print(os.getpid(), file=file)
+
+        class One(Task):
+            outputs = ["x"]
+
+            def compute(self):
+                return {"x": 1}
+
+        DAG({"a": One}).run(rounds=Rounds(6, fresh_process=True))
+        """
+    )
+    code, out, err = script.run()
+    assert (code, out) == (1, "")
+    assert "if __name__ == '__main__':" in err.splitlines()[-1]
+    imports = script.path.with_name("imports").read_text(encoding="utf-8").split()
+    # The program, and the one process that it started.
+    assert len(imports) == 2
+    assert script.group() == []
+
+
+@pytest.mark.slow
+def test_a_program_without_a_guard_that_leaves_by_exit_gets_that_error_too(script):
+    script.write(
+        """
+        import sys
+        from dagprofiler import DAG, DagProfilerError, Rounds, Task
+
+        class One(Task):
+            outputs = ["x"]
+
+            def compute(self):
+                return {"x": 1}
+
+        try:
+            DAG({"a": One}).run(rounds=Rounds(6, fresh_process=True))
+        except DagProfilerError as error:
+            sys.exit(str(error))
+        """
+    )
+    code, _, err = script.run()
+    assert code == 1
+    assert "if __name__ == '__main__':" in err
+
+
+@pytest.mark.slow
+def test_tasks_that_a_new_process_cannot_find_are_an_error_that_says_what_to_do(script):
+    script.write(GUARDED)
+    code, _, err = script.run("-c", GUARDED)
+    assert code == 1
+    assert "cannot make the DAG" in err.splitlines()[-1]
+    assert "define its tasks in a module or a program file" in err.splitlines()[-1]
+
+
+HANGS = """
+import sys
+from dagprofiler import DAG, Profile, Rounds
+import tasks_of_program as tasks
+
+if __name__ == "__main__":
+    dag = DAG({"a": tasks.Pid, "b": tasks.Acts}, [("a", "b")],
+              {"log": "log", "at": 2, "action": "hang"})
+    try:
+        dag.run(rounds=Rounds(6, fresh_process=True))
+    except KeyboardInterrupt as error:
+        profile = error.profile
+        assert Profile.loads(profile.dumps()) == profile
+        print(profile.sections["run"]["reason"])
+        print(len(profile.metrics.task_metrics))
+        sys.exit(5)
+"""
+
+
+@pytest.fixture
+def hanging(script):
+    """Return a program whose second round hangs."""
+    script.path.with_name("tasks_of_program.py").write_text(TASKS, encoding="utf-8")
+    script.write(HANGS)
+    running = script.start()
+    assert running.stdout.readline() == "hangs\n"
+    return script
+
+
+def pids_of(script):
+    return [int(line) for line in script.path.with_name("log").read_text(encoding="utf-8").split()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("whom", ["the group", "the program"])
+def test_ctrl_c_ends_the_round_and_leaves_those_before(hanging, whom):
+    if whom == "the group":
+        os.killpg(hanging.running.pid, signal.SIGINT)
+    else:
+        hanging.running.send_signal(signal.SIGINT)
+    out, err = hanging.running.communicate(timeout=30)
+    assert (hanging.running.returncode, err) == (5, "")
+    assert out == "interrupted by KeyboardInterrupt in round 2 of 6\n2\n"
+    assert hanging.group() == []
+
+
+@pytest.mark.slow
+def test_the_process_of_a_round_ends_when_the_program_is_killed(hanging):
+    first, second = pids_of(hanging)
+    assert stat(first) is None
+    assert second in hanging.group()
+    hanging.running.kill()
+    hanging.running.wait()
+    wait_until(lambda: stat(second) is None or stat(second)[0] == "Z")
+    assert hanging.group() == []
+    # Whoever is killed cannot tidy up: the next round does.
+    assert len(os.listdir(os.environ["TMPDIR"])) == 1
+    with temporary(os.environ["TMPDIR"]):
+        pass
+
+
+@pytest.mark.slow
+def test_a_terminated_program_leaves_no_process(hanging):
+    hanging.running.terminate()
+    hanging.running.wait()
+    wait_until(lambda: hanging.group() == [])
+    with temporary(os.environ["TMPDIR"]):
+        pass

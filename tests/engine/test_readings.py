@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from dagprofiler import DAG, Task
+from dagprofiler.engine.log import RoundLog, figures, phase_s
+from dagprofiler.measure.instruments import Readings
+
+
+class Any(Task):
+    def __init__(self, outputs="", inputs=""):
+        super().__init__()
+        self.outputs, self.inputs = list(outputs), list(inputs)
+
+    def compute(self, **fields):
+        return dict.fromkeys(self.outputs)
+
+
+#: a makes p and q, b takes both, c takes q.
+DIAMOND = DAG(
+    {"a": Any("pq"), "b": Any("r", "pq"), "c": Any("", "q")},
+    [("a", "b"), ("a", "c")],
+)
+WIRING = DIAMOND._wiring
+A, B, C = range(3)
+
+
+def a_round(*computes_s, begin=0.0):
+    """Return a round in which tasks decode in 0.25 s, compute so long, and encode in 0.5 s."""
+    one = RoundLog.of("measured", WIRING, [])
+    now = begin
+    for i, compute_s in enumerate(computes_s):
+        if compute_s is None:
+            continue
+        moments = [now, now + 0.25, now + 0.25, now + 0.25 + compute_s]
+        one.times[6 * i : 6 * i + 6] = [*moments, moments[-1], moments[-1] + 0.5]
+        now = moments[-1] + 0.5
+    return one
+
+
+def failed(one, i):
+    """Make task number `i` fail in compute()."""
+    one.times[6 * i + 4 : 6 * i + 6] = [None, None]
+    one.errors[i] = "ValueError: boom"
+    return one
+
+
+def sized(*wire_bytes, payload=None, undeclared=None, computes_s=(1.0, 1.0, 1.0)):
+    one = a_round(*computes_s)
+    one.wire_bytes[: len(wire_bytes)] = wire_bytes
+    one.payload_bytes.update(payload or {})
+    one.undeclared_bytes.update(undeclared or {})
+    return one
+
+
+def readings(decode_s=(), encode_s=None, **others):
+    fields = {"meters": [], "digest": None, "reasons": {}, "meters_s": 0.0, "garbage_s": 0.0}
+    return Readings(list(decode_s), encode_s or {}, **{**fields, **others})
+
+
+# One round
+
+
+def test_a_round_that_is_about_to_begin_has_read_nothing():
+    one = RoundLog.of("cold", WIRING, ["cpu_ms"])
+    assert (one.kind, one.columns) == ("cold", ["cpu_ms"])
+    assert set(one.times) == {None}
+    assert len(one.times) == 18
+    assert not any(map(one.succeeded, range(3)))
+    assert one.by_start() == []
+
+
+def test_tasks_succeeded_that_came_to_the_end_without_an_error():
+    one = failed(a_round(1.0, 1.0), B)
+    assert [one.succeeded(i) for i in range(3)] == [True, False, False]
+    # Its outputs were encoded, but could not be counted.
+    one = a_round(1.0, 1.0, 1.0)
+    one.errors[C] = "SerializationError"
+    assert [one.succeeded(i) for i in range(3)] == [True, True, False]
+
+
+def test_tasks_that_began_are_told_in_the_order_in_which_they_did():
+    one = a_round(1.0, None, 1.0)
+    one.times[6 * B : 6 * B + 2] = [-1.0, 0.0]
+    assert one.by_start() == [B, A, C]
+
+
+def test_phases_of_tasks_that_did_not_succeed_are_null():
+    one = failed(a_round(1.0, 2.0), B)
+    assert phase_s(one, 0) == [0.25, None, None]
+    assert phase_s(one, 2) == [1.0, None, None]
+    assert phase_s(one, 4) == [0.5, None, None]
+
+
+def test_times_of_a_task_are_its_six_readings():
+    assert a_round(1.0).times_of(A) == [0.0, 0.25, 0.25, 1.25, 1.25, 1.75]
+    assert a_round(1.0).times_of(C) == [None] * 6
+
+
+def test_a_round_without_instruments_has_no_lists_for_them():
+    one = a_round(1.0)
+    assert (one.decode_s, one.encode_s, one.meters, one.digests) == ([], [], {}, {})
+
+
+def test_what_instruments_read_stands_where_the_wiring_has_it():
+    one = a_round(1.0, 1.0, 1.0)
+    one.note(WIRING, A, readings(encode_s={"q": 2.0, "p": 1.0, "undeclared": 9.0}))
+    one.note(WIRING, B, readings([3.0, 4.0], {"r": 5.0}))
+    assert sorted(s for s in one.encode_s if s is not None) == [1.0, 2.0, 5.0]
+    assert one.decode_s[: WIRING.first_input[C]] == [3.0, 4.0]
+    # c has not run.
+    assert one.decode_s[WIRING.first_input[C] :] == [None]
+
+
+def test_what_came_from_outside_stands_behind_what_edges_fed():
+    one = a_round(1.0, 1.0, 1.0)
+    one.note(WIRING, B, readings([3.0, 4.0, 77.0, 88.0], {"r": 5.0}))
+    assert one.decode_s == [3.0, 4.0, None]
+
+
+def test_costs_are_added_up_and_the_rest_is_kept_by_task():
+    one = a_round(1.0, 1.0, 1.0)
+    encode_s = {"p": 1.0, "q": 1.0}
+    one.note(
+        WIRING,
+        A,
+        readings((), encode_s, meters=[7], meters_s=2.0, garbage_s=10.0, reasons={"x_J": "no"}),
+    )
+    one.note(
+        WIRING,
+        C,
+        readings([1.0], meters=[8], digest=b"hash", meters_s=3.0, garbage_s=20.0),
+    )
+    assert (one.meters_s, one.garbage_s) == (5.0, 30.0)
+    assert one.meters == {A: [7], C: [8]}
+    assert one.digests == {C: b"hash"}
+    assert one.reasons == {"x_J": "no"}
+
+
+def test_a_round_travels_between_processes():
+    one = failed(a_round(1.0, 2.0), B)
+    one.note(WIRING, A, readings((), {"p": 1.0, "q": 2.0}, meters=[1], digest=b"hash"))
+    assert pickle.loads(pickle.dumps(one)) == one
+
+
+# Figures
+
+
+def test_the_figures_of_one_round_are_its_own():
+    only = sized(10, 20, 30, payload={1: 7}, undeclared={A: 5}, computes_s=(1.0, 2.0, None))
+    found = figures([only], WIRING)
+    assert found.compute_s == [1.0, 2.0, None]
+    assert found.deserialize_s == [0.25, 0.25, None]
+    assert found.serialize_s == [0.5, 0.5, None]
+    assert list(found.wire_bytes[:3]) == [10, 20, 30]
+    assert (found.payload_bytes, found.undeclared_bytes) == ({1: 7}, {A: 5})
+
+
+def test_the_figures_of_several_rounds_are_medians():
+    rounds = [a_round(*computes_s) for computes_s in [(1, 5, 9), (3, 6, 9), (2, 100, 9), (9, 1, 9)]]
+    assert figures(rounds, WIRING).compute_s == [2.5, 5.5, 9]
+
+
+def test_tasks_that_failed_in_some_rounds_have_figures_of_the_others():
+    rounds = [a_round(1, 5, 9), a_round(3, 7, 9), failed(a_round(100, 100), B)]
+    found = figures(rounds, WIRING)
+    assert found.compute_s == [3, 6, 9]
+    assert found.deserialize_s == [0.25] * 3
+
+
+def test_tasks_that_never_succeeded_have_none():
+    found = figures([failed(a_round(1, 2), B), failed(a_round(3, 4), B)], WIRING)
+    assert found.compute_s == [2, None, None]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "middle"), [((1, 2, 3), 2), ((4, 1, 3, 2), 2), ((5, 5), 5), ((0, 9), 0)]
+)
+def test_sizes_have_the_lower_median(sizes, middle):
+    found = figures([sized(size, 1, 1) for size in sizes], WIRING)
+    assert found.wire_bytes[0] == middle
+
+
+def test_sizes_of_rounds_in_which_the_task_failed_do_not_count():
+    rounds = [sized(10, 20, 30), failed(sized(10, 20, 0), B), sized(10, 20, 40)]
+    assert list(figures(rounds, WIRING).wire_bytes[:3]) == [10, 20, 30]
+
+
+def test_payloads_are_told_where_they_differ_from_the_length():
+    rounds = [sized(10, 20, 30, payload={0: payload}) for payload in (4, 6, 5)]
+    assert figures(rounds, WIRING).payload_bytes == {0: 5}
+    # In one round it was counted otherwise, in most it was not.
+    rounds = [sized(10, 20, 30), sized(10, 20, 30, payload={0: 4}), sized(10, 20, 30)]
+    assert figures(rounds, WIRING).payload_bytes == {}
+
+
+def test_undeclared_outputs_of_some_rounds_have_a_median_too():
+    rounds = [sized(undeclared={A: 8}), sized(), sized(undeclared={A: 6})]
+    assert figures(rounds, WIRING).undeclared_bytes == {A: 6}

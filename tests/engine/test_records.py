@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import json
+import os
+import platform
+import threading
+
+import numpy as np
+import pytest
+
+from dagprofiler import DAG, Config, Profile, RunError, Task
+from dagprofiler.engine.log import TaskRecord
+from dagprofiler.engine.sections import TIMELINE_COLUMNS
+
+
+class Collect(Task):
+    outputs = ["data", "labels"]
+    config_deps = ["N"]
+
+    def compute(self, cfg):
+        return {"data": np.zeros((cfg.N, 10)), "labels": b"0" * cfg.N}
+
+    @staticmethod
+    def estimate_instructions(cfg):
+        return cfg.N * 10
+
+
+class Classify(Task):
+    inputs = ["data", "labels"]
+    outputs = ["predictions"]
+
+    def compute(self, data, labels):
+        return {"predictions": labels}
+
+
+class Fails(Task):
+    outputs = ["x"]
+
+    def compute(self, cfg, **fields):
+        raise ValueError("boom")
+
+
+def run(**arguments):
+    tasks = {"collect": Collect, "classify": Classify}
+    return DAG(tasks, [("collect", "classify")], Config(N=100)).run(**arguments)
+
+
+def partial():
+    """Return the profile of a run in which b failed after a: c is skipped, d is cancelled."""
+    tasks = {"a": Collect, "b": Fails, "c": Classify, "d": Collect}
+    dag = DAG(tasks, [("a", "b", ["data"]), ("a", "c"), ("b", "c", [])], Config(N=10))
+    with pytest.raises(RunError) as caught:
+        dag.run()
+    return caught.value.profile
+
+
+def wire(value):
+    return len(Task.serialize(value))
+
+
+# Metrics and weights
+
+
+def test_task_metrics_carry_the_name_in_the_dag():
+    assert [one.task for one in run().metrics.task_metrics] == ["collect", "classify"]
+
+
+def test_bytes_in_and_out_are_serialized_lengths():
+    collect, classify = run().metrics.task_metrics
+    size = wire(np.zeros((100, 10))) + wire(b"0" * 100)
+    assert (collect.bytes_in, collect.bytes_out) == (0, size)
+    assert (classify.bytes_in, classify.bytes_out) == (size, wire(b"0" * 100))
+
+
+def test_edge_metrics_hold_payload_and_wire_length_by_field():
+    (edge,) = run().metrics.edge_metrics
+    assert (edge.source, edge.target, edge.data_fields) == (
+        "collect",
+        "classify",
+        ["data", "labels"],
+    )
+    assert edge.size_bytes == 8000 + 100
+    assert edge.wire_bytes == wire(np.zeros((100, 10))) + wire(b"0" * 100)
+    assert edge.field_bytes == {
+        "data": {"size_bytes": 8000, "wire_bytes": wire(np.zeros((100, 10)))},
+        "labels": {"size_bytes": 100, "wire_bytes": wire(b"0" * 100)},
+    }
+
+
+def test_weights_follow_from_models_and_sizes():
+    metrics = run().metrics
+    assert metrics.node_weights == {"collect": 1000, "classify": 0}
+    assert metrics.edge_weights == {"collect->classify": 8 * 8100}
+
+
+def test_consumers_of_the_same_fields_have_lists_of_their_own():
+    tasks = {"a": Collect, "b": Classify, "c": Classify}
+    first, second = DAG(tasks, [("a", "b"), ("a", "c")], Config(N=3)).run().metrics.edge_metrics
+    first.data_fields.append("more")
+    first.field_bytes["data"]["size_bytes"] = -1
+    assert second.data_fields == ["data", "labels"]
+    assert second.field_bytes["data"]["size_bytes"] == 240
+
+
+# The sections
+
+
+def test_a_run_has_all_sections_that_say_something():
+    assert list(run(seed=42).to_dict()) == [
+        "metadata",
+        "configuration",
+        "dag_structure",
+        "node_weights",
+        "edge_weights",
+        "execution_metrics",
+        "total_time_ms",
+        "edge_metrics",
+        "run",
+        "weight_sources",
+        "timeline",
+        "environment",
+    ]
+
+
+def test_execution_metrics_hold_the_six_fields_and_no_others():
+    for entry in run().to_dict()["execution_metrics"]:
+        assert list(entry) == [
+            "task",
+            "compute_time_ms",
+            "serialize_time_ms",
+            "deserialize_time_ms",
+            "bytes_in",
+            "bytes_out",
+        ]
+
+
+def test_the_run_section_of_a_complete_run():
+    section = run().to_dict()["run"]
+    assert set(section) == {"state", "overhead", "executor", "rounds"}
+    assert (section["state"], section["executor"], section["rounds"]) == ("complete", "serial", 1)
+    assert set(section["overhead"]) == {"prepare_ms", "loop_ms", "hooks_ms"}
+    assert section["overhead"]["hooks_ms"] == 0.0
+
+
+def test_the_run_section_of_a_partial_run():
+    section = partial().to_dict()["run"]
+    assert section["state"] == "partial"
+    assert section["reason"] == "task 'b' failed: ValueError: boom"
+    assert section["tasks"] == {
+        "b": {"state": "failed", "error": "ValueError: boom"},
+        "c": {"state": "skipped"},
+        "d": {"state": "cancelled"},
+    }
+
+
+def test_a_partial_run_has_the_whole_structure_and_what_was_measured():
+    document = partial().to_dict()
+    assert document["dag_structure"]["execution_order"] == ["a", "b", "c", "d"]
+    assert set(document["node_weights"]) == set("abcd")
+    assert [entry["task"] for entry in document["execution_metrics"]] == ["a"]
+    assert document["edge_weights"] == {"a->b": 8 * 800, "a->c": 8 * 810}
+    assert [record[0] for record in document["timeline"]["records"]] == ["a", "b"]
+
+
+def test_weight_sources_tell_models_from_defaults():
+    profile = run()
+    sources = profile.to_dict()["weight_sources"]
+    collect, classify = profile.metrics.task_metrics
+    assert sources["collect"]["node_weight"] == "estimated_instructions"
+    assert sources["collect"]["estimated_instructions"] == 1000
+    assert sources["collect"]["wall_time_ms"] == collect.compute_time_ms
+    assert "reasons" not in sources["collect"]
+    assert sources["classify"]["node_weight"] == "default"
+    assert sources["classify"]["estimated_instructions"] is None
+    assert sources["classify"]["wall_time_ms"] == classify.compute_time_ms
+    assert sources["classify"]["reasons"] == {
+        "estimated_instructions": "the task has no cost model"
+    }
+
+
+def test_weight_sources_say_why_there_is_no_wall_time():
+    sources = partial().to_dict()["weight_sources"]
+    assert sources["a"]["wall_time_ms"] is not None
+    for name in "bcd":
+        assert sources[name]["wall_time_ms"] is None
+        assert sources[name]["reasons"]["wall_time_ms"] == "the task did not finish"
+    assert sources["d"]["estimated_instructions"] == 100
+    assert "estimated_instructions" not in sources["d"]["reasons"]
+
+
+def test_the_timeline_is_in_order_and_names_its_worker():
+    timeline = run().to_dict()["timeline"]
+    assert timeline["columns"] == list(TIMELINE_COLUMNS)
+    (worker,) = timeline["workers"]
+    assert (worker["pid"], worker["thread"]) == (os.getpid(), threading.get_ident())
+    assert [record[:3] for record in timeline["records"]] == [["collect", 0, 0], ["classify", 0, 0]]
+    for record in timeline["records"]:
+        assert record[3:] == sorted(record[3:])
+    first, second = timeline["records"]
+    assert second[3] == first[-1]
+
+
+def test_the_timeline_lies_within_the_run():
+    profile = run()
+    last = profile.to_dict()["timeline"]["records"][-1]
+    assert 0 <= last[3] <= last[-1] <= profile.metrics.total_time_ms
+
+
+def test_the_phases_of_the_timeline_are_as_long_as_the_metrics_say():
+    profile = run()
+    for one, record in zip(profile.metrics.task_metrics, profile.to_dict()["timeline"]["records"]):
+        phases = dict(zip(TIMELINE_COLUMNS, record))
+        for name in ("deserialize", "compute", "serialize"):
+            length = phases[f"{name}_end_ms"] - phases[f"{name}_start_ms"]
+            assert length == pytest.approx(getattr(one, f"{name}_time_ms"), abs=1e-5)
+
+
+def test_the_environment_describes_the_machine():
+    environment = run().to_dict()["environment"]
+    assert environment["python"] == platform.python_version()
+    assert environment["implementation"] == platform.python_implementation()
+    assert environment["versions"]["numpy"] == np.__version__
+    assert set(environment["not_measured"]) >= {"counted_instructions", "cpu_time_ms"}
+
+
+@pytest.mark.parametrize("seed", [None, 42])
+def test_metadata_of_a_run(seed):
+    metadata = run(seed=seed).to_dict()["metadata"]
+    assert metadata["seed"] == seed
+    assert metadata["schema_version"] == 1
+    assert metadata["timestamp"].endswith("Z")
+    assert metadata["hostname"]
+
+
+# A profile that has just been made, against its document
+
+
+def test_tables_are_the_same_whatever_is_looked_at_first():
+    profile = run(seed=1)
+    text = profile.dumps()
+    profile.metrics, profile.sections, profile.dag_structure  # noqa: B018
+    assert profile.dumps() == text
+    assert json.loads(text) == profile.to_dict()
+
+
+@pytest.mark.parametrize("make", [run, partial])
+def test_a_profile_survives_its_document(make):
+    profile = make()
+    again = Profile.loads(profile.dumps())
+    assert again == profile
+    assert again.metrics == profile.metrics
+    assert again.sections == profile.sections
+    assert again.dag_structure == profile.dag_structure
+    assert again.dumps() == profile.dumps()
+
+
+def test_each_run_has_a_log_of_its_own():
+    dag = DAG({"collect": Collect}, [], Config(N=2))
+    first = dag.run(keep=["collect"])
+    text = first.dumps()
+    second = dag.run(seed=3)
+    assert first.dumps() == text
+    assert second.seed == 3
+    assert first.outputs["collect"]["data"] is not second.outputs["collect"]["data"]
+
+
+def test_a_task_record_is_plain_data():
+    record = TaskRecord("a", "succeeded", None, {}, {})
+    assert record.error is None
+    assert record == TaskRecord("a", "succeeded", None, {}, {})
+
+
+def test_a_profile_is_written_alike_before_and_after_somebody_looks_at_it():
+    for profile in (run(), partial()):
+        fresh = profile.dumps()
+        assert json.loads(fresh) == profile.to_dict()
+        assert profile.metrics.task_metrics
+        assert profile.sections
+        assert profile.dag_structure
+        assert profile.dumps() == fresh
+
+
+def test_tasks_have_reasons_of_their_own():
+    tasks = {"a": Collect, "b": Classify, "c": Classify}
+    profile = DAG(tasks, [("a", "b"), ("a", "c")], Config(N=3)).run()
+    sources = profile.sections["weight_sources"]
+    assert "reasons" not in sources["a"]
+    sources["b"]["reasons"].clear()
+    assert sources["c"]["reasons"] == {"estimated_instructions": "the task has no cost model"}

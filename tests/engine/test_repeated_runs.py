@@ -1,0 +1,1428 @@
+"""dag.run(rounds=..., meters=...): what several rounds measure, and what a profile says of them."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import pickle
+import random
+import sys
+import tracemalloc
+import weakref
+from collections import Counter
+from statistics import median
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+
+import dagprofiler
+from dagprofiler import (
+    DAG,
+    Config,
+    Hook,
+    Profile,
+    Rounds,
+    RunError,
+    Task,
+    TaskMetrics,
+    ValidationError,
+)
+from dagprofiler.schema import PROFILE_SCHEMA, validate_profile
+from dagprofiler.stats.summary import FLAGS
+
+# Tasks
+
+
+class Numbers(Task):
+    outputs = ["x", "blob"]
+
+    def compute(self, cfg):
+        return {"x": list(range(cfg.get("N", 10))), "blob": b"." * 100}
+
+    @staticmethod
+    def estimate_instructions(cfg):
+        return 1000
+
+
+class Total(Task):
+    inputs = ["x"]
+    outputs = ["y"]
+
+    def compute(self, x):
+        return {"y": sum(x)}
+
+
+class Last(Task):
+    inputs = ["y"]
+    outputs = ["z"]
+
+    def compute(self, y):
+        return {"z": y}
+
+
+class Calls(Task):
+    """Calls a function with its inputs and with the number of the call, counted from 0."""
+
+    def __init__(self, function, outputs=("x",), inputs=()):
+        super().__init__()
+        self.function, self.outputs, self.inputs = function, list(outputs), list(inputs)
+        self.calls = -1
+
+    def compute(self, cfg, **fields):
+        self.calls += 1
+        return self.function(self.calls, **fields)
+
+
+def chain(**options):
+    tasks = {"a": Numbers, "b": Total, "c": Last}
+    return DAG(tasks, [("a", "b"), ("b", "c")], Config(**options))
+
+
+def always(**outputs):
+    return lambda _, **fields: outputs
+
+
+def kinds(measured, warmup=2):
+    return [*["cold", *["warm_up"] * (warmup - 1)][:warmup], *["measured"] * measured]
+
+
+# Time that only goes on when it is told to
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+    def passes(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    for name in ("dag", "run", "rounds", "pipeline", "instruments", "metering"):
+        monkeypatch.setattr(sys.modules[f"dagprofiler.{name}"], "perf_counter", made)
+    return made
+
+
+class Timed(Task):
+    """Computes as long as it is told, round by round, the last for ever; codecs take 1 s, 4 s."""
+
+    def __init__(self, clock, seconds=(2,), *, outputs=("x",), inputs=(), gathers=()):
+        super().__init__()
+        self.clock, self.seconds = clock, list(seconds)
+        self.outputs, self.inputs, self.gathers = list(outputs), list(inputs), list(gathers)
+
+    def compute(self, cfg, **fields):
+        self.clock.passes(self.seconds.pop(0) if len(self.seconds) > 1 else self.seconds[0])
+        return dict.fromkeys(self.outputs, 1)
+
+    def serialize(self, data):
+        self.clock.passes(1)
+        return pickle.dumps(data)
+
+    def deserialize(self, data):
+        self.clock.passes(4)
+        return pickle.loads(data)
+
+
+# One round
+
+
+@pytest.mark.parametrize("arguments", [{}, {"rounds": 1}, {"rounds": Rounds(1)}])
+def test_a_plain_run_is_one_round_without_samples(arguments):
+    document = chain().run(**arguments).to_dict()
+    assert not {"samples", "statistics"} & set(document)
+    assert set(document["run"]) == {"state", "overhead", "executor", "rounds"}
+    assert set(document["run"]["overhead"]) == {"prepare_ms", "loop_ms", "hooks_ms"}
+    assert [record[:2] for record in document["timeline"]["records"]] == [
+        [name, 0] for name in "abc"
+    ]
+
+
+def test_each_task_of_a_plain_run_computes_once():
+    calls = Calls(always(x=1))
+    DAG({"a": calls}).run()
+    assert calls.calls == 0
+
+
+def test_one_round_with_meters_has_samples_but_no_statistics():
+    document = chain().run(meters="default").to_dict()
+    assert document["samples"]["rounds"] == ["measured"]
+    assert len(document["samples"]["tasks"]["a"]["wall_ms"]) == 1
+    assert "statistics" not in document
+    assert document["run"]["rounds"] == 1
+    assert document["run"]["conditions"]["n"] == 1
+
+
+# Several rounds
+
+
+def test_six_rounds_come_after_a_cold_one_and_a_warm_up():
+    document = chain().run(rounds=6).to_dict()
+    assert document["samples"]["rounds"] == kinds(6)
+    run = document["run"]
+    assert (run["rounds"], run["ended_by"], run["state"]) == (6, "n", "complete")
+    assert run["conditions"] == Rounds(6).to_dict()
+
+
+def test_every_task_computes_once_a_round():
+    tasks = {name: Calls(always(x=1)) for name in "abc"}
+    DAG(tasks).run(rounds=Rounds(3, warmup=1))
+    assert [task.calls for task in tasks.values()] == [3, 3, 3]
+
+
+def test_rounds_are_of_the_whole_dag():
+    order = []
+    tasks = {name: Calls(lambda _, name=name: order.append(name) or {"x": 1}) for name in "ab"}
+    DAG(tasks).run(rounds=Rounds(3, warmup=0))
+    assert "".join(order) == "ababab"
+
+
+def test_every_column_has_an_entry_for_each_round():
+    samples = chain().run(rounds=6, meters="full").to_dict()["samples"]
+    assert set(samples["tasks"]) == set("abc")
+    assert set(samples["edges"]) == {"a->b", "b->c"}
+    for columns in (*samples["tasks"].values(), *samples["edges"].values()):
+        assert {len(values) for values in columns.values()} == {8}
+    for columns in samples["edges"].values():
+        assert set(columns) == {"serialize_ms", "deserialize_ms", "size_bytes", "wire_bytes"}
+    for columns in samples["tasks"].values():
+        assert {"wall_ms", "serialize_ms", "deserialize_ms", "cpu_ms"} <= set(columns)
+
+
+def test_several_rounds_are_metered_by_the_default_set():
+    several = chain().run(rounds=2).to_dict()["samples"]["tasks"]["a"]
+    default = chain().run(rounds=2, meters="default").to_dict()["samples"]["tasks"]["a"]
+    assert set(several) == set(default)
+    wall = chain().run(rounds=2, meters="wall").to_dict()["samples"]["tasks"]["a"]
+    assert set(wall) == {"wall_ms", "serialize_ms", "deserialize_ms"}
+
+
+def test_all_samples_are_kept_and_the_figures_are_the_medians_of_the_measured_ones(clock):
+    first = Timed(clock, [50, 20, 3, 9, 2, 8, 4, 100])
+    second = Timed(clock, [60, 30, 5, 5, 5, 7, 7, 7], inputs=["x"], outputs=[])
+    document = DAG({"a": first, "b": second}, [("a", "b")]).run(rounds=6).to_dict()
+    samples = document["samples"]
+    milliseconds = [1000.0 * s for s in (50, 20, 3, 9, 2, 8, 4, 100)]
+    assert samples["tasks"]["a"]["wall_ms"] == milliseconds
+    assert samples["tasks"]["a"]["serialize_ms"] == [1000.0] * 8
+    assert samples["tasks"]["b"]["deserialize_ms"] == [4000.0] * 8
+    assert samples["total_ms"] == [1000.0 * s for s in (115, 55, 13, 19, 12, 20, 16, 112)]
+    assert document["execution_metrics"] == [
+        {
+            "task": name,
+            "compute_time_ms": compute,
+            "serialize_time_ms": serialize,
+            "deserialize_time_ms": deserialize,
+            "bytes_in": bytes_in,
+            "bytes_out": bytes_out,
+        }
+        for name, compute, serialize, deserialize, bytes_in, bytes_out in [
+            ("a", 6000.0, 1000.0, 0.0, 0, len(pickle.dumps(1))),
+            ("b", 6000.0, 0.0, 4000.0, len(pickle.dumps(1)), 0),
+        ]
+    ]
+    assert document["total_time_ms"] == 17500.0
+    assert document["run"]["elapsed_ms"] == sum(samples["total_ms"])
+    assert document["statistics"]["cold_ms"] == {"a": 50000.0, "b": 60000.0}
+    assert document["weight_sources"]["a"]["wall_time_ms"] == 6000.0
+    assert document["statistics"]["tasks"]["a"]["wall_ms"] == {
+        "median": 6000.0,
+        "mad": 3000.0,
+        "low": 2000.0,
+        "high": 100000.0,
+        "coverage": 0.96875,
+        "min": 2000.0,
+        "n": 6,
+    }
+
+
+def test_execution_metrics_equal_the_medians_of_the_samples():
+    document = chain(N=1000).run(rounds=7).to_dict()
+    columns = {
+        "compute_time_ms": "wall_ms",
+        "serialize_time_ms": "serialize_ms",
+        "deserialize_time_ms": "deserialize_ms",
+    }
+    for entry in document["execution_metrics"]:
+        samples = document["samples"]["tasks"][entry["task"]]
+        for field, column in columns.items():
+            assert entry[field] == pytest.approx(median(samples[column][2:]), abs=1e-6)
+    total = median(document["samples"]["total_ms"][2:])
+    assert document["total_time_ms"] == pytest.approx(total, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "rank", "coverage"),
+    [(2, 0, 0.5), (6, 0, 0.96875), (9, 1, 1 - 2 * (1 + 9) / 2**9)],
+)
+def test_statistics_agree_with_the_samples(rounds, rank, coverage):
+    document = chain(N=1000).run(rounds=rounds, meters="full").to_dict()
+    statistics = document["statistics"]
+    assert statistics["confidence"] == 0.95
+    pairs = [(statistics["total_ms"], document["samples"]["total_ms"])]
+    for kind in ("tasks", "edges"):
+        for name, columns in document["samples"][kind].items():
+            known = {c: v for c, v in columns.items() if None not in v[2:]}
+            assert set(statistics[kind][name]) == set(known)
+            pairs += [(statistics[kind][name][c], values) for c, values in known.items()]
+    for summary, values in pairs:
+        ordered = sorted(values[2:])
+        middle = median(ordered)
+        assert summary == {
+            "median": pytest.approx(middle, abs=1e-6),
+            "mad": pytest.approx(median([abs(v - middle) for v in ordered]), abs=1e-6),
+            "low": ordered[rank],
+            "high": ordered[-1 - rank],
+            "coverage": pytest.approx(coverage, abs=1e-6),
+            "min": ordered[0],
+            "n": rounds,
+        }
+
+
+def test_wall_times_come_raw_and_corrected_for_the_run_queue_delay():
+    columns = chain().run(rounds=6).to_dict()["samples"]["tasks"]["a"]
+    if None in columns["delay_ms"]:
+        assert columns["corrected_ms"] == [None] * 8
+    else:
+        assert columns["corrected_ms"] == [
+            pytest.approx(min(wall, max(wall - delay, cpu)), abs=1e-6)
+            for wall, delay, cpu in zip(columns["wall_ms"], columns["delay_ms"], columns["cpu_ms"])
+        ]
+
+
+def test_the_timeline_has_a_row_for_each_task_and_round():
+    timeline = chain().run(rounds=6).to_dict()["timeline"]
+    rows = timeline["records"]
+    assert [row[:2] for row in rows] == [[name, k] for k in range(8) for name in "abc"]
+    moments = [moment for row in rows for moment in row[4:]]
+    assert moments == sorted(moments)
+    for row in rows:
+        # A task of a later round is not ready before that round begins.
+        assert row[3] <= row[4]
+    assert all(after[3] >= before[-1] for before, after in zip(rows[2::3], rows[3::3]))
+
+
+def test_several_rounds_survive_the_file(tmp_path):
+    profile = chain().run(rounds=6, seed=3, meters="full")
+    path = profile.save(tmp_path / "profile.json")
+    again = Profile.load(path)
+    assert again == profile
+    assert again.metrics == profile.metrics
+    assert again.sections == profile.sections
+    document = json.loads((tmp_path / "profile.json").read_text(encoding="utf-8"))
+    assert document == profile.to_dict()
+    assert validate_profile(document)
+    Draft202012Validator(PROFILE_SCHEMA).validate(document)
+
+
+def test_a_profile_is_written_alike_before_and_after_somebody_looks_at_it():
+    profile = chain().run(rounds=3)
+    text = profile.dumps()
+    assert profile.metrics.task_metrics
+    assert profile.sections["statistics"]
+    assert profile.dumps() == text
+
+
+def test_a_reader_that_knows_only_the_standards_sections_reads_it():
+    document = json.loads(chain().run(rounds=6).dumps())
+    assert [set(entry) for entry in document["execution_metrics"]] == [
+        {
+            "task",
+            "compute_time_ms",
+            "serialize_time_ms",
+            "deserialize_time_ms",
+            "bytes_in",
+            "bytes_out",
+        }
+    ] * 3
+    standard = {
+        name: document[name]
+        for name in (
+            "metadata",
+            "configuration",
+            "dag_structure",
+            "node_weights",
+            "edge_weights",
+            "execution_metrics",
+            "total_time_ms",
+        )
+    }
+    assert standard["node_weights"] == {"a": 1000, "b": 0, "c": 0}
+    plain = json.loads(chain().run().dumps())
+    assert standard["edge_weights"] == plain["edge_weights"]
+    assert standard["dag_structure"] == plain["dag_structure"]
+    assert Profile.from_dict(standard).metrics.total_time_ms == document["total_time_ms"]
+
+
+def test_sizes_that_change_from_round_to_round_have_a_whole_median():
+    # Of 10, 20, 30 and 40 bytes, the sizes of the measured rounds, the lower median.
+    sizes = [1000, 2000, 40, 10, 30, 20]
+    tasks = {"a": Calls(lambda k: {"x": b"." * sizes[k]}), "b": Calls(always(y=1), "y", "x")}
+    profile = DAG(tasks, [("a", "b")]).run(rounds=4)
+    document = profile.to_dict()
+    assert document["samples"]["edges"]["a->b"]["size_bytes"] == sizes
+    wire = [len(Task.serialize(b"." * size)) for size in sizes]
+    assert document["samples"]["edges"]["a->b"]["wire_bytes"] == wire
+    assert document["edge_weights"] == {"a->b": 8 * 20}
+    (edge,) = document["edge_metrics"]
+    assert (edge["size_bytes"], edge["wire_bytes"]) == (20, wire[-1])
+    first, second = document["execution_metrics"]
+    assert first["bytes_out"] == second["bytes_in"] == wire[-1]
+    assert Profile.loads(profile.dumps()) == profile
+
+
+@pytest.mark.parametrize("rounds", [6, "auto"])
+def test_a_dag_without_tasks_has_rounds_too(rounds):
+    profile = DAG({}).run(rounds=rounds)
+    assert profile.sections["run"]["rounds"] == 6
+    assert profile.sections["samples"]["tasks"] == {}
+    assert Profile.loads(profile.dumps()) == profile
+
+
+def test_rounds_leave_the_dag_as_it_was():
+    dag = chain()
+    first = dag.run(rounds=3)
+    assert dag.run().final_outputs == first.final_outputs
+    assert "samples" not in dag.run().sections
+    assert dag.run(rounds=3).metrics.edge_weights == first.metrics.edge_weights
+
+
+def test_flags_are_shown_and_explained_in_words(clock):
+    drifts = Timed(clock, [1, 1, 10, 10, 10, 20, 20, 20])
+    profile = DAG({"drifts": drifts, "steady": Timed(clock)}).run(rounds=6, meters="wall")
+    assert profile.sections["statistics"]["flags"] == {"drifts": ["wide_interval", "drifting"]}
+    text = " ".join(str(profile).split())
+    for name in ("wide_interval", "drifting"):
+        assert name in text
+        assert FLAGS[name].split(":")[0].rstrip(".") in text
+
+
+# Auto
+
+
+@pytest.mark.parametrize(
+    ("seconds", "arguments", "rounds", "ended_by"),
+    [
+        ([7], {}, 6, "precision"),
+        ([10, 20] * 20, {}, 30, "max_rounds"),
+        ([10, 20] * 20, {"max_rounds": 7}, 7, "max_rounds"),
+        ([10, 20] * 20, {"max_rounds": 9, "precision": 0.4}, 6, "precision"),
+        ([10], {"precision": 1e-9}, 6, "precision"),
+        ([9, 11] * 20, {"max_rounds": 50, "max_time_s": 85.0}, 9, "max_time_s"),
+        ([9, 11] * 20, {"max_rounds": 50, "max_time_s": 1.0}, 6, "max_time_s"),
+    ],
+)
+def test_auto_takes_the_rounds_that_it_needs(clock, seconds, arguments, rounds, ended_by):
+    asked = Rounds("auto", warmup=0, max_time_s=arguments.pop("max_time_s", 1e6), **arguments)
+    document = DAG({"a": Timed(clock, seconds, outputs=[])}).run(rounds=asked, meters="wall")
+    run = document.to_dict()["run"]
+    assert (run["rounds"], run["ended_by"]) == (rounds, ended_by)
+
+
+def test_auto_warms_up_and_tells_its_conditions(clock):
+    document = DAG({"a": Timed(clock)}).run(rounds="auto", meters="wall").to_dict()
+    assert document["samples"]["rounds"] == kinds(6)
+    assert document["run"]["conditions"] == Rounds("auto").to_dict()
+    assert document["run"]["ended_by"] == "precision"
+
+
+@pytest.mark.parametrize(("share", "ended_by"), [(0.5, "precision"), (2, "max_rounds")])
+def test_only_tasks_of_at_least_a_hundredth_of_the_total_keep_auto_going(clock, share, ended_by):
+    heavy = Timed(clock, [100], outputs=[])
+    light = Timed(clock, [share * factor for factor in (0.5, 1, 1.5)] * 20, outputs=[])
+    rounds = Rounds("auto", warmup=0, max_time_s=1e6)
+    profile = DAG({"heavy": heavy, "light": light}).run(rounds=rounds, meters="wall")
+    assert profile.sections["run"]["ended_by"] == ended_by
+
+
+def test_what_warm_up_took_does_not_count_for_auto(clock):
+    task = Timed(clock, [500, 200, 7], outputs=[])
+    profile = DAG({"a": task}).run(rounds=Rounds("auto", max_time_s=600.0), meters="wall")
+    assert profile.sections["run"]["ended_by"] == "precision"
+    assert profile.metrics.task_metrics[0].compute_time_ms == 7000.0
+
+
+# Where time goes
+
+
+def spent_ms(document):
+    """Return all time that is in some figure: overhead, and the phases of all rounds."""
+    phases = 0.0
+    for _, _, _, _, *times in document["timeline"]["records"]:
+        for start, end in zip(times[::2], times[1::2]):
+            if end is not None:
+                phases += end - start
+    return phases + sum(document["run"]["overhead"].values())
+
+
+class Slow(Hook):
+    """Takes 8 s in each call."""
+
+    def __init__(self, clock):
+        for method in ("run_started", "task_started", "task_finished", "task_failed"):
+            setattr(self, method, lambda _: clock.passes(8))
+
+
+class SlowMeter:
+    """Takes 0.5 s to start, and as long to stop."""
+
+    name, unit, reason = "slow", "1", None
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def start(self):
+        self.clock.passes(0.5)
+
+    def stop(self):
+        self.clock.passes(0.5)
+        return 1
+
+
+def test_every_second_of_several_rounds_is_in_one_figure(clock):
+    dag = DAG({"a": Timed(clock), "b": Timed(clock, inputs=["x"], outputs=[])}, [("a", "b")])
+    rounds = Rounds(3, warmup=1, collect_garbage=None)
+    profile = dag.run(rounds=rounds, hooks=[Slow(clock)], meters=[SlowMeter(clock)])
+    document = profile.to_dict()
+    overhead = document["run"]["overhead"]
+    assert overhead == {
+        "prepare_ms": 0.0,
+        "loop_ms": 0.0,
+        # The start of the run, and two tasks that start and finish in four rounds.
+        "hooks_ms": 8000.0 * (1 + 4 * 4),
+        "meters_ms": 1000.0 * 2 * 4,
+        "garbage_ms": 0.0,
+        "between_rounds_ms": 0.0,
+    }
+    assert spent_ms(document) == document["run"]["elapsed_ms"]
+    # A round takes what its tasks take: hooks are no part of the program. Meters are told apart.
+    assert document["samples"]["tasks"]["a"]["wall_ms"] == [2000.0] * 4
+
+
+@pytest.mark.parametrize("garbage", ["rounds", "tasks"])
+def test_the_time_for_garbage_is_in_no_tasks_time_and_shown(clock, garbage):
+    def note(phase, _):
+        clock.passes(32 if phase == "start" else 0)
+
+    dag = DAG({"a": Timed(clock), "b": Timed(clock)})
+    was = gc.isenabled()
+    gc.disable()
+    gc.callbacks.append(note)
+    try:
+        profile = dag.run(rounds=Rounds(3, warmup=1, collect_garbage=garbage), meters="wall")
+    finally:
+        gc.callbacks.remove(note)
+        (gc.enable if was else gc.disable)()
+    document = profile.to_dict()
+    collections = 4 if garbage == "rounds" else 4 + 8
+    assert document["run"]["overhead"]["garbage_ms"] == 32000.0 * collections
+    assert document["samples"]["total_ms"] == [6000.0] * 4
+    assert document["samples"]["tasks"]["a"]["wall_ms"] == [2000.0] * 4
+    assert spent_ms(document) == document["run"]["elapsed_ms"]
+
+
+# Garbage
+
+
+class Cycle:
+    """Garbage that only the collector can free."""
+
+    def __init__(self):
+        self.itself = self
+
+
+@pytest.fixture
+def no_collector():
+    """Leave collecting to whoever asks for it."""
+    was = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    yield
+    (gc.enable if was else gc.disable)()
+    gc.collect()
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize(
+    ("garbage", "at_the_next_task", "at_the_next_round"),
+    [(None, True, True), ("rounds", True, False), ("tasks", False, False)],
+)
+def test_garbage_of_earlier_tasks_is_gone_before_a_later_one_starts(
+    garbage, at_the_next_task, at_the_next_round
+):
+    left, seen = [], []
+
+    def leaves(_):
+        seen.append(("round", bool(left and left[-1]())))
+        left.append(weakref.ref(Cycle()))
+        return {"x": 1}
+
+    def looks(_, x):
+        seen.append(("task", left[-1]() is not None))
+        return {"y": x}
+
+    dag = DAG({"a": Calls(leaves), "b": Calls(looks, "y", "x")}, [("a", "b")])
+    dag.run(rounds=Rounds(2, warmup=0, collect_garbage=garbage))
+    assert seen == [
+        ("round", False),
+        ("task", at_the_next_task),
+        ("round", at_the_next_round),
+        ("task", at_the_next_task),
+    ]
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize(
+    ("rounds", "collections"),
+    [
+        (1, 0),
+        (Rounds(1), 0),
+        (Rounds(3, warmup=1), 4),
+        (Rounds(3, warmup=1, collect_garbage=None), 0),
+        (Rounds(1, warmup=2), 3),
+    ],
+)
+def test_garbage_is_collected_before_each_of_several_rounds_only(rounds, collections):
+    seen = []
+
+    def note(phase, info):
+        seen.append((phase, info["generation"]))
+
+    dag = DAG({"a": Calls(always(x=1))})
+    gc.callbacks.append(note)
+    try:
+        dag.run(rounds=rounds)
+    finally:
+        gc.callbacks.remove(note)
+    assert Counter(seen)["start", 2] == collections
+
+
+needs_freeze = pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
+TASKS = Rounds(2, warmup=0, collect_garbage="tasks")
+
+
+@pytest.fixture
+def thawed():
+    """Leave nothing frozen, whatever the test does; the count of what Python itself freezes."""
+    gc.unfreeze()
+    gc.collect()
+    yield gc.get_freeze_count()
+    gc.unfreeze()
+    gc.freeze()
+
+
+@needs_freeze
+def test_what_is_alive_is_frozen_while_a_task_runs_and_thawed_afterwards(thawed):
+    counts = []
+    dag = DAG({"a": Calls(lambda _: counts.append(gc.get_freeze_count()) or {"x": 1})})
+    dag.run(rounds=TASKS)
+    assert min(counts) > 1000
+    assert gc.get_freeze_count() <= thawed
+
+
+@needs_freeze
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_what_was_frozen_is_thawed_after_a_failure_too(error, thawed):
+    def fails(_):
+        raise error
+
+    with pytest.raises((RunError, KeyboardInterrupt)):
+        DAG({"a": Calls(fails)}).run(rounds=TASKS)
+    assert gc.get_freeze_count() <= thawed
+
+
+@needs_freeze
+@pytest.mark.usefixtures("thawed")
+def test_what_the_user_froze_stays_frozen_and_nothing_else_is():
+    kept = [Cycle() for _ in range(100)]
+    counts = []
+    dag = DAG({"a": Calls(lambda _: counts.append(gc.get_freeze_count()) or {"x": 1})})
+    gc.freeze()
+    before = gc.get_freeze_count()
+    dag.run(rounds=TASKS)
+    # Single frozen objects may die; none is added, and they are not thawed.
+    assert before - 100 < gc.get_freeze_count() <= before
+    assert all(before - 100 < count <= before for count in counts)
+    assert len(kept) == 100
+
+
+@needs_freeze
+@pytest.mark.usefixtures("thawed")
+def test_what_a_task_freezes_stays_frozen():
+    def freezes(_):
+        global _kept  # noqa: PLW0603  (it must be alive after the run)
+        _kept = [Cycle() for _ in range(5000)]
+        gc.freeze()
+        return {"x": 1}
+
+    DAG({"a": Calls(freezes)}).run(rounds=Rounds(1, collect_garbage="tasks"))
+    assert gc.get_freeze_count() >= 5000
+
+
+_kept = []
+
+
+def test_outputs_of_a_round_are_gone_before_the_next_begins():
+    made, alive = [], []
+
+    def makes(_):
+        alive.append(sum(one() is not None for one in made))
+        array = np.zeros(1000)
+        made.append(weakref.ref(array))
+        return {"x": array}
+
+    profile = DAG({"a": Calls(makes)}).run(rounds=3)
+    assert alive == [0] * 5
+    assert profile.outputs["a"]["x"] is made[-1]()
+
+
+# Outputs and seeds
+
+
+def test_outputs_are_those_of_the_last_round():
+    tasks = {"a": Calls(lambda k: {"x": k}), "b": Calls(lambda k, x: {"y": (k, x)}, "y", "x")}
+    profile = DAG(tasks, [("a", "b")]).run(rounds=6, keep=["a"])
+    assert profile.outputs == {"a": {"x": 7}, "b": {"y": (7, 7)}}
+    assert profile.final_outputs == {"y": (7, 7)}
+
+
+def draws(drawn):
+    def draw(_):
+        numbers = (
+            dagprofiler.rng().integers(2**60),
+            np.random.randint(2**30),
+            random.getrandbits(60),
+        )
+        drawn.append(numbers)
+        return {"x": numbers}
+
+    return draw
+
+
+def test_the_same_seed_gives_the_same_outputs_in_each_round_and_in_each_run():
+    drawn = []
+    dag = DAG({"a": Calls(draws(drawn))})
+    dag.run(7, rounds=3)
+    dag.run(7)
+    assert len(drawn) == 6
+    assert len(set(drawn)) == 1
+    dag.run(8, rounds=2)
+    assert len(set(drawn)) == 2
+
+
+def test_without_a_seed_rounds_differ():
+    drawn = []
+    DAG({"a": Calls(draws(drawn))}).run(rounds=3)
+    assert len(set(drawn)) == 5
+
+
+def test_the_callers_generators_are_as_before_after_several_rounds():
+    random.seed(1)
+    np.random.seed(1)
+    before = random.getstate(), np.random.get_state()[1].tolist()
+    DAG({"a": Calls(draws([]))}).run(7, rounds=3)
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+
+
+def differing(profile):
+    flags = profile.sections["statistics"]["flags"]
+    return {name for name, raised in flags.items() if "outputs_differ" in raised}
+
+
+def three_tasks(first):
+    tasks = {"a": first, "b": Calls(always(y=1), "y", "x"), "c": Calls(always(x=np.ones(3)))}
+    return DAG(tasks, [("a", "b")])
+
+
+def test_tasks_whose_outputs_differ_between_rounds_are_flagged_and_no_others():
+    dag = three_tasks(Calls(lambda k: {"x": k}))
+    assert differing(dag.run(rounds=Rounds(3, check_outputs=True))) == {"a"}
+
+
+def test_an_output_that_differs_in_one_round_only_is_enough():
+    dag = three_tasks(Calls(lambda k: {"x": k == 4}))
+    assert differing(dag.run(rounds=Rounds(6, check_outputs=True))) == {"a"}
+
+
+def test_values_that_move_from_one_output_to_another_differ():
+    dag = DAG({"a": Calls(lambda k: dict(zip("xy", [k % 2, 1 - k % 2])), "xy")})
+    assert differing(dag.run(rounds=Rounds(2, check_outputs=True))) == {"a"}
+
+
+def test_outputs_are_only_compared_on_demand():
+    assert differing(three_tasks(Calls(lambda k: {"x": k})).run(rounds=3)) == set()
+
+
+def test_with_a_seed_random_outputs_do_not_differ():
+    dag = three_tasks(Calls(draws([])))
+    rounds = Rounds(3, check_outputs=True)
+    assert differing(dag.run(rounds=rounds)) == {"a"}
+    assert differing(dag.run(5, rounds=rounds)) == set()
+
+
+# Meters
+
+
+class Counts:
+    """A meter of how often it was started."""
+
+    name, unit, reason = "starts", "1", None
+
+    def __init__(self):
+        self.starts = 0
+
+    def start(self):
+        self.starts += 1
+
+    def stop(self):
+        return self.starts
+
+
+class Broken(Counts):
+    name = "broken"
+
+    def stop(self):
+        raise OSError("no sensor")
+
+
+class Silent(Counts):
+    name, unit, reason = "energy", "J", "no sensor in this machine"
+
+    def stop(self):
+        return None
+
+
+def test_a_meter_of_ones_own_has_a_column():
+    meter = Counts()
+    profile = chain().run(rounds=2, meters=["default", meter])
+    tasks = profile.sections["samples"]["tasks"]
+    assert [tasks[name]["starts"] for name in "abc"] == [
+        [1, 4, 7, 10],
+        [2, 5, 8, 11],
+        [3, 6, 9, 12],
+    ]
+    assert profile.sections["statistics"]["tasks"]["c"]["starts"]["median"] == 10.5
+    assert "cpu_ms" in tasks["a"]
+    assert Profile.loads(profile.dumps()) == profile
+
+
+@pytest.mark.parametrize(
+    ("meter", "column", "reason"),
+    [
+        (Broken(), "broken", "task 'a': stop() raised OSError: no sensor"),
+        (Silent(), "energy_J", "no sensor in this machine"),
+    ],
+)
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_meter_that_knows_nothing_is_a_null_with_the_reason(meter, column, reason, rounds):
+    profile = chain().run(rounds=rounds, meters=meter)
+    assert profile.sections["run"]["state"] == "complete"
+    for columns in profile.sections["samples"]["tasks"].values():
+        assert set(columns[column]) == {None}
+    assert profile.sections["environment"]["not_measured"][column] == reason
+    assert Profile.loads(profile.dumps()) == profile
+
+
+def test_a_column_without_any_value_has_no_statistics():
+    profile = chain().run(rounds=3, meters=Silent())
+    assert "energy_J" not in profile.sections["statistics"]["tasks"]["a"]
+
+
+def test_the_full_set_measures_or_says_why_not():
+    sections = chain().run(rounds=2, meters="full").sections
+    for columns in sections["samples"]["tasks"].values():
+        for column, values in columns.items():
+            if None in values and column != "corrected_ms":
+                assert sections["environment"]["not_measured"][column]
+    assert {"process_cpu_ms", "gc_ms", "instructions"} <= set(sections["samples"]["tasks"]["a"])
+
+
+@pytest.mark.parametrize(
+    ("meters", "named"),
+    [("cpuu", "'cpuu'"), (["default", "memory"], "'memory'"), (5, "5"), (Counts, "Counts")],
+)
+@pytest.mark.parametrize("rounds", [1, 6])
+def test_a_meter_that_is_none_is_refused_before_anything_runs(meters, named, rounds):
+    task, closed = Calls(always(x=1)), []
+    hook = Hook()
+    hook.close = lambda: closed.append(True)
+    with pytest.raises(ValidationError, match="meter") as caught:
+        DAG({"a": task}).run(rounds=rounds, meters=meters, hooks=[hook])
+    assert named in str(caught.value)
+    assert (task.calls, closed) == (-1, [True])
+
+
+def test_what_was_not_metered_says_how_to_have_it():
+    not_measured = chain().run(meters="wall").sections["environment"]["not_measured"]
+    assert "meters='full'" in not_measured["counted_instructions"]
+    assert "meters='default'" in not_measured["cpu_time_ms"]
+
+
+# The pass that counts allocations
+
+
+def test_allocations_are_counted_in_a_pass_of_their_own_whose_times_are_not_used():
+    tasks = {"a": Calls(always(x=1)), "b": Calls(lambda _: {"x": np.ones(1_000_000).nbytes})}
+    profile = DAG(tasks).run(rounds=3, meters=["default", "allocation"])
+    samples = profile.sections["samples"]
+    assert samples["rounds"] == [*kinds(3), "allocation"]
+    assert samples["total_ms"][-1] is None
+    for columns in samples["tasks"].values():
+        for column, values in columns.items():
+            if column == "allocation_bytes":
+                assert values[:-1] == [None] * 5
+            else:
+                assert values[-1] is None
+                assert column in {"delay_ms", "corrected_ms"} or None not in values[:-1]
+    assert samples["tasks"]["a"]["allocation_bytes"][-1] < 100_000
+    assert 8_000_000 <= samples["tasks"]["b"]["allocation_bytes"][-1] < 8_100_000
+    summary = profile.sections["statistics"]["tasks"]["b"]["allocation_bytes"]
+    assert (summary["n"], summary["median"]) == (1, samples["tasks"]["b"]["allocation_bytes"][-1])
+    assert profile.sections["run"]["rounds"] == 3
+    assert Profile.loads(profile.dumps()) == profile
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_the_time_of_the_pass_that_counts_allocations_is_in_no_figure(clock, rounds):
+    task = Timed(clock, [*[2] * (1 if rounds == 1 else 5), 1000], outputs=[])
+    profile = DAG({"a": task}).run(rounds=rounds, meters="allocation")
+    assert profile.metrics.task_metrics[0].compute_time_ms == 2000.0
+    assert profile.metrics.total_time_ms == 2000.0
+    assert len(profile.sections["samples"]["rounds"]) == (2 if rounds == 1 else 6)
+
+
+def test_one_round_and_the_pass_that_counts_allocations():
+    calls = Calls(always(x=1))
+    sections = DAG({"a": calls}).run(meters="allocation").sections
+    assert calls.calls == 1
+    assert sections["samples"]["rounds"] == ["measured", "allocation"]
+    assert sections["run"]["rounds"] == 1
+    assert sections["samples"]["tasks"]["a"]["allocation_bytes"][0] is None
+
+
+# Edges
+
+
+def edge(profile, name, column):
+    return profile.sections["samples"]["edges"][name][column]
+
+
+def test_an_edge_takes_the_time_of_its_own_fields(clock):
+    source = Timed(clock, outputs=["p", "q", "r"])
+    one = Timed(clock, inputs=["p"], outputs=[])
+    two = Timed(clock, inputs=["q", "r"], outputs=[])
+    tasks = {"s": source, "one": one, "two": two, "after": Timed(clock, outputs=[])}
+    edges = [("s", "one"), ("s", "two"), ("two", "after", [])]
+    profile = DAG(tasks, edges).run(rounds=2)
+    assert edge(profile, "s->one", "serialize_ms") == [1000.0] * 4
+    assert edge(profile, "s->one", "deserialize_ms") == [4000.0] * 4
+    assert edge(profile, "s->two", "serialize_ms") == [2000.0] * 4
+    assert edge(profile, "s->two", "deserialize_ms") == [8000.0] * 4
+    assert edge(profile, "s->two", "wire_bytes") == [2 * len(pickle.dumps(1))] * 4
+    # An edge that only orders carries nothing, and that takes no time.
+    for column in ("serialize_ms", "deserialize_ms", "size_bytes", "wire_bytes"):
+        assert edge(profile, "two->after", column) == [0] * 4
+    assert profile.sections["samples"]["tasks"]["s"]["serialize_ms"] == [3000.0] * 4
+
+
+def test_edges_that_only_order_take_no_time():
+    nothing = {name: Calls(always(), outputs=[]) for name in "ab"}
+    profile = DAG(nothing, [("a", "b")]).run(rounds=2)
+    for column in ("serialize_ms", "deserialize_ms", "size_bytes", "wire_bytes"):
+        assert edge(profile, "a->b", column) == [0] * 4
+
+
+def test_every_consumer_of_a_value_decodes_it_for_itself(clock):
+    tasks = {"s": Timed(clock)}
+    tasks.update((f"t{k}", Timed(clock, inputs=["x"], outputs=[])) for k in range(3))
+    profile = DAG(tasks, [("s", f"t{k}") for k in range(3)]).run(rounds=2)
+    for k in range(3):
+        assert edge(profile, f"s->t{k}", "serialize_ms") == [1000.0] * 4
+        assert edge(profile, f"s->t{k}", "deserialize_ms") == [4000.0] * 4
+
+
+class Seconds(Task):
+    """Takes a number of seconds to decode what it sends."""
+
+    outputs = ["x"]
+
+    def __init__(self, clock, seconds):
+        super().__init__()
+        self.clock, self.seconds = clock, seconds
+
+    def compute(self, cfg):
+        return {"x": b"." * self.seconds}
+
+    def deserialize(self, data):
+        self.clock.passes(self.seconds)
+        return pickle.loads(data)
+
+
+def test_gathered_fields_have_the_times_and_sizes_of_their_own_edges(clock):
+    gather = Timed(clock, inputs=["x"], outputs=[], gathers=["x"])
+    tasks = {"g": gather, **{name: Seconds(clock, k) for k, name in enumerate("abc", 1)}}
+    profile = DAG(tasks, [("c", "g"), ("a", "g"), ("b", "g")]).run(rounds=2)
+    for k, name in enumerate("abc", 1):
+        assert edge(profile, f"{name}->g", "deserialize_ms") == [1000.0 * k] * 4
+        wire = len(pickle.dumps(b"." * k))
+        assert edge(profile, f"{name}->g", "wire_bytes") == [wire] * 4
+    assert profile.sections["samples"]["tasks"]["g"]["deserialize_ms"] == [6000.0] * 4
+
+
+def test_a_field_under_another_name_is_told_apart(clock):
+    tasks = {"s": Timed(clock, outputs=["p", "q"]), "t": Timed(clock, inputs=["x"], outputs=[])}
+    profile = DAG(tasks, [("s", "t", {"q": "x"})]).run(rounds=2)
+    assert edge(profile, "s->t", "serialize_ms") == [1000.0] * 4
+
+
+def test_values_from_outside_come_in_every_round(clock):
+    seen = []
+
+    class Takes(Timed):
+        def compute(self, cfg, x, y):
+            seen.append((x, y))
+            return {"z": x + y}
+
+    tasks = {"s": Timed(clock), "t": Takes(clock, inputs=["x", "y"], outputs=["z"])}
+    profile = DAG(tasks, [("s", "t")]).run(rounds=3, inputs={"t": {"y": 10}})
+    assert seen == [(1, 10)] * 5
+    assert profile.final_outputs == {"z": 11}
+    # What came from outside was no edge's, but took its time in the task.
+    assert edge(profile, "s->t", "deserialize_ms") == [4000.0] * 5
+    tasks = profile.sections["samples"]["tasks"]
+    assert tasks["t"]["deserialize_ms"] == [8000.0] * 5
+    first, second = profile.metrics.task_metrics
+    assert second.bytes_in == first.bytes_out + len(pickle.dumps(10))
+
+
+def test_gathered_values_from_outside_come_in_every_round():
+    seen = []
+
+    class Gathers(Task):
+        inputs = gathers = ["x"]
+        outputs = []
+
+        def compute(self, x):
+            seen.append(list(x))
+            x.clear()
+            return {}
+
+    DAG({"g": Gathers}).run(rounds=2, inputs={"g": {"x": [1, 2]}})
+    assert seen == [[1, 2]] * 4
+
+
+def test_edges_of_one_round_with_meters_have_times(clock):
+    tasks = {"s": Timed(clock), "t": Timed(clock, inputs=["x"], outputs=[])}
+    profile = DAG(tasks, [("s", "t")]).run(meters="default")
+    assert edge(profile, "s->t", "serialize_ms") == [1000.0]
+    assert edge(profile, "s->t", "deserialize_ms") == [4000.0]
+
+
+# Tasks that override run(), as programs for 0.1.0 may
+
+
+class Claims(Task):
+    """Says itself how long it took; returns what the number of the call says."""
+
+    inputs = ["x"]
+    outputs = ["y"]
+    calls = 0
+
+    def run(self, inputs, config=None):
+        self.calls += 1
+        x = self.deserialize(inputs["x"])
+        return {
+            "outputs": {},
+            "outputs_raw": {"y": x if self.calls != 4 else None},
+            "metrics": TaskMetrics(self.name, 0.0, 0.0, 0.0, 0, 0),
+        }
+
+    def compute(self, x):
+        raise NotImplementedError
+
+
+def claimed(**arguments):
+    tasks = {"a": Calls(always(x=1)), "b": Claims}
+    return DAG(tasks, [("a", "b")]).run(**{"rounds": 3, **arguments})
+
+
+def test_a_task_that_overrides_run_has_rounds_too():
+    profile = claimed()
+    columns = profile.sections["samples"]["tasks"]["b"]
+    assert columns["wall_ms"] == [0.0] * 5
+    assert columns["cpu_ms"] == [None] * 5
+    assert profile.final_outputs == {"y": 1}
+    assert edge(profile, "a->b", "size_bytes") == [len(Task.serialize(1))] * 5
+    assert Profile.loads(profile.dumps()) == profile
+
+
+def test_a_task_that_overrides_run_says_why_it_is_not_metered():
+    reasons = claimed().sections["weight_sources"]["b"]["reasons"]
+    assert "run()" in reasons["cpu_time_ms"]
+    assert "did not finish" not in reasons["cpu_time_ms"]
+
+
+def test_outputs_of_a_task_that_overrides_run_are_compared_too():
+    assert differing(claimed(rounds=Rounds(3, check_outputs=True))) == {"b"}
+
+
+def test_a_metered_round_of_tasks_that_override_run_has_samples():
+    profile = DAG({"b": Claims}).run(meters="default", inputs={"b": {"x": 1}})
+    assert profile.sections["samples"]["tasks"]["b"]["cpu_ms"] == [None]
+
+
+# Hooks
+
+
+class Notes(Hook):
+    def __init__(self):
+        self.calls = []
+
+    def run_started(self, run):
+        self.calls.append(("run_started", list(run.execution_order)))
+
+    def task_started(self, task):
+        self.calls.append(("started", task))
+
+    def task_finished(self, record):
+        assert record.metrics.loop_idx == record.round
+        self.calls.append((record.task, record.round))
+
+    def task_failed(self, record):
+        self.calls.append((record.task, record.round, record.error))
+
+    def run_finished(self, profile):
+        self.calls.append(("run_finished", profile.sections["run"]["state"]))
+
+    def close(self):
+        self.calls.append("close")
+
+
+def test_hooks_are_told_of_each_round():
+    notes = Notes()
+    chain().run(rounds=Rounds(2, warmup=1), hooks=[notes])
+    rounds = [call for k in range(3) for name in "abc" for call in (("started", name), (name, k))]
+    assert notes.calls == [
+        ("run_started", ["a", "b", "c"]),
+        *rounds,
+        ("run_finished", "complete"),
+        "close",
+    ]
+
+
+def test_a_hook_is_told_what_each_round_took(clock):
+    class Walls(Hook):
+        seen = []
+
+        def task_finished(self, record):
+            took = record.metrics.compute_time_ms
+            self.seen.append((record.round, took))
+            start, end = record.phases["compute_start_ms"], record.phases["compute_end_ms"]
+            assert end - start == took
+
+    DAG({"a": Timed(clock, [3, 1, 2])}).run(rounds=Rounds(2, warmup=1), hooks=[Walls()])
+    assert Walls.seen == [(0, 3000.0), (1, 1000.0), (2, 2000.0)]
+
+
+def test_a_hook_that_fails_in_a_later_round_ends_the_run_with_the_rounds_before():
+    class Fails(Hook):
+        def task_finished(self, record):
+            if (record.task, record.round) == ("b", 4):
+                raise OSError("disk full")
+
+    with pytest.raises(RunError) as caught:
+        chain().run(rounds=6, hooks=[Fails()])
+    profile = caught.value.profile
+    assert caught.value.task is None
+    run = profile.sections["run"]
+    assert run["state"] == "partial"
+    assert "in round 3 of 6" in run["reason"]
+    assert "Fails.task_finished" in run["reason"]
+    assert len(profile.metrics.task_metrics) == 3
+    assert Profile.loads(profile.dumps()) == profile
+
+
+# Failures
+
+
+def failing(clock, error, *, at):
+    """Return a DAG of a, b, c and an independent d, of which b fails in its call number `at`."""
+
+    class Fails(Timed):
+        calls = -1
+
+        def compute(self, cfg, x):
+            self.calls += 1
+            outputs = super().compute(cfg)
+            if self.calls == at:
+                raise error
+            return outputs
+
+    tasks = {
+        "a": Timed(clock, [1, 2, 3, 4, 50]),
+        "b": Fails(clock, [5, 6, 7, 9, 11], inputs=["x"]),
+        "c": Timed(clock, inputs=["x"], outputs=[]),
+        "d": Timed(clock, outputs=[]),
+    }
+    return DAG(tasks, [("a", "b"), ("b", "c")])
+
+
+def failed(clock, *, at=4, rounds=6, error=None, **options):
+    error = error or ValueError("boom")
+    with pytest.raises(RunError) as caught:
+        failing(clock, error, at=at).run(rounds=rounds, meters="wall", **options)
+    assert caught.value.__cause__ is error
+    assert caught.value.task == "b"
+    assert caught.value.failures == {"b": error}
+    return caught.value.profile
+
+
+def test_a_task_that_fails_in_round_3_of_6_leaves_rounds_1_and_2(clock):
+    profile = failed(clock)
+    run = profile.sections["run"]
+    assert run["state"] == "partial"
+    assert run["reason"] == "task 'b' failed in round 3 of 6: ValueError: boom"
+    assert run["tasks"] == {
+        "b": {"state": "failed", "error": "ValueError: boom", "round": 4},
+        "c": {"state": "skipped", "round": 4},
+        "d": {"state": "cancelled", "round": 4},
+    }
+    samples = profile.sections["samples"]
+    assert samples["rounds"] == kinds(3)
+    assert samples["tasks"]["a"]["wall_ms"] == [1000.0, 2000.0, 3000.0, 4000.0, 50000.0]
+    assert samples["tasks"]["b"]["wall_ms"] == [5000.0, 6000.0, 7000.0, 9000.0, None]
+    assert samples["tasks"]["c"]["wall_ms"] == [2000.0] * 4 + [None]
+    assert samples["edges"]["a->b"]["serialize_ms"] == [1000.0] * 5
+    assert samples["edges"]["a->b"]["deserialize_ms"] == [4000.0] * 4 + [None]
+    assert samples["edges"]["b->c"]["size_bytes"][-1] is None
+    times = {one.task: one.compute_time_ms for one in profile.metrics.task_metrics}
+    assert times == {"a": 4000.0, "b": 8000.0, "c": 2000.0, "d": 2000.0}
+    statistics = profile.sections["statistics"]
+    assert statistics["tasks"]["b"]["wall_ms"]["n"] == 2
+    assert "ended_by" not in run
+
+
+def test_a_round_that_was_not_finished_has_no_total(clock):
+    profile = failed(clock)
+    samples = profile.sections["samples"]
+    assert samples["total_ms"][-1] is None
+    assert profile.metrics.total_time_ms == median(samples["total_ms"][2:4])
+    assert profile.sections["statistics"]["total_ms"]["n"] == 2
+
+
+def test_a_profile_of_some_rounds_saves_and_loads(clock, tmp_path):
+    profile = failed(clock)
+    assert Profile.load(profile.save(tmp_path / "partial.json")) == profile
+    Draft202012Validator(PROFILE_SCHEMA).validate(profile.to_dict())
+    assert "in round 3 of 6" in str(profile)
+
+
+def test_what_is_independent_of_a_failure_finishes_its_round(clock):
+    profile = failed(clock, on_error="finish")
+    run = profile.sections["run"]
+    assert run["reason"] == "task 'b' failed in round 3 of 6: ValueError: boom"
+    assert {name: state["state"] for name, state in run["tasks"].items()} == {
+        "b": "failed",
+        "c": "skipped",
+    }
+    samples = profile.sections["samples"]
+    # No further round begins.
+    assert samples["rounds"] == kinds(3)
+    assert samples["tasks"]["d"]["wall_ms"] == [2000.0] * 5
+    assert Profile.loads(profile.dumps()) == profile
+
+
+@pytest.mark.parametrize(
+    ("at", "rounds", "where"),
+    [
+        (0, 6, "in the cold round"),
+        (1, 6, "in the warm-up round"),
+        (2, 6, "in round 1 of 6"),
+        (3, "auto", "in round 2"),
+        (0, Rounds(2, warmup=0), "in round 1 of 2"),
+    ],
+)
+def test_the_reason_says_in_which_round(clock, at, rounds, where):
+    profile = failed(clock, at=at, rounds=rounds)
+    assert profile.sections["run"]["reason"] == f"task 'b' failed {where}: ValueError: boom"
+    assert Profile.loads(profile.dumps()) == profile
+
+
+def test_the_reason_of_a_single_round_names_no_round(clock):
+    assert failed(clock, at=0, rounds=1).sections["run"]["reason"] == (
+        "task 'b' failed: ValueError: boom"
+    )
+
+
+def test_a_task_that_fails_in_the_cold_round_has_figures_of_what_ran_there(clock):
+    profile = failed(clock, at=0)
+    assert [one.task for one in profile.metrics.task_metrics] == ["a"]
+    assert profile.sections["run"]["rounds"] == 0
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
+def test_an_interrupt_leaves_the_rounds_before_it(clock, interrupt):
+    with pytest.raises(type(interrupt)) as caught:
+        failing(clock, interrupt, at=4).run(rounds=6, meters="wall")
+    assert caught.value is interrupt
+    profile = caught.value.profile
+    run = profile.sections["run"]
+    assert run["state"] == "partial"
+    assert run["reason"].startswith(f"interrupted by {type(interrupt).__name__}")
+    assert run["reason"].endswith("in round 3 of 6")
+    assert profile.sections["samples"]["tasks"]["b"]["wall_ms"] == [5e3, 6e3, 7e3, 9e3, None]
+    assert profile.metrics.task_metrics[1].compute_time_ms == 8000.0
+    assert Profile.loads(profile.dumps()) == profile
+
+
+def test_a_failure_in_the_pass_that_counts_allocations_leaves_all_rounds(clock):
+    with pytest.raises(RunError) as caught:
+        failing(clock, ValueError("boom"), at=4).run(rounds=2, meters="allocation")
+    profile = caught.value.profile
+    assert profile.sections["run"]["reason"] == (
+        "task 'b' failed in the allocation round: ValueError: boom"
+    )
+    assert profile.sections["run"]["rounds"] == 2
+    assert profile.sections["samples"]["tasks"]["b"]["wall_ms"] == [5e3, 6e3, 7e3, 9e3, None]
+    assert Profile.loads(profile.dumps()) == profile
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks at /proc")
+@pytest.mark.parametrize("error", [None, ValueError("boom"), KeyboardInterrupt()], ids=repr)
+def test_nothing_that_measures_is_left_behind(clock, error):
+    def held():
+        files = len(os.listdir("/proc/self/fd"))
+        return files, list(gc.callbacks), tracemalloc.is_tracing()
+
+    before = held()
+    dag = failing(clock, error, at=4 if error else None)
+    for _ in range(2):
+        with contextlib.suppress(RunError, KeyboardInterrupt):
+            dag.run(rounds=2, meters=["full", "allocation"])
+        assert held() == before
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("rounds", [0, -1, True, 2.5, "six", None])
+def test_a_number_of_rounds_that_is_none_is_refused_before_anything_runs(rounds):
+    task, notes = Calls(always(x=1)), Notes()
+    with pytest.raises(ValidationError) as caught:
+        DAG({"a": task}).run(rounds=rounds, hooks=[notes])
+    assert str(caught.value) == (
+        f"Rounds: n must be an integer of at least 1 or 'auto', got {rounds!r}"
+    )
+    assert (task.calls, notes.calls) == (-1, ["close"])
+
+
+# Other cores kept busy
+
+needs_two_cores = pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="there is no core to keep busy beside this one",
+)
+
+
+def children(pid=None):
+    """Return the numbers of the processes that a process has started and not seen off."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                parent = file.read().rpartition(")")[2].split()[1]
+        except OSError:  # it has ended meanwhile
+            continue
+        if int(parent) == (pid or os.getpid()):
+            found.append(int(name))
+    return found
+
+
+@needs_two_cores
+@pytest.mark.parametrize("fails", [False, True])
+def test_other_cores_are_busy_while_rounds_are_taken_and_idle_afterwards(fails):
+    cores, before = os.sched_getaffinity(0), children()
+    seen = []
+
+    def looks(call):
+        seen.append((len(children()) - len(before), len(cores) - len(os.sched_getaffinity(0))))
+        if fails and call == 1:
+            raise ValueError("boom")
+        return {"x": 1}
+
+    dag = DAG({"a": Calls(looks)})
+    try:
+        profile = dag.run(rounds=Rounds(2, warmup=0, busy_cores=1))
+    except RunError as error:
+        profile = error.profile
+    assert seen == [(1, 1), (1, 1)]
+    assert children() == before
+    assert os.sched_getaffinity(0) == cores
+    assert profile.sections["run"]["conditions"]["busy_cores"] == 1
+
+
+@pytest.mark.parametrize("rounds", [1, 6])
+def test_more_busy_cores_than_there_are_to_spare_are_refused(rounds):
+    task, notes = Calls(always(x=1)), Notes()
+    with pytest.raises(ValidationError, match="busy_cores=10000: this process may use"):
+        DAG({"a": task}).run(rounds=Rounds(rounds, busy_cores=10_000), hooks=[notes])
+    assert (task.calls, notes.calls) == (-1, ["close"])
+
+
+# What a hostile review found
+
+
+class Sensor:
+    """A meter that takes 8 s to read and reads very little."""
+
+    name, unit, reason = "energy", "J", None
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    def start(self):
+        self.clock.passes(8)
+
+    def stop(self):
+        return 3e-7
+
+
+def test_what_meters_cost_is_no_part_of_the_time_of_a_round(clock):
+    run = DAG({"a": Timed(clock, outputs=[])}).run(rounds=3, meters=Sensor(clock))
+    assert run.metrics.total_time_ms == 2000.0
+    overhead = run.sections["run"]["overhead"]
+    assert overhead["meters_ms"] == 5 * 8000.0
+    assert sum(overhead.values()) + 5 * 2000.0 == run.sections["run"]["elapsed_ms"]
+
+
+def test_small_values_of_a_users_meter_are_kept_as_they_are(clock):
+    profile = DAG({"a": Timed(clock, outputs=[])}).run(rounds=3, meters=Sensor(clock))
+    assert profile.sections["samples"]["tasks"]["a"]["energy_J"] == [3e-7] * 5
+    assert profile.sections["statistics"]["tasks"]["a"]["energy_J"]["median"] == 3e-7
+
+
+def test_where_no_task_is_a_hundredth_of_the_total_the_heaviest_decide_on_precision(clock):
+    tasks = {f"t{i:03d}": Timed(clock, [1, 1, 1, 9] * 9, outputs=[]) for i in range(200)}
+    run = DAG(tasks).run(rounds=Rounds("auto", max_rounds=8, max_time_s=1e9)).sections["run"]
+    assert (run["rounds"], run["ended_by"]) == (8, "max_rounds")
+
+
+def test_a_failure_in_the_warm_up_leaves_the_total_of_the_round_that_was_whole(clock):
+    task = Calls(lambda call: 1 / (call - 1) and {"x": clock.passes(3)})
+    with pytest.raises(RunError) as caught:
+        DAG({"a": task}).run(rounds=6)
+    assert caught.value.profile.metrics.total_time_ms == 3000.0
+
+
+def test_one_round_after_a_warm_up_says_which_outputs_differ():
+    task = Calls(lambda call: {"x": call})
+    profile = DAG({"a": task}).run(rounds=Rounds(1, warmup=1, check_outputs=True))
+    assert "outputs_differ" in profile.sections["statistics"]["flags"]["a"]

@@ -1,0 +1,261 @@
+"""What a profile says of one run or several, beside the samples and their statistics."""
+
+from __future__ import annotations
+
+import pytest
+
+from dagprofiler import DAG, Hook, Profile, Rounds, RunError, Task
+from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP
+from dagprofiler._util.json import held
+from dagprofiler.engine.log import RoundLog
+from dagprofiler.engine.sections import TIMELINE_COLUMNS, Tables
+
+
+class Any(Task):
+    def __init__(self, outputs="", inputs=""):
+        super().__init__()
+        self.outputs, self.inputs = list(outputs), list(inputs)
+
+    def compute(self, **fields):
+        return dict.fromkeys(self.outputs)
+
+
+class Modelled(Any):
+    @staticmethod
+    def estimate_instructions(cfg):
+        return 1000
+
+
+class Fails(Any):
+    def compute(self):
+        raise ValueError("boom")
+
+
+def tables(*rounds, reason=None, calibration=None, **tasks):
+    """Return the tables of a run with these rounds of two tasks without edges."""
+    log = DAG({name: Any() for name in "ab"}).run()._tables.log
+    log.rounds, log.reason, log.started = list(rounds), reason, 0.0
+    log.environment.pop("calibration", None)
+    if calibration is not None:
+        log.environment["calibration"] = {"score": calibration}
+    return Tables(log)
+
+
+def a_round(*computes_s, kind=MEASURED, begin=0.0, total_s=0.0, **metered):
+    """Return a round of tasks that decode in 1 s, compute so long, and encode in 2 s."""
+    count = len(computes_s)
+    one = RoundLog(kind, [], [0] * count, [], started_s=begin, total_s=total_s)
+    for computes in computes_s:
+        if computes is None:
+            one.times += [None] * 6
+            continue
+        begun, done = begin + 1, begin + 1 + computes
+        one.times += [begin, begun, begun, done, done, done + 2]
+        begin = done + 2
+    one.columns = list(metered)
+    one.meters = dict(enumerate(map(list, zip(*metered.values())))) if metered else {}
+    return one
+
+
+def sections(made):
+    return {name: held(section) for name, section in made.sections()}
+
+
+# Figures
+
+
+def test_figures_are_those_of_the_measured_rounds():
+    made = tables(
+        a_round(90, 90, kind=COLD),
+        a_round(80, 80, kind=WARM_UP),
+        a_round(1, 10),
+        a_round(3, 30),
+        a_round(999, 999, kind=ALLOCATION),
+    )
+    assert [one.compute_time_ms for one in made.metrics().task_metrics] == [2000.0, 20000.0]
+
+
+def test_where_no_round_was_measured_figures_are_of_what_warmed_up():
+    made = tables(a_round(90, 90, kind=COLD), a_round(80, None, kind=WARM_UP), reason="boom")
+    assert [one.compute_time_ms for one in made.metrics().task_metrics] == [85000.0, 90000.0]
+
+
+def test_without_any_round_there_are_no_figures():
+    made = tables(reason="boom")
+    assert made.metrics().task_metrics == []
+    run = sections(made)["run"]
+    assert (run["rounds"], run["state"]) == (0, "partial")
+    assert run["tasks"] == {name: {"state": "cancelled"} for name in "ab"}
+
+
+def test_the_total_is_that_of_a_measured_round():
+    rounds = [a_round(1, 1, kind=COLD, total_s=100)]
+    rounds += [a_round(1, 1, total_s=total_s) for total_s in (3, 5, 4, 60)]
+    rounds += [a_round(1, 1, kind=ALLOCATION, total_s=1000)]
+    assert tables(*rounds).metrics().total_time_ms == 4500.0
+
+
+# The timeline
+
+
+def test_the_timeline_goes_round_by_round():
+    made = tables(a_round(4, 5, kind=COLD, begin=10), a_round(1, None, begin=50))
+    timeline = sections(made)["timeline"]
+    assert timeline["columns"] == list(TIMELINE_COLUMNS)
+    seconds = [
+        ["a", 0, 0, 10, 10, 11, 11, 15, 15, 17],
+        ["b", 0, 0, 10, 17, 18, 18, 23, 23, 25],
+        # b did not begin in the second round.
+        ["a", 1, 0, 50, 50, 51, 51, 52, 52, 54],
+    ]
+    assert timeline["records"] == [[*row[:3], *(1000.0 * t for t in row[3:])] for row in seconds]
+
+
+def test_a_task_is_ready_when_its_last_producer_of_that_round_is_done():
+    dag = DAG({"a": Any("x"), "b": Any("y"), "c": Any("", "xy")}, [("a", "c"), ("b", "c")])
+    records = dag.run(rounds=3).sections["timeline"]["records"]
+    for first, second, third in zip(records[::3], records[1::3], records[2::3]):
+        assert [first[0], second[0], third[0]] == ["a", "b", "c"]
+        assert third[3] == second[-1] > first[-1] > first[3] == second[3]
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_tables_are_whole_however_large(rounds):
+    # More than fit one batch.
+    tasks = {f"t{k:04}": Any("x", "x" if k else "") for k in range(1100)}
+    names = list(tasks)
+    profile = DAG(tasks, list(zip(names, names[1:]))).run(rounds=rounds)
+    document = profile.to_dict()
+    taken = 1 if rounds == 1 else 4
+    records = document["timeline"]["records"]
+    assert [row[:2] for row in records] == [[name, k] for k in range(taken) for name in names]
+    assert [one["task"] for one in document["execution_metrics"]] == names
+    assert len(document["edge_metrics"]) == len(document["edge_weights"]) == 1099
+    assert list(document["weight_sources"]) == names
+    assert Profile.loads(profile.dumps()) == profile
+
+
+# Candidates for weights
+
+
+def test_every_candidate_that_was_measured_is_told_with_its_median():
+    made = tables(
+        a_round(1, 4, instructions=[100, 7], cpu_ms=[9.0, 4.0], delay_ms=[500.0, 0.0]),
+        a_round(2, 5, instructions=[101, 7], cpu_ms=[9.5, 4.0], delay_ms=[500.0, 0.0]),
+        calibration=2.0,
+    )
+    sources = sections(made)["weight_sources"]
+    assert sources["a"] == {
+        "node_weight": "default",
+        "estimated_instructions": None,
+        "wall_time_ms": 1500.0,
+        # The median of whole numbers is a whole one.
+        "counted_instructions": round(100.5),
+        "cpu_time_ms": 9.25,
+        # Without the delay, and twice as long on the reference machine.
+        "reference_time_ms": 2000.0,
+        "reasons": {"estimated_instructions": "the task has no cost model"},
+    }
+    assert sources["b"]["reference_time_ms"] == 9000.0
+    assert sections(made)["environment"]["not_measured"] == {}
+
+
+def test_without_a_meter_of_delays_reference_times_are_of_the_wall_clock():
+    made = tables(a_round(1, 4), a_round(2, 5), calibration=2.0)
+    assert sections(made)["weight_sources"]["a"]["reference_time_ms"] == 3000.0
+
+
+def test_what_no_task_has_is_told_once_with_the_reason():
+    found = sections(tables(a_round(1, 4)))
+    assert set(found["weight_sources"]["a"]["reasons"]) == {"estimated_instructions"}
+    not_measured = found["environment"]["not_measured"]
+    assert "meters='full'" in not_measured["counted_instructions"]
+    assert "meters='default'" in not_measured["cpu_time_ms"]
+    assert "not calibrated" in not_measured["reference_time_ms"]
+
+
+def test_what_a_meter_says_is_the_reason_that_is_told():
+    one = a_round(1, 4, instructions=[None, None])
+    one.reasons = {"instructions": "no hardware counters on this machine"}
+    not_measured = sections(tables(one))["environment"]["not_measured"]
+    assert not_measured["instructions"] == "no hardware counters on this machine"
+    assert not_measured["counted_instructions"] == "no hardware counters on this machine"
+
+
+def test_a_task_that_did_not_finish_says_so_for_every_candidate():
+    made = tables(
+        a_round(1, None, kind=COLD),
+        a_round(1, None, cpu_ms=[1.0, None], delay_ms=[0.0, None]),
+        calibration=1.0,
+        reason="boom",
+    )
+    reasons = sections(made)["weight_sources"]["b"]["reasons"]
+    for candidate in ("wall_time_ms", "cpu_time_ms", "reference_time_ms"):
+        assert reasons[candidate] == "the task did not finish"
+
+
+def test_a_task_that_finished_is_not_said_to_have_not():
+    # Its meter read nothing, that of the other task did.
+    one = a_round(1, 4, cpu_ms=[1.0, None], delay_ms=[0.0, None])
+    one.reasons = {"cpu_ms": "task 'b': stop() raised OSError"}
+    made = tables(a_round(1, 1, kind=COLD), one, calibration=1.0)
+    reasons = sections(made)["weight_sources"]["b"]["reasons"]
+    assert reasons["cpu_time_ms"] == "task 'b': stop() raised OSError"
+    assert reasons.get("reference_time_ms") != "the task did not finish"
+
+
+def test_models_are_told_from_defaults_over_several_rounds():
+    profile = DAG({"a": Modelled(), "b": Any()}).run(rounds=2)
+    sources = profile.sections["weight_sources"]
+    assert [sources[name]["node_weight"] for name in "ab"] == ["estimated_instructions", "default"]
+    assert "reasons" not in sources["a"]
+    assert "estimated_instructions" in sources["b"]["reasons"]
+
+
+# The run
+
+
+def test_states_are_those_of_the_last_round():
+    bad = a_round(1, None)
+    bad.errors[1] = "ValueError: boom"
+    run = sections(tables(a_round(1, 1), bad, reason="boom"))["run"]
+    assert run["tasks"] == {"b": {"state": "failed", "error": "ValueError: boom", "round": 1}}
+    assert (run["state"], run["reason"]) == ("partial", "boom")
+
+
+def test_the_first_round_has_no_number():
+    bad = a_round(None, None)
+    bad.errors[0] = "ValueError: boom"
+    bad.skipped.add(1)
+    run = sections(tables(bad, reason="boom"))["run"]
+    assert run["tasks"] == {
+        "a": {"state": "failed", "error": "ValueError: boom"},
+        "b": {"state": "skipped"},
+    }
+
+
+@pytest.mark.parametrize("arguments", [{"rounds": 6}, {"meters": "default"}])
+def test_a_run_that_fails_in_its_first_task_tells_its_conditions(arguments):
+    with pytest.raises(RunError) as caught:
+        DAG({"a": Fails()}).run(**arguments)
+    profile = caught.value.profile
+    conditions = Rounds(arguments.get("rounds", 1)).to_dict()
+    assert profile.sections["run"]["conditions"] == conditions
+    assert profile.sections["samples"]["tasks"]["a"]["wall_ms"] == [None]
+    assert Profile.loads(profile.dumps()) == profile
+
+
+@pytest.mark.parametrize("rounds", [1, 6])
+def test_a_hook_that_fails_before_the_first_round_leaves_a_profile(rounds):
+    class Refuses(Hook):
+        def run_started(self, run):
+            raise OSError("disk full")
+
+    with pytest.raises(RunError) as caught:
+        DAG({"a": Any("x"), "b": Any("", "x")}, [("a", "b")]).run(rounds=rounds, hooks=[Refuses()])
+    profile = caught.value.profile
+    run = profile.sections["run"]
+    assert run["reason"] == "hook 'Refuses.run_started' failed: OSError: disk full"
+    assert run["tasks"] == {name: {"state": "cancelled"} for name in "ab"}
+    assert profile.metrics.task_metrics == []
+    assert Profile.loads(profile.dumps()) == profile

@@ -1,0 +1,177 @@
+"""Profiles to export: one for the golden files, and those with any names."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from dagprofiler import Profile
+from dagprofiler.formats import exporter
+
+EXPORTS = Path(__file__).resolve().parent.parent / "data" / "exports"
+
+#: What breaks out of its quoting somewhere, or means something to somebody.
+HOSTILE = [
+    " ",
+    "  two blanks  ",
+    "end",
+    "subgraph",
+    "graph",
+    "style a: b#c;",
+    "classDef x fill:#fff;",
+    "1. list",
+    "- list",
+    "* list",
+    "# head",
+    "a\nb",
+    "a\r\nb",
+    "\r",
+    "\t tab",
+    '"',
+    '\\"',
+    '"];x',
+    "\\",
+    "a\\",
+    "\\N \\G \\l \\r \\T \\E \\H \\n",
+    "<b>bold</b>",
+    "<<b>html</b>>",
+    "&amp;&#65;&lt;",
+    "&;",
+    "%",
+    "#quot;#35;",
+    "\ufb02\xb0quot\xb6\xdf",
+    "]]>",
+    "<!--",
+    "'",
+    "''",
+    "`code` $math$ $$x^2$$ ${x} %%{init: {}}%%",
+    "fa:fa-car",
+    "https://example.org/?a=b&c=d",
+    '=HYPERLINK("x")',
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\uff1dSUM(A1)",
+    "|pipe|",
+    "a,b;c",
+    "{a|b}",
+    "é ü ß 中文 \U0001f600 \u202e",
+    "e\u0301",
+    "\u2028\x85",
+    "\x00",
+    "\\u0000",
+    "\x07\x7f",
+    "\ud800",
+    "\udfff\ud800",
+    "\ufffe",
+    "NA",
+    "007",
+    "nan",
+    "__proto__",
+    "_em_ **strong** a_b a-b a.b",
+    "x" * 300,
+    "ab c" * 75,
+]
+
+
+def names(min_size=1, max_size=None):
+    """Lists of distinct names of tasks."""
+    special = st.text(
+        st.sampled_from("\"\\\n\r\t<>&;#|[](){}=+-@$`%'_ \x00\x1f\ud800aN1."), min_size=1
+    )
+    one = st.one_of(special, st.text(st.characters(exclude_categories=()), min_size=1))
+    return st.lists(
+        one.filter(lambda name: "->" not in name), min_size=min_size, max_size=max_size, unique=True
+    )
+
+
+def profile_of(tasks, weights=None):
+    """A profile of tasks in a chain."""
+    edges = list(zip(tasks, tasks[1:]))
+    return Profile.from_dict(
+        {
+            "metadata": {"timestamp": "2026-01-02T03:04:05Z", "dagprofiler_version": "0.2.0"},
+            "configuration": {},
+            "dag_structure": {
+                "nodes": tasks,
+                "edges": [{"source": source, "target": target} for source, target in edges],
+                "execution_order": tasks,
+            },
+            "node_weights": weights or {name: 1 + i for i, name in enumerate(tasks)},
+            "edge_weights": {f"{source}->{target}": 8 for source, target in edges},
+        }
+    )
+
+
+def golden_profile():
+    """The profile of the golden files: two rounds, of which the second has a failed task."""
+    return Profile.load(EXPORTS / "profile.json")
+
+
+def golden(name):
+    """The text of a golden file."""
+    with open(EXPORTS / name, encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+def rendered(form, profile, **options):
+    """What an exporter makes of a profile."""
+    return exporter(form).render(profile, **options).text
+
+
+def large_profile(count):
+    """A profile of tasks that depend on up to two others each."""
+    pick = random.Random(0)
+    tasks = [f"t{i:06d}" for i in range(count)]
+    pairs = {(pick.randrange(max(0, i - 99), i), i) for i in range(1, count) for _ in range(2)}
+    edges = [{"source": tasks[i], "target": tasks[j]} for i, j in sorted(pairs)]
+    times = [
+        f"{phase}_{end}_ms"
+        for phase in ("deserialize", "compute", "serialize")
+        for end in ("start", "end")
+    ]
+    return Profile.from_dict(
+        {
+            "metadata": {
+                "timestamp": "2026-01-02T03:04:05Z",
+                "dagprofiler_version": "0.2.0",
+                "schema_version": 1,
+            },
+            "configuration": {},
+            "dag_structure": {"nodes": tasks, "edges": edges, "execution_order": tasks},
+            "node_weights": dict.fromkeys(tasks, 5),
+            "edge_weights": {f"{e['source']}->{e['target']}": 80 for e in edges},
+            "execution_metrics": [
+                {
+                    "task": name,
+                    "compute_time_ms": 0.25 + i / 1e3,
+                    "serialize_time_ms": 0.01,
+                    "deserialize_time_ms": 0.01,
+                    "bytes_in": 20,
+                    "bytes_out": 10,
+                }
+                for i, name in enumerate(tasks)
+            ],
+            "edge_metrics": [
+                {**e, "data_fields": ["x"], "size_bytes": 10, "wire_bytes": 12} for e in edges
+            ],
+            "weight_sources": {
+                name: {
+                    "node_weight": "estimated_instructions",
+                    "estimated_instructions": 5,
+                    "wall_time_ms": 0.25 + i / 1e3,
+                }
+                for i, name in enumerate(tasks)
+            },
+            "timeline": {
+                "workers": [{"host": "h", "pid": 1, "thread": 2}],
+                "columns": ["task", "round", "worker", "ready_ms", *times],
+                "records": [
+                    [name, 0, 0, i, *(i + k / 8 for k in range(6))] for i, name in enumerate(tasks)
+                ],
+            },
+            "run": {"state": "complete"},
+        }
+    )

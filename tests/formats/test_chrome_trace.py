@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_profiles import HOSTILE, golden, golden_profile, profile_of, rendered
+
+from dagprofiler import DAG, task
+from dagprofiler.errors import FormatError
+from dagprofiler.formats import exporter
+from dagprofiler.formats._graph import legible
+
+TIMES = [
+    f"{p}_{end}_ms" for p in ("deserialize", "compute", "serialize") for end in ("start", "end")
+]
+
+
+@task(inputs=[], outputs=["x"])
+def source():
+    return {"x": 1}
+
+
+@task(inputs=["x"], outputs=["y"])
+def sink(x):
+    return {"y": x}
+
+
+def events_of(profile):
+    def refused(word):
+        raise ValueError(word)
+
+    return json.loads(rendered("chrome_trace", profile), parse_constant=refused)["traceEvents"]
+
+
+def with_timeline(
+    records, tasks=("a", "b"), columns=("task", "round", "worker", "ready_ms", *TIMES)
+):
+    profile = profile_of(list(tasks))
+    profile.sections["timeline"] = {
+        "workers": [{"host": "h", "pid": 1, "thread": 5}, {"host": "h", "pid": 2, "thread": 5}],
+        "columns": list(columns),
+        "records": records,
+    }
+    return profile
+
+
+def check_nesting(events):
+    """Spans of a thread are nested, or follow one another; in whole nanoseconds."""
+    threads = defaultdict(list)
+    for event in events:
+        if event["ph"] == "X":
+            start = round(event["ts"] * 1000)
+            threads[event["pid"], event["tid"]].append(
+                (start, start + round(event["dur"] * 1000), event)
+            )
+    for spans in threads.values():
+        for kind in ("round", "task", "phase"):
+            some = sorted((start, end) for start, end, event in spans if event["cat"] == kind)
+            assert all(first[1] <= second[0] for first, second in zip(some, some[1:]))
+        inside = None
+        # In the file each task comes before its phases.
+        for start, end, event in spans:
+            if event["cat"] == "task":
+                inside = (start, end)
+            elif event["cat"] == "phase":
+                assert inside[0] <= start < end <= inside[1]
+    return threads
+
+
+def check_flows(events, expected):
+    """Each arrow leads from a moment within its source's span into one of its target."""
+    spans = [e for e in events if e["ph"] == "X" and e["cat"] == "task"]
+
+    def span_at(event):
+        (found,) = [
+            span
+            for span in spans
+            if (span["pid"], span["tid"]) == (event["pid"], event["tid"])
+            and 0 <= round((event["ts"] - span["ts"]) * 1000) < round(span["dur"] * 1000)
+        ]
+        return found["name"], found["args"]["round"]
+
+    starts = {e["id"]: span_at(e) for e in events if e["ph"] == "s"}
+    ends = {e["id"]: span_at(e) for e in events if e["ph"] == "f"}
+    assert starts.keys() == ends.keys()
+    assert all(event["bp"] == "e" for event in events if event["ph"] == "f")
+    assert all(starts[i][1] == ends[i][1] for i in starts)
+    found = sorted((starts[i][0], ends[i][0], ends[i][1]) for i in starts)
+    assert found == sorted(expected)
+
+
+def test_the_golden_file_is_what_is_written():
+    assert rendered("chrome_trace", golden_profile()) == golden("profile.trace.json")
+
+
+def test_the_golden_file_is_nested_and_its_arrows_find_their_spans():
+    profile = golden_profile()
+    events = events_of(profile)
+    check_nesting(events)
+    edges = [(e["source"], e["target"]) for e in profile.dag_structure["edges"]]
+    # The report was not reached in the second round.
+    expected = [(*edge, number) for number in (0, 1) for edge in edges]
+    check_flows(events, expected[:-1])
+
+
+def test_a_run_is_nested_and_its_arrows_find_their_spans():
+    profile = DAG({"a": source, "b": sink, "c": sink}, [("a", "b"), ("a", "c")]).run(rounds=3)
+    events = events_of(profile)
+    check_nesting(events)
+    rounds = range(len(profile.sections["samples"]["rounds"]))
+    check_flows(events, [("a", target, number) for number in rounds for target in "bc"])
+    names = [e["name"] for e in events if e["ph"] == "X" and e["cat"] == "round"]
+    assert names == [
+        f"round {i} ({kind})" for i, kind in enumerate(profile.sections["samples"]["rounds"])
+    ]
+
+
+def test_moments_are_microseconds_from_the_start_of_the_run():
+    events = events_of(with_timeline([["a", 0, 0, 0, 1, 1.5, 2, 2.25, 3, 3.000001]]))
+    found = {e["name"]: (e["ts"], e["dur"]) for e in events if e["ph"] == "X"}
+    assert found["a"] == (1000, 2000.001)
+    assert found["compute"] == (2000, 250)
+    assert found["serialize"] == (3000, 0.001)
+
+
+def test_processes_and_threads_have_names_and_every_number_is_its_own():
+    events = events_of(with_timeline([["a", 0, 0, 0, *range(6)], ["b", 0, 1, 0, *range(6)]]))
+    processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    threads = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert list(processes.values()) == ["run", "h, pid 1", "h, pid 2"]
+    assert list(threads.values()) == ["rounds", "thread 5", "thread 5"]
+    assert not processes.keys() & threads.keys()
+
+
+def test_a_failed_task_ends_with_the_last_moment_that_is_known_and_says_why():
+    profile = with_timeline([["a", 0, 0, 0, 1, 2, 3, 4, None, None], ["b", 0, None, *[None] * 7]])
+    error = "ValueError: \ud800"
+    profile.sections["run"] = {
+        "state": "partial",
+        "tasks": {"a": {"state": "failed", "error": error}, "b": {"state": "cancelled"}},
+    }
+    export = exporter("chrome_trace").render(profile)
+    events = json.loads(export.text)["traceEvents"]
+    spans = {e["name"]: e for e in events if e["ph"] == "X"}
+    assert spans.keys() == {"round 0", "a", "deserialize", "compute"}
+    assert (spans["a"]["ts"], spans["a"]["dur"]) == (1000, 3000)
+    assert spans["a"]["args"] == {
+        "round": 0,
+        "ready_ms": 0,
+        "state": "failed",
+        "error": "ValueError: \\ud800",
+    }
+    assert "1 record of the timeline has no start, and so no span" in export.losses
+    assert "1 task never began: no span" in export.losses
+
+
+def test_a_task_that_no_worker_took_but_has_moments_is_shown_beside_them():
+    events = events_of(with_timeline([["a", 0, None, 0, *range(6)]]))
+    (span,) = [e for e in events if e["ph"] == "X" and e["cat"] == "task"]
+    names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert names[span["pid"]] == "unknown worker"
+
+
+def test_what_tracing_saw_lies_within_its_task_or_on_the_track_of_its_thread():
+    profile = with_timeline([["a", 0, 0, 0, *range(6)]], tasks="a")
+    weight = {"node_weight": "wall_time_ms", "wall_time_ms": 1}
+    profile.sections["weight_sources"] = {"a": weight}
+    profile.sections["spans"] = {
+        "threads": [
+            {"own": True, "worker": 0, "name": "main", "id": 5},
+            {"own": False, "worker": 1, "name": "side", "id": 7},
+            {"own": False, "worker": None, "name": "lost", "id": 8},
+        ],
+        "labels": [{"kind": "span", "name": "inner", "category": "c"}],
+        "records": [
+            ["a", 0, 0, 0, 2.25, 2.75, None, {"n": 0}],
+            ["a", 0, 1, 0, 2.25, 2.75, None, {"n": 1}],
+            ["a", 0, 1, 0, 2.75, 9, None, {"n": 2}],
+            ["a", 0, 2, 0, 2.25, 2.75, None, {"n": 3}],
+            ["a", 0, 0, 0, 4.5, 9, None, {"n": 4}],
+        ],
+        "dropped": {"a": 2},
+    }
+    export = exporter("chrome_trace").render(profile)
+    events = json.loads(export.text)["traceEvents"]
+    (around,) = [e for e in events if e.get("cat") == "task"]
+    home = around["pid"], around["tid"]
+    inner = {e["args"].pop("n"): e for e in events if e["name"] == "inner"}
+    assert {n: (e["ts"], e["dur"]) for n, e in inner.items()} == {
+        0: (2250, 500),
+        1: (2250, 500),
+        2: (2750, 6250),
+        3: (2250, 500),
+        4: (4500, 500),  # it does not stick out of its task
+    }
+    assert [n for n, e in inner.items() if (e["pid"], e["tid"]) == home] == [0, 4]
+    assert inner[0]["args"] == inner[4]["args"] == {"critical_path": True}
+    assert around["args"] == {"round": 0, "ready_ms": 0, "critical_path": True}
+    assert all(inner[n]["args"] == {"task": "a", "round": 0} for n in (1, 2, 3))
+    named = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert [named[inner[n]["tid"]] for n in (1, 2, 3)] == ["side (7)", "side (7)", "lost (8)"]
+    assert inner[1]["tid"] == inner[2]["tid"]
+    processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert [processes[inner[n]["pid"]] for n in (1, 3)] == ["h, pid 2", "unknown worker"]
+    assert "2 spans inside tasks had no room in the profile" in export.losses
+
+
+def test_spans_of_one_thread_that_overlap_are_put_side_by_side():
+    events = events_of(with_timeline([["a", 0, 0, 0, *range(6)], ["b", 0, 0, 0, *range(6)]]))
+    assert len(check_nesting(events)) == 3
+    assert "thread 5 (2)" in [e["args"]["name"] for e in events if e["name"] == "thread_name"]
+
+
+moment = st.one_of(st.none(), st.integers(0, 9), st.floats(0, 10))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abcd"),
+            st.integers(0, 2),
+            st.sampled_from([None, 0, 1]),
+            *[moment] * 7,
+        ),
+        unique_by=lambda record: record[:2],
+        max_size=9,
+    )
+)
+def test_whatever_the_moments_are_spans_nest_and_arrows_find_them(records):
+    profile = with_timeline(list(map(list, records)), tasks="abcd")
+    events = events_of(profile)
+    check_nesting(events)
+    began = {(r[0], r[1]) for r in records if not r[4] is r[6] is r[8] is None}
+    expected = [
+        (first, second, number)
+        for first, second in zip("abc", "bcd")
+        for number in range(3)
+        if {(first, number), (second, number)} <= began
+    ]
+    check_flows(events, expected)
+
+
+def test_moments_beyond_every_clock_are_written():
+    far = [1.7e308] * 6
+    events = events_of(with_timeline([["a", 0, 0, 0, *far], ["b", 0, 0, 1e308, *range(6)]]))
+    (late,) = [e for e in events if e["name"] == "a"]
+    assert late["ts"] > 1e300
+
+
+def test_columns_are_found_by_their_names_and_may_be_missing():
+    columns = ("task", "round", "worker", "compute_end_ms", "more", "compute_start_ms")
+    events = events_of(with_timeline([["a", 0, 0, 2, "?", 1]], columns=columns))
+    assert [e["name"] for e in events if e["ph"] == "X"] == ["round 0", "a", "compute"]
+    assert [e["args"] for e in events if e.get("cat") == "task"] == [{"round": 0}]
+
+
+def test_hostile_names_are_in_it_as_they_are_or_mapped():
+    records = [[name, 0, 0, 0, *(6 * i + k for k in range(6))] for i, name in enumerate(HOSTILE)]
+    events = events_of(with_timeline(records, HOSTILE))
+    names = [e["name"] for e in events if e["ph"] == "X" and e["cat"] == "task"]
+    assert names == list(map(legible, HOSTILE))
+
+
+def test_a_profile_without_timeline_is_refused():
+    with pytest.raises(FormatError, match="no section 'timeline'"):
+        rendered("chrome_trace", profile_of(["a"]))

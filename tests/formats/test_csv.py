@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+from hypothesis import given
+from sample_profiles import HOSTILE, golden, golden_profile, names, profile_of, rendered
+
+from dagprofiler import Profile
+from dagprofiler.errors import FormatError
+from dagprofiler.formats._graph import legible_names
+from dagprofiler.formats.csv import EDGE_COLUMNS, TASK_COLUMNS
+
+
+def read(text):
+    return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+
+
+def name_in(cell):
+    """What the docs say: one ' at the beginning is not part of the name."""
+    return cell.removeprefix("'")
+
+
+def test_the_golden_files_are_what_is_written():
+    assert rendered("csv", golden_profile()) == golden("profile.csv")
+    assert rendered("csv", golden_profile(), table="edges") == golden("profile-edges.csv")
+
+
+def test_columns_are_always_the_same():
+    for profile in (golden_profile(), profile_of([])):
+        assert rendered("csv", profile).split("\r\n")[0] == ",".join(TASK_COLUMNS)
+        edges = rendered("csv", profile, table="edges").split("\r\n")
+        assert edges[0] == ",".join(EDGE_COLUMNS)
+
+
+def test_what_is_not_known_is_an_empty_cell():
+    rows = {row["task"]: row for row in read(rendered("csv", golden_profile()))}
+    assert rows["load"]["compute_time_ms"] == "5.625"
+    assert rows["load"]["weight_unit"] == "instructions"
+    failed = rows["'=sum"]
+    assert {name for name, cell in failed.items() if cell} == {"task", "execution_order", "state"}
+
+
+@given(names(max_size=6))
+def test_names_come_back_or_are_mapped(tasks):
+    profile = profile_of(tasks)
+    expected = list(legible_names(tasks).values())
+    rows = read(rendered("csv", profile))
+    assert [name_in(row["task"]) for row in rows] == expected
+    rows = read(rendered("csv", profile, table="edges"))
+    assert [(name_in(r["source"]), name_in(r["target"])) for r in rows] == list(
+        zip(expected, expected[1:])
+    )
+
+
+@given(names(max_size=6))
+def test_no_cell_is_a_formula(tasks):
+    profile = profile_of(tasks)
+    for table in ("tasks", "edges"):
+        for row in csv.reader(io.StringIO(rendered("csv", profile, table=table), newline="")):
+            assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) for cell in row)
+
+
+def test_pandas_reads_hostile_names():
+    pandas = pytest.importorskip("pandas")
+    text = rendered("csv", profile_of(HOSTILE))
+    # As the docs say: of its own accord pandas takes "NA" for nothing and "007" for a number.
+    frame = pandas.read_csv(
+        io.StringIO(text, newline=""),
+        converters={"task": name_in},
+        keep_default_na=False,
+        na_values=[""],
+    )
+    assert list(frame["task"]) == list(legible_names(HOSTILE).values())
+    assert list(frame["weight"]) == list(range(1, len(HOSTILE) + 1))
+
+
+def test_fields_are_a_json_list_whatever_their_names_hold():
+    document = profile_of(["a", "b"]).to_dict()
+    fields = ["=x", 'a"b,\n\ud800\x00é', "\x85"]
+    entry = {"source": "a", "target": "b", "data_fields": fields, "size_bytes": 1, "wire_bytes": 2}
+    document["edge_metrics"] = [entry]
+    (row,) = read(rendered("csv", Profile.from_dict(document), table="edges"))
+    assert json.loads(row["data_fields"]) == fields
+    assert (row["size_bits"], row["size_bytes"], row["wire_bytes"]) == ("8", "1", "2")
+
+
+def test_a_table_that_does_not_exist_is_refused():
+    with pytest.raises(FormatError, match="table='nodes'"):
+        rendered("csv", golden_profile(), table="nodes")

@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from importlib import invalidate_caches
+from pathlib import Path
+
+import pytest
+
+from dagprofiler import (
+    DAG,
+    Config,
+    DAGMetrics,
+    EdgeMetrics,
+    FormatError,
+    Profile,
+    ProfileError,
+    TaskMetrics,
+    WeightError,
+    import_profile,
+    task,
+)
+from dagprofiler.formats import exporter, exporter_names
+
+PLUGIN = """
+from dagprofiler.exporters import Export
+
+
+class Plugin:
+    name, extension = "names", ".names"
+
+    def render(self, profile, *, end=" "):
+        return Export(end.join(profile.dag_structure["nodes"]), ("all but the names",))
+
+    def recognizes(self, document):
+        return isinstance(document, dict) and ("names" in document or "workflow" in document)
+
+    def read(self, document):
+        from dagprofiler import FormatError
+        raise FormatError(f"read {document}")
+
+
+PLUGIN = Plugin()
+"""
+
+
+@task(outputs=["x"], estimate_fn=lambda cfg: 5)
+def first():
+    return {"x": 1}
+
+
+@task(inputs=["x"], outputs=["y"], estimate_fn=lambda cfg: 6)
+def second(x):
+    return {"y": x}
+
+
+@pytest.fixture(scope="module")
+def profile():
+    return DAG({"first": first, "second": second}, [("first", "second")]).run(seed=1)
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    """A distribution of somebody else, with an exporter and an importer of the name ``names``."""
+    folder = tmp_path / "site"
+    info = folder / "thirdparty_names-1.0.dist-info"
+    info.mkdir(parents=True)
+    (folder / "thirdparty_names.py").write_text(PLUGIN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: thirdparty-names\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[dagprofiler.exporters]\nnames = thirdparty_names:PLUGIN\n"
+        "[dagprofiler.importers]\nnames = thirdparty_names:PLUGIN\n"
+    )
+    monkeypatch.syspath_prepend(str(folder))
+    invalidate_caches()
+    yield
+    sys.modules.pop("thirdparty_names", None)
+
+
+# Profile.export
+
+
+@pytest.mark.parametrize("name", exporter_names())
+def test_every_format_is_written_by_its_ending_and_says_its_losses(profile, name, tmp_path):
+    found = exporter(name)
+    path = tmp_path / f"out{found.extension}"
+    losses = profile.export(path)
+    expected = found.render(profile)
+    assert path.read_bytes().decode() == expected.text
+    assert losses == expected.losses
+    assert all(isinstance(loss, str) and loss for loss in losses)
+
+
+@pytest.mark.parametrize("name", exporter_names())
+def test_every_format_of_a_loaded_profile_is_that_of_a_fresh_one(profile, name):
+    loaded = Profile.loads(profile.dumps())
+    assert exporter(name).render(loaded) == exporter(name).render(profile)
+
+
+def test_the_name_of_a_format_counts_for_more_than_the_ending(profile, tmp_path):
+    path = tmp_path / "x.dot"
+    profile.export(path, "saga")
+    assert "tasks" in json.loads(path.read_text())
+
+
+def test_options_go_to_the_exporter(profile, tmp_path):
+    path = tmp_path / "x.saga.json"
+    profile.export(str(path), cost="wall_time", network={"speeds": {"n": 1}})
+    document = json.loads(path.read_text())
+    assert list(document) == ["name", "task_graph", "network"]
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "message"),
+    [
+        ("dot", "wrong", r"format 'dot' has no option 'wrong'; it takes cost, statistic, fill$"),
+        ("csv", "tabel", r"no option 'tabel'; it takes table, cost.*; did you mean 'table'\?$"),
+        ("chrome_trace", "cost", r"format 'chrome_trace' has no option 'cost'; it takes none$"),
+        ("saga", "profile", r"format 'saga' has no option 'profile'; it takes cost"),
+    ],
+)
+def test_an_option_that_a_format_does_not_take_lists_those_that_it_takes(
+    profile, tmp_path, name, option, message
+):
+    with pytest.raises(FormatError, match=message):
+        profile.export(tmp_path / "x", name, **{option: 1})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_exporter_with_options_of_any_name_takes_them(profile, tmp_path, plugin):
+    module = tmp_path / "site" / "thirdparty_names.py"
+    module.write_text(PLUGIN.replace('*, end=" "', "**options").replace("end.join", "str"))
+    profile.export(tmp_path / "x.names", anything=1)
+    assert (tmp_path / "x.names").read_text() == "['first', 'second']"
+
+
+def test_streams_of_text_and_bytes_take_an_export(profile):
+    text, raw = io.StringIO(), io.BytesIO()
+    profile.export(text, "saga")
+    profile.export(raw, format="saga")
+    assert raw.getvalue().decode() == text.getvalue() == exporter("saga").render(profile).text
+
+
+def test_the_name_of_a_stream_says_the_format(profile, tmp_path):
+    path = tmp_path / "x.saga.json"
+    with open(path, "w", encoding="utf-8") as file:
+        profile.export(file)
+    assert path.read_text() == exporter("saga").render(profile).text
+
+
+def test_a_stream_without_a_name_says_no_format(profile):
+    with pytest.raises(FormatError, match=r"^a stream without a name says no format; give"):
+        profile.export(io.StringIO())
+
+
+@pytest.mark.parametrize(
+    ("name", "format_name", "message"),
+    [
+        ("x.unknown", None, r"x\.unknown' says no format"),
+        ("x.dot", "dott", "no format 'dott' among the exporters .*did you mean 'dot'"),
+    ],
+)
+def test_an_unknown_format_writes_nothing(profile, tmp_path, name, format_name, message):
+    with pytest.raises(FormatError, match=message):
+        profile.export(tmp_path / name, format_name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_exported_leaves_the_old_file(profile, tmp_path):
+    path = tmp_path / "x.saga.json"
+    path.write_text("old")
+    with pytest.raises(WeightError):
+        profile.export(path, cost="no_such")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_exporters_of_others_are_used_like_ours(profile, tmp_path, plugin):
+    path = tmp_path / "x.names"
+    assert profile.export(path, end="|") == ("all but the names",)
+    assert path.read_text() == "first|second"
+
+
+FROM_SCALARS = [
+    ("csv", {}),
+    ("csv", {"table": "edges"}),
+    ("dot", {}),
+    ("graphml", {}),
+    ("mermaid", {}),
+    ("node_link", {}),
+    ("saga", {}),
+    ("saga", {"stochastic": True}),
+    ("wfformat", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), FROM_SCALARS)
+def test_numbers_of_numpy_in_a_profile_made_by_hand_are_written_as_those_they_are(name, options):
+    numpy = pytest.importorskip("numpy")
+    single, double, whole = numpy.float32(0.5), numpy.float64(1.5), numpy.int64(16)
+    structure = {
+        "nodes": ["a", "b"],
+        "edges": [{"source": "a", "target": "b"}],
+        "execution_order": ["a", "b"],
+    }
+    metrics = DAGMetrics(
+        [
+            TaskMetrics("a", double, single, double, whole, whole),
+            TaskMetrics("b", single, single, single, whole, whole),
+        ],
+        [EdgeMetrics("a", "b", ["x"], whole, whole)],
+        {"a": whole, "b": whole},
+        {"a->b": 8 * whole},
+        double,
+    )
+    by_hand = Profile(Config(), structure, metrics)
+    text = exporter(name).render(by_hand, **options).text
+    assert text == exporter(name).render(Profile.loads(by_hand.dumps()), **options).text
+
+
+# Importing
+
+
+def test_a_file_is_imported_by_who_recognizes_it(profile, tmp_path):
+    path = tmp_path / "x.json"
+    profile.export(path, "wfformat")
+    imported = import_profile(path)
+    assert set(imported.dag_structure["nodes"]) == {"first", "second"}
+    with open(path, encoding="utf-8") as file:
+        assert import_profile(file) == imported
+    with open(path, "rb") as file:
+        assert import_profile(file, "wfformat") == imported
+
+
+@pytest.mark.parametrize("name", ["readme-sample.json", "standard-sample.json"])
+def test_profiles_of_0_1_0_are_imported_as_they_are_loaded(name):
+    path = Path(__file__).parent.parent / "data" / name
+    assert import_profile(path) == Profile.load(path)
+
+
+def test_a_profile_that_is_not_valid_is_refused_with_its_place():
+    text = '{"metadata": {"timestamp": 5}, "dag_structure": {}, "node_weights": {}}'
+    with pytest.raises(ProfileError, match=r"\$"):
+        import_profile(io.StringIO(text))
+
+
+def test_a_file_that_nobody_recognizes_lists_the_formats(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text('{"what": "else"}')
+    with pytest.raises(FormatError, match=r"x\.json' is in no format known; give format=.*wfforma"):
+        import_profile(path)
+
+
+def test_a_stream_that_nobody_recognizes_is_named_if_it_has_a_name(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text('{"what": "else"}')
+    with open(path, "rb") as file, pytest.raises(FormatError, match=r"x\.json' is in no format"):
+        import_profile(file)
+    with pytest.raises(FormatError, match=r"^the stream is in no format known"):
+        import_profile(io.StringIO("{}"))
+
+
+@pytest.mark.parametrize("read", [import_profile, Profile.load])
+@pytest.mark.parametrize("content", [b"digraph {}", b"\xff"])
+def test_a_file_that_is_no_json_is_named(tmp_path, read, content):
+    path = tmp_path / "p.dot"
+    path.write_bytes(content)
+    for given in (str(path), path):
+        with pytest.raises(ProfileError, match=r"^\$: not JSON: .* \(in '.*p\.dot'\)$") as caught:
+            read(given)
+        assert isinstance(caught.value.__cause__, ValueError)
+    with open(path, "rb") as file, pytest.raises(ProfileError, match=r"\(in '.*p\.dot'\)$"):
+        read(file)
+    nameless = r"^\$: not JSON: [^(]*(\(char 0\))?$"
+    with (
+        open(os.open(path, os.O_RDONLY), "rb") as file,
+        pytest.raises(ProfileError, match=nameless),
+    ):
+        read(file)
+
+
+def test_a_file_of_another_tool_that_is_loaded_points_to_the_import(profile, tmp_path):
+    path = tmp_path / "x.json"
+    profile.export(path, "wfformat")
+    message = r"^\$: no profile but wfformat, which import_profile\(\) reads$"
+    with pytest.raises(ProfileError, match=message):
+        Profile.load(path)
+    with pytest.raises(ProfileError, match=message):
+        Profile.loads(path.read_text())
+    with pytest.raises(ProfileError, match=message):
+        Profile.from_dict(json.loads(path.read_text()))
+
+
+def test_what_no_importer_recognizes_is_refused_as_the_profile_that_it_is_not(plugin):
+    with pytest.raises(ProfileError, match="is a required property"):
+        Profile.loads('{"metadata": {"timestamp": "2026-11-20T23:59:32Z"}}')
+
+
+def test_an_importer_of_others_that_fails_to_recognize_keeps_nobody_from_it(
+    profile, tmp_path, plugin
+):
+    module = tmp_path / "site" / "thirdparty_names.py"
+    module.write_text(PLUGIN.replace('"names" in document', 'document["names"]'))
+    text = exporter("wfformat").render(profile).text
+    assert import_profile(io.StringIO(text)).dag_structure["nodes"]
+    with pytest.raises(
+        FormatError, match=r"format 'names' cannot tell whether it fits: KeyError: 'names'$"
+    ):
+        import_profile(io.StringIO("{}"))
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", "{", '{"a": NaN}', "[" * 100_000])
+def test_what_is_no_json_is_no_profile(tmp_path, text):
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(ProfileError):
+        import_profile(path)
+    with pytest.raises(ProfileError):
+        import_profile(io.StringIO(text))
+
+
+def test_an_unknown_importer_lists_the_known_ones():
+    with pytest.raises(
+        FormatError, match=r"no format 'wformat' among the importers .* did you mea"
+    ):
+        import_profile(io.StringIO("{}"), "wformat")
+
+
+def test_importers_of_others_are_used_like_ours(plugin):
+    with pytest.raises(FormatError, match=r"read .'names': 3"):
+        import_profile(io.StringIO('{"names": 3}'))
+    with pytest.raises(FormatError, match="read"):
+        import_profile(io.StringIO("{}"), "names")
+
+
+def test_a_file_that_two_recognize_needs_a_word(profile, plugin):
+    text = exporter("wfformat").render(profile).text
+    with pytest.raises(FormatError, match=r"could be any of names, wfformat; give format="):
+        import_profile(io.StringIO(text))
+    assert import_profile(io.StringIO(text), "wfformat").dag_structure["nodes"]

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from sample_profiles import HOSTILE, golden_profile, names, profile_of, rendered
+
+from dagprofiler import DAG, Profile, RunError, WeightError, task
+from dagprofiler.formats import exporter
+from dagprofiler.formats._graph import costs_of, graph_of, legible, legible_names, shade
+
+GRAPHS = ["csv", "dot", "graphml", "mermaid", "node_link"]
+
+
+@task(inputs=[], outputs=["x"], estimate_fn=lambda cfg: 100)
+def source():
+    return {"x": [1, 2, 3]}
+
+
+@task(inputs=["x"], outputs=["y"])
+def fails(x):
+    raise ValueError(x)
+
+
+@task(inputs=["x"], outputs=["y"])
+def sink(x):
+    return {"y": x}
+
+
+@pytest.mark.parametrize("form", [*GRAPHS, "chrome_trace"])
+def test_a_loaded_profile_gives_the_same_text_as_a_fresh_one(form):
+    profile = DAG({"a": source, "b": sink}, [("a", "b")]).run(rounds=2)
+    again = Profile.loads(profile.dumps())
+    assert exporter(form).render(profile) == exporter(form).render(again)
+
+
+@pytest.mark.parametrize("form", [*GRAPHS, "chrome_trace"])
+def test_a_partial_run_can_be_exported(form):
+    with pytest.raises(RunError) as caught:
+        DAG({"a": source, "b": fails}, [("a", "b")]).run()
+    assert "failed" in rendered(form, caught.value.profile)
+
+
+@pytest.mark.parametrize("form", GRAPHS)
+def test_a_profile_without_tasks_can_be_exported(form):
+    assert rendered(form, profile_of([]))
+
+
+@pytest.mark.parametrize("form", GRAPHS)
+@pytest.mark.parametrize("options", [{"cost": "wall"}, {"statistic": "mode"}])
+def test_what_no_weight_can_be_is_refused(form, options):
+    with pytest.raises(WeightError, match="must be one of"):
+        rendered(form, golden_profile(), **options)
+
+
+@pytest.mark.parametrize("form", [*GRAPHS, "chrome_trace"])
+def test_every_text_can_be_written_as_utf_8(form, tmp_path):
+    profile = profile_of(HOSTILE)
+    profile.sections["timeline"] = {
+        "workers": [{"host": "\ud800"}],
+        "columns": ["task", "round", "worker", "compute_start_ms", "compute_end_ms"],
+        "records": [[name, 0, 0, i, i + 1] for i, name in enumerate(HOSTILE)],
+    }
+    profile.hostname = "\udfff\x00"
+    profile.export(tmp_path / "file", form)
+    assert (tmp_path / "file").read_text(encoding="utf-8")
+
+
+def test_missing_weights_are_absent_and_the_provenance_says_how_many():
+    costs = costs_of(golden_profile(), "best", "median", None)
+    assert costs.source == "estimated"
+    assert set(costs.values) == {"load", 'the "join" <&>', "report"}
+    assert costs.provenance.endswith("none for 1 of 4 tasks")
+
+
+def test_missing_weights_can_be_filled_in():
+    costs = costs_of(golden_profile(), "estimated", "median", 3)
+    assert costs.values["=sum"] == 3
+    assert costs.provenance.endswith("none of it is measured; 3 given for 1 of 4 tasks")
+
+
+def test_a_source_that_no_task_has_gives_no_weights_and_the_reason():
+    graph = graph_of(golden_profile(), "counted", "median", None)
+    assert not any("weight" in values for values in graph.tasks.values())
+    assert graph.costs.source is None
+    assert "counted_instructions" in str(graph.costs)
+    assert "node_weight_source" not in graph.attributes
+
+
+@pytest.mark.parametrize(("names", "given"), [("AXCC", []), ("XXC", ["A", "b", "C"])])
+def test_metrics_named_after_classes_are_given_to_the_tasks_of_their_places(names, given):
+    profile = profile_of(["A", "b", "C"])
+    document = profile.to_dict()
+    entry = {"compute_time_ms": 1.0, "bytes_in": 2, "bytes_out": 3}
+    document["execution_metrics"] = [{"task": name, **entry} for name in names]
+    tasks = graph_of(Profile.from_dict(document), "best", "median", None).tasks
+    assert [name for name in tasks if tasks[name].get("bytes_in") == 2] == given
+    assert list(tasks) == ["A", "b", "C"]
+
+
+def test_a_profile_without_edge_metrics_does_not_say_that_edges_carry_nothing():
+    edge = graph_of(profile_of(["a", "b"]), "best", "median", None).edges["a", "b"]
+    assert edge == {"weight": 8, "size_bytes": 1}
+
+
+def test_weights_of_edges_are_those_of_the_profile_even_if_they_make_no_whole_bytes():
+    document = profile_of(["a", "b"]).to_dict()
+    document.pop("edge_metrics", None)
+    document["metadata"].pop("schema_version", None)
+    document["edge_weights"]["a->b"] = 11
+    edge = graph_of(Profile.from_dict(document), "best", "median", None).edges["a", "b"]
+    assert edge["weight"] == 11
+
+
+def test_edges_that_a_profile_repeats_are_there_once_and_it_is_said():
+    document = profile_of(["a", "b"]).to_dict()
+    document["metadata"].pop("schema_version", None)
+    document["dag_structure"]["edges"] *= 2
+    graph = graph_of(Profile.from_dict(document), "best", "median", None)
+    assert list(graph.edges) == [("a", "b")]
+    assert any("more than once" in loss for loss in graph.losses)
+
+
+def test_losses_name_the_sections_that_are_left_out():
+    (loss,) = exporter("graphml").render(golden_profile()).losses
+    left_out = loss.rpartition(": ")[2].split(", ")
+    assert set(left_out) == {"configuration", "run", "weight_sources", "timeline"}
+
+
+@given(names(max_size=6))
+def test_legible_names_are_distinct_and_those_that_are_legible_stay(tasks):
+    mapped = legible_names(tasks)
+    assert list(mapped) == tasks
+    assert len(set(mapped.values())) == len(tasks)
+    for name, text in mapped.items():
+        assert legible(text) == text
+        assert legible(name) != name or text == name
+
+
+def test_names_that_become_the_same_are_numbered():
+    assert legible_names(["\x01", "\\u0001", "\\u0001 (2)"]) == {
+        "\x01": "\\u0001 (3)",
+        "\\u0001": "\\u0001",
+        "\\u0001 (2)": "\\u0001 (2)",
+    }
+
+
+def test_losses_name_the_first_names_that_changed():
+    profile = profile_of([chr(i) for i in range(1, 9)])
+    (loss,) = [loss for loss in exporter("dot").render(profile).losses if "names with" in loss]
+    assert "'\\x01' is '\\\\u0001'" in loss
+    assert loss.endswith("and 3 more")
+    profile = profile_of([chr(i) for i in range(1, 6)])
+    (loss,) = [loss for loss in exporter("dot").render(profile).losses if "names with" in loss]
+    assert loss.endswith("'\\x05' is '\\\\u0005'")
+
+
+def test_black_is_legible_on_every_shade():
+    def luminance(colour):
+        levels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+        linear = [(c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4) for c in levels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    found = [luminance(shade(i / 20)) for i in range(21)]
+    # WCAG asks for 7 at its highest level.
+    assert (found[-1] + 0.05) / 0.05 > 7
+    # Lightness alone tells them apart.
+    assert found == sorted(found, reverse=True)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from hypothesis import given
+from sample_profiles import HOSTILE, golden, golden_profile, names, profile_of, rendered
+
+from dagprofiler.errors import FormatError, MissingExtraError
+from dagprofiler.formats.node_link import to_networkx
+
+
+@pytest.fixture(name="networkx")
+def networkx_itself():
+    return pytest.importorskip("networkx")
+
+
+def test_the_golden_file_is_what_is_written():
+    assert rendered("node_link", golden_profile()) == golden("profile.node_link.json")
+
+
+# In 3.4 and 3.5 networkx says that the key will change.
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_networkx_reads_it_as_the_live_graph(networkx):
+    profile = golden_profile()
+    graph = networkx.node_link_graph(json.loads(rendered("node_link", profile)))
+    live = to_networkx(profile)
+    assert type(live) is networkx.DiGraph
+    assert networkx.utils.graphs_equal(graph, live)
+    assert graph.graph == live.graph
+
+
+def test_the_live_graph_has_attributes_with_units(networkx):
+    graph = to_networkx(golden_profile(), cost="wall_time")
+    assert graph.graph["node_weight_unit"] == "ms"
+    assert graph.nodes["load"] == {
+        "weight": 5.625,
+        "execution_order": 0,
+        "state": "succeeded",
+        "compute_time_ms": 5.625,
+        "serialize_time_ms": 0.125,
+        "deserialize_time_ms": 0.0,
+        "bytes_in": 0,
+        "bytes_out": 800268,
+    }
+    assert graph.nodes["=sum"] == {"execution_order": 2, "state": "failed"}
+    assert graph.edges["load", "=sum"] == {
+        "weight": 640,
+        "size_bytes": 80,
+        "wire_bytes": 97,
+        "data_fields": ["n"],
+    }
+    assert graph.edges["=sum", "report"] == {}
+    assert networkx.is_directed_acyclic_graph(graph)
+
+
+def test_weights_can_be_filled_in(networkx):
+    assert to_networkx(golden_profile(), cost="wall_time", fill=2).nodes["=sum"]["weight"] == 2
+    assert networkx
+
+
+@pytest.mark.parametrize(
+    ("edges", "keys"), [("edges", ["edges"]), ("links", ["links"]), ("both", ["edges", "links"])]
+)
+def test_edges_stand_under_the_key_that_is_asked_for(edges, keys):
+    document = json.loads(rendered("node_link", golden_profile(), edges=edges))
+    assert [key for key in document if key in ("edges", "links")] == keys
+
+
+def test_a_key_that_nobody_reads_is_refused():
+    with pytest.raises(FormatError, match="edges='arcs'"):
+        rendered("node_link", golden_profile(), edges="arcs")
+
+
+@given(names(max_size=6))
+def test_names_stay_what_they_are(tasks):
+    document = json.loads(rendered("node_link", profile_of(tasks)))
+    assert [node["id"] for node in document["nodes"]] == tasks
+    assert [(e["source"], e["target"]) for e in document["edges"]] == list(zip(tasks, tasks[1:]))
+
+
+def test_hostile_names_stay_what_they_are_in_the_live_graph(networkx):
+    assert list(to_networkx(profile_of(HOSTILE))) == HOSTILE
+    assert networkx
+
+
+def test_without_networkx_the_live_graph_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with pytest.raises(MissingExtraError, match=r"dagprofiler\[networkx\]"):
+        to_networkx(golden_profile())

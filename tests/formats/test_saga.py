@@ -1,0 +1,412 @@
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from sample_profiles import HOSTILE, golden_profile, names, profile_of
+
+from dagprofiler import (
+    DAG,
+    Config,
+    CycleError,
+    DAGMetrics,
+    EdgeMetrics,
+    MissingExtraError,
+    Profile,
+    Rounds,
+    task,
+)
+from dagprofiler.errors import FormatError, WeightError
+from dagprofiler.formats import exporter
+from dagprofiler.formats.saga import network_of, to_network, to_task_graph
+
+INFINITY = float("inf")
+
+
+def export(profile, **options):
+    rendered = exporter("saga").render(profile, **options)
+
+    def constant(word):
+        pytest.fail(f"{word} is no JSON")
+
+    return json.loads(rendered.text, parse_constant=constant), rendered.losses
+
+
+def made(costs=(("a", 3), ("b", 4)), sizes=((("a", "b"), 10, 33),), order=None):
+    """A profile as somebody may have put it together, checked by nobody."""
+    costs = dict(costs)
+    edges = [EdgeMetrics(a, b, ["x"], size, wire) for (a, b), size, wire in sizes]
+    weights = {f"{edge.source}->{edge.target}": edge.size_bits for edge in edges}
+    structure = {
+        "nodes": list(costs),
+        "edges": [{"source": edge.source, "target": edge.target} for edge in edges],
+        "execution_order": list(costs) if order is None else order,
+    }
+    sources = {
+        name: {"node_weight": "estimated_instructions", "estimated_instructions": cost}
+        for name, cost in costs.items()
+    }
+    metrics = DAGMetrics([], edges, costs, weights, 1.0)
+    return Profile(Config(), structure, metrics, sections={"weight_sources": sources})
+
+
+@task(outputs=["x"], estimate_fn=lambda cfg: 100)
+def source():
+    return {"x": list(range(50))}
+
+
+@task(inputs=["x"], outputs=["y"], estimate_fn=lambda cfg: 200)
+def sink(x):
+    return {"y": sum(x)}
+
+
+def run(**options):
+    return DAG({"source": source, "sink": sink}, [("source", "sink")]).run(**options)
+
+
+# The graph
+
+
+def test_without_a_network_it_is_the_task_graph():
+    document, _ = export(made())
+    assert document == {
+        "tasks": [{"name": "a", "cost": 3}, {"name": "b", "cost": 4}],
+        "dependencies": [{"source": "a", "target": "b", "size": 80}],
+    }
+
+
+def test_with_a_network_it_is_a_problem_instance():
+    network = {"speeds": {"n": 2}}
+    document, _ = export(made(), network=network, instance_name="small")
+    assert list(document) == ["name", "task_graph", "network"]
+    assert document["name"] == "small"
+    assert document["task_graph"] == export(made())[0]
+    assert document["network"] == network_of(network)
+
+
+@pytest.mark.parametrize(
+    ("options", "size"),
+    [
+        ({}, 80),
+        ({"size_unit": "bytes"}, 10),
+        ({"size": "wire"}, 264),
+        ({"size": "wire", "size_unit": "bytes"}, 33),
+    ],
+)
+def test_sizes_are_by_the_standard_or_on_the_wire_in_bits_or_bytes(options, size):
+    assert export(made(), **options)[0]["dependencies"][0]["size"] == size
+
+
+def test_bits_that_make_no_whole_bytes_are_kept():
+    profile = profile_of(["a", "b"])
+    profile.metrics.edge_weights["a->b"] = 12
+    assert export(profile)[0]["dependencies"][0]["size"] == 12
+    assert export(profile, size_unit="bytes")[0]["dependencies"][0]["size"] == 1.5
+
+
+def test_costs_are_the_weights_of_the_source_and_the_statistic():
+    profile = run(rounds=Rounds(3, warmup=0))
+    for options in (("wall_time", "median"), ("wall_time", "max"), ("estimated", "median")):
+        document, _ = export(profile, cost=options[0], statistic=options[1])
+        costs = {one["name"]: one["cost"] for one in document["tasks"]}
+        assert costs == profile.weights(*options).values
+
+
+@pytest.mark.parametrize("options", [{}, {"stochastic": True, "cost": "wall_time"}])
+def test_a_loaded_profile_gives_the_same_as_a_fresh_one(options):
+    fresh = run(rounds=Rounds(3, warmup=1))
+    loaded = Profile.loads(fresh.dumps())
+    assert exporter("saga").render(loaded, **options) == exporter("saga").render(fresh, **options)
+
+
+def test_an_edge_that_the_profile_lists_twice_is_one_edge():
+    profile = made()
+    profile.dag_structure["edges"] *= 2
+    document, losses = export(profile)
+    assert len(document["dependencies"]) == 1
+    assert "1 edge is listed more than once in the profile; here each once" in losses
+
+
+@given(names().filter(lambda tasks: not {"__super_source__", "__super_sink__"} & set(tasks)))
+def test_any_names_become_distinct_text_that_can_be_written(tasks):
+    document, _ = export(
+        profile_of(tasks), network={"speeds": dict.fromkeys(tasks, 1), "bandwidth": 5}
+    )
+    mapped = [one["name"] for one in document["task_graph"]["tasks"]]
+    assert len(set(mapped)) == len(tasks)
+    "".join(mapped).encode()
+    nodes = [one["name"] for one in document["network"]["nodes"]]
+    assert nodes == mapped
+    edges = [(one["source"], one["target"]) for one in document["task_graph"]["dependencies"]]
+    assert edges == list(zip(mapped, mapped[1:]))
+
+
+def test_hostile_names_stay_as_they_are_where_text_can_hold_them():
+    document, losses = export(profile_of(HOSTILE))
+    mapped = {one["name"] for one in document["tasks"]}
+    assert {name for name in HOSTILE if name.isprintable() or "\n" in name} <= mapped
+    assert any("'\\ud800' is" in loss for loss in losses)
+
+
+# Samples
+
+
+def test_stochastic_costs_and_sizes_are_the_measured_samples():
+    profile = run(rounds=Rounds(4, warmup=2))
+    samples = profile.sections["samples"]
+    document, _ = export(profile, cost="wall_time", stochastic=True, size="wire", size_unit="bytes")
+    for one in document["tasks"]:
+        assert one["cost"] == {"samples": samples["tasks"][one["name"]]["wall_ms"][-4:]}
+    edge = samples["edges"]["source->sink"]
+    assert document["dependencies"][0]["size"] == {"samples": edge["wire_bytes"][-4:]}
+
+
+@pytest.mark.parametrize("cost", [float("nan"), INFINITY, -1])
+def test_samples_that_are_no_costs_are_refused(cost):
+    profile = run(rounds=Rounds(4))
+    profile.sections["samples"]["tasks"]["sink"]["wall_ms"][2] = cost
+    with pytest.raises(FormatError, match="a cost of task 'sink' must be a finite number"):
+        export(profile, cost="wall_time", stochastic=True)
+
+
+def test_what_has_no_samples_has_its_one_value():
+    document, _ = export(made(), stochastic=True)
+    assert document == {
+        "tasks": [{"name": "a", "cost": {"samples": [3]}}, {"name": "b", "cost": {"samples": [4]}}],
+        "dependencies": [{"source": "a", "target": "b", "size": {"samples": [80]}}],
+    }
+
+
+def test_stochastic_graphs_and_networks_share_no_file():
+    with pytest.raises(FormatError, match="no file that holds a stochastic graph and a network"):
+        export(made(), stochastic=True, network={"speeds": {"n": 1}})
+
+
+# What SAGA would fail on later
+
+
+def test_tasks_without_a_weight_are_listed_or_filled():
+    profile = golden_profile()
+    with pytest.raises(WeightError, match="none for"):
+        export(profile, cost="estimated")
+    document, losses = export(profile, cost="estimated", fill=7.5, fill_size=0)
+    assert [one["name"] for one in document["tasks"] if one["cost"] == 7.5] == ["=sum"]
+    assert "tasks cannot be marked as filled in: '=sum'" in losses
+
+
+def test_edges_without_a_size_are_listed_or_filled():
+    profile = made(sizes=[(("a", "b"), 10, None)])
+    with pytest.raises(FormatError, match="no bytes on the wire of 'a' - 'b'; give fill_size="):
+        export(profile, size="wire")
+    document, losses = export(profile, size="wire", fill_size=5)
+    assert document["dependencies"][0]["size"] == 5
+    assert "edges cannot be marked as filled in: 'a' - 'b'" in losses
+    del profile.metrics.edge_metrics[:]
+    with pytest.raises(FormatError, match="holds no size of 'a' - 'b'; give fill_size= a number"):
+        export(profile)
+
+
+def test_a_cycle_is_refused():
+    profile = made(sizes=[(("a", "b"), 1, 1), (("b", "a"), 1, 1)])
+    with pytest.raises(CycleError, match="'a' -> 'b' -> 'a'"):
+        export(profile)
+
+
+def test_an_order_that_is_not_complete_is_no_cycle():
+    assert export(made(order=["b"])) == export(made())
+
+
+@pytest.mark.parametrize("cost", [float("nan"), INFINITY, -1, 10**400])
+def test_costs_that_are_none_are_refused(cost):
+    profile = made()
+    for name in "ab":
+        profile.sections["weight_sources"][name]["wall_time_ms"] = cost
+    with pytest.raises(FormatError, match="the cost of task 'a' must be a finite number of at"):
+        export(profile, cost="wall_time")
+
+
+@pytest.mark.parametrize("size", [float("nan"), INFINITY, -8])
+def test_sizes_that_are_none_are_refused(size):
+    with pytest.raises(FormatError, match="the size of edge 'a' -> 'b' must be a finite number"):
+        export(made(sizes=[(("a", "b"), size, 1)]))
+
+
+def test_a_task_may_be_free_but_not_all():
+    assert export(made([("a", 0), ("b", 1)]))[0]["tasks"][0]["cost"] == 0
+    with pytest.raises(FormatError, match=r"all costs from 'estimated' are 0, .*; give cost="):
+        export(made([("a", 0), ("b", 0)]))
+
+
+def test_a_dag_without_tasks_is_refused():
+    with pytest.raises(FormatError, match="there are no tasks"):
+        export(DAG({}).run())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("__super_sink__", "SAGA has one of its own"), (3, "it must be text")],
+)
+def test_names_that_saga_takes_for_something_else_are_refused(name, message):
+    with pytest.raises(FormatError, match=message):
+        export(made([(name, 1)], []))
+
+
+def test_tasks_of_one_name_and_ends_that_are_no_tasks_are_refused():
+    profile = made()
+    profile.dag_structure["edges"].append({"source": "a", "target": "c"})
+    with pytest.raises(FormatError, match="edge 'a' -> 'c': there is no task 'c'"):
+        export(profile)
+    profile.dag_structure["nodes"].append("a")
+    with pytest.raises(FormatError, match="two tasks have one name"):
+        export(profile)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"size": "bytes"}, "size must be 'spec' or 'wire', got 'bytes'"),
+        ({"size_unit": ["bits"]}, r"size_unit must be 'bits' or 'bytes', got \['bits'\]"),
+        ({"fill_size": -1}, "fill_size must be a finite number of at least 0, got -1"),
+        ({"fill_size": True}, "fill_size must be a finite number"),
+        ({"instance_name": 3, "network": {"speeds": {"n": 1}}}, "instance_name must be text"),
+    ],
+)
+def test_an_argument_that_is_none_is_quoted(options, message):
+    with pytest.raises(FormatError, match=message):
+        export(made(), **options)
+
+
+# Losses
+
+
+def test_losses_say_what_the_numbers_are_and_what_is_left_out():
+    losses = export(run(seed=3), cost="wall_time")[1]
+    assert losses[0].startswith("SAGA's numbers have no units: costs are ms (wall_time: wall time,")
+    assert losses[0].endswith("), sizes bits (spec)")
+    together = " ".join(losses)
+    for word in ("serializing", "seed", "fields", "timeline", "environment"):
+        assert word in together
+
+
+def test_a_file_without_a_network_says_that_it_lacks_one_and_what_it_is():
+    assert export(run())[1][-1] == (
+        "the file has no network, which no profile holds: it is SAGA's TaskGraph alone; network= "
+        "makes it a ProblemInstance, which schedulers need"
+    )
+    (said,) = [loss for loss in export(run(), stochastic=True)[1] if "network" in loss]
+    assert "StochasticTaskGraph alone" in said
+    assert "network=" not in said
+    assert "network" not in " ".join(export(run(), network={"speeds": {"n": 1}})[1])
+
+
+# The network
+
+
+def test_a_network_becomes_a_full_mesh_with_finite_loops():
+    network = network_of({"speeds": {"b": 1, "a": np.float64(2)}, "bandwidth": np.int64(5)})
+    assert network == {
+        "nodes": [{"name": "b", "speed": 1}, {"name": "a", "speed": 2.0}],
+        "edges": [
+            {"source": "b", "target": "b", "speed": 1e18},
+            {"source": "a", "target": "a", "speed": 1e18},
+            {"source": "a", "target": "b", "speed": 5},
+        ],
+    }
+    assert {type(one["speed"]) for one in network["nodes"]} == {int, float}
+
+
+def links(network):
+    return {
+        frozenset((one["source"], one["target"])): one["speed"]
+        for one in network_of(network)["edges"]
+        if one["source"] != one["target"]
+    }
+
+
+@pytest.mark.parametrize("link", [("a", "b"), ("b", "a"), "a-b", "b-a"])
+def test_links_are_pairs_or_text_and_have_no_direction(link):
+    network = {"speeds": {"a": 1, "b": 1}, "bandwidth": {link: 7}}
+    assert links(network) == {frozenset("ab"): 7}
+
+
+def test_names_of_nodes_may_hold_dashes():
+    network = {"speeds": {"a-1": 1, "b": 1}, "bandwidth": {"a-1-b": 7}}
+    assert links(network) == {frozenset(("a-1", "b")): 7}
+    names = {"a": 1, "b-c": 1, "a-b": 1, "c": 1}
+    with pytest.raises(FormatError, match="'a-b-c' could be several links; give a pair"):
+        network_of({"speeds": names, "bandwidth": {"a-b-c": 7}})
+
+
+@pytest.mark.parametrize("loop", [None, INFINITY, 1e18])
+def test_a_network_as_saga_writes_it_is_taken(loop):
+    ours = network_of({"speeds": {"a": 1, "b": 2}, "bandwidth": 5})
+    theirs = {"nodes": ours["nodes"], "edges": [dict(one) for one in ours["edges"]]}
+    theirs["edges"][0]["speed"] = loop
+    assert network_of(theirs) == ours
+    assert network_of(ours) == ours
+
+
+def test_a_loop_that_is_given_stays():
+    network = {
+        "nodes": [{"name": "a", "speed": 1}],
+        "edges": [{"source": "a", "target": "a", "speed": 9}],
+    }
+    assert network_of(network) == network
+
+
+@pytest.mark.parametrize("speed", [0, -1, float("nan"), INFINITY, None, "2", True, 1j, 10**400])
+def test_speeds_and_bandwidths_are_finite_and_above_0(speed):
+    with pytest.raises(FormatError, match="the speed of node 'a' must be a finite number above 0"):
+        network_of({"speeds": {"a": speed}})
+    if speed is not None:
+        with pytest.raises(FormatError, match="the bandwidth of link 'a' - 'b' must be a finite"):
+            network_of({"speeds": {"a": 1, "b": 1}, "bandwidth": speed})
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        ({"speeds": {"a": 1, "b": 1}}, "the network has no bandwidth for 'a' - 'b'"),
+        ({"speeds": {}}, "the network has no nodes"),
+        ({"speeds": {1: 1}}, "a node's name must be text, got 1"),
+        ({"speed": {"a": 1}}, "a network is {'speeds'"),
+        ({"speeds": {"a": 1}, "bandwith": 3}, "a network is {'speeds'"),
+        ({"speeds": 3}, "a network is {'speeds'"),
+        ({"nodes": [{"name": "a"}], "edges": []}, "a network is {'speeds'"),
+        ([("a", 1)], "a network is {'speeds'"),
+        (3, "a network is {'speeds'"),
+        (
+            {"nodes": [{"name": "a", "speed": 1}] * 2, "edges": []},
+            "two nodes of the network have one name",
+        ),
+        (
+            {"speeds": {"a": 1, "b": 1}, "bandwidth": {("a", "bb"): 1}},
+            "link 'a' - 'bb': there is no node 'bb'; did you mean 'b'",
+        ),
+        (
+            {"speeds": {"a": 1, "b": 1}, "bandwidth": {("a", "b"): 1, ("b", "a"): 2}},
+            "link 'b' - 'a' is given as 1 and as 2",
+        ),
+        ({"speeds": {"a": 1, "b": 1}, "bandwidth": {"ab": 1}}, "bandwidth: 'ab' is no link"),
+        ({"speeds": {"a": 1, "b": 1}, "bandwidth": {"abc": 1}}, "bandwidth: 'abc' is no link"),
+        ({"speeds": {"a": 1, "b": 1}, "bandwidth": {5: 1}}, "a network is {'speeds'"),
+    ],
+)
+def test_a_network_that_is_none_says_what_is_wrong(network, message):
+    with pytest.raises(FormatError, match=message):
+        network_of(network)
+
+
+# Live objects
+
+
+def test_live_objects_without_saga_name_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "saga", None)
+    for stochastic in (False, True):
+        with pytest.raises(MissingExtraError, match=r"to_task_graph needs .*dagprofiler\[saga\]"):
+            to_task_graph(made(), stochastic=stochastic)
+    with pytest.raises(MissingExtraError, match="to_network"):
+        to_network({"speeds": {"a": 1}})

@@ -1,0 +1,506 @@
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagprofiler import DAG, CycleError, GraphError, Task
+from dagprofiler.errors import ValidationError
+from dagprofiler.graph.wiring import Wiring, bottom_levels, kahn_order, readiness_by
+
+
+class Node(Task):
+    """Returns its own name for every output, and notes what arrived."""
+
+    def __init__(self, inputs=(), outputs=()):
+        super().__init__()
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+        self.received = None
+
+    def compute(self, **received):
+        received.pop("cfg")
+        self.received = received
+        return {field: field.upper() for field in self.outputs}
+
+
+def two(edge, outputs=("data", "labels"), inputs=("data",)):
+    """Return a DAG of tasks a and b with one edge."""
+    return DAG({"a": Node(outputs=outputs), "b": Node(inputs=inputs)}, [edge])
+
+
+def message(edges, tasks=None):
+    """Return the GraphError's message that a DAG with these edges gives."""
+    if tasks is None:
+        tasks = {
+            "a": Node(outputs=["data", "labels"]),
+            "b": Node(inputs=["data"], outputs=["out"]),
+        }
+    with pytest.raises(GraphError) as caught:
+        DAG(tasks, edges)
+    assert isinstance(caught.value, ValueError)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    return str(caught.value)
+
+
+# Names
+
+
+def test_no_tasks_at_all_is_a_valid_dag():
+    dag = DAG({}, [])
+    assert dag.execution_order == []
+    assert dict(dag.edges) == dict(dag.reverse_edges) == dict(dag.edge_fields) == {}
+    profile = dag.run()
+    assert profile.final_outputs == {}
+    assert profile.metrics.node_weights == {}
+
+
+@pytest.mark.parametrize("name", ["", 1, None, ("a",), b"a"])
+def test_a_task_name_must_be_a_non_empty_string(name):
+    assert message([], {name: Node()}) == f"task name {name!r}: expected a non-empty string"
+
+
+@pytest.mark.parametrize("name", ["->", "a->b", "->a", "a->"])
+def test_a_task_name_with_an_arrow_is_refused(name):
+    assert message([], {name: Node()}) == (
+        f"task name {name!r} holds '->', which joins names in edge weights"
+    )
+
+
+@pytest.mark.parametrize("name", [" ", "a b", "a-b", "a>b", "ü", "a.b/c", "\n"])
+def test_any_other_name_is_a_name(name):
+    dag = DAG({name: Node(), "z": Node()}, [(name, "z", [])])
+    assert dag.run().metrics.edge_weights == {f"{name}->z": 0}
+
+
+# Forms of an edge
+
+
+@pytest.mark.parametrize("edge", [("a", "b"), ["a", "b"], ("a", "b", None)])
+def test_an_edge_without_fields_carries_what_the_names_share(edge):
+    dag = two(edge, outputs=["z", "x", "y"], inputs=["y", "x", "w"])
+    assert dag.edge_fields == {("a", "b"): ["x", "y"]}
+
+
+def test_an_edge_whose_names_do_not_match_carries_all_outputs():
+    assert two(("a", "b"), outputs=["z", "x"], inputs=["w"]).edge_fields["a", "b"] == ["x", "z"]
+    assert two(("a", "b"), outputs=["x"], inputs=[]).edge_fields["a", "b"] == ["x"]
+
+
+def test_what_falls_back_to_all_outputs_arrives_under_their_names():
+    dag = two(("a", "b"), outputs=["z", "x"], inputs=["w"])
+    dag.run()
+    assert dag.tasks["b"].received == {"x": "X", "z": "Z"}
+
+
+@pytest.mark.parametrize("fields", [["labels", "data"], ("labels", "data")])
+def test_explicit_fields_override_the_resolution_by_names(fields):
+    dag = two(("a", "b", fields))
+    assert sorted(dag.edge_fields["a", "b"]) == ["data", "labels"]
+    dag.run()
+    assert dag.tasks["b"].received == {"data": "DATA", "labels": "LABELS"}
+
+
+@pytest.mark.parametrize("nothing", [[], (), {}])
+def test_an_edge_with_no_fields_only_orders(nothing):
+    tasks = {"a": Node(inputs=["x"]), "z": Node(outputs=["x"])}
+    dag = DAG(tasks, [("z", "a", nothing)])
+    assert dag.execution_order == ["z", "a"]
+    assert dag.edge_fields == {("z", "a"): []}
+    profile = dag.run()
+    assert tasks["a"].received == {}
+    assert profile.metrics.edge_weights == {"z->a": 0}
+    assert [(e.data_fields, e.size_bytes) for e in profile.metrics.edge_metrics] == [([], 0)]
+
+
+def test_a_mapping_renames_fields_on_the_way_and_edge_fields_lists_the_outputs():
+    dag = two(("a", "b", {"data": "samples", "labels": "classes"}))
+    assert dag.edge_fields == {("a", "b"): ["data", "labels"]}
+    dag.run()
+    assert dag.tasks["b"].received == {"samples": "DATA", "classes": "LABELS"}
+
+
+def test_names_may_be_swapped_on_the_way():
+    dag = two(("a", "b", {"data": "labels", "labels": "data"}))
+    dag.run()
+    assert dag.tasks["b"].received == {"labels": "DATA", "data": "LABELS"}
+
+
+@pytest.mark.parametrize(
+    "edge",
+    ["ab", "abc", ("a",), (), ("a", "b", [], []), None, 5, {"a": 1, "b": 2}, {"source": "a"}],
+)
+def test_what_is_no_edge_is_refused(edge):
+    assert message([edge]) == (
+        f"edge {edge!r}: expected (source, target) or (source, target, fields)"
+    )
+
+
+@pytest.mark.parametrize("fields", ["data", 5, {"data"}, b"data"])
+def test_fields_must_be_a_list_or_a_mapping(fields):
+    assert message([("a", "b", fields)]) == (
+        "edge 'a' -> 'b': expected a list of fields or a mapping of outputs to inputs, "
+        f"got {fields!r}"
+    )
+
+
+def test_edges_may_come_from_an_iterator():
+    dag = DAG({"a": Node(), "b": Node()}, (edge for edge in [("a", "b", [])]))
+    assert dag.execution_order == ["a", "b"]
+
+
+# Errors at construction
+
+
+@pytest.mark.parametrize(
+    ("edge", "expected"),
+    [
+        (("a", "x"), "edge 'a' -> 'x': there is no task 'x'"),
+        (("x", "a"), "edge 'x' -> 'a': there is no task 'x'"),
+        (("x", "y"), "edge 'x' -> 'y': there is no task 'x'"),
+        (("a", 5), "edge 'a' -> 5: there is no task 5"),
+        ((["a"], "b"), "edge ['a'] -> 'b': there is no task ['a']"),
+        (("a", ["b"], []), "edge 'a' -> ['b']: there is no task ['b']"),
+        (("a", None), "edge 'a' -> None: there is no task None"),
+    ],
+)
+def test_an_edge_between_unknown_tasks_names_the_unknown(edge, expected):
+    assert message([edge]) == expected
+
+
+def test_an_unknown_task_comes_with_the_nearest_known_name():
+    tasks = {"collect": Node(), "classify": Node()}
+    assert message([("collect", "clasify")], tasks) == (
+        "edge 'collect' -> 'clasify': there is no task 'clasify'; did you mean 'classify'?"
+    )
+
+
+def test_an_unknown_field_comes_with_the_outputs_and_the_nearest_of_them():
+    assert message([("a", "b", ["dta"])]) == (
+        "edge 'a' -> 'b': field 'dta' is not an output of 'a' "
+        "(outputs: 'data', 'labels'); did you mean 'data'?"
+    )
+
+
+def test_an_unknown_field_is_refused_in_a_mapping_too():
+    assert message([("a", "b", {"label": "data"})]) == (
+        "edge 'a' -> 'b': field 'label' is not an output of 'a' "
+        "(outputs: 'data', 'labels'); did you mean 'labels'?"
+    )
+
+
+@pytest.mark.parametrize("field", [5, None, ["data"]])
+def test_a_field_that_is_no_string_is_an_unknown_field(field):
+    assert message([("a", "b", [field])]).startswith(
+        f"edge 'a' -> 'b': field {field!r} is not an output of 'a' (outputs: 'data', 'labels')"
+    )
+
+
+def test_a_field_of_a_task_without_outputs_says_so():
+    assert message([("a", "b", ["qqq"])], {"a": Node(), "b": Node()}) == (
+        "edge 'a' -> 'b': field 'qqq' is not an output of 'a' (outputs: none)"
+    )
+
+
+def test_a_field_named_twice_on_one_edge_is_refused():
+    assert message([("a", "b", ["data", "data"])]) == (
+        "edge 'a' -> 'b': field 'data' is named twice"
+    )
+
+
+@pytest.mark.parametrize("destination", [5, None, ["x"]])
+def test_a_field_is_renamed_to_a_string_only(destination):
+    assert message([("a", "b", {"data": destination})]) == (
+        f"edge 'a' -> 'b': input {destination!r} is not a name"
+    )
+
+
+@pytest.mark.parametrize("edge", [("a", "a"), ("a", "a", []), ("a", "a", {"data": "x"})])
+def test_a_self_loop_is_refused(edge):
+    assert message([edge]) == "edge 'a' -> 'a': a task cannot feed itself"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (("a", "b"), ("a", "b")),
+        (("a", "b"), ["a", "b"]),
+        (("a", "b", ["labels"]), ("a", "b", ["labels"])),
+        (("a", "b", []), ("a", "b", [])),
+        (("a", "b", {"labels": "x"}), ("a", "b", {"labels": "x"})),
+    ],
+)
+def test_an_edge_given_twice_is_refused(first, second):
+    assert message([first, second]) == "edge 'a' -> 'b' is given twice"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "common"),
+    [
+        (["data"], ["data", "labels"], "'data'"),
+        (["data", "labels"], ["labels", "data"], "'data', 'labels'"),
+        (["labels"], {"labels": "x"}, "'labels'"),
+        ({"labels": "y"}, {"labels": "x"}, "'labels'"),
+        (None, ["data", "labels"], "'data'"),
+    ],
+)
+def test_parallel_edges_with_overlapping_fields_are_refused(first, second, common):
+    expected = f"edge 'a' -> 'b': parallel edges both carry {common}"
+    assert message([("a", "b", first), ("a", "b", second)]) == expected
+
+
+def test_parallel_edges_with_different_fields_become_one():
+    tasks = {"a": Node(outputs=["x", "y", "z"]), "b": Node()}
+    dag = DAG(tasks, [("a", "b", ["z"]), ("a", "b", {"x": "w"})])
+    assert dag.edges["a"] == ["b"]
+    assert dag.reverse_edges["b"] == ["a"]
+    assert dag.edge_fields == {("a", "b"): ["z", "x"]}
+    profile = dag.run()
+    assert tasks["b"].received == {"z": "Z", "w": "X"}
+    assert [e.data_fields for e in profile.metrics.edge_metrics] == [["z", "x"]]
+    assert len(profile.dag_structure["edges"]) == 1
+
+
+def test_edges_in_opposite_directions_are_a_cycle_not_duplicates():
+    assert message([("a", "b", []), ("b", "a", [])]) == "tasks form a cycle: 'a' -> 'b' -> 'a'"
+
+
+# Cycles
+
+
+def test_a_cycle_is_spelled_out_without_what_only_hangs_on_it():
+    tasks = {name: Node() for name in "abcdef"}
+    edges = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "b"), ("d", "e"), ("e", "f")]
+    with pytest.raises(CycleError) as caught:
+        DAG(tasks, edges)
+    assert caught.value.cycle == ("b", "c", "d", "b")
+    assert str(caught.value) == "tasks form a cycle: 'b' -> 'c' -> 'd' -> 'b'"
+
+
+def test_a_cycle_of_many_tasks_is_found_without_recursion():
+    names = [f"n{i:05}" for i in range(20_000)]
+    with pytest.raises(CycleError) as caught:
+        kahn_order(names, {a: [b] for a, b in zip(names, [*names[1:], names[0]])})
+    assert caught.value.cycle == (*names, names[0])
+
+
+def test_kahn_order_names_a_self_loop_too():
+    with pytest.raises(CycleError) as caught:
+        kahn_order(["a", "b"], {"b": ["b"]})
+    assert caught.value.cycle == ("b", "b")
+
+
+# Adjacency
+
+
+def test_adjacency_lists_successors_and_predecessors_in_the_order_of_the_edges():
+    tasks = {name: Node() for name in "abcd"}
+    dag = DAG(tasks, [("a", "d"), ("a", "c"), ("b", "d"), ("c", "d")])
+    assert dag.edges["a"] == ["d", "c"]
+    assert dag.reverse_edges["d"] == ["a", "b", "c"]
+    assert dag.edges["d"] == []
+    assert dag.reverse_edges["a"] == []
+
+
+def test_looking_at_a_task_without_edges_adds_nothing():
+    dag = DAG({"a": Node(), "b": Node()})
+    before = dict(dag.edges)
+    assert dag.edges["a"] == []
+    assert dict(dag.edges) == before
+
+
+# Two producers
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        [("a", "c"), ("b", "c")],
+        [("a", "c", ["x"]), ("b", "c", {"y": "x"})],
+    ],
+)
+def test_two_producers_of_one_input_are_found_by_validate_not_by_the_constructor(edges):
+    tasks = {"a": Node(outputs=["x"]), "b": Node(outputs=["x", "y"]), "c": Node(inputs=["x"])}
+    dag = DAG(tasks, edges)
+    with pytest.raises(ValidationError) as caught:
+        dag.validate()
+    assert str(caught.value) == (
+        "task 'c': input 'x' has 2 producers: 'a', 'b'; list it in 'gathers' to receive all"
+    )
+
+
+def test_one_edge_that_renames_two_outputs_to_one_input_is_two_producers():
+    dag = two(("a", "b", {"data": "x", "labels": "x"}))
+    with pytest.raises(ValidationError, match="input 'x' has 2 producers: 'a', 'a'"):
+        dag.validate()
+
+
+# Against brute force
+
+
+@st.composite
+def graphs(draw):
+    """Draw names, edges without a cycle, and the fields of each task."""
+    names = draw(st.lists(st.text("abcA0_ü", min_size=1, max_size=3), max_size=8, unique=True))
+    pairs = [(s, t) for j, t in enumerate(names) for s in names[:j]]
+    edges = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=16)) if pairs else []
+    fields = st.lists(st.sampled_from("uvwx"), unique=True, max_size=3)
+    declared = {name: (draw(fields), draw(fields)) for name in names}
+    return draw(st.permutations(names)), edges, declared
+
+
+def brute_force_order(names, edges):
+    order, left = [], set(names)
+    while left:
+        ready = [n for n in left if all(s not in left for s, t in edges if t == n)]
+        order.append(min(ready))
+        left.remove(order[-1])
+    return order
+
+
+@given(graphs())
+def test_the_order_takes_the_smallest_ready_name_first(graph):
+    names, edges, declared = graph
+    successors = {name: [t for s, t in edges if s == name] for name in names}
+    expected = brute_force_order(names, edges)
+    assert kahn_order(names, successors) == expected
+    tasks = {name: Node(*declared[name]) for name in names}
+    assert DAG(tasks, [(s, t, []) for s, t in edges]).execution_order == expected
+
+
+@given(st.data())
+def test_of_what_is_ready_the_first_in_the_ranking_goes(data):
+    count = data.draw(st.integers(1, 8))
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    edges = data.draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+    ranked = data.draw(st.permutations(range(count)))
+    targets, first = [], [0]
+    for i in range(count):
+        targets += [target for source, target in edges if source == i]
+        first.append(len(targets))
+    pop, done = readiness_by(ranked, targets, first)
+
+    left, finished = set(range(count)), set()
+    while left:
+        ready = [i for i in ranked if i in left and all(s in finished for s, t in edges if t == i)]
+        taken = pop()
+        assert taken == ready[0]
+        left.remove(taken)
+        finished.add(taken)
+        done(taken)
+    assert pop() is None
+
+
+@given(st.lists(st.integers(0, 100), min_size=4, max_size=4))
+def test_the_bottom_level_is_the_longest_path(weights):
+    a, b, c, d = weights
+    levels = bottom_levels([0, 1, 2, 3], [1, 2, 3, 3], [0, 2, 3, 4, 4], weights)
+
+    assert list(levels) == [a + max(b, c) + d, b + d, c + d, d]
+
+
+@given(graphs())
+def test_a_wiring_knows_how_many_inputs_each_output_feeds(graph):
+    names, edges, declared = graph
+    names.sort()
+    outputs = [declared[name][0] for name in names]
+    wired = [(s, t, declared[s][0][:1]) for s, t in edges]
+    wiring = Wiring(names, outputs, [[] for _ in names], [()] * len(names), wired)
+    consumers = Counter(source for source, _ in edges)
+    for i, name in enumerate(names):
+        first = wiring.first_slot[i]
+        uses = wiring.uses[first : first + len(outputs[i])]
+        assert uses == ([consumers[name]] + [0] * 2)[: len(outputs[i])]
+        assert wiring.wanted(i) == (outputs[i][:1] if consumers[name] else [])
+        assert (i in wiring.sinks) == (not consumers[name])
+        assert [names[k] for k in wiring.predecessors(i)] == [
+            s for s in names if (s, name) in edges
+        ]
+
+
+@given(graphs(), st.data())
+def test_every_field_arrives_where_a_brute_force_router_brings_it(graph, data):
+    names, pairs, declared = graph
+    tasks = {name: Node(*declared[name]) for name in names}
+    edges, carried = [], {}
+    arriving = {name: {} for name in names}
+    fresh = (f"in{i}" for i in count())
+    for source, target in pairs:
+        outputs, inputs = tasks[source].outputs, tasks[target].inputs
+        kind = data.draw(st.sampled_from(["names", "list", "mapping"]))
+        if kind == "names":
+            edges.append((source, target))
+            shared = set(outputs) & set(inputs)
+            route = {field: field for field in sorted(shared or outputs)}
+        else:
+            chosen = data.draw(st.lists(st.sampled_from(outputs), unique=True)) if outputs else []
+            route = {field: next(fresh) if kind == "mapping" else field for field in chosen}
+            edges.append((source, target, route if kind == "mapping" else chosen))
+        if arriving[target].keys() & route.values():
+            edges.pop()
+            continue
+        carried[source, target] = list(route)
+        arriving[target].update({there: here.upper() for here, there in route.items()})
+    dag = DAG(tasks, edges)
+    assert dag.edge_fields == carried
+    assert dag.execution_order == brute_force_order(names, carried)
+    profile = dag.run()
+    assert [entry.task for entry in profile.metrics.task_metrics] == dag.execution_order
+    assert {name: task.received for name, task in tasks.items()} == arriving
+
+
+@given(graphs(), st.data())
+def test_a_cycle_error_tells_a_cycle_that_is_there(graph, data):
+    names, edges, _ = graph
+    if len(names) < 2:
+        return
+    more = data.draw(st.lists(st.tuples(st.sampled_from(names), st.sampled_from(names))))
+    pairs = {(s, t) for s, t in [*edges, *more] if s != t}
+    tasks = {name: Node() for name in names}
+    try:
+        DAG(tasks, [(s, t, []) for s, t in pairs])
+    except CycleError as error:
+        cycle = error.cycle
+        assert cycle[0] == cycle[-1] == min(cycle)
+        assert len(set(cycle)) == len(cycle) - 1
+        assert pairs.issuperset(zip(cycle, cycle[1:]))
+    else:
+        assert brute_force_order(names, pairs)
+
+
+class Counted(str):
+    """A name that counts how often names are hashed or compared."""
+
+    __slots__ = ()
+    uses = 0
+
+    def __hash__(self):
+        Counted.uses += 1
+        return super().__hash__()
+
+    def __eq__(self, other):
+        Counted.uses += 1
+        return super().__eq__(other)
+
+
+def uses_of(size):
+    """Return how often names are used by a DAG that spreads to `size` tasks and comes together."""
+    xs = [Counted(f"x{i}") for i in range(size)]
+    ys = [Counted(f"y{i}") for i in range(size)]
+    tasks = {"source": Node(outputs=xs), "sink": Node(inputs=ys)}
+    tasks.update((f"w{i}", Node([xs[i]], [ys[i]])) for i in range(size))
+    edges = [edge for i in range(size) for edge in (("source", f"w{i}"), (f"w{i}", "sink"))]
+    Counted.uses = 0
+    dag = DAG(tasks, edges)
+    uses = Counted.uses
+    assert dag.edge_fields["source", "w1"] == ["x1"]
+    assert dag.edge_fields["w1", "sink"] == ["y1"]
+    return uses
+
+
+def test_a_stage_is_wired_in_linear_time_however_wide_it_is():
+    assert 0 < uses_of(200) < 2.5 * uses_of(100)

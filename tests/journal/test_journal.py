@@ -1,0 +1,1075 @@
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import os
+import random
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import warnings
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from zlib import crc32
+
+import journal_programs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from journal_tasks import Last, Source, Total, Twice, ran
+from platforms import posix
+
+from dagprofiler import (
+    DAG,
+    Config,
+    DagProfilerWarning,
+    Hook,
+    Journal,
+    JournalError,
+    Profile,
+    Rounds,
+    RunError,
+    ValidationError,
+)
+from dagprofiler.journal import _store as segments
+from dagprofiler.journal._records import Ledger
+from dagprofiler.journal._store import Store
+from dagprofiler.serializers import PickleSerializer
+
+HERE = Path(__file__).resolve().parent
+
+EDGES = [
+    ("source", "twice", ["data"]),
+    ("source", "total", {"data": "parts"}),
+    ("twice", "total", {"twice": "parts"}),
+    ("source", "total", ["label"]),
+    ("total", "last", []),
+]
+TASKS = {"source": Source, "twice": Twice, "total": Total, "last": Last}
+ASKED = {"seed": 3, "inputs": {"twice": {"offset": 5}}, "keep": ["source", "twice"]}
+
+
+def program(n=4, tasks=TASKS, edges=EDGES):
+    return DAG(tasks, edges, Config(N=n))
+
+
+def records(directory):
+    with open(Path(directory, "journal"), "rb") as file:
+        return file.read().splitlines(keepends=True)
+
+
+def chained(kept):
+    """Return records as a file holds them, numbered anew."""
+    lines, checksum = [], 0
+    for number, record in enumerate(kept):
+        text = json.dumps({**record, "record": number}, separators=(",", ":")).encode()
+        checksum = crc32(text, checksum)
+        lines.append(b"%08x %b\n" % (checksum, text))
+    return b"".join(lines)
+
+
+def cut_after(directory, count):
+    """Leave the header and so many more records."""
+    Path(directory, "journal").write_bytes(b"".join(records(directory)[: count + 1]))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _sources_read_once():
+    """Before Python 3.13 the source of a class is found by parsing its whole file."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inspect, "getsource", functools.cache(inspect.getsource))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _nothing_ran():
+    ran.clear()
+
+
+@pytest.fixture(autouse=True)
+def _disk_that_is_not_waited_for(monkeypatch):
+    """Only a loss of power would tell the difference."""
+    monkeypatch.setattr(segments, "_sync", lambda _: None)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+@pytest.fixture
+def journal(tmp_path):
+    """The directory of a journal that is complete."""
+    program().run(**ASKED, hooks=[Journal(tmp_path / "journal")])
+    ran.clear()
+    return tmp_path / "journal"
+
+
+def plain(profile):
+    return repr(profile.outputs), repr(profile.final_outputs)
+
+
+# Going on
+
+
+@pytest.mark.parametrize("count", range(6))
+def test_what_is_finished_is_not_run_again(journal, count):
+    undisturbed = program().run(**ASKED)
+    cut_after(journal, count)
+    ran.clear()
+
+    profile = program().resume(journal)
+
+    assert ran == Counter(["source", "twice", "total", "last"][count:])
+    assert plain(profile) == plain(undisturbed)
+    assert profile.metrics.edge_weights == undisturbed.metrics.edge_weights
+    assert [one.bytes_out for one in profile.metrics.task_metrics] == [
+        one.bytes_out for one in undisturbed.metrics.task_metrics
+    ]
+    assert Profile.loads(profile.dumps()) == profile
+    assert profile.seed == 3
+
+
+def test_a_journal_that_is_complete_gives_the_profile_and_runs_nothing(tmp_path):
+    class Closed(ThreadPoolExecutor):
+        def submit(self, *args):
+            raise AssertionError("nothing is to be run")
+
+    asked = {**ASKED, "rounds": Rounds(3, warmup=1, check_outputs=True), "meters": "full"}
+    first = program().run(**asked, hooks=[Journal(tmp_path)])
+    before = (tmp_path / "journal").read_bytes()
+
+    profile = program().resume(tmp_path, executor=Closed(1))
+
+    left, right = profile.to_dict(), first.to_dict()
+    run = left.pop("run"), right.pop("run")
+    assert left["samples"]["total_ms"] == pytest.approx(right["samples"]["total_ms"])
+    for section in ("statistics", "timeline", "edge_metrics", "execution_metrics", "metadata"):
+        assert left[section] == right[section]
+    assert left["samples"] == right["samples"]
+    assert run[0]["rounds"] == run[1]["rounds"] == 3
+    assert run[0]["ended_by"] == run[1]["ended_by"]
+    assert plain(profile) == plain(first)
+    assert (tmp_path / "journal").read_bytes() == before
+
+
+def test_a_run_of_several_rounds_goes_on_in_the_round_where_it_stopped(tmp_path):
+    asked = {**ASKED, "rounds": Rounds(4, warmup=1), "meters": ["cpu", "allocation"]}
+    first = program().run(**asked, hooks=[Journal(tmp_path)])
+    kinds = first.sections["samples"]["rounds"]
+    # Two rounds of four tasks, each with a record of its end, and one task of the third.
+    cut_after(tmp_path, 11)
+    ran.clear()
+
+    profile = program().resume(tmp_path)
+
+    samples = profile.sections["samples"]
+    assert samples["rounds"] == kinds
+    assert ran == {"source": 3, "twice": 4, "total": 4, "last": 4}
+    for name, columns in first.sections["samples"]["tasks"].items():
+        kept = 3 if name == "source" else 2
+        for column, values in columns.items():
+            assert samples["tasks"][name][column][:kept] == values[:kept]
+            assert len(samples["tasks"][name][column]) == len(kinds)
+    assert profile.sections["run"]["resumed"][0]["round"] == 2
+    assert profile.sections["run"]["resumed"][0]["tasks"] == 1
+
+
+def test_rounds_until_they_are_precise_go_on_where_they_stopped(tmp_path):
+    asked = {**ASKED, "rounds": Rounds("auto", warmup=0, max_rounds=8, precision=1e-9)}
+    program().run(**asked, hooks=[Journal(tmp_path)])
+    cut_after(tmp_path, 5 * 6 + 2)
+    ran.clear()
+
+    profile = program().resume(tmp_path)
+
+    assert profile.sections["run"]["rounds"] == 8
+    assert profile.sections["run"]["ended_by"] == "max_rounds"
+    assert ran == {"source": 1, "twice": 1, "total": 2, "last": 2}
+
+
+def test_the_allocation_pass_is_in_the_journal_too(tmp_path):
+    first = program().run(**ASKED, meters="allocation", hooks=[Journal(tmp_path)])
+    cut_after(tmp_path, 7)
+    ran.clear()
+
+    profile = program().resume(tmp_path)
+
+    assert ran == {"total": 1, "last": 1}
+    column = "allocation_bytes"
+    for name in ("source", "twice"):
+        values = profile.sections["samples"]["tasks"][name][column]
+        assert values == first.sections["samples"]["tasks"][name][column]
+
+
+def test_tasks_that_failed_run_again(tmp_path):
+    class Fails(Twice):
+        def compute(self, data, offset):
+            raise ValueError("not yet")
+
+    with warnings.catch_warnings(), pytest.raises(RunError):
+        program(tasks={**TASKS, "twice": Fails}).run(**ASKED, hooks=[Journal(tmp_path)])
+    ran.clear()
+
+    # What changed has no results that are taken over, so that there is nothing to warn of.
+    profile = program().resume(tmp_path)
+
+    assert ran == {"twice": 1, "total": 1, "last": 1}
+    assert profile.sections["run"]["resumed"][0]["changed"] == ["twice"]
+    assert plain(profile) == plain(program().run(**ASKED))
+
+
+def test_what_does_not_hang_on_a_failure_is_not_run_again(tmp_path):
+    class Fails(Twice):
+        def compute(self, data, offset):
+            raise ValueError("not yet")
+
+    tasks = {**TASKS, "aside": Last}
+    asked = {**ASKED, "on_error": "finish", "hooks": [Journal(tmp_path)]}
+    with pytest.raises(RunError):
+        program(tasks={**tasks, "twice": Fails}).run(**asked)
+    ran.clear()
+
+    program(tasks=tasks).resume(tmp_path)
+
+    # One of these is the one that waits for the others.
+    assert ran == {"twice": 1, "total": 1, "last": 1}
+
+
+def test_what_was_to_be_done_on_errors_still_is(tmp_path):
+    class Fails(Twice):
+        def compute(self, data, offset):
+            raise ValueError("not yet")
+
+    tasks = {**TASKS, "twice": Fails, "zz": Last}
+    asked = {**ASKED, "on_error": "finish", "hooks": [Journal(tmp_path)]}
+    with pytest.raises(RunError):
+        program(tasks=tasks).run(**asked)
+    cut_after(tmp_path, 1)
+    ran.clear()
+
+    with pytest.raises(RunError) as caught:
+        program(tasks=tasks).resume(tmp_path)
+
+    assert list(caught.value.failures) == ["twice"]
+    assert ran == {"last": 1}
+
+
+def test_a_run_can_be_resumed_again_and_again(journal):
+    undisturbed = program().run(**ASKED)
+    for count in range(5):
+        # Each time one more task survives, with the record before it of the attempt that ran it.
+        cut_after(journal, 2 * count)
+        ran.clear()
+        profile = program().resume(journal)
+        assert sum(ran.values()) == 4 - count
+
+    resumed = profile.sections["run"]["resumed"]
+    assert [one["tasks"] for one in resumed] == [0, 1, 2, 3, 4]
+    assert plain(profile) == plain(undisturbed)
+
+
+@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_another_executor_may_go_on(journal, pool):
+    cut_after(journal, 1)
+    with pool(2) as executor:
+        profile = program().resume(journal, executor=executor)
+
+    undisturbed = program().run(**ASKED)
+    assert plain(profile) == plain(undisturbed)
+    run = profile.sections["run"]
+    assert run["executor"] == pool.__name__
+    assert run["resumed"][0]["executor_before"] == "serial"
+    assert len(profile.sections["timeline"]["workers"]) >= 2
+    assert Profile.loads(profile.dumps()) == profile
+
+
+@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_workers_of_pools_write_down_what_they_make(tmp_path, pool):
+    with pool(2) as executor:
+        first = program().run(**ASKED, executor=executor, hooks=[Journal(tmp_path)])
+    cut_after(tmp_path, 2)
+    ran.clear()
+
+    profile = program().resume(tmp_path)
+
+    assert ran == {"total": 1, "last": 1}
+    assert plain(profile) == plain(first)
+    assert first.sections["run"]["overhead"]["journal_ms"] > 0
+
+
+def test_the_timeline_is_on_one_clock_across_the_restart(journal):
+    cut_after(journal, 2)
+    profile = program().resume(journal)
+
+    timeline = profile.sections["timeline"]
+    rows = [dict(zip(timeline["columns"], row)) for row in timeline["records"]]
+    assert [row["task"] for row in rows] == ["source", "twice", "total", "last"]
+    moments = [row[column] for row in rows for column in timeline["columns"][4:]]
+    assert moments == sorted(moments)
+    (resumed,) = profile.sections["run"]["resumed"]
+    assert rows[1]["serialize_end_ms"] <= resumed["at_ms"] <= rows[2]["deserialize_start_ms"]
+    assert resumed["gap_ms"] > 0
+    assert profile.metrics.total_time_ms >= moments[-1]
+
+
+def test_times_and_overhead_add_up_across_the_restart(journal):
+    cut_after(journal, 2)
+    profile = program().resume(journal)
+
+    phases = sum(
+        one.deserialize_time_ms + one.compute_time_ms + one.serialize_time_ms
+        for one in profile.metrics.task_metrics
+    )
+    overhead = sum(profile.sections["run"]["overhead"].values())
+    assert phases + overhead == pytest.approx(profile.metrics.total_time_ms, abs=1e-3)
+
+
+def test_a_plain_run_with_a_journal_has_no_samples(tmp_path):
+    profile = program().run(**ASKED, hooks=[Journal(tmp_path)])
+
+    assert "samples" not in profile.sections
+    assert set(profile.sections["run"]["overhead"]) == {
+        *("prepare_ms", "loop_ms", "hooks_ms", "journal_ms")
+    }
+    assert "journal_ms" not in program().run(**ASKED).sections["run"]["overhead"]
+
+
+def test_an_empty_dag_can_be_resumed(tmp_path):
+    DAG({}).run(hooks=[Journal(tmp_path)])
+    assert DAG({}).resume(tmp_path).outputs == {}
+
+
+def test_hooks_see_what_is_still_to_be_done(journal):
+    seen = []
+
+    class Watch(Hook):
+        def task_finished(self, record):
+            seen.append(record.task)
+
+        def close(self):
+            seen.append("closed")
+
+    cut_after(journal, 3)
+    program().resume(journal, hooks=[Watch()])
+    assert seen == ["last", "closed"]
+
+
+# What is refused
+
+
+def test_a_journal_whose_run_is_over_takes_no_more(tmp_path):
+    hook = Journal(tmp_path)
+    program().run(**ASKED, hooks=[hook])
+    whole = records(tmp_path)
+    with pytest.raises(JournalError, match="it follows no run"):
+        hook.round_finished(0)
+    assert records(tmp_path) == whole
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"seed": 4}, "seed: 4, in the journal 3"),
+        ({"inputs": {"twice": {"offset": 6}}}, "inputs: 'offset' of task 'twice' is not what"),
+        ({"inputs": {}}, "inputs: 'offset' of task 'twice' is not in what is given"),
+        ({"inputs": {"twice": {"offset": 5, "x": 1}}}, "'x' of task 'twice' is not in the journal"),
+    ],
+    ids=str,
+)
+def test_another_seed_or_input_is_refused(journal, change, says):
+    with pytest.raises(JournalError, match=says):
+        program().resume(journal, **change)
+    assert not ran
+
+
+def test_another_serializer_is_refused(journal):
+    class Pickled(Total):
+        serializer = PickleSerializer()
+
+    dag = program(tasks={**TASKS, "total": Pickled})
+    with pytest.raises(JournalError) as caught:
+        dag.resume(journal)
+    assert caught.value.problems == ["task 'total': serializer: 'pickle', in the journal 'msgpack'"]
+
+
+def test_the_same_seed_and_inputs_are_fine(journal):
+    profile = program().resume(journal, seed=3, inputs=ASKED["inputs"])
+    compared = profile.sections["run"]["resumed"][0]["compared"]
+    assert compared == ["dag", "config", "sources", "seed", "inputs"]
+
+
+def test_all_that_differs_is_said_at_once(journal):
+    class Other(Last):
+        outputs = ["finished"]
+
+    tasks = {**TASKS, "last": Other, "more": Source}
+    del tasks["source"]
+    other = DAG(tasks, [("more", "twice", ["data"])], Config(N=5, M=1))
+
+    with pytest.raises(JournalError) as caught:
+        other.resume(journal, seed=1)
+
+    fed = [["parts", "source", "data"], ["parts", "twice", "twice"], ["label", "source", "label"]]
+    from_source = [["data", "source", "data"]]
+    assert caught.value.path == str(journal)
+    assert caught.value.problems == [
+        "the DAG lacks task 'source'",
+        "the journal lacks task 'more'",
+        "task 'last': outputs: ['finished'], in the journal ['done']",
+        "task 'last': after: [], in the journal ['total']",
+        f"task 'total': fed with: [], in the journal {fed}",
+        "task 'total': after: [], in the journal ['source', 'twice']",
+        f"task 'twice': fed with: [['data', 'more', 'data']], in the journal {from_source}",
+        "task 'twice': after: ['more'], in the journal ['source']",
+        "config: parameter 'N': 5, in the journal 4",
+        "config: parameter 'M' is not in the journal",
+        "seed: 1, in the journal 3",
+    ]
+    assert str(caught.value).startswith(f"journal {str(journal)!r}: 11 problems:\n  - the DAG")
+
+
+def test_a_parameter_that_is_gone_is_said(journal):
+    with pytest.raises(JournalError, match="parameter 'N' is in the journal only"):
+        DAG(TASKS, EDGES).resume(journal)
+
+
+def test_what_cannot_be_compared_is_said(tmp_path):
+    dag = DAG({"last": Last}, [], {"key": lambda: 0})
+    dag.run(hooks=[Journal(tmp_path)])
+
+    (resumed,) = dag.resume(tmp_path).sections["run"]["resumed"]
+
+    assert resumed["not_compared"] == {"config.key": "TypeError: it could not be pickled"}
+
+
+def changed(text):
+    """Return the task class that `text` makes of a module of its own."""
+    import linecache
+
+    name = f"<changed {hash(text)}>"
+    linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+    scope = {"__name__": "changed_tasks"}
+    exec(compile(text, name, "exec"), scope)
+    return scope["step"]
+
+
+def test_source_that_changed_warns_and_is_in_the_profile(tmp_path):
+    text = "from dagprofiler import task\n@task(outputs=['x'])\ndef step():\n    return {'x': %d}\n"
+    DAG({"step": changed(text % 1)}).run(hooks=[Journal(tmp_path)])
+
+    with pytest.warns(DagProfilerWarning, match="the source of 'step' is not what it was"):
+        profile = DAG({"step": changed(text % 2)}).resume(tmp_path)
+
+    assert profile.outputs == {"step": {"x": 1}}
+    assert profile.sections["run"]["resumed"][0]["changed"] == ["step"]
+
+
+def test_source_that_is_not_known_is_said(tmp_path):
+    scope = {"__name__": "nowhere"}
+    text = "from dagprofiler import task\n@task(outputs=['x'])\ndef step():\n    return {'x': 1}\n"
+    exec(text, scope)
+    dag = DAG({"step": scope["step"]})
+    dag.run(hooks=[Journal(tmp_path)])
+
+    (resumed,) = dag.resume(tmp_path).sections["run"]["resumed"]
+
+    assert resumed["not_compared"] == {"sources.step": "its source is not known"}
+
+
+def test_a_directory_that_holds_a_journal_is_refused(journal):
+    with pytest.raises(RunError, match=r"holds a journal already: dag\.resume") as caught:
+        program().run(**ASKED, hooks=[Journal(journal)])
+    assert isinstance(caught.value.__cause__, JournalError)
+    assert not ran
+
+
+def test_one_of_two_runs_that_begin_at_once_is_refused(tmp_path):
+    found = Store.found
+
+    def found_late(store):
+        found(store)
+        Store.found = found
+        program().run(**ASKED, hooks=[Journal(tmp_path)])
+
+    Store.found = found_late
+    try:
+        with pytest.raises(RunError, match="holds a journal already"):
+            program().run(**ASKED, hooks=[Journal(tmp_path)])
+    finally:
+        Store.found = found
+    ran.clear()
+    program().resume(tmp_path)
+    assert not ran
+
+
+def test_a_journal_is_not_resumed_while_its_run_goes_on(tmp_path):
+    class Resumes(Hook):
+        def task_started(self, task):
+            program().resume(tmp_path)
+
+    with pytest.raises(RunError, match="another run in this process is writing to it"):
+        program().run(**ASKED, hooks=[Journal(tmp_path), Resumes()])
+    # It is free again.
+    assert plain(program().resume(tmp_path)) == plain(program().run(**ASKED))
+
+
+def test_other_files_in_the_directory_are_left_alone(tmp_path):
+    (tmp_path / "notes").write_text("mine")
+    first = program().run(**ASKED, hooks=[Journal(tmp_path)])
+    assert plain(program().resume(tmp_path)) == plain(first)
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
+def test_a_file_of_the_journals_name_that_is_none_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "journal").write_text("Dear diary")
+    with pytest.raises(RunError, match="holds a journal already"):
+        program().run(**ASKED, hooks=[Journal(tmp_path)])
+    with pytest.raises(JournalError, match="it has no header, or a damaged one"):
+        program().resume(tmp_path)
+    assert (tmp_path / "journal").read_text() == "Dear diary"
+
+
+def test_a_directory_without_a_journal_is_refused(tmp_path):
+    with pytest.raises(JournalError, match="there is no journal in this directory"):
+        program().resume(tmp_path)
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=r"cannot be written: (FileExists|NotADirectory)Error"):
+        program().run(**ASKED, hooks=[Journal(tmp_path / "file" / "below")])
+    assert not ran
+
+
+def test_a_journal_whose_run_is_over_takes_no_records(tmp_path):
+    journal = Journal(tmp_path / "journal")
+    program().run(**ASKED, hooks=[journal])
+    with pytest.raises(JournalError, match="it follows no run"):
+        journal.round_finished(0)
+
+
+def test_two_journals_are_refused(tmp_path):
+    hooks = [Journal(tmp_path / "a"), Journal(tmp_path / "b")]
+    with pytest.raises(ValidationError, match="outputs can be stored in one place, got 2"):
+        program().run(**ASKED, hooks=hooks)
+
+
+def test_rounds_in_fresh_processes_are_refused(tmp_path):
+    with pytest.raises(ValidationError, match="no journal can follow them"):
+        program().run(**ASKED, rounds=Rounds(2, fresh_process=True), hooks=[Journal(tmp_path)])
+
+
+def test_meters_that_cannot_be_written_down_are_refused(tmp_path):
+    class Hits:
+        name, unit, reason = "hits", "1", None
+
+        def start(self):
+            pass
+
+        def stop(self):
+            return 1
+
+    with pytest.raises(RunError, match="the meters cannot be written down"):
+        program().run(**ASKED, meters=[Hits()], hooks=[Journal(tmp_path)])
+
+
+def test_a_journal_that_another_process_writes_is_refused(journal):
+    code = (
+        "import sys; from dagprofiler.journal._records import Ledger; l = Ledger(sys.argv[1]); "
+        "print('locked', flush=True); sys.stdin.read()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, journal / "journal"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert process.stdout.readline() == b"locked\n"
+        with pytest.raises(JournalError, match="another process is writing to it"):
+            program().resume(journal)
+    finally:
+        process.communicate()
+
+
+class Moves(Hook):
+    """Takes the journal's directory away before the first task."""
+
+    def __init__(self, directory):
+        self.directory = directory
+
+    def run_started(self, run):
+        os.rename(self.directory, f"{self.directory} elsewhere")
+
+
+@pytest.mark.parametrize("pool", [None, ProcessPoolExecutor])
+def test_a_worker_that_does_not_reach_the_directory_is_an_error_before_the_first_task(
+    tmp_path, pool
+):
+    directory = tmp_path / "journal"
+    executor = None if pool is None else pool(1)
+    with pytest.raises(RunError) as caught:
+        program().run(**ASKED, executor=executor, hooks=[Journal(directory), Moves(directory)])
+    if executor is not None:
+        executor.shutdown()
+
+    error = caught.value.__cause__
+    assert isinstance(error, JournalError)
+    assert error.path == str(directory)
+    assert "worker " in str(error)
+    assert "cannot write there: FileNotFoundError" in str(error)
+    assert not ran
+
+
+def test_a_worker_that_finds_another_directory_of_that_name_says_so(tmp_path):
+    class Replaces(Moves):
+        def run_started(self, run):
+            super().run_started(run)
+            os.mkdir(self.directory)
+            Path(self.directory, "another.key").touch()
+
+    directory = tmp_path / "journal"
+    with pytest.raises(RunError, match="another directory, or holds another journal"):
+        program().run(**ASKED, hooks=[Journal(directory), Replaces(directory)])
+
+
+# What others can write to
+
+
+def test_what_a_journal_makes_is_its_owners_alone(tmp_path):
+    before = os.umask(0)
+    try:
+        program().run(**ASKED, hooks=[Journal(tmp_path / "journal")])
+        program().run(**ASKED, hooks=[Journal(tmp_path / "shared", trust=True)])
+    finally:
+        os.umask(before)
+    modes = {
+        name: {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / name).iterdir()}
+        for name in ("journal", "shared")
+    }
+    assert modes == {"journal": {0o600}, "shared": {0o666}}
+    assert stat.S_IMODE((tmp_path / "journal").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o720])
+def test_a_directory_that_others_can_write_to_takes_no_journal_unless_it_is_trusted(tmp_path, mode):
+    tmp_path.chmod(mode)
+    with pytest.raises(RunError, match=f"other users can write to it .*{mode:04o}") as caught:
+        program().run(**ASKED, hooks=[Journal(tmp_path)])
+    assert isinstance(caught.value.__cause__, JournalError)
+    assert not ran
+    assert not list(tmp_path.iterdir())
+    first = program().run(**ASKED, hooks=[Journal(tmp_path, trust=True)])
+    assert plain(first) == plain(program().resume(tmp_path, trust=True))
+
+
+@pytest.mark.parametrize("what", ["", "journal", "*.segment"])
+def test_what_others_can_write_to_is_not_resumed_unless_it_is_trusted(journal, what):
+    path = next(journal.glob(what)) if what else journal
+    path.chmod(0o777)
+    with pytest.raises(JournalError, match="other users can write to it") as caught:
+        program().resume(journal)
+    assert caught.value.path == str(path)
+    assert program().resume(journal, trust=True).outputs
+
+
+def test_what_belongs_to_others_is_not_resumed_unless_it_is_trusted(journal, monkeypatch):
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    with pytest.raises(JournalError, match=rf"belongs to another user \(number {owner}\)"):
+        program().resume(journal)
+    assert program().resume(journal, trust=True).outputs
+
+
+def test_a_segment_of_another_directory_is_not_read(journal):
+    kept = [json.loads(line[9:]) for line in records(journal)]
+    kept[4]["stored"]["segment"] = f"../{journal.name}/{segment(journal).name}"
+    (journal / "journal").write_bytes(chained(kept))
+    with pytest.raises(JournalError, match="is no file in this directory"):
+        program().resume(journal)
+
+
+# Disks that are full
+
+
+@contextmanager
+def limited_files(nbytes):
+    """Let files grow to so many bytes, as a disk that is nearly full does."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        if nbytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, before[1]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@posix
+def test_outputs_for_which_there_is_no_room_are_an_error_that_can_be_gone_on_from(tmp_path):
+    with limited_files(30_000), pytest.raises(RunError) as caught:
+        program(n=10_000).run(**ASKED, hooks=[Journal(tmp_path)])
+    assert caught.value.task == "source"
+    assert "outputs cannot be written: OSError" in str(caught.value)
+    ran.clear()
+
+    profile = program(n=10_000).resume(tmp_path)
+
+    assert sum(ran.values()) == 4
+    assert plain(profile) == plain(program(n=10_000).run(**ASKED))
+
+
+@posix
+def test_records_for_which_there_is_no_room_are_an_error_that_can_be_gone_on_from(tmp_path):
+    class Fills(Hook):
+        def task_started(self, task):
+            if task == "total":
+                import resource
+
+                size = (tmp_path / "journal").stat().st_size
+                limit = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, limit))
+
+    failed = r"Journal\.task_finished failed: .*cannot be written"
+    with limited_files(None), pytest.raises(RunError, match=failed):
+        program().run(**ASKED, hooks=[Journal(tmp_path), Fills()])
+    assert all(line.endswith(b"\n") for line in records(tmp_path))
+    ran.clear()
+
+    profile = program().resume(tmp_path)
+
+    assert ran == {"total": 1, "last": 1}
+    assert plain(profile) == plain(program().run(**ASKED))
+
+
+# Files that are cut off, or damaged
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A journal that is complete, made once, and the outputs of its run."""
+    directory = tmp_path_factory.mktemp("made") / "journal"
+    profile = program().run(**ASKED, hooks=[Journal(directory)])
+    return directory, plain(profile)
+
+
+def copied(made, tmp_path):
+    target = tmp_path / "copy"
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(made[0], target)
+    return target
+
+
+def segment(directory):
+    return max(directory.glob("*.segment"), key=os.path.getsize)
+
+
+quickly = settings(
+    max_examples=settings.default.max_examples // 4,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+@quickly
+@given(st.data())
+def test_records_may_be_cut_off_anywhere(made, tmp_path, data):
+    directory = copied(made, tmp_path)
+    lines = records(directory)
+    header, size = len(lines[0]), sum(map(len, lines))
+    offset = data.draw(st.integers(header - 1, size))
+    os.truncate(directory / "journal", offset)
+    ran.clear()
+    if offset < header:
+        with pytest.raises(JournalError, match="it has no header"):
+            program().resume(directory)
+        return
+
+    profile = program().resume(directory)
+
+    whole = sum(sum(map(len, lines[: k + 1])) <= offset for k in range(1, len(lines)))
+    assert ran == Counter(["source", "twice", "total", "last"][whole:])
+    assert plain(profile) == made[1]
+    begin = sum(map(len, lines[: whole + 1]))
+    assert profile.sections["run"]["resumed"][0]["torn_bytes"] == offset - begin
+    ran.clear()
+    assert plain(program().resume(directory)) == made[1]
+    assert not ran
+
+
+def test_the_last_record_may_be_cut_off_at_every_byte(made, tmp_path):
+    directory = copied(made, tmp_path)
+    path = directory / "journal"
+    content, last = path.read_bytes(), records(directory)[-1]
+    for length in range(1, len(last)):
+        path.write_bytes(content[:-length])
+        ledger = Ledger(str(path))
+        assert ledger.torn_bytes == len(last) - length
+        assert [record.get("task") for record in ledger.records] == [*TASKS]
+        ledger.cut()
+        ledger.close()
+        assert path.read_bytes() == content[: -len(last)]
+
+
+@quickly
+@given(st.data())
+def test_segments_may_be_cut_off_anywhere(made, tmp_path, data):
+    directory = copied(made, tmp_path)
+    if data.draw(st.booleans()):
+        cut_after(directory, data.draw(st.integers(0, 4)))
+    path = segment(directory)
+    os.truncate(path, data.draw(st.integers(0, path.stat().st_size)))
+    ran.clear()
+
+    profile = program().resume(directory)
+
+    assert plain(profile) == made[1]
+    # What was made of outputs that are gone is made again as well.
+    order = ["source", "twice", "total", "last"]
+    assert sorted(ran) == sorted(order[len(order) - len(ran) :])
+    ran.clear()
+    assert plain(program().resume(directory)) == made[1]
+    assert not ran
+
+
+@quickly
+@given(st.data())
+def test_a_bit_that_flips_in_the_records_is_noticed(made, tmp_path, data):
+    directory = copied(made, tmp_path)
+    content = bytearray((directory / "journal").read_bytes())
+    lines = records(directory)
+    position = data.draw(st.integers(0, len(content) - 1))
+    content[position] ^= 1 << data.draw(st.integers(0, 7))
+    (directory / "journal").write_bytes(content)
+    if position < len(content) - len(lines[-1]):
+        begin = 0
+        for line in lines:
+            if position < begin + len(line):
+                break
+            begin += len(line)
+        with pytest.raises(JournalError) as caught:
+            program().resume(directory)
+        assert caught.value.offset == begin
+        assert caught.value.path == str(directory / "journal")
+    else:
+        # As if it had never been written, unless it says that another one was.
+        with suppress(JournalError):
+            assert plain(program().resume(directory)) == made[1]
+
+
+@pytest.mark.parametrize("line", range(1, 6))
+def test_a_line_that_is_missing_is_noticed(journal, line):
+    lines = records(journal)
+    begin = sum(map(len, lines[:line]))
+    del lines[line]
+    (journal / "journal").write_bytes(b"".join(lines))
+    if line == len(lines):
+        # So does a run end that is killed now.
+        assert program().resume(journal).sections["run"]["state"] == "complete"
+        return
+    with pytest.raises(JournalError, match=rf"line {line + 1}: .* number {line} is expected here"):
+        program().resume(journal)
+    with pytest.raises(JournalError) as caught:
+        program().resume(journal)
+    assert (caught.value.path, caught.value.offset) == (str(journal / "journal"), begin)
+    assert not ran
+
+
+def test_a_line_that_is_missing_before_a_torn_one_is_noticed(journal):
+    lines = records(journal)
+    (journal / "journal").write_bytes(b"".join([*lines[:4], lines[5][:60]]))
+    with pytest.raises(JournalError, match=r"line 5: .* number 4 is expected here, not 5"):
+        program().resume(journal)
+
+
+@pytest.mark.parametrize(
+    "order", [[0, 2, 1, 3, 4, 5], [0, 1, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5, 5]]
+)
+def test_lines_in_another_order_are_noticed(journal, order):
+    lines = records(journal)
+    (journal / "journal").write_bytes(b"".join(lines[k] for k in order))
+    with pytest.raises(JournalError, match=r"line \d: a record is damaged or missing"):
+        program().resume(journal)
+
+
+def test_a_record_of_another_journal_is_noticed(journal, tmp_path):
+    program().run(**ASKED, hooks=[Journal(tmp_path / "other")])
+    lines, others = records(journal), records(tmp_path / "other")
+    (journal / "journal").write_bytes(b"".join([*lines[:3], others[3], *lines[4:]]))
+    with pytest.raises(JournalError, match=r"line 4: .* its checksum is wrong"):
+        program().resume(journal)
+
+
+def test_a_round_is_not_complete_without_all_of_its_tasks(journal):
+    kept = [json.loads(line[9:]) for line in records(journal)]
+    sink = next(k for k, record in enumerate(kept) if record.get("task") == "last")
+    del kept[sink]
+    (journal / "journal").write_bytes(chained(kept))
+    with pytest.raises(JournalError, match="line 5: the round had 4 tasks, here are 3"):
+        program().resume(journal)
+
+
+def test_what_a_resumed_run_writes_is_chained_to_what_was_there(journal):
+    cut_after(journal, 2)
+    program().resume(journal)
+    lines = records(journal)
+    assert b"".join(lines) == chained([json.loads(line[9:]) for line in lines])
+    assert len(lines) == 1 + 2 + 1 + 2 + 1
+
+
+@quickly
+@given(st.data())
+def test_a_bit_that_flips_in_a_segment_is_noticed_where_it_matters(made, tmp_path, data):
+    directory = copied(made, tmp_path)
+    path = segment(directory)
+    content = bytearray(path.read_bytes())
+    position = data.draw(st.integers(0, len(content) - 1))
+    content[position] ^= 1 << data.draw(st.integers(0, 7))
+    path.write_bytes(content)
+    ledger = Ledger(str(directory / "journal"))
+    ledger.close()
+    spans = {
+        field: (offset, offset + sum(map(abs, lengths)))
+        for record in ledger.records
+        for field, (offset, _, _, lengths) in record.get("stored", {"fields": {}})["fields"].items()
+    }
+    begin, end = spans["total"]
+    if begin <= position < end:
+        # Nobody asks for what the total's task made, whose consumers have finished.
+        assert plain(program().resume(directory)) == made[1]
+        return
+    with pytest.raises(JournalError, match="its checksum is wrong") as caught:
+        program().resume(directory)
+    assert caught.value.path == str(path)
+    assert caught.value.offset in {begin for begin, end in spans.values() if begin <= position}
+
+
+def test_what_was_made_of_outputs_that_were_cut_off_is_forgotten_for_good(journal):
+    path = segment(journal)
+    os.truncate(path, 3)
+    first = program().resume(journal)
+    assert first.sections["run"]["resumed"][0]["dropped"] == [*TASKS]
+    # The records of the first attempt, that it was gone on with, and one task.
+    cut_after(journal, 7)
+    ran.clear()
+
+    profile = program().resume(journal)
+
+    assert ran == {"twice": 1, "total": 1, "last": 1}
+    assert plain(profile) == plain(first)
+    assert profile.sections["run"]["resumed"][1]["dropped"] == []
+
+
+def test_a_segment_that_is_not_there_is_an_error(journal):
+    path = segment(journal)
+    path.unlink()
+    with pytest.raises(JournalError, match="cannot be read: FileNotFoundError") as caught:
+        program().resume(journal)
+    assert caught.value.path == str(path)
+
+
+def test_a_journal_of_another_format_is_refused(journal):
+    header = {**json.loads(records(journal)[0][9:]), "format": 99}
+    text = json.dumps(header).encode()
+    (journal / "journal").write_bytes(b"%08x %b\n" % (crc32(text), text))
+    with pytest.raises(JournalError, match="its format is 99, this version reads 2"):
+        program().resume(journal)
+
+
+def test_a_journal_of_the_format_before_is_refused(journal):
+    header = json.loads(records(journal)[0][9:])
+    del header["record"]
+    text = json.dumps({**header, "format": 1}).encode()
+    (journal / "journal").write_bytes(b"%08x %b\n" % (crc32(text), text))
+    with pytest.raises(JournalError, match="its format is 1, this version reads 2"):
+        program().resume(journal)
+
+
+# Kills
+
+
+def finished(directory):
+    """Return how often the journal says that each task has finished."""
+    try:
+        ledger = Ledger(str(directory / "journal" / "journal"))
+    except JournalError:
+        return Counter()
+    ledger.close()
+    return Counter(record["task"] for record in ledger.records if "task" in record)
+
+
+def marks(directory):
+    try:
+        return Counter((directory / "marks").read_text().split())
+    except FileNotFoundError:
+        return Counter()
+
+
+def attempt(directory, executor, rounds, kill_after_s):
+    """Run the program, and kill it and all its workers after so long; tell whether it was."""
+    program = HERE / "journal_programs.py"
+    process = subprocess.Popen(
+        [sys.executable, program, directory, executor, str(rounds)],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        try:
+            assert process.wait(kill_after_s) == 0
+        except subprocess.TimeoutExpired:
+            return True
+        return False
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.slow
+@posix
+@pytest.mark.parametrize(("executor", "rounds"), [("serial", 3), ("pool", 1)])
+def test_nothing_is_lost_to_a_kill_at_a_random_moment(tmp_path, executor, rounds):
+    kill_at_random_moments(tmp_path, executor, rounds, 1)
+
+
+@posix
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("executor", "rounds", "kills"),
+    [("serial", 1, 9), ("pool", 1, 9), ("serial", 3, 6), ("pool", 3, 6)],
+)
+def test_nothing_is_lost_to_30_kills_at_random_moments(tmp_path, executor, rounds, kills):
+    kill_at_random_moments(tmp_path, executor, rounds, kills)
+
+
+def kill_at_random_moments(tmp_path, executor, rounds, kills):
+    dag = journal_programs.grid(os.devnull)
+    expected = repr(dag.run(7).outputs)
+    everything = Counter(dict.fromkeys(dag.tasks, rounds))
+    chance, killed, number, took_s = random.Random(kills), 0, 0, None
+    # Counted are kills of runs of which something is in the journal, and not all.
+    while killed < kills:
+        number += 1
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        going = True
+        while going:
+            done, before = finished(directory), marks(directory)
+            # The first run is left alone, and tells how long one takes.
+            undisturbed = took_s is None or killed == kills
+            limit_s = 60 if undisturbed else chance.uniform(0, took_s)
+            going = attempt(directory, executor, rounds, limit_s)
+            took_s = took_s or float((directory / "took_s").read_text())
+            now = finished(directory)
+            assert not done - now
+            killed += going and bool(now) and now != everything
+            for task, count in (marks(directory) - before).items():
+                assert count <= rounds - done[task], f"{task} was finished, and ran again"
+        assert (directory / "outputs").read_text() == expected
+        assert now == everything
+        profile = Profile.load(directory / "profile.json")
+        assert profile.sections["run"]["rounds"] == rounds
+        assert len(profile.sections["timeline"]["records"]) == rounds * len(dag.tasks)

@@ -1,0 +1,353 @@
+"""A run of a graph that grows is gone on with where it was killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import weakref
+from collections import Counter
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from platforms import posix
+
+from dagprofiler import (
+    DAG,
+    Config,
+    Executor,
+    Journal,
+    JournalError,
+    Profile,
+    Rounds,
+    RunError,
+    Task,
+    rng,
+)
+from dagprofiler.measure.random import load_generators
+from dagprofiler.rules import Rule, after, after_all, map_over, reduce, rule
+
+#: How often each task has run in this process.
+ran: Counter[str] = Counter()
+
+
+class Files(Task):
+    outputs = ["files"]
+
+    def compute(self, cfg):
+        ran["files"] += 1
+        return {"files": [f"{'x' * n}.txt" for n in range(cfg.n)]}
+
+
+class Process(Task):
+    inputs = ["file"]
+    outputs = ["length", "lines"]
+
+    def compute(self, file):
+        ran["process"] += 1
+        return {"length": len(file) + int(rng().integers(1000)), "lines": [file, file.upper()]}
+
+
+class Look(Task):
+    inputs = ["line"]
+    outputs = ["seen"]
+
+    def compute(self, line):
+        ran["look"] += 1
+        return {"seen": line[::-1]}
+
+
+class Merge(Task):
+    gathers = ["seen", "length"]
+    inputs = ["seen", "length"]
+    outputs = ["all"]
+
+    def compute(self, seen, length):
+        ran["merge"] += 1
+        return {"all": [*seen, *length]}
+
+
+class Done(Task):
+    outputs = ["done"]
+
+    def compute(self):
+        ran["done"] += 1
+        return {"done": True}
+
+
+@rule(after_all("look"), reads=["process"])
+def merge(graph):
+    lengths = [(one, ["length"]) for one in graph.tasks("process")]
+    graph.add_task("merge", Merge, after=[*graph.tasks("look"), *lengths])
+
+
+@rule(after("merge"))
+def branch(graph):
+    graph.add_task(
+        "many" if len(graph["merge"].output("all")) > 3 else "few", Done, [("merge", [])]
+    )
+
+
+def program(n=3, rules=(merge, branch)):
+    return DAG(
+        {"files": Files},
+        config=Config(n=n),
+        rules=[
+            map_over("files", "files", Process, name="process"),
+            map_over("process", "lines", Look, name="look", into="line"),
+            *rules,
+        ],
+    )
+
+
+ASKED = {"seed": 3, "keep": ["files", "merge", "look[1][0]"]}
+TASKS = 1 + 3 + 6 + 1 + 1
+
+
+def records(directory):
+    with open(Path(directory, "journal"), "rb") as file:
+        return file.read().splitlines(keepends=True)
+
+
+def cut_after(directory, count):
+    """Leave the header and so many more records."""
+    Path(directory, "journal").write_bytes(b"".join(records(directory)[: count + 1]))
+
+
+def edge_bytes(profile):
+    return {
+        (one.source, one.target): (one.size_bytes, one.wire_bytes, one.data_fields)
+        for one in profile.metrics.edge_metrics
+    }
+
+
+@pytest.fixture(autouse=True)
+def _nothing_ran():
+    ran.clear()
+
+
+@pytest.fixture
+def journal(tmp_path):
+    """The directory of a journal that is complete."""
+    program().run(**ASKED, hooks=[Journal(tmp_path / "journal")])
+    ran.clear()
+    return tmp_path / "journal"
+
+
+@pytest.mark.parametrize("count", range(TASKS + 2))
+def test_what_finished_is_not_run_again_and_the_graph_grows_on(journal, count):
+    whole = program().run(**ASKED)
+    ran.clear()
+    cut_after(journal, count)
+
+    profile = program().resume(journal)
+
+    assert sum(ran.values()) == TASKS - min(count, TASKS)
+    assert profile.outputs == whole.outputs
+    assert edge_bytes(profile) == edge_bytes(whole)
+    assert profile.dag_structure == whole.dag_structure
+    assert profile.sections["run"]["state"] == "complete"
+    assert Profile.loads(profile.dumps()) == profile
+    # It goes on as well: what was done then is not done now.
+    ran.clear()
+    assert program().resume(journal).outputs == whole.outputs
+    assert not ran
+
+
+@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_on_an_executor_as_well(journal, pool):
+    whole = program().run(**ASKED)
+    for count in (2, 6, 9):
+        cut_after(journal, count)
+        with pool(2) as workers:
+            profile = program().resume(journal, executor=workers)
+        assert profile.outputs == whole.outputs
+        assert edge_bytes(profile) == edge_bytes(whole)
+        rows = {row[0]: row for row in profile.sections["timeline"]["records"]}
+        assert len(rows) == TASKS
+
+
+class Ticket:
+    """What stands for a value at :class:`Tickets`."""
+
+    alive: weakref.WeakSet[Ticket] = weakref.WeakSet()
+
+    def __init__(self, frames):
+        self.frames = frames
+        self.alive.add(self)
+
+
+class Tickets(Executor):
+    """Runs each job at once, and notes how many values there are that were put."""
+
+    name, capacity, shares_memory = "tickets", 1, True
+
+    def __init__(self):
+        self.seen = []
+
+    def put(self, frames):
+        return Ticket(frames)
+
+    def fetch(self, handle):
+        return handle.frames if isinstance(handle, Ticket) else handle
+
+    def submit(self, job, handles):
+        self.seen.append(len(Ticket.alive))
+        future = Future()
+        future.set_result(job(list(map(self.fetch, handles))))
+        return future
+
+
+def test_of_what_had_finished_only_what_is_still_needed_is_there(journal):
+    cut_after(journal, TASKS - 2)
+    executor = Tickets()
+    program().resume(journal, executor=executor)
+
+    # For `merge` what six tasks have seen and three lengths; for `done` nothing.
+    assert executor.seen == [9, 0]
+
+
+def test_rules_that_fired_did_so_when_they_did(tmp_path):
+    directory = tmp_path / "journal"
+    before = program().run(**ASKED, hooks=[Journal(directory)])
+
+    after_it = program().resume(directory)
+
+    fired = [(one["rule"], one["at_ms"]) for one in before.sections["origins"]["fired"]]
+    again = [(one["rule"], one["at_ms"]) for one in after_it.sections["origins"]["fired"]]
+    assert sorted(name for name, _ in fired) == sorted(name for name, _ in again)
+    moments = dict(again)
+    for name, at_ms in fired:
+        if name != "map look":
+            # What has added rules alone is on nobody's record.
+            assert moments[name] == pytest.approx(at_ms, abs=1e-3)
+    columns = after_it.sections["timeline"]["columns"]
+    for row in after_it.sections["timeline"]["records"]:
+        told = dict(zip(columns, row))
+        assert told["ready_ms"] <= told["deserialize_start_ms"]
+
+
+def test_rounds_are_gone_on_with(tmp_path):
+    directory = tmp_path / "journal"
+    rounds = Rounds(3, warmup=1)
+    whole = program().run(**ASKED, rounds=rounds, hooks=[Journal(directory)])
+    # Of the third round some.
+    cut_after(directory, 2 * (TASKS + 1) + 5)
+    ran.clear()
+
+    profile = program().resume(directory)
+
+    assert sum(ran.values()) == 2 * TASKS - 5
+    assert profile.outputs == whole.outputs
+    assert profile.dag_structure == whole.dag_structure
+    assert len(profile.sections["origins"]["fired"]) == len(whole.sections["origins"]["fired"])
+    samples = profile.sections["samples"]
+    for name, columns in whole.sections["samples"]["tasks"].items():
+        assert samples["tasks"][name]["wall_ms"][:2] == pytest.approx(columns["wall_ms"][:2])
+
+
+def test_outputs_that_were_cut_off_are_made_again_and_all_that_was_made_of_them(journal):
+    whole = program().run(**ASKED)
+    ran.clear()
+    segments = sorted(
+        (file for file in journal.rglob("*") if file.is_file() and file.name != "journal"),
+        key=lambda file: file.stat().st_size,
+    )
+    cut_after(journal, TASKS)
+    with open(segments[-1], "r+b") as file:
+        file.truncate(segments[-1].stat().st_size // 2)
+
+    profile = program().resume(journal)
+
+    assert 0 < sum(ran.values()) < TASKS
+    assert profile.outputs == whole.outputs
+    assert profile.sections["run"]["resumed"][0]["dropped"]
+
+
+def test_a_rule_that_failed_is_asked_again(tmp_path):
+    directory = tmp_path / "journal"
+    fails = Rule(after("merge"), lambda graph: graph["nobody"], "branch")
+    with pytest.raises(RunError):
+        program(rules=[merge, fails]).run(**ASKED, hooks=[Journal(directory)])
+    ran.clear()
+
+    profile = program().resume(directory)
+
+    assert ran == {"done": 1}
+    assert "many" in profile.outputs
+
+
+def test_other_rules_are_refused(journal):
+    with pytest.raises(JournalError, match=r"rules: .*in the journal"):
+        program(rules=[merge]).resume(journal)
+
+
+def test_rules_that_do_something_else_now_are_refused(journal):
+    @rule(after_all("look"), name="merge")
+    def elsewhere(graph):
+        graph.add_task("merge", Merge, after=graph.tasks("look"))
+
+    with pytest.raises(JournalError, match="task 'merge': after"):
+        program(rules=[elsewhere, branch]).resume(journal)
+
+    @rule(after_all("look"), name="merge")
+    def other(graph):
+        graph.add_task("another", Done, [(graph.tasks("look")[0], [])])
+
+    never = Rule(lambda graph: False, lambda graph: None, "branch")
+    with pytest.raises(JournalError, match="no rule has added what finished before: 'm"):
+        program(rules=[other, never]).resume(journal)
+
+
+@pytest.mark.slow
+@posix
+def test_a_run_that_was_killed_while_it_grew_is_gone_on_with(tmp_path):
+    """The program kills itself in the middle of what a rule has added."""
+    command = [sys.executable, __file__, str(tmp_path)]
+    for times in range(1, 4):
+        done = subprocess.run([*command, str(times)], check=False)
+        assert done.returncode == -9
+    last = subprocess.run([*command, "none"], check=False, capture_output=True, text=True)
+    assert last.returncode == 0, last.stderr
+    marks = (tmp_path / "marks").read_text().split()
+    assert sorted(marks) == sorted(set(marks)), "a task that had finished has run again"
+
+
+class Mark(Process):
+    """Leaves a mark, and kills the process instead where that is asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.directory, self.times = sys.argv[1:3]
+
+    def compute(self, file):
+        import os
+        import signal
+
+        marks = Path(self.directory, "marks")
+        lines = marks.read_text().split() if marks.exists() else []
+        if self.times != "none" and len(lines) >= 2 * int(self.times):
+            os.kill(os.getpid(), signal.SIGKILL)
+        with open(marks, "a") as stream:
+            stream.write(f"{file}\n")
+        return super().compute(file)
+
+
+def main(directory):
+    load_generators()
+    dag = DAG(
+        {"files": Files},
+        config=Config(n=8),
+        rules=[
+            map_over("files", "files", Mark, name="process", into="file"),
+            reduce("process", Merge, fields=["length"], after=[]),
+        ],
+    )
+    journal = Path(directory, "journal")
+    goes_on = (journal / "journal").exists()
+    profile = dag.resume(journal) if goes_on else dag.run(1, hooks=[Journal(journal)])
+    assert len(profile.final_outputs["all"]) == 8
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,421 @@
+from __future__ import annotations
+
+import errno
+import gc
+import mmap
+import os
+import struct
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from dagprofiler.measure import _perf_events as counters
+from dagprofiler.measure._perf_events import (
+    INSTRUCTIONS,
+    PAGE_FAULTS,
+    TASK_CLOCK,
+    EventCounter,
+    SystemCalls,
+)
+from dagprofiler.measure.procfs import Unavailable
+
+PAGES = 500
+
+
+class FakeSystem:
+    """Threads that open counters or fail to, and what the counters say, reading by reading."""
+
+    def __init__(self, threads=(10, 11), failures=None, readings=()):
+        # A list of tuples is what threads there are each time somebody looks.
+        self.listings = [*threads] if isinstance(threads, list) else [threads]
+        self.failures = failures or {}
+        self.readings = iter(readings)
+        self.opened = []
+        self.still_open = set()
+        self.attributes = None
+
+    def threads(self):
+        return set(self.listings.pop(0) if len(self.listings) > 1 else self.listings[0])
+
+    def open(self, attributes, thread):
+        if thread in self.failures:
+            raise OSError(self.failures[thread], "as the test has it")
+        self.attributes = attributes
+        self.opened.append(thread)
+        fd = 100 + len(self.opened)
+        self.still_open.add(fd)
+        return fd
+
+    def read(self, fd, size):
+        assert fd in self.still_open
+        data = struct.pack("=QQQ", *next(self.readings))
+        assert size == len(data)
+        return data
+
+    def close(self, fd):
+        self.still_open.remove(fd)
+
+
+def counted(readings, **options):
+    counter = EventCounter("events", INSTRUCTIONS, FakeSystem(readings=readings, **options))
+    counter.start()
+    return counter.stop(), counter.reason
+
+
+def why_not(number, threads=(10,)):
+    with pytest.raises(Unavailable) as raised:
+        EventCounter("events", INSTRUCTIONS, FakeSystem(threads, dict.fromkeys(threads, number)))
+    return str(raised.value)
+
+
+@pytest.fixture
+def page_faults():
+    """Counts page faults, which every machine can."""
+    try:
+        counter = EventCounter("faults", PAGE_FAULTS)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    yield counter
+    counter.close()
+
+
+def touch():
+    with mmap.mmap(-1, PAGES * mmap.PAGESIZE) as memory:
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+        for page in range(PAGES):
+            memory[page * mmap.PAGESIZE] = 1
+
+
+def in_threads(count, work):
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+# Against a system that does what the test says.
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.ENOENT, "no hardware counters on this machine"),
+        (errno.EOPNOTSUPP, "no hardware counters on this machine"),
+        (errno.EPERM, "forbidden in this container"),
+        (errno.ENOSYS, "the kernel has no performance counters"),
+        (errno.EBUSY, "somebody else has the counters for themselves"),
+        (
+            errno.EINVAL,
+            "the kernel refuses the counter (Invalid argument); it takes Linux 5.13 or later",
+        ),
+        (errno.EMFILE, "too many open files: counters need one for each of 1 threads"),
+        (errno.ENFILE, "too many open files on this machine"),
+        (errno.ENOMEM, "the kernel refuses the counter (Cannot allocate memory)"),
+    ],
+    ids=lambda value: errno.errorcode[value] if isinstance(value, int) else "",
+)
+def test_a_counter_that_cannot_be_opened_says_why(number, reason):
+    assert why_not(number) == reason
+
+
+@pytest.mark.parametrize(
+    ("level", "reason"),
+    [
+        ("3\n", "forbidden by perf_event_paranoid = 3"),
+        ("4\n", "forbidden by perf_event_paranoid = 4"),
+        ("2\n", "forbidden by a security policy (perf_event_paranoid = 2 allows it)"),
+        ("-1\n", "forbidden by a security policy (perf_event_paranoid = -1 allows it)"),
+        ("high\n", "forbidden by the kernel"),
+        (None, "forbidden by the kernel"),
+    ],
+)
+def test_a_counter_that_is_forbidden_says_by_what(level, reason, tmp_path, monkeypatch):
+    path = tmp_path / "perf_event_paranoid"
+    if level is not None:
+        path.write_text(level)
+    monkeypatch.setattr(counters, "_PARANOID", str(path))
+    assert why_not(errno.EACCES) == reason
+
+
+def test_a_thread_that_has_ended_meanwhile_is_no_failure():
+    system = FakeSystem((10, 11, 12), {11: errno.ESRCH})
+    EventCounter("events", INSTRUCTIONS, system)
+    assert system.opened == [10, 12]
+
+
+def test_what_was_opened_is_closed_when_a_later_thread_fails():
+    system = FakeSystem((10, 11, 12), {12: errno.EMFILE})
+    with pytest.raises(Unavailable, match="one for each of 3 threads"):
+        EventCounter("events", INSTRUCTIONS, system)
+    assert system.opened == [10, 11]
+    assert not system.still_open
+
+
+def test_counters_are_opened_again_if_threads_started_meanwhile():
+    # Whether thread 12 inherited a counter cannot be known.
+    system = FakeSystem([(10, 11), (10, 11, 12), (10, 11, 12), (10, 12)])
+    counter = EventCounter("events", INSTRUCTIONS, system)
+    assert system.opened == [10, 11, 10, 11, 12]
+    assert len(system.still_open) == 3
+    counter.close()
+
+
+def test_threads_that_never_stop_starting_leave_no_count():
+    system = FakeSystem([(1, 2), *[(n, n + 1) for n in range(100)]])
+    with pytest.raises(Unavailable, match="threads kept starting"):
+        EventCounter("events", INSTRUCTIONS, system)
+    assert not system.still_open
+
+
+def test_a_count_is_the_sum_over_all_threads_since_the_start():
+    before = [(1000, 50, 50), (7, 20, 20)]
+    after = [(1500, 90, 90), (19, 30, 30)]
+    assert counted([*before, *after]) == (512, None)
+
+
+def test_a_thread_that_did_not_run_counts_nothing():
+    assert counted([(5, 9, 9), (3, 4, 4), (8, 12, 12), (3, 4, 4)]) == (3, None)
+
+
+def test_a_count_beyond_53_bits_is_exact():
+    assert counted([(0, 0, 0), (2**62 + 1, 1, 1)], threads=(10,)) == (2**62 + 1, None)
+
+
+def test_a_counter_that_ran_part_of_the_time_only_has_no_count():
+    value, reason = counted([(0, 0, 0), (0, 0, 0), (100, 10, 10), (100, 10, 4)])
+    assert value is None
+    assert "did not run all the time" in reason
+
+
+def test_a_counter_that_shared_before_the_start_counts():
+    assert counted([(0, 10, 4), (100, 20, 14)], threads=(10,)) == (100, None)
+
+
+def test_closing_twice_closes_once():
+    system = FakeSystem()
+    counter = EventCounter("events", INSTRUCTIONS, system)
+    counter.close()
+    counter.close()
+    assert not system.still_open
+
+
+def test_the_kernel_is_asked_for_user_mode_and_for_threads_to_come():
+    system = FakeSystem()
+    EventCounter("events", (7, 9), system)
+    type_, size, config, period, sample, read_format, flags = struct.unpack_from(
+        "=IIQQQQQ", system.attributes
+    )
+    assert (type_, size, config) == (7, len(system.attributes), 9)
+    assert (period, sample) == (0, 0)
+    assert read_format == 0b11  # time enabled and time running
+    # As linux/perf_event.h numbers them: inherit, exclude_kernel, exclude_hv, inherit_thread.
+    assert flags == 1 << 1 | 1 << 5 | 1 << 6 | 1 << 35
+
+
+@pytest.mark.parametrize("system", ["darwin", "win32", "freebsd14"])
+def test_other_systems_are_told_that_it_takes_linux(system):
+    with pytest.raises(Unavailable, match="counters are read on Linux only"):
+        SystemCalls(system=system)
+
+
+@pytest.mark.parametrize("machine", ["s390x", "i686", "toaster"])
+def test_a_machine_whose_system_calls_are_unknown_is_named(machine):
+    with pytest.raises(Unavailable, match=f"not known for machine '{machine}'"):
+        SystemCalls(system="linux", machine=machine)
+
+
+# Against the kernel.
+
+
+def test_page_faults_of_this_thread_are_counted(page_faults):
+    page_faults.start()
+    touch()
+    assert PAGES <= page_faults.stop() < 2 * PAGES
+
+
+def test_nothing_is_counted_twice_or_left_over(page_faults):
+    page_faults.start()
+    touch()
+    page_faults.stop()
+    page_faults.start()
+    assert page_faults.stop() < PAGES
+
+
+def test_threads_that_start_later_are_counted_once(page_faults):
+    page_faults.start()
+    in_threads(3, touch)
+    assert 3 * PAGES <= page_faults.stop() < 4 * PAGES
+
+
+def test_threads_of_threads_are_counted_once(page_faults):
+    page_faults.start()
+    in_threads(2, lambda: in_threads(2, touch))
+    assert 4 * PAGES <= page_faults.stop() < 5 * PAGES
+
+
+def test_threads_that_run_before_the_counter_is_opened_are_counted(page_faults):
+    begin, done, end = threading.Event(), threading.Barrier(3), threading.Event()
+
+    def work():
+        begin.wait()
+        touch()
+        done.wait()
+        end.wait()
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    counter = EventCounter("faults", PAGE_FAULTS)
+    counter.start()
+    begin.set()
+    done.wait()
+    assert 2 * PAGES <= counter.stop() < 3 * PAGES
+    # Of threads that have ended, what they counted stays.
+    end.set()
+    for thread in threads:
+        thread.join()
+    assert 2 * PAGES <= counter.stop() < 3 * PAGES
+    counter.close()
+
+
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_child_processes_are_not_counted(page_faults):
+    page_faults.start()
+    child = os.fork()
+    if child == 0:
+        for _ in range(20):
+            touch()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert page_faults.stop() < 20 * PAGES
+
+
+def test_a_thread_pool_of_numpy_is_counted():
+    numpy = pytest.importorskip("numpy")
+    square = numpy.ones((300, 300))
+    square @ square
+    try:
+        clock = EventCounter("clock", TASK_CLOCK)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    assert len(clock._held) == len(os.listdir("/proc/self/task"))
+    clock.start()
+    square @ square
+    assert isinstance(clock.stop(), int)
+    clock.close()
+
+
+def test_closing_gives_all_file_descriptors_back(page_faults):
+    before = sorted(os.listdir("/proc/self/fd"))
+    counter = EventCounter("faults", PAGE_FAULTS)
+    assert len(os.listdir("/proc/self/fd")) > len(before)
+    counter.close()
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_event_that_the_kernel_does_not_know_is_refused(page_faults):
+    with pytest.raises(Unavailable):
+        EventCounter("nonsense", (1, 2**40))
+
+
+def test_instructions_follow_the_work_where_the_machine_counts_them():
+    # In a process of its own: threads that others left here would count, too.
+    code = """
+from itertools import repeat
+from dagprofiler.counters import INSTRUCTIONS, EventCounter
+from dagprofiler.kernelfiles import Unavailable
+
+def instructions(count):
+    counter.start()
+    for _ in repeat(None, count):
+        pass
+    return counter.stop()
+
+try:
+    counter = EventCounter("instructions", INSTRUCTIONS)
+    print(*(min(instructions(count) for _ in range(20)) for count in (0, 50_000, 100_000)))
+except (Unavailable, TypeError) as reason:
+    print("none:", reason)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    if done.stdout.startswith("none:"):
+        pytest.skip(done.stdout)
+    base, once, twice = map(int, done.stdout.split())
+    assert (twice - base) / (once - base) == pytest.approx(2, rel=0.05)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's files are those of Linux")
+def test_real_threads_are_listed_as_the_kernel_numbers_them():
+    assert threading.get_native_id() in SystemCalls().threads()
+
+
+def test_no_instructions_at_all_are_no_count():
+    ran = [(0, 100, 100), (0, 200, 200)]
+    counter = EventCounter("instructions", INSTRUCTIONS, FakeSystem(threads=(1,), readings=ran))
+    counter.start()
+    assert counter.stop() is None
+    assert "did not run all the time" in counter.reason
+    faults = EventCounter("faults", PAGE_FAULTS, FakeSystem(threads=(1,), readings=ran))
+    faults.start()
+    assert faults.stop() == 0
+
+
+def test_a_counter_that_a_task_closed_is_no_count_and_its_number_is_left_alone(tmp_path):
+    try:
+        counter = EventCounter("faults", PAGE_FAULTS)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    for fd in counter._held:
+        os.close(fd)
+    with open(tmp_path / "mine", "wb", buffering=0) as mine:
+        for fd in counter._held:
+            if fd != mine.fileno():
+                os.dup2(mine.fileno(), fd)
+        counter.close()
+        assert mine.write(b"mine") == 4
+    assert (tmp_path / "mine").read_bytes() == b"mine"
+
+
+def test_what_a_task_puts_in_the_place_of_a_counter_is_neither_read_nor_closed(page_faults):
+    # To read an empty pipe would block; to read this one would take what is the task's.
+    inlet, outlet = os.pipe()
+    os.set_blocking(inlet, False)
+    os.write(outlet, bytes(24))
+    ours = [*page_faults._held]
+    page_faults.start()
+    for fd in ours:
+        os.dup2(inlet, fd)
+    assert page_faults.stop() is None
+    assert page_faults.reason == "a task closed the counter, or put another file in its place"
+    page_faults.close()
+    assert os.read(ours[0], 100) == bytes(24)
+    for fd in [inlet, outlet, *ours]:
+        os.close(fd)
+
+
+def test_an_interrupted_closing_goes_on_when_it_is_called_again():
+    class Interrupted(FakeSystem):
+        interruptions = iter([KeyboardInterrupt])
+
+        def close(self, fd):
+            for interruption in self.interruptions:
+                raise interruption
+            super().close(fd)
+
+    system = Interrupted()
+    counter = EventCounter("events", INSTRUCTIONS, system)
+    with pytest.raises(KeyboardInterrupt):
+        counter.close()
+    counter.close()
+    assert not system.still_open
+
+
+def test_a_counter_that_nobody_holds_is_closed():
+    system = FakeSystem()
+    EventCounter("events", INSTRUCTIONS, system)
+    gc.collect()
+    assert not system.still_open

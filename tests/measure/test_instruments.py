@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import gc
+import pickle
+from itertools import repeat
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dagprofiler import DAG, Rounds, Task
+from dagprofiler.measure import instruments as module
+from dagprofiler.measure.instruments import COUNT_ALLOCATIONS, Instrumentation
+from dagprofiler.measure.meters import select
+from dagprofiler.serializers import OutOfBandPickle
+
+
+class Sensor:
+    """A meter that returns one number after the other."""
+
+    name, unit, reason = "sensor", "1", None
+
+    def __init__(self, *values):
+        self.values = list(values)
+        self.calls = []
+
+    def start(self):
+        self.calls.append("start")
+
+    def stop(self):
+        self.calls.append("stop")
+        value = self.values.pop(0)
+        if isinstance(value, BaseException):
+            raise value
+        return value
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = SimpleNamespace(s=100.0)
+    for name in ("instruments", "metering"):
+        monkeypatch.setattr(f"dagprofiler.{name}.perf_counter", lambda: now.s)
+    return now
+
+
+def opened(*meters, **options):
+    return Instrumentation(select(list(meters) or "wall"), **options).open()
+
+
+def perform(instruments, encoded=None):
+    """Do what the pipeline does around a task; return what was read."""
+    instruments.begin([], bytes)
+    instruments.start()
+    instruments.stop("a")
+    return instruments.readings(encoded or {})
+
+
+# Codecs
+
+
+def test_each_codec_is_clocked_and_does_its_work(clock):
+    def codec(seconds):
+        clock.s += seconds
+        return seconds * 10
+
+    instruments = opened()
+    decoders, encode = instruments.begin([codec, codec], codec)
+    assert [decode(seconds) for decode, seconds in zip(decoders, (3, 4))] == [30, 40]
+    clock.s += 1000
+    assert (encode(5), encode(6)) == (50, 60)
+    readings = instruments.readings({"p": b"", "q": b""})
+    assert readings.decode_s == [3, 4]
+    assert readings.encode_s == {"p": 5, "q": 6}
+
+
+def test_decoders_may_be_without_end():
+    decoders, _ = opened().begin(repeat(int), bytes)
+    assert [decode(text) for decode, text in zip(decoders, "123")] == [1, 2, 3]
+
+
+def test_a_codec_that_fails_fails_as_it_is():
+    instruments = opened()
+    (decode,), _ = instruments.begin([int], bytes)
+    with pytest.raises(ValueError, match="invalid literal"):
+        decode("x")
+    assert instruments.readings({}).decode_s == []
+
+
+def test_what_was_read_of_one_task_is_no_part_of_the_next(clock):
+    sensor = Sensor(1, 2)
+    instruments = opened(sensor)
+    decoders, encode = instruments.begin([bytes], bytes)
+    assert [decode(b"") for decode in decoders] == [b""]
+    instruments.start()
+    instruments.stop("a")
+    assert encode(b"x") == b"x"
+    first = instruments.readings({"x": b"x"})
+    second = perform(instruments)
+    assert (len(first.decode_s), list(first.encode_s), first.meters) == (1, ["x"], [1])
+    assert (second.decode_s, second.encode_s, second.meters) == ([], {}, [2])
+
+
+# Meters
+
+
+def test_meters_that_did_not_start_are_not_stopped():
+    sensor = Sensor()
+    instruments = opened(sensor)
+    instruments.begin([], bytes)
+    instruments.stop("a")
+    assert sensor.calls == []
+
+
+def test_meters_are_stopped_once():
+    sensor = Sensor(1)
+    instruments = opened(sensor)
+    perform(instruments)
+    instruments.stop("a")
+    assert sensor.calls == ["start", "stop"]
+
+
+def test_a_meter_that_raises_is_a_null_with_its_reason():
+    readings = perform(opened(Sensor(OSError("no sensor"))))
+    assert readings.meters == [None]
+    assert readings.reasons == {"sensor": "task 'a': stop() raised OSError: no sensor"}
+
+
+def test_what_metering_a_task_costs_is_told_task_by_task(clock):
+    class Slow(Sensor):
+        def start(self):
+            clock.s += 2
+
+        def stop(self):
+            clock.s += 3
+            return 1
+
+    instruments = opened(Slow())
+    assert [perform(instruments).meters_s for _ in range(3)] == [5, 5, 5]
+
+
+def test_closing_closes_the_meters():
+    instruments = opened("gc", "cpu")
+    perform(instruments)
+    instruments.close()
+    instruments.close()
+
+
+def test_instrumentation_travels_to_workers():
+    asked = Instrumentation(select("full"), collect_garbage=True, hash_outputs=True)
+    assert pickle.loads(pickle.dumps(asked)) == asked
+    assert asked.columns == select("full").columns
+
+
+def test_the_pass_that_counts_allocations_measures_nothing_else():
+    assert COUNT_ALLOCATIONS.columns == ["allocation_bytes"]
+    assert (COUNT_ALLOCATIONS.collect_garbage, COUNT_ALLOCATIONS.hash_outputs) == (False, False)
+
+
+# Garbage
+
+
+@pytest.fixture
+def thawed():
+    """The count of objects that Python itself freezes."""
+    gc.unfreeze()
+    gc.collect()
+    yield gc.get_freeze_count()
+    gc.unfreeze()
+    gc.freeze()
+
+
+@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
+def test_runs_that_take_turns_each_freeze_what_is_alive(thawed):
+    first, second = opened(collect_garbage=True), opened(collect_garbage=True)
+    alive, counts = [], []
+    for instruments in (first, second, first, second):
+        alive.append([[] for _ in range(5000)])
+        perform(instruments)
+        counts.append(gc.get_freeze_count())
+    assert all(after > before + 4000 for before, after in zip(counts, counts[1:]))
+    first.close()
+    perform(second)
+    assert gc.get_freeze_count() > counts[-1] - 1000
+    second.close()
+    assert gc.get_freeze_count() <= thawed
+
+
+@pytest.mark.usefixtures("thawed")
+@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
+def test_what_somebody_froze_meanwhile_stays_frozen():
+    instruments = opened(collect_garbage=True)
+    perform(instruments)
+    kept = [[] for _ in range(5000)]
+    gc.freeze()
+    before = gc.get_freeze_count()
+    perform(instruments)
+    instruments.close()
+    assert before - 1000 < gc.get_freeze_count() <= before
+    # Another run leaves it alone, too.
+    other = opened(collect_garbage=True)
+    perform(other)
+    other.close()
+    assert before - 1000 < gc.get_freeze_count() <= before
+    assert len(kept) == 5000
+
+
+@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
+def test_ctrl_c_while_objects_are_frozen_leaves_none_frozen(monkeypatch, thawed):
+    count, signals = gc.get_freeze_count, [KeyboardInterrupt]
+
+    def interrupted():
+        if count() > thawed and signals:
+            raise signals.pop()
+        return count()
+
+    monkeypatch.setattr(gc, "get_freeze_count", interrupted)
+    instruments = opened(collect_garbage=True)
+    with pytest.raises(KeyboardInterrupt):
+        perform(instruments)
+    instruments.close()
+    assert count() <= thawed
+
+
+@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
+def test_what_python_itself_keeps_frozen_is_no_freeze_of_the_users(monkeypatch, thawed):
+    count = gc.get_freeze_count
+    # As CPython 3.12 does.
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: count() + 375)
+    start = module._frozen_at_start()
+    assert start == thawed + 375
+    monkeypatch.setattr(module, "_FROZEN_AT_START", start)
+    monkeypatch.setattr(module._Garbage, "_frozen", start)
+    running = opened(collect_garbage=True)
+    perform(running)
+    assert gc.get_freeze_count() > start + 1000
+    running.close()
+    assert gc.get_freeze_count() <= start
+
+
+@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
+def test_what_is_frozen_before_the_import_is_not_taken_for_python_s_own(thawed):
+    gc.freeze()
+    assert module._frozen_at_start() == 0
+
+
+# Hashes of outputs
+
+
+def digest(**encoded):
+    return perform(opened(hash_outputs=True), encoded).digest
+
+
+def test_nothing_is_hashed_unless_it_is_asked_for():
+    assert perform(opened(), {"x": b"1"}).digest is None
+
+
+def test_the_same_outputs_have_the_same_hash_in_whatever_order():
+    assert digest(x=b"1", y=b"2") == digest(y=b"2", x=b"1")
+    assert digest() == digest()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"x": b"12", "y": b"4"},
+        {"x": b"123", "y": b""},
+        {"x": b"", "y": b"123"},
+        {"x": b"3", "y": b"12"},
+        {"x": b"12"},
+        {"x": b"12", "z": b"3"},
+        {"x": [b"1", b"2"], "y": b"3"},
+    ],
+)
+def test_other_outputs_have_another_hash(other):
+    assert digest(**other) != digest(x=b"12", y=b"3")
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        bytearray(b"12345678"),
+        memoryview(b"12345678"),
+        pickle.PickleBuffer(b"12345678"),
+        np.frombuffer(b"12345678", dtype="u1").reshape(2, 4),
+        memoryview(np.frombuffer(b"12345678", dtype="u2").reshape(2, 2)),
+    ],
+    ids=lambda frame: type(frame).__name__,
+)
+def test_buffers_of_all_kinds_are_hashed_by_their_bytes(frame):
+    assert digest(x=[frame]) == digest(x=[b"12345678"])
+
+
+def test_buffers_that_are_not_contiguous_are_hashed_too():
+    every_other = memoryview(b"1-2-3-4-")[::2]
+    assert digest(x=[every_other]) == digest(x=[b"1234"])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_arrays_that_travel_out_of_band_are_compared(order):
+    class Makes(Task):
+        outputs = ["same", "other"]
+        calls = 0
+
+        def compute(self):
+            self.calls += 1
+            return {"same": np.ones((3, 4), order=order), "other": np.full((3, 4), self.calls)}
+
+    class Same(Makes):
+        def compute(self):
+            return {"same": np.ones((3, 4), order=order), "other": np.ones((2, 2), order=order)}
+
+    dag = DAG({"makes": Makes, "same": Same}, serializer=OutOfBandPickle())
+    profile = dag.run(rounds=Rounds(2, warmup=0, check_outputs=True))
+    flags = profile.sections["statistics"]["flags"]
+    assert "outputs_differ" in flags["makes"]
+    assert "outputs_differ" not in flags.get("same", [])

@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import random
+import threading
+import warnings
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from dagprofiler import DAG, Hook, Task
+from dagprofiler.measure import _legacy as legacy
+from dagprofiler.measure.random import Streams, generators_restored
+
+KEY = bytes(range(32))
+WORDS = [int.from_bytes(KEY[i : i + 4], "big") for i in range(0, 32, 4)]
+
+#: What numpy's functions that draw are given.
+ARGUMENTS = {
+    "beta": (1, 2),
+    "binomial": (10, 0.5),
+    "bytes": (8,),
+    "chisquare": (2,),
+    "choice": (10,),
+    "dirichlet": ([1, 2],),
+    "exponential": (),
+    "f": (2, 2),
+    "gamma": (2,),
+    "geometric": (0.5,),
+    "gumbel": (),
+    "hypergeometric": (10, 10, 5),
+    "laplace": (),
+    "logistic": (),
+    "lognormal": (),
+    "logseries": (0.5,),
+    "multinomial": (10, [0.5, 0.5]),
+    "multivariate_normal": ([0, 0], [[1, 0], [0, 1]]),
+    "negative_binomial": (10, 0.5),
+    "noncentral_chisquare": (2, 2),
+    "noncentral_f": (2, 2, 2),
+    "normal": (),
+    "pareto": (2,),
+    "permutation": (10,),
+    "poisson": (),
+    "power": (2,),
+    "rand": (3,),
+    "randint": (10,),
+    "randn": (3,),
+    "random": (),
+    "random_sample": (5,),
+    "rayleigh": (2,),
+    "standard_cauchy": (),
+    "standard_exponential": (),
+    "standard_gamma": (2,),
+    "standard_normal": (),
+    "standard_t": (2,),
+    "triangular": (0, 1, 2),
+    "uniform": (),
+    "vonmises": (0, 1),
+    "wald": (1, 1),
+    "weibull": (2,),
+    "zipf": (2,),
+}
+OTHERS = {"get_state", "seed", "set_state", "shuffle", "tomaxint", "random_integers"}
+
+when_drawn = pytest.mark.skipif(
+    not hasattr(np.random, "set_bit_generator"), reason="this numpy has one bit generator"
+)
+
+
+@pytest.fixture(params=[pytest.param(True, marks=when_drawn), False], ids=["drawn", "at once"])
+def generator(request, monkeypatch):
+    """What puts numpy's legacy generator into a stream, which it has left afterwards."""
+    monkeypatch.setattr(legacy, "_seeds_when_drawn", lambda: request.param)
+    monkeypatch.setattr(legacy, "_free", [])
+    restore = legacy.saved()
+    yield legacy.generator()
+    restore()
+
+
+def states():
+    python, (kind, words, *rest) = random.getstate(), np.random.get_state()
+    return python, kind, words.tolist(), rest
+
+
+def test_all_functions_that_draw_are_known():
+    functions = {name for name in vars(np.random.RandomState) if not name.startswith("_")}
+
+    assert functions - OTHERS == ARGUMENTS.keys()
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_whatever_draws_first_draws_from_the_stream(generator, name):
+    expected = getattr(np.random.RandomState(WORDS), name)(*ARGUMENTS[name])
+    for _ in range(2):
+        generator.stream(KEY)
+
+        assert np.array_equal(getattr(np.random, name)(*ARGUMENTS[name]), expected)
+
+
+def test_a_shuffle_may_come_first(generator):
+    expected, ours = list(range(10)), list(range(10))
+    np.random.RandomState(WORDS).shuffle(expected)
+    generator.stream(KEY)
+    np.random.shuffle(ours)
+
+    assert ours == expected
+
+
+def test_a_look_at_the_state_may_come_first(generator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        generator.stream(KEY)
+        kind, words, *_ = np.random.get_state()
+
+    assert kind == "MT19937"
+    assert words.tolist() == np.random.RandomState(WORDS).get_state()[1].tolist()
+    assert np.random.random() == np.random.RandomState(WORDS).random_sample()
+
+
+@pytest.mark.parametrize("drawn", [0, 1])
+def test_a_task_may_seed_by_itself_and_set_a_state(generator, drawn):
+    generator.stream(KEY)
+    np.random.random(drawn)
+    np.random.seed(5)
+    assert np.random.random() == np.random.RandomState(5).random_sample()
+
+    generator.stream(KEY)
+    np.random.random(drawn)
+    np.random.set_state(np.random.RandomState(9).get_state())
+    assert np.random.random() == np.random.RandomState(9).random_sample()
+
+
+def test_half_of_a_pair_of_normal_numbers_is_not_left_to_the_next_task(generator):
+    generator.stream(KEY)
+    first = np.random.standard_normal()
+    generator.stream(KEY)
+
+    assert np.random.standard_normal() == first
+
+
+def test_another_stream_may_come_before_anybody_drew(generator):
+    generator.stream(bytes(32))
+    generator.stream(KEY)
+
+    assert np.random.random() == np.random.RandomState(WORDS).random_sample()
+
+
+def test_threads_that_draw_first_at_the_same_time_share_one_stream(generator):
+    for _ in range(20):
+        generator.stream(KEY)
+        with ThreadPoolExecutor(2) as pool:
+            start = threading.Barrier(2)
+            drawn = pool.map(lambda _, go=start: (go.wait(), np.random.random())[1], "ab")
+
+        assert sorted(drawn) == sorted(np.random.RandomState(WORDS).random_sample(2))
+
+
+@when_drawn
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
+def test_who_asks_for_the_bit_generator_gets_one_in_the_stream(copied):
+    expected = np.random.Generator(np.random.MT19937())
+    expected.bit_generator._legacy_seeding(WORDS)
+    restore, generator = legacy.saved(), legacy.WhenDrawn()
+    try:
+        generator.stream(KEY)
+        assert np.random.Generator(np.random.get_bit_generator()).random() == expected.random()
+        expected.bit_generator._legacy_seeding(WORDS)
+        generator.stream(KEY)
+        assert np.random.get_bit_generator().random_raw() == expected.bit_generator.random_raw()
+        expected.bit_generator._legacy_seeding(WORDS)
+        generator.stream(KEY)
+        jumped = np.random.get_bit_generator().jumped()
+        assert jumped.random_raw() == expected.bit_generator.jumped().random_raw()
+        again = copied(np.random.get_bit_generator())
+        assert type(again) is np.random.MT19937
+        assert again.random_raw() == expected.bit_generator.random_raw()
+    finally:
+        restore()
+
+
+@when_drawn
+def test_nothing_is_seeded_for_a_task_that_does_not_draw(monkeypatch):
+    def seeded(self, seed):
+        raise AssertionError
+
+    legacy.generator()
+    monkeypatch.setattr(legacy.WhenDrawn, "_legacy_seeding", seeded)
+    with generators_restored(1):
+        Streams(1).enter("a")
+        Streams(1).enter("b")
+
+
+def test_the_caller_s_generators_are_as_before(generator):
+    np.random.seed(7)
+    np.random.standard_normal()
+    before = states()
+    DAG({"a": Draws, "b": Draws}).run(seed=1)
+
+    assert states() == before
+
+
+class Draws(Task):
+    outputs = ["numbers"]
+
+    def compute(self):
+        return {"numbers": (np.random.random(), np.random.standard_normal(), random.random())}
+
+
+class Idle(Task):
+    def compute(self):
+        return {}
+
+
+class AlsoDraws(Hook):
+    """A part of the caller's program that draws while a run goes on."""
+
+    def task_finished(self, record):
+        random.random()
+        np.random.random()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a pool that forks needs no guard")
+@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_run_that_seeds_nothing_in_this_process_restores_nothing(pool):
+    before = states()
+    with pool(1) as executor:
+        DAG({"a": Idle}).run(seed=1, executor=executor, hooks=[AlsoDraws()])
+    after = states()
+    random.setstate(before[0])
+    np.random.set_state((before[1], np.array(before[2], np.uint32), *before[3]))
+    AlsoDraws().task_finished(None)
+
+    assert states() == after
+
+
+class Step(Task):
+    """Says that it has come so far, and waits until it may go on."""
+
+    def __init__(self, come, go):
+        super().__init__()
+        self.come, self.go = come, go
+
+    def compute(self):
+        random.random()
+        np.random.random()
+        self.come.set()
+        assert self.go.wait(60)
+        return {}
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_runs_beside_each_other_the_first_saves_and_the_last_restores(generator, first):
+    before = states()
+    come, go = [threading.Event(), threading.Event()], [threading.Event(), threading.Event()]
+    threads = [
+        threading.Thread(target=DAG({"a": Step(come[i], go[i])}).run, kwargs={"seed": i})
+        for i in range(2)
+    ]
+    for thread, event in zip(threads, come):
+        thread.start()
+        assert event.wait(60)
+    for i in (first, 1 - first):
+        assert states() != before
+        go[i].set()
+        threads[i].join()
+
+    assert states() == before

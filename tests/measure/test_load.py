@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from dagprofiler import DagProfilerError, ValidationError
+from dagprofiler.measure import busy as load
+from dagprofiler.measure.busy import busy
+
+#: What burners are kept on and who is watched is read from Linux.
+LINUX = hasattr(os, "pidfd_open") and os.path.isdir("/proc/self/task")
+USABLE = len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1
+
+on_linux = pytest.mark.skipif(not LINUX, reason="burners are watched through /proc and pidfd")
+on_two_cores = pytest.mark.skipif(USABLE < 2, reason="one core must be left")
+
+
+def children(of=None):
+    """Return the process numbers of the children of a process."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8") as stat:
+                    state, parent = stat.read().rpartition(")")[2].split()[:2]
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(parent) == (of or os.getpid()) and state != "Z":
+                found.append(int(name))
+    return found
+
+
+def cpu_ticks(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+        return int(stat.read().rpartition(")")[2].split()[11])
+
+
+def affinities():
+    return {int(tid): os.sched_getaffinity(int(tid)) for tid in os.listdir("/proc/self/task")}
+
+
+def ends(pid, within_s=10.0):
+    """Tell whether a process that is nobody's child here ends soon."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], within_s)[0])
+    finally:
+        os.close(handle)
+
+
+def program(body, **how):
+    """Start a program that runs `body` beside one burner, and return what it says first."""
+    lines = [
+        "import os, signal, sys, time",
+        "sys.path.insert(0, sys.argv[1])",
+        "from test_load import children",
+        "from dagprofiler.measure.busy import busy",
+        "with busy(1):",
+        "    [burner] = children()",
+        *("    " + line for line in body),
+    ]
+    command = [sys.executable, "-c", "\n".join(lines), os.path.dirname(__file__)]
+    started = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how
+    )
+    return started, [int(pid) for pid in started.stdout.readline().split()]
+
+
+# While it burns
+
+
+@on_linux
+@on_two_cores
+def test_each_burner_keeps_one_core_busy_and_this_process_has_the_others():
+    cores = os.sched_getaffinity(0)
+    before = set(children())
+    with busy(1):
+        [burner] = set(children()) - before
+        [taken] = os.sched_getaffinity(burner)
+        assert set(map(frozenset, affinities().values())) == {frozenset(cores - {taken})}
+        assert any(cpu_ticks(burner) > 2 for _ in range(1000) if not ends(burner, within_s=0.01))
+    assert set(children()) == before
+
+
+@on_linux
+@on_two_cores
+def test_as_many_cores_are_busy_as_asked_for_each_by_its_own_burner():
+    before = set(children())
+    with busy(USABLE - 1):
+        burners = set(children()) - before
+        taken = [os.sched_getaffinity(burner) for burner in burners]
+        assert len(taken) == USABLE - 1
+        assert len(set.union(*taken)) == USABLE - 1
+        assert os.sched_getaffinity(0).isdisjoint(set.union(*taken))
+
+
+@on_linux
+@on_two_cores
+def test_a_process_that_the_body_starts_has_the_cores_of_the_body():
+    code = "import os; print(sorted(os.sched_getaffinity(0)))"
+    with busy(1):
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        assert told.stdout.decode().strip() == str(sorted(os.sched_getaffinity(0)))
+
+
+@on_linux
+@on_two_cores
+def test_every_thread_gets_its_cores_back_and_new_ones_get_those_of_the_caller():
+    own = os.sched_getaffinity(0)
+    end = threading.Event()
+    ready = threading.Barrier(2)
+
+    def wait(cores):
+        if cores:
+            os.sched_setaffinity(0, cores)
+        ready.wait()
+        end.wait()
+
+    narrow = {max(own)}
+    old, new = (threading.Thread(target=wait, args=[cores]) for cores in (narrow, None))
+    old.start()
+    ready.wait()
+    try:
+        with busy(1):
+            new.start()
+            ready.wait()
+            assert os.sched_getaffinity(new.native_id) < own
+            assert os.sched_getaffinity(old.native_id) == os.sched_getaffinity(0)
+        assert os.sched_getaffinity(0) == own
+        assert os.sched_getaffinity(old.native_id) == narrow
+        assert os.sched_getaffinity(new.native_id) == own
+    finally:
+        end.set()
+        old.join()
+        new.join()
+
+
+def test_where_nothing_can_be_pinned_the_burners_burn_all_the_same(monkeypatch):
+    monkeypatch.setattr(load, "_can_pin", lambda: False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    before = affinities() if LINUX else None
+    others = children() if LINUX else []
+    with busy(1):
+        if LINUX:
+            [burner] = set(children()) - set(others)
+            # Threads of earlier tests may still be ending.
+            assert affinities().items() <= before.items()
+            assert os.sched_getaffinity(burner) == os.sched_getaffinity(0)
+
+
+def test_no_core_to_keep_busy_starts_nothing(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with busy(0):
+        assert not LINUX or os.sched_getaffinity(0)
+
+
+# How it ends
+
+
+@on_linux
+@on_two_cores
+def test_an_error_in_the_body_ends_the_burners_and_comes_through():
+    before, others = affinities(), children()
+    with pytest.raises(KeyError, match="mine"), busy(1):
+        raise KeyError("mine")
+    assert set(children()) == set(others)
+    assert affinities() == before
+
+
+@on_linux
+@on_two_cores
+def test_burners_end_when_the_process_is_killed():
+    process, [burner] = program(["print(burner, flush=True)", "sys.stdin.read()"])
+    assert not ends(burner, within_s=0)
+    process.kill()
+    process.communicate()
+    assert ends(burner)
+
+
+#: A forked child holds the pipe whose end a burner watches for.
+FORK = [
+    "child = os.fork()",
+    "if not child:",
+    "    os.close(1), os.close(2)",
+    "    time.sleep(60)",
+    "print(burner, child, flush=True)",
+]
+
+
+@on_linux
+@on_two_cores
+def test_burners_end_when_the_process_is_killed_though_a_forked_child_lives_on():
+    process, [burner, child] = program([*FORK, "sys.stdin.read()"])
+    try:
+        process.kill()
+        process.communicate()
+        assert ends(burner)
+        assert not ends(child, within_s=0)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+@on_linux
+@on_two_cores
+def test_burners_end_with_the_body_though_a_forked_child_lives_on():
+    process, [burner, child] = program(FORK)
+    try:
+        process.communicate()
+        assert process.returncode == 0
+        assert ends(burner, within_s=0)
+        assert not ends(child, within_s=0)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+@on_linux
+@on_two_cores
+def test_ctrl_c_ends_the_burners_with_the_body_and_not_before():
+    body = [
+        "try:",
+        "    print(burner, flush=True)",
+        "    time.sleep(60)",
+        "except KeyboardInterrupt:",
+        "    sys.stdin.read()",
+        "    print([burner] == children(), flush=True)",
+        "    raise",
+    ]
+    process, [burner] = program(body, start_new_session=True)
+    os.killpg(process.pid, signal.SIGINT)
+    told, complaint = process.communicate()
+    assert told == b"True\n"
+    assert complaint.count(b"Traceback") == 1
+    assert ends(burner, within_s=0)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("cores", "usable", "problem"),
+    [
+        (2, 2, "this process may use 2 cores, and one must be left to measure on"),
+        (9, 2, "this process may use 2 cores, and one must be left to measure on"),
+        (1, 1, "this process may use 1 core, and one must be left to measure on"),
+        (-1, 2, "expected a number of cores, at least 0"),
+    ],
+)
+def test_more_cores_than_there_are_to_spare_are_refused(monkeypatch, cores, usable, problem):
+    monkeypatch.setattr(load, "_usable_cores", lambda: [*range(usable)])
+    with pytest.raises(ValidationError) as caught, busy(cores):
+        pytest.fail("the body must not run")
+    assert str(caught.value).endswith(f"busy_cores={cores}: {problem}")
+
+
+def test_the_cores_of_this_very_process_count():
+    with pytest.raises(ValidationError, match=f"busy_cores={USABLE}: this process may use"):  # noqa: SIM117
+        with busy(USABLE):
+            pytest.fail("the body must not run")
+
+
+@on_linux
+def test_a_core_that_cannot_be_had_is_an_error_that_says_why_and_leaves_nothing(monkeypatch):
+    own, others = os.sched_getaffinity(0), children()
+    monkeypatch.setattr(load, "_usable_cores", lambda: [min(own), 100_000])
+    with pytest.raises(DagProfilerError, match="no core can be kept busy: OSError"), busy(1):
+        pytest.fail("the body must not run")
+    assert set(children()) == set(others)
+    assert os.sched_getaffinity(0) == own
+
+
+@pytest.mark.parametrize("path", [None, ""])
+def test_a_program_that_does_not_know_its_python_is_told_so(monkeypatch, path):
+    monkeypatch.setattr(sys, "executable", path)
+    monkeypatch.setattr(load, "_usable_cores", lambda: [0, 1])
+    told = "busy_cores: no path of this Python is known"
+    with pytest.raises(DagProfilerError, match=told), busy(1):
+        pytest.fail("the body must not run")
+
+
+def test_a_burner_that_says_nothing_is_an_error(monkeypatch):
+    monkeypatch.setattr(load, "_BURN", "")
+    monkeypatch.setattr(load, "_usable_cores", lambda: [0, 1])
+    with pytest.raises(DagProfilerError, match="ended without a word"), busy(1):
+        pytest.fail("the body must not run")
+
+
+@on_two_cores
+def test_a_thread_that_keeps_cores_busy_refuses_another_and_is_not_disturbed():
+    before = affinities() if LINUX else None
+    told = []
+
+    def second():
+        with pytest.raises(DagProfilerError) as raised, busy(1):
+            pytest.fail("the body must not run")
+        told.append(str(raised.value))
+
+    with busy(1):
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join()
+    assert "another run of this process" in told[0]
+    if LINUX:
+        assert affinities().items() <= before.items()
+    # The next one may.
+    with busy(1):
+        pass
+
+
+@on_two_cores
+def test_two_runs_of_a_process_cannot_both_keep_cores_busy():
+    before = affinities() if LINUX else None
+    with busy(1), pytest.raises(DagProfilerError, match="another run of this process"), busy(1):
+        pass
+    if LINUX:
+        assert affinities() == before

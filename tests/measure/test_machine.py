@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from dagprofiler import DAG
+from dagprofiler.measure import machine
+from dagprofiler.measure.machine import environment, hostname
+from dagprofiler.schema import PROFILE_SCHEMA, surely_satisfies
+
+
+def test_the_environment_tells_the_interpreter_the_system_and_the_machine():
+    told = environment()
+    assert list(told) == [
+        "python",
+        "implementation",
+        "os",
+        "machine",
+        "cpu",
+        "cpu_mhz",
+        "memory_bytes",
+        "cores",
+        "cores_usable",
+        "thread_settings",
+        "versions",
+    ]
+    assert told["python"] == platform.python_version()
+    assert told["implementation"] == platform.python_implementation()
+    assert told["os"] == platform.platform()
+    assert told["machine"] == platform.machine()
+    assert told["cores"] == os.cpu_count()
+    assert told["cpu"] is None or isinstance(told["cpu"], str)
+    assert json.loads(json.dumps(told)) == told
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is nobody else to ask")
+def test_a_run_starts_no_process_to_ask_for_the_machine():
+    code = """if True:
+        import sys
+        from dagprofiler import DAG
+
+        events = []
+        sys.addaudithook(lambda event, _: events.append(event))
+        DAG({}).run(rounds=2)
+        print({"subprocess.Popen", "os.fork", "os.posix_spawn"}.intersection(events))
+    """
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert told.stdout == "set()\n"
+
+
+def test_what_takes_time_to_find_is_told_on_request():
+    thorough = environment(thorough=True)
+    assert set(thorough) - set(environment()) == {"cores_quota", "blas_threads"}
+    assert json.loads(json.dumps(thorough)) == thorough
+
+
+def test_a_package_that_is_loaded_has_its_version():
+    assert environment()["versions"] == {"numpy": np.__version__}
+
+
+def test_a_package_that_is_not_loaded_has_none_and_is_not_loaded_for_that():
+    code = (
+        "import sys; from dagprofiler.measure.machine import environment; "
+        "print(environment()['versions'], 'numpy' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "{'numpy': None} False"
+
+
+def test_what_a_caller_changes_stays_with_the_caller():
+    environment()["python"] = "1.0"
+    environment()["versions"]["numpy"] = "1.0"
+    assert environment()["python"] == platform.python_version()
+    assert environment()["versions"]["numpy"] == np.__version__
+
+
+def test_what_a_process_may_use_is_told_beside_what_there_is():
+    told = environment()
+    assert told["cores_usable"] is None or 1 <= told["cores_usable"] <= told["cores"]
+    if hasattr(os, "sched_setaffinity"):
+        before = os.sched_getaffinity(0)
+        try:
+            os.sched_setaffinity(0, {min(before)})
+            assert environment()["cores_usable"] == 1
+        finally:
+            os.sched_setaffinity(0, before)
+
+
+def test_the_memory_is_what_the_system_tells():
+    memory_bytes = environment()["memory_bytes"]
+    if sys.platform == "linux":
+        with open("/proc/meminfo", encoding="utf-8") as lines:
+            assert memory_bytes == int(next(lines).split()[1]) * 1024
+    else:
+        assert memory_bytes is None or memory_bytes > 0
+
+
+def test_settings_of_threads_are_told_as_they_are_set(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    settings = environment()["thread_settings"]
+    assert list(settings) == [
+        "OPENBLAS_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "OPENBLAS_THREAD_TIMEOUT",
+    ]
+    assert (settings["OMP_NUM_THREADS"], settings["MKL_NUM_THREADS"]) == ("4,2", None)
+
+
+@pytest.mark.parametrize("package", ["numpy", "json"])
+def test_blas_tells_its_threads_once_numpy_is_loaded(package):
+    code = (
+        f"import sys, {package}; from dagprofiler.measure.machine import environment; "
+        "print(environment(thorough=True)['blas_threads'])"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )
+    openblas = package == "numpy" and machine._openblas_threads() is not None
+    assert shown.stdout.strip() == ("1" if openblas else "None")
+
+
+def test_the_openblas_of_numpys_wheels_is_found():
+    wheels = os.path.join(os.path.dirname(os.path.dirname(np.__file__)), "numpy.libs")
+    if sys.platform != "linux" or not os.path.isdir(wheels):
+        pytest.skip("numpy is of no wheel for Linux")
+    assert 1 <= environment(thorough=True)["blas_threads"] <= os.cpu_count()
+
+
+@pytest.mark.parametrize(
+    "core",
+    [None, types.SimpleNamespace(), types.SimpleNamespace(__file__="/nowhere/core.so"), math],
+    ids=["not loaded", "built in", "gone", "without OpenBLAS"],
+)
+def test_a_numpy_that_cannot_be_asked_has_an_unknown_number_of_threads(monkeypatch, core):
+    if core is math and not hasattr(math, "__file__"):
+        pytest.skip("this Python has its extensions built in")
+    for name in ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath"):
+        monkeypatch.setitem(sys.modules, name, core)
+    monkeypatch.setattr(machine, "_openblas_threads", machine._openblas_threads.__wrapped__)
+    assert environment(thorough=True)["blas_threads"] is None
+
+
+@pytest.fixture
+def files(monkeypatch, tmp_path):
+    """Return a dict of the files that seem to exist: path to text."""
+    texts = {}
+
+    def opened(path, **how):
+        if path not in texts:
+            raise FileNotFoundError(path)
+        (tmp_path / "file").write_text(texts[path])
+        return (tmp_path / "file").open(**how)
+
+    monkeypatch.setattr(machine, "open", opened, raising=False)
+    return texts
+
+
+def told_anew():
+    return machine._machine.__wrapped__()
+
+
+def test_the_processor_is_read_from_what_linux_says(files):
+    def told(text):
+        files["/proc/cpuinfo"] = text
+        environment = told_anew()
+        return environment["cpu"], environment["cpu_mhz"]
+
+    first = "processor\t: 0\nmodel name\t: EPYC 9000: fast\ncpu MHz\t\t: 2599.998\n\n"
+    assert told(first + "model name\t: Z\ncpu MHz\t: 1\n") == ("EPYC 9000: fast", 2599.998)
+    assert told("model name\t:\n") == (None, None)
+    assert told("processor\t: 0\nBogoMIPS\t: 50.00\n") == (None, None)
+    assert told("cpu MHz\t: unknown\n") == (None, None)
+    assert told("cpu MHz\t: inf\n") == (None, None)
+    assert told("cpu MHz\t: 0\n") == (None, None)
+
+
+def test_the_highest_frequency_comes_before_the_one_of_the_moment(files):
+    files["/proc/cpuinfo"] = "cpu MHz\t: 800.000\n"
+    files["/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"] = "3500000\n"
+    assert told_anew()["cpu_mhz"] == 3500.0
+
+
+def test_where_linux_says_nothing_the_platform_is_asked(files, monkeypatch):
+    monkeypatch.setattr(platform, "processor", lambda: "Z80")
+    assert told_anew()["cpu"] == "Z80"
+    monkeypatch.setattr(platform, "processor", lambda: "")
+    assert told_anew()["cpu"] is None
+
+
+@pytest.mark.parametrize(
+    ("told", "quota"),
+    [
+        ({}, None),
+        ({"/proc/self/cgroup": "0::/\n"}, None),
+        ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/cpu.max": "max 100000\n"}, None),
+        ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/cpu.max": "150000 100000\n"}, 1.5),
+        (
+            {
+                "/proc/self/cgroup": "0::/a/b\n",
+                "/sys/fs/cgroup/a/b/cpu.max": "max 100000\n",
+                "/sys/fs/cgroup/a/cpu.max": "50000 100000\n",
+                "/sys/fs/cgroup/cpu.max": "400000 100000\n",
+            },
+            0.5,
+        ),
+        (
+            {
+                "/proc/self/cgroup": "4:memory:/a\n1:cpu,cpuacct:/docker/1f\n0::/\n",
+                "/sys/fs/cgroup/cpu/cpu.cfs_quota_us": "200000\n",
+                "/sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
+                "/sys/fs/cgroup/a/cpu.max": "1 100000\n",
+            },
+            2.0,
+        ),
+        (
+            {
+                "/proc/self/cgroup": "1:cpu:/\n",
+                "/sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n",
+                "/sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
+            },
+            None,
+        ),
+        ({"/proc/self/cgroup": "0::/../..\nnonsense\n"}, None),
+    ],
+    ids=["none", "root", "max", "v2", "nested", "v1 in a container", "v1 without", "outside"],
+)
+def test_the_tightest_quota_of_the_control_groups_counts(files, told, quota):
+    files.update(told)
+    assert machine._cores_quota.__wrapped__() == quota
+
+
+@pytest.mark.parametrize("error", [AttributeError, OSError, ValueError])
+def test_a_system_that_knows_no_sysconf_has_an_unknown_memory(monkeypatch, error):
+    def sysconf(_):
+        raise error
+
+    monkeypatch.setattr(os, "sysconf", sysconf, raising=False)
+    assert told_anew()["memory_bytes"] is None
+    monkeypatch.setattr(
+        os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": -1}.get, raising=False
+    )
+    assert told_anew()["memory_bytes"] is None
+
+
+def test_a_system_without_affinities_has_unknown_usable_cores(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert environment()["cores_usable"] is None
+
+
+def test_the_schema_knows_all_that_is_told():
+    described = PROFILE_SCHEMA["properties"]["environment"]
+    told = environment(thorough=True)
+    assert surely_satisfies(told, described)
+    assert set(told) <= set(described["properties"])
+
+
+def test_the_hostname_is_that_of_the_system():
+    assert hostname()
+    assert hostname() == platform.node()
+
+
+def test_the_hostname_is_known_where_there_is_no_uname(monkeypatch):
+    monkeypatch.delattr(os, "uname", raising=False)
+    assert hostname() == platform.node()
+
+
+def test_a_run_notes_the_hostname_and_the_environment():
+    document = DAG({}).run().to_dict()
+    assert environment().items() <= document["environment"].items()
+    assert document["metadata"]["hostname"] == hostname()
+    assert document["timeline"]["workers"][0]["host"] == hostname()

@@ -1,0 +1,1062 @@
+from __future__ import annotations
+
+import _thread
+import errno
+import gc
+import itertools
+import mmap
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+import tracemalloc
+import weakref
+from contextlib import suppress
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from platforms import needs_fork
+
+from dagprofiler import DAG, Task
+from dagprofiler.config import Config
+from dagprofiler.errors import ValidationError
+from dagprofiler.executors.serial import SerialExecutor
+from dagprofiler.journal._store import Store
+from dagprofiler.measure import meters as metering
+from dagprofiler.measure import meters as probes
+from dagprofiler.measure.instruments import Instrumentation
+from dagprofiler.measure.meters import ALLOCATION, METER_SETS, Selection, column_of, select
+
+FULL_COLUMNS = [
+    "delay_ms",
+    "cpu_ms",
+    "instructions",
+    "process_cpu_ms",
+    "children_cpu_ms",
+    "page_faults",
+    "voluntary_switches",
+    "involuntary_switches",
+    "read_bytes",
+    "written_bytes",
+    "gc_ms",
+    "resident_before_bytes",
+    "peak_memory_bytes",
+]
+OF_PROC = [
+    "delay_ms",
+    "read_bytes",
+    "written_bytes",
+    "resident_before_bytes",
+    "peak_memory_bytes",
+]
+MIB = 2**20
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads the kernel's files of Linux")
+
+
+class Own:
+    """A user's meter that returns, or raises, what the test says."""
+
+    reason = None
+
+    def __init__(self, *results, name="own", unit="1", start=None, log=None):
+        self.name, self.unit = name, unit
+        self._results = iter(results)
+        self._start = iter(start or ())
+        self._log = [] if log is None else log
+
+    def start(self):
+        self._log.append(f"{self.name} starts")
+        failure = next(self._start, None)
+        if failure is not None:
+            raise failure
+
+    def stop(self):
+        self._log.append(f"{self.name} stops")
+        result = next(self._results, 0)
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+
+def measure(chosen, *tasks, proc="/proc"):
+    """Return the columns of the last of some tasks, and the reasons."""
+    opened = select(chosen).open(proc)
+    try:
+        for number, work in enumerate(tasks):
+            opened.start()
+            work()
+            values = opened.stop(f"t{number}")
+        return dict(zip(opened.columns, values)), opened.reasons
+    finally:
+        opened.close()
+
+
+def value_of(name, work):
+    """Return what a meter says of some work; skip where it works not."""
+    values, reasons = measure(name, work)
+    ((column, value),) = values.items()
+    if value is None:
+        pytest.skip(reasons[column])
+    return value
+
+
+def nothing():
+    pass
+
+
+def fill(size_mib):
+    """Touch memory that is the kernel's before and after, whatever the allocator has kept."""
+    with mmap.mmap(-1, size_mib * MIB) as memory:
+        np.frombuffer(memory, dtype=np.uint8)[:] = 1
+
+
+def refusal(chosen):
+    with pytest.raises(ValidationError) as raised:
+        select(chosen)
+    return str(raised.value)
+
+
+# What a user asks for.
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "column"),
+    [
+        ("cpu", "ms", "cpu_ms"),
+        ("peak_memory", "bytes", "peak_memory_bytes"),
+        ("page_faults", "1", "page_faults"),
+        ("page_faults", "", "page_faults"),
+        ("read_bytes", "bytes", "read_bytes"),
+        ("bytes", "bytes", "bytes_bytes"),
+    ],
+)
+def test_a_column_is_the_name_and_the_unit_once(name, unit, column):
+    assert column_of(SimpleNamespace(name=name, unit=unit)) == column
+
+
+def test_wall_asks_for_nothing_more():
+    assert select("wall") == select([]) == select(()) == Selection()
+    assert Selection().columns == []
+
+
+def test_the_default_is_what_corrects_the_wall_clock():
+    assert select("default").columns == ["delay_ms", "cpu_ms"]
+
+
+def test_full_is_all_but_allocation():
+    assert select("full").columns == FULL_COLUMNS
+    assert not select("full").allocation
+
+
+def test_names_and_sets_are_united_in_one_order():
+    chosen = select(name for name in ["gc", "cpu", "default", "wall", "gc"])
+    assert chosen.names == ("delay", "cpu", "gc")
+    assert chosen == select(["cpu", "gc", "delay"])
+
+
+def test_users_meters_come_after_the_named_ones_in_their_own_order():
+    second, first = Own(name="second"), Own(name="first")
+    chosen = select([second, "cpu", first])
+    assert chosen.own == (("second", second), ("first", first))
+    assert chosen.columns == ["cpu_ms", "second", "first"]
+
+
+def test_one_object_needs_no_list():
+    meter = Own(name="power", unit="W")
+    assert select(meter).columns == ["power_W"]
+
+
+def test_a_meter_that_can_be_iterated_is_one_meter():
+    class Pair(Own):
+        def __iter__(self):
+            return iter(())
+
+    meter = Pair()
+    assert select(meter).own == (("own", meter),)
+
+
+def test_allocation_is_a_pass_of_its_own():
+    chosen = select(["allocation", "cpu"])
+    assert chosen.allocation
+    assert chosen.columns == ["cpu_ms"]
+    assert ALLOCATION.columns == ["allocation_bytes"]
+
+
+@pytest.mark.parametrize("name", ["delay", "cpu", "gc"])
+def test_a_users_meter_cannot_stand_in_for_one_of_ours(name):
+    told = refusal(["wall", Own(name=name, unit="ms")])
+    assert told == (
+        f"meters: column '{name}_ms' is measured by dagprofiler itself; give the meter another name"
+    )
+    assert "'instructions'" in refusal(Own(name="instructions"))
+    assert "'allocation_bytes'" in refusal(Own(name="allocation", unit="bytes"))
+
+
+def test_a_meter_is_called_what_it_was_called_when_it_was_chosen():
+    meter = Own(1, 2, name="before")
+    chosen = select(meter)
+    meter.name = "wall"
+    meter.unit = "ms"
+    opened = chosen.open()
+    opened.start()
+    assert dict(zip(opened.columns, opened.stop("a"))) == {"before": 1}
+
+
+def test_a_meter_that_cannot_say_its_name_is_refused():
+    class Nameless(Own):
+        @property
+        def name(self):
+            raise RuntimeError("who am I?")
+
+        @name.setter
+        def name(self, value):
+            pass
+
+    assert refusal(Nameless()) == (
+        "meters: Nameless cannot be asked for its name: RuntimeError: who am I?"
+    )
+
+
+def test_a_meter_that_cannot_say_its_name_again_is_refused():
+    class Tired(_Pickled):
+        asked = 0
+
+        @property
+        def name(self):
+            self.asked += 1
+            if self.asked > 3:
+                raise RuntimeError("asked again")
+            return "once"
+
+    assert (
+        refusal([Tired()])
+        == "meters: Tired cannot be asked for its name: RuntimeError: asked again"
+    )
+
+
+def test_a_selection_travels_to_other_processes():
+    chosen = select(["full", "allocation"])
+    assert pickle.loads(pickle.dumps(chosen)) == chosen
+    chosen = select(PICKLED), _travelled(select(PICKLED))
+    (((_, sent),), ((_, came),)) = (one.own for one in chosen)
+    assert came is not sent
+    assert column_of(came) == column_of(sent)
+
+
+class _Pickled:
+    name, unit, reason = "sent", "1", None
+
+    def start(self):
+        pass
+
+    def stop(self):
+        return 1
+
+
+PICKLED = _Pickled()
+
+
+def _travelled(value):
+    return pickle.loads(pickle.dumps(value))
+
+
+def test_an_unknown_name_lists_those_that_are_known():
+    told = refusal("defualt")
+    assert told.startswith("meters: 'defualt' is unknown (known: wall, default, full, delay, cpu,")
+    assert told.endswith("; did you mean 'default'?")
+    assert all(name in told for name in [*METER_SETS["full"], "allocation"])
+
+
+@pytest.mark.parametrize("given", [None, 3, b"cpu", object()])
+def test_what_is_neither_a_name_nor_a_meter_is_refused(given):
+    told = refusal(given)
+    assert told.startswith("meters: expected a name, or an object with name, unit, start()")
+    assert repr(given) in told
+
+
+def test_an_object_that_lacks_something_is_told_what():
+    told = refusal([SimpleNamespace(name="x", start=nothing)])
+    assert told.endswith("(it has no unit, stop)")
+
+
+def test_a_class_is_refused():
+    assert refusal([_Pickled]) == "meters: expected an object, got the class _Pickled; call it"
+
+
+@pytest.mark.parametrize("name", ["", None, 3])
+def test_a_meter_needs_a_name(name):
+    assert f"name must be a non-empty string, got {name!r}" in refusal(Own(name=name))
+
+
+def test_a_meter_needs_a_unit():
+    told = refusal(Own(unit=None))
+    assert told == "meter 'own': unit must be a string ('1' for a count), got None"
+
+
+def test_two_meters_cannot_fill_one_column():
+    mine = Own(name="power", unit="W")
+    assert refusal([mine, mine]) == (
+        "meters: column 'power_W' is filled by two meters; give the meter another name"
+    )
+
+
+@pytest.mark.parametrize("name", ["wall", "corrected", "serialize", "deserialize"])
+def test_the_pipelines_own_columns_are_taken(name):
+    told = refusal(Own(name=name, unit="ms"))
+    assert told == (
+        f"meters: column '{name}_ms' is measured by dagprofiler itself; give the meter another name"
+    )
+
+
+def test_all_problems_are_told_at_once():
+    with pytest.raises(ValidationError) as raised:
+        select(["cup", "cpu", 3, Own(name="cpu", unit="ms")])
+    assert len(raised.value.problems) == 3
+
+
+# What the named meters measure.
+
+
+def test_every_meter_has_a_number_or_a_reason():
+    values, reasons = measure("full", nothing)
+    assert list(values) == FULL_COLUMNS
+    for column, value in values.items():
+        assert (value is None) == (column in reasons)
+        assert value is None or type(value) in (int, float)
+    assert all(isinstance(reason, str) and reason for reason in reasons.values())
+
+
+@linux
+def test_a_task_without_io_has_none():
+    values, _ = measure("full", *[nothing] * 20)
+    if values["read_bytes"] is None:
+        pytest.skip("no /proc/self/io here")
+    assert values["read_bytes"] == values["written_bytes"] == 0
+
+
+@pytest.mark.parametrize("chosen", ["read_bytes", "written_bytes", "full"])
+def test_io_is_counted_to_the_byte(chosen, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(5000))
+
+    def work():
+        fd = os.open(path, os.O_RDWR)
+        os.read(fd, 1234)
+        os.write(fd, bytes(321))
+        os.close(fd)
+
+    values, reasons = measure(chosen, nothing, work)
+    for column, expected in (("read_bytes", 1234), ("written_bytes", 321)):
+        if column in values and column not in reasons:
+            assert values[column] == expected
+
+
+def test_cpu_times_are_those_of_the_clocks(monkeypatch):
+    # One trial, and then the task.
+    monkeypatch.setattr(time, "thread_time_ns", itertools.count(0, 1_500_000).__next__)
+    monkeypatch.setattr(time, "process_time_ns", itertools.count(0, 2_000_000).__next__)
+    values, _ = measure(["cpu", "process_cpu"], nothing)
+    assert values == {"cpu_ms": 1.5, "process_cpu_ms": 2.0}
+
+
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_children_count_once_they_were_waited_for():
+    resource = pytest.importorskip("resource")
+    seen = []
+
+    def work():
+        for _ in range(2):
+            usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+            seen.append((usage.ru_utime + usage.ru_stime) * 1e3)
+            child = os.fork()
+            if child == 0:
+                sum(range(300_000))
+                os._exit(0)
+            os.waitpid(child, 0)
+            usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+            seen.append((usage.ru_utime + usage.ru_stime) * 1e3)
+
+    assert value_of("children_cpu", work) == pytest.approx(seen[-1] - seen[0], abs=2e-3)
+
+
+def test_page_faults_are_counted():
+    def work():
+        np.ones(4 * MIB)
+
+    assert value_of("page_faults", work) > value_of("page_faults", nothing)
+
+
+def test_a_wait_is_a_voluntary_switch():
+    assert value_of("voluntary_switches", lambda: time.sleep(0.001)) >= 1
+
+
+def test_the_collectors_time_is_taken_from_start_to_stop(monkeypatch):
+    clock = SimpleNamespace(perf_counter_ns=itertools.count(0, 2_500_000).__next__)
+    monkeypatch.setattr(probes, "time", clock)
+    before = [*gc.callbacks]
+    gc.disable()
+    try:
+        assert value_of("gc", nothing) == 0.0
+        assert value_of("gc", lambda: [gc.collect(), gc.collect()]) == 5.0
+    finally:
+        gc.enable()
+    assert gc.callbacks == before
+
+
+def test_a_collection_that_began_before_the_task_is_not_counted():
+    def end_of_a_collection():
+        gc.callbacks[-1]("stop", {})
+
+    gc.disable()
+    try:
+        assert value_of("gc", end_of_a_collection) == 0.0
+    finally:
+        gc.enable()
+
+
+class Ring:
+    """What only the collector frees."""
+
+    def __init__(self, *held):
+        self.held = self, *held
+
+
+def collect_with_ctrl_c(garbage=()):
+    """Collect garbage, and get a Ctrl-C meanwhile, where no bytecode runs that could notice it."""
+    ring = Ring(*garbage)
+    mark = weakref.ref(ring, partial(next, iter(_thread.interrupt_main, 0)))
+    garbage = ring = None
+    gc.collect()
+    return mark
+
+
+class Interrupting(Task):
+    def compute(self):
+        collect_with_ctrl_c()
+        return {}
+
+
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C raises KeyboardInterrupt, and nobody else has a callback that may drop it."""
+    others, gc.callbacks[:] = [*gc.callbacks], []
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+    gc.callbacks[:] = others
+
+
+@pytest.mark.parametrize("meters", ["full", ["gc"], "wall"])
+def test_ctrl_c_during_a_collection_ends_the_run(ctrl_c, meters):
+    with pytest.raises(KeyboardInterrupt) as caught:
+        DAG({"a": Interrupting}).run(meters=meters)
+
+    assert caught.value.profile.sections["run"]["state"] == "partial"
+    assert gc.callbacks == []
+
+
+def test_ctrl_c_while_closed_meters_are_collected_is_not_lost(ctrl_c, tmp_path):
+    store = Store(str(tmp_path), "key")
+    store.found()
+    instruments = Instrumentation(select("full"), store=store).open()
+    instruments.begin([], pickle.dumps)
+    instruments.close()
+    closed = iter([instruments])
+    del instruments
+    with pytest.raises(KeyboardInterrupt):
+        collect_with_ctrl_c(closed)
+
+
+def test_no_bytecode_runs_when_the_collector_says_what_it_does():
+    opened, calls = select("gc").open(), []
+    opened.start()
+    sys.setprofile(lambda frame, event, _: calls.append(frame) if event == "call" else None)
+    try:
+        gc.collect()
+    finally:
+        sys.setprofile(None)
+        opened.close()
+
+    assert calls == []
+
+
+@pytest.mark.parametrize("size_mib", [10, 100])
+def test_peak_memory_is_what_the_task_added(size_mib):
+    peak = value_of("peak_memory", lambda: fill(size_mib))
+    assert peak == pytest.approx(size_mib * MIB, rel=0.05)
+
+
+def test_an_earlier_peak_hides_no_later_one():
+    values, reasons = measure("peak_memory", lambda: fill(40), lambda: fill(10))
+    if "peak_memory_bytes" in reasons:
+        pytest.skip(reasons["peak_memory_bytes"])
+    assert values["peak_memory_bytes"] == pytest.approx(10 * MIB, rel=0.05)
+
+
+def test_memory_that_was_there_before_is_told():
+    before = value_of("resident_before", nothing)
+    held = np.ones(50 * MIB, dtype=np.uint8)
+    assert value_of("resident_before", nothing) - before == pytest.approx(held.nbytes, rel=0.05)
+
+
+def test_a_peak_that_another_task_cut_is_not_known():
+    one = select("peak_memory").open()
+    two = select("peak_memory").open()
+    if one.reasons:
+        pytest.skip(one.reasons["peak_memory_bytes"])
+    one.start()
+    two.start()
+    assert one.stop("one") == [None]
+    assert one.reasons == {
+        "peak_memory_bytes": "another task started in the same process before this one ended"
+    }
+    assert type(two.stop("two")[0]) is int
+    one.close()
+    two.close()
+
+
+@linux
+def test_delay_and_cpu_are_those_of_the_thread_that_opened_the_meters():
+    told = {}
+
+    def work(name):
+        told[name] = measure("default", nothing, lambda: sum(range(1000)))
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {name: [*values] for name, (values, _) in told.items()} == {
+        "a": ["delay_ms", "cpu_ms"],
+        "b": ["delay_ms", "cpu_ms"],
+    }
+
+
+# Exact allocation.
+
+
+def allocated(work):
+    opened = ALLOCATION.open()
+    opened.start()
+    work()
+    (value,) = opened.stop("t")
+    opened.close()
+    return value, opened.reasons
+
+
+def test_allocation_is_the_peak_over_the_start():
+    assert not tracemalloc.is_tracing()
+
+    def work():
+        kept = bytearray(MIB)
+        bytearray(2 * MIB)
+        del kept
+
+    value, _ = allocated(work)
+    assert 3 * MIB <= value < 3.01 * MIB
+    assert not tracemalloc.is_tracing()
+
+
+def test_a_users_own_tracing_stays_on_and_its_peak_does_not_count():
+    tracemalloc.start()
+    try:
+        kept = bytearray(MIB)
+        bytearray(5 * MIB)
+
+        def two_mib():
+            bytearray(2 * MIB)
+
+        value, _ = allocated(two_mib)
+        assert 2 * MIB <= value < 2.01 * MIB
+        assert tracemalloc.is_tracing()
+        assert len(kept) == MIB
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_task_that_ends_the_tracing_has_no_allocation():
+    value, reasons = allocated(tracemalloc.stop)
+    assert value is None
+    assert reasons == {"allocation_bytes": "a task stopped tracemalloc"}
+    assert not tracemalloc.is_tracing()
+
+
+def test_closing_ends_a_tracing_that_never_stopped():
+    opened = ALLOCATION.open()
+    opened.start()
+    assert tracemalloc.is_tracing()
+    opened.close()
+    assert not tracemalloc.is_tracing()
+
+
+# Where a meter does not work.
+
+
+def test_a_system_without_proc_has_the_rest(tmp_path):
+    values, reasons = measure("full", nothing, proc=str(tmp_path))
+    assert [column for column in OF_PROC if values[column] is not None] == []
+    assert values["cpu_ms"] is not None
+    assert reasons["delay_ms"] == f"this system has no {tmp_path}/thread-self/schedstat"
+    assert reasons["peak_memory_bytes"] == f"this system has no {tmp_path}/self/clear_refs"
+
+
+@pytest.mark.parametrize("text", ["0 0 0\n", "", "1 2\n"])
+def test_a_kernel_without_an_account_of_delays_has_no_delay(text, tmp_path):
+    (tmp_path / "thread-self").mkdir()
+    (tmp_path / "thread-self/schedstat").write_text(text)
+    values, reasons = measure("delay", nothing, proc=str(tmp_path))
+    assert values == {"delay_ms": None}
+    assert "CONFIG_SCHED_INFO" in reasons["delay_ms"]
+
+
+def test_the_delay_is_field_two_in_nanoseconds(tmp_path):
+    path = tmp_path / "thread-self/schedstat"
+    path.parent.mkdir()
+    path.write_text("9 1000000 7\n")
+    work = [nothing, lambda: path.write_text("99 3500000 9\n")]
+    assert measure("delay", *work, proc=str(tmp_path))[0] == {"delay_ms": 2.5}
+
+
+def test_a_mark_of_the_peak_that_cannot_be_reset_says_so(tmp_path):
+    (tmp_path / "self/clear_refs").mkdir(parents=True)
+    _, reasons = measure("peak_memory", nothing, proc=str(tmp_path))
+    assert reasons["peak_memory_bytes"] == (
+        f"{tmp_path}/self/clear_refs cannot be written ({os.strerror(errno.EISDIR)})"
+    )
+
+
+def test_a_kernel_without_a_mark_of_the_peak_says_so(tmp_path):
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/clear_refs").touch()
+    (tmp_path / "self/status").write_text("Name:\tpython\nVmRSS:\t 5 kB\n")
+    values, reasons = measure("peak_memory", nothing, proc=str(tmp_path))
+    assert values == {"peak_memory_bytes": None}
+    assert reasons["peak_memory_bytes"] == "the kernel keeps no mark of peak memory (VmHWM)"
+
+
+def test_a_file_that_opens_and_cannot_be_read_is_found_out_at_once(tmp_path):
+    (tmp_path / "self/statm").mkdir(parents=True)
+    values, reasons = measure("resident_before", nothing, proc=str(tmp_path))
+    assert values == {"resident_before_bytes": None}
+    assert reasons["resident_before_bytes"].startswith("cannot be read: IsADirectoryError")
+
+
+def test_a_system_without_getrusage_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "resource", None)
+    chosen = ["page_faults", "voluntary_switches", "involuntary_switches", "children_cpu"]
+    values, reasons = measure(chosen, nothing)
+    assert set(values.values()) == {None}
+    assert set(reasons.values()) == {"this system has no getrusage()"}
+    assert len(reasons) == 4
+
+
+def test_a_system_without_a_clock_of_threads_says_so(monkeypatch):
+    monkeypatch.delattr(time, "thread_time_ns")
+    values, reasons = measure("cpu", nothing)
+    assert values == {"cpu_ms": None}
+    assert reasons == {"cpu_ms": "this system has no clock of a thread's CPU time"}
+
+
+def test_a_collector_without_callbacks_says_so(monkeypatch):
+    monkeypatch.delattr(gc, "callbacks")
+    values, reasons = measure("gc", nothing)
+    assert values == {"gc_ms": None}
+    assert reasons == {"gc_ms": "this interpreter's collector has no callbacks"}
+
+
+# Users' meters, and what they do wrong.
+
+
+def test_meters_start_from_the_outside_in_and_stop_from_the_inside_out():
+    log = []
+    opened = select([Own(name="a", log=log), Own(name="b", log=log)]).open()
+    opened.start()
+    log.append("task")
+    opened.stop("t")
+    assert log == ["b starts", "a starts", "task", "a stops", "b stops"]
+
+
+class _Float(float):
+    """A number of another library."""
+
+
+class _Integer(int):
+    """A number of another library."""
+
+
+@pytest.mark.parametrize(
+    ("returned", "value"),
+    [
+        (3, 3),
+        (-2.5, -2.5),
+        (2**63 - 1, 2**63 - 1),
+        (np.float32(0.5), 0.5),
+        (np.float64(0.25), 0.25),
+        (np.int16(7), 7),
+        (Fraction(1, 4), 0.25),
+        (_Float(1.5), 1.5),
+        (_Integer(4), 4),
+    ],
+)
+def test_numbers_of_all_kinds_become_plain_ones(returned, value):
+    values, reasons = measure(Own(returned), nothing)
+    assert values == {"own": value}
+    assert type(values["own"]) in (int, float)
+    assert type(values["own"]) is type(value)
+    assert reasons == {}
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        float("nan"),
+        float("inf"),
+        np.float64("nan"),
+        True,
+        np.bool_(True),
+        "3",
+        Decimal(3),
+        2**63,
+        np.uint64(2**63),
+        [1.0],
+        1j,
+    ],
+)
+def test_what_is_no_finite_number_becomes_a_null_with_a_reason(returned):
+    values, reasons = measure(Own(returned), nothing)
+    assert values == {"own": None}
+    assert reasons == {
+        "own": f"task 't0': stop() returned {returned!r}, "
+        "expected None or a finite number (an integer of at most 64 bits)"
+    }
+
+
+def test_a_meter_says_why_it_knows_nothing():
+    meter = Own(None, None)
+    meter.reason = "no sensor here"
+    assert measure(meter, nothing) == ({"own": None}, {"own": "no sensor here"})
+
+
+def test_a_meter_that_does_not_say_why_is_told_of():
+    for meter in (Own(None), Own(None)):
+        meter.reason = ""
+        assert measure(meter, nothing)[1] == {"own": "its meter returned None and no reason"}
+
+
+def test_a_start_that_raises_is_a_null_and_is_not_stopped():
+    log = []
+    meter = Own(5, log=log, start=[ValueError("boom")])
+    opened = select([meter, "cpu"]).open()
+    opened.start()
+    values = dict(zip(opened.columns, opened.stop("x")))
+    assert values["own"] is None
+    assert values["cpu_ms"] is not None
+    assert opened.reasons == {"own": "task 'x': start() raised ValueError: boom"}
+    assert log == ["own starts"]
+    # The next task is measured again.
+    opened.start()
+    assert opened.stop("y")[1] == 5
+
+
+def test_a_stop_that_raises_is_a_null():
+    values, reasons = measure([Own(OSError("gone")), Own(4, name="other")], nothing)
+    assert values == {"own": None, "other": 4}
+    assert reasons == {"own": "task 't0': stop() raised OSError: gone"}
+
+
+def test_the_first_reason_stays():
+    _, reasons = measure(Own(1, ValueError("first"), KeyError("second")), *[nothing] * 3)
+    assert reasons == {"own": "task 't1': stop() raised ValueError: first"}
+
+
+@pytest.mark.parametrize("signal", [KeyboardInterrupt, SystemExit])
+def test_ctrl_c_passes_through_a_meter(signal):
+    opened = select(Own(signal())).open()
+    opened.start()
+    with pytest.raises(signal):
+        opened.stop("t")
+    opened = select(Own(start=[signal()])).open()
+    with pytest.raises(signal):
+        opened.start()
+    # Whoever cleans up may still stop what did not start.
+    assert opened.stop("t") == [0]
+
+
+# Coming and going.
+
+
+def test_what_metering_costs_is_added_up(monkeypatch):
+    monkeypatch.setattr(metering, "perf_counter", itertools.count(0.0, 0.5).__next__)
+    opened = select("wall").open()
+    for _ in range(3):
+        opened.start()
+        assert opened.stop("t") == []
+    assert opened.cost_s == 3 * (0.5 + 0.5)
+
+
+@linux
+def test_closing_gives_everything_back():
+    fds, callbacks = sorted(os.listdir("/proc/self/fd")), [*gc.callbacks]
+    opened = select("full").open()
+    opened.start()
+    opened.close()
+    opened.close()
+    assert sorted(os.listdir("/proc/self/fd")) == fds
+    assert gc.callbacks == callbacks
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_task_may_fork_and_start_threads():
+    def work():
+        thread = threading.Thread(target=sum, args=(range(1000),))
+        thread.start()
+        child = os.fork()
+        if child == 0:
+            # What a child that goes on would do.
+            opened.stop("child")
+            opened.close()
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        thread.join()
+        assert status == 0
+
+    opened = select("full").open()
+    known = [*opened.reasons]
+    opened.start()
+    work()
+    values = dict(zip(opened.columns, opened.stop("t")))
+    opened.close()
+    assert [column for column, value in values.items() if value is None] == known
+
+
+def test_a_task_that_drops_the_collectors_callbacks_fails_no_run():
+    before = [*gc.callbacks]
+    values, reasons = measure(["gc"], gc.callbacks.clear)
+    gc.callbacks[:] = before
+    assert values == {"gc_ms": None}
+    assert reasons["gc_ms"].startswith("task 't0': stop() raised ValueError")
+
+
+# What a task may do to our files.
+
+
+@linux
+def test_a_task_that_closes_our_files_keeps_its_own_and_the_run_goes_on(tmp_path):
+    opened = select("full").open()
+    opened.start()
+    ours = [*opened._files._opened]
+    for fd in ours:
+        os.close(fd)
+    mine = [open(tmp_path / str(i), "w+b", buffering=0) for i in range(len(ours))]  # noqa: SIM115  (many)
+    assert {file.fileno() for file in mine} & set(ours)
+    opened.stop("a")
+    opened.start()
+    read = dict(zip(opened.columns, opened.stop("a")))
+    opened.close()
+    assert read["peak_memory_bytes"] is None
+    assert "peak_memory_bytes" in opened.reasons
+    for file in mine:
+        file.write(b"mine")
+        file.close()
+    assert {path.read_bytes() for path in tmp_path.iterdir()} == {b"mine"}
+
+
+@linux
+@pytest.mark.parametrize(
+    "name", ["delay", "read_bytes", "written_bytes", "resident_before", "peak_memory"]
+)
+def test_numbers_in_a_file_that_a_task_put_in_the_place_of_ours_are_not_read(name, tmp_path):
+    path = tmp_path / "numbers"
+    path.write_text("rchar: 1000000000 wchar: 1000000000 VmHWM: 1000000000 kB")
+    other = os.open(path, os.O_RDWR)
+    opened = select(name).open()
+    ours = [*opened._files._opened]
+
+    def replace():
+        for fd in ours:
+            os.dup2(other, fd)
+
+    for work in (nothing, replace, nothing):
+        opened.start()
+        work()
+        values = opened.stop("a")
+    # In the second of these, what is read before a task still was ours.
+    assert values == [None]
+    assert opened.reasons == {
+        opened.columns[0]: "task 'a': a task closed the file that tells it, "
+        "or put another in its place"
+    }
+    opened.close()
+    for fd in ours:
+        os.close(fd)
+    os.close(other)
+    assert path.read_text().startswith("rchar")
+
+
+@linux
+def test_a_task_that_only_closes_our_files_is_told_of():
+    opened = select("delay").open()
+    opened.start()
+    for fd in opened._files._opened:
+        os.close(fd)
+    assert opened.stop("a") == [None]
+    opened.close()
+    assert opened.reasons["delay_ms"].startswith("task 'a': a task closed the file that tells it")
+
+
+@linux
+def test_ctrl_c_at_any_moment_of_opening_and_closing_leaves_nothing_open():
+    executor = SerialExecutor(Config(), None)
+    # While the kernel opens a counter nobody knows its number.
+    chosen = Instrumentation(
+        select([name for name in METER_SETS["full"] if name != "instructions"])
+    )
+    before = [*gc.callbacks], os.listdir("/proc/self/fd")
+    for moment in itertools.count(1):
+        interrupted = _interrupted_at(moment, lambda: executor.begin(chosen, None), executor.close)
+        assert ([*gc.callbacks], os.listdir("/proc/self/fd")) == before, interrupted
+        if not interrupted:
+            break
+    assert moment > 100
+
+
+def _interrupted_at(moment, begin, end):
+    """Raise KeyboardInterrupt when the n-th call of our modules returns, as a signal may."""
+    calls, where = itertools.count(1), []
+
+    def interrupt(frame, event, _):
+        names = {frame.f_code.co_name, frame.f_back.f_code.co_name}
+        ours = "dagprofiler" in frame.f_globals["__name__"] and "__del__" not in names
+        if event in ("return", "c_return") and ours and next(calls) == moment:
+            where.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+            raise KeyboardInterrupt
+
+    previous = sys.getprofile()
+    sys.setprofile(interrupt)
+    try:
+        begin()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        with suppress(KeyboardInterrupt):
+            end()
+        sys.setprofile(previous)
+    return where
+
+
+@linux
+def test_what_interrupts_the_opening_leaves_nothing_open(monkeypatch):
+    before = len(gc.callbacks), len(os.listdir("/proc/self/fd"))
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(
+        probes.BUILT_IN, "peak_memory", probes.BUILT_IN["peak_memory"]._replace(open=interrupt)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        select("full").open()
+    assert (len(gc.callbacks), len(os.listdir("/proc/self/fd"))) == before
+
+
+def test_an_allocation_pass_inside_of_another_leaves_no_figure_of_the_outer_one():
+    outer, inner = ALLOCATION.open(), ALLOCATION.open()
+    outer.start()
+    inner.start()
+    assert inner.stop("inner") != [None]
+    assert outer.stop("outer") == [None]
+    assert outer.reasons["allocation_bytes"] == "another task was measured while this one ran"
+
+
+def test_a_task_that_clears_the_traces_has_no_allocation():
+    kept = []
+
+    def work():
+        kept.append(bytearray(MIB))
+        tracemalloc.clear_traces()
+
+    tracemalloc.start()
+    try:
+        kept.append(bytearray(MIB))
+        value, reasons = allocated(work)
+    finally:
+        tracemalloc.stop()
+    assert value is None
+    assert reasons == {
+        "allocation_bytes": "a task cleared the traces of tracemalloc, or set its peak back"
+    }
+
+
+def test_a_quantity_that_only_grows_is_not_known_if_it_fell(tmp_path):
+    path = tmp_path / "thread-self/schedstat"
+    path.parent.mkdir()
+    path.write_text("9 1000000 7\n")
+    fall = [nothing, lambda: path.write_text("9 500000 7\n")]
+    values, reasons = measure("delay", *fall, proc=str(tmp_path))
+    assert values == {"delay_ms": None}
+    assert reasons == {"delay_ms": "the reading after the task was less than the one before it"}
+
+
+def test_a_peak_that_fell_is_not_known(tmp_path):
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/clear_refs").touch()
+    status = tmp_path / "self/status"
+    status.write_text("VmHWM:\t 50 kB\n")
+    fall = [nothing, lambda: status.write_text("VmHWM:\t 5 kB\n")]
+    values, reasons = measure("peak_memory", *fall, proc=str(tmp_path))
+    assert values == {"peak_memory_bytes": None}
+    assert "less than the one before it" in reasons["peak_memory_bytes"]
+
+
+def test_the_collector_is_watched_once_though_a_start_follows_a_start():
+    before = [*gc.callbacks]
+    opened = select("gc").open()
+    opened.start()
+    opened.start()
+    assert len(gc.callbacks) == len(before) + 1
+    opened.close()
+    assert gc.callbacks == before
+
+
+def test_a_trial_that_fails_gives_no_reason_for_a_null_that_is_not_there(monkeypatch):
+    results = [0, None, 10, 10, 10, 10, 100]
+    instructions = probes.BUILT_IN["instructions"]
+    monkeypatch.setitem(
+        probes.BUILT_IN, "instructions", instructions._replace(open=lambda _: Own(*results))
+    )
+    assert measure("instructions", nothing) == ({"instructions": 90}, {})
+
+
+def test_fewer_instructions_than_the_meters_take_are_no_count(monkeypatch):
+    instructions = probes.BUILT_IN["instructions"]
+    monkeypatch.setitem(
+        probes.BUILT_IN, "instructions", instructions._replace(open=lambda _: Own(*[10] * 6, 9))
+    )
+    values, reasons = measure("instructions", nothing)
+    assert values == {"instructions": None}
+    assert "less than the meters alone take" in reasons["instructions"]
+
+
+def test_without_a_count_of_nothing_there_is_no_count(monkeypatch):
+    class Erratic(Own):
+        pass
+
+    results = [None] * 6 + [100]
+    monkeypatch.setitem(
+        probes.BUILT_IN,
+        "instructions",
+        probes.BUILT_IN["instructions"]._replace(open=lambda _: Erratic(*results)),
+    )
+    opened = select("instructions").open()
+    opened.start()
+    assert opened.stop("a") == [None]
+    assert opened.reasons["instructions"]

@@ -1,0 +1,351 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from hashlib import sha256
+
+import numpy as np
+import pytest
+
+from dagprofiler import DAG, Hook, RunError, Task, ValidationError, rng
+from dagprofiler.measure.random import Streams, generators_restored
+
+
+class Draw(Task):
+    """Draws from every generator that a task may use."""
+
+    outputs = ["numbers"]
+
+    def compute(self):
+        return {
+            "numbers": (
+                rng().random(3).tolist(),
+                np.random.rand(3).tolist(),
+                [random.random() for _ in range(3)],
+            )
+        }
+
+
+def drawn(dag, seed):
+    """Return what each task of `dag` drew."""
+    outputs = dag.run(seed=seed, keep=list(dag.tasks)).outputs
+    return {name: fields["numbers"] for name, fields in outputs.items()}
+
+
+def states():
+    numpy_state = np.random.get_state(legacy=False)
+    key = numpy_state["state"].pop("key").tolist()
+    return random.getstate(), numpy_state, key
+
+
+def independent(*names):
+    return DAG({name: Draw() for name in names})
+
+
+def test_the_same_seed_gives_the_same_numbers():
+    assert drawn(independent("a", "b"), 42) == drawn(independent("a", "b"), 42)
+
+
+def test_another_seed_gives_other_numbers_in_every_generator():
+    ours, theirs = drawn(independent("a"), 1)["a"], drawn(independent("a"), 2)["a"]
+    assert all(one != other for one, other in zip(ours, theirs))
+
+
+def test_every_task_has_a_stream_of_its_own_in_every_generator():
+    numbers = drawn(independent("a", "b"), 42)
+    assert all(one != other for one, other in zip(numbers["a"], numbers["b"]))
+
+
+def test_numbers_depend_neither_on_the_order_nor_on_what_else_runs():
+    alone = drawn(independent("b"), 42)["b"]
+    tasks = {name: Draw() for name in "abc"}
+    first = DAG(tasks, [("b", "a", []), ("b", "c", [])])
+    last = DAG(tasks, [("a", "b", []), ("c", "b", [])])
+    assert first.execution_order[0] == last.execution_order[-1] == "b"
+    assert drawn(first, 42) == drawn(last, 42)
+    assert drawn(first, 42)["b"] == alone
+
+
+def test_numbers_depend_neither_on_how_often_a_dag_ran_nor_on_the_caller_s_generators():
+    dag = independent("a")
+    before = drawn(dag, 42)
+    random.seed(1)
+    np.random.seed(1)
+    assert drawn(dag, 42) == before
+
+
+def test_numbers_are_the_same_in_another_process():
+    code = (
+        "import random; from dagprofiler.measure.random import Streams, generators_restored, rng\n"
+        "with generators_restored(42):\n"
+        "    Streams(42).enter('collect')\n"
+        "    print(random.random(), rng().random())"
+    )
+    environ = {**os.environ, "PYTHONHASHSEED": "123"}
+    shown = subprocess.run(
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
+    )
+    with generators_restored(42):
+        Streams(42).enter("collect")
+        assert shown.stdout.split() == [repr(random.random()), repr(float(rng().random()))]
+
+
+def test_streams_do_not_change_from_version_to_version():
+    with generators_restored(42):
+        Streams(42).enter("collect")
+        assert random.random() == 0.036498918352116494
+        assert np.random.random() == 0.060930740316672005
+        assert rng().random() == 0.9370887669058587
+
+
+def test_a_task_gets_random_as_seed_leaves_it():
+    key = sha256(b"42:collect").digest()
+    with generators_restored(42):
+        random.gauss(0, 1)
+        Streams(42).enter("collect")
+        assert random.getstate() == random.Random(int.from_bytes(key, "big")).getstate()
+
+
+@pytest.mark.parametrize("name", ["ü", "a:b", "\udcff", "task with spaces"])
+def test_any_task_name_has_a_stream(name):
+    assert drawn(independent(name), 42)[name] == drawn(independent(name), 42)[name]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**32, 2**63 - 1, np.int64(5), np.uint8(5), True])
+def test_seeds_are_integers_of_any_kind(seed):
+    dag = independent("a")
+    assert drawn(dag, seed) == drawn(dag, int(seed))
+    recorded = dag.run(seed=seed).seed
+    assert recorded == seed
+    assert type(recorded) is int
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 1.5, "42", b"1", [1], np.float64(1), float("nan")])
+def test_other_seeds_are_refused_before_anything_runs(seed):
+    with pytest.raises(ValidationError) as caught:
+        independent("a").run(seed=seed)
+    assert str(caught.value) == f"seed must be an integer from 0 to 2**63 - 1 or None, got {seed!r}"
+
+
+def test_the_caller_s_generators_are_as_before_after_a_seeded_run():
+    random.seed(7)
+    np.random.seed(7)
+    random.gauss(0, 1)
+    np.random.randn()
+    before = states()
+    independent("a", "b").run(seed=42)
+    assert states() == before
+
+
+class DrawAndFail(Draw):
+    def compute(self):
+        super().compute()
+        raise ValueError("boom")
+
+
+class DrawAndInterrupt(Draw):
+    def compute(self):
+        super().compute()
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"), [(DrawAndFail, RunError), (DrawAndInterrupt, KeyboardInterrupt)]
+)
+def test_the_caller_s_generators_are_as_before_after_a_run_that_ended_badly(kind, error):
+    before = states()
+    with pytest.raises(error):
+        DAG({"a": kind()}).run(seed=42)
+    assert states() == before
+
+
+def test_a_run_without_a_seed_leaves_the_generators_to_the_caller():
+    def legacy():
+        random.seed(7)
+        np.random.seed(7)
+        return drawn(independent("a"), None)["a"][1:]
+
+    assert legacy() == legacy()
+    after = states()
+    random.seed(7)
+    np.random.seed(7)
+    expected = (np.random.rand(3).tolist(), [random.random() for _ in range(3)])
+    assert legacy() == expected
+    assert states() == after
+
+
+def test_the_generator_of_a_task_goes_on_from_call_to_call():
+    seen = []
+
+    class Look(Task):
+        def compute(self):
+            seen.extend([rng(), rng()])
+            return {}
+
+    DAG({"a": Look()}).run(seed=1)
+    assert seen[0] is seen[1]
+    assert isinstance(seen[0], np.random.Generator)
+
+
+def test_outside_a_seeded_run_every_generator_is_new():
+    assert isinstance(rng(), np.random.Generator)
+    assert rng() is not rng()
+    assert rng().integers(2**62) != rng().integers(2**62)
+    independent("a").run(seed=42)
+    assert rng().integers(2**62) != rng().integers(2**62)
+
+
+def test_without_a_seed_the_generator_of_a_task_is_seeded_by_the_system():
+    assert drawn(independent("a"), None)["a"][0] != drawn(independent("a"), None)["a"][0]
+
+
+class Nested(Draw):
+    """Runs a DAG of its own between two draws."""
+
+    outputs = ["numbers"]
+
+    def compute(self):
+        first = rng().random(), np.random.rand(), random.random()
+        inner = drawn(independent("a"), 5)
+        second = rng().random(), np.random.rand(), random.random()
+        return {"numbers": (first, inner, second)}
+
+
+class Flat(Draw):
+    def compute(self):
+        first = rng().random(), np.random.rand(), random.random()
+        second = rng().random(), np.random.rand(), random.random()
+        return {"numbers": (first, second)}
+
+
+def test_a_task_that_runs_a_dag_of_its_own_goes_on_in_its_own_stream():
+    first, inner, second = drawn(DAG({"x": Nested()}), 42)["x"]
+    assert (first, second) == drawn(DAG({"x": Flat()}), 42)["x"]
+    assert inner == drawn(independent("a"), 5)
+
+
+def test_runs_in_several_threads_keep_the_generators_of_their_tasks_apart():
+    class Own(Task):
+        outputs = ["numbers"]
+
+        def compute(self):
+            return {"numbers": rng().random(5).tolist()}
+
+    def run(place):
+        results[place] = drawn(DAG({"a": Own(), "b": Own()}), 42)
+
+    results = [None] * 4
+    threads = [threading.Thread(target=run, args=(place,)) for place in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [drawn(DAG({"a": Own(), "b": Own()}), 42)] * 4
+
+
+def draw_through(way):
+    class Draws(Task):
+        outputs = ["numbers"]
+
+        def compute(self):
+            return {"numbers": way()}
+
+    return DAG({"a": Draws}).run(seed=5).final_outputs["numbers"]
+
+
+async def draw():
+    return rng().random()
+
+
+async def draw_in_a_thread():
+    return await asyncio.to_thread(lambda: rng().random())
+
+
+async def draw_side_by_side():
+    return await asyncio.gather(draw(), draw(), draw_in_a_thread())
+
+
+@pytest.mark.parametrize("first", [draw, draw_in_a_thread])
+def test_coroutines_of_a_task_share_its_generator(first):
+    def by_coroutines():
+        numbers = [asyncio.run(first()), asyncio.run(draw()), rng().random()]
+        return numbers + asyncio.run(draw_side_by_side())
+
+    numbers = draw_through(by_coroutines)
+    assert len(set(numbers)) == 6
+    assert sorted(numbers) == sorted(draw_through(lambda: rng().random(6).tolist()))
+
+
+def test_the_legacy_streams_follow_from_more_than_32_bits():
+    numbers = drawn(independent("t62186", "t80106"), 0)
+    assert numbers["t62186"][1] != numbers["t80106"][1]
+
+
+class DrawByRun(Draw):
+    """Has a run() of its own, as programs for version 0.1.0 may."""
+
+    def run(self, inputs, config=None):
+        return super().run(inputs, config)
+
+
+class FailByRun(Draw):
+    def run(self, inputs, config=None):
+        rng()
+        raise ValueError
+
+
+class FailAfterRun(Draw):
+    def run(self, inputs, config=None):
+        rng()
+        return {}
+
+
+class Fail(Draw):
+    def compute(self):
+        rng()
+        raise ValueError
+
+
+@pytest.mark.parametrize("kind", [Draw, DrawByRun, Fail, FailByRun, FailAfterRun])
+def test_hooks_of_a_seeded_run_have_no_stream(kind):
+    generators = []
+
+    class Draws(Hook):
+        def task_started(self, task):
+            generators.extend([rng(), rng()])
+
+        def task_finished(self, record):
+            generators.extend([rng(), rng()])
+
+        task_failed = run_started = run_finished = task_finished
+
+    with suppress(RunError):
+        DAG({"a": kind, "b": kind}).run(seed=1, hooks=[Draws()], on_error="finish")
+    assert len(generators) == 12
+    assert len({id(generator) for generator in generators}) == 12
+
+
+def test_an_unseeded_run_inside_a_seeded_task_has_no_stream():
+    class Inner(Task):
+        outputs = ["generators"]
+
+        def compute(self):
+            return {"generators": [rng(), rng()]}
+
+    class Outer(Task):
+        outputs = ["numbers", "shared"]
+
+        def compute(self):
+            own = rng()
+            generators = DAG({"a": Inner}).run().final_outputs["generators"]
+            shared = any(one is own for one in generators) or generators[0] is generators[1]
+            return {"numbers": [own.random(), rng().random()], "shared": shared}
+
+    outputs = DAG({"a": Outer}).run(seed=5).final_outputs
+    assert not outputs["shared"]
+    assert outputs["numbers"] == draw_through(lambda: rng().random(2).tolist())

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from dagprofiler import DAG, MissingExtraError, RunError, WeightError, task
+from dagprofiler.report import plot
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "formats"))
+from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
+
+#: Matplotlib calls what newer versions of pyparsing call otherwise.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:matplotlib")
+
+
+@task(outputs=["rows"], estimate_fn=lambda cfg: 40)
+def load():
+    return {"rows": b"x" * 1000}
+
+
+@task(inputs=["rows"], outputs=["part"], estimate_fn=lambda cfg: 10)
+def part(rows):
+    return {"part": len(rows)}
+
+
+@task(inputs=["part"], outputs=["total"], gathers=["part"], estimate_fn=lambda cfg: 20)
+def merge(part):
+    return {"total": sum(part)}
+
+
+def wide(width):
+    parts = [f"part_{i}" for i in range(width)]
+    edges = [edge for name in parts for edge in (("load", name), (name, "merge"))]
+    return DAG({"load": load, **dict.fromkeys(parts, part), "merge": merge}, edges)
+
+
+@pytest.fixture(scope="module")
+def profile():
+    return wide(2).run(rounds=5, meters="default")
+
+
+@pytest.fixture(autouse=True)
+def pyplot():
+    """Matplotlib without a display; figures are closed."""
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    yield pyplot
+    pyplot.close("all")
+
+
+def rendered(ax):
+    """Draw all of it, so that what cannot be drawn is noticed."""
+    ax.figure.canvas.draw()
+    return ax
+
+
+def words(ax):
+    return [one.get_text() for one in ax.texts]
+
+
+def rows(ax):
+    return [one.get_text() for one in ax.get_yticklabels()]
+
+
+@pytest.mark.parametrize("draw", [plot.gantt, plot.dag, plot.samples])
+def test_a_plot_draws_on_the_axes_it_is_given_and_returns_them(draw, profile, pyplot):
+    figure, ax = pyplot.subplots()
+    assert draw(profile, ax) is ax
+    assert draw(profile, ax=ax) is ax
+    assert len(figure.axes) == 1
+    rendered(ax)
+
+
+@pytest.mark.parametrize("draw", [plot.gantt, plot.dag, plot.samples])
+def test_without_axes_a_plot_makes_a_figure_of_its_own(draw, profile, pyplot):
+    before = pyplot.gcf()
+    ax = rendered(draw(profile))
+    assert ax.figure is not before
+
+
+def test_a_gantt_has_a_row_for_each_task_in_the_order_of_their_starts(profile):
+    ax = rendered(plot.gantt(profile))
+    assert rows(ax) == ["load", "part_0", "part_1", "merge"]
+    names = [one.get_text() for one in ax.get_legend().get_texts()]
+    assert names == ["waiting", "deserialize", "compute", "serialize"]
+    assert min(bar.get_x() for bars in ax.containers for bar in bars) == 0
+
+
+def test_a_gantt_by_workers_has_a_row_for_each():
+    with ThreadPoolExecutor(2) as pool:
+        profile = wide(4).run(executor=pool)
+    ax = rendered(plot.gantt(profile, by="worker"))
+    assert 1 <= len(rows(ax)) <= 2
+
+
+def test_a_gantt_is_of_the_round_that_one_asks_for(profile):
+    def lengths(ax):
+        return [bar.get_width() for bars in ax.containers for bar in bars]
+
+    first, second = plot.gantt(profile, round=0), plot.gantt(profile, round=1)
+    assert lengths(first) != lengths(second)
+
+
+@pytest.mark.parametrize("number", [99, -1, "first"])
+def test_a_round_that_there_is_not_is_refused(number, profile):
+    with pytest.raises(ValueError, match=r"round must be one of those in the timeline \(0, 1"):
+        plot.gantt(profile, round=number)
+
+
+def test_rows_that_can_not_be_are_refused(profile):
+    with pytest.raises(ValueError, match="by must be 'task' or 'worker', got 'host'"):
+        plot.gantt(profile, by="host")
+
+
+def test_a_profile_without_a_timeline_says_so():
+    with pytest.raises(ValueError, match="no timeline"):
+        plot.gantt(profile_of(["a"]))
+
+
+def test_a_gantt_shows_the_tasks_that_ran_before_one_failed():
+    @task(inputs=["rows"], outputs=["part"])
+    def fails(rows):
+        raise ValueError("no luck")
+
+    with pytest.raises(RunError) as caught:
+        DAG({"load": load, "fails": fails}, [("load", "fails")]).run()
+    assert rows(rendered(plot.gantt(caught.value.profile)))[0] == "load"
+
+
+def test_many_rows_are_counted_instead_of_named():
+    ax = rendered(plot.gantt(large_profile(500)))
+    assert rows(ax) == []
+    assert ax.get_ylabel() == "500 tasks"
+
+
+def test_a_dag_before_a_run_shows_tasks_and_their_outputs():
+    assert words(rendered(plot.dag(wide(1))))[:2] == ["load", "rows"]
+
+
+def test_a_dag_of_a_profile_shows_costs_and_the_critical_path(profile):
+    ax = rendered(plot.dag(profile, cost="estimated"))
+    assert words(ax)[:2] == ["load", "40 instructions"]
+    boxes = [patch for patch in ax.patches if type(patch).__name__ == "FancyBboxPatch"]
+    assert sum(box.get_linewidth() == 2 for box in boxes) == 3
+
+
+def test_a_large_dag_is_folded_as_one_asks():
+    assert len(words(rendered(plot.dag(wide(500))))) == 3 + 2
+    assert len(words(plot.dag(wide(80), nodes=82))) == 2 * 82
+
+
+def test_options_of_a_dag_are_those_of_its_drawing(profile):
+    with pytest.raises(ValueError, match="nodes must be"):
+        plot.dag(profile, nodes=0)
+    with pytest.raises(WeightError, match="'cycles'"):
+        plot.dag(profile, cost="cycles")
+
+
+def test_a_dag_without_tasks_is_drawn():
+    rendered(plot.dag(DAG({})))
+
+
+def test_samples_have_a_row_for_each_task_and_a_point_for_each_measured_round(profile):
+    ax = rendered(plot.samples(profile, column="wall_ms"))
+    assert rows(ax) == ["load", "part_0", "part_1", "merge"]
+    assert [len(line.get_xdata()) for line in ax.lines] == [5] * 4
+    assert ax.get_xlabel() == "time in compute(), ms"
+
+
+def test_samples_of_some_tasks_alone(profile):
+    assert rows(plot.samples(profile, tasks=["merge", "load"])) == ["merge", "load"]
+
+
+def test_samples_that_there_are_not_are_refused(profile):
+    with pytest.raises(ValueError, match=r"column must be one of .*wall_ms.*did you mean"):
+        plot.samples(profile, column="wal_ms")
+    with pytest.raises(ValueError, match="no samples of a task 'laod'; did you mean 'load'"):
+        plot.samples(profile, tasks=["laod"])
+    with pytest.raises(ValueError, match="the profile has no samples"):
+        plot.samples(profile_of(["a"]))
+
+
+def test_of_many_tasks_the_samples_of_the_slowest_are_drawn():
+    profile = wide(60).run(rounds=2, meters="wall")
+    ax = rendered(plot.samples(profile))
+    assert len(rows(ax)) == 40
+    assert ax.get_title() == "40 of 62 tasks"
+
+
+@pytest.mark.filterwarnings("ignore:Glyph")
+@pytest.mark.parametrize("name", [name for name in HOSTILE if "中" not in name])
+def test_names_are_text_whatever_they_hold(name):
+    rendered(plot.dag(profile_of([name, f"{name} 2"])))
+    dag = DAG({name: load, f"{name} 2": part}, [(name, f"{name} 2")])
+    rendered(plot.gantt(dag.run()))
+
+
+def test_plots_are_drawn_in_a_dark_style(profile, pyplot):
+    with pyplot.style.context("dark_background"):
+        for draw in (plot.gantt, plot.dag, plot.samples):
+            rendered(draw(profile))
+        rendered(plot.gantt(golden_profile()))
+
+
+def test_a_missing_matplotlib_says_which_extra_has_it(profile, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"dagprofiler\[plot\]") as caught:
+        plot.gantt(profile)
+    assert caught.value.extra == "plot"
+
+
+def test_importing_plots_does_not_import_matplotlib():
+    code = "import sys, dagprofiler.report.plot; print('matplotlib' in sys.modules)"
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout == "False\n"

@@ -1,0 +1,626 @@
+"""Growing graphs in all kinds of runs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dagprofiler import DAG, CycleError, Hook, Profile, Rounds, RunError, Task, rng
+from dagprofiler.engine.log import united
+from dagprofiler.graph.wiring import LiveWiring
+from dagprofiler.rules import Rule, Rules, after, after_all, map_over, no_more, reduce
+
+EXECUTORS = {"serial": None, "threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
+
+
+@pytest.fixture(params=EXECUTORS)
+def executor(request):
+    made = EXECUTORS[request.param]
+    if made is None:
+        yield None
+    else:
+        with made(2) as pool:
+            yield pool
+
+
+class Node(Task):
+    """Names what it received, in order."""
+
+    inputs = ["x"]
+    gathers = ["x"]
+    outputs = ["x", "size"]
+
+    def __init__(self, number, tags=()):
+        super().__init__()
+        self.number = number
+        self.tags = list(tags)
+
+    def compute(self, x):
+        return {"x": (self.number, *x), "size": b"s" * self.number, "beside": 1}
+
+    @staticmethod
+    def estimate_instructions(cfg):
+        return 7
+
+
+class List(Task):
+    outputs = ["items"]
+
+    def __init__(self, items):
+        super().__init__()
+        self.items = items
+
+    def compute(self):
+        return {"items": self.items}
+
+
+class Item(Task):
+    inputs = ["item"]
+    outputs = ["x"]
+
+    def compute(self, item):
+        return {"x": item}
+
+
+class Sum(Task):
+    inputs = ["x"]
+    gathers = ["x"]
+    outputs = ["x"]
+
+    def compute(self, x):
+        return {"x": sum(x)}
+
+
+class Fails(Task):
+    inputs = ["x"]
+    outputs = ["x"]
+
+    def compute(self, x=None):
+        raise RuntimeError("no luck")
+
+
+class Odd(Task):
+    """Fails for odd items."""
+
+    inputs = ["item"]
+    outputs = ["x"]
+
+    def compute(self, item):
+        if item % 2:
+            raise RuntimeError("odd")
+        return {"x": item}
+
+
+@st.composite
+def programs(draw):
+    """Draw the edges of a DAG, and in which pieces its tasks come."""
+    count = draw(st.integers(1, 9))
+    edges = [
+        (i, j, draw(st.sampled_from([["x"], [], ["x", "size"]])))
+        for j in range(count)
+        for i in range(j)
+        if draw(st.booleans())
+    ]
+    cuts = draw(st.sets(st.integers(0, count)))
+    return count, edges, sorted({0, *cuts, count})
+
+
+def node(number):
+    return f"t{number}"
+
+
+class Sized(Node):
+    inputs = ["x", "size"]
+    gathers = ["x", "size"]
+
+    def compute(self, x, size):
+        return super().compute([*x, *size])
+
+
+def static(count, edges):
+    return DAG(
+        {node(i): Sized(i) for i in range(count)},
+        [(node(i), node(j), fields) for i, j, fields in edges],
+    )
+
+
+def piecewise(count, edges, cuts):
+    """Return a DAG of which each piece is added by a rule behind the one before."""
+
+    def piece(begin, end, following):
+        def body(graph):
+            for number in range(begin, end):
+                graph.add_task(node(number), Sized(number))
+            for i, j, fields in edges:
+                if begin <= j < end:
+                    graph.add_edge(node(i), node(j), fields)
+            if following:
+                graph.add_rule(rules(following))
+
+        return body
+
+    def rules(cuts):
+        begin, end, *_ = cuts
+        names = [node(i) for i in range(count)]
+        before = [node(i) for i in range(max(0, begin - 2), begin)]
+        return Rule(
+            after(*before), piece(begin, end, cuts[1:] if len(cuts) > 2 else None), reads=names
+        )
+
+    tasks = {node(i): Sized(i) for i in range(cuts[1] if len(cuts) > 1 else 0)}
+    rest = cuts[1:]
+    first = [(node(i), node(j), fields) for i, j, fields in edges if j < len(tasks)]
+    return DAG(tasks, first, rules=[rules(rest)] if len(rest) > 1 else [])
+
+
+def said(profile):
+    """Return what two profiles of the same graph have in common."""
+    metrics = profile.metrics
+    return (
+        set(profile.dag_structure["execution_order"]),
+        profile.outputs,
+        {one.task: (one.bytes_in, one.bytes_out) for one in metrics.task_metrics},
+        {
+            (one.source, one.target): (sorted(one.data_fields), one.size_bytes, one.wire_bytes)
+            for one in metrics.edge_metrics
+        },
+        metrics.node_weights,
+        metrics.edge_weights,
+    )
+
+
+@given(programs())
+def test_a_graph_that_comes_in_pieces_is_the_graph_given_whole(program):
+    count, edges, cuts = program
+    keep = [node(i) for i in range(count)]
+    whole = static(count, edges).run(keep=keep)
+    grown = piecewise(count, edges, cuts).run(keep=keep)
+    assert said(grown) == said(whole)
+    assert Profile.loads(grown.dumps()) == grown
+
+
+@given(programs())
+@settings(max_examples=settings.default.max_examples // 4)
+def test_so_it_is_on_threads(program):
+    count, edges, cuts = program
+    with ThreadPoolExecutor(3) as pool:
+        grown = piecewise(count, edges, cuts).run(executor=pool)
+    assert [set(one) for one in said(grown)[:3]] == [
+        set(one) for one in said(static(count, edges).run())[:3]
+    ]
+
+
+def test_the_outputs_of_what_turns_out_to_be_a_sink_are_in_the_profile(executor):
+    def look(graph):
+        graph["a"].output("x")
+
+    dag = DAG({"a": Node(1)}, rules=[Rule(after("a"), look)])
+    outputs = dag.run(executor=executor).outputs
+    assert {field: outputs["a"][field] for field in ("x", "size")} == {"x": (1,), "size": b"s"}
+
+
+def map_reduce(items, task=Item, **options):
+    rules = [map_over("list", "items", task, name="p"), reduce("p", Sum, name="sum")]
+    return DAG({"list": List(items)}, rules=Rules(rules, **options))
+
+
+def test_a_map_and_its_merge_run_on_all_executors(executor):
+    profile = map_reduce([*range(50)]).run(executor=executor)
+    assert profile.final_outputs == {"x": sum(range(50))}
+    assert list(profile.outputs) == ["sum"]
+    origins = profile.sections["origins"]
+    assert [row[0] for row in origins["records"]] == [*[f"p[{i}]" for i in range(50)], "sum"]
+    assert "rules_ms" in profile.sections["run"]["overhead"]
+    assert Profile.loads(profile.dumps()) == profile
+
+
+def test_a_rule_reads_outputs_from_all_executors(executor):
+    def body(graph):
+        total = sum(task.output("x") for task in graph.tasks("p"))
+        graph.add_task("more", List([total]), after=[("sum", [])])
+
+    dag = DAG(
+        {"list": List([1, 2, 3])},
+        rules=[
+            map_over("list", "items", Item, name="p"),
+            reduce("p", Sum, name="sum"),
+            Rule(after("sum"), body, reads=["p"]),
+        ],
+    )
+    assert dag.run(executor=executor).outputs["more"] == {"items": [6]}
+
+
+def test_tasks_that_are_kept_may_come_later(executor):
+    profile = map_reduce([5, 6]).run(executor=executor, keep=["p[1]", "list", "p[7]"])
+    assert profile.outputs == {"list": {"items": [5, 6]}, "p[1]": {"x": 6}, "sum": {"x": 11}}
+
+
+class Draws(Item):
+    def compute(self, item):
+        return {"x": int(rng().integers(1 << 30))}
+
+
+def test_a_seed_gives_each_task_that_is_added_its_own_stream(executor):
+    dag = map_reduce([1, 2, 3], Draws)
+    keep = [f"p[{i}]" for i in range(3)]
+    first = dag.run(seed=5, keep=keep).outputs
+    assert dag.run(seed=5, keep=keep, executor=executor).outputs == first
+    assert len({str(first[name]) for name in keep}) == 3
+
+
+def test_what_comes_behind_a_failure_is_skipped(executor):
+    with pytest.raises(RunError) as caught:
+        map_reduce([0, 1, 2], Odd).run(on_error="finish", executor=executor)
+    error = caught.value
+    assert list(error.failures) == ["p[1]"]
+    states = error.profile.sections["run"]["tasks"]
+    assert states["sum"] == {"state": "skipped"}
+    assert states["p[1]"]["state"] == "failed"
+    assert [one.task for one in error.profile.metrics.task_metrics] == ["list", "p[0]", "p[2]"]
+
+
+def test_what_is_added_behind_a_failure_is_skipped_at_once(executor):
+    def body(graph):
+        graph.add_task("x", Node(1), after=["bad", "a"])
+        graph.add_task("y", Node(1), after="x")
+
+    dag = DAG(
+        {"a": Node(1), "bad": Fails, "c": Node(1)},
+        [("a", "c")],
+        rules=[Rule(lambda g: g["bad"].ended and g["c"].ended, body, "b", reads=["a", "bad"])],
+    )
+    with pytest.raises(RunError) as caught:
+        dag.run(on_error="finish", executor=executor)
+    states = caught.value.profile.sections["run"]["tasks"]
+    assert {name: one["state"] for name, one in states.items()} == {
+        "bad": "failed",
+        "x": "skipped",
+        "y": "skipped",
+    }
+
+
+def test_after_a_failure_that_stops_the_run_no_rule_is_asked():
+    asked = []
+    dag = DAG({"a": Fails, "b": Node(1)}, rules=[Rule(lambda g: asked.append(1) or False, print)])
+    with pytest.raises(RunError):
+        dag.run()
+    assert asked == [1]
+
+
+def test_rules_that_wait_for_what_failed_leave_the_merge_unborn():
+    dag = DAG(
+        {"list": Fails},
+        rules=[
+            map_over("list", "x", Item, name="p"),
+            reduce("p", Sum),
+            Rule(after_all("p"), print, "all"),
+        ],
+    )
+    with pytest.raises(RunError) as caught:
+        dag.run(on_error="finish")
+    origins = caught.value.profile.sections["origins"]
+    assert list(caught.value.failures) == ["list"]
+    assert [one["rule"] for one in origins["never_fired"]] == ["map p", "reduce Sum", "all"]
+
+
+class Watches(Hook):
+    def __init__(self):
+        self.seen = []
+
+    def run_started(self, run):
+        self.seen.append(("run", *run.execution_order))
+
+    def task_started(self, task):
+        self.seen.append(("started", task))
+
+    def task_finished(self, record):
+        assert record.ready_ms <= record.phases["deserialize_start_ms"]
+        self.seen.append(("finished", record.task))
+
+    def task_failed(self, record):
+        self.seen.append(("failed", record.task))
+
+
+def test_hooks_are_told_of_tasks_that_were_added():
+    hook = Watches()
+    map_reduce([1]).run(hooks=[hook])
+    assert hook.seen == [
+        ("run", "list"),
+        *[(what, name) for name in ("list", "p[0]", "sum") for what in ("started", "finished")],
+    ]
+
+
+def test_a_task_is_ready_no_earlier_than_it_is_there():
+    profile = map_reduce([1, 2]).run()
+    timeline, origins = profile.sections["timeline"], profile.sections["origins"]
+    ready = {row[0]: row[3] for row in timeline["records"]}
+    for name, _, _, at_ms in origins["records"]:
+        if name != "sum":
+            assert ready[name] >= at_ms
+
+
+def test_ctrl_c_in_a_rule_brings_the_profile_of_what_ran():
+    def interrupted(graph):
+        raise KeyboardInterrupt
+
+    dag = DAG({"a": Node(1)}, rules=[Rule(after("a"), interrupted)])
+    with pytest.raises(KeyboardInterrupt) as caught:
+        dag.run()
+    assert [one.task for one in caught.value.profile.metrics.task_metrics] == ["a"]
+    assert caught.value.profile.sections["run"]["state"] == "partial"
+
+
+# Rounds.
+
+
+class Varies(Task):
+    """Lists one item more in each round."""
+
+    outputs = ["items"]
+    lengths = iter(())
+
+    def compute(self):
+        return {"items": [*range(next(self.lengths))]}
+
+
+def varying(*lengths):
+    rules = [map_over("list", "items", Item, name="p"), reduce("p", Sum, name="sum")]
+    task = Varies()
+    task.lengths = iter(lengths)
+    return DAG({"list": task}, rules=rules)
+
+
+def test_in_each_round_the_graph_grows_anew():
+    profile = map_reduce([1, 2, 3]).run(rounds=5, meters="default")
+    assert profile.dag_structure["nodes"] == ["list", "p[0]", "p[1]", "p[2]", "sum"]
+    assert "missing" not in profile.sections["origins"]
+    assert len(profile.sections["origins"]["records"]) == 7 * 4
+    assert profile.sections["run"]["rounds"] == 5
+    summary = profile.sections["statistics"]["tasks"]["p[1]"]["wall_ms"]
+    assert summary["n"] == 5
+    assert Profile.loads(profile.dumps()) == profile
+
+
+@pytest.mark.parametrize("lengths", [(1, 3, 2), (3, 1, 2), (0, 1, 0)])
+def test_a_graph_that_differs_between_rounds_is_all_that_there_was(lengths):
+    rounds = Rounds(3, warmup=0)
+    profile = varying(*lengths).run(rounds=rounds)
+    most = max(lengths)
+    assert profile.final_outputs == {"x": sum(range(lengths[-1]))}
+    assert set(profile.dag_structure["nodes"]) == {"list", "sum", *[f"p[{i}]" for i in range(most)]}
+    missing = {one["round"]: one["tasks"] for one in profile.sections["origins"]["missing"]}
+    assert missing == {
+        number: [f"p[{i}]" for i in range(length, most)]
+        for number, length in enumerate(lengths)
+        if length < most
+    }
+    samples = profile.sections["samples"]
+    for i in range(most):
+        walls = samples["tasks"][f"p[{i}]"]["wall_ms"]
+        assert [wall is not None for wall in walls] == [i < length for length in lengths]
+        sizes = samples["edges"][f"list->p[{i}]"]["size_bytes"]
+        assert [size is not None for size in sizes] == [i < length for length in lengths]
+    assert profile.sections["run"]["rounds"] == 3
+    assert None not in samples["total_ms"]
+    by_edge = {(e.source, e.target): e.size_bytes for e in profile.metrics.edge_metrics}
+    assert all(by_edge["list", f"p[{i}]"] for i in range(most))
+    for number, length in enumerate(lengths):
+        assert len(profile.dag_structure_at(1e9, round=number)["nodes"]) == 2 + length
+    assert Profile.loads(profile.dumps()) == profile
+
+
+def test_rounds_until_they_are_precise_go_with_graphs_that_differ():
+    rounds = Rounds("auto", warmup=0, max_rounds=7)
+    profile = varying(*[1 + i % 2 for i in range(7)]).run(rounds=rounds)
+    assert profile.dag_structure["nodes"] == ["list", "p[0]", "p[1]", "sum"]
+
+
+def test_edges_that_a_round_had_not_are_told():
+    class Turns(Task):
+        outputs = ["x"]
+        turn = iter([["a"], ["b"]])
+
+        def compute(self):
+            return {"x": next(self.turn)}
+
+    def body(graph):
+        graph.add_task("end", Node(3), after=graph["t"].output("x"))
+
+    dag = DAG(
+        {"t": Turns, "a": Node(1), "b": Node(2)},
+        rules=[Rule(after("t"), body, reads=["a", "b"])],
+    )
+    profile = dag.run(rounds=Rounds(2, warmup=0))
+    assert [one["edges"] for one in profile.sections["origins"]["missing"]] == [
+        [["b", "end"]],
+        [["a", "end"]],
+    ]
+    edges = [(e["source"], e["target"]) for e in profile.dag_structure_at(1e9, round=1)["edges"]]
+    assert edges == [("b", "end")]
+
+
+@pytest.mark.slow
+def test_rounds_in_new_processes_grow_there():
+    dag = map_reduce([1, 2])
+    profile = dag.run(rounds=Rounds(2, warmup=0, fresh_process=True), keep=["p[0]"])
+    assert profile.outputs == {"p[0]": {"x": 1}, "sum": {"x": 3}}
+    assert len(profile.sections["origins"]["records"]) == 2 * 3
+
+
+def test_a_rule_that_fails_in_a_new_process_is_told():
+    dag = DAG({"list": List(3)}, rules=[map_over("list", "items", Item)])
+    with pytest.raises(RunError) as caught:
+        dag.run(rounds=Rounds(2, warmup=0, fresh_process=True))
+    assert list(caught.value.failures) == ["rule 'map Item'"]
+
+
+def test_a_rule_that_fails_in_a_round_leaves_the_samples_of_what_ran():
+    def wrong(draft):
+        raise ValueError("no such cell")
+
+    rules = [map_over("list", "items", Item), Rule(after("list"), wrong)]
+    with pytest.raises(RunError, match="no such cell") as caught:
+        DAG({"list": List([1, 2])}, rules=rules).run(rounds=2)
+    edges = caught.value.profile.sections["samples"]["edges"]
+    assert [columns["serialize_ms"] for columns in edges.values()] == [[None], [None]]
+
+
+def test_a_run_leaves_the_dag_as_it_was():
+    dag = map_reduce([1, 2])
+    first, second = dag.run(), dag.run()
+    assert list(dag.tasks) == ["list"]
+    assert said(first) == said(second)
+
+
+def test_profiles_of_graphs_that_grew_differently_are_compared():
+    one, three = map_reduce([1]).run(), map_reduce([1, 2, 3]).run()
+    difference = one.compare(three)
+    assert difference["only_in_other"] == ["p[1]", "p[2]"]
+    assert "only_in_self" not in difference
+    assert "tasks only there: p[1], p[2]" in str(difference)
+    assert three.compare(one)["only_in_self"] == ["p[1]", "p[2]"]
+
+
+# Pictures over time.
+
+
+def test_the_graph_at_a_moment_can_be_had_from_the_profile():
+    profile = map_reduce([1, 2]).run()
+    loaded = Profile.loads(profile.dumps())
+    moments = [one["at_ms"] for one in profile.sections["origins"]["fired"]]
+    before = loaded.dag_structure_at(moments[0] - 1e-6)
+    assert before == {"nodes": ["list"], "edges": [], "execution_order": ["list"]}
+    between = loaded.dag_structure_at(moments[0])
+    assert between["nodes"] == ["list", "p[0]", "p[1]"]
+    assert [edge["target"] for edge in between["edges"]] == ["p[0]", "p[1]"]
+    assert loaded.dag_structure_at(moments[1]) == loaded.dag_structure
+
+
+# What stands where.
+
+
+def test_values_go_when_nobody_needs_them_any_more():
+    frames = []
+
+    class Source(Task):
+        outputs = ["x"]
+
+        def compute(self):
+            return {"x": b"x" * 1000}
+
+    def body(graph):
+        frames.append([handle is not None for handle in graph._growing._space.handles[:2]])
+
+    dag = DAG(
+        {"a": Source, "b": Source},
+        rules=[
+            Rule(after("a", "b"), body, "both"),
+            Rule(after("b"), lambda g: g.add_rule(Rule(after("b"), body, "late")), "one"),
+        ],
+    )
+    dag.run()
+    assert frames == [[True, True], [True, True]]
+
+
+def test_united_graphs_are_one_where_they_are_the_same():
+    given_wiring = DAG({"a": Node(1)})._wiring
+    first, second = LiveWiring(given_wiring), LiveWiring(given_wiring)
+    assert united(first, second) is first
+
+
+def test_ten_thousand_tasks_with_a_tag_ask_a_waiting_rule_once_more():
+    asked = []
+
+    def when(graph):
+        asked.append(1)
+        return not graph.can_come("p") and graph.all_ended("p")
+
+    dag = DAG(
+        {"list": List([*range(10_000)])},
+        rules=[map_over("list", "items", Item, name="p"), Rule(when, lambda g: None)],
+    )
+    dag.run()
+    assert len(asked) == 3
+
+
+def test_a_chain_of_rules_is_no_recursion():
+    def link(i):
+        def body(graph):
+            graph.add_task(f"c{i}", Sum, after=f"c{i - 1}")
+            if i < 1500:
+                graph.add_rule(link(i + 1))
+
+        return Rule(after(f"c{i - 1}"), body, f"link {i}")
+
+    assert sys.getrecursionlimit() <= 1500
+    profile = DAG({"c0": Sum}, rules=[link(1)]).run()
+    assert len(profile.dag_structure["nodes"]) == 1501
+
+
+def test_tasks_are_added_while_others_run():
+    go = threading.Event()
+
+    class Waits(Task):
+        outputs = ["x"]
+
+        def compute(self):
+            assert go.wait(20)
+            return {"x": 1}
+
+    class Lets(Task):
+        inputs = ["x"]
+        outputs = ["x"]
+
+        def compute(self, x):
+            go.set()
+            return {"x": x}
+
+    rule = Rule(after("quick"), lambda g: g.add_task("lets", Lets, after="quick") and None, "r")
+    with ThreadPoolExecutor(2) as pool:
+        profile = DAG({"quick": Node(1), "waits": Waits}, rules=[rule]).run(executor=pool)
+    assert set(profile.outputs) == {"lets", "waits"}
+
+
+def test_no_more_holds_before_the_tasks_have_run():
+    order = []
+
+    class Notes(Item):
+        def compute(self, item):
+            order.append(item)
+            return {"x": item}
+
+    def body(graph):
+        order.append("rule")
+
+    rules = [map_over("list", "items", Notes, name="p"), Rule(no_more("p"), body)]
+    DAG({"list": List([1, 2])}, rules=rules).run()
+    assert order == ["rule", 1, 2]
+
+
+def test_rounds_whose_graphs_contradict_each_other_end_the_run():
+    names = iter([("a", "b"), ("b", "a")])
+
+    def body(graph):
+        first, second = next(names)
+        graph.add_task(first, Node(1), after="t")
+        graph.add_task(second, Node(2), after=first)
+
+    dag = DAG({"t": Node(0)}, rules=[Rule(after("t"), body)])
+    with pytest.raises(CycleError, match="cycle") as caught:
+        dag.run(rounds=Rounds(2, warmup=0))
+    assert caught.value.profile.dag_structure["nodes"] == ["t", "a", "b"]
+
+
+def test_a_profile_that_is_printed_tells_of_rules_that_never_fired():
+    never = Rule(lambda graph: graph.count() > 5, lambda graph: None, "never")
+    printed = str(
+        DAG({"a": List([])}, rules=[never, Rule(after("a"), lambda graph: None, "r")]).run()
+    )
+
+    assert "\nrule 'never' never fired: " in printed
+    assert "rule 'r'" not in printed

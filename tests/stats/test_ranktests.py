@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import math
+import random
+from itertools import combinations, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagprofiler.stats import ranktests
+from dagprofiler.stats.ranktests import (
+    CANT_SAY,
+    FASTER,
+    NO_DIFFERENCE,
+    SLOWER,
+    RankResult,
+    Verdict,
+    compare_interleaved,
+    compare_paired,
+    compare_unpaired,
+    holm,
+    rounds_needed,
+    verdicts,
+)
+
+SAMPLES = st.lists(st.floats(0.001, 1000.0), min_size=1, max_size=40)
+
+#: Seven rounds each, also given to scipy 1.17.
+A = [10.1, 10.4, 9.9, 10.8, 10.2, 11.0, 10.6]
+B = [9.5, 9.8, 9.7, 10.0, 9.4, 10.3, 9.6]
+
+
+def noisy(seed, n, sigma=0.03, factor=1.0):
+    draw = random.Random(seed)
+    return [factor * math.exp(draw.gauss(0.0, sigma)) for _ in range(n)]
+
+
+def counted_rank_sum_tail(n, m, k):
+    """Return P(U <= k) by counting all ways to mix n samples with m."""
+    u = [sum(places) - n * (n - 1) // 2 for places in combinations(range(n + m), n)]
+    return sum(value <= k for value in u) / len(u)
+
+
+def counted_signed_rank_tail(n, k):
+    """Return P(W <= k) by counting all signs of n ranks."""
+    w = [sum(r for r, s in zip(range(1, n + 1), signs) if s) for signs in product((0, 1), repeat=n)]
+    return sum(value <= k for value in w) / len(w)
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 4), (2, 3), (4, 4), (3, 6)])
+def test_the_exact_distribution_of_the_rank_sum_is_what_counting_gives(n, m):
+    expected = [counted_rank_sum_tail(n, m, k) for k in range(n * m + 1)]
+    assert ranktests._rank_sum_tails(n, m) == expected
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_the_exact_distribution_of_signed_ranks_is_what_counting_gives(n):
+    expected = [counted_signed_rank_tail(n, k) for k in range(n * (n + 1) // 2 + 1)]
+    assert ranktests._signed_rank_tails(n) == expected
+
+
+def test_the_normal_approximation_continues_the_exact_distributions(monkeypatch):
+    exact = ranktests._rank_sum_tails(30, 30), ranktests._signed_rank_tails(50)
+    monkeypatch.setattr(ranktests, "_EXACT_UNPAIRED", 0)
+    monkeypatch.setattr(ranktests, "_EXACT_PAIRED", 0)
+    normal = (
+        ranktests._rank_sum_tails.__wrapped__(30, 30),
+        ranktests._signed_rank_tails.__wrapped__(50),
+    )
+    assert normal[0] == pytest.approx(exact[0], abs=0.002)
+    assert normal[1] == pytest.approx(exact[1], abs=0.002)
+
+
+# Twice scipy's mannwhitneyu of log(A) - log1p(gate) and log(B), exact, one-sided.
+@pytest.mark.parametrize(("gate", "p"), [(0.0, 0.006993006993006993), (0.02, 0.03787878787878788)])
+def test_the_unpaired_p_value_is_that_of_scipy(gate, p):
+    assert compare_unpaired(A, B, gate).p == pytest.approx(p, abs=1e-15)
+    assert compare_unpaired(B, A, gate).p == pytest.approx(p, abs=1e-15)
+
+
+# Twice scipy's wilcoxon of log(A) - log(B) - log1p(gate), exact, one-sided.
+@pytest.mark.parametrize("gate", [0.0, 0.02])
+def test_the_paired_p_value_is_that_of_scipy(gate):
+    assert compare_paired(A, B, gate).p == 0.015625
+    assert compare_paired(B, A, gate).p == 0.015625
+
+
+def test_a_comparison_says_what_it_rests_on():
+    found = compare_unpaired(A, B)
+    assert found.n == (7, 7)
+    assert not found.paired
+    assert found.ratio_of_medians == 10.4 / 9.7
+    assert found.ratio == pytest.approx(11.0 / 10.3)
+    assert (found.low, found.high) == pytest.approx((9.9 / 9.7, 11.0 / 9.8))
+    assert found.coverage == pytest.approx(0.9621212121212122)
+    assert found.smallest_p == 2 / 3432
+    assert found.reason == ""
+
+
+def test_a_paired_comparison_is_closer_where_rounds_vary_together():
+    load = noisy(1, 12, sigma=0.3)
+    other = [a * b for a, b in zip(load, noisy(2, 12, sigma=0.01))]
+    times = [1.1 * a * b for a, b in zip(load, noisy(3, 12, sigma=0.01))]
+    paired, unpaired = compare_paired(times, other), compare_unpaired(times, other)
+    assert paired.paired
+    assert paired.low < 1.1 < paired.high < paired.low + 0.03
+    assert unpaired.high > unpaired.low + 0.3
+    assert paired.p == paired.smallest_p == 2 / 2**12
+    assert unpaired.p > 0.05
+
+
+@given(SAMPLES, SAMPLES)
+def test_the_ratio_is_in_its_interval_and_the_other_way_round_is_its_inverse(a, b):
+    there, back = compare_unpaired(a, b), compare_unpaired(b, a)
+    assert there.low <= there.ratio <= there.high
+    assert there.smallest_p <= there.p <= 1
+    assert there.p == back.p
+    assert there.coverage == back.coverage
+    assert there.low == pytest.approx(1 / back.high)
+    assert there.ratio == pytest.approx(1 / back.ratio)
+
+
+@pytest.mark.parametrize("compare", [compare_paired, compare_unpaired, compare_interleaved])
+@pytest.mark.parametrize("beyond", [5e-324, 1.7e308, 10**400, math.inf, math.nan])
+def test_samples_whose_ratios_no_float_holds_are_not_compared(compare, beyond):
+    for times, other in (([beyond, 1.0], [1.0, 1.0]), ([1.0, 1.0], [1.0, beyond])):
+        found = compare(times, other)
+        assert found.reason == "a sample is not from 1e-150 to 1e+150"
+        assert (found.ratio, found.low, found.p) == (None, None, None)
+    assert compare([1e150] * 6, [1e-150] * 6).ratio == pytest.approx(1e300)
+
+
+@given(SAMPLES)
+def test_a_set_of_samples_does_not_differ_from_itself(values):
+    for compare in (compare_paired, compare_unpaired):
+        found = compare(values, values)
+        assert found.low <= 1 <= found.high
+        assert found.ratio == pytest.approx(1.0)
+        assert found.p == 1
+
+
+def test_one_sample_each_has_a_ratio_and_an_interval_that_covers_nothing():
+    for compare in (compare_paired, compare_unpaired):
+        found = compare([3.0], [2.0])
+        assert found.ratio == found.low == found.high == pytest.approx(1.5)
+        assert (found.coverage, found.p, found.smallest_p) == (0.0, 1.0, 1.0)
+
+
+def test_hundreds_of_samples_are_compared_by_the_normal_approximation():
+    times, other = noisy(1, 120, factor=1.05), noisy(2, 90)
+    assert compare_unpaired(times, other).p < 1e-6
+    assert compare_paired(times[:90], other).p < 1e-6
+    assert compare_unpaired(times, noisy(3, 90, factor=1.05)).p == 1.0
+
+
+def test_pairs_need_a_partner_each():
+    with pytest.raises(ValueError, match="3 and 2 samples: expected pairs"):
+        compare_paired([1.0, 2.0, 3.0], [1.0, 2.0])
+
+
+@pytest.mark.parametrize("compare", [compare_paired, compare_unpaired])
+def test_samples_without_a_ratio_say_so(compare):
+    assert compare([], []).reason == "no samples"
+    zero = compare([0.0, 1.0], [1.0, 1.0])
+    assert zero == RankResult((2, 2), compare is compare_paired, reason=zero.reason)
+    assert zero.reason == "a sample is 0, to which nothing has a ratio"
+    for times, other in [([0.0, 0.0], [1.0, 1.0]), ([0.0, 0.0], [0.0, 1.0])]:
+        assert compare(times, other) == compare(other, times) == zero
+
+
+@pytest.mark.parametrize("compare", [compare_paired, compare_unpaired])
+def test_samples_that_are_all_0_have_a_ratio_of_1_and_nothing_to_test(compare):
+    alike = compare([0.0, 0.0], [0.0, 0.0])
+    ratios = dict.fromkeys(["ratio", "ratio_of_medians", "low", "high", "coverage"], 1.0)
+    assert alike._asdict() == {
+        **RankResult((2, 2), compare is compare_paired)._asdict(),
+        **ratios,
+        "reason": "all samples are 0",
+    }
+
+
+@pytest.mark.parametrize("compare", [compare_paired, compare_unpaired])
+def test_a_difference_within_the_gate_is_seldom_called_one(compare):
+    errors = sum(
+        compare(noisy(seed, 10, 0.01, factor=1.02), noisy(seed + 5000, 10, 0.01)).p <= 0.05
+        for seed in range(1000)
+    )
+    assert errors <= 50
+
+
+def test_holm_adjusts_step_by_step_and_keeps_the_order():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9, 0.75]) == [1.0, 1.0, 1.0]
+    assert holm([0.25]) == [0.25]
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), max_size=20))
+def test_adjusted_p_values_are_larger_and_sorted_alike(p_values):
+    adjusted = holm(p_values)
+    assert all(p <= a <= 1 for p, a in zip(p_values, adjusted))
+    assert sorted(adjusted) == [a for _, a in sorted(zip(p_values, adjusted))]
+
+
+@pytest.mark.parametrize(
+    ("comparisons", "paired", "needed"),
+    [(1, True, 5), (5, True, 6), (30, True, 7), (1, False, 4), (30, False, 7), (0, True, 1)],
+)
+def test_more_comparisons_need_more_rounds(comparisons, paired, needed):
+    assert rounds_needed(comparisons, paired=paired) == needed
+
+
+def test_verdicts_are_seen_from_the_other_side():
+    found = verdicts(
+        {
+            "same": compare_paired(noisy(1, 12), noisy(2, 12)),
+            "slow": compare_paired(noisy(3, 12, factor=1.2), noisy(4, 12)),
+            "quick": compare_paired(noisy(5, 12), noisy(6, 12, factor=1.2)),
+        }
+    )
+    assert [verdict for verdict, _ in found.values()] == [NO_DIFFERENCE, SLOWER, FASTER]
+    assert found["slow"].reason == "p = 0.0015 after Holm's correction for 3 comparisons"
+
+
+def test_too_few_rounds_cannot_say_and_name_how_many_would_do():
+    one = {"a": compare_interleaved(noisy(1, 4, factor=2.0), noisy(2, 4))}
+    assert verdicts(one)["a"] == Verdict(
+        CANT_SAY, "4 rounds are too few for 1 comparison: at least 5 of each are needed"
+    )
+    single = {"a": compare_interleaved([2.0], [1.0])}
+    assert verdicts(single)["a"].reason.startswith("1 round is too few for 1 comparison")
+    many = {str(i): compare_unpaired(noisy(i, 6, factor=2.0), noisy(-i, 7)) for i in range(100)}
+    assert verdicts(many)["7"] == Verdict(
+        CANT_SAY, "6 and 7 rounds are too few for 100 comparisons: at least 8 of each are needed"
+    )
+
+
+@pytest.mark.parametrize("comparisons", [1, 2, 5, 30])
+def test_with_the_rounds_that_are_said_to_be_needed_a_verdict_is_possible(comparisons):
+    for n in (rounds_needed(comparisons, paired=True), rounds_needed(comparisons, paired=True) - 1):
+        found = verdicts(
+            {
+                str(i): compare_interleaved([2.0 + k for k in range(n)], [1.0] * n)
+                for i in range(comparisons)
+            }
+        )
+        enough = n == rounds_needed(comparisons, paired=True)
+        assert {one.verdict for one in found.values()} == {SLOWER if enough else CANT_SAY}
+
+
+def test_what_cannot_be_compared_takes_no_power_from_the_rest():
+    slow = compare_paired(noisy(1, 6, factor=2.0), noisy(2, 6))
+    nothing = {str(i): compare_paired([0.0] * 6, [0.0] * 6) for i in range(20)}
+    found = verdicts({**nothing, "slow": slow, "none": compare_paired([], [])})
+    assert found["slow"] == (SLOWER, "p = 0.031 after Holm's correction for 1 comparison")
+    assert found["3"] == (NO_DIFFERENCE, "all samples are 0")
+    assert found["none"] == (CANT_SAY, "no samples")
+    assert list(found) == [*nothing, "slow", "none"]
+
+
+def test_a_difference_counts_even_where_few_rounds_had_to_be_unanimous():
+    slow = {str(i): compare_paired(noisy(i, 30, factor=2.0), noisy(-i, 30)) for i in range(1, 9)}
+    found = verdicts({**slow, "few": compare_paired(noisy(9, 6, factor=2.0), noisy(10, 6))})
+    assert found["few"].verdict == SLOWER
+
+
+def test_a_stricter_alpha_asks_for_more():
+    pair = {"a": compare_paired(noisy(1, 8, factor=1.5), noisy(2, 8))}
+    assert verdicts(pair)["a"].verdict == SLOWER
+    assert verdicts(pair, alpha=0.001)["a"].verdict == CANT_SAY
+
+
+def test_whole_dags_that_are_alike_are_called_alike_and_a_slow_task_is_found():
+    alike = found = 0
+    for dag in range(30):
+        tasks = {
+            str(i): compare_paired(noisy(100 * dag + i, 20), noisy(9000 + 100 * dag + i, 20))
+            for i in range(10)
+        }
+        alike += {v.verdict for v in verdicts(tasks).values()} == {NO_DIFFERENCE}
+        tasks["3"] = compare_paired(noisy(dag, 20, factor=1.1), noisy(7000 + dag, 20))
+        found += verdicts(tasks)["3"].verdict == SLOWER
+    assert alike >= 29
+    assert found >= 29
+
+
+def test_interleaved_rounds_are_judged_by_whichever_test_sees_more():
+    draw = random.Random(7)
+    shared = [math.exp(draw.gauss(0.0, 0.2)) for _ in range(20)]
+    under_load = compare_interleaved(
+        [1.1 * load * one for load, one in zip(shared, noisy(1, 20))],
+        [load * one for load, one in zip(shared, noisy(2, 20))],
+    )
+    assert under_load.paired
+    assert under_load.p < 0.001
+    disturbed = [1.6 * t if i % 3 == 0 else t for i, t in enumerate(noisy(3, 20))]
+    hit = compare_interleaved([1.1 * t for t in noisy(4, 20)], disturbed)
+    assert hit.p == min(
+        2 * compare_unpaired([1.1 * t for t in noisy(4, 20)], disturbed).p,
+        2 * compare_paired([1.1 * t for t in noisy(4, 20)], disturbed).p,
+    )
+    assert hit.low <= hit.ratio <= hit.high
+    assert compare_interleaved([0.0, 1.0], [1.0, 1.0]).reason

@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import math
+import random
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagprofiler.stats.summary import (
+    CPU_FLOOR_MS,
+    FLAGS,
+    corrected,
+    flags,
+    mad,
+    median,
+    median_interval,
+    summarize,
+)
+
+SAMPLES = st.lists(st.floats(0.001, 1000.0), min_size=1, max_size=40)
+
+
+def noisy(seed, n, sigma=0.03, factor=1.0):
+    draw = random.Random(seed)
+    return [factor * math.exp(draw.gauss(0.0, sigma)) for _ in range(n)]
+
+
+@pytest.mark.parametrize(
+    ("values", "middle", "deviation"),
+    [
+        ([5.0], 5.0, 0.0),
+        ([3.0, 1.0], 2.0, 1.0),
+        ([2.0, 9.0, 1.0], 2.0, 1.0),
+        ([1.0, 2.0, 3.0, 4.0, 100.0], 3.0, 1.0),
+        ([4.0, 1.0, 3.0, 2.0], 2.5, 1.0),
+        ([0.0, 0.0, 7.0], 0.0, 0.0),
+    ],
+)
+def test_the_median_and_the_raw_median_absolute_deviation(values, middle, deviation):
+    before = list(values)
+    assert median(values) == middle
+    assert mad(values) == deviation
+    assert values == before
+
+
+@pytest.mark.parametrize("function", [median, mad, median_interval, summarize])
+def test_of_nothing_there_is_no_median(function):
+    with pytest.raises(ValueError, match=r"no samples: .* needs at least 1"):
+        function([])
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -0.5, 95, math.nan])
+def test_a_confidence_out_of_range_is_quoted(confidence):
+    with pytest.raises(ValueError, match=f"confidence {confidence!r}: expected a number between"):
+        median_interval([1.0, 2.0], confidence)
+
+
+# The coverages are 1 - 2 * scipy.stats.binom.cdf(rank - 1, n, 0.5), the ranks those of
+# scipy.stats.quantile_test from n = 6 on.
+@pytest.mark.parametrize(
+    ("n", "low", "high", "coverage"),
+    [
+        (1, 1, 1, 0.0),
+        (2, 1, 2, 0.5),
+        (5, 1, 5, 0.9375),
+        (6, 1, 6, 0.96875),
+        (7, 1, 7, 0.984375),
+        (9, 2, 8, 0.9609375),
+        (10, 2, 9, 0.978515625),
+        (20, 6, 15, 0.9586105346679688),
+        (30, 10, 21, 0.9572260547429323),
+        (1000, 469, 532, 0.9537088026395019),
+    ],
+)
+def test_the_interval_of_the_median_is_a_pair_of_order_statistics(n, low, high, coverage):
+    values = list(range(1, n + 1))
+    random.Random(n).shuffle(values)
+    assert median_interval(values) == (low, high, pytest.approx(coverage, abs=1e-15))
+
+
+def test_an_interval_asked_for_less_is_narrower():
+    values = [float(i) for i in range(30)]
+    widths = []
+    for confidence in (0.999, 0.95, 0.8, 0.5):
+        low, high, coverage = median_interval(values, confidence)
+        assert coverage >= confidence
+        widths.append(high - low)
+    assert widths == sorted(widths, reverse=True)
+    assert len(set(widths)) == 4
+
+
+def test_many_thousand_samples_have_an_interval():
+    low, high, coverage = median_interval(range(5001))
+    assert 2500 - 71 < low < 2500 < high < 2500 + 71
+    assert 0.95 <= coverage < 0.953
+
+
+@given(SAMPLES)
+def test_the_interval_holds_the_median_and_the_summary_agrees(values):
+    low, high, coverage = median_interval(values)
+    assert min(values) <= low <= median(values) <= high <= max(values)
+    assert 0 <= coverage < 1
+    expected = (median(values), mad(values), low, high, coverage, min(values), len(values))
+    assert summarize(values) == expected
+
+
+@pytest.mark.parametrize("n", [6, 10])
+def test_the_interval_covers_as_often_as_it_says(n):
+    draw = random.Random(5)
+    covered = 0
+    for _ in range(2000):
+        low, high, coverage = median_interval([draw.expovariate(1.0) for _ in range(n)])
+        covered += low <= math.log(2) <= high
+    assert covered / 2000 == pytest.approx(coverage, abs=0.012)
+
+
+def test_the_half_width_is_the_longer_side_as_a_share_of_the_median():
+    assert summarize([95.0, 99.0, 100.0, 100.0, 101.0, 120.0]).half_width == 0.2
+    assert summarize([70.0, 99.0, 100.0, 100.0, 101.0, 120.0]).half_width == 0.3
+
+
+def test_the_half_width_is_infinite_where_nothing_can_be_said():
+    assert summarize([3.0]).half_width == math.inf
+    assert summarize([0.0, 0.0, 0.0, 0.0, 0.0, 1.0]).half_width == math.inf
+
+
+def test_constant_samples_have_no_width_even_at_0():
+    assert summarize([3.0] * 6).half_width == 0
+    assert summarize([0.0] * 6).half_width == 0
+
+
+@pytest.mark.parametrize(
+    ("wall", "delay", "cpu", "expected"),
+    [
+        (10.0, None, 3.0, None),
+        (10.0, 4.0, None, 6.0),
+        (10.0, 4.0, 3.0, 6.0),
+        (10.0, 0.0, 10.0, 10.0),
+        (10.0, 9.0, 7.0, 7.0),
+        (10.0, 25.0, 7.0, 7.0),
+        (10.0, 25.0, 10.5, 10.0),
+        (10.0, 25.0, None, 0.0),
+        (10.0, -1.0, 2.0, 10.0),
+        (0.0, 0.5, 0.5, 0.0),
+    ],
+)
+def test_a_corrected_time_is_between_cpu_and_wall(wall, delay, cpu, expected):
+    assert corrected(wall, delay, cpu) == expected
+
+
+STEADY = [10.0, 10.1, 9.9, 10.05, 9.95, 10.0, 10.02, 9.98]
+
+
+def with_each(column, of):
+    return [of(value) for value in column]
+
+
+def test_a_steady_task_has_no_flags():
+    delays = [0.01] * 8
+    times = [wall - 0.01 for wall in STEADY]
+    assert flags(STEADY, times, delays, times, times) == []
+
+
+def test_every_flag_is_explained_in_one_sentence():
+    assert list(FLAGS) == [
+        "wide_interval",
+        "contended",
+        "drifting",
+        "outliers",
+        "short",
+        "several_threads",
+        "waits",
+        "outputs_differ",
+    ]
+    for sentence in FLAGS.values():
+        assert sentence[0].isupper()
+        assert sentence.endswith(".")
+        assert ". " not in sentence
+
+
+def test_of_nothing_measured_no_flag_is_raised():
+    assert flags([]) == flags([None, None], [None, None]) == []
+
+
+def test_an_interval_that_reaches_over_5_percent_is_wide():
+    assert flags([9.6, 9.7, 10.0, 10.0, 10.3, 10.4]) == []
+    assert flags([9.6, 9.7, 10.0, 10.0, 10.3, 10.6]) == ["wide_interval"]
+
+
+def test_too_few_rounds_for_a_95_percent_interval_are_wide():
+    assert flags([10.0] * 5) == ["wide_interval"]
+    assert flags([10.0] * 6) == []
+
+
+def test_the_corrected_times_are_judged_where_there_are_any():
+    raw = [14.0, 10.0, 19.0, 10.0, 13.0, 30.0]
+    assert flags(raw, [10.0] * 6) == []
+    assert flags(raw, [10.0, None, 10.0, 10.0, 10.0, 10.0]) == ["wide_interval"]
+    assert "wide_interval" in flags(raw, [None] * 6)
+
+
+def test_waiting_for_a_core_in_a_quarter_of_the_rounds_is_contended():
+    walls = [10.0] * 8
+    assert flags(walls, walls, [0.6, 0, 0, 0, 0, 0.4, 0, 0]) == []
+    assert flags(walls, walls, [0.6, 0, 0, 0, 0, 0.6, 0, 0]) == ["contended"]
+    assert flags(walls, walls, [0.6, None, None, None, None, 0, 0, 0]) == ["contended"]
+
+
+def test_halves_that_differ_by_over_10_percent_drift():
+    assert flags([10.0, 10.0, 10.0, 10.9, 10.9, 10.9]) == []
+    assert "drifting" in flags([10.0] * 10 + [11.5] * 10)
+    assert "drifting" in flags([11.5] * 10 + [3.0] + [10.0] * 10)
+    # Thirds differ here, halves do not.
+    assert "drifting" not in flags([10.0] * 4 + [11.5] * 16)
+
+
+def test_a_round_far_away_is_an_outlier_either_way():
+    assert flags([*STEADY, 14.0]) == ["outliers"]
+    assert flags([*STEADY, 7.0]) == ["outliers"]
+    # The median is 10.5, the median deviation 1: 5.19 is 3.5 of them for samples of a normal.
+    near = [9.0, 11.0, 9.0, 11.0, 9.0, 11.0, 10.0]
+    assert "outliers" not in flags([*near, 15.6])
+    assert "outliers" in flags([*near, 15.8])
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [10.0] * 9 + [10.9],
+        [10.0, 10.0, 10.0, 10.0, 10.0, 10.001, 10.002],
+        [0.0020] * 9 + [0.0021],
+        [0.0001, 0.0002, 0.0001, 0.0001, 0.0003, 0.0001, 0.0001],
+        [10.0, 10.4] * 5,
+    ],
+)
+def test_ticks_of_a_clock_and_nearly_constant_times_are_no_outliers(times):
+    assert set(flags(times)) <= {"short"}
+
+
+def test_spreads_of_few_rounds_are_not_taken_for_drift_or_outliers():
+    assert flags([10.0, 10.0, 10.0, 20.0, 20.0]) == ["wide_interval"]
+
+
+def test_a_task_under_a_tenth_of_a_millisecond_is_short():
+    assert flags([0.0999] * 6) == ["short"]
+    assert flags([0.1] * 6) == []
+
+
+def test_cpu_time_of_other_threads_is_several_threads():
+    walls, thread = [100.0] * 6, [100.0] * 6
+    assert flags(walls, walls, cpu_ms=thread, process_cpu_ms=[109.0] * 6) == []
+    process = [190.0, 190.0, None, 195.0, 200.0, 100.0]
+    assert flags(walls, walls, cpu_ms=thread, process_cpu_ms=process) == ["several_threads"]
+
+
+def test_time_with_neither_core_nor_queue_is_waiting():
+    walls, delays = [100.0] * 6, [4.0] * 6
+    assert flags(walls, [96.0] * 6, delays, [87.0] * 6) == []
+    assert flags(walls, [96.0] * 6, delays, [40.0] * 6) == ["waits"]
+
+
+def test_without_a_delay_waiting_and_a_busy_machine_cannot_be_told_apart():
+    assert flags([100.0] * 6, [None] * 6, [None] * 6, [40.0] * 6) == []
+
+
+def test_a_task_of_microseconds_is_only_short_whatever_the_clocks_read_around_it():
+    walls = [0.0050, 0.0055, 0.0049, 0.0051, 0.0058, 0.0050]
+    delays = [0.0, 0.0009, 0.0, 0.0, 0.0, 0.0009]
+    process = [cpu + 0.009 for cpu in walls]
+    assert flags(walls, walls, delays, [0.0] * 6, process) == ["short"]
+    assert CPU_FLOOR_MS > 0.009
+
+
+def test_of_one_round_only_what_one_round_shows_is_said():
+    assert flags([200.0]) == []
+    assert flags([0.05]) == ["short"]
+    raised = flags([200.0], [160.0], [40.0], [80.0], [150.0])
+    assert raised == ["contended", "several_threads", "waits"]
+
+
+def test_flags_come_in_the_order_in_which_they_are_explained():
+    walls = [150.0, 151.0, 150.0, 190.0, 191.0, 500.0]
+    raised = flags(walls, walls, walls, [1.0] * 6, walls, outputs_differ=True)
+    assert raised == [name for name in FLAGS if name != "short"]
+
+
+def test_the_module_loads_nothing_slow():
+    code = (
+        "import sys; from dagprofiler import statistics; "
+        "print(sorted({'numpy', 'jsonschema', 'statistics', 'fractions'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

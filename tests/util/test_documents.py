@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import enum
+import gc
+import io
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dagprofiler import Config, ProfileError
+from dagprofiler._util.json import collector_paused, jsonable, parse, read, utc_now
+
+
+class Colour(enum.IntEnum):
+    RED = 3
+
+
+class Dictable:
+    def __repr__(self):
+        return "Dictable()"
+
+    def to_dict(self):
+        return {"scale": np.float64(0.5), "steps": (1, 2)}
+
+
+class Stubborn:
+    def __str__(self):
+        raise RuntimeError("I have no text")
+
+
+def test_the_time_is_utc_with_a_z_and_microseconds():
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", utc_now())
+
+
+def test_the_collector_is_paused_and_runs_again_after_an_error():
+    def fail_while_paused():
+        with collector_paused():
+            raise KeyError(gc.isenabled())
+
+    assert gc.isenabled()
+    with pytest.raises(KeyError, match="False"):
+        fail_while_paused()
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off():
+    gc.disable()
+    try:
+        with collector_paused():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_the_collector_stays_paused_until_the_outermost_pause_ends():
+    with collector_paused():
+        with collector_paused():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+# What JSON can hold
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, None),
+        (True, True),
+        (3, 3),
+        (-(2**63), -(2**63)),
+        (2**63 - 1, 2**63 - 1),
+        (0.5, 0.5),
+        ("text", "text"),
+        ("\ud800", "\ud800"),
+        ([1, [2.5, None]], [1, [2.5, None]]),
+        ((1, (2,)), [1, [2]]),
+        ({"a": {"b": (1,)}}, {"a": {"b": [1]}}),
+        (Config(a=1), {"a": 1}),
+        (Colour.RED, 3),
+        (np.int32(7), 7),
+        (np.uint64(7), 7),
+        (np.float32(0.5), 0.5),
+        (np.float64(0.5), 0.5),
+        (np.bool_(1), True),
+        (np.str_("n"), "n"),
+        (np.arange(3), [0, 1, 2]),
+        (np.array(3), 3),
+        (np.eye(2), [[1.0, 0.0], [0.0, 1.0]]),
+        (np.zeros((0, 2)), []),
+        ([np.arange(2), np.int8(1)], [[0, 1], 1]),
+        (Dictable(), {"scale": 0.5, "steps": [1, 2]}),
+    ],
+    ids=repr,
+)
+def test_what_json_can_hold_is_stored_as_json(value, expected):
+    values, as_text = jsonable({"parameter": value})
+    assert as_text == []
+    assert values == {"parameter": expected}
+    assert type(values["parameter"]) is type(expected) or isinstance(value, np.str_)
+    assert json.loads(json.dumps(values, allow_nan=False)) == values
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (math.nan, "nan"),
+        (-math.inf, "-inf"),
+        (np.float32("nan"), "nan"),
+        (np.array([1.0, np.nan]), "[ 1. nan]"),
+        ([1, math.inf], "[1, inf]"),
+        ({"a": math.nan}, "{'a': nan}"),
+        (2**63, "9223372036854775808"),
+        (-(2**63) - 1, "-9223372036854775809"),
+        ([2**64], "[18446744073709551616]"),
+        (complex(1, 2), "(1+2j)"),
+        (b"raw", "b'raw'"),
+        ({1: 2}, "{1: 2}"),
+        ({(1, 2): 3}, "{(1, 2): 3}"),
+        (frozenset([1]), "frozenset({1})"),
+        (range(3), "range(0, 3)"),
+        (np.datetime64("2026-02-12"), "2026-02-12"),
+        (Path("here"), "here"),
+        (int, "<class 'int'>"),
+    ],
+    ids=repr,
+)
+def test_what_json_cannot_hold_is_stored_as_text_and_listed(value, text):
+    assert jsonable({"n": 1, "parameter": value}) == ({"n": 1, "parameter": text}, ["parameter"])
+
+
+def test_a_list_that_contains_itself_is_stored_as_text():
+    endless = []
+    endless.append(endless)
+    assert jsonable({"endless": endless}) == ({"endless": "[[...]]"}, ["endless"])
+
+
+def test_a_class_that_has_to_dict_is_stored_as_text():
+    values, as_text = jsonable({"kind": Dictable})
+    assert values == {"kind": str(Dictable)}
+    assert as_text == ["kind"]
+
+
+@pytest.mark.parametrize(
+    "value", [10**5000, [10**5000], Stubborn(), [Stubborn()]], ids=["int", "ints", "str", "strs"]
+)
+def test_a_value_whose_text_cannot_be_had_is_still_stored_as_some_text(value):
+    values, as_text = jsonable({"odd": value, "n": 1})
+    assert as_text == ["odd"]
+    assert values["n"] == 1
+    assert values["odd"]
+    assert isinstance(values["odd"], str)
+
+
+def test_values_are_copied_so_that_documents_share_nothing_with_the_config():
+    inner = [1]
+    values, _ = jsonable({"inner": {"list": inner}})
+    inner.append(2)
+    assert values == {"inner": {"list": [1]}}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  ", "{", "[1,]", '{"a": }', "nul", "\x00", "{}x", b"\xff{}"]
+)
+def test_what_is_no_json_is_refused_with_the_reason(text):
+    with pytest.raises(ProfileError, match=r"^\$: not JSON: ") as caught:
+        parse(text)
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_json_that_is_nested_too_deep_is_refused():
+    with pytest.raises(ProfileError, match="nested too deep"):
+        parse("[" * 1_000_000)
+    with pytest.raises(ProfileError, match="nested too deep"):
+        parse('{"a":' * 1_000_000)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_bytes_may_be_in_any_encoding_that_json_knows(encoding):
+    assert parse('{"é": 1}'.encode(encoding)) == {"é": 1}
+
+
+# Reading
+
+
+def test_a_file_is_read_by_name_path_or_stream(tmp_path):
+    path = tmp_path / "file.json"
+    path.write_bytes(b"{}\r\n")
+    assert parse(read(str(path))) == parse(read(path)) == {}
+    with open(path, "rb") as binary, open(path, encoding="utf-8") as text:
+        assert parse(read(binary)) == parse(read(text)) == {}
+    assert parse(read(io.StringIO("[1]"))) == parse(read(io.BytesIO(b"[1]"))) == [1]
+
+
+def test_a_text_stream_that_cannot_decode_is_no_json():
+    with pytest.raises(ProfileError, match=r"^\$: not JSON: 'utf-8' codec can't decode byte 0xff"):
+        parse(read(io.TextIOWrapper(io.BytesIO(b'{"a": "\xff"}'), encoding="utf-8")))
+
+
+def test_a_missing_file_and_a_folder_are_the_systems_errors(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "nowhere.json")
+    with pytest.raises(OSError, match=re.escape(tmp_path.name)):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.datetime64("2026-11-20T23:59:32.123456789"), "2026-11-20T23:59:32.123456789"),
+        (np.datetime64("2026-11-20"), "2026-11-20"),
+        (np.timedelta64(5, "ns"), "5 nanoseconds"),
+    ],
+)
+def test_times_of_numpy_are_text_and_listed(value, text):
+    assert jsonable({"t": value}) == ({"t": text}, ["t"])
+    (inside,) = jsonable({"t": [value]})[0].values()
+    assert isinstance(inside, str)
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 1}', '{"b": [{"x": {"a": 1, "c": 2, "a" : 3}}]}'])
+def test_a_key_that_stands_twice_in_one_object_is_refused(text):
+    with pytest.raises(ProfileError, match="key 'a' stands twice in one object"):
+        parse(text)
+    assert parse('[{"a": 1}, {"a": {"a": 2}}]') == [{"a": 1}, {"a": {"a": 2}}]

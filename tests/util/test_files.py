@@ -1,0 +1,773 @@
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dagprofiler import DAG, task
+from dagprofiler._util import files
+from dagprofiler._util.files import check_writable, replacing, second_place, temporary, write
+from dagprofiler._util.json import parse, read
+from dagprofiler.cli import main
+from dagprofiler.tracing import merge
+from dagprofiler.tracing._file import TraceFile
+
+posix = pytest.mark.skipif(os.name != "posix", reason="permissions, links and pipes of POSIX")
+locks = pytest.mark.skipif(os.name != "posix", reason="what is left is told by locks of POSIX")
+linux = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="links to descriptors")
+
+PROGRAM = """\
+from dagprofiler import DAG, task
+
+@task(outputs=["x"])
+def source():
+    return {"x": 1}
+
+dag = DAG({"source": source})
+"""
+
+
+@task(outputs=["x"])
+def source():
+    return {"x": 1}
+
+
+@pytest.fixture(scope="module")
+def profile():
+    return DAG({"source": source}).run()
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory, profile):
+    """Return a folder of what writers read."""
+    folder = tmp_path_factory.mktemp("shelf")
+    profile.save(folder / "profile.json")
+    (folder / "program_of_files.py").write_text(PROGRAM, encoding="utf-8")
+    trace(str(folder / "trace.pfw"))
+    return folder
+
+
+def trace(path):
+    file = TraceFile(path, {})
+    try:
+        file.write(['{"ph": "i"}'], closed=True)
+    finally:
+        file.abandon()
+
+
+def command(*arguments):
+    if main([*map(str, arguments)]):
+        raise AssertionError(arguments)
+
+
+#: Whatever writes a file that a user names.
+SAVERS = {
+    "save": lambda path, profile, _: profile.save(path),
+    "export": lambda path, profile, _: profile.export(path, "dot"),
+    "report": lambda path, profile, _: profile.report(path),
+    "draw": lambda path, profile, _: profile.draw().save(path),
+    "merge": lambda path, _, shelf: merge(shelf / "trace.pfw", path),
+}
+COMMANDS = {
+    "run -o": lambda path, _, shelf: command(
+        "run", shelf / "program_of_files.py", "-q", "-o", path
+    ),
+    "run --report": lambda path, _, shelf: command(
+        "run", shelf / "program_of_files.py", "-q", "--report", path
+    ),
+    "report -o": lambda path, _, shelf: command("report", shelf / "profile.json", "-o", path),
+    "export -o": lambda path, _, shelf: command(
+        "export", shelf / "profile.json", "--format", "dot", "-o", path
+    ),
+}
+TRACES = {"trace": lambda path, *_: trace(os.fspath(path))}
+
+
+def writers(*groups):
+    """Have a test run with each writer, a function of a path."""
+    named = {name: writer for group in groups for name, writer in group.items()}
+    return pytest.mark.parametrize("writer", named.values(), ids=named.keys(), indirect=True)
+
+
+@pytest.fixture
+def writer(request, profile, shelf, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return lambda path: request.param(path, profile, shelf)
+
+
+@contextmanager
+def umask(mask):
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def pieces_then(error):
+    yield "half of the new"
+    raise error
+
+
+def mode_of(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+# What a path resolves to
+
+
+@writers(SAVERS, COMMANDS, TRACES)
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a place below /dev")
+def test_a_file_below_dev_is_replaced_as_a_whole(writer):
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        path = Path(folder, "file")
+        path.write_text("@ old @" * 10_000)
+        writer(path)
+        assert "@ old @" not in path.read_text(encoding="utf-8")
+        assert os.listdir(folder) == ["file"]
+
+
+@linux
+@writers(SAVERS, COMMANDS)
+@pytest.mark.parametrize("removed", [False, True])
+@pytest.mark.parametrize("name", ["/proc/self/fd/{}", "/dev/fd/{}", "/proc/{}/fd/{}", "link"])
+def test_what_is_behind_a_descriptor_is_written_on(writer, tmp_path, name, removed, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = set() if removed else {"file"}
+    with open("file", "w+b") as file:
+        file.write(b"before ")
+        file.flush()
+        if removed:
+            os.unlink("file")
+        path = name.format(*[os.getpid()] * (name.count("{}") - 1), file.fileno())
+        if name == "link":
+            os.symlink(f"/dev/fd/{file.fileno()}", "link")
+            before.add("link")
+        writer(path)
+        # What is written to the descriptor next comes after it.
+        file.seek(0, io.SEEK_CUR)
+        os.write(file.fileno(), b" after")
+        file.seek(0)
+        content = file.read()
+    assert content.startswith(b"before ")
+    assert content.endswith(b" after")
+    assert len(content) > 50
+    assert set(os.listdir(tmp_path)) == before
+
+
+@linux
+def test_a_descriptor_of_another_process_is_written_on(tmp_path):
+    with open(tmp_path / "file", "wb") as file:
+        other = subprocess.Popen(
+            [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stdout=file
+        )
+    try:
+        write(f"/proc/{other.pid}/fd/1", ["a"])
+        write(f"/proc/{other.pid}/fd/1", ["b"])
+    finally:
+        other.communicate(b"\n")
+    assert (tmp_path / "file").read_text() == "ab"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@linux
+def test_a_descriptor_that_is_not_open_is_the_systems_error():
+    number = os.dup(0)
+    os.close(number)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        write(f"/dev/fd/{number}", ["x"])
+
+
+@posix
+@writers(SAVERS, COMMANDS)
+def test_a_symbolic_link_stays_and_what_it_points_to_is_replaced(writer, tmp_path):
+    (tmp_path / "data").mkdir()
+    target, link, second = tmp_path / "data" / "file", tmp_path / "link", tmp_path / "second"
+    target.write_text("@ old @" * 10_000)
+    link.symlink_to(Path("data") / "file")
+    second.symlink_to(link)
+    writer(second)
+    assert "@ old @" not in target.read_text(encoding="utf-8")
+    assert os.readlink(link) == os.path.join("data", "file")
+    assert os.readlink(second) == str(link)
+    assert os.listdir(tmp_path / "data") == ["file"]
+
+
+@writers(SAVERS)
+@pytest.mark.parametrize("name", ["file.json/", "file.json/.", "", "."])
+@pytest.mark.parametrize("there", [False, True])
+def test_what_names_no_file_is_the_systems_error(writer, tmp_path, monkeypatch, name, there):
+    monkeypatch.chdir(tmp_path)
+    if there:
+        Path("file.json").write_text("old")
+    with pytest.raises((IsADirectoryError, FileNotFoundError)):
+        writer(name)
+    assert os.listdir() == ["file.json"] * there
+    if there:
+        assert Path("file.json").read_text() == "old"
+
+
+@writers(SAVERS)
+def test_a_name_may_be_bytes_as_it_may_where_files_are_read(writer, tmp_path):
+    writer(os.fsencode(tmp_path / "file"))
+    assert os.listdir(tmp_path) == ["file"]
+    assert write(os.fsencode(tmp_path / "file"), ["x"]) == str(tmp_path / "file")
+
+
+# What a file is stays
+
+
+@posix
+@writers(SAVERS, COMMANDS, TRACES)
+def test_a_file_keeps_its_mode_whatever_the_umask(writer, tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    path.chmod(0o642)
+    with umask(0o077):
+        writer(path)
+    assert mode_of(path) == 0o642
+    assert path.read_bytes() != b"old"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="root gives files")
+@writers(SAVERS, COMMANDS, TRACES)
+def test_a_file_keeps_its_owner_and_its_group(writer, tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    os.chown(path, 1234, 4321)
+    writer(path)
+    status = path.stat()
+    assert (status.st_uid, status.st_gid) == (1234, 4321)
+    assert path.read_bytes() != b"old"
+
+
+@posix
+@pytest.mark.parametrize(("mode", "kept"), [(0o664, 0o644), (0o640, 0o600), (0o604, 0o604)])
+def test_a_group_that_cannot_be_kept_leaves_the_new_one_no_more_than_all_have(
+    tmp_path, monkeypatch, mode, kept
+):
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    path = tmp_path / "file"
+    path.write_text("old")
+    path.chmod(mode)
+    write(path, ["new"])
+    assert mode_of(path) == kept
+
+
+@posix
+@pytest.mark.parametrize("old", [None, 0o600, 0o666])
+def test_only_its_owner_can_open_a_file_until_it_is_whole(tmp_path, old):
+    def pieces():
+        yield "x" * 100_000
+        (name,) = (name for name in os.listdir(tmp_path) if name != "file")
+        modes.append(mode_of(tmp_path / name))
+
+    modes, path = [], tmp_path / "file"
+    if old is not None:
+        path.write_text("old")
+        path.chmod(old)
+    with umask(0):
+        write(path, pieces())
+    assert modes == [0o600]
+
+
+def unprivileged(function, *readable):
+    """Call a function as a user who may not write everything; return the name of its error."""
+    for path in readable:
+        os.chmod(path, 0o755)
+    receiver, sender = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+            function()
+            os.write(sender, b"none")
+        except BaseException as error:  # noqa: BLE001  (the parent looks at it)
+            os.write(sender, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(sender)
+    os.waitpid(child, 0)
+    with open(receiver, encoding="utf-8") as said:
+        return said.read()
+
+
+@posix
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@writers(SAVERS, COMMANDS, TRACES)
+def test_a_file_that_its_user_could_not_open_for_writing_is_refused(writer, shelf, tmp_path, capfd):
+    writer(tmp_path / "loads what it needs")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        path = os.path.join(folder, "file")
+        Path(path).write_text("old")
+        os.chmod(path, 0o444)
+        said = unprivileged(lambda: writer(path), shelf, shelf.parent, shelf.parent.parent)
+        assert Path(path).read_text() == "old"
+        assert os.listdir(folder) == ["file"]
+    assert said.startswith(("PermissionError", "AssertionError"))
+    assert "ermission denied" in said + capfd.readouterr().err
+    assert path in said
+
+
+@posix
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("kind", ["file", "pipe", "folder"])
+def test_that_a_file_cannot_be_written_shows_before_there_is_content(kind):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, kind)
+        check_writable(path)
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "file":
+            Path(path).write_text("old")
+        for _ in range(2):
+            check_writable(path)
+        os.chmod(folder, 0o555 if kind == "folder" else 0o777)
+        if kind != "folder":
+            os.chmod(path, 0o444)
+        assert unprivileged(lambda: check_writable(path)).startswith("PermissionError")
+        os.chmod(folder, 0o700)
+        assert os.listdir(folder) == [kind] * (kind != "folder")
+
+
+@posix
+@pytest.mark.parametrize("read", [False, True])
+def test_what_is_no_regular_file_is_never_replaced(tmp_path, read):
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if read else None
+    with pytest.raises(OSError, match="pipe"), replacing(path):
+        pass
+    if reader is not None:
+        os.close(reader)
+    assert stat.S_ISFIFO(os.stat(path).st_mode)
+
+
+def test_what_is_written_is_on_the_disk_before_it_takes_its_place(tmp_path, monkeypatch):
+    def noted(name):
+        function = getattr(os, name)
+
+        def call(*arguments):
+            calls.append(name)
+            return function(*arguments)
+
+        monkeypatch.setattr(os, name, call)
+
+    calls = []
+    noted("fsync")
+    noted("replace")
+    write(tmp_path / "file", ["x"])
+    assert calls == ["fsync", "replace"]
+
+
+# What killed processes leave
+
+
+@pytest.fixture(scope="module")
+def left_name():
+    """Return the name of what a process left that was killed while it wrote."""
+    with tempfile.TemporaryDirectory() as folder:
+        code = (
+            "import os, signal; from dagprofiler._util.files import write\n"
+            "def pieces():\n"
+            "    yield 'half'\n"
+            "    os.kill(os.getpid(), signal.SIGKILL)\n"
+            f"write({os.path.join(folder, 'file')!r}, pieces())\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code], check=False)
+        assert done.returncode == -signal.SIGKILL
+        (name,) = os.listdir(folder)
+    return name
+
+
+@locks
+@writers(SAVERS, COMMANDS, TRACES)
+def test_what_a_killed_writer_left_is_swept_by_the_next(writer, tmp_path, left_name):
+    (tmp_path / left_name).write_text("half")
+    writer(tmp_path / "file")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@locks
+@writers(SAVERS, COMMANDS, TRACES)
+def test_what_another_writes_at_the_same_time_stays(writer, tmp_path):
+    def pieces():
+        yield "a"
+        writer(tmp_path / "second")
+        yield "b"
+
+    write(tmp_path / "first", pieces())
+    assert (tmp_path / "first").read_text() == "ab"
+    assert sorted(os.listdir(tmp_path)) == ["first", "second"]
+
+
+def test_writers_beside_each_other_do_no_harm(tmp_path):
+    problems = []
+
+    def work(number):
+        try:
+            for i in range(50):
+                write(tmp_path / f"file-{i % 3}", [f"{number}" * 1000])
+        except Exception as error:  # noqa: BLE001  (the test looks at it)
+            problems.append(error)
+
+    threads = [threading.Thread(target=work, args=[number]) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert sorted(os.listdir(tmp_path)) == ["file-0", "file-1", "file-2"]
+    for path in tmp_path.iterdir():
+        assert path.read_text() in {f"{number}" * 1000 for number in range(4)}
+
+
+@locks
+@pytest.mark.parametrize("swept", [False, True])
+def test_a_file_that_is_swept_before_it_is_locked_is_made_anew(tmp_path, monkeypatch, swept):
+    def lock(descriptor):
+        monkeypatch.undo()
+        if not swept:
+            # Another process has just locked it, to remove it.
+            raise BlockingIOError
+        files._sweep(tmp_path)
+        files._lock(descriptor)
+
+    monkeypatch.setattr(files, "_lock", lock)
+    with temporary(str(tmp_path)) as file:
+        assert os.path.exists(file.name)
+
+
+@posix
+def test_only_what_processes_of_this_host_left_is_swept(tmp_path, left_name):
+    elsewhere = re.sub(r"\w{8}\.tmp$", "00000000.tmp", left_name)
+    kept = {elsewhere, ".dagprofiler-x.tmp", f"my{left_name}", "outside", "file"}
+    for name in kept - {"file"}:
+        (tmp_path / name).write_text("kept")
+    link, pipe, folder = (left_name.replace("-", f"-{i}") for i in range(3))
+    (tmp_path / link).symlink_to("outside")
+    os.mkfifo(tmp_path / pipe)
+    (tmp_path / folder).mkdir()
+    write(tmp_path / "file", ["x"])
+    assert set(os.listdir(tmp_path)) == {*kept, link, pipe, folder}
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="root gives files")
+def test_what_another_user_left_is_not_swept(tmp_path, left_name):
+    (tmp_path / left_name).write_text("half")
+    os.chown(tmp_path / left_name, 1234, -1)
+    write(tmp_path / "file", ["x"])
+    assert left_name in os.listdir(tmp_path)
+
+
+@locks
+@pytest.mark.parametrize("error", [ImportError, OSError])
+def test_without_locks_files_are_written_and_nothing_is_swept(
+    tmp_path, monkeypatch, error, left_name
+):
+    def lock(_):
+        raise error
+
+    monkeypatch.setattr(files, "_lock", lock)
+    (tmp_path / left_name).write_text("half")
+    write(tmp_path / "file", ["x"])
+    assert (tmp_path / "file").read_text() == "x"
+    assert set(os.listdir(tmp_path)) == {"file", left_name}
+
+
+# A second place
+
+
+def test_a_second_place_has_a_name_drawn_at_random_and_only_its_owner_opens_it(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    first, second = (second_place(lambda stream: stream.write(b"x")) for _ in range(2))
+    assert first != second
+    assert os.path.dirname(first) == str(tmp_path)
+    assert Path(first).read_bytes() == b"x"
+    if os.name == "posix":
+        assert mode_of(first) == 0o600
+
+
+def test_a_second_place_is_looked_for_until_there_is_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    tried = []
+
+    def save(stream):
+        tried.append(stream)
+        if not list(tmp_path.iterdir()):
+            raise OSError("no room")
+        stream.write(b"x")
+
+    path = second_place(save)
+    assert os.listdir(tmp_path) == [os.path.basename(path)]
+    assert len(tried) == (2 if os.path.isdir("/dev/shm") else 1)
+
+
+@pytest.mark.parametrize("error", [OSError("no room"), KeyboardInterrupt()])
+def test_a_second_place_that_fails_leaves_nothing(tmp_path, monkeypatch, error):
+    def save(_):
+        raise error
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    with pytest.raises(type(error)) as caught:
+        second_place(save)
+    assert caught.value is error
+    assert os.listdir(tmp_path) == []
+
+
+# Writing
+
+
+def test_a_new_file_holds_exactly_the_text_and_its_name_is_returned(tmp_path):
+    path = tmp_path / "new.json"
+    assert write(path, ["a\n", "b\n"]) == str(path)
+    assert write(str(path), ["a\n", "c\n"]) == str(path)
+    assert path.read_bytes() == b"a\nc\n"
+    assert os.listdir(tmp_path) == ["new.json"]
+
+
+def test_a_relative_name_is_written_in_the_working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert write("here.json", ["x"]) == "here.json"
+    assert (tmp_path / "here.json").read_text() == "x"
+
+
+@pytest.mark.parametrize("error", [ValueError("halfway"), KeyboardInterrupt(), MemoryError()])
+def test_an_error_halfway_leaves_the_old_file_and_nothing_beside_it(tmp_path, error):
+    path = tmp_path / "file.json"
+    path.write_text("old")
+    with pytest.raises(type(error)) as caught:
+        write(path, pieces_then(error))
+    assert caught.value is error
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file.json"]
+
+
+def test_an_error_halfway_leaves_no_file_where_there_was_none(tmp_path):
+    with pytest.raises(ValueError, match="halfway"):
+        write(tmp_path / "file.json", pieces_then(ValueError("halfway")))
+    assert os.listdir(tmp_path) == []
+
+
+@posix
+def test_a_disk_that_refuses_the_new_file_leaves_the_old_one(tmp_path):
+    import resource
+
+    path = tmp_path / "file.json"
+    path.write_text("old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            write(path, ["x" * 900] * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file.json"]
+
+
+@posix
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0, 0o666)])
+def test_a_new_file_has_the_permissions_that_the_umask_gives(tmp_path, mask, mode):
+    with umask(mask):
+        write(tmp_path / "file.json", ["x"])
+    assert mode_of(tmp_path / "file.json") == mode
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o600, 0o604, 0o660, 0o777])
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path, mode):
+    path = tmp_path / "file.json"
+    path.write_text("old")
+    path.chmod(mode)
+    with umask(0o077):
+        write(path, ["new"])
+    assert path.read_text() == "new"
+    assert mode_of(path) == mode
+
+
+@posix
+def test_a_symbolic_link_to_nothing_gets_its_target(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to("later.json")
+    write(link, ["new"])
+    assert link.is_symlink()
+    assert (tmp_path / "later.json").read_text() == "new"
+
+
+@posix
+def test_a_symbolic_link_to_itself_is_the_systems_error(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    with pytest.raises(OSError, match="symbolic links"):
+        write(link, ["new"])
+    assert os.listdir(tmp_path) == ["link"]
+
+
+def test_a_name_as_long_as_the_system_takes_can_be_written(tmp_path):
+    path = tmp_path / ("n" * 250 + ".json")
+    try:
+        path.write_text("old")
+    except OSError:
+        pytest.skip("this file system takes no names of 255 characters")
+    write(path, ["new"])
+    assert path.read_text() == "new"
+
+
+@pytest.mark.parametrize("name", ["with space.json", "é.json", ".hidden", "%s{}.json"])
+def test_a_name_may_hold_what_the_system_allows(tmp_path, name):
+    write(tmp_path / name, ["x"])
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_folder_or_a_missing_folder_is_the_systems_error(tmp_path):
+    with pytest.raises(OSError, match=re.escape(tmp_path.name)):
+        write(tmp_path, ["x"])
+    with pytest.raises(FileNotFoundError) as caught:
+        write(tmp_path / "nowhere" / "file.json", ["x"])
+    assert caught.value.filename == str(tmp_path / "nowhere" / "file.json")
+    assert os.listdir(tmp_path) == []
+
+
+@posix
+def test_a_device_is_written_to_and_not_replaced():
+    assert write("/dev/null", ["x"]) == "/dev/null"
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_device_that_is_full_is_the_systems_error():
+    with pytest.raises(OSError, match="No space left"):
+        write("/dev/full", ["x"])
+
+
+@posix
+def test_a_pipe_is_written_to_and_read_from_and_not_replaced(tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    received = []
+    reader = threading.Thread(target=lambda: received.append(parse(read(fifo))), daemon=True)
+    reader.start()
+    write(fifo, ["[1", "2]"])
+    reader.join(30)
+    assert received == [[12]]
+    assert stat.S_ISFIFO(os.stat(fifo).st_mode)
+
+
+def test_text_and_binary_streams_get_what_they_take(tmp_path):
+    text, binary = io.StringIO(), io.BytesIO()
+    assert write(text, ["a", "b"]) == write(binary, ["a", "b"]) == ""
+    assert text.getvalue() == "ab"
+    assert binary.getvalue() == b"ab"
+    path = tmp_path / "file"
+    for mode in ("w", "wb", "w+b"):
+        with open(path, mode, **({} if "b" in mode else {"encoding": "ascii"})) as stream:
+            assert write(stream, [mode]) == str(path)
+            assert not stream.closed
+        assert path.read_text() == mode
+    with open(path, "wb", buffering=0) as raw:
+        write(raw, ["raw"])
+    assert path.read_text() == "raw"
+
+
+def test_a_stream_is_written_to_where_it_stands():
+    stream = io.StringIO("before")
+    stream.seek(0, io.SEEK_END)
+    write(stream, ["+after"])
+    assert stream.getvalue() == "before+after"
+
+
+@pytest.mark.parametrize("mode", ["wt", "wb"])
+def test_a_compressed_stream_is_a_stream(tmp_path, mode):
+    path = tmp_path / "file.gz"
+    with gzip.open(path, mode) as stream:
+        write(stream, ["a", "b"])
+    with gzip.open(path) as stream:
+        assert read(stream) == b"ab"
+
+
+@pytest.mark.parametrize("mode", ["w+", "w+b"])
+@pytest.mark.parametrize("kind", [tempfile.TemporaryFile, tempfile.SpooledTemporaryFile])
+def test_a_temporary_file_is_a_stream(kind, mode):
+    with kind(mode=mode) as stream:
+        write(stream, ["{", "}"])
+        stream.seek(0)
+        assert parse(read(stream)) == {}
+
+
+def test_a_stream_that_encodes_by_itself_gets_text():
+    raw = io.BytesIO()
+    write(codecs.getwriter("utf-16-le")(raw), ["a", "b"])
+    assert raw.getvalue() == "ab".encode("utf-16-le")
+
+
+def test_a_stream_that_encodes_into_a_file_gets_text(tmp_path):
+    with open(tmp_path / "file", "wb") as raw:
+        write(codecs.getwriter("utf-16-le")(raw), ["a", "b"])
+    assert (tmp_path / "file").read_bytes() == "ab".encode("utf-16-le")
+
+
+class Slow(io.RawIOBase):
+    """A stream that takes a few bytes at a time, as an unbuffered pipe may."""
+
+    def __init__(self):
+        self.taken = b""
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        part = bytes(memoryview(data)[:7])
+        self.taken += part
+        return len(part)
+
+
+def test_a_raw_stream_gets_everything_and_stays_open():
+    stream = Slow()
+    pieces = ["some text\n" * 3000, "é\n", "the end\n"]
+    write(stream, pieces)
+    assert stream.taken.decode() == "".join(pieces)
+    assert not stream.closed
+
+
+class Full(Slow):
+    def write(self, data):
+        raise OSError("no room")
+
+
+class Busy(Slow):
+    def write(self, data):
+        return None if len(self.taken) > 10 else super().write(data)
+
+
+@pytest.mark.parametrize(("kind", "error"), [(Full, OSError), (Busy, BlockingIOError)])
+def test_a_raw_stream_that_takes_no_more_is_an_error_and_stays_open(kind, error):
+    stream = kind()
+    with pytest.raises(error):
+        write(stream, ["some text\n"] * 2)
+    assert not stream.closed

@@ -1,0 +1,151 @@
+"""What of its process a run depends on: threads and tasks, modules, what the program asked for."""
+
+from __future__ import annotations
+
+import asyncio.events
+import os
+import subprocess
+import sys
+import threading
+from types import ModuleType
+
+import pytest
+
+from dagprofiler import DAG, serializers, task
+from dagprofiler._util import json as documents
+from dagprofiler._util import json as rendering
+from dagprofiler._util.interpreter import here, imported, workers
+from dagprofiler.config import same_value
+from dagprofiler.measure.machine import environment
+from dagprofiler.tracing import _perfflow as perfflow
+from dagprofiler.tracing import async_event, span
+from dagprofiler.tracing._process import started_by_multiprocessing
+from dagprofiler.tracing._recording import in_event_loop, state
+
+
+@pytest.fixture
+def half_made(monkeypatch):
+    """Put a module in place of which nothing is there yet, as while a thread imports it."""
+
+    def put(name):
+        module = ModuleType(name)
+        module.__spec__ = type("Spec", (), {"_initializing": True})()
+        monkeypatch.setitem(sys.modules, name, module)
+
+    return put
+
+
+def test_a_module_counts_as_imported_once_all_of_it_is_there(half_made):
+    assert imported("asyncio.events") is asyncio.events
+    assert imported("no_such_module") is None
+    half_made("asyncio.events")
+    assert imported("asyncio.events") is None
+
+
+def test_a_module_without_a_spec_is_complete(monkeypatch):
+    module = ModuleType("made_by_hand")
+    del module.__spec__
+    monkeypatch.setitem(sys.modules, "made_by_hand", module)
+    assert imported("made_by_hand") is module
+
+
+def test_a_module_is_seen_half_made_by_other_threads_alone_while_it_is_imported(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "slow_to_import.py").write_text(
+        "import sys\nbegun, go_on = sys.signals_of_the_test\nbegun.set()\ngo_on.wait(10)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    signals = threading.Event(), threading.Event()
+    monkeypatch.setattr(sys, "signals_of_the_test", signals, raising=False)
+    thread = threading.Thread(target=__import__, args=("slow_to_import",))
+    thread.start()
+    assert signals[0].wait(10)
+    assert "slow_to_import" in sys.modules
+    assert imported("slow_to_import") is None
+    signals[1].set()
+    thread.join()
+    assert imported("slow_to_import") is sys.modules.pop("slow_to_import")
+
+
+def test_a_span_does_not_stumble_over_asyncio_that_another_thread_imports(half_made, monkeypatch):
+    monkeypatch.setattr(state, "running_loop", None)
+    half_made("asyncio.events")
+    with span("meanwhile"):
+        assert not in_event_loop()
+    assert state.running_loop is None
+
+
+def test_an_event_does_not_stumble_over_tasks_of_asyncio_that_are_not_there(half_made, monkeypatch):
+    half_made("asyncio.tasks")
+    monkeypatch.setattr(perfflow, "in_event_loop", lambda: True)
+    for pointcut in ("before", "after"):
+        async_event(pointcut, "work", "category")
+
+
+@pytest.mark.parametrize("name", ["numpy", "pandas", "polars"])
+def test_nothing_stumbles_over_a_package_that_another_thread_imports(half_made, name):
+    half_made(name)
+    assert not serializers.is_array(3)
+    assert serializers._table_kind(3) == ""
+    assert documents.jsonable({"z": 1j}) == ({"z": "1j"}, ["z"])
+    assert same_value(1j, 1j)
+    assert "numpy" in environment(thorough=True)["versions"]
+    with pytest.raises(TypeError, match="complex has no JSON form"):
+        rendering.plain_number(1j)
+
+
+def test_a_process_does_not_stumble_over_multiprocessing_that_another_thread_imports(half_made):
+    half_made("multiprocessing.process")
+    assert not started_by_multiprocessing()
+
+
+def test_a_thread_is_busy_while_a_task_computes_in_it():
+    seen = []
+
+    @task(outputs=[])
+    def looks():
+        seen.append(here.worker.busy)
+        return {}
+
+    @task(outputs=[])
+    def runs_another():
+        outer = here.worker
+        DAG({"looks": looks}).run()
+        seen.append(here.worker is outer and outer.busy)
+        return {}
+
+    own = here.worker
+    DAG({"runs": runs_another}).run()
+    assert seen == [True, True]
+    assert here.worker is own
+    assert not any(worker.busy for worker in workers())
+
+
+def test_a_thread_that_is_over_is_no_worker_any_more():
+    before = len(workers())
+    thread = threading.Thread(target=lambda: here.worker)
+    thread.start()
+    thread.join()
+    assert len(workers()) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a fork")
+def test_a_process_that_a_task_forks_computes_nothing():
+    program = """
+import os
+from dagprofiler import DAG, task
+from dagprofiler.interpreter import here, workers
+
+@task(outputs=[])
+def forks():
+    child = os.fork()
+    if not child:
+        os._exit(here.worker.busy or len(workers()) != 1)
+    return {"code": os.waitpid(child, 0)[1]}
+
+print(DAG({"forks": forks}).run().outputs["forks"]["code"])
+"""
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "0"

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from dagprofiler import DAG, Profile, Rounds, RunError, analyze, compare_runs, task
+from dagprofiler._util.html import cut_table, paragraph, text
+from dagprofiler.analysis.summary import MOST_ROWS
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "formats"))
+from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
+
+#: Without a collection of garbage before each, in a process that has a lot of it.
+ROUNDS = Rounds(7, warmup=0, collect_garbage=None)
+
+
+class Page(HTMLParser):
+    """What is in a page: its elements, attributes and text; elements must be closed."""
+
+    def __init__(self, markup):
+        super().__init__()
+        self.elements, self.attributes, self.words, self.open = [], [], "", []
+        self.feed(markup)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append(tag)
+        self.attributes += attrs
+        self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words += data
+
+
+@task(outputs=["x"], estimate_fn=lambda cfg: 1000)
+def source(cfg):
+    return {"x": list(range(cfg.get("n", 10)))}
+
+
+@task(inputs=["x"], outputs=["y"])
+def sink(x):
+    return {"y": sum(x)}
+
+
+def dag_of(names=("source", "sink"), **config):
+    first, second = names
+    return DAG({first: source, second: sink}, [(first, second)], config)
+
+
+MAKERS = {
+    "DAG": lambda dag, other: dag,
+    "Drawing": lambda dag, other: dag.draw(),
+    "Profile": lambda dag, other: dag.run(rounds=ROUNDS, meters="wall"),
+    "Comparison": lambda dag, other: dag.run(rounds=ROUNDS).compare(other.run(rounds=ROUNDS)),
+    "RunComparison": lambda dag, other: compare_runs(dag, other, rounds=ROUNDS),
+    "Analysis": lambda dag, other: analyze(dag.run(), cost="wall_time"),
+}
+
+
+def shown(kind, names=("source", "sink")):
+    """An object of a kind that shows itself."""
+    return MAKERS[kind](dag_of(names), dag_of(names, n=20_000))
+
+
+@pytest.fixture(scope="module")
+def objects():
+    return {kind: shown(kind) for kind in MAKERS}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_what_shows_itself_is_static_and_asks_the_network_for_nothing(kind, objects):
+    page = Page(objects[kind]._repr_html_())
+    assert not {"script", "link", "img", "iframe", "object", "input"}.intersection(page.elements)
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    assert not [name for name, _ in page.attributes if name in ("src", "href", "id")]
+    assert "source" in page.words
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_terminals_are_given_text_and_notebooks_html(kind, objects):
+    bundle = objects[kind]._repr_mimebundle_(include=None, exclude=None)
+    assert bundle["text/plain"] == str(objects[kind])
+    assert bundle["text/html"] == objects[kind]._repr_html_()
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_what_shows_itself_is_small(kind, objects):
+    assert len(objects[kind]._repr_html_()) < 20_000
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_names_are_text_whatever_they_hold(kind):
+    hostile = "<script>alert(1)</script>\"'&\ud800\u202e", "</style><b onclick=x>\n\0"
+    markup = shown(kind, hostile)._repr_html_()
+    page = Page(markup)
+    assert "script" not in page.elements
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    assert "<script>alert(1)</script>" in page.words or kind in ("DAG", "Drawing")
+    markup.encode("utf-8")
+    assert not any(mark in markup for mark in "\0\u202e")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_profile_of_any_name_shows_itself(name):
+    Page(profile_of([name, f"{name} 2"])._repr_html_())
+
+
+def test_a_profile_shows_how_it_went_the_dag_and_what_tasks_cost(objects):
+    words = Page(objects["Profile"]._repr_html_()).words
+    for expected in ("total", "critical path", "wall time", "2 tasks", "1 edge", "source → sink"):
+        assert expected in words
+    assert "<details><summary>2 tasks</summary>" in objects["Profile"]._repr_html_()
+
+
+def test_a_profile_says_what_to_mind(objects):
+    assert "short: " in Page(objects["Profile"]._repr_html_()).words
+
+
+def test_a_partial_profile_says_so_and_why():
+    @task(inputs=["x"], outputs=["y"])
+    def fails(x):
+        raise ValueError("<no luck>")
+
+    with pytest.raises(RunError) as caught:
+        DAG({"source": source, "fails": fails}, [("source", "fails")]).run()
+    words = Page(caught.value.profile._repr_html_()).words
+    assert "partial" in words
+    assert "1 failed" in words
+    assert "<no luck>" in words
+
+
+def test_a_large_profile_shows_a_folded_dag_and_the_tasks_that_cost_most():
+    profile = large_profile(3000)
+    markup = profile._repr_html_()
+    words = Page(markup).words
+    assert len(markup) < 60_000
+    assert "3,000 tasks" in words
+    assert "groups" in words
+    assert "… and 2,980 more tasks" in words
+    assert "t002999" in words
+    assert "t001500" not in words
+
+
+def test_a_huge_one_shows_words_alone():
+    names = [f"t{i}" for i in range(50_001)]
+    assert "svg" not in Page(profile_of(names)._repr_html_()).elements
+    page = Page(DAG(dict.fromkeys(names, source))._repr_html_())
+    assert page.words.endswith("<DAG: 50,001 tasks, 0 edges>")
+
+
+def test_a_profile_without_any_cost_shows_its_dag():
+    document = golden_profile().to_dict()
+    bare = ("metadata", "configuration", "dag_structure", "node_weights", "edge_weights")
+    profile = Profile.from_dict({name: document[name] for name in bare})
+    assert "svg" in Page(profile._repr_html_()).elements
+
+
+def test_a_profile_of_no_tasks_shows_itself():
+    assert "0 tasks" in Page(DAG({}).run()._repr_html_()).words
+
+
+def test_a_comparison_is_a_dict_that_shows_what_differs(objects):
+    found = objects["Comparison"]
+    assert isinstance(found, dict)
+    assert found["config_diff"] == {"n": {"self": None, "other": 20_000}}
+    assert "parameters:\n   here  there\nn  None  20000" in str(found)
+    words = Page(found._repr_html_()).words
+    assert "can't say" in words
+    assert words.count("rounds of one process cannot judge") == 1
+
+
+def test_a_comparison_says_how_many_rows_it_leaves_out():
+    names = [f"t{i}" for i in range(MOST_ROWS + 3)]
+    mine, other = profile_of(names), profile_of(names, dict.fromkeys(names, 0))
+    left_out = "... and 3 more rows"
+    found = mine.compare(other)
+    assert str(found).splitlines()[-1] == left_out
+    assert "3 more rows" in Page(found._repr_html_()).words
+
+
+def test_a_comparison_of_equals_shows_that_nothing_differs():
+    profile = profile_of(["a", "b"])
+    assert str(profile.compare(profile)) == "total time: not known of both"
+    profile = dag_of().run()
+    assert str(profile.compare(profile)) == "total time: +0.000 ms here"
+
+
+def test_a_comparison_with_weights_that_no_float_holds_shows_them():
+    mine, other = profile_of(["a"], {"a": 10**400}), profile_of(["a"], {"a": 0})
+    assert "+inf" in str(mine.compare(other))
+    Page(mine.compare(other)._repr_html_())
+
+
+def test_a_verdict_has_its_colour_and_its_word(objects):
+    markup = objects["RunComparison"]._repr_html_()
+    assert '<b class="faster">faster</b>' in markup
+
+
+def test_a_reason_that_all_verdicts_share_stands_below_them_once(objects):
+    assert str(objects["Comparison"]).count("rounds of one process cannot judge") == 1
+
+
+def test_an_analysis_shows_its_figures_and_paths(objects):
+    words = Page(objects["Analysis"]._repr_html_()).words
+    for expected in ("work", "span", "critical path: source -> sink", "bottleneck", "slack"):
+        assert expected in words
+
+
+def test_a_table_is_cut_and_says_so():
+    cut = cut_table([("n",), *((i,) for i in range(30))], "numbers")
+    assert cut.count("<tr>") == 21
+    assert "… and 10 more numbers" in cut
+
+
+def test_markup_is_escaped_once():
+    once = text("<a>")
+    assert text(once) is once
+    assert paragraph(once, "<b>") == "<p>&lt;a&gt; &lt;b&gt;</p>"

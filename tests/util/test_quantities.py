@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from dagprofiler._util.text import quantity, share
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (None, "ms", "-"),
+        (0, "bit", "0 bit"),
+        (999, "instructions", "999 instructions"),
+        (12345, "instructions", "12.35 k instructions"),
+        (2**63, "bit", "9.223 Ebit"),
+        (21, "B", "21 B"),
+        (160_000, "B", "160 kB"),
+        (0.00012, "ms", "0.00012 ms"),
+        (1234567.8, "reference ms", "1,234,568 reference ms"),
+        (10**400, "instructions", "1.798e+290 E instructions"),
+    ],
+)
+def test_quantities_read_well(value, unit, text):
+    assert quantity(value, unit) == text
+
+
+def test_shares_are_between_0_and_1_even_of_what_no_float_holds():
+    assert share(0, 0) == 0
+    assert share(1, 4) == 0.25
+    assert share(10**400, 10**401) == 1
+    assert share(3, sys.float_info.max) < 1e-300

@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import io
+import json
+import sys
+from importlib import invalidate_caches
+
+import pytest
+
+from dagprofiler import FormatError
+from dagprofiler._util import plugins as registry
+from dagprofiler._util.plugins import EXPORTERS, IMPORTERS, format_of, formats, load, loadable
+from dagprofiler.formats import exporter, exporter_names, import_profile, importer, importer_names
+
+OURS = ["chrome_trace", "csv", "dot", "graphml", "html", "mermaid", "node_link", "saga", "wfformat"]
+
+MODULE = """
+from dagprofiler.exporters import Export
+
+
+class Tasks:
+    name, extension = {name!r}, {extension!r}
+
+    def render(self, profile, *, end="\\n"):
+        return Export(end.join(profile.dag_structure["nodes"]), ("only names",))
+
+
+EXPORTER = Tasks()
+"""
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Puts distributions with entry points on sys.path, as pip would."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def put(package, points, *, group=EXPORTERS, extension=".tasks", name="tasks"):
+        (tmp_path / f"{package}.py").write_text(MODULE.format(name=name, extension=extension))
+        info = tmp_path / f"{package}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        lines = "".join(f"{key} = {value}\n" for key, value in points.items())
+        (info / "entry_points.txt").write_text(f"[{group}]\n{lines}")
+        invalidate_caches()
+
+    yield put
+    for name in [name for name in sys.modules if name.startswith("thirdparty_")]:
+        del sys.modules[name]
+
+
+def test_our_own_formats_are_entry_points():
+    assert exporter_names() == OURS
+    assert importer_names() == ["wfformat"]
+    assert exporter("saga").name == "saga"
+    assert importer("wfformat").name == "wfformat"
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_exporter_is_what_its_name_says(name):
+    found = exporter(name)
+    assert found.name == name
+    assert found.extension.startswith(".")
+    assert found.extension == found.extension.lower()
+
+
+def test_our_endings_are_all_different():
+    assert len({exporter(name).extension for name in OURS}) == len(OURS)
+
+
+def test_a_package_of_others_is_found(install):
+    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"})
+    assert formats(EXPORTERS) == sorted([*OURS, "tasks"])
+    assert exporter("tasks").extension == ".tasks"
+    assert format_of("x.TASKS") == "tasks"
+
+
+def test_an_importer_of_others_is_found(install):
+    install("thirdparty_i", {"tasks": "thirdparty_i:EXPORTER"}, group=IMPORTERS)
+    assert importer_names() == ["tasks", "wfformat"]
+
+
+def test_two_packages_with_one_name_are_refused(install):
+    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"})
+    install("thirdparty_b", {"tasks": "thirdparty_b:EXPORTER"})
+    with pytest.raises(FormatError, match="'tasks' is given by both 'thirdparty_") as caught:
+        load(EXPORTERS, "tasks")
+    assert "thirdparty_a:EXPORTER" in str(caught.value)
+    assert "thirdparty_b:EXPORTER" in str(caught.value)
+    assert exporter("dot").name == "dot"
+    assert format_of("x.dot") == "dot"
+    with pytest.raises(FormatError, match=r"'x\.tasks' says no format; .*'tasks' is given by both"):
+        format_of("x.tasks")
+
+
+def test_one_package_seen_twice_is_one(install, tmp_path, monkeypatch):
+    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"})
+    again = tmp_path / "again"
+    (again / "thirdparty_a-1.0.dist-info").mkdir(parents=True)
+    for file in (tmp_path / "thirdparty_a-1.0.dist-info").iterdir():
+        (again / "thirdparty_a-1.0.dist-info" / file.name).write_text(file.read_text())
+    monkeypatch.syspath_prepend(str(again))
+    assert "tasks" in formats(EXPORTERS)
+
+
+@pytest.mark.parametrize("value", ["thirdparty_a:NOTHING", "thirdparty_none:EXPORTER"])
+def test_what_cannot_be_loaded_says_from_where(install, value):
+    install("thirdparty_a", {"tasks": value})
+    with pytest.raises(FormatError, match=f"'tasks' cannot be loaded from '{value}'"):
+        load(EXPORTERS, "tasks")
+
+
+@pytest.mark.parametrize("group", [EXPORTERS, IMPORTERS])
+@pytest.mark.parametrize("spoil", ["import thirdparty_none", "1 / 0", "this is no Python"])
+def test_a_broken_package_of_others_does_not_keep_ours_from_being_found(
+    install, tmp_path, group, spoil
+):
+    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, group=group)
+    (tmp_path / "thirdparty_a.py").write_text(spoil)
+    with pytest.raises(FormatError, match="'tasks' cannot be loaded from 'thirdparty_a:EXPORTER'"):
+        load(group, "tasks")
+    found, reasons = loadable(group)
+    assert sorted(found) == [name for name in formats(group) if name != "tasks"]
+    assert len(reasons) == 1
+    assert "'tasks' cannot be loaded" in reasons[0]
+
+
+def test_an_ending_is_known_beside_a_broken_package_of_others(install):
+    install("thirdparty_a", {"tasks": "thirdparty_a:NOTHING"})
+    assert format_of("x.dot") == "dot"
+    with pytest.raises(FormatError, match=r"'x\.tasks' says no format; .*'tasks' cannot be loaded"):
+        format_of("x.tasks")
+
+
+def test_a_file_is_recognized_beside_a_broken_package_of_others(install):
+    install("thirdparty_i", {"tasks": "thirdparty_i:NOTHING"}, group=IMPORTERS)
+    document = {
+        "name": "one",
+        "schemaVersion": "1.5",
+        "workflow": {
+            "specification": {"tasks": [{"name": "a", "id": "a", "parents": [], "children": []}]}
+        },
+    }
+    profile = import_profile(io.StringIO(json.dumps(document)))
+    assert profile.dag_structure["nodes"] == ["a"]
+    with pytest.raises(FormatError, match=r"in no format known; .*'tasks' cannot be loaded"):
+        import_profile(io.StringIO("{}"))
+
+
+def test_an_unknown_format_lists_the_known_ones():
+    with pytest.raises(FormatError, match=r"no format 'sga' among the exporters .*did you mean 's"):
+        load(EXPORTERS, "sga")
+    with pytest.raises(FormatError, match=r"among the importers \(known: wfformat\)"):
+        load(IMPORTERS, "xml")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_ending_of_a_format_stands_for_it(name):
+    assert format_of(f"folder/Some.Name{exporter(name).extension}") == name
+    assert format_of(f"SOME NAME{exporter(name).extension.upper()}") == name
+
+
+def test_the_longest_ending_counts(install):
+    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, extension=".json")
+    assert format_of("x.saga.json") == "saga"
+    assert format_of("x.json") == "tasks"
+
+
+def test_an_ending_of_two_formats_is_neither(install):
+    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, extension=".dot")
+    with pytest.raises(FormatError, match=r"'x\.dot' could be any of dot, tasks; give format="):
+        format_of("x.dot")
+
+
+@pytest.mark.parametrize("path", ["x", "x.txt", "", "saga"])
+def test_an_ending_that_says_nothing_lists_those_that_do(path):
+    with pytest.raises(FormatError, match=r"says no format; give format=, .*\.dot \(dot\)"):
+        format_of(path)
+
+
+# What entry points stand for
+
+
+@pytest.mark.parametrize("group", [EXPORTERS, IMPORTERS])
+def test_a_class_in_place_of_an_instance_is_refused_by_name(install, group):
+    install("thirdparty_a", {"tasks": "thirdparty_a:Tasks"}, group=group)
+    with pytest.raises(FormatError) as caught:
+        load(group, "tasks")
+    assert str(caught.value) == (
+        f"format 'tasks': 'thirdparty_a:Tasks' (entry points {group!r}) is the class Tasks; "
+        "expected an instance of it, as Tasks()"
+    )
+    assert "tasks" not in loadable(group)[0]
+
+
+def test_what_is_no_exporter_and_no_importer_says_what_it_lacks(install):
+    install("thirdparty_a", {"tasks": "thirdparty_a:__name__"})
+    with pytest.raises(FormatError, match=r"is 'thirdparty_a', which has no method render\(\)"):
+        load(EXPORTERS, "tasks")
+    install("thirdparty_i", {"tasks": "thirdparty_i:EXPORTER"}, group=IMPORTERS)
+    with pytest.raises(FormatError, match=r"has no method recognizes\(\)"):
+        load(IMPORTERS, "tasks")
+
+
+@pytest.mark.parametrize("extension", ["", "tasks", ".TASKS"])
+def test_an_extension_that_no_file_could_be_told_by_is_refused(install, extension):
+    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, extension=extension)
+    message = f"has the extension {extension!r}; expected lower-case text that begins with a dot"
+    with pytest.raises(FormatError, match=message):
+        load(EXPORTERS, "tasks")
+    assert format_of("x.dot") == "dot"
+
+
+# Hints
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("graphviz", "dot"),
+        ("networkx", "node_link"),
+        ("Perfetto", "chrome_trace"),
+        ("trace", "chrome_trace"),
+        ("WRENCH", "wfformat"),
+        ("wfcommons", "wfformat"),
+        ("anrg-saga", "saga"),
+        ("markdown", "mermaid"),
+        ("report", "html"),
+        ("grapml", "graphml"),
+    ],
+)
+def test_the_name_of_a_tool_is_a_hint_at_the_format_that_it_reads(word, meant):
+    with pytest.raises(FormatError, match=f"did you mean '{meant}'") as caught:
+        load(EXPORTERS, word)
+    assert str(caught.value).count("did you mean") == 1
+
+
+def test_every_hint_is_a_format_and_no_format_is_a_hint_at_another():
+    assert set(registry._ALIASES.values()) == set(OURS) - set(registry._ALIASES)
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [("dag.gv", "dot"), ("dag.md", "mermaid"), ("dag.htm", "html"), ("a/dot", "")],
+)
+def test_an_ending_that_says_nothing_may_hint_at_one_that_does(path, meant):
+    with pytest.raises(FormatError, match="says no format") as caught:
+        format_of(path)
+    assert str(caught.value).endswith(f"; did you mean '{meant}'?") == bool(meant)
+
+
+@pytest.mark.parametrize("name", [3, ["dot"], None, b"dot"])
+def test_what_is_no_name_of_a_format_is_refused(name):
+    with pytest.raises(FormatError, match="there is no format"):
+        load(EXPORTERS, name)
+
+
+def test_a_format_of_others_may_have_the_name_of_a_hint(install):
+    install("thirdparty_a", {"graphviz": "thirdparty_a:EXPORTER"})
+    assert exporter("graphviz").extension == ".tasks"
