@@ -22,15 +22,15 @@ __all__ = ["entry", "main"]
 
 #: The module and the function behind each command.
 _COMMANDS = {
-    "run": ("running", "run"),
-    "resume": ("running", "resume"),
-    "show": ("showing", "show"),
-    "compare": ("comparing", "compare"),
-    "report": ("converting", "report"),
-    "export": ("converting", "export"),
-    "import": ("converting", "import_"),
-    "validate": ("converting", "validate"),
-    "completion": ("converting", "completion"),
+    "run": ("_run", "run"),
+    "resume": ("_run", "resume"),
+    "show": ("_show", "show"),
+    "compare": ("_compare", "compare"),
+    "report": ("_convert", "report"),
+    "export": ("_convert", "export"),
+    "import": ("_convert", "import_"),
+    "validate": ("_convert", "validate"),
+    "completion": ("_convert", "completion"),
 }
 
 #: What a shell says of a program that ended by SIGINT, by SIGPIPE, and by SIGTERM.

@@ -95,7 +95,7 @@ def document_of(tasks: int) -> dict[str, Any]:
 def exported(profile: Profile, module: str, options: Mapping[str, Any]) -> str:
     """Return a profile as `Profile.export` writes it."""
     # By its module: in a checkout that is not installed there are no entry points.
-    exporter = import_module(f"dagprofiler.exporters.{module}").EXPORTER
+    exporter = import_module(f"dagprofiler.formats.{module}").EXPORTER
     with collector_paused():
         text: str = exporter.render(profile, **options).text
     return text

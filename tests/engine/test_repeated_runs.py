@@ -106,7 +106,14 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    for name in ("dag", "run", "rounds", "pipeline", "instruments", "metering"):
+    for name in (
+        "dag",
+        "engine.run",
+        "_document.rounds",
+        "measure.pipeline",
+        "measure.instruments",
+        "measure.meters",
+    ):
         monkeypatch.setattr(sys.modules[f"dagprofiler.{name}"], "perf_counter", made)
     return made
 

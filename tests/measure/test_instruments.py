@@ -38,7 +38,7 @@ class Sensor:
 @pytest.fixture
 def clock(monkeypatch):
     now = SimpleNamespace(s=100.0)
-    for name in ("instruments", "metering"):
+    for name in ("measure.instruments", "measure.meters"):
         monkeypatch.setattr(f"dagprofiler.{name}.perf_counter", lambda: now.s)
     return now
 
