@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler._util.text import aligned, printable
 from dagprofiler.analysis.weights import entries_of_tasks
 from dagprofiler.cli._output import fitted, load_profile, print_json, print_text, width
-from dagprofiler.report.parts import Subject
+from dagprofiler.report.data import Subject
 from dagprofiler.stats.summary import FLAGS
 
 if TYPE_CHECKING:

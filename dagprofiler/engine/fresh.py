@@ -35,7 +35,7 @@ _SERVE = """
 import _signal as s, sys
 s.getsignal(s.SIGINT) == s.SIG_IGN or s.signal(s.SIGINT, s.SIG_DFL)
 sys.path[:] = {path!r}
-from dagprofiler.fresh import serve
+from dagprofiler.engine.fresh import serve
 serve()
 """
 

@@ -14,8 +14,8 @@ from dagprofiler._util.json import plain_number
 from dagprofiler.errors import counted
 from dagprofiler.formats import Export
 from dagprofiler.report._excerpt import excerpt
+from dagprofiler.report.data import Subject, comparison, parts, sketch_of
 from dagprofiler.report.drawing import draw
-from dagprofiler.report.parts import Subject, comparison, parts, sketch_of
 
 if TYPE_CHECKING:
     from dagprofiler._util.html import Drawing

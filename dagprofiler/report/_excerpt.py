@@ -9,15 +9,15 @@ from dagprofiler._util.html import Markup, cut_table, details, paragraph, text, 
 from dagprofiler._util.text import number, quantity
 from dagprofiler.analysis.summary import origin
 from dagprofiler.errors import counted
+from dagprofiler.report.data import Subject, sketch_of
 from dagprofiler.report.drawing import draw, is_drawn_unasked
-from dagprofiler.report.parts import Subject, sketch_of
 from dagprofiler.stats.summary import FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dagprofiler.profile import Profile
-    from dagprofiler.report.parts import Column
+    from dagprofiler.report.data import Column
 
 
 #: Nodes of the picture, figures that a table has room for, and tasks that a flag names.

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dagprofiler._document.samples import measured_of
 from dagprofiler._util.text import printable
 from dagprofiler.errors import MissingExtraError, did_you_mean, short_repr
+from dagprofiler.report.data import Subject, timeline
+from dagprofiler.report.data import samples as samples_of
 from dagprofiler.report.drawing import CRITICAL, FILL, FONT_PX, darkness
-from dagprofiler.report.parts import Subject, timeline
-from dagprofiler.report.parts import samples as samples_of
 from dagprofiler.stats.summary import median
 
 if TYPE_CHECKING:

@@ -102,7 +102,7 @@ def test_functions_within_functions_need_cloudpickle(monkeypatch):
 SCRIPT = """
 import pickle, subprocess, sys
 from dagprofiler import DAG, Task
-from dagprofiler.executors.packing import Packer
+from dagprofiler.executors.jobs import Packer
 
 class Mine(Task):
     outputs = ["x"]

@@ -25,7 +25,7 @@ from dagprofiler import (
 from dagprofiler.formats import exporter, exporter_names
 
 PLUGIN = """
-from dagprofiler.exporters import Export
+from dagprofiler.formats import Export
 
 
 class Plugin:

@@ -326,8 +326,8 @@ def test_instructions_follow_the_work_where_the_machine_counts_them():
     # In a process of its own: threads that others left here would count, too.
     code = """
 from itertools import repeat
-from dagprofiler.counters import INSTRUCTIONS, EventCounter
-from dagprofiler.kernelfiles import Unavailable
+from dagprofiler.measure._perf_events import INSTRUCTIONS, EventCounter
+from dagprofiler.measure.procfs import Unavailable
 
 def instructions(count):
     counter.start()

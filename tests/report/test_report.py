@@ -9,7 +9,7 @@ from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
 
 from dagprofiler import DAG, Config, Profile, Rounds, RunError, WeightError, map_over, reduce, task
 from dagprofiler.report import EXPORTER
-from dagprofiler.report import parts as series
+from dagprofiler.report import data as series
 from dagprofiler.stats.summary import FLAGS
 
 

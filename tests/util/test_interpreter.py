@@ -135,7 +135,7 @@ def test_a_process_that_a_task_forks_computes_nothing():
     program = """
 import os
 from dagprofiler import DAG, task
-from dagprofiler.interpreter import here, workers
+from dagprofiler._util.interpreter import here, workers
 
 @task(outputs=[])
 def forks():

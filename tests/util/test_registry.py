@@ -15,7 +15,7 @@ from dagprofiler.formats import exporter, exporter_names, import_profile, import
 OURS = ["chrome_trace", "csv", "dot", "graphml", "html", "mermaid", "node_link", "saga", "wfformat"]
 
 MODULE = """
-from dagprofiler.exporters import Export
+from dagprofiler.formats import Export
 
 
 class Tasks:
