@@ -35,7 +35,8 @@ def boot() -> str | None:
     Between processes that have it in common, the clock is the same.
     """
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        # No codec that is yet to be imported: a signal's handler may come here amid the import.
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             return file.read().strip()
     except OSError:
         return None
