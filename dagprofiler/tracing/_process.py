@@ -59,7 +59,8 @@ def boot() -> str | None:
     Between processes that have it in common, the clock is the same.
     """
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        # No codec that is yet to be imported: a signal's handler may come here amid the import.
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             return file.read().strip()
     except OSError:
         return None
@@ -243,8 +244,7 @@ class Recorder:
         for begin in range(0, len(rows), 3 * _CHUNK):
             try:
                 lines = track.lines(islice(left, 3 * _CHUNK))
-                self._file = self._file or self._new_file()
-                self._file.write(names + lines, **self._ending())
+                self._make_file().write(names + lines, **self._ending())
             except BaseException as error:
                 thread.track = None
                 self._lost += (len(rows) - begin) // 3
@@ -255,6 +255,13 @@ class Recorder:
                 self._complain(error)
                 break
             names = []
+
+    def _make_file(self) -> TraceFile:
+        """Return the file; there is one, though a signal's handler make it meanwhile."""
+        if self._file is None:
+            made = self._new_file()
+            self._file = self._file or made
+        return self._file
 
     def _new_file(self) -> TraceFile:
         child = self._child or started_by_multiprocessing()
@@ -304,7 +311,7 @@ class Recorder:
                 return
             self._started = True
             # Where the program is now is where it was started, as far as it is known.
-            self._file = self._file or self._new_file()
+            self._make_file()
             util = imported("multiprocessing.util")
             if util is not None and started_by_multiprocessing():
                 # It ends its processes without what is registered at exit.

@@ -175,7 +175,7 @@ def memory(tmp_path, monkeypatch):
 #: Makes a folder of parcels, and forks a child that outlives it.
 _KILLED = """
 import os, sys, time
-from dagprofiler.executors import parcels
+from dagprofiler.executors import _shared_files as parcels
 parcels._MEMORY, parcels._ROOM_BYTES = sys.argv[1], 1
 made = parcels.Parcels()
 parcels.Parcel.of(b"data", made.folder)

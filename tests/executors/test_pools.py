@@ -304,7 +304,7 @@ SCRIPT = """
 import multiprocessing, os, sys, threading
 from concurrent.futures import ProcessPoolExecutor
 from dagprofiler import DAG, Task
-from dagprofiler.executors import parcels
+from dagprofiler.executors import _shared_files as parcels
 
 class Wait(Task):
     outputs = ["x"]
