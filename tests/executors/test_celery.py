@@ -6,6 +6,7 @@ end with the tests.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -164,6 +165,13 @@ class Server:
         for worker in self.workers:
             ended(worker, signal.SIGKILL)
         ended(self.process)
+
+
+@pytest.fixture(autouse=True)
+def _collected():
+    """Drop what a test leaves: results that end after their server raise where nobody can."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="module")
