@@ -799,6 +799,10 @@ def test_rules_that_are_none_are_refused_when_the_dag_is_made(rules):
         DAG({}, rules=rules)
 
 
+def test_rules_may_add_a_million_tasks_and_fire_a_hundred_thousand_times_by_default():
+    assert (Rules().max_tasks, Rules().max_firings) == (1_000_000, 100_000)
+
+
 @pytest.mark.parametrize("limits", [{"max_tasks": -1}, {"max_firings": True}, {"max_tasks": 1.5}])
 def test_limits_are_whole_numbers(limits):
     with pytest.raises(DeclarationError, match="must be an integer of at least 0"):
