@@ -716,6 +716,23 @@ def test_a_task_that_a_rule_has_given_up_waiting_for_is_refused():
     }
 
 
+def test_a_rule_that_waited_for_one_which_is_given_up_adds_tasks_that_run():
+    def late(graph):
+        graph.add_task("late", Number(7))
+
+    profile = DAG(
+        {"check": Number(1)},
+        rules=[
+            branch("large", lambda n: n > 3),
+            Rule(after("large"), print, "waits", adds=["t"]),
+            Rule(no_more("t"), late, "late"),
+        ],
+    ).run()
+    assert profile.dag_structure["nodes"] == ["check", "late"]
+    assert profile.outputs["late"] == {"n": 7}
+    assert profile.sections["run"]["state"] == "complete"
+
+
 def test_rules_that_wait_for_each_other_are_an_error():
     dag = DAG(
         {"a": Number(1, ["pdf"])},
