@@ -199,3 +199,15 @@ def test_payloads_are_told_where_they_differ_from_the_length():
 def test_undeclared_outputs_of_some_rounds_have_a_median_too():
     rounds = [sized(undeclared={A: 8}), sized(), sized(undeclared={A: 6})]
     assert figures(rounds, WIRING).undeclared_bytes == {A: 6}
+
+
+def test_a_round_is_complete_once_all_tasks_have_ended_and_none_has_failed():
+    assert a_round(1.0, 1.0, 1.0).complete
+    assert not failed(a_round(1.0, 1.0, 1.0), B).complete
+    for missing in (A, B, C):
+        one = a_round(*(None if i == missing else 1.0 for i in range(3)))
+        assert not one.complete
+    for last in (A, B, C):
+        one = a_round(1.0, 1.0, 1.0)
+        one.times[6 * last + 5] = None
+        assert not one.complete

@@ -109,6 +109,12 @@ def test_headline_has_makespan_path_and_parallelism(profile, found):
     assert {one["name"] for one in summary["bottlenecks"]} == {"read", "add", "read->add"}
 
 
+def test_the_machine_is_told_with_the_versions_on_it(profile, found):
+    versions = profile.sections["environment"]["versions"]
+    assert versions
+    assert all([name, version] in found["machine"] for name, version in versions.items())
+
+
 def test_tasks_have_their_figures_in_columns_with_units(profile, found):
     columns = figures(found["tasks"])
     assert columns["compute_time_ms"]["unit"] == "ms"

@@ -716,6 +716,23 @@ def test_a_task_that_a_rule_has_given_up_waiting_for_is_refused():
     }
 
 
+def test_a_rule_that_waited_for_one_which_is_given_up_adds_tasks_that_run():
+    def late(graph):
+        graph.add_task("late", Number(7))
+
+    profile = DAG(
+        {"check": Number(1)},
+        rules=[
+            branch("large", lambda n: n > 3),
+            Rule(after("large"), print, "waits", adds=["t"]),
+            Rule(no_more("t"), late, "late"),
+        ],
+    ).run()
+    assert profile.dag_structure["nodes"] == ["check", "late"]
+    assert profile.outputs["late"] == {"n": 7}
+    assert profile.sections["run"]["state"] == "complete"
+
+
 def test_rules_that_wait_for_each_other_are_an_error():
     dag = DAG(
         {"a": Number(1, ["pdf"])},
@@ -797,6 +814,10 @@ def test_a_predicate_that_can_never_hold_is_refused_when_it_is_made(make, messag
 def test_rules_that_are_none_are_refused_when_the_dag_is_made(rules):
     with pytest.raises(DeclarationError, match="rules"):
         DAG({}, rules=rules)
+
+
+def test_rules_may_add_a_million_tasks_and_fire_a_hundred_thousand_times_by_default():
+    assert (Rules().max_tasks, Rules().max_firings) == (1_000_000, 100_000)
 
 
 @pytest.mark.parametrize("limits", [{"max_tasks": -1}, {"max_firings": True}, {"max_tasks": 1.5}])

@@ -14,6 +14,7 @@ from trace_files import events_of, read
 from dagprofiler import TraceError
 from dagprofiler.tracing import async_event, configure, critical_path, merge, sync_event
 from dagprofiler.tracing._perfflow import _open
+from dagprofiler.tracing._process import Usage
 
 
 def test_a_program_of_twelve_calls_gives_twelve_slices(traced):
@@ -263,6 +264,13 @@ def test_async_events_are_matched_by_the_id_that_is_given(traced):
     assert moments[0]["cat"] == begins[0]["cat"] == "m"
     assert len({e["id"] for e in begins}) == 2
     assert traced.names("i") == ["a"]
+
+
+def test_usage_is_sampled_only_after_a_while():
+    usage = Usage(1.0)
+    assert usage.rows(1.0) == ()
+    assert usage.rows(100.0)
+    assert usage.rows(100.0) == ()
 
 
 def test_async_events_end_in_another_thread(traced):
