@@ -113,9 +113,12 @@ class TestRay(Conformance):
             programs.failing("exit").run(executor=executor, timeout=60)
 
     def test_time_spent_in_the_queue_is_no_time_of_the_task(self, executor, tmp_path):
-        dag = DAG({f"a{i}": Naps for i in range(8)})
+        # Two for each of the two workers: the second waits as long as the first naps.
+        dag = DAG({f"a{i}": Naps for i in range(4)})
+        # The workers have imported what they need then.
+        dag.run(executor=executor)
 
-        assert len(dag.run(executor=executor, timeout=0.9).outputs) == 8
+        assert len(dag.run(executor=executor, timeout=1.9 * Naps.SECONDS).outputs) == 4
 
     @pytest.mark.parametrize(
         ("options", "capacity"),
@@ -204,9 +207,10 @@ class Backtracks(Task):
 
 class Naps(Task):
     outputs = ["x"]
+    SECONDS = 1
 
     def compute(self):
-        time.sleep(0.3)
+        time.sleep(self.SECONDS)
         return {"x": 1}
 
 
