@@ -223,7 +223,9 @@ class _Graph:
             return values
         samples = samples_behind(self._profile, self._weights)
         return {
-            name: {"samples": [finite_number(value, f"a cost of task {name!r}") for value in several]}
+            name: {
+                "samples": [finite_number(value, f"a cost of task {name!r}") for value in several]
+            }
             for name, several in samples.items()
         }
 
