@@ -6,7 +6,7 @@ import subprocess
 import sys
 import weakref
 from collections import Counter
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -178,12 +178,12 @@ class Ticket:
 
 
 class Tickets(Executor):
-    """Runs each job at once, and notes how many values there are that were put."""
+    """Has threads run jobs, and notes at each how many values there are that were put."""
 
     name, capacity, shares_memory = "tickets", 1, True
 
-    def __init__(self):
-        self.seen = []
+    def __init__(self, threads):
+        self.threads, self.seen = threads, []
 
     def put(self, frames):
         return Ticket(frames)
@@ -193,15 +193,14 @@ class Tickets(Executor):
 
     def submit(self, job, handles):
         self.seen.append(len(Ticket.alive))
-        future = Future()
-        future.set_result(job(list(map(self.fetch, handles))))
-        return future
+        return self.threads.submit(job, list(map(self.fetch, handles)))
 
 
 def test_of_what_had_finished_only_what_is_still_needed_is_there(journal):
     cut_after(journal, TASKS - 2)
-    executor = Tickets()
-    program().resume(journal, executor=executor)
+    with ThreadPoolExecutor(1) as threads:
+        executor = Tickets(threads)
+        program().resume(journal, executor=executor)
 
     # For `merge` what six tasks have seen and three lengths; for `done` nothing.
     assert executor.seen == [9, 0]
