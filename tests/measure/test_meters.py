@@ -477,14 +477,20 @@ def test_ctrl_c_while_closed_meters_are_collected_is_not_lost(ctrl_c, tmp_path):
 def test_no_bytecode_runs_when_the_collector_says_what_it_does():
     opened, calls = select("gc").open(), []
     opened.start()
-    sys.setprofile(lambda frame, event, _: calls.append(frame) if event == "call" else None)
+
+    def note(frame, event, _):
+        if event == "call":
+            calls.append(str(frame.f_globals.get("__name__")))
+
+    sys.setprofile(note)
     try:
         gc.collect()
     finally:
         sys.setprofile(None)
         opened.close()
 
-    assert calls == []
+    # Hypothesis has a callback of its own.
+    assert [name for name in calls if name.startswith("dagprofiler")] == []
 
 
 @pytest.mark.parametrize("size_mib", [10, 100])
