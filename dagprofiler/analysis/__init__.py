@@ -1,5 +1,6 @@
 """Questions about a profile's data: weights, comparison, critical path, communication."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,11 +10,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Analysis", "Bottleneck", "CriticalSpan", "CriticalSpans", "Paths", "analyze"]
 
+#: Imported at their first use: a profile needs weights and comparisons only.
+_LATER = {
+    "Analysis": "_analyze",
+    "Bottleneck": "_paths",
+    "CriticalSpan": "_spans",
+    "CriticalSpans": "_spans",
+    "Paths": "_paths",
+    "analyze": "_analyze",
+}
+
 
 def __getattr__(name: str) -> Any:
-    # A profile needs weights and comparisons; only those who analyze load the rest.
-    if name not in __all__:
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from dagprofiler.analysis import _analyze
-
-    return getattr(_analyze, name)
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
