@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.engine.hooks import Hook
 from dagprofiler.errors import DagProfilerWarning, JournalError, describe, short_repr
 from dagprofiler.journal._records import (
-    Ledger,
+    RecordFile,
     config_differences,
     graph_differences,
     graph_of,
@@ -19,8 +19,8 @@ from dagprofiler.journal._records import (
     same_inputs,
     sources_of,
 )
-from dagprofiler.journal._store import Store, frames_in
-from dagprofiler.journal.past import Past, check_shape
+from dagprofiler.journal._store import OutputStore, frames_in
+from dagprofiler.journal.past import ReplayLog, check_shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,8 +75,8 @@ class Journal(Hook):
 
     def __init__(self, directory: str | os.PathLike[str], *, trust: bool = False) -> None:
         path = os.path.abspath(os.fspath(directory))
-        self.store = Store(path, os.urandom(16).hex(), trust)
-        self._ledger: Ledger | None = None
+        self.store = OutputStore(path, os.urandom(16).hex(), trust)
+        self._ledger: RecordFile | None = None
         #: What is written before the first record: that an earlier attempt is gone on with.
         self._first: dict[str, Any] | None = None
         self._log: RunLog
@@ -93,7 +93,7 @@ class Journal(Hook):
             raise JournalError(journal.store.directory, ["there is no journal in this directory"])
         journal.store.check()
         journal.store.check(_RECORDS)
-        ledger = journal._ledger = Ledger(path)
+        ledger = journal._ledger = RecordFile(path)
         try:
             check_shape(ledger)
             journal.store = journal.store._replace(key=ledger.header["key"])
@@ -114,7 +114,7 @@ class Journal(Hook):
         seed: int | None,
         inputs: Mapping[str, Mapping[str, Any]] | None,
         rules: Sequence[str],
-    ) -> Past:
+    ) -> ReplayLog:
         """Return what earlier attempts did, if it is the same run that is to be gone on with.
 
         Raises
@@ -122,7 +122,7 @@ class Journal(Hook):
         JournalError
             With all that differs.
         """
-        ledger: Ledger = self._ledger  # type: ignore[assignment]  # of a journal reopened
+        ledger: RecordFile = self._ledger  # type: ignore[assignment]  # of a journal reopened
         header, directory = ledger.header, self.store.directory
         stored = {
             name: {field: frames_in(self.store, where, field) for field in where["fields"]}
@@ -147,7 +147,7 @@ class Journal(Hook):
             problems += same_inputs(inputs, stored, dict(zip(wiring.names, contracts)))
         if problems:
             raise JournalError(directory, problems)
-        past = Past(ledger, self.store, wiring, stored)
+        past = ReplayLog(ledger, self.store, wiring, stored)
         changed = []
         for name, now in sources_of(tasks).items():
             source = header["sources"].get(name)
@@ -174,7 +174,7 @@ class Journal(Hook):
             if os.path.exists(path):
                 raise FileExistsError(path)
             self.store.found()
-            self._ledger = Ledger.create(path, self._header(run), self.store.new_file)
+            self._ledger = RecordFile.create(path, self._header(run), self.store.new_file)
         except OSError as error:
             why = f"cannot be written: {describe(error)}"
             if os.path.exists(path):
@@ -182,7 +182,7 @@ class Journal(Hook):
             raise JournalError(directory, [why]) from error
 
     @property
-    def _of_run(self) -> Ledger:
+    def _of_run(self) -> RecordFile:
         if self._ledger is None:
             raise JournalError(self.store.directory, ["it follows no run"])
         return self._ledger

@@ -1,4 +1,4 @@
-"""Ledger: the file of a journal that holds its records, and what identifies a run.
+"""RecordFile: the file of a journal that holds its records, and what identifies a run.
 
 A record is a line: a checksum of it and all before it, and JSON, which begins with the record's
 number. The first one is the header.
@@ -44,7 +44,7 @@ _written: set[tuple[int, int]] = set()
 _guard = Lock()
 
 
-class Ledger:
+class RecordFile:
     """The records of one run, in a file that this process alone appends to.
 
     Parameters
@@ -90,7 +90,7 @@ class Ledger:
     @classmethod
     def create(
         cls, path: str, header: Mapping[str, Any], new_file: Callable[[str], IO[bytes]]
-    ) -> Ledger:
+    ) -> RecordFile:
         """Make the file: with its header, or not at all.
 
         Parameters

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
-class Store(NamedTuple):
+class OutputStore(NamedTuple):
     """Where outputs are stored; travels to workers, where :meth:`open` opens it.
 
     Attributes
@@ -86,7 +86,7 @@ class Store(NamedTuple):
 class OpenStore(Holder):
     """The store of one worker, which puts there the outputs of one task after the other."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: OutputStore) -> None:
         # At most one segment is open; the thread of a worker ends without a word.
         super().__init__(_close)
         self._store = store
@@ -220,7 +220,7 @@ def _segment(directory: str, stored: Mapping[str, Any]) -> str:
     return os.path.join(directory, name)
 
 
-def frames_in(store: Store, stored: Mapping[str, Any], field: str) -> Any:
+def frames_in(store: OutputStore, stored: Mapping[str, Any], field: str) -> Any:
     """Return the serialized value of an output.
 
     Raises

@@ -1,4 +1,4 @@
-"""Past: what earlier attempts at a run did, for the one that goes on with it."""
+"""ReplayLog: what earlier attempts at a run did, for the one that goes on with it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from dagprofiler.engine.log import RoundLog, RunLog
     from dagprofiler.graph.wiring import Wiring
-    from dagprofiler.journal._records import Ledger
-    from dagprofiler.journal._store import Store
+    from dagprofiler.journal._records import RecordFile
+    from dagprofiler.journal._store import OutputStore
     from dagprofiler.tracing.collection import Packed
 
 
@@ -146,7 +146,7 @@ _ROUND = _object(
 )
 
 
-def check_shape(ledger: Ledger) -> None:
+def check_shape(ledger: RecordFile) -> None:
     """Raise a JournalError unless all records hold what this version writes."""
     tasks: list[Any] = []
     rounds: list[Any] = []
@@ -193,7 +193,7 @@ def _line_of(record: Mapping[str, Any]) -> str:
     return f"line {record['record'] + 1}"
 
 
-class PastRound:
+class ReplayedRound:
     """What earlier attempts did of a round.
 
     Attributes
@@ -208,7 +208,7 @@ class PastRound:
         Whether no later one was begun.
     """
 
-    def __init__(self, store: Store, wiring: Wiring, numbers: Mapping[str, int]) -> None:
+    def __init__(self, store: OutputStore, wiring: Wiring, numbers: Mapping[str, int]) -> None:
         self._store = store
         self._wiring = wiring
         self._numbers = numbers
@@ -437,7 +437,7 @@ def _covered_s(spans: Sequence[tuple[float, float]]) -> float:
     return covered
 
 
-class Past:
+class ReplayLog:
     """What earlier attempts at a run did, as their journal says.
 
     Parameters
@@ -473,8 +473,8 @@ class Past:
 
     def __init__(
         self,
-        ledger: Ledger,
-        store: Store,
+        ledger: RecordFile,
+        store: OutputStore,
         wiring: Wiring,
         inputs: Mapping[str, Mapping[str, Any]],
     ) -> None:
@@ -499,7 +499,7 @@ class Past:
         except Exception as error:
             raise self._wrong(header, describe(error)) from error
         self.resumed: list[dict[str, Any]] = []
-        self._rounds: list[PastRound] = []
+        self._rounds: list[ReplayedRound] = []
         self._executor = header["executor"]
         self._at_ms: float = header["at_ms"]
         for record in ledger.records:
@@ -537,14 +537,14 @@ class Past:
     def _note(self, record: dict[str, Any]) -> None:
         """Take note of a task that finished, or of a round that is complete."""
         if record["round"] == len(self._rounds) and all(one.complete for one in self._rounds[-1:]):
-            self._rounds.append(PastRound(self._store, self._wiring, self._numbers))
+            self._rounds.append(ReplayedRound(self._store, self._wiring, self._numbers))
         elif record["round"] != len(self._rounds) - 1 or self._rounds[-1].complete:
             raise self._wrong(record, f"round {record['round']} does not come here")
         why = self._rounds[-1].add(record)
         if why:
             raise self._wrong(record, why)
 
-    def _since_s(self, one: PastRound) -> float:
+    def _since_s(self, one: ReplayedRound) -> float:
         return self.earlier_s - one.began_ms / 1e3
 
     def _find_last(self) -> None:
@@ -563,7 +563,7 @@ class Past:
             if not last.records and not last.complete:
                 self._rounds.pop()
 
-    def of_round(self, number: int) -> PastRound | None:
+    def of_round(self, number: int) -> ReplayedRound | None:
         """Return what was done of a round; None if nothing was."""
         return self._rounds[number] if number < len(self._rounds) else None
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable
 
 from dagprofiler.errors import DeclarationError, short_repr
-from dagprofiler.rules.views import Draft, GraphView, Rules, TaskView, edges_of
+from dagprofiler.rules.views import GraphEditor, GraphView, Rules, TaskView, edges_of
 from dagprofiler.task import Task, check_tags
 
 if TYPE_CHECKING:
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Draft",
+    "GraphEditor",
     "GraphView",
     "Rule",
     "Rules",
     "TaskView",
     "after",
-    "after_all",
+    "all_succeeded",
+    "complete",
     "count",
     "map_over",
-    "no_more",
     "reduce",
     "rule",
     "when_output",
@@ -43,7 +43,7 @@ class Rule:
         The predicate: takes a :class:`~dagprofiler.rules.GraphView`, and
         returns a bool. Asked again only when something it looked at changed.
     then
-        The body: takes a :class:`~dagprofiler.rules.Draft`, appends to it, and
+        The body: takes a :class:`~dagprofiler.rules.GraphEditor`, appends to it, and
         returns None. What it appends is applied whole, or not at all.
     name
         What errors and profiles call it; by default the body's name.
@@ -79,7 +79,7 @@ class Rule:
     def __init__(
         self,
         when: Callable[[GraphView], bool],
-        then: Callable[[Draft], None],
+        then: Callable[[GraphEditor], None],
         name: str | None = None,
         adds: Iterable[str] = (),
         reads: Iterable[str] = (),
@@ -110,7 +110,7 @@ def rule(
     name: str | None = None,
     adds: Iterable[str] = (),
     reads: Iterable[str] = (),
-) -> Callable[[Callable[[Draft], None]], Rule]:
+) -> Callable[[Callable[[GraphEditor], None]], Rule]:
     """Make a rule of the function that is its body; parameters as of :class:`Rule`.
 
     Examples
@@ -153,21 +153,21 @@ def _after(tasks: tuple[str, ...], graph: GraphView) -> bool:
     return True
 
 
-def no_more(tag: str) -> Predicate:
+def complete(tag: str) -> Predicate:
     """Wait until no more tasks with this tag can come; those there are may be yet to run."""
-    return Predicate(partial(_no_more, tag), check_tags([tag], "no_more()"))
+    return Predicate(partial(_complete, tag), check_tags([tag], "complete()"))
 
 
-def _no_more(tag: str, graph: GraphView) -> bool:
+def _complete(tag: str, graph: GraphView) -> bool:
     return not graph.can_come(tag)
 
 
-def after_all(tag: str) -> Predicate:
+def all_succeeded(tag: str) -> Predicate:
     """Wait until no more tasks with this tag can come, and all there are have succeeded."""
-    return Predicate(partial(_after_all, tag), check_tags([tag], "after_all()"))
+    return Predicate(partial(_all_succeeded, tag), check_tags([tag], "all_succeeded()"))
 
 
-def _after_all(tag: str, graph: GraphView) -> bool:
+def _all_succeeded(tag: str, graph: GraphView) -> bool:
     if graph.can_come(tag) or not graph.all_ended(tag):
         return False
     return all(task.succeeded for task in graph.tasks(tag))
@@ -228,7 +228,7 @@ def map_over(
         the output, or the only one.
     after
         Where further edges to each of the tasks come from, as for
-        :meth:`Draft.add_task <dagprofiler.rules.Draft.add_task>`.
+        :meth:`GraphEditor.add_task <dagprofiler.rules.GraphEditor.add_task>`.
     tags
         Tags beside `name`.
     """
@@ -278,7 +278,7 @@ def _map(
     into: str | None,
     after: list[tuple[str, Any]],
     tags: tuple[str, ...],
-    graph: Draft,
+    graph: GraphEditor,
 ) -> None:
     if not graph.is_tag(source):
         graph.map(source, field, task, name, into=into, after=after, tags=tags)
@@ -344,7 +344,7 @@ def _reduce(
     fields: Any,
     after: list[tuple[str, Any]],
     tags: tuple[str, ...],
-    graph: Draft,
+    graph: GraphEditor,
 ) -> None:
     behind: list[Any] = graph.tasks(source)
     if fields is not None:

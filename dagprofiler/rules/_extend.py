@@ -1,4 +1,4 @@
-"""Extension: takes what the body of a rule adds into a wiring, all of it or nothing."""
+"""GraphExtension: takes what the body of a rule adds into a wiring, all of it or nothing."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from dagprofiler.graph.edges import Route
     from dagprofiler.graph.wiring import LiveWiring
     from dagprofiler.measure.pipeline import Contract
-    from dagprofiler.rules.views import Draft, Mapped
+    from dagprofiler.rules.views import GraphEditor, Mapped
     from dagprofiler.task import Task
 
 
-class Extension:
+class GraphExtension:
     """What makes a wiring longer.
 
     Parameters
@@ -50,7 +50,7 @@ class Extension:
         self._checked: set[int] = set()
 
     def add(
-        self, draft: Draft, check: Callable[[int, int], None]
+        self, draft: GraphEditor, check: Callable[[int, int], None]
     ) -> tuple[list[Task], list[Contract], dict[int, int]]:
         """Take up what a body has added, if nothing is wrong with it.
 
@@ -94,7 +94,7 @@ class Extension:
             raise
         return tasks, contracts, estimates
 
-    def _sorted(self, draft: Draft, names: list[str]) -> list[str]:
+    def _sorted(self, draft: GraphEditor, names: list[str]) -> list[str]:
         """Return the new tasks, each behind the new ones that feed it."""
         after: dict[str, list[str]] = {}
         for target, edges in draft.incoming.items():
@@ -114,7 +114,7 @@ class Extension:
                     )
         return kahn_order(names, after)
 
-    def _place(self, draft: Draft, names: list[str], contracts: list[Contract]) -> None:
+    def _place(self, draft: GraphEditor, names: list[str], contracts: list[Contract]) -> None:
         """Give all new tasks their places, each behind its predecessors."""
         wiring, index, incoming = self._wiring, self._index, draft.incoming
         first_items: dict[tuple[str, str], int] = {}

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.engine.log import Firing
 from dagprofiler.errors import DeclarationError, GraphError, describe, did_you_mean, short_repr
-from dagprofiler.rules._extend import Extension
+from dagprofiler.rules._extend import GraphExtension
 from dagprofiler.rules.views import (
     FAILED,
     PENDING,
     SKIPPED,
     STATES,
     SUCCEEDED,
-    Behind,
-    Draft,
+    GraphEditor,
     GraphView,
+    GrowRule,
     NotYet,
-    OpenRule,
+    PendingRule,
 )
 from dagprofiler.task import check_tags, grows
 
@@ -158,7 +158,7 @@ class Grown:
     def _append(
         self,
         first: int,
-        draft: Draft,
+        draft: GraphEditor,
         handles: list[Any],
         tasks: list[Task],
         contracts: list[Contract],
@@ -187,7 +187,7 @@ class Grown:
             for name in asked.intersection(draft.tasks_added):
                 space.keep[self.index[name]] = True
 
-    def _take_items(self, draft: Draft, handles: list[Any]) -> None:
+    def _take_items(self, draft: GraphEditor, handles: list[Any]) -> None:
         """Put the items of outputs into the slots that they have."""
         log = self._space.log
         self._space.handles.extend(handles)
@@ -277,12 +277,12 @@ class Waiting(Grown):
 
     def __init__(self, space: Space) -> None:
         super().__init__(space)
-        self._open: dict[int, OpenRule] = {}
+        self._open: dict[int, PendingRule] = {}
         self._admitted = 0
         self._known: dict[str, int] = {}
         self.adders: dict[str, int] = {}
         #: Rules that may read what goes by a word.
-        self._readers: dict[str, dict[int, OpenRule]] = {}
+        self._readers: dict[str, dict[int, PendingRule]] = {}
         #: What predicates looked at, and the rules that wait for it to change.
         self._watchers: dict[Any, set[int]] = {}
         self._watched_names: set[str] = set()
@@ -292,13 +292,13 @@ class Waiting(Grown):
         self._branched = self._halted = False
         self._failures = 0
 
-    def can_come(self, tag: str | None, rule: OpenRule) -> bool:
+    def can_come(self, tag: str | None, rule: PendingRule) -> bool:
         """Tell whether a rule other than `rule` may still add tasks with a tag."""
         if tag is None:
             return any(other is not rule for other in self._open.values())
         return self.adders.get(tag, 0) > (tag in rule.adds and rule.waits)
 
-    def check_tag(self, rule: OpenRule, tag: Any) -> None:
+    def check_tag(self, rule: PendingRule, tag: Any) -> None:
         """Raise a GraphError if no task can ever have had a tag."""
         if tag not in self.by_tag and tag not in self.adders:
             known = sorted({*self.by_tag, *self.adders})
@@ -307,7 +307,7 @@ class Waiting(Grown):
                 f"(tags: {', '.join(map(repr, known)) or 'none'}){did_you_mean(tag, known)}"
             )
 
-    def read(self, rule: OpenRule, number: int, field: str) -> Any:
+    def read(self, rule: PendingRule, number: int, field: str) -> Any:
         """Return the value of an output, decoded anew."""
         outputs, name = self._wiring.outputs[number], self.names[number]
         if field not in outputs:
@@ -322,14 +322,14 @@ class Waiting(Grown):
         self._check_kept(number, position)
         return self._value(number, position)
 
-    def _reads(self, rule: OpenRule, number: int) -> bool:
+    def _reads(self, rule: PendingRule, number: int) -> bool:
         return self.names[number] in rule.reads or not rule.reads.isdisjoint(self.tags[number])
 
     def _admit(self, rule: Any) -> None:
         """Take a rule up; it is asked when it is its turn."""
         same = self._known[rule.name] = self._known.get(rule.name, 0) + 1
         name = rule.name if same == 1 else f"{rule.name} ({same})"
-        opened = OpenRule(rule, name, self._admitted)
+        opened = PendingRule(rule, name, self._admitted)
         self._admitted += 1
         self._open[opened.number] = opened
         for tag in opened.adds:
@@ -342,7 +342,7 @@ class Waiting(Grown):
                     self._hold(opened, number)
         heappush(self._dirty, opened.number)
 
-    def _hold(self, rule: OpenRule, number: int) -> None:
+    def _hold(self, rule: PendingRule, number: int) -> None:
         """Keep the outputs of a task, which is about to start or has, until a rule is through."""
         space = self._space
         rule.held.append(number)
@@ -377,7 +377,7 @@ class Waiting(Grown):
                 rule.woken = True
                 heappush(self._dirty, number)
 
-    def _wait(self, rule: OpenRule) -> None:
+    def _wait(self, rule: PendingRule) -> None:
         """Let a rule wait until something that it has looked at changes, if that can be."""
         for key in rule.looked:
             if not self._is_final(rule, key):
@@ -390,7 +390,7 @@ class Waiting(Grown):
             if type(key) is tuple and key[0] in OF_NAMES:
                 self._watched_names.add(key[1])
 
-    def _forget(self, rule: OpenRule) -> None:
+    def _forget(self, rule: PendingRule) -> None:
         """Let a rule wait for nothing."""
         for key in rule.looked:
             watching = self._watchers.get(key)
@@ -400,7 +400,7 @@ class Waiting(Grown):
                     del self._watchers[key]
         rule.looked = ()
 
-    def _is_final(self, rule: OpenRule, key: Any) -> bool:
+    def _is_final(self, rule: PendingRule, key: Any) -> bool:
         """Tell whether what a rule has looked at stays as it is for good."""
         if type(key) is int:
             return bool(self.states[key])
@@ -411,7 +411,7 @@ class Waiting(Grown):
             return False
         return kind in ("more", "tag") or not self.unfinished.get(word, 0)
 
-    def _close(self, rule: OpenRule) -> None:
+    def _close(self, rule: PendingRule) -> None:
         """Take note that a rule can never fire."""
         failed = [i for i in rule.looked if type(i) is int and self.states[i] > SUCCEEDED]
         missing = self._missing(rule)
@@ -427,18 +427,18 @@ class Waiting(Grown):
         else:
             self._retire(rule)
 
-    def _missing(self, rule: OpenRule) -> list[str]:
+    def _missing(self, rule: PendingRule) -> list[str]:
         """Return the names, of tasks that are not there, that a rule waits for."""
         return [key[1] for key in rule.looked if type(key) is tuple and key[0] == "name"]
 
-    def _fails(self, rule: OpenRule, error: Exception) -> None:
+    def _fails(self, rule: PendingRule, error: Exception) -> None:
         """Take note that a rule failed. What it would have added is missing from then on."""
         self._failures += 1
         self.growth.unfired[rule.name] = f"it failed: {describe(error)}"
         self._leave(rule)
         self._halted = self._space.fail(rule.name, error) or self._halted
 
-    def _retire(self, rule: OpenRule) -> None:
+    def _retire(self, rule: PendingRule) -> None:
         """Take note that a rule adds nothing any more, which others may wait for."""
         self._leave(rule)
         rule.waits = False
@@ -454,7 +454,7 @@ class Waiting(Grown):
                 if key[0] in OF_NAMES or key[1] is None:
                     self._wake(key)
 
-    def _leave(self, rule: OpenRule) -> None:
+    def _leave(self, rule: PendingRule) -> None:
         """Close a rule, and let go of what is kept for it."""
         del self._open[rule.number]
         if rule.looked:
@@ -467,7 +467,7 @@ class Waiting(Grown):
             self._release(number)
         rule.held = []
 
-    def _why(self, rule: OpenRule) -> str:
+    def _why(self, rule: PendingRule) -> str:
         """Return why a rule did not fire."""
         missing = self._missing(rule)
         if missing:
@@ -482,7 +482,7 @@ class Waiting(Grown):
         return "its predicate did not hold"
 
 
-def undeclared(rule: OpenRule, name: str, what: str) -> GraphError:
+def undeclared(rule: PendingRule, name: str, what: str) -> GraphError:
     """Return the error for an output that a rule has not declared."""
     return GraphError(
         f"rule {rule.name!r}: {what}, which the rule has to declare, so that it is kept: "
@@ -523,7 +523,7 @@ class Growing(Waiting):
         super().__init__(space)
         self.config = grows.config
         self._limits = grows.rules
-        self._extension = Extension(self._wiring, self.index, grows.reader, self.config)
+        self._extension = GraphExtension(self._wiring, self.index, grows.reader, self.config)
         self._under_way = 0
         tagged = {n: tuple(task.tags) for n, task in zip(self.names, space.tasks) if task.tags}
         self._admit_tasks(0, tagged)
@@ -640,7 +640,7 @@ class Growing(Waiting):
         finally:
             self.growth.rules_s += perf_counter() - begun
 
-    def _holds(self, rule: OpenRule) -> bool:
+    def _holds(self, rule: PendingRule) -> bool:
         if rule.looked:
             self._forget(rule)
         view = GraphView(self, rule)
@@ -660,8 +660,8 @@ class Growing(Waiting):
             self._wait(rule)
         return answer
 
-    def _fire(self, rule: OpenRule) -> None:
-        draft = Draft(self, rule)
+    def _fire(self, rule: PendingRule) -> None:
+        draft = GraphEditor(self, rule)
         if len(self.growth.firings) >= self._limits.max_firings:
             raise GraphError(
                 f"rules have fired {self._limits.max_firings} times, which is the limit "
@@ -683,7 +683,7 @@ class Growing(Waiting):
         self.growth.firings.append(Firing(rule.name, at_s, range(first, count)))
         self._retire(rule)
 
-    def _apply(self, rule: OpenRule, draft: Draft) -> None:
+    def _apply(self, rule: PendingRule, draft: GraphEditor) -> None:
         """Take up what a body adds, all of it or nothing."""
         for one in draft.rules_added:
             if one.adds:
@@ -701,14 +701,14 @@ class Growing(Waiting):
             self._admit(one)
         self._grow_behind(first)
 
-    def _check_tags(self, rule: OpenRule, tags: Iterable[str]) -> None:
+    def _check_tags(self, rule: PendingRule, tags: Iterable[str]) -> None:
         for tag in tags:
             if tag not in rule.adds:
                 raise GraphError(
                     f"tag {tag!r} is none that the rule may add: declare adds=[{tag!r}]"
                 )
 
-    def _check_tasks(self, rule: OpenRule, draft: Draft) -> None:
+    def _check_tasks(self, rule: PendingRule, draft: GraphEditor) -> None:
         """Refuse tasks that the rule may not add."""
         tasks = draft.tasks_added
         grown = len(self.names) - self._wiring.given
@@ -730,7 +730,7 @@ class Growing(Waiting):
             if grows(type(task)):
                 self._check_tags(rule, task.adds)
 
-    def _check_source(self, rule: OpenRule, source: int, slot: int) -> None:
+    def _check_source(self, rule: PendingRule, source: int, slot: int) -> None:
         """Refuse an edge that carries what is not kept for the rule."""
         if not self._reads(rule, source):
             name = self.names[source]
@@ -767,7 +767,7 @@ class Growing(Waiting):
         if kinds:
             for i, task in enumerate(tasks[first:], first):
                 if type(task) in kinds:
-                    self._admit(Behind(self.names[i], task))
+                    self._admit(GrowRule(self.names[i], task))
 
     def _idle(self) -> bool:
         """Tell whether there is more to do, with nothing ready and nothing under way.

@@ -84,7 +84,7 @@ def check_rule(rule: Any) -> None:
         raise DeclarationError(f"rules: expected a Rule, got {short_repr(rule)}")
 
 
-class OpenRule:
+class PendingRule:
     """A rule in a round.
 
     Attributes
@@ -116,7 +116,7 @@ class OpenRule:
         self.waits = self.woken = True
 
 
-class Behind:
+class GrowRule:
     """The rule that a task with a ``grow()`` of its own is.
 
     Attributes
@@ -199,13 +199,13 @@ class GrowingGraph(Protocol):
     def kinds(self) -> set[type]:
         """Classes of tasks that have been checked."""
 
-    def can_come(self, tag: str | None, rule: OpenRule) -> bool:
+    def can_come(self, tag: str | None, rule: PendingRule) -> bool:
         """Tell whether a rule other than `rule` may still add tasks with a tag."""
 
-    def check_tag(self, rule: OpenRule, tag: Any) -> None:
+    def check_tag(self, rule: PendingRule, tag: Any) -> None:
         """Refuse a tag that no task can ever have had."""
 
-    def read(self, rule: OpenRule, number: int, field: str) -> Any:
+    def read(self, rule: PendingRule, number: int, field: str) -> Any:
         """Return the value of an output, decoded anew."""
 
     def contract_of(self, name: str) -> Any:
@@ -277,7 +277,7 @@ class GraphView:
     not count as a change.
     """
 
-    def __init__(self, growing: GrowingGraph, rule: OpenRule) -> None:
+    def __init__(self, growing: GrowingGraph, rule: PendingRule) -> None:
         self._growing = growing
         self._rule = rule
         #: What was looked at: task numbers, and (kind, word).
@@ -388,14 +388,14 @@ class Mapped(NamedTuple):
     at: int
 
 
-class Draft(GraphView):
+class GraphEditor(GraphView):
     """A growing graph as the body of a rule sees it: it may append.
 
     What is appended is not part of the graph, and of what the view shows,
     before the body has returned; then all of it is, or nothing.
     """
 
-    def __init__(self, growing: GrowingGraph, rule: OpenRule) -> None:
+    def __init__(self, growing: GrowingGraph, rule: PendingRule) -> None:
         self._growing = growing
         self._rule = rule
         self._looked = {}
@@ -418,7 +418,7 @@ class Draft(GraphView):
         A task does not know what it goes by in a graph, and may go by many names.
         """
         rule = self._rule.rule
-        if not isinstance(rule, Behind):
+        if not isinstance(rule, GrowRule):
             raise GraphError(
                 "the body of a rule is that of no task; graph.this is for grow() of a task"
             )

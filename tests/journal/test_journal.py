@@ -37,8 +37,8 @@ from dagprofiler import (
     ValidationError,
 )
 from dagprofiler.journal import _store as segments
-from dagprofiler.journal._records import Ledger
-from dagprofiler.journal._store import Store
+from dagprofiler.journal._records import RecordFile
+from dagprofiler.journal._store import OutputStore
 from dagprofiler.serializers import PickleSerializer
 
 HERE = Path(__file__).resolve().parent
@@ -486,19 +486,19 @@ def test_a_directory_that_holds_a_journal_is_refused(journal):
 
 
 def test_one_of_two_runs_that_begin_at_once_is_refused(tmp_path):
-    found = Store.found
+    found = OutputStore.found
 
     def found_late(store):
         found(store)
-        Store.found = found
+        OutputStore.found = found
         program().run(**ASKED, hooks=[Journal(tmp_path)])
 
-    Store.found = found_late
+    OutputStore.found = found_late
     try:
         with pytest.raises(RunError, match="holds a journal already"):
             program().run(**ASKED, hooks=[Journal(tmp_path)])
     finally:
-        Store.found = found
+        OutputStore.found = found
     ran.clear()
     program().resume(tmp_path)
     assert not ran
@@ -577,8 +577,8 @@ def test_meters_that_cannot_be_written_down_are_refused(tmp_path):
 
 def test_a_journal_that_another_process_writes_is_refused(journal):
     code = (
-        "import sys; from dagprofiler.journal._records import Ledger; l = Ledger(sys.argv[1]); "
-        "print('locked', flush=True); sys.stdin.read()"
+        "import sys; from dagprofiler.journal._records import RecordFile; "
+        "l = RecordFile(sys.argv[1]); print('locked', flush=True); sys.stdin.read()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code, journal / "journal"],
@@ -804,7 +804,7 @@ def test_the_last_record_may_be_cut_off_at_every_byte(made, tmp_path):
     content, last = path.read_bytes(), records(directory)[-1]
     for length in range(1, len(last)):
         path.write_bytes(content[:-length])
-        ledger = Ledger(str(path))
+        ledger = RecordFile(str(path))
         assert ledger.torn_bytes == len(last) - length
         assert [record.get("task") for record in ledger.records] == [*TASKS]
         ledger.cut()
@@ -927,7 +927,7 @@ def test_a_bit_that_flips_in_a_segment_is_noticed_where_it_matters(made, tmp_pat
     position = data.draw(st.integers(0, len(content) - 1))
     content[position] ^= 1 << data.draw(st.integers(0, 7))
     path.write_bytes(content)
-    ledger = Ledger(str(directory / "journal"))
+    ledger = RecordFile(str(directory / "journal"))
     ledger.close()
     spans = {
         field: (offset, offset + sum(map(abs, lengths)))
@@ -992,7 +992,7 @@ def test_a_journal_of_the_format_before_is_refused(journal):
 def finished(directory):
     """Return how often the journal says that each task has finished."""
     try:
-        ledger = Ledger(str(directory / "journal" / "journal"))
+        ledger = RecordFile(str(directory / "journal" / "journal"))
     except JournalError:
         return Counter()
     ledger.close()

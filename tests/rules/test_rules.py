@@ -11,10 +11,10 @@ from dagprofiler.rules import (
     Rule,
     Rules,
     after,
-    after_all,
+    all_succeeded,
+    complete,
     count,
     map_over,
-    no_more,
     reduce,
     rule,
     when_output,
@@ -94,7 +94,7 @@ def test_a_late_merge_waits_for_all_producers_and_for_those_they_add():
     dag = DAG(
         {"p": Number(2), "q": Number(1), "fixed": Number(7)},
         rules=[
-            Rule(no_more("made"), merge, reads=["fixed"]),
+            Rule(complete("made"), merge, reads=["fixed"]),
             produce("p"),
             produce("q"),
         ],
@@ -366,7 +366,7 @@ def test_two_maps_over_one_list_have_their_items_apart():
             map_over("list", "files", process, name="p"),
             map_over("list", "files", process, name="q"),
             Rule(
-                no_more("p"),
+                complete("p"),
                 lambda g: g.add_task("m", total, after=[*g.tasks("p"), *g.tasks("q")]) and None,
                 "m",
                 reads=["q"],
@@ -401,7 +401,7 @@ def test_a_predicate_is_asked_again_only_when_something_it_looked_at_has_changed
     tasks["last"] = Number()
     rules = [
         Rule(after("t50"), lambda g: None, "one"),
-        Rule(after_all("many"), lambda g: None, "all"),
+        Rule(all_succeeded("many"), lambda g: None, "all"),
         Rule(count("many", 100), lambda g: None, "there"),
         Rule(lambda g: g.count_ended("many") >= 100, lambda g: None, "each"),
         Rule(lambda g: g["last"].ended and g["t99"].ended, lambda g: None, "two"),
@@ -707,7 +707,7 @@ def test_a_task_that_a_rule_has_given_up_waiting_for_is_refused():
         rules=[
             branch("large", lambda n: n > 3),
             Rule(after("x"), print, "waits", adds=["t"]),
-            Rule(no_more("t"), late, "late"),
+            Rule(complete("t"), late, "late"),
         ],
     )
     assert failures(dag) == {
@@ -725,7 +725,7 @@ def test_a_rule_that_waited_for_one_which_is_given_up_adds_tasks_that_run():
         rules=[
             branch("large", lambda n: n > 3),
             Rule(after("large"), print, "waits", adds=["t"]),
-            Rule(no_more("t"), late, "late"),
+            Rule(complete("t"), late, "late"),
         ],
     ).run()
     assert profile.dag_structure["nodes"] == ["check", "late"]
@@ -737,8 +737,8 @@ def test_rules_that_wait_for_each_other_are_an_error():
     dag = DAG(
         {"a": Number(1, ["pdf"])},
         rules=[
-            Rule(no_more("pdf"), print, "first", adds=["pdf"]),
-            Rule(no_more("pdf"), print, "second", adds=["pdf"]),
+            Rule(complete("pdf"), print, "first", adds=["pdf"]),
+            Rule(complete("pdf"), print, "second", adds=["pdf"]),
         ],
     )
     assert failures(dag)["rule 'first'"] == (
