@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.analysis.weights import times_of_tasks
-from dagprofiler.engine.hooks import Hook
+from dagprofiler.engine.hooks import Hook, check_methods
 from dagprofiler.errors import DeclarationError, GraphError, ValidationError, short_repr
 from dagprofiler.graph.edges import field_problem
 from dagprofiler.graph.wiring import bottom_levels
@@ -175,11 +175,12 @@ def check_hooks(hooks: Any) -> list[Hook]:
         raise DeclarationError(
             f"hooks must be a list of hooks, got {short_repr(hooks)}; put it in a list"
         )
-    found = list(hooks)
-    for hook in found:
+    checked = list(hooks)
+    for hook in checked:
         if not isinstance(hook, Hook):
             raise DeclarationError(f"hooks: expected instances of Hook, got {short_repr(hook)}")
-    return found
+        check_methods(type(hook))
+    return checked
 
 
 def store_of(hooks: Sequence[Hook], rounds: Rounds) -> Any:
