@@ -2,7 +2,7 @@
 
 The run loop stores raw readings only, in flat lists of numbers, which cost the
 garbage collector nothing. Dataclasses, weights and the sections of the profile
-follow from them; they are made when they are asked for, so that running does
+follow from them; they are built on first access, so that running does
 not pay for reporting.
 """
 
@@ -139,8 +139,8 @@ def spans_section(traced: Iterable[Traced]) -> dict[str, Any]:
             start_ms, end_ms = ((s - zero_s) * 1e9 for s in (start_s, end_s))
             times = (round(start_ms) / 1e6, round(end_ms) / 1e6)
             own_id = None if label.id is None else str(label.id)
-            beside = None if label.args is None else dict(label.args)
-            records.append([task, number, own[thread], which, *times, own_id, beside])
+            extra = None if label.args is None else dict(label.args)
+            records.append([task, number, own[thread], which, *times, own_id, extra])
     section: dict[str, Any] = {
         "labels": [dict(zip(("kind", "name", "category"), label)) for label in labels],
         "threads": [dict(zip(("worker", "id", "name", "own"), thread)) for thread in threads],
