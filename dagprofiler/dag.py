@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from dagprofiler._util.html import Drawing
     from dagprofiler.engine.hooks import Hook
     from dagprofiler.executors.dispatch import Dispatcher
-    from dagprofiler.journal.past import Past
+    from dagprofiler.journal.past import ReplayLog
     from dagprofiler.measure.instruments import Instrumentation
     from dagprofiler.profile import Profile
     from dagprofiler.rules.dynamic import Grows
@@ -576,7 +576,7 @@ class DAG(Shown):
         timeout: float | None = None,
         alone: bool = False,
         tracing: Any = None,
-        past: Past | None = None,
+        past: ReplayLog | None = None,
     ) -> Run:
         """Return a run that only waits to be executed, or raise a ValidationError.
 

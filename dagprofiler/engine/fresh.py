@@ -1,9 +1,9 @@
 """FreshRounds: each round of a run in a new process.
 
-A new interpreter is started for each round, as multiprocessing's "spawn" does
-it, but by subprocess: multiprocessing would leave a process of its own behind.
-The DAG goes there by a pipe; what was measured comes back in a file, so that
-the standard streams stay the user's.
+A new interpreter starts for each round, as with multiprocessing's "spawn", but
+by subprocess: multiprocessing would leave a process of its own behind. The DAG
+is sent by a pipe, and the results return in a file, so that the standard
+streams remain the user's.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _GUARD = (
     "a program that measures in new processes has to start under if __name__ == '__main__':, "
     "since each of them imports it"
 )
-#: What it runs. Ctrl-C reaches it too and ends it without a word, unless it is ignored:
-#: the process that waits reports it.
+#: The program of the new process. Ctrl-C reaches it too and ends it without a message,
+#: unless it is ignored: the waiting process reports it.
 _SERVE = """
 import _signal as s, sys
 s.getsignal(s.SIGINT) == s.SIG_IGN or s.signal(s.SIGINT, s.SIG_DFL)
@@ -41,20 +41,20 @@ serve()
 
 
 class Taken(NamedTuple):
-    """A round that a process took.
+    """The results of a round that another process ran.
 
     Attributes
     ----------
     round
-        What was measured.
+        The log of the round.
     worker
-        Who ran it, in the form of the profile's ``timeline.workers``.
+        The process, in the form of the profile's ``timeline.workers``.
     outputs
-        Task number to the outputs that are wanted.
+        Task number to the outputs that are returned.
     errors
-        Task number to what it failed with.
+        Task number to its error.
     rule_failures
-        Rule to what it failed with.
+        Rule to its error.
     """
 
     round: RoundLog
@@ -65,24 +65,24 @@ class Taken(NamedTuple):
 
 
 class RunsAlone(Protocol):
-    """A run of one round, as :class:`~dagprofiler.engine.run.Run` is one."""
+    """A run of one round, such as :class:`~dagprofiler.engine.run.Run`."""
 
     def alone(self) -> Taken:
-        """Take all rounds in a process of its own; return the last one."""
+        """Run all rounds of a process of their own; return the last one."""
 
 
 class FreshRounds:
-    """Takes rounds in processes, each of which is new and ends with its round.
+    """Runs each round in a new process, which ends with its round.
 
     Parameters
     ----------
     make_run
-        Returns the run of one round; travels to the process by pickle.
+        Returns the run of one round; sent to the process by pickle.
 
     Raises
     ------
     SerializationError
-        If the DAG cannot travel.
+        If the DAG cannot be pickled.
     """
 
     def __init__(self, make_run: Callable[[], RunsAlone]) -> None:
@@ -90,18 +90,18 @@ class FreshRounds:
         from multiprocessing.spawn import get_preparation_data
 
         if _preparing:
-            # This is such a process, and the program has no guard: it would go on for ever.
+            # This is such a process, and the program has no guard: it would recurse without end.
             raise DagProfilerError(f"Rounds(fresh_process=True): {_GUARD}")
-        # What lets the new process find the modules of this one, and its main program.
+        # Lets the new process find the modules of this one, and its main program.
         chosen = get_start_method(allow_none=True)
         preparation = get_preparation_data("dagprofiler")
         if chosen is None:
-            # It settles the start method by asking for it, which is for the program to do.
+            # The call above sets the start method, which only the program should do.
             set_start_method(None, force=True)
             del preparation["start_method"]
         preparation["authkey"] = bytes(preparation["authkey"])
         if not os.path.exists(preparation.get("init_main_from_path", "")):
-            # A program that was read from a pipe; tasks from modules can travel all the same.
+            # A program that was read from a pipe; tasks from modules can still be pickled.
             preparation.pop("init_main_from_path", None)
         try:
             self._order = pickle.dumps(preparation) + pickle.dumps(make_run)
@@ -112,12 +112,12 @@ class FreshRounds:
             ) from error
 
     def take(self) -> Taken:
-        """Take a round in a new process, and see that process off.
+        """Run a round in a new process, and end that process.
 
         Raises
         ------
         DagProfilerError
-            If it ended without an answer, or could not make the DAG.
+            If the process ended without a result, or could not create the DAG.
         """
         import subprocess
         import tempfile
@@ -125,9 +125,9 @@ class FreshRounds:
         if not sys.executable:
             raise DagProfilerError("Rounds(fresh_process=True): no path of this Python is known")
         with temporary(tempfile.gettempdir()) as file:
-            # What is no string is none to Python either.
+            # Python ignores entries that are not strings, too.
             folders = [entry for entry in sys.path if isinstance(entry, str)]
-            # The flags that multiprocessing hands on, too.
+            # The flags that multiprocessing passes on, too.
             flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
             process = subprocess.Popen(  # noqa: S603  (this interpreter, and code of this module)
                 [sys.executable, *flags, "-c", _SERVE.format(path=folders), file.name],
@@ -149,9 +149,9 @@ class FreshRounds:
         return Taken(*answer)
 
     def _converse(self, process: subprocess.Popen[bytes]) -> int:
-        """Tell the process what to do, and wait until it is done."""
+        """Send the process its round, and wait for its end."""
         stdin: IO[bytes] = process.stdin  # type: ignore[assignment]
-        # A process that is gone already says so by its code. The pipe stays
+        # If the process has ended already, its exit code tells why. The pipe stays
         # open: the process ends when this one does.
         with suppress(BrokenPipeError):
             stdin.writelines(_frame(self._order))
@@ -164,14 +164,14 @@ def _frame(content: bytes) -> list[bytes]:
 
 
 def _framed(stream: IO[bytes]) -> bytes | None:
-    """Return the content of a frame; None if its writer ended before the end of it."""
+    """Return the content of a frame; None if it is incomplete."""
     length = int.from_bytes(stream.read(8), "big")
     content = stream.read(length)
     return content if content and len(content) == length else None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process, whatever it does."""
+    """Kill a process that still runs, and wait for its end."""
     if process.poll() is None:
         process.kill()
     process.wait()
@@ -179,17 +179,17 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.stdin.close()  # type: ignore[union-attr]
 
 
-#: Whether this process is one of those, and still imports the program.
+#: Whether this process runs a fresh round and still imports the program.
 _preparing = False
 
 
 def serve() -> None:
-    """Take the round that standard input describes; the answer goes to the file of argument 1."""
+    """Run the round that standard input describes; write the result to the file of argument 1."""
     path = sys.argv.pop(1)
-    order = _take_over_stdin()
+    order = _read_stdin()
     try:
         written = _packed(_round_of(order))
-    except BaseException as error:  # noqa: BLE001  (the process that waits raises it)
+    except BaseException as error:  # noqa: BLE001  (the waiting process raises it)
         written = pickle.dumps(portable(error), pickle.HIGHEST_PROTOCOL)
     with open(path, "r+b") as file:
         file.writelines(_frame(written))
@@ -206,7 +206,7 @@ def _packed(taken: tuple[Any, ...]) -> bytes:
 
 
 def _round_of(order: bytes) -> tuple[Any, ...]:
-    """Take a round; return the fields of a :class:`Taken`."""
+    """Run a round; return the fields of a :class:`Taken`."""
     global _preparing  # noqa: PLW0603  (it is about the process)
     from multiprocessing.spawn import prepare
 
@@ -217,7 +217,7 @@ def _round_of(order: bytes) -> tuple[Any, ...]:
         prepare(preparation)
         make_run = pickle.load(stream)
     except DagProfilerError:
-        # What the program itself does wrong, above all starting without a guard.
+        # An error of the program itself, most often the missing guard.
         raise
     except BaseException as error:  # a program without a guard may leave by sys.exit()
         raise DagProfilerError(
@@ -234,8 +234,8 @@ def _round_of(order: bytes) -> tuple[Any, ...]:
     )
 
 
-def _take_over_stdin() -> bytes:
-    """Return what standard input says, and from then on end with it; tasks find it empty."""
+def _read_stdin() -> bytes:
+    """Return the content of standard input, and end when it closes; it is empty for tasks."""
     import threading
 
     stdin = os.fdopen(os.dup(0), "rb")
@@ -244,7 +244,7 @@ def _take_over_stdin() -> bytes:
     os.close(null)
     order = _framed(stdin)
     if order is None:
-        # The process that started this one is gone.
+        # The parent process has ended.
         os._exit(1)
 
     def end_with_parent() -> None:

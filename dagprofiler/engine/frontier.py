@@ -1,6 +1,6 @@
-"""What the run loop asks of graphs that grow, and of earlier attempts at a run.
+"""Interfaces of the run loop to dynamic graphs and to previous attempts at a run.
 
-The engine says what it needs; the rooms of rules and of the journal provide it.
+The packages `rules` and `journal` implement them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class GrowingRound(Protocol):
-    """One round of a graph that grows: which task is next, and which rule is asked when."""
+    """One round of a dynamic graph: returns ready tasks and evaluates rules."""
 
     def start(self) -> None:
-        """Ask the rules that need no task."""
+        """Evaluate all rules for the first time."""
 
     def pop(self) -> int | None:
         """Return a task that is ready, or None."""
@@ -26,24 +26,24 @@ class GrowingRound(Protocol):
         """Mark a task as succeeded."""
 
     def failed(self, number: int, skipped: Iterable[int], *, stops: bool) -> None:
-        """Mark a task as failed, and those behind it as skipped."""
+        """Mark a task as failed, and the tasks that depend on it as skipped."""
 
     def conclude(self) -> None:
-        """Check that the graph became what its rules meant."""
+        """Check the rules that did not fire."""
 
     def finish(self) -> None:
-        """Release what the round held; called once, however it ended."""
+        """Complete the log of the round; always called once."""
 
 
 class GrowsGraph(Protocol):
-    """What the rounds of a run of a graph that grows have in common."""
+    """Creates the rounds of a run of a dynamic graph."""
 
     def begin(self, **works_on: Any) -> GrowingRound:
-        """Return a round that is about to begin."""
+        """Return a new round."""
 
 
 class EarlierRound(Protocol):
-    """What earlier attempts at a run finished of one round."""
+    """The results of one round that previous attempts recorded."""
 
     is_last: bool
 
@@ -57,27 +57,27 @@ class EarlierRound(Protocol):
 
     @property
     def columns(self) -> list[str]:
-        """What the meters of the round measured."""
+        """Names of the columns that the meters measured."""
 
-    def begin(self, one: RoundLog, log: RunLog) -> None:
-        """Enter what is known of the round as a whole."""
+    def begin(self, round_log: RoundLog, log: RunLog) -> None:
+        """Enter the begin and the costs so far into the log of the round."""
 
-    def end(self, one: RoundLog, log: RunLog) -> None:
-        """Enter what the round cost, once its tasks are entered."""
+    def end(self, round_log: RoundLog, log: RunLog) -> None:
+        """Enter the totals of the round into its log, once its tasks are entered."""
 
     def take_over(
-        self, one: RoundLog, log: RunLog, i: int, recall: Callable[[dict[str, Any]], int]
+        self, round_log: RoundLog, log: RunLog, i: int, recall: Callable[[dict[str, Any]], int]
     ) -> None:
         """Enter a finished task into the log of the round."""
 
     def check_all(self, tasks: Container[str]) -> None:
-        """Refuse a graph that lacks a task which it had."""
+        """Raise a JournalError unless the graph has all tasks that finished."""
 
     def added_s(self, log: RunLog, tasks: Iterable[str]) -> float | None:
-        """Return when tasks were added, if an earlier attempt added them."""
+        """Return when tasks were added, if any of them has a record; else None."""
 
     def fields(self, task: str) -> list[str]:
-        """Return the stored outputs of a task."""
+        """Return the names of the stored outputs of a task."""
 
     def frames(self, task: str, field: str) -> Any:
         """Return a stored output, serialized."""
@@ -87,7 +87,7 @@ class EarlierRound(Protocol):
 
 
 class EarlierAttempts(Protocol):
-    """What earlier attempts at a run have done."""
+    """The state of a run that previous attempts recorded."""
 
     def of_round(self, number: int) -> EarlierRound | None:
-        """Return what they finished of a round; None if it was not begun."""
+        """Return the results of a round; None if it has none."""

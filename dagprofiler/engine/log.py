@@ -1,4 +1,4 @@
-"""RunLog: what a run wrote down; TaskRecord: what hooks are told of it."""
+"""RunLog: the raw readings of a run; TaskRecord: one task as hooks receive it."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 
 def united(first: LiveWiring, second: LiveWiring) -> LiveWiring:
-    """Return the wiring of all tasks and edges of two graphs that grew from the same one.
+    """Return the union of two wirings that grew from the same graph.
 
-    Where all of the second is in the first, that is the first itself. A task
-    that has other outputs in the second has all of them.
+    If the first includes the second, the first itself is returned. A task has
+    the outputs that it has in either.
 
     Raises
     ------
     CycleError
-        If tasks come the other way round in the second.
+        If the union has a cycle.
     """
     if second.same_as(first):
         return first
@@ -44,16 +44,16 @@ def united(first: LiveWiring, second: LiveWiring) -> LiveWiring:
     #: Task to (source, field) to the input that it feeds; to its predecessors.
     feeds: dict[str, dict[tuple[str, str], str]] = {}
     sources: dict[str, dict[str, None]] = {}
-    for one in (first, second):
-        names = one.names
+    for wiring in (first, second):
+        names = wiring.names
         for i, name in enumerate(names):
-            outputs.setdefault(name, {}).update(dict.fromkeys(one.outputs[i]))
-            sources.setdefault(name, {}).update((names[s], None) for s in one.predecessors(i))
+            outputs.setdefault(name, {}).update(dict.fromkeys(wiring.outputs[i]))
+            sources.setdefault(name, {}).update((names[s], None) for s in wiring.predecessors(i))
             fed = feeds.setdefault(name, {})
-            for target_input, slot in one.feeds(i):
-                fed.setdefault((names[one.owner[slot]], _field(one, slot)), target_input)
-        for slot, item in one.items.items():
-            items.setdefault(names[one.owner[slot]], {})[item] = None
+            for target_input, slot in wiring.feeds(i):
+                fed.setdefault((names[wiring.owner[slot]], _field(wiring, slot)), target_input)
+        for slot, item in wiring.items.items():
+            items.setdefault(names[wiring.owner[slot]], {})[item] = None
     union = _laid_out(first, outputs, items, feeds, sources)
     return first if union.same_as(first) else union
 
@@ -65,14 +65,14 @@ def _laid_out(
     feeds: dict[str, dict[tuple[str, str], str]],
     sources: dict[str, dict[str, None]],
 ) -> LiveWiring:
-    """Return the wiring that says so."""
+    """Return a wiring with these tasks and edges."""
     wiring = copy(first)
     given = first.names[: first.given]
     after: dict[str, list[str]] = {}
     for name in outputs.keys() - given:
         for source in sources[name].keys() - given:
             after.setdefault(source, []).append(name)
-    # Each behind its predecessors in both.
+    # Each task after its predecessors in both.
     rest = kahn_order(list(outputs.keys() - given), after)
     wiring.names = names = [*given, *rest]
     index = {name: i for i, name in enumerate(names)}
@@ -112,15 +112,15 @@ def _field(wiring: LiveWiring, slot: int) -> str:
     return wiring.field(source, slot - wiring.first_slot[source])
 
 
-def renumber(one: RoundLog, new: LiveWiring) -> list[int] | None:
-    """Bring the log of a round to the numbers of a wiring that holds all of the round's graph.
+def renumber(round_log: RoundLog, new: LiveWiring) -> list[int] | None:
+    """Renumber the log of a round for a wiring that includes the round's graph.
 
     Returns
     -------
     list of int or None
         The new number of each task; None if all are the same.
     """
-    growth: Any = one.growth
+    growth: Any = round_log.growth
     old: LiveWiring = growth.wiring
     if new is old:
         return None
@@ -130,23 +130,27 @@ def renumber(one: RoundLog, new: LiveWiring) -> list[int] | None:
     slots = [known[tasks[owner], _field(old, slot)] for slot, owner in enumerate(old.owner)]
     count = len(new.names)
 
-    one.times = [
+    round_log.times = [
         moment
-        for six in _moved([one.times_of(i) for i in range(len(tasks))], tasks, count, [None] * 6)
+        for six in _moved(
+            [round_log.times_of(i) for i in range(len(tasks))], tasks, count, [None] * 6
+        )
         for moment in six
     ]
-    one.ran_on = _moved(one.ran_on, tasks, count, 0)
-    one.wire_bytes = _moved(one.wire_bytes, slots, len(new.owner), 0)
-    one.payload_bytes = {slots[slot]: size for slot, size in one.payload_bytes.items()}
+    round_log.ran_on = _moved(round_log.ran_on, tasks, count, 0)
+    round_log.wire_bytes = _moved(round_log.wire_bytes, slots, len(new.owner), 0)
+    round_log.payload_bytes = {slots[slot]: size for slot, size in round_log.payload_bytes.items()}
     for name in ("undeclared_bytes", "errors", "meters", "digests", "attempts", "spans"):
-        setattr(one, name, {tasks[i]: value for i, value in getattr(one, name).items()})
-    one.skipped = {tasks[i] for i in one.skipped}
+        setattr(round_log, name, {tasks[i]: value for i, value in getattr(round_log, name).items()})
+    round_log.skipped = {tasks[i] for i in round_log.skipped}
     growth.empty = set(range(len(new.owner))).difference(
         slots[slot] for slot in range(len(slots)) if slot not in growth.empty
     )
-    if one.encode_s:
-        one.encode_s = _moved(one.encode_s, slots, len(new.owner), None)
-        one.decode_s = _moved(one.decode_s, _places(old, new, tasks, slots), len(new.slots), None)
+    if round_log.encode_s:
+        round_log.encode_s = _moved(round_log.encode_s, slots, len(new.owner), None)
+        round_log.decode_s = _moved(
+            round_log.decode_s, _places(old, new, tasks, slots), len(new.slots), None
+        )
     _renumber_growth(growth, new, tasks)
     return tasks
 
@@ -173,7 +177,7 @@ def _renumber_growth(growth: Growth, new: LiveWiring, tasks: list[int]) -> None:
 
 
 def _places(old: LiveWiring, new: LiveWiring, tasks: list[int], slots: list[int]) -> list[int]:
-    """Return where each input of a wiring is in another."""
+    """Return the position of each input of a wiring in another."""
     places = []
     for i, task in enumerate(tasks):
         begin, end = new.first_input[task : task + 2]
@@ -183,7 +187,7 @@ def _places(old: LiveWiring, new: LiveWiring, tasks: list[int], slots: list[int]
 
 
 def _moved(values: Sequence[Any], places: Sequence[int], count: int, missing: Any) -> list[Any]:
-    """Return a list of `count` values, each of those given at its new place."""
+    """Return a list of `count` values, with each value at its new place."""
     moved = [missing] * count
     for place, value in zip(places, values):
         moved[place] = value
@@ -196,9 +200,9 @@ class Firing(NamedTuple):
     Attributes
     ----------
     rule
-        Its name.
+        Name of the rule.
     at_s
-        Reading of the clock when what it added was there.
+        Reading of the clock when its additions were applied.
     tasks
         Numbers of the tasks that it added.
     """
@@ -215,23 +219,23 @@ class Growth:
     Attributes
     ----------
     wiring
-        The graph as it came to be.
+        The graph at the end of the round.
     estimates
         As in :class:`~dagprofiler.engine.log.RunLog`, of all its tasks.
     added_s
-        Reading of the clock when each task was there; 0 of those that were given.
+        Reading of the clock when each task was added; 0 for those of the initial graph.
     firings
         The rules that fired, in that order.
     unfired
-        Name of each rule that did not, and why.
+        Name of each rule that did not fire, and why.
     absent
-        Tasks that other rounds had, and this one had not.
+        Tasks of other rounds that this round lacks.
     lacking
-        The same of edges between tasks that it had.
+        Edges of other rounds that this round lacks between its tasks.
     empty
-        The same of slots.
+        Slots of other rounds that this round lacks.
     rules_s
-        What rules took, in seconds: asking them, and applying what they add.
+        Time of evaluating rules and applying their additions, in seconds.
     """
 
     wiring: LiveWiring
@@ -247,60 +251,59 @@ class Growth:
 
 @dataclass
 class RoundLog:
-    """Raw readings of one round, in flat lists, which cost the garbage collector nothing.
+    """Raw readings of one round, in flat lists that the garbage collector need not track.
 
     Attributes
     ----------
     kind
-        What the round is for, as :mod:`dagprofiler._document.rounds` names it.
+        The purpose of the round, as :mod:`dagprofiler._document.rounds` names it.
     times
         Six readings of the clock a task, in seconds, as in
-        :class:`dagprofiler.measure.pipeline.Record`; None where it did not get so far.
+        :class:`dagprofiler.measure.pipeline.Record`; None for moments that it did not reach.
     ran_on
-        For each task the number of its worker; -1 where that is not known.
+        For each task the number of its worker; -1 if it is unknown.
     wire_bytes
-        For each slot of the wiring the serialized length of what it held.
+        For each slot of the wiring the serialized length of its value.
     payload_bytes
-        Slot to its payload, where that differs.
+        Slot to its payload, if that differs.
     undeclared_bytes
         Task number to the serialized length of outputs that it does not
-        declare, where it returned any.
+        declare, if it returned any.
     errors
-        Task number to what it failed with, in words: an error itself may hold
-        what cannot be copied.
+        Task number to its error as text: the error itself may hold values
+        that cannot be copied.
     skipped
-        Tasks that could not run because something before them failed.
+        Tasks that did not run because a predecessor failed or was skipped.
     started_s, total_s
-        Reading of the clock when the round began, and how long it took, as far as it is told:
-        without hooks, and without what measuring took if it held up the run loop.
+        Reading of the clock when the round began, and its duration so far, in seconds,
+        without hooks, and without measuring if that delayed the run loop.
     decode_s, encode_s
-        How long each input of the wiring took to decode, and each slot to
-        encode, in seconds; empty without instruments.
+        Time to decode each input of the wiring, and to encode each slot, in
+        seconds; empty without instruments.
     columns, meters
-        What the meters of this round measure, and task number to what they read.
+        Names of the columns that the meters measure, and task number to their readings.
     digests
         Task number to the hash of its serialized outputs.
     reasons
-        Why meters read nothing, by column.
+        Why a meter has no reading, by column.
     meters_s, garbage_s, store_s
-        What meters, collecting garbage before tasks and storing outputs cost, in seconds.
+        Time of meters, of collecting garbage before tasks and of storing outputs, in seconds.
     spans
-        Task number to what tracing saw inside it.
+        Task number to the spans that were traced inside it.
     stored
-        Task number to where its outputs were stored, until somebody takes it.
+        Task number to the place of its stored outputs, until the journal records it.
     ended_s
         Reading of the clock when the round was complete; None before that.
     waited_s
-        How long the run loop waited for tasks that ran elsewhere, in seconds;
-        None where it ran them itself.
+        Time that the run loop waited for tasks that ran elsewhere, in seconds;
+        None if it ran them itself.
     legacy_generators
         False if the seed did not reach numpy's and random's legacy generators,
-        since tasks ran in threads beside each other; None otherwise.
+        because tasks ran concurrently in threads; None otherwise.
     attempts
-        Task number to what became of attempts that its executor made good, in
-        words.
+        Task number to the outcomes, as text, of failed attempts that its executor retried.
     growth
-        How the graph grew; None of one that is fixed.
+        The growth of a dynamic graph; None for a fixed one.
     """
 
     kind: str
@@ -337,12 +340,12 @@ class RoundLog:
         return cls(kind, [None] * (6 * tasks), [0] * tasks, [0] * slots, columns=columns)
 
     def note(self, wiring: Wiring, i: int, readings: Readings) -> None:
-        """Write down what the instruments read of task number `i`."""
-        # All at the first task; later only what a graph has grown by.
+        """Enter the readings of the instruments for task number `i`."""
+        # The first task extends the lists for all tasks, later ones only for added tasks.
         self.decode_s += [None] * (len(wiring.slots) - len(self.decode_s))
         self.encode_s += [None] * (len(wiring.owner) - len(self.encode_s))
         begin, end = wiring.first_input[i], wiring.first_input[i + 1]
-        # What came from outside the graph stands behind what edges fed.
+        # Inputs from outside the graph follow those from edges.
         for place, seconds in zip(range(begin, end), readings.decode_s):
             self.decode_s[place] = seconds
         for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i]):
@@ -360,16 +363,16 @@ class RoundLog:
 
     @property
     def aside_s(self) -> float:
-        """What measuring itself took, in seconds, summed over the workers."""
+        """Time of measuring itself, in seconds, summed over the workers."""
         return self.meters_s + self.garbage_s + self.store_s
 
     @property
     def apart_s(self) -> float:
-        """What measuring itself took of the round, in seconds, if it held up the run loop."""
+        """Time by which measuring itself delayed the run loop, in seconds."""
         return self.aside_s if self.waited_s is None else 0.0
 
     def conclude(self, report: RoundReport) -> None:
-        """Add what only the executor knows, and bring all readings to this process's clock."""
+        """Add the executor's report, and shift all readings to this process's clock."""
         if report.waited_s is None:
             self.waited_s = None
         else:
@@ -380,7 +383,7 @@ class RoundLog:
         self.align(report.ahead_s)
 
     def align(self, ahead_s: Sequence[float]) -> None:
-        """Bring the readings of workers' clocks to one, given how far each is ahead."""
+        """Shift the readings of workers' clocks, each of which is ahead by `ahead_s` seconds."""
         if any(ahead_s):
             ran_on = self.ran_on
             self.times = [
@@ -388,7 +391,7 @@ class RoundLog:
                 for k, moment in enumerate(self.times)
             ]
             self.spans = {
-                i: one.packed().shifted(-ahead_s[ran_on[i]]) for i, one in self.spans.items()
+                i: spans.packed().shifted(-ahead_s[ran_on[i]]) for i, spans in self.spans.items()
             }
 
     @property
@@ -413,7 +416,7 @@ class RoundLog:
         )
 
     def by_start(self) -> list[int]:
-        """Return the tasks that began, in the order in which they did."""
+        """Return the tasks that began, in the order of their starts."""
         begun = {i: t for i, t in enumerate(self.times[::6]) if t is not None}
         return sorted(begun, key=begun.__getitem__)
 
@@ -423,12 +426,12 @@ class RoundLog:
 
 
 class Figures(NamedTuple):
-    """What is said of each task and slot: of several rounds the medians.
+    """The figures of each task and slot: of several rounds the medians.
 
     Attributes
     ----------
     deserialize_s, compute_s, serialize_s
-        For each task; None where it did not succeed.
+        Time of the phase of each task; None if it did not succeed.
     wire_bytes, payload_bytes, undeclared_bytes
         As in :class:`RoundLog`.
     """
@@ -442,8 +445,10 @@ class Figures(NamedTuple):
 
 
 def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
-    """Return the figures of rounds, one at least: the only one's, or the medians of all."""
-    decoding, computing, encoding = ([phase_s(one, start) for one in rounds] for start in (0, 2, 4))
+    """Return the figures of at least one round: its own, or the medians of several."""
+    decoding, computing, encoding = (
+        [phase_s(round_log, start) for round_log in rounds] for start in (0, 2, 4)
+    )
     if len(rounds) == 1:
         only = rounds[0]
         return Figures(
@@ -456,15 +461,23 @@ def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
         )
     wire_bytes, payload_bytes, undeclared_bytes = [], {}, {}
     for slot, task in enumerate(wiring.owner):
-        seen = [one for one in rounds if one.succeeded(task) and one.has_slot(slot)]
-        wire = _middle([one.wire_bytes[slot] for one in seen])
-        payload = _middle([one.payload_bytes.get(slot, one.wire_bytes[slot]) for one in seen])
+        seen = [
+            round_log
+            for round_log in rounds
+            if round_log.succeeded(task) and round_log.has_slot(slot)
+        ]
+        wire = _middle([round_log.wire_bytes[slot] for round_log in seen])
+        payload = _middle(
+            [round_log.payload_bytes.get(slot, round_log.wire_bytes[slot]) for round_log in seen]
+        )
         wire_bytes.append(wire)
         if payload != wire:
             payload_bytes[slot] = payload
-    for task in {task for one in rounds for task in one.undeclared_bytes}:
-        seen = [one for one in rounds if one.succeeded(task)]
-        undeclared_bytes[task] = _middle([one.undeclared_bytes.get(task, 0) for one in seen])
+    for task in {task for round_log in rounds for task in round_log.undeclared_bytes}:
+        seen = [round_log for round_log in rounds if round_log.succeeded(task)]
+        undeclared_bytes[task] = _middle(
+            [round_log.undeclared_bytes.get(task, 0) for round_log in seen]
+        )
     return Figures(
         _medians(decoding),
         _medians(computing),
@@ -475,20 +488,20 @@ def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
     )
 
 
-def phase_s(one: RoundLog, start: int) -> Column:
-    """Return how long a phase took each task; None of tasks that did not succeed.
+def phase_s(round_log: RoundLog, start: int) -> Column:
+    """Return the time of a phase for each task; None for tasks that did not succeed.
 
     Parameters
     ----------
     start
         Which of the six readings began the phase: 0, 2 or 4.
     """
-    times = one.times
+    times = round_log.times
     spent = [
         None if done is None else end - begin  # type: ignore[operator]
         for begin, end, done in zip(times[start::6], times[start + 1 :: 6], times[5::6])
     ]
-    for task in one.errors:
+    for task in round_log.errors:
         spent[task] = None
     return spent
 
@@ -499,7 +512,7 @@ def _medians(columns: Sequence[Column]) -> Column:
 
 
 def _middle(sizes: list[int]) -> int:
-    """Return the lower median, since a size that was measured is no half byte; 0 of none."""
+    """Return the lower median, a whole number of bytes; 0 without values."""
     return sorted(sizes)[(len(sizes) - 1) // 2] if sizes else 0
 
 
@@ -509,7 +522,7 @@ PHASES = MOMENTS[1:]
 
 @dataclass
 class TaskRecord:
-    """One finished or failed task, as hooks see it.
+    """One finished or failed task, passed to hooks.
 
     Attributes
     ----------
@@ -518,17 +531,17 @@ class TaskRecord:
     state
         ``"succeeded"`` or ``"failed"``.
     metrics
-        What it took; None if it failed.
+        Its times and sizes; None if it failed.
     phases
         Start and end of each phase, in milliseconds from the run's start
-        (``compute_start_ms``, ...); None from where it failed.
+        (``compute_start_ms``, ...); None for moments after a failure.
     worker
-        Who ran it: ``host``, ``pid``, ``thread``; None if it never came to run.
+        The worker that ran it: ``host``, ``pid``, ``thread``; None if it did not start.
     ready_ms, waited_ms
-        When its last input was there, and how long it took from then until it
-        started; None if it never did.
+        When its last input was available, in milliseconds from the run's start,
+        and the time from then until it started; None if it did not start.
     error
-        Why it failed; None if it succeeded.
+        The error that it raised; None if it succeeded.
     round
         Number of the round, counted from 0, warm-up included.
     """
@@ -546,49 +559,49 @@ class TaskRecord:
 
 @dataclass
 class RunLog:
-    """What one run wrote down: its rounds, and what is said of all of them.
+    """The log of one run: its rounds, and the facts that they share.
 
     Attributes
     ----------
     wiring
         The graph that ran.
     nodes
-        Task names in the order in which the DAG was given them.
+        Task names in the order of the argument of the DAG.
     timestamp
         When the run began, as ISO 8601 text in UTC.
     started
         Reading of the clock, in seconds, when the run began.
     estimates
-        Task number to the instructions its cost model gives; tasks without a
-        model are absent.
+        Task number to the instructions that its cost model returns; tasks
+        without a model are absent.
     executor
-        Its name.
+        Name of the executor.
     ahead_s
-        Tells how many seconds the clock of a worker is ahead, in a round that
-        has not ended.
+        Returns by how many seconds the clock of a worker is ahead, in a round
+        that has not ended.
     workers
-        Who ran tasks: ``host``, ``pid``, ``thread``.
+        The workers that ran tasks: ``host``, ``pid``, ``thread``.
     outside
-        Task number to the bytes that came from outside the graph.
+        Task number to the size of its inputs from outside the graph, in bytes.
     conditions
-        The rounds that were asked for.
+        The rounds that the run was called with.
     priorities
-        What told which ready task goes first; None where that was Kahn's order.
+        The source of priorities; None for Kahn's order.
     rounds
-        What was read in each round so far.
+        The log of each round so far.
     ended_by
-        What ended the measured rounds, as :class:`~dagprofiler._document.rounds.Plan` says.
+        Why the measured rounds ended, as in :class:`~dagprofiler._document.rounds.Plan`.
     environment
-        The machine, as :func:`dagprofiler.measure.machine.environment` tells it.
+        The machine, as :func:`dagprofiler.measure.machine.environment` returns it.
     reason
         Why the run is partial; None if it is complete.
     earlier_s
-        How long the attempts before this one worked on the run, in seconds; 0 of a first one.
+        Time that previous attempts worked on the run, in seconds; 0 for a first attempt.
     resumed
-        For each time that the run was gone on with what the profile says of it.
+        The profile's entry for each resumption of the run.
     prepare_s, hooks_s, garbage_s, total_s
-        What was spent before the first task, in hooks, in collecting garbage
-        between rounds, and in all, in seconds.
+        Time spent before the first task, in hooks, in collecting garbage
+        between rounds, and in total, in seconds.
     """
 
     wiring: Wiring
@@ -618,61 +631,62 @@ class RunLog:
         self.rounds.append(RoundLog.of(kind, self.wiring, columns))
         return self.rounds[-1]
 
-    def adopt(self, kind: str, one: RoundLog, worker: dict[str, Any]) -> RoundLog:
-        """Take over a round that another process took."""
-        one.kind = kind
-        if one.started_s:
-            one.ran_on = [len(self.workers)] * len(one.ran_on)
+    def adopt(self, kind: str, round_log: RoundLog, worker: dict[str, Any]) -> RoundLog:
+        """Add a round that another process ran."""
+        round_log.kind = kind
+        if round_log.started_s:
+            round_log.ran_on = [len(self.workers)] * len(round_log.ran_on)
             self.workers.append(worker)
-        self.rounds.append(one)
-        return one
+        self.rounds.append(round_log)
+        return round_log
 
-    def settle(self, one: RoundLog) -> list[int] | None:
-        """Take a round, in which the graph grew, and those before it to the same numbers.
+    def settle(self, round_log: RoundLog) -> list[int] | None:
+        """Renumber a round in which the graph grew, and those before it, to the same numbers.
 
         Returns
         -------
         list of int or None
             The new number of each task of the round; None if all are the same.
         """
-        growth: Any = one.growth
-        before = [r for r in self.rounds if r is not one and r.growth is not None]
+        growth: Any = round_log.growth
+        before = [r for r in self.rounds if r is not round_log and r.growth is not None]
         numbers = None
         if before:
-            # A growing graph is nothing that a plain run needs.
-
             first: Any = before[0].growth
             try:
                 union = united(first.wiring, growth.wiring)
             except CycleError:
-                self.rounds.remove(one)
+                self.rounds.remove(round_log)
                 self.wiring = first.wiring
                 raise
             for other in before:
                 renumber(other, union)
-            numbers = renumber(one, union)
+            numbers = renumber(round_log, union)
         self.wiring = growth.wiring
         given = growth.wiring.given
         self.nodes = [*self.nodes[:given], *self.wiring.names[given:]]
         self.estimates = {}
-        for other in (*before, one):
+        for other in (*before, round_log):
             self.estimates.update(other.growth.estimates)  # type: ignore[union-attr]
         return numbers
 
     def end(self) -> None:
-        """Let go of the executor: all rounds have ended, and are on one clock."""
+        """Release the executor: all rounds have ended, and use one clock."""
         self.ahead_s = _one_clock
 
     def measured(self) -> list[RoundLog]:
         """Return the measured rounds."""
-        return [one for one in self.rounds if one.kind == MEASURED]
+        return [round_log for round_log in self.rounds if round_log.kind == MEASURED]
 
-    def record(self, one: RoundLog, i: int, error: BaseException | None = None) -> TaskRecord:
-        """Return what happened in a round to task number `i`, which finished or failed."""
-        name, number = self.wiring.names[i], next(k for k, r in enumerate(self.rounds) if r is one)
-        ahead_s = self.ahead_s(one.ran_on[i])
-        times: Any = [None if t is None else t - ahead_s for t in one.times_of(i)]
-        ready_s, started_s = self._ready_s(one, i), times[0]
+    def record(self, round_log: RoundLog, i: int, error: BaseException | None = None) -> TaskRecord:
+        """Return the record of task number `i`, which finished or failed, in a round."""
+        name, number = (
+            self.wiring.names[i],
+            next(k for k, r in enumerate(self.rounds) if r is round_log),
+        )
+        ahead_s = self.ahead_s(round_log.ran_on[i])
+        times: Any = [None if t is None else t - ahead_s for t in round_log.times_of(i)]
+        ready_s, started_s = self._ready_s(round_log, i), times[0]
         metrics = None
         if error is None:
             t0, t1, t2, t3, t4, t5 = times
@@ -681,8 +695,8 @@ class RunLog:
                 compute_time_ms=duration_ms(t3 - t2),
                 serialize_time_ms=duration_ms(t5 - t4),
                 deserialize_time_ms=duration_ms(t1 - t0),
-                bytes_in=self.bytes_in(i, one.wire_bytes),
-                bytes_out=self.bytes_out(i, one.wire_bytes, one.undeclared_bytes),
+                bytes_in=self.bytes_in(i, round_log.wire_bytes),
+                bytes_out=self.bytes_out(i, round_log.wire_bytes, round_log.undeclared_bytes),
                 loop_idx=number,
             )
         return TaskRecord(
@@ -690,22 +704,22 @@ class RunLog:
             state="succeeded" if error is None else "failed",
             metrics=metrics,
             phases=dict(zip(PHASES, self.since_start_ms(times))),
-            worker=self.workers[one.ran_on[i]] if one.ran_on[i] >= 0 else None,
+            worker=self.workers[round_log.ran_on[i]] if round_log.ran_on[i] >= 0 else None,
             error=error,
             round=number,
             ready_ms=None if started_s is None else self.since_start_ms([ready_s])[0],
             waited_ms=None if started_s is None else duration_ms(started_s - ready_s),
         )
 
-    def _ready_s(self, one: RoundLog, i: int) -> float:
+    def _ready_s(self, round_log: RoundLog, i: int) -> float:
         """Return when the last predecessor of a task ended, or else when the round began."""
         ends: Any = [
-            one.times[6 * source + 5] - self.ahead_s(one.ran_on[source])  # type: ignore[operator]
+            round_log.times[6 * source + 5] - self.ahead_s(round_log.ran_on[source])  # type: ignore[operator]
             for source in self.wiring.predecessors(i)
         ]
-        # A task that was added while the round ran was not there before that.
-        added_s = one.growth.added_s[i] if one.growth is not None else 0.0
-        return max([*ends, added_s] if added_s else ends, default=one.started_s)
+        # A task that a rule added cannot have been ready before.
+        added_s = round_log.growth.added_s[i] if round_log.growth is not None else 0.0
+        return max([*ends, added_s] if added_s else ends, default=round_log.started_s)
 
     def bytes_in(self, i: int, wire_bytes: Sequence[int]) -> int:
         """Return the serialized length of all inputs of task number `i`."""
@@ -730,6 +744,6 @@ def _one_clock(_: int) -> float:
 
 
 def duration_ms(seconds: float) -> float:
-    """Return milliseconds, to the nanosecond, which is as fine as the clock is."""
-    # Half the time of round(..., 6), for the same number: it is most of what a profile holds.
+    """Return milliseconds, rounded to the nanosecond, the resolution of the clock."""
+    # Twice as fast as round(..., 6), with the same result; most values of a profile need it.
     return round(seconds * 1e9) / 1e6

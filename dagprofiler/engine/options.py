@@ -1,4 +1,4 @@
-"""Checks of what ``DAG()`` and ``DAG.run()`` are given, before anything is done with it."""
+"""Checks of the arguments of ``DAG()`` and ``DAG.run()``, before the run begins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.analysis.weights import times_of_tasks
-from dagprofiler.engine.hooks import Hook
+from dagprofiler.engine.hooks import Hook, check_methods
 from dagprofiler.errors import DeclarationError, GraphError, ValidationError, short_repr
 from dagprofiler.graph.edges import field_problem
 from dagprofiler.graph.wiring import bottom_levels
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 def ranking(
     wiring: Wiring, estimates: Mapping[int, int], priorities: Any
 ) -> tuple[str | None, list[int] | None]:
-    """Return what tells, and all task numbers, that with the longest path behind it first.
+    """Return the source of priorities, and task numbers by decreasing upward rank.
 
-    Both are None where nothing tells.
+    Both are None without a source.
 
     Parameters
     ----------
     wiring
         The graph.
     estimates
-        Task number to what its cost model says, where it has one.
+        Task number to the instructions that its cost model returns, if it has one.
     priorities
         A profile, a mapping of task names to times, or None.
 
     Raises
     ------
     ValidationError
-        If `priorities` is something else, or lacks a task.
+        If `priorities` is of another type, or lacks a task.
     """
     names = wiring.names
     if priorities is None:
@@ -69,11 +69,11 @@ def _times(priorities: Any) -> Mapping[str, float]:
     from dagprofiler.measure.meters import plain_number
 
     times = {}
-    for name, given in priorities.items():
-        time = plain_number(given)
+    for name, value in priorities.items():
+        time = plain_number(value)
         if time is None or time < 0:
             raise _refused(
-                f"time of task {name!r} must be a number of at least 0, got {short_repr(given)}"
+                f"time of task {name!r} must be a number of at least 0, got {short_repr(value)}"
             )
         times[name] = time
     return times
@@ -84,57 +84,57 @@ def _refused(problem: str) -> ValidationError:
 
 
 def refused(problem: str) -> ValidationError:
-    """Return the error of a run that is refused for one problem."""
+    """Return the error for a run with one problem."""
     return ValidationError([GraphError(problem)])
 
 
-def as_list(given: Any) -> Any:
-    """Return an iterator, which can be gone through once, as a list; all else as it is."""
-    return list(given) if isinstance(given, Iterator) else given
+def as_list(values: Any) -> Any:
+    """Return an iterator as a list, and any other value unchanged."""
+    return list(values) if isinstance(values, Iterator) else values
 
 
-def as_executor(given: Any, rounds: Rounds) -> Executor | None:
-    """Return what ``run(executor=...)`` was given as an Executor; None for a serial run.
+def as_executor(pool: Any, rounds: Rounds) -> Executor | None:
+    """Return the argument of ``run(executor=...)`` as an Executor; None for a serial run.
 
     Raises
     ------
     ValidationError
-        If it is none, or if it cannot do what else is asked for.
+        If it is not an executor, or does not support the other arguments.
     """
     executor = None
-    if given is not None:
-        # A serial run, as most are, needs none of it.
+    if pool is not None:
+        # A serial run, the most frequent one, does not need this import.
         from dagprofiler.executors.pools import executor_of
 
-        executor = executor_of(given)
+        executor = executor_of(pool)
         if executor is None:
             raise refused(
                 "executor must be None, a concurrent.futures.Executor or an Executor of "
-                f"dagprofiler, got {short_repr(given)}"
+                f"dagprofiler, got {short_repr(pool)}"
             )
         if rounds.fresh_process:
             raise refused(
-                "executor: rounds in fresh processes are serial ones; leave out the executor, "
-                "or fresh_process"
+                "executor: rounds in fresh processes are serial; omit the executor, or "
+                "fresh_process"
             )
     return executor
 
 
-def as_timeout(given: Any, executor: Executor | None) -> float | None:
-    """Return how many seconds a task may take on an executor; None for any time.
+def as_timeout(timeout: Any, executor: Executor | None) -> float | None:
+    """Return the longest time of a task on an executor, in seconds; None for no limit.
 
     Raises
     ------
     ValidationError
-        If it is no such number, or if the executor cannot end a task then.
+        If it is not a number above 0, or the executor cannot end a task.
     """
-    if given is None:
+    if timeout is None:
         return None
     from dagprofiler.measure.meters import plain_number
 
-    timeout_s = plain_number(given)
+    timeout_s = plain_number(timeout)
     if timeout_s is None or timeout_s <= 0:
-        raise refused(f"timeout must be a number of seconds above 0, got {short_repr(given)}")
+        raise refused(f"timeout must be a number of seconds above 0, got {short_repr(timeout)}")
     if executor is None or not executor.enforces_timeout:
         name = "a serial run" if executor is None else f"executor {executor.name!r}"
         raise refused(f"timeout: {name} cannot end a task that takes too long")
@@ -144,7 +144,7 @@ def as_timeout(given: Any, executor: Executor | None) -> float | None:
 def check_names(names: Mapping[Any, Any]) -> None:
     """Raise a GraphError unless all task names are non-empty strings without ``->``."""
     try:
-        # One search for all of them; which one it is matters only if there is one.
+        # One search for all names; the loop below finds the wrong one.
         if "->" not in "\0".join(names) and "" not in names:
             return
     except TypeError:
@@ -158,15 +158,15 @@ def check_names(names: Mapping[Any, Any]) -> None:
             )
 
 
-def check_task(name: Any, given: Any) -> Task:
-    """Return the task that stands under `name`; of a class, an instance."""
-    if isinstance(given, type) and issubclass(given, Task):
-        given = instance_of(given, f"task {name!r}")
-    if not isinstance(given, Task):
+def check_task(name: Any, task: Any) -> Task:
+    """Return the task `name`; for a class, an instance of it."""
+    if isinstance(task, type) and issubclass(task, Task):
+        task = instance_of(task, f"task {name!r}")
+    if not isinstance(task, Task):
         raise DeclarationError(
-            f"task {name!r}: expected a Task or a class of them, got {short_repr(given)}"
+            f"task {name!r}: expected a Task or a class of them, got {short_repr(task)}"
         )
-    return given
+    return task
 
 
 def check_hooks(hooks: Any) -> list[Hook]:
@@ -175,38 +175,39 @@ def check_hooks(hooks: Any) -> list[Hook]:
         raise DeclarationError(
             f"hooks must be a list of hooks, got {short_repr(hooks)}; put it in a list"
         )
-    found = list(hooks)
-    for hook in found:
+    checked = list(hooks)
+    for hook in checked:
         if not isinstance(hook, Hook):
             raise DeclarationError(f"hooks: expected instances of Hook, got {short_repr(hook)}")
-    return found
+        check_methods(type(hook))
+    return checked
 
 
 def store_of(hooks: Sequence[Hook], rounds: Rounds) -> Any:
-    """Return where outputs are stored, or None if no hook wants that."""
+    """Return the store of outputs, or None if no hook has one."""
     stores = [hook.store for hook in hooks if hook.store is not None]
     if len(stores) > 1:
         raise refused(f"hooks: outputs can be stored in one place, got {len(stores)}")
     if stores and rounds.fresh_process:
         raise refused(
-            "hooks: of rounds in fresh processes nothing is told before they are over, so no "
-            "journal can follow them; leave it out, or fresh_process"
+            "hooks: rounds in fresh processes report their tasks only when they are over, so a "
+            "journal cannot record them; omit it, or fresh_process"
         )
     return stores[0] if stores else None
 
 
 def tracing_of(hooks: Sequence[Hook]) -> Any:
-    """Return what a Tracer asks for; None if there is none."""
-    found = [hook.tracing for hook in hooks if hook.tracing is not None]
-    if len(found) > 1:
-        raise refused(f"hooks: one Tracer records a run, got {len(found)}")
-    if not found:
+    """Return the settings of the Tracer; None if there is none."""
+    tracings = [hook.tracing for hook in hooks if hook.tracing is not None]
+    if len(tracings) > 1:
+        raise refused(f"hooks: one Tracer records a run, got {len(tracings)}")
+    if not tracings:
         return None
     from dagprofiler.tracing.runs import Tracing
 
-    if not isinstance(found[0], Tracing):
-        raise refused(f"hooks: 'tracing' has to be that of a Tracer, got {short_repr(found[0])}")
-    return found[0]
+    if not isinstance(tracings[0], Tracing):
+        raise refused(f"hooks: 'tracing' must be that of a Tracer, got {short_repr(tracings[0])}")
+    return tracings[0]
 
 
 def check_inputs(inputs: Any) -> None:

@@ -1,4 +1,4 @@
-"""The ready-loop: the one way through which every run goes."""
+"""The run loop that executes every run."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 
 
 class _HookFailed(Exception):  # noqa: N818  (a signal, not an error of the library)
-    """A hook raised, which ends the run. Never leaves this module."""
+    """A hook raised, which ends the run; internal to this module."""
 
 
 def close_hooks(hooks: Sequence[Hook], failures: dict[str, BaseException]) -> None:
-    """Close all hooks, whatever comes of it; add what fails to `failures`."""
+    """Close all hooks, even if some raise; add their errors to `failures`."""
     interrupt = None
     for hook in hooks:
         try:
             hook.close()
-        except Exception as error:  # noqa: BLE001  (the other hooks have to be closed too)
+        except Exception as error:  # noqa: BLE001  (the other hooks must be closed too)
             _note(failures, hook, "close", error)
-        except BaseException as error:  # noqa: BLE001  (the same; Ctrl-C goes on below)
+        except BaseException as error:  # noqa: BLE001  (the same; Ctrl-C is raised below)
             interrupt = error
     if interrupt is not None:
         raise interrupt
@@ -57,43 +57,42 @@ def close_hooks(hooks: Sequence[Hook], failures: dict[str, BaseException]) -> No
 def _note(
     failures: dict[str, BaseException], hook: Hook, method: str, error: BaseException
 ) -> None:
-    """Add the failure of a hook, under a key of its own."""
+    """Add the failure of a hook under a unique key."""
     place = f"{type(hook).__name__}.{method}"
     same = sum(key.split(" ")[0] == place for key in failures)
     failures[f"{place} ({same + 1})" if same else place] = error
 
 
 class Run:
-    """One run of a DAG that has been found valid: all its rounds.
+    """One run of a valid DAG: all its rounds.
 
     Parameters
     ----------
     log
-        Where readings go; it also knows the graph.
+        The log of the run; it also holds the graph.
     tasks, contracts
-        For each task number the task, and what it declares.
+        For each task number the task and its contract.
     plan
-        The rounds to take.
+        The rounds to run.
     executor
-        Where tasks run.
+        Runs the tasks.
     instrumentation
-        What is measured beside the phases; None for nothing.
+        Measurements in addition to the phases; None for none.
     outside
-        Task number to the fields that are fed from outside the graph,
-        serialized.
+        Task number to its inputs from outside the graph, serialized.
     keep
-        Numbers of the tasks whose outputs are wanted beside those of the sinks.
+        Numbers of the tasks whose outputs are returned in addition to those of exit tasks.
     grows
-        What lets the graph grow; None of one that is fixed.
+        Creates the rounds of a dynamic graph; None for a fixed graph.
     elsewhere
-        Takes a round in another process; None for rounds in this one.
+        Runs a round in another process; None for rounds in this one.
     ranked
-        All task numbers: of those that are ready beside each other, the first
-        in here starts first. None for Kahn's order.
+        All task numbers by decreasing priority: of several ready tasks, the
+        first one starts first. None for Kahn's order.
     asked
-        What hooks are told of what else was asked for.
+        Further arguments of the run, passed to hooks.
     past
-        What earlier attempts at this run have done; None of a first one.
+        The state that previous attempts at this run recorded; None without any.
     """
 
     def __init__(
@@ -138,14 +137,14 @@ class Run:
         self._ranked = ranked
         self._asked = asked
         self._past = past
-        #: Tasks of this round that an earlier attempt has finished.
+        #: Tasks of this round that a previous attempt has finished.
         self._finished: set[int] = set()
         self._stopped = False
         self._round: RoundLog
-        #: What stands in each slot, as a handle of the executor, while somebody needs it.
+        #: For each slot the executor's handle of its value, while it is needed.
         self._handles: list[Any] = []
         self._uses: list[int] = []
-        #: Whether the outputs of each task are wanted in this process.
+        #: Whether the outputs of each task are returned to this process.
         self._kept: list[bool] = []
         self._outputs: dict[int, Mapping[str, Any]] = {}
         self._errors: dict[int, BaseException] = {}
@@ -157,13 +156,13 @@ class Run:
         self._begun: float | None = None
 
     def execute(self) -> Profile:
-        """Take all rounds and return the profile; errors as :meth:`steps`."""
+        """Run all rounds and return the profile; raise as :meth:`steps`."""
         for _ in self.steps():
             pass
         return self.profile
 
     def steps(self) -> Generator[None]:
-        """Take one round a step; when there are no more, :attr:`profile` stands.
+        """Run one round a step; :attr:`profile` is available after the last one.
 
         Raises
         ------
@@ -189,7 +188,7 @@ class Run:
             finally:
                 close_hooks(self._hooks, self._hook_failures)
         except BaseException as error:
-            # Ctrl-C and the like pass through, and take along what was measured.
+            # Ctrl-C and the like are raised again, with the partial profile.
             log.reason = f"interrupted by {describe(error)}{self._plan.where()}"
             with suppress(AttributeError):
                 error.profile = self._profile()  # type: ignore[attr-defined]
@@ -201,7 +200,7 @@ class Run:
         self.profile = profile
 
     def alone(self) -> Taken:
-        """Take all rounds in a process of its own; return the last one."""
+        """Run all rounds of a process of their own; return the last one."""
         from dagprofiler.engine.fresh import Taken
 
         with suppress(RunError):
@@ -215,7 +214,7 @@ class Run:
         )
 
     def _settle(self) -> None:
-        """Close the accounts of the run: from here on its figures stand."""
+        """Compute the totals of the run, which are final after this."""
         log = self._log
         self._executor.close()
         log.ended_by = self._plan.ended_by
@@ -230,12 +229,12 @@ class Run:
             what = name if kind == "rule" else f"{kind} {name!r}"
             log.reason = f"{what} failed{self._plan.where()}: {describe(error)}"
             break
-        # Tracebacks of failures hold on to this object; nobody needs these any more.
+        # Tracebacks of failures keep this object alive; release its values.
         self._handles.clear()
         self._outside.clear()
 
     def _failures(self) -> dict[str, BaseException]:
-        """Return what failed: tasks in the order in which they did, then rules, then hooks."""
+        """Return the failures: tasks in the order of failure, then rules, then hooks."""
         failed = {self._wiring.names[i]: error for i, error in self._errors.items()}
         failed.update(self._rule_failures)
         for place, error in self._hook_failures.items():
@@ -243,7 +242,7 @@ class Run:
         return failed
 
     def _announce(self) -> None:
-        """Tell the hooks that everything is valid and the first task is about to start."""
+        """Call ``run_started`` of the hooks."""
         if self._hooks:
             names = self._wiring.names
             run = RunInfo(
@@ -263,7 +262,7 @@ class Run:
         log = self._log
         if self._begun is None:
             self._begun, self._hooks_before = perf_counter(), self._hooks_s
-        # Of the last round nothing is needed any more but what was measured.
+        # The last round's outputs are no longer needed, only its measurements.
         self._outputs, self._finished = {}, set()
         past = None if self._past is None else self._past.of_round(len(log.rounds))
         if past is not None and past.complete and self._grows is None:
@@ -280,13 +279,13 @@ class Run:
         self._prepare(kind)
         with generators_restored(self._seed):
             self._take_here(past)
-        one = self._round
-        if one.complete and not self._rule_failures and one.ended_s is None:
-            one.ended_s = perf_counter()
+        round_log = self._round
+        if round_log.complete and not self._rule_failures and round_log.ended_s is None:
+            round_log.ended_s = perf_counter()
             self._tell("round_finished", len(log.rounds) - 1)
 
     def _prepare(self, kind: str) -> None:
-        """Make all that a round in this process works on."""
+        """Prepare the state of a round in this process."""
         instruments, log = self._instrumentation, self._log
         if kind is ALLOCATION:
             from dagprofiler.measure.instruments import COUNT_ALLOCATIONS
@@ -298,23 +297,23 @@ class Run:
         self._round.growth = growth
         self._executor.begin(instruments, self._wiring)
         self._handles = [None] * len(self._wiring.uses)
-        # That of a graph that grows is made for this round, and grows with it.
+        # The wiring of a dynamic graph is new in each round, and its list grows with it.
         self._uses = self._wiring.uses if self._grows else list(self._wiring.uses)
         self._kept = [False] * len(self._wiring.names)
-        # The sinks, and what was asked for.
+        # The exit tasks, and those in `keep`.
         for i in chain(self._wiring.sinks, self._keep):
             self._kept[i] = True
 
     def _take_here(self, past: EarlierRound | None) -> None:
-        one = self._round
-        one.started_s = perf_counter()
+        round_log = self._round
+        round_log.started_s = perf_counter()
         if past is not None:
             if self._grows is None:
                 self._take_over(past)
             else:
-                past.begin(one, self._log)
-        # Attempts before this one left their total, and what to leave out of this one's.
-        self._since_s = one.started_s if past is None else perf_counter() - one.total_s
+                past.begin(round_log, self._log)
+        # Previous attempts recorded their total, and the costs to leave out of it.
+        self._since_s = round_log.started_s if past is None else perf_counter() - round_log.total_s
         self._since_s -= self._apart_s()
         token = None
         try:
@@ -330,22 +329,22 @@ class Run:
                 self._growing.finish()
             total_s = self._total_s()
             if past is not None and self._grows is not None:
-                past.end(one, self._log)
+                past.end(round_log, self._log)
             if past is None or not past.complete:
-                one.conclude(self._executor.end())
-                one.total_s = total_s
+                round_log.conclude(self._executor.end())
+                round_log.total_s = total_s
             self._settle_growth()
 
     def _total_s(self) -> float:
-        """Return how long this round has taken so far."""
+        """Return the time that this round has taken so far, in seconds."""
         return perf_counter() - self._since_s - self._apart_s()
 
     def _apart_s(self) -> float:
-        """Return for how long so far this process did what a user's program would not do."""
+        """Return the time of hooks and of measuring in this process so far, in seconds."""
         return self._hooks_s + (self._round.aside_s if self._executor.serial else 0.0)
 
     def _take_over(self, past: EarlierRound) -> None:
-        """Take over what earlier attempts did of this round."""
+        """Enter the tasks of this round that previous attempts finished."""
         wiring, executor, log = self._wiring, self._executor, self._log
         names = wiring.names
         past.check_all(set(names))
@@ -355,7 +354,7 @@ class Run:
             past.take_over(self._round, log, i, executor.recall)
         past.end(self._round, log)
         if past.complete:
-            # Nobody needs more of it than, of the last one, what the profile hands out.
+            # Only the outputs that the profile returns are needed, those of the last round.
             wanted = self._finished if past.is_last else set()
             waiting: set[int] = set()
         else:
@@ -375,7 +374,7 @@ class Run:
         return {field: past.value(name, field, decode) for field in past.fields(name)}
 
     def _recall(self, past: EarlierRound, i: int) -> bool:
-        """Take over a task of a graph that grows, if an earlier attempt has finished it."""
+        """Enter a task of a dynamic graph, if a previous attempt has finished it."""
         wiring, uses, handles = self._wiring, self._uses, self._handles
         name = wiring.names[i]
         if name not in past.records:
@@ -394,13 +393,13 @@ class Run:
         return True
 
     def _conclude(self, growing: GrowingRound, past: EarlierRound | None) -> None:
-        """Look whether the graph has become what it was, and meant to be."""
+        """Check that the graph has all recorded tasks, and check the rules that did not fire."""
         if past is not None and not (self._errors or self._rule_failures):
             past.check_all({self._wiring.names[i] for i in self._finished})
         growing.conclude()
 
     def _begin_anew(self) -> Growth:
-        """Return the growth of a round, which begins with the graph that was given."""
+        """Return the growth of a round, which begins with the initial graph."""
         log = self._log
         self._wiring = log.wiring = wiring = LiveWiring(self._given)
         self._tasks, self._contracts = [*self._given_tasks], [*self._given_contracts]
@@ -408,7 +407,7 @@ class Run:
         return Growth(wiring, log.estimates, [0.0] * len(wiring.names))
 
     def _settle_growth(self) -> None:
-        """Take up the graph as it came to be, in the numbers of all rounds."""
+        """Replace the graph by the union of all rounds, and renumber the results."""
         if self._grows is None:
             return
         try:
@@ -423,20 +422,20 @@ class Run:
             self._errors = {numbers[i]: error for i, error in self._errors.items()}
 
     def _rule_failed(self, name: str, error: Exception) -> bool:
-        """Note that a rule failed; return whether nothing new is to start."""
+        """Record that a rule failed; return whether no new task may start."""
         self._rule_failures[f"rule {name!r}"] = error
         self._stopped = self._stopped or self._stop_on_error
         return self._stopped
 
     def _traces(self, kind: str) -> bool:
-        """Tell whether what tracing sees in a round belongs into the profile."""
+        """Tell whether the profile includes the spans of a round."""
         if kind == ALLOCATION:
             return False
         asked = self._instrumentation is not None and self._instrumentation.tracing is not None
         return asked or not recording.off
 
     def _adopt(self, taken: Taken, kind: str) -> None:
-        """Take over a round from another process, and tell the hooks of it."""
+        """Add a round that another process ran, and report it to the hooks."""
         self._round = self._log.adopt(kind, taken.round, taken.worker)
         self._errors, self._outputs = taken.errors, taken.outputs
         self._rule_failures = taken.rule_failures
@@ -464,7 +463,7 @@ class Run:
         traced = self._traces(entry.kind)
         running = 0
         while True:
-            # It changes where workers come and go.
+            # The capacity changes as workers join and leave.
             capacity = executor.capacity
             while running < capacity and not self._stopped:
                 ready = pop()
@@ -506,7 +505,7 @@ class Run:
                 entry.undeclared_bytes[i] = sum(wire.values()) - declared_bytes
             if readings is not None:
                 entry.note(wiring, i, readings)
-            # From here on only the slots hold what was produced.
+            # Only the slots keep the outputs after this.
             del record, frames
             if outputs is not None:
                 self._outputs[i] = outputs
@@ -520,7 +519,7 @@ class Run:
     def _schedule(
         self, past: EarlierRound | None
     ) -> tuple[Callable[[], int | None], Callable[[int], None] | None]:
-        """Return two functions: one hands out tasks, the other, if any, is told which are done."""
+        """Return two functions: one returns ready tasks, the other, if any, marks them as done."""
         wiring = self._wiring
         if self._grows is not None:
             self._growing = self._grows.begin(
@@ -552,7 +551,7 @@ class Run:
                 return number
 
             return (pop_unfinished if finished else pop), done
-        # One at a time is the order that is known, without what comes after a failure.
+        # A serial run follows Kahn's order, without the tasks that are skipped.
         left = filterfalse(self._round.skipped.__contains__, wiring.order)
         return partial(next, filterfalse(finished.__contains__, left), None), None
 
@@ -565,7 +564,7 @@ class Run:
 
         def pop() -> int | None:
             number = growing.pop()
-            # Rules are asked of what is taken over as of what has run.
+            # Rules are evaluated after recorded tasks, as after tasks that ran.
             while number is not None and self._recall(then, number):
                 growing.done(number)
                 number = growing.pop()
@@ -574,7 +573,7 @@ class Run:
         return pop
 
     def _works(self) -> Callable[[int], tuple[tuple[Any, ...], list[Any]]]:
-        """Return a function that makes a task's Work, and takes the handles of its inputs.
+        """Return a function that returns a task's Work, and the handles of its inputs.
 
         A closure, as :func:`~dagprofiler.graph.wiring.readiness`: it runs once a task.
         """
@@ -583,9 +582,9 @@ class Run:
         executor = self._executor
         first_input = wiring.first_input
         handles, uses, keep = self._handles, self._uses, self._kept
-        # Each task takes its part out; another round needs it again.
+        # Each task removes its inputs; another round needs them again.
         outside = self._outside if self._plan.single else dict(self._outside)
-        # The decoder of all slots, without end, where there is only one.
+        # The decoder of every slot, if all tasks have the same one.
         every_decoder = None
         if self._grows is None and len({contract.decode for contract in contracts}) == 1:
             every_decoder = repeat(contracts[0].decode)
@@ -604,27 +603,27 @@ class Run:
                 contracts[wiring.owner[slot]].decode for slot in slots[begin:end]
             ]
             if outside and i in outside:
-                given = outside.pop(i)
-                decoders = [*islice(decoders, len(fields)), *[contract.decode] * len(given)]
-                fields += given
-                frames += map(executor.put, given.values())
-                gathers = [field for field in contract.gathers if field not in given]
+                extra = outside.pop(i)
+                decoders = [*islice(decoders, len(fields)), *[contract.decode] * len(extra)]
+                fields += extra
+                frames += map(executor.put, extra.values())
+                gathers = [field for field in contract.gathers if field not in extra]
                 contract = contract._replace(gathers=gathers)
             return (names[i], task, contract, fields, decoders, keep[i]), frames
 
         return work
 
     def _strand(self, i: int | None) -> None:
-        """Let a task fail that nobody takes, unless the run is over or fails anyway."""
+        """Fail a task that no worker can run, unless the run is over or fails anyway."""
         if i is not None and not self._errors:
             name = self._wiring.names[i]
             self._round.ran_on[i] = -1
             self._fail(i, WorkerError(name, [], "there is no worker to take it"))
 
     def _fail(self, i: int, error: BaseException) -> None:
-        """Note that task number `i` failed: what comes after it is skipped.
+        """Record that task number `i` failed, and skip the tasks that depend on it.
 
-        What is no Exception, such as Ctrl-C, is raised: it ends the run.
+        An error that is no Exception, such as Ctrl-C, is raised and ends the run.
         """
         entry, wiring = self._round, self._wiring
         entry.errors[i] = describe(error)
@@ -649,7 +648,7 @@ class Run:
         self._tell("task_failed", self._log.record(entry, i, error))
 
     def _tell(self, method: str, what: Any) -> None:
-        """Call one method of all hooks, on their own account."""
+        """Call one method of all hooks, and add its time to theirs."""
         if not self._hooks:
             return
         begun = perf_counter()

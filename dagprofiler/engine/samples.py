@@ -1,4 +1,4 @@
-"""The section ``samples``, made from the rounds of a run, and what a run asks of it meanwhile."""
+"""The section ``samples`` of a run's rounds, and the precision that they have reached."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dagprofiler.engine.log import RoundLog, RunLog
 
 
-#: Share of the total from which on a task decides whether there are rounds enough.
+#: Least share of the total time of a task whose precision decides the number of rounds.
 _WEIGHTY = 0.01
 
 
@@ -23,11 +23,11 @@ _PHASES = {"deserialize_ms": 0, "wall_ms": 2, "serialize_ms": 4}
 
 
 def samples_of(log: RunLog) -> dict[str, Any]:
-    """Return the section ``samples``: every value that was measured, in the order of the rounds."""
+    """Return the section ``samples``: every measured value, in the order of the rounds."""
     rounds, names = log.rounds, log.wiring.names
-    timed = [None if one.kind == ALLOCATION else one for one in rounds]
+    timed = [None if round_log.kind == ALLOCATION else round_log for round_log in rounds]
     phases = {
-        column: list(zip(*(_phase_ms(one, start, len(names)) for one in timed)))
+        column: list(zip(*(_phase_ms(round_log, start, len(names)) for round_log in timed)))
         for column, start in _PHASES.items()
     }
     tasks = {}
@@ -42,28 +42,34 @@ def samples_of(log: RunLog) -> dict[str, Any]:
             ]
         tasks[names[i]] = columns
     return {
-        "rounds": [one.kind for one in rounds],
+        "rounds": [round_log.kind for round_log in rounds],
         "total_ms": [
-            rounded(one.total_s * 1e3) if one is not None and one.complete else None
-            for one in timed
+            rounded(round_log.total_s * 1e3)
+            if round_log is not None and round_log.complete
+            else None
+            for round_log in timed
         ],
         "tasks": tasks,
         "edges": _edge_samples(log, timed),
     }
 
 
-def _phase_ms(one: RoundLog | None, start: int, count: int) -> list[float | None]:
-    if one is None:
+def _phase_ms(round_log: RoundLog | None, start: int, count: int) -> list[float | None]:
+    if round_log is None:
         return [None] * count
-    return [None if s is None else rounded(s * 1e3) for s in phase_s(one, start)]
+    return [None if s is None else rounded(s * 1e3) for s in phase_s(round_log, start)]
 
 
 def _metered(rounds: Sequence[RoundLog], i: int) -> dict[str, list[Any]]:
     """Return the meters' columns of task number `i`."""
-    names = dict.fromkeys(column for one in rounds for column in one.columns)
+    names = dict.fromkeys(column for round_log in rounds for column in round_log.columns)
     columns: dict[str, list[Any]] = {name: [] for name in names}
-    for one in rounds:
-        read = dict(zip(one.columns, one.meters.get(i, ()))) if one.succeeded(i) else {}
+    for round_log in rounds:
+        read = (
+            dict(zip(round_log.columns, round_log.meters.get(i, ())))
+            if round_log.succeeded(i)
+            else {}
+        )
         for name, column in columns.items():
             value = read.get(name)
             column.append(rounded(value) if name.endswith("_ms") else value)
@@ -71,7 +77,7 @@ def _metered(rounds: Sequence[RoundLog], i: int) -> dict[str, list[Any]]:
 
 
 def _edge_samples(log: RunLog, timed: Sequence[RoundLog | None]) -> dict[str, Any]:
-    """Return for each edge its times and sizes, an entry a round."""
+    """Return for each edge its times and sizes, with one entry a round."""
     wiring, names = log.wiring, log.wiring.names
     count = len(names)
     inputs_of: dict[int, list[int]] = {}
@@ -86,15 +92,19 @@ def _edge_samples(log: RunLog, timed: Sequence[RoundLog | None]) -> dict[str, An
         columns: dict[str, list[Any]] = {
             name: [] for name in ("serialize_ms", "deserialize_ms", "size_bytes", "wire_bytes")
         }
-        for one in timed:
-            if one is None or not (one.succeeded(source) and one.has_edge(source, target)):
+        for round_log in timed:
+            if round_log is None or not (
+                round_log.succeeded(source) and round_log.has_edge(source, target)
+            ):
                 for column in columns.values():
                     column.append(None)
                 continue
-            wire, payload = one.wire_bytes, one.payload_bytes
-            columns["serialize_ms"].append(_sum_ms(one.encode_s, slots))
-            arrived = one.succeeded(target)
-            columns["deserialize_ms"].append(_sum_ms(one.decode_s, inputs) if arrived else None)
+            wire, payload = round_log.wire_bytes, round_log.payload_bytes
+            columns["serialize_ms"].append(_sum_ms(round_log.encode_s, slots))
+            arrived = round_log.succeeded(target)
+            columns["deserialize_ms"].append(
+                _sum_ms(round_log.decode_s, inputs) if arrived else None
+            )
             columns["size_bytes"].append(sum(payload.get(slot, wire[slot]) for slot in slots))
             columns["wire_bytes"].append(sum(wire[slot] for slot in slots))
         edges[f"{names[source]}->{names[target]}"] = columns
@@ -102,7 +112,7 @@ def _edge_samples(log: RunLog, timed: Sequence[RoundLog | None]) -> dict[str, An
 
 
 def _sum_ms(seconds: Sequence[float | None], positions: Sequence[int]) -> float | None:
-    """Return the sum of some entries; None where one is missing or the round had no clock there."""
+    """Return the sum of some entries; None if one is missing or the round did not time them."""
     if positions and not seconds:
         return None
     values = [seconds[position] for position in positions]
@@ -110,11 +120,11 @@ def _sum_ms(seconds: Sequence[float | None], positions: Sequence[int]) -> float 
 
 
 def differing_outputs(log: RunLog) -> list[str]:
-    """Return the tasks whose outputs, as serialized, were not the same in all rounds."""
+    """Return the tasks whose serialized outputs differed between rounds."""
     names = log.wiring.names
     seen: dict[int, set[bytes]] = {}
-    for one in log.rounds:
-        for i, digest in one.digests.items():
+    for round_log in log.rounds:
+        for i, digest in round_log.digests.items():
             seen.setdefault(i, set()).add(digest)
     return [names[i] for i in sorted(seen) if len(seen[i]) > 1]
 
@@ -123,16 +133,16 @@ def is_precise(log: RunLog, precision: float) -> bool:
     """Tell whether the medians of all weighty tasks are known to plus or minus `precision`."""
     rounds = log.measured()
     by_task = []
-    for i, walls in enumerate(zip(*(phase_s(one, 2) for one in rounds))):
+    for i, walls in enumerate(zip(*(phase_s(round_log, 2) for round_log in rounds))):
         times = [
-            _corrected_s(one, i, wall)
-            for one, wall in zip(rounds, walls)
-            if one.growth is None or i not in one.growth.absent
+            _corrected_s(round_log, i, wall)
+            for round_log, wall in zip(rounds, walls)
+            if round_log.growth is None or i not in round_log.growth.absent
         ]
         if times:
             by_task.append(times)
     medians = [median(times) for times in by_task]
-    # Where no task weighs that much, the heaviest decide.
+    # If no task has that share, the longest tasks decide.
     least = min(_WEIGHTY * sum(medians), max(medians, default=0.0))
     return all(
         summarize(times).half_width <= precision
@@ -141,9 +151,9 @@ def is_precise(log: RunLog, precision: float) -> bool:
     )
 
 
-def _corrected_s(one: RoundLog, i: int, wall_s: float | None) -> float:
-    """Return a time in compute() without run-queue delay, where that was metered."""
-    read = dict(zip(one.columns, one.meters.get(i, ())))
+def _corrected_s(round_log: RoundLog, i: int, wall_s: float | None) -> float:
+    """Return a time in compute() without run-queue delay, if that was metered."""
+    read = dict(zip(round_log.columns, round_log.meters.get(i, ())))
     wall_ms = (wall_s or 0.0) * 1e3
     without = corrected(wall_ms, read.get("delay_ms"), read.get("cpu_ms"))
     return (wall_ms if without is None else without) / 1e3

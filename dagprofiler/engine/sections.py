@@ -1,8 +1,8 @@
-"""Tables: what is made of a run's log when somebody looks at it.
+"""Tables: builds metrics and sections from a run log on first access.
 
 The run loop stores raw readings only, in flat lists of numbers, which cost the
 garbage collector nothing. Dataclasses, weights and the sections of the profile
-follow from them; they are made when they are asked for, so that running does
+follow from them; they are built on first access, so that running does
 not pay for reporting.
 """
 
@@ -31,8 +31,12 @@ ORIGIN_COLUMNS = ("task", "round", "rule", "at_ms")
 
 
 def origins_of(log: RunLog) -> dict[str, Any]:
-    """Return the section ``origins``, its table as rows yet to be made."""
-    grown = [(number, one.growth) for number, one in enumerate(log.rounds) if one.growth]
+    """Return the section ``origins``, its table as lazy rows."""
+    grown = [
+        (number, round_log.growth)
+        for number, round_log in enumerate(log.rounds)
+        if round_log.growth
+    ]
     section: dict[str, Any] = {
         "columns": list(ORIGIN_COLUMNS),
         "records": Table(_added(log, grown)),
@@ -89,7 +93,7 @@ COLUMNS = ("task", "round", "thread", "label", "start_ms", "end_ms", "id", "args
 
 
 class Traced(NamedTuple):
-    """What was recorded of one task in one round.
+    """The spans of one task in one round.
 
     Attributes
     ----------
@@ -109,7 +113,7 @@ class Traced(NamedTuple):
 
 
 def spans_section(traced: Iterable[Traced]) -> dict[str, Any]:
-    """Return the section as JSON holds it; times are in ms from the run's start.
+    """Return the section as JSON; times are in ms from the run's start.
 
     O(n) time and memory in the number of spans.
 
@@ -135,8 +139,8 @@ def spans_section(traced: Iterable[Traced]) -> dict[str, Any]:
             start_ms, end_ms = ((s - zero_s) * 1e9 for s in (start_s, end_s))
             times = (round(start_ms) / 1e6, round(end_ms) / 1e6)
             own_id = None if label.id is None else str(label.id)
-            beside = None if label.args is None else dict(label.args)
-            records.append([task, number, own[thread], which, *times, own_id, beside])
+            extra = None if label.args is None else dict(label.args)
+            records.append([task, number, own[thread], which, *times, own_id, extra])
     section: dict[str, Any] = {
         "labels": [dict(zip(("kind", "name", "category"), label)) for label in labels],
         "threads": [dict(zip(("worker", "id", "name", "own"), thread)) for thread in threads],
@@ -158,7 +162,7 @@ NOT_CALIBRATED = "the machine was not calibrated: dagprofiler.calibrate(), or se
 #: Candidate for a node's weight to the column of samples that it comes from.
 _METERED = {"counted_instructions": "instructions", "cpu_time_ms": "cpu_ms"}
 
-#: What to do for a candidate that was not measured.
+#: How to get a candidate that was not measured.
 _HOW = {
     "counted_instructions": "not metered: run(meters='full') counts them",
     "cpu_time_ms": "not metered: run(meters='default') and several rounds measure it",
@@ -179,29 +183,33 @@ class Tables:
 
     @cached_property
     def _figures(self) -> Figures:
-        """What is said of each task: by the measured rounds, or else by those that there are."""
+        """The figures of each task: of the measured rounds, or else of all rounds."""
         rounds = self.log.measured() or self.log.rounds
         wiring = self.log.wiring
         return figures(rounds or [RoundLog.of(MEASURED, wiring, [])], wiring)
 
     def _known(self) -> Iterator[list[int]]:
-        """Yield the tasks that there are figures of, in execution order, in batches."""
+        """Yield the tasks that have figures, in execution order, in batches."""
         spent = self._figures.compute_s
         return batched(i for i in self.log.wiring.order if spent[i] is not None)
 
     @property
     def _total_time_ms(self) -> float:
-        """How long the run took; of several rounds one in the median."""
+        """Duration of the run; of several rounds the median."""
         rounds = self.log.rounds
         if self._samples is None:
             return duration_ms(self.log.total_s)
-        complete = [one for one in rounds if one.complete]
-        # A round that was broken off says how long one takes only where there is no other.
-        said = [one for one in complete if one.kind == MEASURED] or complete or rounds
-        return duration_ms(median([one.total_s for one in said]))
+        complete = [round_log for round_log in rounds if round_log.complete]
+        # An incomplete round counts only if no round is complete.
+        counted = (
+            [round_log for round_log in complete if round_log.kind == MEASURED]
+            or complete
+            or rounds
+        )
+        return duration_ms(median([round_log.total_s for round_log in counted]))
 
     def dag_structure(self) -> dict[str, Any]:
-        """Return the profile's section of that name, its tables as rows yet to be made."""
+        """Return the profile's section of that name, its tables as lazy rows."""
         wiring = self.log.wiring
         return {
             "nodes": list(self.log.nodes),
@@ -222,8 +230,12 @@ class Tables:
     def metrics(self) -> DAGMetrics:
         """Return the metrics of all tasks that succeeded and of the edges they feed."""
         return DAGMetrics(
-            task_metrics=[one for rows in self._tasks() for one in map(TaskMetrics, *rows.columns)],
-            edge_metrics=[one for rows in self._edges() for one in map(EdgeMetrics, *rows.columns)],
+            task_metrics=[
+                metrics for rows in self._tasks() for metrics in map(TaskMetrics, *rows.columns)
+            ],
+            edge_metrics=[
+                metrics for rows in self._edges() for metrics in map(EdgeMetrics, *rows.columns)
+            ],
             node_weights=held(self._node_weights()),
             edge_weights=held(self._edge_weights()),
             total_time_ms=self._total_time_ms,
@@ -242,7 +254,7 @@ class Tables:
         return map(self._task_columns, self._known())
 
     def _task_columns(self, tasks: list[int]) -> Columns:
-        """Return what the tasks took, in the order of the fields of TaskMetrics."""
+        """Return the figures of the tasks, in the order of the fields of TaskMetrics."""
         log, of = self.log, self._figures
         wire_bytes, undeclared = of.wire_bytes, of.undeclared_bytes
         return Columns(
@@ -278,7 +290,7 @@ class Tables:
         return map(self._edge_columns, batched(self._edge_sizes))
 
     def _edge_columns(self, edges: list[int]) -> Columns:
-        """Return what the edges carried, in the order of the fields of EdgeMetrics."""
+        """Return the data of the edges, in the order of the fields of EdgeMetrics."""
         wiring, sizes = self.log.wiring, self._edge_sizes
         wire_bytes, routes_of, count = self._figures.wire_bytes, wiring.routes, len(wiring.names)
         data_fields, wire, fields = [], [], []
@@ -286,7 +298,7 @@ class Tables:
             source, routes = edge // count, routes_of[edge]
             first, outputs = wiring.first_slot[source], wiring.outputs[source]
             declared = len(outputs)
-            # No comprehensions: each would cost a call, once an edge.
+            # No comprehensions: each would cost a call per edge.
             carried, size = [], 0
             for position, _ in routes:
                 carried.append(
@@ -334,7 +346,7 @@ class Tables:
         )
 
     def sections(self) -> Iterator[tuple[str, Any]]:
-        """Yield the profile's sections on the run itself, their tables as rows yet to be made."""
+        """Yield the profile's sections on the run itself, their tables as lazy rows."""
         log = self.log
         yield "run", self._run()
         yield "weight_sources", self._weight_sources()
@@ -350,33 +362,33 @@ class Tables:
                 "records": Table(self._timeline()),
             },
         )
-        if any(one.spans for one in log.rounds):
+        if any(round_log.spans for round_log in log.rounds):
             yield "spans", self._spans()
-        if any(one.growth is not None for one in log.rounds):
-            # What only a graph that grows needs.
+        if any(round_log.growth is not None for round_log in log.rounds):
+            # Only a dynamic graph needs this import.
 
             yield "origins", origins_of(log)
         yield "environment", {**log.environment, "not_measured": self._not_measured()}
 
     def _spans(self) -> dict[str, Any]:
-        """Return what tracing saw inside the tasks."""
+        """Return the spans that were traced inside the tasks."""
         log = self.log
         names = log.wiring.names
         return spans_section(
             [
-                Traced(names[i], number, one.ran_on[i], spans.packed(), log.started)
-                for number, one in enumerate(log.rounds)
-                for i, spans in one.spans.items()
+                Traced(names[i], number, round_log.ran_on[i], spans.packed(), log.started)
+                for number, round_log in enumerate(log.rounds)
+                for i, spans in round_log.spans.items()
             ]
         )
 
     @cached_property
     def _samples(self) -> dict[str, Any] | None:
-        """The samples of several rounds, or of one with meters; None of a plain run."""
+        """The samples of several rounds, or of one with meters; None for a plain run."""
         log = self.log
-        metered = any(one.columns for one in log.rounds)
-        told = log.rounds and (metered or log.conditions.instrumented or len(log.rounds) > 1)
-        return samples_of(log) if told else None
+        metered = any(round_log.columns for round_log in log.rounds)
+        sampled = log.rounds and (metered or log.conditions.instrumented or len(log.rounds) > 1)
+        return samples_of(log) if sampled else None
 
     def _run(self) -> dict[str, Any]:
         log = self.log
@@ -384,7 +396,7 @@ class Tables:
             "state": "complete" if log.reason is None else "partial",
             "overhead": self._overhead(),
             "executor": log.executor,
-            "rounds": sum(one.complete for one in log.measured()),
+            "rounds": sum(round_log.complete for round_log in log.measured()),
         }
         if self._samples is not None:
             section["conditions"] = log.conditions.to_dict()
@@ -392,17 +404,17 @@ class Tables:
             if log.ended_by is not None:
                 section["ended_by"] = log.ended_by
         attempts: dict[str, list[dict[str, Any]]] = {}
-        for number, one in enumerate(log.rounds):
-            for i, lost in one.attempts.items():
-                told = [{"round": number, "error": why} for why in lost]
-                attempts.setdefault(log.wiring.names[i], []).extend(told)
+        for number, round_log in enumerate(log.rounds):
+            for i, lost in round_log.attempts.items():
+                errors = [{"round": number, "error": why} for why in lost]
+                attempts.setdefault(log.wiring.names[i], []).extend(errors)
         if attempts:
             section["attempts"] = attempts
         if log.resumed:
             section["resumed"] = log.resumed
         if log.priorities is not None:
             section["priorities"] = log.priorities
-        if any(one.legacy_generators is False for one in log.rounds):
+        if any(round_log.legacy_generators is False for round_log in log.rounds):
             section["legacy_generators"] = False
         if log.reason is not None:
             section["reason"] = log.reason
@@ -410,28 +422,30 @@ class Tables:
         return section
 
     def _overhead(self) -> dict[str, float]:
-        """Return what was spent besides the tasks, by kind, over all rounds."""
+        """Return the overhead outside the tasks, by kind, over all rounds."""
         log, rounds = self.log, self.log.rounds
-        # Not what the loop itself does: tasks, what measures them, waiting for them.
-        aside_s = sum(_in_tasks_s(one) + one.apart_s for one in rounds)
+        # Tasks, measuring them and waiting for them are not overhead of the loop.
+        aside_s = sum(_in_tasks_s(round_log) + round_log.apart_s for round_log in rounds)
         spent_s = {"prepare_ms": log.prepare_s, "hooks_ms": log.hooks_s}
-        if any(one.growth is not None for one in rounds):
-            spent_s["rules_ms"] = sum(one.growth.rules_s for one in rounds if one.growth)
+        if any(round_log.growth is not None for round_log in rounds):
+            spent_s["rules_ms"] = sum(
+                round_log.growth.rules_s for round_log in rounds if round_log.growth
+            )
         loop_s = max(0.0, log.total_s - aside_s - log.garbage_s - sum(spent_s.values()))
         if self._samples is not None:
-            spent_s["meters_ms"] = sum(one.meters_s for one in rounds)
-            spent_s["garbage_ms"] = log.garbage_s + sum(one.garbage_s for one in rounds)
-        if any(one.store_s for one in rounds):
-            spent_s["journal_ms"] = sum(one.store_s for one in rounds)
+            spent_s["meters_ms"] = sum(round_log.meters_s for round_log in rounds)
+            spent_s["garbage_ms"] = log.garbage_s + sum(round_log.garbage_s for round_log in rounds)
+        if any(round_log.store_s for round_log in rounds):
+            spent_s["journal_ms"] = sum(round_log.store_s for round_log in rounds)
         if self._samples is not None:
-            in_rounds_s = sum(one.total_s - _in_tasks_s(one) for one in rounds)
+            in_rounds_s = sum(round_log.total_s - _in_tasks_s(round_log) for round_log in rounds)
             spent_s["between_rounds_ms"] = max(0.0, loop_s - max(0.0, in_rounds_s))
             loop_s -= spent_s["between_rounds_ms"]
         kinds = {"prepare_ms": spent_s.pop("prepare_ms"), "loop_ms": loop_s, **spent_s}
         return {kind: duration_ms(seconds) for kind, seconds in kinds.items()}
 
     def _states(self) -> dict[str, Any]:
-        """Return the tasks that did not succeed in the last round, and what became of them."""
+        """Return the tasks that did not succeed in the last round, and their states."""
         log = self.log
         if not log.rounds:
             return {name: {"state": "cancelled"} for name in log.wiring.names}
@@ -448,7 +462,7 @@ class Tables:
         return states
 
     def _weight_sources(self) -> Items:
-        """Return for each task what its weight is, and what else is known."""
+        """Return the weight of each task, and its other candidates."""
         names = self.log.wiring.names
         return Items(
             ([names[i] for i in tasks], self._source_columns(tasks))
@@ -474,7 +488,7 @@ class Tables:
 
     @cached_property
     def _candidates(self) -> dict[str, list[Any]]:
-        """Each candidate for a node's weight that was measured at all, by task number."""
+        """Each measured candidate for a node's weight, by task number."""
         spent_s = self._figures.compute_s
         walls_ms = [None if s is None else duration_ms(s) for s in spent_s]
         found = {"wall_time_ms": walls_ms}
@@ -504,9 +518,9 @@ class Tables:
         return [_typical(values) if values else None for values in measured]
 
     def _reasons(self, estimated: int | None, measured: Sequence[Any]) -> dict[str, str] | None:
-        """Return why figures of a task are not there; None where they are."""
+        """Return why a task lacks figures; None if it has all."""
         reasons = {} if estimated is not None else {"estimated_instructions": NO_MODEL}
-        # The wall time comes first, which every task has that finished.
+        # The wall time is first; every finished task has it.
         finished = measured[0] is not None
         for candidate, value in zip(self._candidates, measured):
             if value is None:
@@ -516,12 +530,16 @@ class Tables:
 
     @cached_property
     def _why(self) -> dict[str, str]:
-        """Why meters read nothing, by column."""
-        return {column: why for one in self.log.rounds for column, why in one.reasons.items()}
+        """Why a meter has no reading, by column."""
+        return {
+            column: why
+            for round_log in self.log.rounds
+            for column, why in round_log.reasons.items()
+        }
 
     def _not_measured(self) -> dict[str, str]:
-        """Return what no task has, and why."""
-        metered = {column for one in self.log.rounds for column in one.columns}
+        """Return the columns that no task has, and why."""
+        metered = {column for round_log in self.log.rounds for column in round_log.columns}
         reasons = dict(self._why)
         for candidate, column in _METERED.items():
             if candidate not in self._candidates:
@@ -533,18 +551,18 @@ class Tables:
 
     def _timeline(self) -> Iterator[Columns]:
         """Yield the rows of the tasks that started, round by round, in execution order."""
-        for number, one in enumerate(self.log.rounds):
-            yield from self._round_timeline(number, one)
+        for number, round_log in enumerate(self.log.rounds):
+            yield from self._round_timeline(number, round_log)
 
-    def _round_timeline(self, number: int, one: RoundLog) -> Iterator[Columns]:
+    def _round_timeline(self, number: int, round_log: RoundLog) -> Iterator[Columns]:
         wiring, since_start_ms = self.log.wiring, self.log.since_start_ms
-        started, ended = one.times[::6], one.times[5::6]
+        started, ended = round_log.times[::6], round_log.times[5::6]
         targets, first_target = wiring.targets, wiring.first_target
-        ready = [one.started_s] * len(wiring.names)
-        if one.growth is not None:
-            ready = list(map(max, ready, one.growth.added_s))
+        ready = [round_log.started_s] * len(wiring.names)
+        if round_log.growth is not None:
+            ready = list(map(max, ready, round_log.growth.added_s))
         for source, end in enumerate(ended):
-            if end is not None and source not in one.errors:
+            if end is not None and source not in round_log.errors:
                 for target in targets[first_target[source] : first_target[source + 1]]:
                     ready[target] = max(ready[target], end)
         for tasks in batched(i for i in wiring.order if started[i] is not None):
@@ -552,18 +570,18 @@ class Tables:
                 [
                     [wiring.names[i] for i in tasks],
                     [number] * len(tasks),
-                    [one.ran_on[i] for i in tasks],
+                    [round_log.ran_on[i] for i in tasks],
                     since_start_ms([ready[i] for i in tasks]),
-                    *map(since_start_ms, zip(*map(one.times_of, tasks))),
+                    *map(since_start_ms, zip(*map(round_log.times_of, tasks))),
                 ]
             )
 
 
-def _in_tasks_s(one: RoundLog) -> float:
-    """Return how long the run loop was in tasks, or waited for those that ran elsewhere."""
-    if one.waited_s is not None:
-        return one.waited_s
-    phases = zip(one.times[::2], one.times[1::2])
+def _in_tasks_s(round_log: RoundLog) -> float:
+    """Return the time that the run loop ran tasks, or waited for those that ran elsewhere."""
+    if round_log.waited_s is not None:
+        return round_log.waited_s
+    phases = zip(round_log.times[::2], round_log.times[1::2])
     return sum(end - start for start, end in phases if start is not None and end is not None)
 
 
@@ -573,6 +591,6 @@ def _ms(seconds: Sequence[float | None], tasks: list[int]) -> list[float]:
 
 
 def _typical(values: Sequence[Any]) -> Any:
-    """Return the median; of whole numbers a whole one."""
+    """Return the median; for integers an integer."""
     middle = median(values)
     return round(middle) if all(type(value) is int for value in values) else round(middle, 6)

@@ -1,4 +1,4 @@
-"""Tracer: a hook that says what is recorded inside the tasks of a run."""
+"""Tracer: a hook that selects the functions to record inside the tasks of a run."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
 class Tracer(Hook):
     """Records the functions of modules inside the tasks of a run, without annotations.
 
-    What is annotated with ``@trace`` or ``span()`` is recorded in each run whose tasks come
-    to it, unless tracing is switched off. With a Tracer it is in any case.
+    Functions and blocks annotated with ``@trace`` or ``span()`` are recorded in every run,
+    unless tracing is switched off. With a Tracer they are always recorded.
 
     Parameters
     ----------
     functions
-        Modules, or their names, whose functions are recorded; a package stands for all that
-        is in it.
+        Modules, or their names, whose functions are recorded; a package includes all its
+        modules.
     floor_ms
-        Calls of these that take less leave nothing, in milliseconds; at least 0.
+        Shorter calls of these functions are not recorded, in milliseconds; at least 0.
     limit
-        How many spans of each thread of a task are kept in a round, the first ones, at 20
-        bytes each; others are counted.
+        The number of spans of each thread of a task that a round keeps, the first ones, at
+        20 bytes each; further spans are only counted.
 
     Raises
     ------
     TraceError
-        If a module is not found or is not written in Python, or a number makes no sense.
+        If a module is not found or is not written in Python, or a number is out of range.
 
     Notes
     -----
-    By ``sys.monitoring`` from Python 3.12 on, and ``sys.setprofile`` before, which costs
-    every call of a task some tenths of a microsecond: times are then for telling functions
-    apart, not for comparing with runs without.
+    Uses ``sys.monitoring`` from Python 3.12 on, and ``sys.setprofile`` before, which costs
+    every call of a task some tenths of a microsecond: compare such times between functions,
+    not with runs without a Tracer.
 
     Examples
     --------
@@ -67,6 +67,6 @@ class Tracer(Hook):
         except TypeError:
             raise TraceError(f"limit={short_repr(limit)}: expected a number of spans") from None
         if limit < 1:
-            raise TraceError(f"limit={limit}: expected one span at least")
+            raise TraceError(f"limit={limit}: expected at least one span")
         places = FunctionCollector(functions, floor_ms=floor_ms).places
         self.tracing = Tracing(limit, places, float(floor_ms))

@@ -1,4 +1,4 @@
-"""The contracts of many tasks, most of them alike, and whether their inputs fit them."""
+"""Reads the contracts of tasks, and checks that their inputs match them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DECLARATIONS = frozenset((*_FIELDS, *_CODECS, *_METHODS))
 
 
 class ContractReader:
-    """Reads the contracts of tasks, and that of tasks which are alike only once.
+    """Reads the contracts of tasks, once for tasks of the same kind.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class ContractReader:
         self._parameters: dict[tuple[int, bool], tuple[Any, Parameters]] = {}
 
     def read_all(self, names: Iterable[str], tasks: Sequence[Task]) -> list[Contract]:
-        """Return the contracts of `tasks`, which stand under `names`."""
+        """Return the contracts of `tasks`, named `names`."""
         shared = map(self._shared.get, map(type, tasks))
         undeclared = map(_DECLARATIONS.isdisjoint, map(vars, tasks))
         return [
@@ -61,7 +61,7 @@ class ContractReader:
         ]
 
     def read(self, name: str, task: Task) -> Contract:
-        """Return the contract of `task`, which stands under `name`.
+        """Return the contract of `task`, named `name`.
 
         An instance that declares something else than the first of its class
         is checked, and gets a contract of its own.
@@ -73,12 +73,12 @@ class ContractReader:
                 if declarations(task) == first:
                     return contract
             except AttributeError:
-                # An own compute() or run() that is no method.
+                # An instance with its own compute() or run() that is not a method.
                 pass
         check_declarations(task, f"task {name!r}")
         compute = task.compute
         function = getattr(compute, "__func__", compute)
-        # By identity, since a callable need not be hashable; kept, so that it holds.
+        # By identity, since a callable need not be hashable; kept, so that the id stays valid.
         key = (id(function), function is compute)
         parameters = self._parameters[key][1] if key in self._parameters else None
         if parameters is None:
@@ -94,7 +94,7 @@ class ContractReader:
         if known is None:
             method = "compute" if function is compute else "compute.__func__"
             declarations = attrgetter(*_FIELDS, *_CODECS, "run.__func__", method)
-            # An instance whose own run() is no method can't speak for its class.
+            # The contract of an instance with its own run() does not apply to its class.
             with suppress(AttributeError):
                 self._of_class[type(task)] = declarations, declarations(task), contract
         if type(task) not in self._shared and _DECLARATIONS.isdisjoint(vars(task)):
@@ -103,7 +103,7 @@ class ContractReader:
 
 
 def _speaks_for_instances(kind: type[Task]) -> bool:
-    """Tell whether all instances that declare nothing themselves are alike: no properties."""
+    """Tell whether instances without declarations share a contract: the class has no properties."""
     from inspect import getattr_static
 
     return (
@@ -121,20 +121,20 @@ def problems_of(
     first: int = 0,
     fine: dict[Any, Contract] | None = None,
 ) -> list[DagProfilerError]:
-    """Return what is wrong with the inputs of the tasks from number `first` on.
+    """Return the problems with the inputs of the tasks from number `first` on.
 
     Parameters
     ----------
     contracts
         Of these tasks.
     outside
-        Task number to the fields that are given from outside the graph.
+        Task number to its inputs from outside the graph.
     fine
-        What has been found fine; gets longer.
+        Combinations that have passed this check; new ones are added.
     """
     problems: list[DagProfilerError] = []
     inputs, begin = wiring.inputs, wiring.first_input[first]
-    # Many tasks are alike: what arrives is bound once for all that are.
+    # Many tasks are alike: their inputs are bound once for all of them.
     fine = {} if fine is None else fine
     ends = wiring.first_input[first + 1 :] if first else islice(wiring.first_input, 1, None)
     for i, (contract, end) in enumerate(zip(contracts, ends), first):
@@ -144,10 +144,10 @@ def problems_of(
         if fields != contract.inputs:
             kind = (kind, *fields)
         if kind not in fine or i in outside:
-            found = list(input_problems(wiring, i, contract, outside.get(i, ())))
-            problems += found
-            if not found and i not in outside:
-                # Held, so that the identity stays its own.
+            wrong = list(input_problems(wiring, i, contract, outside.get(i, ())))
+            problems += wrong
+            if not wrong and i not in outside:
+                # Kept, so that the id stays valid.
                 fine[kind] = contract
     return problems
 
@@ -155,7 +155,7 @@ def problems_of(
 def estimates_of(
     names: Sequence[str], tasks: Sequence[Task], config: Config, first: int = 0
 ) -> tuple[dict[int, int], list[CostModelError]]:
-    """Return what the cost models of tasks say, by number from `first` on, and what failed."""
+    """Return the estimates of cost models, by task number from `first` on, and their errors."""
     estimates: dict[int, int] = {}
     problems = []
     models = map(attrgetter("estimate_instructions"), tasks)
@@ -175,7 +175,7 @@ def estimates_of(
 def input_problems(
     wiring: Wiring, i: int, contract: Contract, outside: Collection[str]
 ) -> Iterator[GraphError]:
-    """Yield what binding the fields that arrive to ``compute()`` refuses."""
+    """Yield the problems of binding the fields of a task to ``compute()``."""
     where = f"task {wiring.names[i]!r}"
     takes, gathers = contract.parameters, contract.gathers
     fields = [*wiring.inputs[wiring.first_input[i] : wiring.first_input[i + 1]], *outside]
@@ -194,7 +194,7 @@ def input_problems(
         if field in gathers and len(_producers(wiring, i, field, outside)) > 1:
             yield GraphError(f"{where}: input {field!r} is gathered from edges and given as well")
     if contract.overrides_run:
-        # Such a run() may call compute() with whatever it likes.
+        # Such a run() may call compute() with any arguments.
         return
     for field in sorted(takes.required.difference(arriving, gathers)):
         hint = "" if takes.takes_cfg else did_you_mean(field, ["cfg"])
@@ -214,6 +214,6 @@ def input_problems(
 
 
 def _producers(wiring: Wiring, i: int, field: str, outside: Collection[str]) -> list[str]:
-    """Return who feeds `field` of task number `i`, quoted."""
+    """Return the producers of `field` of task number `i`, quoted."""
     names = [repr(wiring.names[wiring.owner[s]]) for f, s in wiring.feeds(i) if f == field]
     return [*names, "run(inputs=...)"] if field in outside else names

@@ -1,4 +1,4 @@
-"""Journal: a hook that makes a run outlast the process that drives it."""
+"""Journal: a hook that records a run, so that it can be resumed in another process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.engine.hooks import Hook
 from dagprofiler.errors import DagProfilerWarning, JournalError, describe, short_repr
 from dagprofiler.journal._records import (
-    Ledger,
+    RecordFile,
     config_differences,
     graph_differences,
     graph_of,
@@ -19,8 +19,8 @@ from dagprofiler.journal._records import (
     same_inputs,
     sources_of,
 )
-from dagprofiler.journal._store import Store, frames_in
-from dagprofiler.journal.past import Past, check_shape
+from dagprofiler.journal._store import OutputStore, frames_in
+from dagprofiler.journal.past import ReplayLog, check_shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,26 +39,26 @@ _RECORDS = "journal"
 
 
 class Journal(Hook):
-    """Writes down each task that finished, so that a run which is killed can be gone on with.
+    """Records each task that finished, so that a run which is killed can be resumed.
 
-    The worker that ran a task writes its outputs to a file of its own in the
-    directory, and waits until they are on the disk. Then this process appends
-    a record, before any consumer of the outputs starts. Both have checksums.
+    The worker that ran a task writes its outputs to its own file in the
+    directory, and syncs it to disk. Then this process appends a record,
+    before any consumer of the outputs starts. Both have checksums.
 
     Parameters
     ----------
     directory
-        A path that all workers reach. It is made if it is not there, for its
-        owner alone, and must not hold a journal.
+        A path that all workers can reach. The journal creates it, readable by
+        its owner alone, if it does not exist; it must not hold a journal.
     trust
-        Whether other users may own what is there, and write to it: what they put
-        there runs when the journal is resumed. By default that is refused.
+        Whether other users may own the directory and its files, and write to
+        them: resuming a journal executes code in it. Refused by default.
 
     Notes
     -----
-    Outputs outlast also the machine's power. Records are left to the operating
-    system, which writes them within seconds, until a round is complete: one
-    that is lost with the power means that its task runs again.
+    Outputs survive a power failure. Records are synced when a round is
+    complete; before, the operating system writes them within seconds. If a
+    power failure loses a record, its task runs again.
 
     Examples
     --------
@@ -75,30 +75,36 @@ class Journal(Hook):
 
     def __init__(self, directory: str | os.PathLike[str], *, trust: bool = False) -> None:
         path = os.path.abspath(os.fspath(directory))
-        self.store = Store(path, os.urandom(16).hex(), trust)
-        self._ledger: Ledger | None = None
-        #: What is written before the first record: that an earlier attempt is gone on with.
+        self.store = OutputStore(path, os.urandom(16).hex(), trust)
+        self._record_file: RecordFile | None = None
+        #: The record of this resumption, written before the first record of a task.
         self._first: dict[str, Any] | None = None
         self._log: RunLog
-        #: Names of the tasks, which may get more, and their numbers as far as they are known.
+        #: Names of the tasks, a list that may grow, and the numbers of those seen so far.
         self._names: list[str] = []
         self._numbers: dict[str, int] = {}
 
     @classmethod
     def reopened(cls, directory: str | os.PathLike[str], *, trust: bool = False) -> Journal:
-        """Return the journal that is in a directory."""
+        """Open the journal in a directory.
+
+        Raises
+        ------
+        JournalError
+            If there is none, it is damaged, or other users can write to it.
+        """
         journal = cls(directory, trust=trust)
         path = os.path.join(journal.store.directory, _RECORDS)
         if not os.path.exists(path):
             raise JournalError(journal.store.directory, ["there is no journal in this directory"])
         journal.store.check()
         journal.store.check(_RECORDS)
-        ledger = journal._ledger = Ledger(path)
+        record_file = journal._record_file = RecordFile(path)
         try:
-            check_shape(ledger)
-            journal.store = journal.store._replace(key=ledger.header["key"])
+            check_shape(record_file)
+            journal.store = journal.store._replace(key=record_file.header["key"])
             if not os.path.exists(journal.store.token):
-                raise JournalError(journal.store.token, ["there is no such file"])
+                raise JournalError(journal.store.token, ["this file does not exist"])
         except BaseException:
             journal.close()
             raise
@@ -114,19 +120,19 @@ class Journal(Hook):
         seed: int | None,
         inputs: Mapping[str, Mapping[str, Any]] | None,
         rules: Sequence[str],
-    ) -> Past:
-        """Return what earlier attempts did, if it is the same run that is to be gone on with.
+    ) -> ReplayLog:
+        """Return the state that previous attempts recorded, if this is the same run.
 
         Raises
         ------
         JournalError
-            With all that differs.
+            If the run differs from the one in the journal; it lists all differences.
         """
-        ledger: Ledger = self._ledger  # type: ignore[assignment]  # of a journal reopened
-        header, directory = ledger.header, self.store.directory
+        record_file: RecordFile = self._record_file  # type: ignore[assignment]  # set by reopened()
+        header, directory = record_file.header, self.store.directory
         stored = {
-            name: {field: frames_in(self.store, where, field) for field in where["fields"]}
-            for name, where in header["inputs"].items()
+            name: {field: frames_in(self.store, place, field) for field in place["fields"]}
+            for name, place in header["inputs"].items()
         }
         compared = ["dag", "config", "sources"]
         problems = list(graph_differences(graph_of(contracts, wiring), header["graph"]))
@@ -134,8 +140,8 @@ class Journal(Hook):
             problems.append(
                 f"rules: {short_repr(list(rules))}, in the journal {short_repr(header['rules'])}"
             )
-        found, unknown = config_differences(config, header["config"])
-        problems += found
+        differences, unknown = config_differences(config, header["config"])
+        problems += differences
         if seed is not None:
             compared.append("seed")
             if seed != header["seed"]:
@@ -147,7 +153,7 @@ class Journal(Hook):
             problems += same_inputs(inputs, stored, dict(zip(wiring.names, contracts)))
         if problems:
             raise JournalError(directory, problems)
-        past = Past(ledger, self.store, wiring, stored)
+        past = ReplayLog(record_file, self.store, wiring, stored)
         changed = []
         for name, now in sources_of(tasks).items():
             source = header["sources"].get(name)
@@ -162,7 +168,7 @@ class Journal(Hook):
         return past
 
     def run_started(self, run: RunInfo) -> None:
-        """Write the header; of a journal that is gone on with, drop what is not whole."""
+        """Write the header; in a journal that is resumed, drop an incomplete last record."""
         self._log = run.log
         if self._first is not None:
             self._first["executor"] = run.log.executor
@@ -173,19 +179,19 @@ class Journal(Hook):
         try:
             if os.path.exists(path):
                 raise FileExistsError(path)
-            self.store.found()
-            self._ledger = Ledger.create(path, self._header(run), self.store.new_file)
+            self.store.create()
+            self._record_file = RecordFile.create(path, self._header(run), self.store.new_file)
         except OSError as error:
             why = f"cannot be written: {describe(error)}"
             if os.path.exists(path):
-                why = f"it holds a journal already: dag.resume({directory!r}), or take another one"
+                why = f"it holds a journal already: dag.resume({directory!r}), or use another one"
             raise JournalError(directory, [why]) from error
 
     @property
-    def _of_run(self) -> Ledger:
-        if self._ledger is None:
-            raise JournalError(self.store.directory, ["it follows no run"])
-        return self._ledger
+    def _of_run(self) -> RecordFile:
+        if self._record_file is None:
+            raise JournalError(self.store.directory, ["it records no run"])
+        return self._record_file
 
     def _header(self, run: RunInfo) -> dict[str, Any]:
         asked = run.asked
@@ -211,31 +217,31 @@ class Journal(Hook):
         }
 
     def task_finished(self, record: TaskRecord) -> None:
-        """Append its record."""
+        """Append the record of a task."""
         log, i = self._log, self._number(record.task)
-        one = log.rounds[record.round]
-        told = {
+        round_log = log.rounds[record.round]
+        entry = {
             "task": record.task,
             "round": record.round,
-            **_of_round(log, one),
+            **_of_round(log, round_log),
             "times_ms": list(record.phases.values()),
-            "worker": _worker(record.worker, log.ahead_s(one.ran_on[i])),
-            "stored": one.stored.pop(i),
-            "spans": self._spans(one, i),
-            **_told(one, log.wiring, i),
+            "worker": _worker(record.worker, log.ahead_s(round_log.ran_on[i])),
+            "stored": round_log.stored.pop(i),
+            "spans": self._spans(round_log, i),
+            **_measured(round_log, log.wiring, i),
         }
-        if one.growth is not None:
-            names, added_s = log.wiring.names, one.growth.added_s[i]
-            told["added_ms"] = log.since_start_ms([added_s])[0] if added_s else None
-            told["after"] = [names[source] for source in log.wiring.predecessors(i)]
-        self._append(told)
+        if round_log.growth is not None:
+            names, added_s = log.wiring.names, round_log.growth.added_s[i]
+            entry["added_ms"] = log.since_start_ms([added_s])[0] if added_s else None
+            entry["after"] = [names[source] for source in log.wiring.predecessors(i)]
+        self._append(entry)
 
-    def _spans(self, one: RoundLog, i: int) -> dict[str, Any] | None:
-        """Return what tracing saw inside a task, on the clock of the run."""
-        log, spans = self._log, one.spans.get(i)
+    def _spans(self, round_log: RoundLog, i: int) -> dict[str, Any] | None:
+        """Return the spans that were traced inside a task, on the clock of the run."""
+        log, spans = self._log, round_log.spans.get(i)
         if spans is None:
             return None
-        return spans.packed().shifted(-log.started - log.ahead_s(one.ran_on[i])).to_dict()
+        return spans.packed().shifted(-log.started - log.ahead_s(round_log.ran_on[i])).to_dict()
 
     def _number(self, task: str) -> int:
         names = self._log.wiring.names
@@ -247,18 +253,18 @@ class Journal(Hook):
         return self._numbers[task]
 
     def round_finished(self, number: int) -> None:
-        """Append what is known of a round once it is complete, and sync."""
+        """Append the record of a round, and sync all records to disk."""
         log = self._log
-        one, names = log.rounds[number], log.wiring.names
+        round_log, names = log.rounds[number], log.wiring.names
         self._append(
             {
                 "round": number,
-                **_of_round(log, one),
-                "tasks": sum(map(one.succeeded, range(len(names)))),
-                "ended_ms": log.since_start_ms([one.ended_s])[0],
-                "waited_s": one.waited_s,
-                "legacy_generators": one.legacy_generators,
-                "attempts": {names[i]: list(lost) for i, lost in one.attempts.items()},
+                **_of_round(log, round_log),
+                "tasks": sum(map(round_log.succeeded, range(len(names)))),
+                "ended_ms": log.since_start_ms([round_log.ended_s])[0],
+                "waited_s": round_log.waited_s,
+                "legacy_generators": round_log.legacy_generators,
+                "attempts": {names[i]: list(lost) for i, lost in round_log.attempts.items()},
             }
         )
         self._of_run.sync()
@@ -271,19 +277,19 @@ class Journal(Hook):
 
     def close(self) -> None:
         """Close the file of records."""
-        ledger, self._ledger = self._ledger, None
-        if ledger is not None:
-            ledger.close()
+        record_file, self._record_file = self._record_file, None
+        if record_file is not None:
+            record_file.close()
 
 
 def _packed_meters(meters: Any, directory: str) -> Any:
-    """Return what ``run(meters=...)`` was given as JSON holds it."""
+    """Return the argument of ``run(meters=...)`` as JSON."""
     if meters is None or isinstance(meters, str):
         return meters
     try:
         return {"pickled": packed(meters)}
     except Exception as error:
-        problem = f"the meters cannot be written down: {describe(error)}"
+        problem = f"the meters cannot be recorded: {describe(error)}"
         raise JournalError(directory, [problem]) from error
 
 
@@ -293,7 +299,7 @@ def _warn_of(tasks: Sequence[str]) -> None:
             f" and {len(tasks) - 10} more" if len(tasks) > 10 else ""
         )
         warnings.warn(
-            f"resume: the source of {names} is not what it was; results from before are taken over",
+            f"resume: the source of {names} has changed; recorded results are reused",
             DagProfilerWarning,
             stacklevel=4,
         )
@@ -305,38 +311,38 @@ def _worker(worker: dict[str, Any] | None, ahead_s: float) -> dict[str, Any] | N
     return {**worker, "clock_ahead_ms": round(ahead_s * 1e3, 6)}
 
 
-def _of_round(log: RunLog, one: RoundLog) -> dict[str, Any]:
-    """Return what is known of a round at any moment, and which one this is."""
-    at_ms, began_ms = log.since_start_ms([perf_counter(), one.started_s])
+def _of_round(log: RunLog, round_log: RoundLog) -> dict[str, Any]:
+    """Return the fields of a round that each of its records holds."""
+    at_ms, began_ms = log.since_start_ms([perf_counter(), round_log.started_s])
     return {
         "at_ms": at_ms,
-        "kind": one.kind,
+        "kind": round_log.kind,
         "began_ms": began_ms,
-        "columns": one.columns,
-        "total_s": one.total_s,
+        "columns": round_log.columns,
+        "total_s": round_log.total_s,
     }
 
 
-def _told(one: RoundLog, wiring: Wiring, i: int) -> dict[str, Any]:
-    """Return what the log of a round holds of a task beside its times."""
-    wire, payload, begin = one.wire_bytes, one.payload_bytes, wiring.first_slot[i]
+def _measured(round_log: RoundLog, wiring: Wiring, i: int) -> dict[str, Any]:
+    """Return what the log of a round holds for a task, other than its times."""
+    wire, payload, begin = round_log.wire_bytes, round_log.payload_bytes, wiring.first_slot[i]
     decode_s: dict[str, list[Any]] = {}
     for place, (field, _) in enumerate(wiring.feeds(i), wiring.first_input[i]):
-        decode_s.setdefault(field, []).append(one.decode_s[place])
-    digest = one.digests.get(i)
+        decode_s.setdefault(field, []).append(round_log.decode_s[place])
+    digest = round_log.digests.get(i)
     return {
         "bytes": {
             field: [wire[slot], payload.get(slot, wire[slot])]
             for slot, field in enumerate(wiring.outputs[i], begin)
         },
-        "undeclared_bytes": one.undeclared_bytes.get(i),
+        "undeclared_bytes": round_log.undeclared_bytes.get(i),
         "decode_s": decode_s,
         "encode_s": {
-            field: one.encode_s[slot] for slot, field in enumerate(wiring.outputs[i], begin)
+            field: round_log.encode_s[slot] for slot, field in enumerate(wiring.outputs[i], begin)
         },
-        "meters": one.meters[i],
+        "meters": round_log.meters[i],
         "digest": None if digest is None else digest.hex(),
-        # Of the round, so far.
-        "reasons": one.reasons,
-        "costs_s": [one.meters_s, one.garbage_s, one.store_s],
+        # Of the round so far.
+        "reasons": round_log.reasons,
+        "costs_s": [round_log.meters_s, round_log.garbage_s, round_log.store_s],
     }

@@ -1,7 +1,7 @@
-"""Ledger: the file of a journal that holds its records, and what identifies a run.
+"""RecordFile: the file of a journal that holds its records, and what identifies a run.
 
-A record is a line: a checksum of it and all before it, and JSON, which begins with the record's
-number. The first one is the header.
+A record is a line: a checksum of it and all records before it, and JSON, which begins with the
+record's number. The first record is the header.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
-#: Version of what is in the file.
+#: Version of the file format.
 FORMAT = 2
 
-#: What differs is listed so far.
+#: The most differences that a message lists.
 _MOST = 10
 
-#: The beginning of a record, with its number. Nothing inside of one looks like it.
+#: The beginning of a record, with its number. It cannot occur inside a record.
 _BEGINNING = re.compile(rb'[0-9a-f]{8} \{"record":(\d{1,15}),')
 
-#: Files that this process writes to: its own lock does not keep it out.
+#: Files that this process writes to: its own lock does not exclude it.
 _written: set[tuple[int, int]] = set()
 _guard = Lock()
 
 
-class Ledger:
-    """The records of one run, in a file that this process alone appends to.
+class RecordFile:
+    """The records of one run, in a file that only this process appends to.
 
     Parameters
     ----------
@@ -55,16 +55,16 @@ class Ledger:
     Attributes
     ----------
     records
-        What was in it, without the header.
+        The records that the file held, without the header.
     header
-        Its first record.
+        The first record.
     torn_bytes
-        How much at its end was not written in full, and is dropped by :meth:`cut`.
+        Length of the incomplete last record, which :meth:`cut` drops; 0 if there is none.
 
     Raises
     ------
     JournalError
-        If it cannot be read, or is damaged elsewhere than at its end.
+        If the file cannot be read, or is damaged before its end.
     """
 
     def __init__(self, path: str) -> None:
@@ -76,7 +76,7 @@ class Ledger:
         self._identity: tuple[int, int] | None = None
         try:
             self._lock()
-            # Not by opening it again: closing that would give up the lock.
+            # Not by opening the file again: closing that would release the lock.
             lines = BufferedReader(self._file)
             self.records, self._checksum, self._size, size = _read(path, lines)
             lines.detach()
@@ -90,18 +90,18 @@ class Ledger:
     @classmethod
     def create(
         cls, path: str, header: Mapping[str, Any], new_file: Callable[[str], IO[bytes]]
-    ) -> Ledger:
-        """Make the file: with its header, or not at all.
+    ) -> RecordFile:
+        """Create the file with its header, atomically.
 
         Parameters
         ----------
         new_file
-            Opens a file that is not there yet.
+            Creates and opens a file.
 
         Raises
         ------
         FileExistsError
-            If it is there, be it since this moment.
+            If the file exists, even if another process has just created it.
         """
         temporary = f"{path}.{os.urandom(8).hex()}"
         try:
@@ -117,7 +117,7 @@ class Ledger:
         return cls(path)
 
     def _lock(self) -> None:
-        """Keep others out: other threads until it is closed, other processes as long as we live."""
+        """Lock the file against other threads until it is closed, and against other processes."""
         status = os.fstat(self._file.fileno())
         identity = status.st_dev, status.st_ino
         with _guard:
@@ -126,7 +126,7 @@ class Ledger:
             _written.add(identity)
         self._identity = identity
         try:
-            # Unlike that of flock(), the lock is not held on by processes that this one forks.
+            # Unlike with flock(), forked processes do not keep the lock.
             from fcntl import LOCK_EX, LOCK_NB, lockf
         except ImportError:
             return
@@ -139,23 +139,23 @@ class Ledger:
             return
 
     def cut(self) -> None:
-        """Drop what was not written in full."""
+        """Drop an incomplete last record."""
         self._file.truncate(self._size)
         self._file.seek(self._size)
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write a record: from here on it outlasts this process.
+        """Write a record; it survives a kill of this process.
 
         Raises
         ------
         JournalError
-            If it cannot be written; what is in the file stays readable.
+            If it cannot be written; the file stays readable.
         """
         line, checksum = _line(self._number, record, self._checksum)
         try:
             written = self._file.write(line)
             if written < len(line):
-                # The rest of it says why.
+                # Writing the rest raises the reason.
                 self._file.write(line[written:])
         except BaseException as error:
             with suppress(OSError):
@@ -168,7 +168,7 @@ class Ledger:
         self._size += len(line)
 
     def sync(self) -> None:
-        """See to it that the records outlast the machine's power, too."""
+        """Sync the records, so that they survive a power failure."""
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
@@ -181,7 +181,7 @@ class Ledger:
 
 def _give_name(temporary: str, path: str) -> None:
     try:
-        # Unlike a renamed file it takes nobody else's place.
+        # Unlike a rename, a link never replaces an existing file.
         os.link(temporary, path)
     except FileExistsError:
         raise
@@ -191,16 +191,16 @@ def _give_name(temporary: str, path: str) -> None:
 
 
 def _line(number: int, record: Mapping[str, Any], before: int) -> tuple[bytes, int]:
-    """Return a record as the line with that number, and its checksum, chained to that before it."""
+    """Return a record as the line `number`, and its checksum, chained to the one before."""
     text = b'{"record":%d,%b' % (number, _encode(record)[1:].encode("ascii"))
     checksum = crc32(text, before)
     return b"%08x %b\n" % (checksum, text), checksum
 
 
 def _read(path: str, lines: Iterable[bytes]) -> tuple[list[dict[str, Any]], int, int, int]:
-    """Return the records that are whole, the last one's checksum and end, and the file's length.
+    """Return the complete records, the last one's checksum and end, and the file's length.
 
-    A record that is not whole has none behind it: it was being written when the process ended.
+    Only the last record may be incomplete: the process ended while writing it.
     """
     records: list[dict[str, Any]] = []
     checksum = end = size = 0
@@ -213,11 +213,11 @@ def _read(path: str, lines: Iterable[bytes]) -> tuple[list[dict[str, Any]], int,
             records.append(_record(path, number, line[9:], begin))
             checksum, end = chained, size
             continue
-        stands = [int(digits) for digits in _BEGINNING.findall(line)]
-        if number and stands not in ([], [number]):
-            # It was written after others that are not here, or not here any more.
+        numbers = [int(digits) for digits in _BEGINNING.findall(line)]
+        if number and numbers not in ([], [number]):
+            # Records before it are missing.
             raise _damaged(
-                path, number, f"number {number} is expected here, not {stands[-1]}", begin
+                path, number, f"number {number} is expected here, not {numbers[-1]}", begin
             )
     if not records:
         raise JournalError(path, ["it has no header, or a damaged one"], 0)
@@ -232,33 +232,33 @@ def _record(path: str, number: int, text: bytes, begin: int) -> dict[str, Any]:
     """Return the record that a line holds."""
     try:
         record: dict[str, Any] = json.loads(text)
-        version, stands = record.get("format"), record.get("record")
+        version, recorded = record.get("format"), record.get("record")
     except (AttributeError, ValueError, RecursionError) as error:
         raise _damaged(path, number, describe(error), begin) from error
     if not number and version != FORMAT:
         problem = f"its format is {version!r}, this version reads {FORMAT}"
         raise JournalError(path, [f"another version of dagprofiler has written it: {problem}"])
-    if stands != number:
-        raise _damaged(path, number, f"number {number} is expected here, not {stands!r}", begin)
+    if recorded != number:
+        raise _damaged(path, number, f"number {number} is expected here, not {recorded!r}", begin)
     return record
 
 
 def packed(value: Any) -> str:
-    """Return a value as text; whatever pickle says of one that cannot be pickled."""
+    """Return a value, pickled, as text; raise what pickle raises."""
     import pickle
 
     return b64encode(pickle.dumps(value, protocol=4)).decode("ascii")
 
 
 def unpacked(text: str) -> Any:
-    """Return the value that :func:`packed` made `text` of."""
+    """Return the value whose text :func:`packed` returned."""
     import pickle
 
     return pickle.loads(b64decode(text))
 
 
 def graph_of(contracts: Sequence[Contract], wiring: Wiring) -> dict[str, Any]:
-    """Return for each task what it declares and what it is fed with, as JSON holds it."""
+    """Return the declarations and the incoming edges of each task, as JSON."""
     graph: dict[str, Any] = {}
     names, first_slot = wiring.names, wiring.first_slot
     for i, name in enumerate(names):
@@ -271,7 +271,7 @@ def graph_of(contracts: Sequence[Contract], wiring: Wiring) -> dict[str, Any]:
             "outputs": contract.outputs,
             "gathers": contract.gathers,
             "serializer": str(contract.serializer),
-            # The order matters to who gathers.
+            # The order matters to a task that gathers.
             "fed with": feeds if contract.gathers else sorted(feeds),
             "after": sorted(names[source] for source in wiring.predecessors(i)),
         }
@@ -279,15 +279,15 @@ def graph_of(contracts: Sequence[Contract], wiring: Wiring) -> dict[str, Any]:
 
 
 def graph_differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how one graph differs from the one in the journal."""
+    """Yield the differences between a graph and the one in the journal."""
     yield from _listed("the DAG lacks", [name for name in then if name not in now])
     yield from _listed("the journal lacks", [name for name in now if name not in then])
     differing = [name for name in now if name in then and now[name] != then[name]]
     for name in differing[:_MOST]:
         for part in now[name]:
             if now[name][part] != then[name][part]:
-                said = short_repr(now[name][part]), short_repr(then[name][part])
-                yield f"task {name!r}: {part}: {said[0]}, in the journal {said[1]}"
+                new, old = short_repr(now[name][part]), short_repr(then[name][part])
+                yield f"task {name!r}: {part}: {new}, in the journal {old}"
     yield from _listed("more that differ:", differing[_MOST:])
 
 
@@ -298,12 +298,12 @@ def _listed(what: str, names: list[str]) -> Iterator[str]:
 
 
 def packed_config(config: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return each parameter as text; None for what cannot be pickled."""
+    """Return each parameter as text; None if it cannot be pickled."""
     parameters: dict[str, str | None] = {}
     for name, value in config.items():
         try:
             parameters[name] = packed(value)
-        except Exception:  # noqa: BLE001  (whatever a value's own __reduce__ raises)
+        except Exception:  # noqa: BLE001  (a value's own __reduce__ may raise anything)
             parameters[name] = None
     return parameters
 
@@ -311,7 +311,7 @@ def packed_config(config: Mapping[str, Any]) -> dict[str, str | None]:
 def config_differences(
     now: Mapping[str, Any], then: Mapping[str, str | None]
 ) -> tuple[list[str], dict[str, str]]:
-    """Return how a config differs from the one in the journal, and what cannot be compared."""
+    """Return differences from the config in the journal, and why others cannot be compared."""
     problems, unknown = [], {}
     for name in [*now, *(name for name in then if name not in now)]:
         where = f"config: parameter {name!r}"
@@ -330,15 +330,15 @@ def config_differences(
                 unknown[f"config.{name}"] = describe(error)
                 continue
             if not same:
-                said = short_repr(now[name]), short_repr(stored)
-                problems.append(f"{where}: {said[0]}, in the journal {said[1]}")
+                new, old = short_repr(now[name]), short_repr(stored)
+                problems.append(f"{where}: {new}, in the journal {old}")
     return problems, unknown
 
 
 def sources_of(tasks: Mapping[str, Task]) -> dict[str, str | None]:
     """Return a hash of the source of each task: of its function, or its classes; None if unknown.
 
-    What they call is not looked at.
+    The source of functions that they call is not included.
     """
     known: dict[type[Task], str | None] = {}
     sources = {}
@@ -358,17 +358,17 @@ def _source_of(kind: type[Task]) -> str | None:
     written: Iterable[Any] = [function] if function else _own_classes(kind)
     try:
         text = "\n".join(map(inspect.getsource, written))
-    except Exception:  # noqa: BLE001  (inspect reads what may be no Python by now)
+    except Exception:  # noqa: BLE001  (inspect reads a file that may have changed)
         return None
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _own_classes(kind: type[Task]) -> list[type]:
-    """Return the classes that a task's class is made of, below our own."""
+    """Return a task's class and its bases that are not part of this library or of Python."""
     return [
-        one
-        for one in kind.__mro__
-        if one.__module__.partition(".")[0] not in ("dagprofiler", "builtins", "abc")
+        base
+        for base in kind.__mro__
+        if base.__module__.partition(".")[0] not in ("dagprofiler", "builtins", "abc")
     ]
 
 
@@ -377,20 +377,21 @@ def same_inputs(
     then: Mapping[str, Mapping[str, Any]],
     contracts: Mapping[str, Contract],
 ) -> Iterator[str]:
-    """Yield which values from outside the graph are not those in the journal, serialized `then`."""
+    """Yield the inputs from outside the graph that differ from the serialized ones `then`."""
     for name in [*now, *(name for name in then if name not in now)]:
-        here, there = now.get(name, {}), then.get(name, {})
-        for field in [*here, *(field for field in there if field not in here)]:
+        new, old = now.get(name, {}), then.get(name, {})
+        for field in [*new, *(field for field in old if field not in new)]:
             where = f"inputs: {field!r} of task {name!r}"
-            if field not in there or field not in here:
-                lacks = "the journal" if field in here else "what is given"
-                yield f"{where} is not in {lacks}"
-            elif name in contracts and not _same_input(here[field], there[field], contracts[name]):
-                yield f"{where} is not what it is in the journal"
+            if field not in old:
+                yield f"{where} is not in the journal"
+            elif field not in new:
+                yield f"{where} is in the journal only"
+            elif name in contracts and not _same_input(new[field], old[field], contracts[name]):
+                yield f"{where} differs from the one in the journal"
 
 
 def _same_input(value: Any, frames: Any, contract: Contract) -> bool:
-    # Equal values need not be serialized alike, nor do all that are alike say that they are equal.
+    # Equal values may have different bytes, and values with the same bytes may not compare equal.
     encoded = contract.encode(value)
     if encoded == frames:
         return True

@@ -1,7 +1,7 @@
-"""Segments: the outputs of tasks on disk, written by the workers that made them.
+"""OutputStore: the outputs of tasks on disk, written by the workers that ran them.
 
-Each worker appends to a file of its own, so that nobody waits for another.
-Where an output is, the worker tells together with what it measured.
+Each worker appends to a segment, a file of its own, so that no worker waits for another. It
+returns the place of each output with its measurements.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
-class Store(NamedTuple):
-    """Where outputs are stored; travels to workers, where :meth:`open` opens it.
+class OutputStore(NamedTuple):
+    """The place where outputs are stored; sent to workers, which :meth:`open` it.
 
     Attributes
     ----------
     directory
         An absolute path.
     key
-        Tells this journal from all others: a file of that name says that it is here.
+        Identifies this journal: the directory holds an empty file of that name.
     trust
-        Whether others may own what is there, and write to it.
+        Whether other users may own the directory and its files, and write to them.
     """
 
     directory: str
@@ -46,16 +46,16 @@ class Store(NamedTuple):
 
     @property
     def token(self) -> str:
-        """The path of that file."""
+        """The path of the file that identifies the journal."""
         return os.path.join(self.directory, f"{self.key}.key")
 
-    def found(self) -> None:
-        """Make the directory and, empty, the file that says whose it is.
+    def create(self) -> None:
+        """Create the directory, and the empty file that identifies the journal.
 
         Raises
         ------
         JournalError
-            If others can write there, and that is not asked for.
+            If other users can write to the directory, and `trust` is False.
         """
         os.makedirs(os.path.dirname(self.directory), exist_ok=True)
         with suppress(FileExistsError):
@@ -65,36 +65,36 @@ class Store(NamedTuple):
             os.fsync(file.fileno())
 
     def check(self, name: str = "") -> None:
-        """Raise a JournalError if others can write to the directory, or to a file in it.
+        """Raise a JournalError if `trust` is False and others can write to the path.
 
-        Unless that is asked for.
+        The path is the directory, or the file `name` in it.
         """
         path = os.path.join(self.directory, name) if name else self.directory
         if not self.trust:
             check_owner(path, os.stat(path))
 
     def new_file(self, path: str) -> IO[bytes]:
-        """Open a file that is not there yet, which others cannot read unless they are trusted."""
+        """Create and open a file, which other users cannot read unless `trust` is True."""
         mode = 0o666 if self.trust else 0o600
         return open(path, "xb", opener=lambda path, flags: os.open(path, flags, mode))
 
     def open(self) -> OpenStore:
-        """Return the store for the thread that calls this."""
+        """Return the store for the calling thread."""
         return OpenStore(self)
 
 
 class OpenStore(Holder):
-    """The store of one worker, which puts there the outputs of one task after the other."""
+    """Writes the outputs of the tasks of one worker to a segment."""
 
-    def __init__(self, store: Store) -> None:
-        # At most one segment is open; the thread of a worker ends without a word.
+    def __init__(self, store: OutputStore) -> None:
+        # At most one segment is open; the thread of a worker ends without notice.
         super().__init__(_close)
         self._store = store
         self._directory = store.directory
         self._segment = ""
 
     def begin(self) -> None:
-        """Get ready for outputs, unless it is.
+        """Open a segment, unless one is open.
 
         Raises
         ------
@@ -106,7 +106,9 @@ class OpenStore(Holder):
         try:
             os.stat(self._directory)
             if not os.path.exists(self._store.token):
-                raise self._unreachable("there it is another directory, or holds another journal")
+                raise self._unreachable(
+                    "on this worker it is another directory, or holds another journal"
+                )
             self._held.append(self._new_segment())
         except OSError as error:
             raise self._unreachable(describe(error)) from error
@@ -116,25 +118,25 @@ class OpenStore(Holder):
         return JournalError(self._directory, [f"{worker} cannot write there: {why}"])
 
     def _new_segment(self) -> IO[bytes]:
-        who = f"{hostname()}-{os.getpid()}-{threading.get_ident()}".replace(os.sep, "_")
+        worker = f"{hostname()}-{os.getpid()}-{threading.get_ident()}".replace(os.sep, "_")
         for number in count():
             # Other hosts and containers may have the same names and numbers.
             with suppress(FileExistsError):
-                self._segment = f"{who}-{number}.segment"
+                self._segment = f"{worker}-{number}.segment"
                 file = self._store.new_file(os.path.join(self._directory, self._segment))
                 sync_directory(self._directory)
                 return file
-        raise AssertionError  # pragma: no cover  (it counts without end)
+        raise AssertionError  # pragma: no cover  (count() has no end)
 
     def put(self, encoded: Mapping[str, Any]) -> dict[str, Any]:
-        """Write outputs, so that they outlast this process and the machine's power.
+        """Write outputs and sync them, so that they survive a power failure.
 
         Returns
         -------
         dict
-            The ``segment``, and for each of its ``fields`` where it begins, a
-            checksum of it, its name and its form, whether it is one bytes object,
-            and the lengths of its frames, negative for what is no bytes object.
+            The ``segment``, and for each of its ``fields`` its offset, a checksum
+            of its content, name and form, whether it is one bytes object, and the
+            lengths of its frames, negative for those that are not bytes objects.
         """
         (file,) = self._held
         fields: dict[str, list[Any]] = {}
@@ -159,7 +161,7 @@ class OpenStore(Holder):
             file.flush()
             _sync(file.fileno())
         except BaseException as error:
-            # What it holds from here on nobody knows; the next outputs go elsewhere.
+            # The content of the segment is unknown now; the next outputs go to another one.
             self.close()
             if not isinstance(error, OSError):
                 raise
@@ -169,14 +171,14 @@ class OpenStore(Holder):
 
 
 def _close(segment: IO[bytes]) -> None:
-    # Only of one that could not be written something is still to be flushed.
+    # Closing flushes only after a failed write, which may fail again.
     with suppress(OSError):
         segment.close()
 
 
 def sync_directory(path: str) -> None:
-    """See to it that the names in a directory outlast the machine's power."""
-    # Windows opens no directories, and does this by itself.
+    """Sync the names in a directory, so that they survive a power failure."""
+    # Windows cannot open directories, and syncs names by itself.
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -186,20 +188,20 @@ def sync_directory(path: str) -> None:
 
 
 def _with_form(checksum: int, field: str, whole: bool, lengths: list[int]) -> int:  # noqa: FBT001
-    """Return the checksum of an output with that of how it is made of frames."""
+    """Return the checksum of an output's content, extended by its name and frames."""
     return crc32(repr((field, whole, lengths)).encode("utf-8", "surrogatepass"), checksum)
 
 
 def check_owner(path: str, status: os.stat_result) -> None:
-    """Raise a JournalError if somebody else can have written what is at a path.
+    """Raise a JournalError if another user may have written the file at a path.
 
     Parameters
     ----------
     status
-        What the system says of it.
+        The result of :func:`os.stat` for it.
     """
     if not hasattr(os, "geteuid"):
-        # Windows has other permissions, which these do not show.
+        # The mode does not show the permissions that Windows has.
         return
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid != os.geteuid():
@@ -208,25 +210,25 @@ def check_owner(path: str, status: os.stat_result) -> None:
         why = f"other users can write to it (its mode is {mode:04o})"
     else:
         return
-    hint = "trust=True (--trust-journal) if that is meant"
-    raise JournalError(path, [f"{why}, and to resume a journal executes code in it; {hint}"])
+    hint = "if you trust them, pass trust=True (--trust-journal)"
+    raise JournalError(path, [f"{why}, and resuming a journal executes code in it; {hint}"])
 
 
 def _segment(directory: str, stored: Mapping[str, Any]) -> str:
     """Return the path of the segment that outputs are in."""
     name = stored["segment"]
     if os.path.basename(name) != name:
-        raise JournalError(directory, [f"segment {name!r} is no file in this directory"])
+        raise JournalError(directory, [f"segment {name!r} is not a file in this directory"])
     return os.path.join(directory, name)
 
 
-def frames_in(store: Store, stored: Mapping[str, Any], field: str) -> Any:
+def frames_in(store: OutputStore, stored: Mapping[str, Any], field: str) -> Any:
     """Return the serialized value of an output.
 
     Raises
     ------
     JournalError
-        If it is not there as it was written, or others can have written it.
+        If it is missing or damaged, or other users may have written it.
     """
     path = _segment(store.directory, stored)
     offset, checksum, whole, lengths = stored["fields"][field]
@@ -254,12 +256,12 @@ def frames_in(store: Store, stored: Mapping[str, Any], field: str) -> Any:
 
 
 def torn(directory: str, stored: Mapping[str, Any], ends: dict[str, int]) -> bool:
-    """Tell whether a segment ends before outputs that were put there do.
+    """Tell whether a segment is shorter than the outputs that were written to it.
 
     Parameters
     ----------
     ends
-        Where segments end, as far as somebody has asked.
+        Length of each segment that was looked up, in bytes; a cache.
     """
     segment = stored["segment"]
     if segment not in ends:

@@ -1,4 +1,4 @@
-"""Past: what earlier attempts at a run did, for the one that goes on with it."""
+"""ReplayLog: the state that is replayed from a journal when a run resumes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from dagprofiler.engine.log import RoundLog, RunLog
     from dagprofiler.graph.wiring import Wiring
-    from dagprofiler.journal._records import Ledger
-    from dagprofiler.journal._store import Store
+    from dagprofiler.journal._records import RecordFile
+    from dagprofiler.journal._store import OutputStore
     from dagprofiler.tracing.collection import Packed
 
 
-#: Tasks that are missing, and what is wrong, are listed so far.
+#: The most missing tasks, or problems, that a message lists.
 _MOST = 10
 
 
@@ -35,7 +35,7 @@ def _object(properties: Mapping[str, Any], optional: Mapping[str, Any] | None = 
 
 
 def _list(*prefix: Any, then: Any = None) -> Any:
-    # What has no type is nothing.
+    # No value has a type of an empty list.
     rest = {"type": []} if then is None else then
     return {"type": "array", "minItems": len(prefix), "prefixItems": prefix, "items": rest}
 
@@ -52,7 +52,7 @@ _TEXT = {"type": "string"}
 _TEXTS = _list(then=_TEXT)
 _COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53}
 _LENGTH = {**_COUNT, "minimum": -(2**53)}
-#: Of moments and times in milliseconds: thirty years, in which the clock still tells nanoseconds.
+#: Moments and times in milliseconds: up to thirty years, where a float still holds nanoseconds.
 _TIME = {"type": "number", "minimum": 0, "maximum": 1e12}
 _MOMENT = {**_TIME, "minimum": -1e12}
 _STORED = _object(
@@ -128,11 +128,11 @@ _TASK = _object(
         "reasons": _map(_TEXT),
         "costs_s": _list(_TIME, _TIME, _TIME),
     },
-    # Of a graph that grows.
+    # Of a dynamic graph.
     {"added_ms": _or_null(_TIME), "after": _TEXTS},
 )
 _READ = _list(then={"type": ["number", "null"], "minimum": 0})
-#: Of a run without meters of a user's own, which alone may read less than nothing.
+#: Of a run without meters of a user's own; only those may return negative readings.
 _TASK_METERED_BY_US = {**_TASK, "properties": {**_TASK["properties"], "meters": _READ}}
 _ROUND = _object(
     {
@@ -146,36 +146,36 @@ _ROUND = _object(
 )
 
 
-def check_shape(ledger: Ledger) -> None:
-    """Raise a JournalError unless all records hold what this version writes."""
+def check_shape(record_file: RecordFile) -> None:
+    """Raise a JournalError unless all records have the fields that this version writes."""
     tasks: list[Any] = []
     rounds: list[Any] = []
     resumed: list[Any] = []
-    for record in ledger.records:
+    for record in record_file.records:
         kind = tasks if "task" in record else resumed if "resumed" in record else rounds
         kind.append(record)
-    others = isinstance(ledger.header.get("meters"), dict)
+    others = isinstance(record_file.header.get("meters"), dict)
     for records, schema in (
-        ([ledger.header], _HEADER),
+        ([record_file.header], _HEADER),
         (tasks, _TASK if others else _TASK_METERED_BY_US),
         (rounds, _ROUND),
         (resumed, _RESUMED),
     ):
         if not surely_satisfies(records, _list(then=schema)):
-            # None, if it is only that a meter's readings together are more than a float holds.
+            # None if only the sum of a meter's readings exceeds a float.
             problems = [*islice(_misshapen(records, schema), _MOST)]
             if problems:
-                raise JournalError(ledger.path, problems)
+                raise JournalError(record_file.path, problems)
     for record in tasks:
         columns, values = record["columns"], record["meters"]
         whole = others or not any(map(_is_part, columns, values))
         if not whole or (values and len(values) != len(columns)):
             why = f"{columns!r} cannot be {values!r}"
-            raise JournalError(ledger.path, [f"{_line_of(record)}: {why}"])
+            raise JournalError(record_file.path, [f"{_line_of(record)}: {why}"])
 
 
 def _is_part(column: str, value: Any) -> bool:
-    """Tell whether a value is a part of what our meters count."""
+    """Tell whether a value is a fraction, in a column of a meter that counts."""
     return type(value) is float and not column.endswith("_ms")
 
 
@@ -184,7 +184,7 @@ def _misshapen(records: Iterable[dict[str, Any]], schema: Any) -> Iterator[str]:
         for name, field in schema["properties"].items():
             if name in record and not surely_satisfies(record[name], field):
                 value = shorten(repr(record[name]))
-                yield f"{_line_of(record)}: {name!r} is {value}, which no journal holds"
+                yield f"{_line_of(record)}: {name!r} is {value}, which is not valid"
             elif name in schema["required"] and name not in record:
                 yield f"{_line_of(record)}: {name!r} is missing"
 
@@ -193,22 +193,22 @@ def _line_of(record: Mapping[str, Any]) -> str:
     return f"line {record['record'] + 1}"
 
 
-class PastRound:
-    """What earlier attempts did of a round.
+class ReplayedRound:
+    """The results of one round that previous attempts recorded.
 
     Attributes
     ----------
     kind
-        What the round is for.
+        The purpose of the round.
     records
-        Name of each task that finished to its record, in the order in which they did.
+        Name of each task that finished to its record, in the order of their ends.
     ended
-        The record of the round, if it was completed.
+        The record of the round, if it is complete.
     is_last
-        Whether no later one was begun.
+        Whether no later round was begun.
     """
 
-    def __init__(self, store: Store, wiring: Wiring, numbers: Mapping[str, int]) -> None:
+    def __init__(self, store: OutputStore, wiring: Wiring, numbers: Mapping[str, int]) -> None:
         self._store = store
         self._wiring = wiring
         self._numbers = numbers
@@ -218,21 +218,21 @@ class PastRound:
         self.is_last = False
 
     def add(self, record: dict[str, Any]) -> str:
-        """Add the record of a task, or of the round; return why that cannot be, else ""."""
+        """Add the record of a task, or of the round; return why it is not valid, else ""."""
         before = next(iter(self.records.values()), record)
         for what in ("kind", "began_ms", "columns"):
             if record[what] != before[what]:
-                return f"{what!r} is {record[what]!r}, before it {before[what]!r}"
+                return f"{what!r} is {record[what]!r}, in an earlier record {before[what]!r}"
         if "task" not in record:
             self.ended = record
             if record["tasks"] != len(self.records):
-                return f"the round had {record['tasks']} tasks, here are {len(self.records)}"
+                return f"the round had {record['tasks']} tasks, not {len(self.records)}"
             if not all(map(self.records.__contains__, record["attempts"])):
-                return "there were attempts at tasks that the round had not"
+                return "it has attempts at tasks that the round does not have"
             return ""
         name, times = record["task"], record["times_ms"]
         if name in self.records:
-            return f"task {name!r} has finished before"
+            return f"task {name!r} has a record already"
         if not all(map(le, times, times[1:])):
             return f"task {name!r}: its times run backwards: {times}"
         if "after" not in record and name not in self._numbers:
@@ -242,22 +242,22 @@ class PastRound:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to be done."""
+        """Whether all tasks of the round succeeded."""
         return self.ended is not None
 
     @property
     def kind(self) -> str:
-        """What the round is for."""
+        """The purpose of the round."""
         return str(self._any["kind"])
 
     @property
     def columns(self) -> list[str]:
-        """What the meters measure."""
+        """Names of the columns that the meters measured."""
         return list(self._any["columns"])
 
     @property
     def began_ms(self) -> float:
-        """When it began, in milliseconds from the run's start."""
+        """When the round began, in milliseconds from the run's start."""
         return float(self._any["began_ms"])
 
     @property
@@ -265,10 +265,10 @@ class PastRound:
         return self.ended or next(iter(self.records.values()))
 
     def torn(self) -> list[str]:
-        """Return the tasks whose outputs are cut off, and all that was made of them."""
+        """Return the tasks whose outputs are cut off, and the tasks that depend on them."""
         names, ends = self._wiring.names, dict[str, int]()
         whole: set[str] = set()
-        # What a task was made of finished before it.
+        # The predecessors of a task finished before it.
         for name, record in self.records.items():
             before = record.get("after")
             if before is None:
@@ -278,13 +278,13 @@ class PastRound:
         return [name for name in self.records if name not in whole]
 
     def drop(self, tasks: Iterable[str]) -> None:
-        """Forget what tasks did, which are to run again."""
+        """Remove the records of tasks, which will run again."""
         for name in tasks:
             del self.records[name]
             self.ended = None
 
     def fields(self, task: str) -> list[str]:
-        """Return the outputs of a task that were stored."""
+        """Return the names of the stored outputs of a task."""
         return list(self.records[task]["stored"]["fields"])
 
     def frames(self, task: str, field: str) -> Any:
@@ -292,7 +292,7 @@ class PastRound:
         return frames_in(self._store, self.records[task]["stored"], field)
 
     def value(self, task: str, field: str, decode: Callable[[Any], Any]) -> Any:
-        """Return an output."""
+        """Return the decoded value of an output."""
         frames = self.frames(task, field)
         try:
             return decode(frames)
@@ -300,50 +300,50 @@ class PastRound:
             why = f"output {field!r} of task {task!r} cannot be decoded: {describe(error)}"
             raise JournalError(self._store.directory, [why]) from error
 
-    def begin(self, one: RoundLog, log: RunLog) -> None:
-        """Write into the log of the round when it began, and what it has taken so far."""
+    def begin(self, round_log: RoundLog, log: RunLog) -> None:
+        """Enter the begin and the costs so far into the log of the round."""
         for what, now, then in (
-            ("is", one.kind, self.kind),
-            ("measures", one.columns, self.columns),
+            ("is", round_log.kind, self.kind),
+            ("measures", round_log.columns, self.columns),
         ):
             if now != then:
                 raise self._wrong(self._any, f"the round {what} {now!r}, in the journal {then!r}")
-        one.started_s = log.started + self.began_ms / 1e3
+        round_log.started_s = log.started + self.began_ms / 1e3
         for record in reversed(self.records.values()):
-            one.meters_s, one.garbage_s, one.store_s = record["costs_s"]
-            one.total_s = record["total_s"]
+            round_log.meters_s, round_log.garbage_s, round_log.store_s = record["costs_s"]
+            round_log.total_s = record["total_s"]
             break
 
     def _wrong(self, record: Mapping[str, Any], why: str) -> JournalError:
         return JournalError(self._store.directory, [f"{_line_of(record)}: {why}"])
 
     def take_over(
-        self, one: RoundLog, log: RunLog, i: int, recall: Callable[[dict[str, Any]], int]
+        self, round_log: RoundLog, log: RunLog, i: int, recall: Callable[[dict[str, Any]], int]
     ) -> None:
-        """Write into the log of the round what is known of a task that finished.
+        """Enter a finished task into the log of the round.
 
         Parameters
         ----------
         i
             Number of the task.
         recall
-            Returns the number that a worker of earlier attempts has now.
+            Returns the current number of a worker of previous attempts.
         """
         wiring = log.wiring
         record = self.records[wiring.names[i]]
         self._check(record, wiring, i)
         worker = record["worker"]
-        one.ran_on[i] = -1 if worker is None else recall(worker)
+        round_log.ran_on[i] = -1 if worker is None else recall(worker)
         times: list[float] = [log.started + ms / 1e3 for ms in record["times_ms"]]
-        one.times[6 * i : 6 * i + 6] = times
+        round_log.times[6 * i : 6 * i + 6] = times
         self._busy.append((times[0], times[-1]))
-        self._enter(one, wiring, i, record)
+        self._enter(round_log, wiring, i, record)
         if record["spans"] is not None:
-            one.spans[i] = self._spans(record).shifted(log.started)
-        one.reasons.update(record["reasons"])
+            round_log.spans[i] = self._spans(record).shifted(log.started)
+        round_log.reasons.update(record["reasons"])
 
     def _spans(self, record: Mapping[str, Any]) -> Packed:
-        """Return what tracing saw inside a task."""
+        """Return the spans that were traced inside a task."""
         from dagprofiler.engine.sections import Traced, spans_section
         from dagprofiler.tracing.collection import Packed
 
@@ -354,13 +354,13 @@ class PastRound:
         except (AttributeError, ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise self._wrong(record, f"spans: {describe(error)}") from error
         if backwards or not surely_satisfies(section, _OF_PROFILE["spans"]):
-            raise self._wrong(record, "these spans cannot have been recorded")
+            raise self._wrong(record, "these spans are not valid")
         return packed
 
     def _check(self, record: Mapping[str, Any], wiring: Wiring, i: int) -> None:
-        """Raise a JournalError if a task is not what it was."""
+        """Raise a JournalError if a task differs from its record."""
         names, outputs, stored = wiring.names, wiring.outputs[i], record["stored"]["fields"]
-        told = [field for field, seconds in record["decode_s"].items() for _ in seconds]
+        fed_with = [field for field, seconds in record["decode_s"].items() for _ in seconds]
         after = [names[source] for source in wiring.predecessors(i)]
         try:
             bytes.fromhex(record["digest"] or "")
@@ -372,7 +372,7 @@ class PastRound:
                 ("outputs", outputs, list(record["bytes"])),
                 ("outputs", outputs, list(record["encode_s"])),
                 ("outputs", outputs, [field for field in outputs if field in stored]),
-                ("fed with", [field for field, _ in wiring.feeds(i)], told),
+                ("fed with", [field for field, _ in wiring.feeds(i)], fed_with),
                 ("after", after, record.get("after", after)),
             )
             if now != then and sorted(now) != sorted(then)
@@ -386,50 +386,50 @@ class PastRound:
         if missing:
             names = ", ".join(map(repr, missing[:_MOST])) + ", ..." * (len(missing) > _MOST)
             raise JournalError(
-                self._store.directory, [f"no rule has added what finished before: {names}"]
+                self._store.directory, [f"no rule has added tasks that finished before: {names}"]
             )
 
     def added_s(self, log: RunLog, tasks: Iterable[str]) -> float | None:
-        """Return when tasks were added, of which some finished; None if none of them did."""
+        """Return when tasks were added, if any of them has a record; else None."""
         for name in tasks:
             added_ms = self.records.get(name, {}).get("added_ms")
             if added_ms is not None:
                 return float(log.started + added_ms / 1e3)
         return None
 
-    def end(self, one: RoundLog, log: RunLog) -> None:
-        """Write into the log of the round what is known of it as a whole."""
-        ended, one.waited_s = self.ended, _covered_s(self._busy)
+    def end(self, round_log: RoundLog, log: RunLog) -> None:
+        """Enter the totals of the round into its log, once its tasks are entered."""
+        ended, round_log.waited_s = self.ended, _covered_s(self._busy)
         if ended is not None:
             numbers = {name: i for i, name in enumerate(log.wiring.names)}
-            one.total_s, one.waited_s = ended["total_s"], ended["waited_s"]
-            one.ended_s = log.started + ended["ended_ms"] / 1e3
-            one.legacy_generators = ended["legacy_generators"]
-            one.attempts = {numbers[name]: lost for name, lost in ended["attempts"].items()}
+            round_log.total_s, round_log.waited_s = ended["total_s"], ended["waited_s"]
+            round_log.ended_s = log.started + ended["ended_ms"] / 1e3
+            round_log.legacy_generators = ended["legacy_generators"]
+            round_log.attempts = {numbers[name]: lost for name, lost in ended["attempts"].items()}
 
     @staticmethod
-    def _enter(one: RoundLog, wiring: Wiring, i: int, record: Mapping[str, Any]) -> None:
-        """Write what :func:`_told` told of a task into the log of the round."""
-        # All at the first task; later only what a graph has grown by.
-        one.decode_s += [None] * (len(wiring.slots) - len(one.decode_s))
-        one.encode_s += [None] * (len(wiring.owner) - len(one.encode_s))
+    def _enter(round_log: RoundLog, wiring: Wiring, i: int, record: Mapping[str, Any]) -> None:
+        """Enter the measurements of a task into the log of the round."""
+        # The first task extends the lists for all tasks, later ones only for added tasks.
+        round_log.decode_s += [None] * (len(wiring.slots) - len(round_log.decode_s))
+        round_log.encode_s += [None] * (len(wiring.owner) - len(round_log.encode_s))
         for slot, field in enumerate(wiring.outputs[i], wiring.first_slot[i]):
-            one.wire_bytes[slot], payload = record["bytes"][field]
-            if payload != one.wire_bytes[slot]:
-                one.payload_bytes[slot] = payload
-            one.encode_s[slot] = record["encode_s"][field]
+            round_log.wire_bytes[slot], payload = record["bytes"][field]
+            if payload != round_log.wire_bytes[slot]:
+                round_log.payload_bytes[slot] = payload
+            round_log.encode_s[slot] = record["encode_s"][field]
         decode_s = {field: iter(spent) for field, spent in record["decode_s"].items()}
         for place, (field, _) in enumerate(wiring.feeds(i), wiring.first_input[i]):
-            one.decode_s[place] = next(decode_s[field])
+            round_log.decode_s[place] = next(decode_s[field])
         if record["undeclared_bytes"] is not None:
-            one.undeclared_bytes[i] = record["undeclared_bytes"]
+            round_log.undeclared_bytes[i] = record["undeclared_bytes"]
         if record["digest"] is not None:
-            one.digests[i] = bytes.fromhex(record["digest"])
-        one.meters[i] = record["meters"]
+            round_log.digests[i] = bytes.fromhex(record["digest"])
+        round_log.meters[i] = record["meters"]
 
 
 def _covered_s(spans: Sequence[tuple[float, float]]) -> float:
-    """Return for how long at least one of several spans of time lasted."""
+    """Return the total time that the union of several intervals covers, in seconds."""
     covered = until = 0.0
     for begin, end in sorted(spans):
         covered += max(0.0, end - max(begin, until))
@@ -437,33 +437,32 @@ def _covered_s(spans: Sequence[tuple[float, float]]) -> float:
     return covered
 
 
-class Past:
-    """What earlier attempts at a run did, as their journal says.
+class ReplayLog:
+    """The state of a run that previous attempts recorded in a journal.
 
     Parameters
     ----------
-    ledger
-        Its records.
+    record_file
+        The records of the journal.
     store
-        Where outputs are.
+        The store of the outputs.
     wiring
-        The graph, which is known to be that of the journal.
+        The graph; must be the one of the journal.
     inputs
-        What came from outside the graph, serialized.
+        Inputs from outside the graph, serialized.
 
     Attributes
     ----------
     asked
-        What :meth:`DAG.run <dagprofiler.DAG.run>` was asked for.
+        The arguments of :meth:`DAG.run <dagprofiler.DAG.run>`.
     kinds
-        What the rounds that were begun were for.
+        The purpose of each round that was begun.
     earlier_s, measured_s
-        How long was worked on the run, and since the first measured round began, in
-        seconds.
+        Time spent on the run, and since the first measured round began, in seconds.
     finished
-        Names of the tasks of which there are results.
+        Names of the tasks that have results.
     resumed
-        For each time that the run was gone on with what the profile says of it.
+        The profile's entry for each resumption of the run.
 
     Raises
     ------
@@ -473,17 +472,17 @@ class Past:
 
     def __init__(
         self,
-        ledger: Ledger,
-        store: Store,
+        record_file: RecordFile,
+        store: OutputStore,
         wiring: Wiring,
         inputs: Mapping[str, Mapping[str, Any]],
     ) -> None:
-        header = self._header = ledger.header
-        self._path = ledger.path
+        header = self._header = record_file.header
+        self._path = record_file.path
         self._store = store
         self._wiring = wiring
         self._numbers = {name: i for i, name in enumerate(wiring.names)}
-        self._torn_bytes = ledger.torn_bytes
+        self._torn_bytes = record_file.torn_bytes
         self._dropped: list[str] = []
         meters = header["meters"]
         try:
@@ -499,32 +498,32 @@ class Past:
         except Exception as error:
             raise self._wrong(header, describe(error)) from error
         self.resumed: list[dict[str, Any]] = []
-        self._rounds: list[PastRound] = []
+        self._rounds: list[ReplayedRound] = []
         self._executor = header["executor"]
         self._at_ms: float = header["at_ms"]
-        for record in ledger.records:
+        for record in record_file.records:
             if record["at_ms"] < self._at_ms:
-                raise self._wrong(record, "it is older than the one before it")
+                raise self._wrong(record, "it is older than the record before it")
             self._at_ms = record["at_ms"]
             if "resumed" in record:
-                self._note_resumed(record)
+                self._add_resumption(record)
             else:
-                self._note(record)
+                self._add(record)
         self.earlier_s = self._at_ms / 1e3
         self._find_last()
-        self.kinds = [one.kind for one in self._rounds]
+        self.kinds = [past.kind for past in self._rounds]
         wanted = self.asked["rounds"].n
         if wanted != "auto" and self.kinds.count(MEASURED) > wanted:
-            raise self._wrong(header, f"{wanted} rounds were asked for, and more are here")
+            raise self._wrong(header, f"it has more rounds than the {wanted} of the run")
         first = self.kinds.index(MEASURED) if MEASURED in self.kinds else None
         self.measured_s = 0.0 if first is None else self._since_s(self._rounds[first])
-        self.finished = {name for one in self._rounds for name in one.records}
+        self.finished = {name for past in self._rounds for name in past.records}
 
     def _wrong(self, record: Mapping[str, Any], why: str) -> JournalError:
         return JournalError(self._path, [f"{_line_of(record)}: {why}"])
 
-    def _note_resumed(self, record: Mapping[str, Any]) -> None:
-        """Take note that the run was resumed, and of what that dropped."""
+    def _add_resumption(self, record: Mapping[str, Any]) -> None:
+        """Add the record of a resumption, and remove the tasks that it dropped."""
         entry = {**record["resumed"]}
         self._executor = entry.pop("executor")
         try:
@@ -534,21 +533,23 @@ class Past:
             raise self._wrong(record, describe(error)) from error
         self.resumed.append(entry)
 
-    def _note(self, record: dict[str, Any]) -> None:
-        """Take note of a task that finished, or of a round that is complete."""
-        if record["round"] == len(self._rounds) and all(one.complete for one in self._rounds[-1:]):
-            self._rounds.append(PastRound(self._store, self._wiring, self._numbers))
+    def _add(self, record: dict[str, Any]) -> None:
+        """Add the record of a task or of a round."""
+        if record["round"] == len(self._rounds) and all(
+            past.complete for past in self._rounds[-1:]
+        ):
+            self._rounds.append(ReplayedRound(self._store, self._wiring, self._numbers))
         elif record["round"] != len(self._rounds) - 1 or self._rounds[-1].complete:
-            raise self._wrong(record, f"round {record['round']} does not come here")
+            raise self._wrong(record, f"round {record['round']} is out of order")
         why = self._rounds[-1].add(record)
         if why:
             raise self._wrong(record, why)
 
-    def _since_s(self, one: PastRound) -> float:
-        return self.earlier_s - one.began_ms / 1e3
+    def _since_s(self, past: ReplayedRound) -> float:
+        return self.earlier_s - past.began_ms / 1e3
 
     def _find_last(self) -> None:
-        """See what of the last round is whole."""
+        """Mark the last round, and remove its tasks whose outputs are cut off."""
         if self._rounds:
             last = self._rounds[-1]
             last.is_last = True
@@ -556,19 +557,19 @@ class Past:
             self._drop(self._dropped)
 
     def _drop(self, tasks: Iterable[str]) -> None:
-        """Forget what tasks of the last round did; all of it, if nothing else was done."""
+        """Remove the records of tasks of the last round, and the round if it is then empty."""
         if self._rounds:
             last = self._rounds[-1]
             last.drop(tasks)
             if not last.records and not last.complete:
                 self._rounds.pop()
 
-    def of_round(self, number: int) -> PastRound | None:
-        """Return what was done of a round; None if nothing was."""
+    def of_round(self, number: int) -> ReplayedRound | None:
+        """Return the results of a round; None if it has none."""
         return self._rounds[number] if number < len(self._rounds) else None
 
     def resume(self, compared: Mapping[str, Any]) -> dict[str, Any]:
-        """Note that the run is gone on with now; return what the profile says of it."""
+        """Add the current resumption; return its entry in the profile."""
         last = self._rounds[-1] if self._rounds else None
         before = self.resumed[-1] if self.resumed else {**self._header, "at_ms": 0.0}
         worked_ms = self._at_ms - before["at_ms"]
@@ -588,7 +589,7 @@ class Past:
         return dict(entry)
 
     def carry_on(self, log: RunLog) -> None:
-        """Put the log of the run on the clock of the attempts before."""
+        """Shift the log of the run to the clock of the previous attempts."""
         log.timestamp = self._header["timestamp"]
         log.started -= self.earlier_s
         log.earlier_s = self.earlier_s

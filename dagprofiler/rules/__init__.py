@@ -1,7 +1,7 @@
-"""Rules: what lets a graph grow while it runs.
+"""Rules: they add tasks to a graph while it runs.
 
-A rule is a pair: a predicate, which looks at the graph and says whether enough
-is known, and a body, which then appends to it.
+A rule is a pair: a predicate, which reads the graph and returns whether the
+rule can fire, and a body, which then appends to the graph.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable
 
 from dagprofiler.errors import DeclarationError, short_repr
-from dagprofiler.rules.views import Draft, GraphView, Rules, TaskView, edges_of
+from dagprofiler.rules.views import GraphEditor, GraphView, Rules, TaskView, edges_of, names_of
 from dagprofiler.task import Task, check_tags
 
 if TYPE_CHECKING:
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Draft",
+    "GraphEditor",
     "GraphView",
     "Rule",
     "Rules",
     "TaskView",
     "after",
-    "after_all",
+    "all_succeeded",
+    "complete",
     "count",
     "map_over",
-    "no_more",
     "reduce",
     "rule",
     "when_output",
@@ -35,29 +35,29 @@ __all__ = [
 
 
 class Rule:
-    """What is appended to a graph, and when: once, as soon as the predicate holds.
+    """Appends to a graph while it runs: once, as soon as a predicate holds.
 
     Parameters
     ----------
     when
         The predicate: takes a :class:`~dagprofiler.rules.GraphView`, and
-        returns a bool. Asked again only when something it looked at changed.
+        returns a bool. Evaluated again only when something it looked at changed.
     then
-        The body: takes a :class:`~dagprofiler.rules.Draft`, appends to it, and
+        The body: takes a :class:`~dagprofiler.rules.GraphEditor`, appends to it, and
         returns None. What it appends is applied whole, or not at all.
     name
-        What errors and profiles call it; by default the body's name.
+        The rule's name in errors and profiles; by default the body's name.
     adds
-        Tags that tasks may have which the body adds, or rules that it adds.
+        Tags of the tasks that the body, or the rules that it adds, may add.
     reads
-        Names and tags of the tasks whose outputs it reads, or passes on to
-        tasks that it adds: they are kept until it has fired. What the
-        predicates of this module wait for is always among them.
+        Names, views or tags of the tasks whose outputs the rule reads, or
+        connects to tasks that it adds: these outputs are kept until it has
+        fired. The tasks that predicates of this module wait for are included.
 
     Raises
     ------
     DeclarationError
-        If any of these is something else.
+        If an argument has the wrong type.
 
     Examples
     --------
@@ -79,10 +79,10 @@ class Rule:
     def __init__(
         self,
         when: Callable[[GraphView], bool],
-        then: Callable[[Draft], None],
+        then: Callable[[GraphEditor], None],
         name: str | None = None,
         adds: Iterable[str] = (),
-        reads: Iterable[str] = (),
+        reads: Iterable[str | TaskView] = (),
     ) -> None:
         if name is None:
             name = getattr(then, "__name__", type(then).__name__)
@@ -97,7 +97,7 @@ class Rule:
         self.then = then
         self.name = name
         self.adds = adds if adds == () else check_tags(adds, f"{where}: adds")
-        declared = reads if reads == () else check_tags(reads, f"{where}: reads")
+        declared = reads if reads == () else check_tags(names_of(reads), f"{where}: reads")
         self.reads = (*declared, *getattr(when, "reads", ()))
 
     def __repr__(self) -> str:
@@ -109,9 +109,9 @@ def rule(
     *,
     name: str | None = None,
     adds: Iterable[str] = (),
-    reads: Iterable[str] = (),
-) -> Callable[[Callable[[Draft], None]], Rule]:
-    """Make a rule of the function that is its body; parameters as of :class:`Rule`.
+    reads: Iterable[str | TaskView] = (),
+) -> Callable[[Callable[[GraphEditor], None]], Rule]:
+    """Make a rule of the decorated function, its body; parameters as for :class:`Rule`.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def rule(
 
 
 class Predicate:
-    """A predicate, and the names and tags of what it waits for."""
+    """A predicate, and the names and tags of the tasks that it waits for."""
 
     __slots__ = ("holds", "reads")
 
@@ -141,47 +141,47 @@ class Predicate:
         return self.holds(graph)
 
 
-def after(*tasks: str) -> Predicate:
-    """Wait until these tasks have succeeded."""
-    return Predicate(partial(_after, tasks), check_tags(tasks, "after()"))
+def after(*tasks: str | TaskView) -> Predicate:
+    """Wait until these tasks, given by name or as views, have succeeded."""
+    names = check_tags(names_of(tasks), "after()")
+    return Predicate(partial(_after, names), names)
 
 
 def _after(tasks: tuple[str, ...], graph: GraphView) -> bool:
-    for name in tasks:  # noqa: SIM110  (a chain of rules asks this for each task)
+    for name in tasks:  # noqa: SIM110  (a chain of rules calls this for each task)
         if not graph[name].succeeded:
             return False
     return True
 
 
-def no_more(tag: str) -> Predicate:
-    """Wait until no more tasks with this tag can come; those there are may be yet to run."""
-    return Predicate(partial(_no_more, tag), check_tags([tag], "no_more()"))
+def complete(tag: str) -> Predicate:
+    """Wait until no rule can add a task with this tag; existing ones may still be pending."""
+    return Predicate(partial(_complete, tag), check_tags([tag], "complete()"))
 
 
-def _no_more(tag: str, graph: GraphView) -> bool:
+def _complete(tag: str, graph: GraphView) -> bool:
     return not graph.can_come(tag)
 
 
-def after_all(tag: str) -> Predicate:
-    """Wait until no more tasks with this tag can come, and all there are have succeeded."""
-    return Predicate(partial(_after_all, tag), check_tags([tag], "after_all()"))
+def all_succeeded(tag: str) -> Predicate:
+    """Wait until no rule can add a task with this tag, and all existing ones have succeeded."""
+    return Predicate(partial(_all_succeeded, tag), check_tags([tag], "all_succeeded()"))
 
 
-def _after_all(tag: str, graph: GraphView) -> bool:
+def _all_succeeded(tag: str, graph: GraphView) -> bool:
     if graph.can_come(tag) or not graph.all_ended(tag):
         return False
     return all(task.succeeded for task in graph.tasks(tag))
 
 
-def when_output(task: str, field: str, condition: Callable[[Any], bool]) -> Predicate:
-    """Wait until a task has succeeded, and see whether an output satisfies a condition."""
+def when_output(task: str | TaskView, field: str, condition: Callable[[Any], bool]) -> Predicate:
+    """Wait until a task has succeeded and its output satisfies a condition."""
     if not callable(condition):
         raise DeclarationError(
             f"when_output(): condition must be callable, got {short_repr(condition)}"
         )
-    return Predicate(
-        partial(_when_output, task, field, condition), check_tags([task], "when_output()")
-    )
+    names = check_tags(names_of([task]), "when_output()")
+    return Predicate(partial(_when_output, names[0], field, condition), names)
 
 
 def _when_output(task: str, field: str, condition: Callable[[Any], bool], graph: GraphView) -> bool:
@@ -189,7 +189,7 @@ def _when_output(task: str, field: str, condition: Callable[[Any], bool], graph:
 
 
 def count(tag: str, n: int) -> Predicate:
-    """Wait until there are `n` tasks with this tag; they may be yet to run."""
+    """Wait until there are `n` tasks with this tag; they may still be pending."""
     if not isinstance(n, int) or isinstance(n, bool):
         raise DeclarationError(f"count(): n must be an integer, got {short_repr(n)}")
     return Predicate(partial(_count, tag, n), check_tags([tag], "count()"))
@@ -214,23 +214,23 @@ def map_over(
     Parameters
     ----------
     source, field
-        A task, or the name of another map, over each of whose tasks this one
-        goes; and the output whose items are mapped.
+        The name of a task, or of another map, to map over each of its tasks;
+        and the output whose items are mapped.
     task
-        A task class, of which an instance is made for each item, or a task,
-        which they share.
+        A task class, to make an instance for each item, or a task that all
+        items share.
     name
-        Of the map: tasks are ``name[i]``, those of a map of a map
-        ``name[i][j]``, and they are tagged with it. By default the name of
-        the task class.
+        Name of the map: tasks are ``name[i]``, those of a map of a map
+        ``name[i][j]``, and are tagged ``name``. By default the name of the
+        task class.
     into
-        The input that the item goes to; by default the one with the name of
-        the output, or the only one.
+        The input that receives the item; by default the input with the name
+        of the output, or the only input.
     after
-        Where further edges to each of the tasks come from, as for
-        :meth:`Draft.add_task <dagprofiler.rules.Draft.add_task>`.
+        Sources of further edges to each task, as for
+        :meth:`GraphEditor.add_task <dagprofiler.rules.GraphEditor.add_task>`.
     tags
-        Tags beside `name`.
+        Further tags of the tasks, in addition to `name`.
     """
     name = _name_of(task) if name is None else name
     edges = edges_of(after, name)
@@ -253,7 +253,7 @@ def _map_rule(
         partial(_map, source, field, task, name, into, after, tags),
         name=f"map {name}",
         adds=tags,
-        reads=[source, *(one for one, _ in after)],
+        reads=[source, *(name for name, _ in after)],
     )
 
 
@@ -265,7 +265,7 @@ def _can_map(source: str, after: list[tuple[str, Any]], graph: GraphView) -> boo
 
 
 def _see(after: list[tuple[str, Any]], graph: GraphView) -> None:
-    """Let a predicate not hold before all that edges come from is there."""
+    """Keep a predicate from holding until all sources of edges exist."""
     for name, _ in after:
         graph[name]
 
@@ -278,15 +278,16 @@ def _map(
     into: str | None,
     after: list[tuple[str, Any]],
     tags: tuple[str, ...],
-    graph: Draft,
+    graph: GraphEditor,
 ) -> None:
     if not graph.is_tag(source):
         graph.map(source, field, task, name, into=into, after=after, tags=tags)
         return
-    for number, one in enumerate(graph.tasks(source)):
-        # That over process[3] is called name[3].
-        place = one.name[len(source) :] if one.name.startswith(f"{source}[") else f"[{number}]"
-        graph.add_rule(_map_rule(one.name, field, task, f"{name}{place}", into, after, tags))
+    for number, mapped in enumerate(graph.tasks(source)):
+        # The map over process[3] is called name[3].
+        item = mapped.name.startswith(f"{source}[")
+        place = mapped.name[len(source) :] if item else f"[{number}]"
+        graph.add_rule(_map_rule(mapped.name, field, task, f"{name}{place}", into, after, tags))
 
 
 def reduce(
@@ -298,27 +299,27 @@ def reduce(
     after: Iterable[Any] = (),
     tags: Iterable[str] = (),
 ) -> Rule:
-    """Return a rule that adds one task behind all tasks of a map, or with a tag.
+    """Return a rule that adds one task after all tasks of a map, or with a tag.
 
-    It is added as soon as no more of them can come. What it gathers comes in
-    the order of the list that was mapped; of a map over nothing that is an
-    empty list.
+    The rule fires as soon as no more of these tasks can be added. The task
+    gathers values in the order of the list that was mapped; a map over
+    nothing gives an empty list.
 
     Parameters
     ----------
     source
         The name of a map, or a tag.
     task
-        A task, or a task class. What it receives of each has to be in its
-        ``gathers``.
+        A task, or a task class. Its ``gathers`` must name the fields that it
+        receives from each source.
     name
-        Of the task; by default that of its class.
+        Name of the task; by default the name of its class.
     fields
-        What the edges carry, as for :class:`~dagprofiler.DAG`.
+        Fields that the edges carry, as for :class:`~dagprofiler.DAG`.
     after
-        Where further edges to it come from.
+        Sources of further edges to the task.
     tags
-        Tags that it has.
+        Tags of the task.
     """
     name = _name_of(task) if name is None else name
     tags = check_tags(tags, f"reduce {name!r}: tags")
@@ -328,7 +329,7 @@ def reduce(
         partial(_reduce, source, task, name, fields, edges, tags),
         name=f"reduce {name}",
         adds=tags,
-        reads=[one for one, _ in edges],
+        reads=[name for name, _ in edges],
     )
 
 
@@ -344,12 +345,12 @@ def _reduce(
     fields: Any,
     after: list[tuple[str, Any]],
     tags: tuple[str, ...],
-    graph: Draft,
+    graph: GraphEditor,
 ) -> None:
-    behind: list[Any] = graph.tasks(source)
+    sources: list[Any] = graph.tasks(source)
     if fields is not None:
-        behind = [(one, fields) for one in behind]
-    graph.add_task(name, task, after=[*after, *behind], tags=tags)
+        sources = [(view, fields) for view in sources]
+    graph.add_task(name, task, after=[*after, *sources], tags=tags)
 
 
 def _name_of(task: Task | type[Task]) -> str:

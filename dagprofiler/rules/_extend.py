@@ -1,4 +1,4 @@
-"""Extension: takes what the body of a rule adds into a wiring, all of it or nothing."""
+"""GraphExtension: adds to a wiring what the body of a rule appends, all of it or nothing."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from dagprofiler.graph.edges import Route
     from dagprofiler.graph.wiring import LiveWiring
     from dagprofiler.measure.pipeline import Contract
-    from dagprofiler.rules.views import Draft, Mapped
+    from dagprofiler.rules.views import GraphEditor, Mapped
     from dagprofiler.task import Task
 
 
-class Extension:
-    """What makes a wiring longer.
+class GraphExtension:
+    """Appends tasks and edges to a wiring.
 
     Parameters
     ----------
     wiring, index
-        The graph, and the number of each task; both get longer.
+        The graph, and the number of each task; both grow.
     reader
         Reads the contracts of new tasks.
     config
@@ -42,46 +42,46 @@ class Extension:
         self._reader = reader
         self._config = config
         self._resolver = Resolver()
-        #: What has been found to fit the inputs of tasks.
+        #: Combinations of fields and inputs that have passed validation.
         self._fine: dict[Any, Contract] = {}
-        #: Of what is being added: its check, how many tasks there were, and slots that passed.
+        #: For the current addition: its check, the number of older tasks, and checked slots.
         self._check: Callable[[int, int], None]
         self._old = 0
         self._checked: set[int] = set()
 
     def add(
-        self, draft: Draft, check: Callable[[int, int], None]
+        self, editor: GraphEditor, check: Callable[[int, int], None]
     ) -> tuple[list[Task], list[Contract], dict[int, int]]:
-        """Take up what a body has added, if nothing is wrong with it.
+        """Add what a body has appended, if it is valid.
 
         Parameters
         ----------
         check
-            Is told of each task and slot, of those that were there before, that feeds a new
-            one, and may refuse it.
+            Called with the task and the slot of each older output that feeds a new task;
+            raises to refuse the edge.
 
         Returns
         -------
         tuple
-            The new tasks, their contracts, and what cost models say, by task number.
+            The new tasks, their contracts, and the estimates of cost models, by task number.
 
         Raises
         ------
         GraphError, DeclarationError, CostModelError
-            If anything is wrong; then nothing has changed.
+            If it is not valid; then nothing has changed.
         """
-        names, tasks = list(draft.tasks_added), list(draft.tasks_added.values())
+        names, tasks = list(editor.tasks_added), list(editor.tasks_added.values())
         contracts = self._reader.read_all(names, tasks)
         wiring = self._wiring
         first, slots = len(wiring.names), len(wiring.owner)
         try:
-            if not draft.ordered:
+            if not editor.ordered:
                 places = {name: place for place, name in enumerate(names)}
-                names = self._sorted(draft, names)
+                names = self._sorted(editor, names)
                 contracts = [contracts[places[name]] for name in names]
                 tasks = [tasks[places[name]] for name in names]
             self._check, self._old, self._checked = check, first, set()
-            self._place(draft, names, contracts)
+            self._place(editor, names, contracts)
             problems = problems_of(wiring, contracts, {}, first, self._fine)
             estimates, failed = estimates_of(names, tasks, self._config, first)
             problems += failed
@@ -94,17 +94,17 @@ class Extension:
             raise
         return tasks, contracts, estimates
 
-    def _sorted(self, draft: Draft, names: list[str]) -> list[str]:
-        """Return the new tasks, each behind the new ones that feed it."""
+    def _sorted(self, editor: GraphEditor, names: list[str]) -> list[str]:
+        """Return the new tasks in topological order."""
         after: dict[str, list[str]] = {}
-        for target, edges in draft.incoming.items():
+        for target, edges in editor.incoming.items():
             for source, _ in edges:
                 if source == target:
                     raise GraphError(
                         f"edge {short_repr(source)} -> {short_repr(target)}: a task cannot "
                         "feed itself"
                     )
-                if source in draft.tasks_added:
+                if source in editor.tasks_added:
                     after.setdefault(source, []).append(target)
                 elif source not in self._index:
                     raise GraphError(
@@ -114,24 +114,25 @@ class Extension:
                     )
         return kahn_order(names, after)
 
-    def _place(self, draft: Draft, names: list[str], contracts: list[Contract]) -> None:
-        """Give all new tasks their places, each behind its predecessors."""
-        wiring, index, incoming = self._wiring, self._index, draft.incoming
+    def _place(self, editor: GraphEditor, names: list[str], contracts: list[Contract]) -> None:
+        """Append all new tasks to the wiring, each after its predecessors."""
+        wiring, index, incoming = self._wiring, self._index, editor.incoming
         first_items: dict[tuple[str, str], int] = {}
-        for (feeder, field), encoded in draft.items.items():
+        for (feeder, field), encoded in editor.items.items():
             items = [f"{field}[{i}]" for i in range(len(encoded))]
             first_items[feeder, field] = wiring.add_items(index[feeder], items)
-        #: Of tasks of maps that are not taken in one step the map, and the slot of the item.
+        #: Tasks of maps that are not added in one step: the map, and the slot of the item.
         mapped: dict[str, tuple[Mapped, int]] = {}
-        for one in draft.maps.values():
-            kinds = set(map(id, contracts[one.at : one.at + len(one.names)]))
-            if not (draft.ordered and len(kinds) == 1 and incoming.keys().isdisjoint(one.names)):
-                item = first_items[one.source, one.field]
-                mapped.update((name, (one, item + i)) for i, name in enumerate(one.names))
+        for of_map in editor.maps.values():
+            names_of, at = of_map.names, of_map.at
+            kinds = set(map(id, contracts[at : at + len(names_of)]))
+            if not (editor.ordered and len(kinds) == 1 and incoming.keys().isdisjoint(names_of)):
+                item = first_items[of_map.source, of_map.field]
+                mapped.update((name, (of_map, item + i)) for i, name in enumerate(names_of))
         number, count = 0, len(names)
         while number < count:
             name, contract = names[number], contracts[number]
-            whole = draft.maps.get(name)
+            whole = editor.maps.get(name)
             if whole is None or name in mapped:
                 self._place_one(name, contract, incoming.get(name, ()), mapped.get(name))
                 number += 1
@@ -149,17 +150,17 @@ class Extension:
         edges: Iterable[tuple[str, Any]],
         item: tuple[Mapped, int] | None,
     ) -> None:
-        """Give a new task its place; of a map with its item's slot."""
+        """Append a new task to the wiring; a task of a map with its item's slot."""
         wiring, index, routes_of = self._wiring, self._index, self._resolver.routes
         outputs, first_slot, inputs = wiring.outputs, wiring.first_slot, contract.inputs
         sources: dict[int, tuple[Route, ...]] = {}
         slots: list[int] = []
         fields: list[str] = []
         if item is not None:
-            one, slot = item
-            sources[index[one.source]] = ()
+            of_map, slot = item
+            sources[index[of_map.source]] = ()
             slots.append(slot)
-            fields.append(one.into)
+            fields.append(of_map.into)
         for source, spec in edges:
             number = index[source]
             declared = outputs[number]

@@ -1,4 +1,4 @@
-"""Growth: what lets a graph grow while it runs, and Growing: one round of it."""
+"""Growing: the per-task state and the pending rules of a dynamic graph in one round."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.engine.log import Firing
 from dagprofiler.errors import DeclarationError, GraphError, describe, did_you_mean, short_repr
-from dagprofiler.rules._extend import Extension
+from dagprofiler.rules._extend import GraphExtension
 from dagprofiler.rules.views import (
     FAILED,
     PENDING,
     SKIPPED,
     STATES,
     SUCCEEDED,
-    Behind,
-    Draft,
+    GraphEditor,
     GraphView,
+    GrowRule,
     NotYet,
-    OpenRule,
+    PendingRule,
 )
 from dagprofiler.task import check_tags, grows
 
@@ -41,26 +41,26 @@ if TYPE_CHECKING:
 
 
 class Space(NamedTuple):
-    """What a round works on: lists that get longer as the graph grows.
+    """The state that a round works on: lists that get longer as the graph grows.
 
     Attributes
     ----------
     log
-        Readings of the round, its growth among them.
+        Readings of the round, with its growth.
     tasks, contracts, keep
-        For each task itself, what it declares, and whether its outputs are wanted back.
+        For each task: the task, its contract, and whether its outputs are returned.
     handles, uses
-        For each slot its handle, and how often it is still needed.
+        For each slot: its handle, and the number of its remaining uses.
     outputs
-        Outputs that came back, by task number.
+        Returned outputs, by task number.
     executor
-        Where tasks run.
+        Runs the tasks.
     asked
-        Names of tasks whose outputs are wanted, whatever follows them.
+        Names of tasks whose outputs are returned even if other tasks follow them.
     fail
-        Takes note of a rule that failed, and why; returns whether nothing new is to start.
+        Records the failure of a rule; returns whether no new task may start.
     added_s
-        Returns when tasks were added that an earlier attempt at this run had, else None.
+        Returns when a previous attempt at this run added these tasks, else None.
     """
 
     log: RoundLog
@@ -86,9 +86,9 @@ class Grown:
     tags, by_tag
         For each task its tags, and for each tag its tasks.
     unfinished
-        Of each tag how many tasks are yet to end.
+        For each tag the number of its tasks that have not ended.
     states
-        Of each task its state.
+        For each task its state.
     """
 
     def __init__(self, space: Space) -> None:
@@ -102,17 +102,17 @@ class Grown:
         self.tags: list[tuple[str, ...]] = []
         self.by_tag: dict[str, list[int]] = {}
         self.unfinished: dict[str, int] = {}
-        #: Types of tasks, known to be such.
+        #: Classes of tasks that have been checked.
         self.kinds: set[type] = set()
         self._out = bytearray(count)
         self.states = bytearray(count)
-        #: How many predecessors of each task are not done.
+        #: For each task the number of its predecessors that have not succeeded.
         starts = self._wiring.first_source
         self._waiting = [end - begin for begin, end in zip(starts, starts[1:])]
-        #: Numbers of tasks that were ready when they came, and of those that became it.
+        #: Numbers of tasks that were ready when added, and of those that became ready later.
         self._fresh = deque(i for i, left in enumerate(self._waiting) if not left)
         self._ready: list[int] = []
-        #: Tasks that nothing follows so far, and whose outputs are kept since rules read them.
+        #: Tasks without successors so far, whose outputs are kept because rules read them.
         self._ends: set[int] = set()
 
     def unknown(self, name: Any) -> GraphError:
@@ -124,7 +124,7 @@ class Grown:
         return self._wiring.outputs[self._number(name)]
 
     def contract_of(self, name: str) -> Contract:
-        """Return what a task declares."""
+        """Return the contract of a task."""
         return self._space.contracts[self._number(name)]
 
     def _number(self, name: str) -> int:
@@ -136,9 +136,9 @@ class Grown:
     def _check_kept(self, number: int, position: int) -> None:
         if self._space.handles[self._wiring.first_slot[number] + position] is None:
             raise GraphError(
-                f"outputs of task {self.names[number]!r} are not kept any more: it had ended "
-                "before the rule that reads them was there; let the rule that adds that rule "
-                "read them too"
+                f"outputs of task {self.names[number]!r} are no longer kept: it ended before "
+                "the rule that reads them was added; name it in reads= of the rule that adds "
+                "that rule too"
             )
 
     def _value(self, number: int, position: int) -> Any:
@@ -146,7 +146,7 @@ class Grown:
         return self._space.executor.value(handle, self._space.contracts[number].decode)
 
     def _next(self) -> int | None:
-        """Take the smallest number that is ready; None if there is none."""
+        """Remove and return the smallest ready number; None if there is none."""
         fresh, ready = self._fresh, self._ready
         while fresh or ready:
             older = ready and not (fresh and fresh[0] < ready[0])
@@ -158,16 +158,16 @@ class Grown:
     def _append(
         self,
         first: int,
-        draft: Draft,
+        editor: GraphEditor,
         handles: list[Any],
         tasks: list[Task],
         contracts: list[Contract],
         estimates: dict[int, int],
     ) -> None:
-        """Make all that has an entry for each task as long as the graph is now."""
+        """Extend every list that has an entry for each task to the size of the graph."""
         wiring, space, log = self._wiring, self._space, self._space.log
         if handles:
-            self._take_items(draft, handles)
+            self._append_items(editor, handles)
         count = len(tasks)
         space.tasks.extend(tasks)
         space.contracts.extend(contracts)
@@ -184,21 +184,21 @@ class Grown:
         asked, after = space.asked, wiring.after
         space.keep.extend([i not in after for i in range(first, first + count)])
         if asked:
-            for name in asked.intersection(draft.tasks_added):
+            for name in asked.intersection(editor.tasks_added):
                 space.keep[self.index[name]] = True
 
-    def _take_items(self, draft: Draft, handles: list[Any]) -> None:
-        """Put the items of outputs into the slots that they have."""
+    def _append_items(self, editor: GraphEditor, handles: list[Any]) -> None:
+        """Append the items of mapped outputs to the lists of slots."""
         log = self._space.log
         self._space.handles.extend(handles)
-        sizes = chain.from_iterable(draft.items.values())
+        sizes = chain.from_iterable(editor.items.values())
         for slot, (_, payload, length) in enumerate(sizes, len(log.wire_bytes)):
             log.wire_bytes.append(length)
             if payload != length:
                 log.payload_bytes[slot] = payload
 
     def _link(self, first: int) -> None:
-        """Let new tasks wait for their predecessors; skip those behind a failure."""
+        """Enter new tasks as successors of their predecessors; skip those after a failure."""
         wiring, states, waiting = self._wiring, self.states, self._waiting
         after, sources, begin = wiring.after, wiring.sources, wiring.first_source[first]
         for i, end in enumerate(wiring.first_source[first + 1 :], first):
@@ -209,7 +209,7 @@ class Grown:
                 if followers is None:
                     after[source] = [i]
                     if source < first:
-                        self._is_no_end(source)
+                        self._gain_successor(source)
                 else:
                     followers.append(i)
                 before = states[source]
@@ -227,14 +227,14 @@ class Grown:
                 self._fresh.append(i)
 
     def _skip(self, number: int) -> None:
-        """Skip a new task, since something before it failed."""
+        """Skip a new task, because a predecessor failed or was skipped."""
         space = self._space
         space.log.skipped.add(number)
         for _, slot in self._wiring.feeds(number):
-            self._let_go(slot)
+            self._drop_use(slot)
 
-    def _is_no_end(self, number: int) -> None:
-        """Take note that something follows a task now: its outputs are not wanted back for that."""
+    def _gain_successor(self, number: int) -> None:
+        """Stop returning the outputs of a task that was an exit task until now."""
         space = self._space
         if number in self._ends:
             self._ends.discard(number)
@@ -251,54 +251,54 @@ class Grown:
     def _release(self, number: int) -> None:
         first = self._wiring.first_slot[number]
         for slot in range(first, first + len(self._wiring.outputs[number])):
-            self._let_go(slot)
+            self._drop_use(slot)
 
-    def _let_go(self, slot: int) -> None:
+    def _drop_use(self, slot: int) -> None:
         uses = self._space.uses
         uses[slot] -= 1
         if not uses[slot]:
             self._space.handles[slot] = None
 
 
-#: Kinds of what a predicate looked at that only tasks with a tag can change.
+#: Kinds of keys in `PendingRule.looked` that change only with tasks of a tag.
 OF_TAGS = ("more", "tag", "all_ended", "ended")
-#: The same of names: a task was asked for, or whether there is one.
-OF_NAMES = ("name", "there")
+#: Kinds of keys that change only with tasks of a name: its view, or whether it exists.
+OF_NAMES = ("name", "exists")
 
 
 class Waiting(Grown):
-    """The rules that are open, each of which waits for what it has looked at to change.
+    """The pending rules, each of which waits for a change of what its predicate looked at.
 
     Attributes
     ----------
     adders
-        Of each tag how many open rules may add it.
+        For each tag the number of pending rules that may add it.
     """
 
     def __init__(self, space: Space) -> None:
         super().__init__(space)
-        self._open: dict[int, OpenRule] = {}
+        self._open: dict[int, PendingRule] = {}
         self._admitted = 0
         self._known: dict[str, int] = {}
         self.adders: dict[str, int] = {}
-        #: Rules that may read what goes by a word.
-        self._readers: dict[str, dict[int, OpenRule]] = {}
-        #: What predicates looked at, and the rules that wait for it to change.
+        #: Name or tag to the rules that may read outputs of its tasks.
+        self._readers: dict[str, dict[int, PendingRule]] = {}
+        #: Key that predicates looked at, to the rules that wait for it to change.
         self._watchers: dict[Any, set[int]] = {}
         self._watched_names: set[str] = set()
         self._dirty: list[int] = []
-        #: Names that rules waited for in vain, and the rule.
-        self._in_vain: dict[str, str] = {}
+        #: Name that no task can get any more, to the rule that waited for it.
+        self._never_added: dict[str, str] = {}
         self._branched = self._halted = False
         self._failures = 0
 
-    def can_come(self, tag: str | None, rule: OpenRule) -> bool:
+    def can_come(self, tag: str | None, rule: PendingRule) -> bool:
         """Tell whether a rule other than `rule` may still add tasks with a tag."""
         if tag is None:
             return any(other is not rule for other in self._open.values())
         return self.adders.get(tag, 0) > (tag in rule.adds and rule.waits)
 
-    def check_tag(self, rule: OpenRule, tag: Any) -> None:
+    def check_tag(self, rule: PendingRule, tag: Any) -> None:
         """Raise a GraphError if no task can ever have had a tag."""
         if tag not in self.by_tag and tag not in self.adders:
             known = sorted({*self.by_tag, *self.adders})
@@ -307,7 +307,7 @@ class Waiting(Grown):
                 f"(tags: {', '.join(map(repr, known)) or 'none'}){did_you_mean(tag, known)}"
             )
 
-    def read(self, rule: OpenRule, number: int, field: str) -> Any:
+    def read(self, rule: PendingRule, number: int, field: str) -> Any:
         """Return the value of an output, decoded anew."""
         outputs, name = self._wiring.outputs[number], self.names[number]
         if field not in outputs:
@@ -322,14 +322,14 @@ class Waiting(Grown):
         self._check_kept(number, position)
         return self._value(number, position)
 
-    def _reads(self, rule: OpenRule, number: int) -> bool:
+    def _reads(self, rule: PendingRule, number: int) -> bool:
         return self.names[number] in rule.reads or not rule.reads.isdisjoint(self.tags[number])
 
     def _admit(self, rule: Any) -> None:
-        """Take a rule up; it is asked when it is its turn."""
+        """Add a rule to the pending ones; it is evaluated in its turn."""
         same = self._known[rule.name] = self._known.get(rule.name, 0) + 1
         name = rule.name if same == 1 else f"{rule.name} ({same})"
-        opened = OpenRule(rule, name, self._admitted)
+        opened = PendingRule(rule, name, self._admitted)
         self._admitted += 1
         self._open[opened.number] = opened
         for tag in opened.adds:
@@ -337,27 +337,27 @@ class Waiting(Grown):
         for word in opened.reads:
             self._readers.setdefault(word, {})[opened.number] = opened
             for number in (*self.by_tag.get(word, ()), self.index.get(word)):
-                # Others are held when they start.
+                # Outputs of other tasks are held when they start.
                 if number is not None and self._out[number]:
                     self._hold(opened, number)
         heappush(self._dirty, opened.number)
 
-    def _hold(self, rule: OpenRule, number: int) -> None:
-        """Keep the outputs of a task, which is about to start or has, until a rule is through."""
+    def _hold(self, rule: PendingRule, number: int) -> None:
+        """Keep the outputs of a task, which starts or has started, until a rule is closed."""
         space = self._space
         rule.held.append(number)
         self._use(number)
         if space.keep[number] and not self.states[number] and self.names[number] not in space.asked:
-            # Nothing follows it so far. Whether that stays so is known at the end: until
-            # then it is kept as it travels, rather than in memory as well.
+            # An exit task so far; whether it stays one is known at the end. Until then its
+            # outputs are kept only serialized, not in memory as well.
             space.keep[number] = False
             self._ends.add(number)
             self._use(number)
 
-    # What changes, and who waits for it.
+    # Changes, and the rules that wait for them.
 
     def _end(self, number: int, state: int) -> None:
-        """Take note that a task has ended."""
+        """Set the final state of a task and wake the rules that wait for it."""
         self.states[number] = state
         watchers = self._watchers
         if number in watchers:
@@ -370,15 +370,15 @@ class Waiting(Grown):
                     self._wake(("all_ended", tag))
 
     def _wake(self, key: Any) -> None:
-        """Let the rules be asked that have looked at what has changed."""
+        """Queue the rules whose predicates looked at `key`, which has changed."""
         for number in self._watchers.pop(key, ()):
             rule = self._open[number]
             if not rule.woken:
                 rule.woken = True
                 heappush(self._dirty, number)
 
-    def _wait(self, rule: OpenRule) -> None:
-        """Let a rule wait until something that it has looked at changes, if that can be."""
+    def _wait(self, rule: PendingRule) -> None:
+        """Let a rule wait for a change of what it looked at; close it if nothing can change."""
         for key in rule.looked:
             if not self._is_final(rule, key):
                 break
@@ -390,8 +390,8 @@ class Waiting(Grown):
             if type(key) is tuple and key[0] in OF_NAMES:
                 self._watched_names.add(key[1])
 
-    def _forget(self, rule: OpenRule) -> None:
-        """Let a rule wait for nothing."""
+    def _forget(self, rule: PendingRule) -> None:
+        """Remove a rule from all watchers."""
         for key in rule.looked:
             watching = self._watchers.get(key)
             if watching is not None:
@@ -400,8 +400,8 @@ class Waiting(Grown):
                     del self._watchers[key]
         rule.looked = ()
 
-    def _is_final(self, rule: OpenRule, key: Any) -> bool:
-        """Tell whether what a rule has looked at stays as it is for good."""
+    def _is_final(self, rule: PendingRule, key: Any) -> bool:
+        """Tell whether what a rule has looked at can no longer change."""
         if type(key) is int:
             return bool(self.states[key])
         kind, word = key
@@ -411,8 +411,8 @@ class Waiting(Grown):
             return False
         return kind in ("more", "tag") or not self.unfinished.get(word, 0)
 
-    def _close(self, rule: OpenRule) -> None:
-        """Take note that a rule can never fire."""
+    def _close(self, rule: PendingRule) -> None:
+        """Close a rule that can never fire."""
         failed = [i for i in rule.looked if type(i) is int and self.states[i] > SUCCEEDED]
         missing = self._missing(rule)
         if missing and not (failed or self._branched or self._space.log.errors or self._failures):
@@ -420,31 +420,31 @@ class Waiting(Grown):
             return
         self.growth.unfired[rule.name] = self._why(rule)
         self._branched = self._branched or not (failed or missing)
-        self._in_vain.update(dict.fromkeys(missing, rule.name))
+        self._never_added.update(dict.fromkeys(missing, rule.name))
         if failed:
-            # What it would have added is missing, rather than known not to come.
+            # Rules that wait for its tasks keep waiting: the failure caused their absence.
             self._leave(rule)
         else:
             self._retire(rule)
 
-    def _missing(self, rule: OpenRule) -> list[str]:
-        """Return the names, of tasks that are not there, that a rule waits for."""
+    def _missing(self, rule: PendingRule) -> list[str]:
+        """Return the names of missing tasks that a rule waits for."""
         return [key[1] for key in rule.looked if type(key) is tuple and key[0] == "name"]
 
-    def _fails(self, rule: OpenRule, error: Exception) -> None:
-        """Take note that a rule failed. What it would have added is missing from then on."""
+    def _fails(self, rule: PendingRule, error: Exception) -> None:
+        """Record that a rule failed, and close it."""
         self._failures += 1
         self.growth.unfired[rule.name] = f"it failed: {describe(error)}"
         self._leave(rule)
         self._halted = self._space.fail(rule.name, error) or self._halted
 
-    def _retire(self, rule: OpenRule) -> None:
-        """Take note that a rule adds nothing any more, which others may wait for."""
+    def _retire(self, rule: PendingRule) -> None:
+        """Close a rule that adds nothing any more, and wake the rules that wait for that."""
         self._leave(rule)
         rule.waits = False
         for tag in rule.adds:
             left = self.adders[tag] = self.adders[tag] - 1
-            # One is left that may be waiting itself, for what the others add.
+            # The last one may itself wait until the others can add no more.
             if left <= 1:
                 for kind in OF_TAGS:
                     self._wake((kind, tag))
@@ -454,8 +454,8 @@ class Waiting(Grown):
                 if key[0] in OF_NAMES or key[1] is None:
                     self._wake(key)
 
-    def _leave(self, rule: OpenRule) -> None:
-        """Close a rule, and let go of what is kept for it."""
+    def _leave(self, rule: PendingRule) -> None:
+        """Remove a rule, and release the outputs that are kept for it."""
         del self._open[rule.number]
         if rule.looked:
             self._forget(rule)
@@ -467,31 +467,31 @@ class Waiting(Grown):
             self._release(number)
         rule.held = []
 
-    def _why(self, rule: OpenRule) -> str:
+    def _why(self, rule: PendingRule) -> str:
         """Return why a rule did not fire."""
         missing = self._missing(rule)
         if missing:
-            return f"it waits for task {missing[0]!r}, which never came"
+            return f"it waits for task {missing[0]!r}, which was never added"
         for i in rule.looked:
             if type(i) is int and self.states[i] != SUCCEEDED:
                 state = "had not ended" if not self.states[i] else f"has {STATES[self.states[i]]}"
                 return f"task {self.names[i]!r} {state}".replace("has skipped", "was skipped")
         for key in rule.looked:
             if type(key) is tuple and key[0] in OF_TAGS and not self._is_final(rule, key):
-                return f"more tasks tagged {key[1]!r} could have come, or ended"
+                return f"more tasks tagged {key[1]!r} could have been added, or ended"
         return "its predicate did not hold"
 
 
-def undeclared(rule: OpenRule, name: str, what: str) -> GraphError:
-    """Return the error for an output that a rule has not declared."""
+def undeclared(rule: PendingRule, name: str, what: str) -> GraphError:
+    """Return the error for an output that a rule has not declared in ``reads``."""
     return GraphError(
-        f"rule {rule.name!r}: {what}, which the rule has to declare, so that it is kept: "
+        f"rule {rule.name!r}: {what}; the rule must declare it, so that it is kept: "
         f"reads=[{name!r}], or a tag of that task"
     )
 
 
 class Grows:
-    """What the rounds of a run of a graph that grows have in common.
+    """Creates the rounds of a run of a dynamic graph.
 
     Parameters
     ----------
@@ -509,32 +509,32 @@ class Grows:
         self.config = config
 
     def begin(self, **works_on: Any) -> Growing:
-        """Return a round that is about to begin, on the fields of a :class:`Space`."""
+        """Return a new round on the fields of a :class:`Space`."""
         return Growing(self, Space(**works_on))
 
 
 class Growing(Waiting):
-    """A graph that grows: one round.
+    """One round of a dynamic graph.
 
-    It hands out tasks as they become ready, and asks rules as tasks end.
+    Returns tasks as they become ready, and evaluates rules as tasks end.
     """
 
     def __init__(self, grows: Grows, space: Space) -> None:
         super().__init__(space)
         self.config = grows.config
         self._limits = grows.rules
-        self._extension = Extension(self._wiring, self.index, grows.reader, self.config)
+        self._extension = GraphExtension(self._wiring, self.index, grows.reader, self.config)
         self._under_way = 0
         tagged = {n: tuple(task.tags) for n, task in zip(self.names, space.tasks) if task.tags}
         self._admit_tasks(0, tagged)
         for rule in self._limits.rules:
             self._admit(rule)
-        self._grow_behind(0)
+        self._admit_grow_rules(0)
 
-    # The ready-loop's side.
+    # Called by the run loop.
 
     def pop(self) -> int | None:
-        """Take the smallest number that is ready; None if there is none."""
+        """Remove and return the smallest ready number; None if there is none."""
         number = self._next()
         while number is None:
             if self._under_way or not self._idle():
@@ -549,7 +549,7 @@ class Growing(Waiting):
         return number
 
     def done(self, number: int) -> None:
-        """Take note that a task has succeeded; what follows may become ready, or grow."""
+        """Mark a task as succeeded; its successors may become ready, and rules may fire."""
         self._under_way -= 1
         waiting, ready = self._waiting, self._ready
         for target in self._wiring.after.get(number, ()):
@@ -561,7 +561,7 @@ class Growing(Waiting):
             self._ask()
 
     def failed(self, number: int, skipped: Iterable[int], *, stops: bool) -> None:
-        """Take note that a task has failed, and that others are skipped for it."""
+        """Mark a task as failed, and the tasks that depend on it as skipped."""
         self._under_way -= 1
         self._halted = stops
         self._end(number, FAILED)
@@ -571,11 +571,11 @@ class Growing(Waiting):
             self._ask()
 
     def start(self) -> None:
-        """Ask all rules for the first time."""
+        """Evaluate all rules for the first time."""
         self._ask()
 
     def finish(self) -> None:
-        """Write down how it ended; called once, however it did."""
+        """Complete the log of the round; always called once, also after a failure."""
         space, wiring = self._space, self._wiring
         for rule in self._open.values():
             self.growth.unfired[rule.name] = self._why(rule)
@@ -588,7 +588,7 @@ class Growing(Waiting):
                 del space.outputs[i]
 
     def conclude(self) -> None:
-        """Refuse what is wrong with rules that did not fire, and fetch the outputs of the ends."""
+        """Fetch the outputs of exit tasks, and fail on unfired rules that look like mistakes."""
         space = self._space
         for i in sorted(self._ends):
             if self.states[i] == SUCCEEDED:
@@ -602,7 +602,7 @@ class Growing(Waiting):
             self._halted = space.fail(name, error) or self._halted
 
     def _unmet(self) -> Iterable[tuple[str, GraphError]]:
-        """Yield the rules that cannot have been meant like that."""
+        """Yield unfired rules that look like mistakes, and the error of each."""
         unfired = {**self.growth.unfired, **{r.name: self._why(r) for r in self._open.values()}}
         if self._limits.strict:
             for name, why in unfired.items():
@@ -615,16 +615,16 @@ class Growing(Waiting):
                 yield (
                     rule.name,
                     GraphError(
-                        f"rules wait for each other: {rule.name!r} until no more tasks tagged "
-                        f"{min(tags & others[0].adds)!r} can come, which {others[0].name!r} "
-                        "may add, and that never fired"
+                        f"rules wait for each other: {rule.name!r} waits until no more tasks "
+                        f"tagged {min(tags & others[0].adds)!r} can be added, and "
+                        f"{others[0].name!r}, which may add them, never fired"
                     ),
                 )
 
     # Rules.
 
     def _ask(self) -> None:
-        """Ask the rules that wait for what has changed, in their order, until none is left."""
+        """Evaluate the woken rules in their order until none is left."""
         begun = perf_counter()
         try:
             while self._dirty and not self._halted:
@@ -640,7 +640,7 @@ class Growing(Waiting):
         finally:
             self.growth.rules_s += perf_counter() - begun
 
-    def _holds(self, rule: OpenRule) -> bool:
+    def _holds(self, rule: PendingRule) -> bool:
         if rule.looked:
             self._forget(rule)
         view = GraphView(self, rule)
@@ -649,89 +649,90 @@ class Growing(Waiting):
         except NotYet:
             answer = False
         if answer is not True and answer is not False:
-            # numpy's are of its own kind.
+            # numpy has bools of its own.
             if type(answer).__name__ not in ("bool_", "bool"):
                 raise DeclarationError(
                     f"its predicate returned {short_repr(answer)}, expected True or False"
                 )
             answer = bool(answer)
         if not answer:
-            rule.looked = view._looked  # noqa: SLF001  (a part of this)
+            rule.looked = view._looked  # noqa: SLF001  (same package)
             self._wait(rule)
         return answer
 
-    def _fire(self, rule: OpenRule) -> None:
-        draft = Draft(self, rule)
+    def _fire(self, rule: PendingRule) -> None:
+        editor = GraphEditor(self, rule)
         if len(self.growth.firings) >= self._limits.max_firings:
             raise GraphError(
                 f"rules have fired {self._limits.max_firings} times, which is the limit "
-                "(Rules(max_firings=...)); does it feed itself?"
+                "(Rules(max_firings=...)); does the rule trigger itself?"
             )
         try:
-            answer = rule.rule.then(draft)
+            answer = rule.rule.then(editor)
         finally:
-            draft.close()
+            editor.close()
         if answer is not None:
             raise DeclarationError(f"its body returned {short_repr(answer)}, expected None")
         first = len(self.names)
-        if draft.tasks_added or draft.rules_added:
-            self._apply(rule, draft)
+        if editor.tasks_added or editor.rules_added:
+            self._apply(rule, editor)
         then_s = self._space.added_s
-        at_s = (then_s and then_s(draft.tasks_added)) or perf_counter()
+        at_s = (then_s and then_s(editor.tasks_added)) or perf_counter()
         count = len(self.names)
         self.growth.added_s += [at_s] * (count - first)
         self.growth.firings.append(Firing(rule.name, at_s, range(first, count)))
         self._retire(rule)
 
-    def _apply(self, rule: OpenRule, draft: Draft) -> None:
-        """Take up what a body adds, all of it or nothing."""
-        for one in draft.rules_added:
-            if one.adds:
-                self._check_tags(rule, check_tags(one.adds, f"rule {one.name!r}: adds"))
+    def _apply(self, rule: PendingRule, editor: GraphEditor) -> None:
+        """Apply what a body adds, all of it or nothing."""
+        for added_rule in editor.rules_added:
+            if added_rule.adds:
+                tags = check_tags(added_rule.adds, f"rule {added_rule.name!r}: adds")
+                self._check_tags(rule, tags)
         first = len(self.names)
-        if draft.tasks_added:
-            self._check_tasks(rule, draft)
+        if editor.tasks_added:
+            self._check_tasks(rule, editor)
             put = self._space.executor.put
-            handles = [put(frames) for items in draft.items.values() for frames, _, _ in items]
-            added = self._extension.add(draft, partial(self._check_source, rule))
-            # From here on nothing is refused.
-            self._append(first, draft, handles, *added)
-            self._admit_tasks(first, draft.tags_added)
-        for one in draft.rules_added:
-            self._admit(one)
-        self._grow_behind(first)
+            handles = [put(frames) for items in editor.items.values() for frames, _, _ in items]
+            added = self._extension.add(editor, partial(self._check_source, rule))
+            # Nothing below is refused.
+            self._append(first, editor, handles, *added)
+            self._admit_tasks(first, editor.tags_added)
+        for added_rule in editor.rules_added:
+            self._admit(added_rule)
+        self._admit_grow_rules(first)
 
-    def _check_tags(self, rule: OpenRule, tags: Iterable[str]) -> None:
+    def _check_tags(self, rule: PendingRule, tags: Iterable[str]) -> None:
         for tag in tags:
             if tag not in rule.adds:
                 raise GraphError(
-                    f"tag {tag!r} is none that the rule may add: declare adds=[{tag!r}]"
+                    f"tag {tag!r} is not one that the rule may add: declare adds=[{tag!r}]"
                 )
 
-    def _check_tasks(self, rule: OpenRule, draft: Draft) -> None:
+    def _check_tasks(self, rule: PendingRule, editor: GraphEditor) -> None:
         """Refuse tasks that the rule may not add."""
-        tasks = draft.tasks_added
+        tasks = editor.tasks_added
         grown = len(self.names) - self._wiring.given
         if grown + len(tasks) > self._limits.max_tasks:
             raise GraphError(
                 f"rules may add {self._limits.max_tasks} tasks (Rules(max_tasks=...)), and this "
-                f"one adds {len(tasks)} to {grown}; does it feed itself?"
+                f"one adds {len(tasks)} to {grown}; does it trigger itself?"
             )
-        for tags in set(draft.tags_added.values()):
+        for tags in set(editor.tags_added.values()):
             self._check_tags(rule, tags)
-        for name in tasks if self._in_vain else ():
-            if name in self._in_vain:
+        for name in tasks if self._never_added else ():
+            if name in self._never_added:
                 raise GraphError(
-                    f"task {name!r} comes too late: rule {self._in_vain[name]!r} waited for it "
-                    "until no rule was left that could add it"
+                    f"task {name!r} is added too late: rule {self._never_added[name]!r}, which "
+                    "waits for it, was closed when no other rule could add it"
                 )
         for task in tasks.values():
             task.config = self.config
             if grows(type(task)):
                 self._check_tags(rule, task.adds)
 
-    def _check_source(self, rule: OpenRule, source: int, slot: int) -> None:
-        """Refuse an edge that carries what is not kept for the rule."""
+    def _check_source(self, rule: PendingRule, source: int, slot: int) -> None:
+        """Refuse an edge whose outputs are not kept for the rule."""
         if not self._reads(rule, source):
             name = self.names[source]
             raise undeclared(rule, name, f"an edge carries outputs of task {name!r}")
@@ -739,19 +740,19 @@ class Growing(Waiting):
             self._check_kept(source, slot - self._wiring.first_slot[source])
 
     def _admit_tasks(self, first: int, tags: Mapping[str, tuple[str, ...]]) -> None:
-        """Enter new tasks under their tags, and keep the outputs that rules read."""
+        """Enter new tasks under their tags, and wake the rules that wait for them."""
         names, of, states, unfinished = self.names[first:], tags.get, self.states, self.unfinished
         self.tags += [of(name, ()) for name in names]
-        came: set[str] = set()
+        new_tags: set[str] = set()
         if tags:
             for i, words in enumerate(self.tags[first:], first):
-                came.update(words)
+                new_tags.update(words)
                 for tag in words:
                     self.by_tag.setdefault(tag, []).append(i)
                     unfinished[tag] = unfinished.get(tag, 0) + (not states[i])
         for kind in OF_TAGS if self._watchers else ():
             self._wake((kind, None))
-            for tag in came:
+            for tag in new_tags:
                 self._wake((kind, tag))
         if self._watched_names:
             for name in self._watched_names.intersection(names):
@@ -759,21 +760,21 @@ class Growing(Waiting):
                     self._wake((kind, name))
                 self._watched_names.discard(name)
 
-    def _grow_behind(self, first: int) -> None:
-        """Take up the rules that new tasks are themselves."""
+    def _admit_grow_rules(self, first: int) -> None:
+        """Admit the ``grow()`` of each new task that defines it as a rule."""
         tasks = self._space.tasks
-        found: set[Any] = set(map(type, tasks[first:]))
-        kinds = {kind for kind in found if grows(kind)}
+        classes: set[Any] = set(map(type, tasks[first:]))
+        kinds = {kind for kind in classes if grows(kind)}
         if kinds:
             for i, task in enumerate(tasks[first:], first):
                 if type(task) in kinds:
-                    self._admit(Behind(self.names[i], task))
+                    self._admit(GrowRule(self.names[i], task))
 
     def _idle(self) -> bool:
-        """Tell whether there is more to do, with nothing ready and nothing under way.
+        """Tell whether more tasks become ready, with none ready and none running.
 
-        Rules that wait for a task of some name, which only rules that wait
-        themselves could add, are closed; that may let others fire.
+        Closes the rules that wait for a task name which only other waiting
+        rules could add; other rules may then fire.
         """
         if self._halted:
             return False

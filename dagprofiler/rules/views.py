@@ -1,4 +1,4 @@
-"""A growing graph as the bodies of rules see it: they append to it."""
+"""Views of a growing graph: GraphView for predicates, GraphEditor for bodies of rules."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rules:
-    """Rules, and what holds for all of them.
+    """Rules of a graph, and the settings that they share.
 
     Parameters
     ----------
     rules
-        Asked in this order.
+        The rules, evaluated in this order.
     strict
         Whether a rule that never fires is an error.
     max_tasks, max_firings
         How many tasks rules may add, and how often they may fire, in one
-        round: what ends rules that feed themselves.
+        round; these limits end rules that trigger themselves.
     """
 
     rules: Iterable[Any] = ()
@@ -68,14 +68,14 @@ class Rules:
                 )
 
 
-def as_rules(given: Any) -> Rules:
-    """Return what ``DAG(rules=...)`` was given as Rules, or raise a DeclarationError."""
-    if not isinstance(given, (Rules, Iterable)) or isinstance(given, (str, Mapping)):
-        raise DeclarationError(f"rules must be a list of rules, got {short_repr(given)}")
-    rules: Rules = given if isinstance(given, Rules) else Rules(given)
-    for rule in rules.rules:
+def as_rules(rules: Any) -> Rules:
+    """Return the argument of ``DAG(rules=...)`` as Rules, or raise a DeclarationError."""
+    if not isinstance(rules, (Rules, Iterable)) or isinstance(rules, (str, Mapping)):
+        raise DeclarationError(f"rules must be a list of rules, got {short_repr(rules)}")
+    checked: Rules = rules if isinstance(rules, Rules) else Rules(rules)
+    for rule in checked.rules:
         check_rule(rule)
-    return rules
+    return checked
 
 
 def check_rule(rule: Any) -> None:
@@ -84,25 +84,25 @@ def check_rule(rule: Any) -> None:
         raise DeclarationError(f"rules: expected a Rule, got {short_repr(rule)}")
 
 
-class OpenRule:
-    """A rule in a round.
+class PendingRule:
+    """A rule that may still fire in a round.
 
     Attributes
     ----------
     rule
-        What it says.
+        The rule itself.
     name
-        What it goes by; the second of a name is ``name (2)``.
+        Its unique name; the second rule of a name is ``name (2)``.
     number
-        Its place in the order in which rules are asked.
+        Its place in the order in which rules are evaluated.
     adds, reads
-        Tags that it may add; tasks and tags whose outputs it reads.
+        Tags that it may add; names and tags of the tasks whose outputs it reads.
     held
         Tasks whose outputs are kept for it.
     looked
         What its predicate looked at: task numbers, and (kind, tag or name).
     waits, woken
-        Whether it has not fired, and whether it is about to be asked.
+        Whether it has not fired, and whether it is queued for evaluation.
     """
 
     def __init__(self, rule: Any, name: str, number: int) -> None:
@@ -116,8 +116,8 @@ class OpenRule:
         self.waits = self.woken = True
 
 
-class Behind:
-    """The rule that a task with a ``grow()`` of its own is.
+class GrowRule:
+    """The rule of a task that defines ``grow()``.
 
     Attributes
     ----------
@@ -138,18 +138,18 @@ class Behind:
 
 
 PENDING, SUCCEEDED, FAILED, SKIPPED = range(4)
-#: What they are called.
+#: Names of the states, by number.
 STATES = ("pending", "succeeded", "failed", "skipped")
 
 _NUMBER = re.compile(r"\[(\d+)\]")
 
 
 class NotYet(BaseException):
-    """A predicate looked at what is not there yet. Never leaves the library."""
+    """A predicate looked at a task or an output that does not exist yet; internal."""
 
 
 def natural(name: str) -> list[Any]:
-    """Return what names are sorted by: numbers in brackets by their value."""
+    """Return a sort key for a name: numbers in brackets count by their value."""
     start, _, rest = name.partition("[")
     number = rest[:-1]
     if number.isdecimal() and rest[-1] == "]":
@@ -161,7 +161,7 @@ def natural(name: str) -> list[Any]:
 
 
 class GrowingGraph(Protocol):
-    """What views ask of a graph that grows; its tasks are numbered."""
+    """The part of a dynamic graph that views use; its tasks are numbered."""
 
     @property
     def config(self) -> Config:
@@ -173,7 +173,7 @@ class GrowingGraph(Protocol):
 
     @property
     def index(self) -> dict[str, int]:
-        """Name to number."""
+        """Task name to number."""
 
     @property
     def states(self) -> Sequence[int]:
@@ -189,7 +189,7 @@ class GrowingGraph(Protocol):
 
     @property
     def unfinished(self) -> Mapping[str, int]:
-        """Tag to how many of its tasks have not finished."""
+        """Tag to the number of its tasks that have not ended."""
 
     @property
     def adders(self) -> Container[str]:
@@ -199,17 +199,17 @@ class GrowingGraph(Protocol):
     def kinds(self) -> set[type]:
         """Classes of tasks that have been checked."""
 
-    def can_come(self, tag: str | None, rule: OpenRule) -> bool:
+    def can_come(self, tag: str | None, rule: PendingRule) -> bool:
         """Tell whether a rule other than `rule` may still add tasks with a tag."""
 
-    def check_tag(self, rule: OpenRule, tag: Any) -> None:
-        """Refuse a tag that no task can ever have had."""
+    def check_tag(self, rule: PendingRule, tag: Any) -> None:
+        """Raise a GraphError if no task can ever have had a tag."""
 
-    def read(self, rule: OpenRule, number: int, field: str) -> Any:
+    def read(self, rule: PendingRule, number: int, field: str) -> Any:
         """Return the value of an output, decoded anew."""
 
     def contract_of(self, name: str) -> Any:
-        """Return what a task declares."""
+        """Return the contract of a task."""
 
     def unknown(self, name: Any) -> Exception:
         """Return the error for a name that no task has."""
@@ -237,47 +237,47 @@ class TaskView:
     @property
     def tags(self) -> tuple[str, ...]:
         """Its tags."""
-        return self._view._growing.tags[self._number]  # noqa: SLF001  (a part of it)
+        return self._view._growing.tags[self._number]  # noqa: SLF001  (same module)
 
     @property
     def state(self) -> str:
-        """``"pending"`` until it has ended, then ``"succeeded"``, ``"failed"`` or ``"skipped"``."""
+        """``"pending"`` until the task ends; ``"succeeded"``, ``"failed"`` or ``"skipped"``."""
         return self._view._state(self._number)  # noqa: SLF001
 
     @property
     def succeeded(self) -> bool:
-        """Whether it has ended without an error."""
-        # Asked for more often than all else.
+        """Whether the task has ended without an error."""
+        # The most frequent access.
         self._view._looked[self._number] = None  # noqa: SLF001
         return self._view._growing.states[self._number] == SUCCEEDED  # noqa: SLF001
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended, one way or the other."""
+        """Whether the task has succeeded, failed or been skipped."""
         return self.state != "pending"
 
     def output(self, field: str) -> Any:
-        """Return what it returned: a copy, so that changing it changes nothing.
+        """Return a copy of an output of the task.
 
-        Until the task has succeeded, a predicate that asks for it does not hold.
+        A predicate that calls this before the task has succeeded does not hold.
 
         Raises
         ------
         GraphError
-            If there is no such output, or the rule does not say that it reads it.
+            If the task has no such output, or the rule does not declare it in ``reads``.
         """
         return self._view._output(self._number, field)  # noqa: SLF001
 
 
 class GraphView:
-    """A growing graph as a predicate sees it: read-only.
+    """A read-only view of a growing graph, for predicates.
 
-    What a predicate looks at is noted, and it is asked again when some of it
-    has changed. What it learns elsewhere, from a clock or from a file, does
-    not count as a change.
+    The view records what a predicate looks at; the predicate is evaluated
+    again when some of that has changed. Other sources, such as a clock or a
+    file, do not cause another evaluation.
     """
 
-    def __init__(self, growing: GrowingGraph, rule: OpenRule) -> None:
+    def __init__(self, growing: GrowingGraph, rule: PendingRule) -> None:
         self._growing = growing
         self._rule = rule
         #: What was looked at: task numbers, and (kind, word).
@@ -289,17 +289,19 @@ class GraphView:
         return self._growing.config
 
     def __contains__(self, name: object) -> bool:
-        found = name in self._growing.index
-        if not found:
-            self._look("there", name)
-        return found
+        name = name.name if isinstance(name, TaskView) else name
+        exists = name in self._growing.index
+        if not exists:
+            self._look("exists", name)
+        return exists
 
-    def __getitem__(self, name: str) -> TaskView:
+    def __getitem__(self, name: Named) -> TaskView:
         """Return the task `name`.
 
-        While there is none, but a rule is left that might add it, a predicate
-        that asks for it does not hold.
+        A predicate that looks up a task which does not exist yet, but which a
+        rule may still add, does not hold.
         """
+        name = name.name if isinstance(name, TaskView) else name
         number = self._growing.index.get(name)
         if number is None:
             self._look("name", name)
@@ -307,9 +309,9 @@ class GraphView:
         return TaskView(self, number, name)
 
     def tasks(self, tag: str | None = None) -> list[TaskView]:
-        """Return the tasks that are there, all or those with a tag, in the order of their names.
+        """Return the existing tasks, all or those with a tag, in the order of their names.
 
-        Numbers in brackets count by their value: ``p[2]`` comes before ``p[10]``.
+        Numbers in brackets count by their value: ``p[2]`` is before ``p[10]``.
         """
         names = self._growing.names
         numbers = self._look_at_tag("tag", tag)
@@ -318,26 +320,26 @@ class GraphView:
         ]
 
     def count(self, tag: str | None = None) -> int:
-        """Return how many tasks there are, in all or with a tag."""
+        """Return the number of existing tasks, of all or of those with a tag."""
         return len(self._look_at_tag("tag", tag))
 
     def count_ended(self, tag: str) -> int:
-        """Return how many tasks with a tag have ended."""
+        """Return the number of tasks with a tag that have ended."""
         numbers = self._look_at_tag("ended", tag)
         return len(numbers) - self._growing.unfinished.get(tag, 0)
 
     def is_tag(self, word: str) -> bool:
-        """Tell whether tasks can have a word as a tag, and none has it as its name."""
+        """Tell whether tasks can have a word as a tag, and no task has it as its name."""
         growing = self._growing
         return word not in growing.index and (word in growing.by_tag or word in growing.adders)
 
     def all_ended(self, tag: str) -> bool:
-        """Tell whether no task with a tag, of those that are there, is yet to end."""
+        """Tell whether all existing tasks with a tag have ended."""
         self._look_at_tag("all_ended", tag)
         return not self._growing.unfinished.get(tag, 0)
 
     def can_come(self, tag: str) -> bool:
-        """Tell whether any more tasks with a tag can come, other than by this very rule."""
+        """Tell whether another rule may still add tasks with a tag."""
         self._look_at_tag("more", tag)
         return self._growing.can_come(tag, self._rule)
 
@@ -362,23 +364,23 @@ class GraphView:
         return self._growing.read(self._rule, number, field)
 
 
-#: Source and output to its items: encoded, their payload and their length.
+#: Source and output to its items: encoded, payload and length in bytes.
 Items = dict[tuple[str, str], list[tuple[Any, int, int]]]
 
 
 class Mapped(NamedTuple):
-    """Tasks that go over the items of an output.
+    """Tasks that a map adds, one for each item of an output.
 
     Attributes
     ----------
     source, field
-        The task, and its output.
+        The source task, and its output.
     names
-        The tasks, in the order of the items.
+        Names of the tasks, in the order of the items.
     into
-        The input that an item goes to.
+        The input that receives the item.
     at
-        The place of the first one among the tasks that are added.
+        Position of the first of them among the added tasks.
     """
 
     source: str
@@ -388,39 +390,39 @@ class Mapped(NamedTuple):
     at: int
 
 
-class Draft(GraphView):
-    """A growing graph as the body of a rule sees it: it may append.
+class GraphEditor(GraphView):
+    """A view of a growing graph to which the body of a rule appends.
 
-    What is appended is not part of the graph, and of what the view shows,
-    before the body has returned; then all of it is, or nothing.
+    What the body appends becomes part of the graph, and of the view, after
+    the body has returned: all of it, or nothing.
     """
 
-    def __init__(self, growing: GrowingGraph, rule: OpenRule) -> None:
+    def __init__(self, growing: GrowingGraph, rule: PendingRule) -> None:
         self._growing = growing
         self._rule = rule
         self._looked = {}
         self.tasks_added: dict[str, Task] = {}
         self.tags_added: dict[str, tuple[str, ...]] = {}
-        #: Target to its edges: source, and the fields as given.
+        #: Target to its edges: source, and the fields as the body passed them.
         self.incoming: dict[str, list[tuple[str, Any]]] = {}
-        #: Whether each new task comes behind the new ones that feed it.
+        #: Whether each new task was added after the new ones that feed it.
         self.ordered = True
         self.rules_added: list[Any] = []
         self.items: Items = {}
-        #: First task of each map to all of it.
+        #: First task of each map to the map.
         self.maps: dict[str, Mapped] = {}
         self._open = True
 
     @property
     def this(self) -> TaskView:
-        """In ``grow()`` of a task, that task.
+        """The task whose ``grow()`` is running.
 
-        A task does not know what it goes by in a graph, and may go by many names.
+        One task object may have several names in a graph; this is the current one.
         """
         rule = self._rule.rule
-        if not isinstance(rule, Behind):
+        if not isinstance(rule, GrowRule):
             raise GraphError(
-                "the body of a rule is that of no task; graph.this is for grow() of a task"
+                "graph.this is available only in grow() of a task, not in the body of a rule"
             )
         return self[rule.task]
 
@@ -430,30 +432,35 @@ class Draft(GraphView):
         task: Task | type[Task],
         after: Iterable[Any] | Named = (),
         tags: Iterable[str] = (),
-    ) -> str:
+    ) -> TaskView:
         """Add a task.
 
         Parameters
         ----------
         name
-            Its name in the graph, which no other task has.
+            Its name in the graph; must be unique.
         task
-            A task, or a task class, of which an instance is made.
+            A task, or a task class, to make an instance of.
         after
-            Where edges to it come from: names or views of tasks, or pairs of one of these
+            Sources of edges to the task: names or views of tasks, or pairs of one of these
             and the fields of the edge, as for :class:`~dagprofiler.DAG`.
         tags
-            Tags beside those of the task itself.
+            Further tags, in addition to those of the task itself.
 
         Returns
         -------
-        str
-            The name.
+        TaskView
+            The new task, pending, to use as a source or target of edges.
+
+        Raises
+        ------
+        GraphError, DeclarationError
+            If the name exists already, or an argument is not valid.
         """
         self._check_open()
         check_names({name: None})
         if name in self._growing.index or name in self.tasks_added:
-            raise GraphError(f"there is a task {name!r} already")
+            raise GraphError(f"task {name!r} exists already")
         made = self._made(name, task)
         edges = self._sourced(edges_of(after, name))
         if tags or made.tags:
@@ -463,29 +470,29 @@ class Draft(GraphView):
         self.tasks_added[name] = made
         if edges:
             self.incoming[name] = edges
-        return name
+        return NewTask(self, name)
 
     def add_edge(self, source: Named, target: Named, fields: Any = None) -> None:
-        """Add an edge to a task that is new; `fields` as for :class:`~dagprofiler.DAG`."""
+        """Add an edge to a new task; `fields` as for :class:`~dagprofiler.DAG`."""
         self._check_open()
         source, target = _name(source), _name(target)
         if target not in self.tasks_added:
             if target in self._growing.index:
                 raise GraphError(
                     f"edge {short_repr(source)} -> {short_repr(target)}: "
-                    f"{short_repr(target)} was there before; edges can only "
-                    "lead to tasks that the same rule adds"
+                    f"{short_repr(target)} existed before; the target of an edge must be "
+                    "a task that the same rule adds"
                 )
             raise GraphError(
                 f"edge {short_repr(source)} -> {short_repr(target)}: there is no task "
                 f"{short_repr(target)}"
             )
-        # It may lead from a task that has come after its target.
+        # The source may have been added after the target.
         self.ordered = self.ordered and source not in self.tasks_added
         self.incoming.setdefault(target, []).extend(self._sourced([(source, fields)]))
 
     def add_rule(self, rule: Any) -> None:
-        """Add a rule, which is asked once this one's body has been applied."""
+        """Add a rule; it is first evaluated after this body has been applied."""
         self._check_open()
         check_rule(rule)
         self.rules_added.append(rule)
@@ -501,22 +508,22 @@ class Draft(GraphView):
         after: Iterable[Any] | Named = (),
         tags: Iterable[str] = (),
     ) -> list[str]:
-        """Add one task for each item of an output; item i alone goes to ``name[i]``.
+        """Add one task for each item of an output; ``name[i]`` receives only item i.
 
         Parameters
         ----------
         source, field
-            The task, and its output, which is a list or the like.
+            The source task, and its output, a list or another iterable of items.
         task
-            A task class, of which an instance is made for each item, or a
-            task, which they share.
+            A task class, to make an instance for each item, or a task that
+            all items share.
         name
-            Of the tasks, without the number.
+            Name of the tasks, without the number.
         into
-            The input that the item goes to; by default the only one, or the
-            one with the name of the output.
+            The input that receives the item; by default the input with the
+            name of the output, or the only input.
         after, tags
-            As for :meth:`add_task`, of each of them.
+            For each of the tasks, as for :meth:`add_task`.
 
         Returns
         -------
@@ -525,9 +532,9 @@ class Draft(GraphView):
         """
         self._check_open()
         source = _name(source)
-        one = check_task(name, task)
+        first = check_task(name, task)
         edges = self._sourced(edges_of(after, name))
-        into = _item_input(one, field, name) if into is None else into
+        into = _item_input(first, field, name) if into is None else into
         problem = field_problem(into)
         if problem is not None:
             raise GraphError(f"tasks {name!r}: input {into!r} {problem}")
@@ -535,15 +542,16 @@ class Draft(GraphView):
         names = [f"{name}[{i}]" for i in range(count)]
         check_names(dict.fromkeys(names[:1]))
         if count and not self._growing.index.keys().isdisjoint(names):
-            found = next(one for one in names if one in self._growing.index)
-            raise GraphError(f"there is a task {short_repr(found)} already")
+            existing = next(item for item in names if item in self._growing.index)
+            raise GraphError(f"task {short_repr(existing)} exists already")
         if not self.tasks_added.keys().isdisjoint(names):
             raise GraphError(f"tasks named {name!r} are added twice")
         if edges:
             self.incoming.update((target, [*edges]) for target in names)
         at = len(self.tasks_added)
-        self.tasks_added.update(zip(names, _instances(one, task, count)))
-        tags = (*check_tags(one.tags, f"tags of task {name!r}"), *check_tags(tags, f"map {name!r}"))
+        self.tasks_added.update(zip(names, _instances(first, task, count)))
+        own = check_tags(first.tags, f"tags of task {name!r}")
+        tags = (*own, *check_tags(tags, f"map {name!r}"))
         if tags:
             self.tags_added.update(dict.fromkeys(names, tuple(dict.fromkeys(tags))))
         if names:
@@ -551,19 +559,19 @@ class Draft(GraphView):
         return names
 
     def _encode_items(self, source: str, field: str) -> int:
-        """Encode the items of an output, each for itself; return how many there are."""
+        """Encode each item of an output separately; return the number of items."""
         if (source, field) in self.items:
             return len(self.items[source, field])
         value = self[source].output(field)
         where = f"output {field!r} of task {short_repr(source)}"
-        # An array of no dimensions says that it can be gone through, and cannot.
+        # An array of no dimensions has __iter__, which raises.
         if (
             isinstance(value, (str, bytes, bytearray, Mapping, AbstractSet))
             or not isinstance(value, Iterable)
             or getattr(value, "shape", None) == ()
         ):
             raise GraphError(
-                f"{where} is {type(value).__name__}, expected a list of items or the like"
+                f"{where} is {type(value).__name__}, expected a list or another iterable of items"
             )
         contract = self._growing.contract_of(source)
         encoded: list[tuple[Any, int, int]] = []
@@ -580,11 +588,11 @@ class Draft(GraphView):
         return len(encoded)
 
     def close(self) -> None:
-        """Take nothing any more: the body has returned."""
+        """Refuse further additions: the body has returned."""
         self._open = False
 
     def _made(self, name: str, task: Task | type[Task]) -> Task:
-        """Return what :func:`check_task` does, which asks abstract classes, once a class."""
+        """Return :func:`check_task` of a task, with its class checked only once."""
         kinds = self._growing.kinds
         if type(task) in kinds:
             return task  # type: ignore[return-value]
@@ -595,7 +603,7 @@ class Draft(GraphView):
         return made
 
     def _sourced(self, edges: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-        """Return edges, once it is noted whether what they come from is there already."""
+        """Return the edges, after checking whether their sources exist already."""
         for source, _ in edges:
             if source not in self._growing.index and source not in self.tasks_added:
                 self.ordered = False
@@ -604,35 +612,67 @@ class Draft(GraphView):
     def _check_open(self) -> None:
         if not self._open:
             raise GraphError(
-                f"rule {self._rule.name!r}: its body has returned, and adds nothing any more"
+                f"rule {self._rule.name!r}: its body has returned and can add nothing any more"
             )
 
     def _output(self, number: int, field: str) -> Any:
         if self._growing.states[number] != SUCCEEDED:
             raise GraphError(
-                f"task {self._growing.names[number]!r} has not succeeded, so that there is no "
+                f"task {self._growing.names[number]!r} has not succeeded, so it has no "
                 f"output {field!r} to read"
             )
         return self._growing.read(self._rule, number, field)
 
-    def __getitem__(self, name: str) -> TaskView:
+    def __getitem__(self, name: Named) -> TaskView:
         """Return the task `name`."""
+        name = name.name if isinstance(name, TaskView) else name
         number = self._growing.index.get(name)
         if number is None:
             raise self._growing.unknown(name)
         return TaskView(self, number, name)
 
 
-def _instances(one: Task, given: Task | type[Task], count: int) -> Iterable[Task]:
-    """Return as many instances of a class, the first of which is `one`; or that task, repeated."""
-    if one is given:
-        return [one] * count
-    kind: Any = given
-    return [one, *[kind() for _ in range(count - 1)]][:count]
+class NewTask(TaskView):
+    """A task that a body has added and that is not yet part of the graph: it is pending."""
+
+    __slots__ = ()
+
+    def __init__(self, view: GraphEditor, name: str) -> None:
+        super().__init__(view, -1, name)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags."""
+        editor: Any = self._view
+        tags: tuple[str, ...] = editor.tags_added.get(self.name, ())
+        return tags
+
+    @property
+    def state(self) -> str:
+        """The state of the task; ``"pending"`` while the body runs."""
+        number = self._view._growing.index.get(self.name)  # noqa: SLF001  (same module)
+        return STATES[PENDING] if number is None else self._view._state(number)  # noqa: SLF001
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the task has ended without an error."""
+        return self.state == STATES[SUCCEEDED]
+
+    def output(self, field: str) -> Any:
+        """Raise a GraphError: the task has not run."""
+        raise GraphError(f"task {self.name!r} is new, so it has no output {field!r} to read")
+
+
+def _instances(first: Task, task: Task | type[Task], count: int) -> Iterable[Task]:
+    """Return `count` instances of a class, the first of which is `first`; or a task, repeated."""
+    if first is task:
+        return [first] * count
+    kind: Any = task
+    return [first, *[kind() for _ in range(count - 1)]][:count]
 
 
 def edges_of(after: Any, target: str) -> list[tuple[str, Any]]:
-    """Return source and fields of each edge that `after` says leads to a task, or raise."""
+    """Return source and fields of each edge in the argument `after`, or raise a GraphError."""
     if isinstance(after, (str, TaskView)):
         return [(_name(after), None)]
     if not isinstance(after, Iterable):
@@ -640,18 +680,25 @@ def edges_of(after: Any, target: str) -> list[tuple[str, Any]]:
             f"task {short_repr(target)}: after must be a list of tasks, got {short_repr(after)}"
         )
     edges = []
-    for given in after:
-        source, fields = given, None
-        if not isinstance(given, (str, TaskView)):
+    for entry in after:
+        source, fields = entry, None
+        if not isinstance(entry, (str, TaskView)):
             try:
-                source, fields = given
+                source, fields = entry
             except (TypeError, ValueError):
                 raise GraphError(
-                    f"task {short_repr(target)}: after holds {short_repr(given)}, expected a "
+                    f"task {short_repr(target)}: after holds {short_repr(entry)}, expected a "
                     "task or (task, fields)"
                 ) from None
         edges.append((_name(source), fields))
     return edges
+
+
+def names_of(tasks: Any) -> Any:
+    """Return tasks or tags with each view replaced by its name."""
+    if not isinstance(tasks, (list, tuple, set, frozenset)):
+        return tasks
+    return [task.name if isinstance(task, TaskView) else task for task in tasks]
 
 
 def _name(task: Any) -> str:
@@ -659,14 +706,14 @@ def _name(task: Any) -> str:
         return task
     if isinstance(task, TaskView):
         return task.name
-    raise GraphError(f"expected a task of the graph, or the name of one, got {short_repr(task)}")
+    raise GraphError(f"expected a task of the graph or its name, got {short_repr(task)}")
 
 
 def _item_input(task: Task, field: str, name: str) -> str:
-    """Return the input that an item of `field` goes to."""
+    """Return the input that receives an item of `field`."""
     if len(task.inputs) == 1 or field in task.inputs:
         return field if field in task.inputs else task.inputs[0]
     raise GraphError(
-        f"tasks {name!r}: which of their inputs an item of {field!r} goes to has to be said "
-        f"by into=... (inputs: {', '.join(map(repr, task.inputs)) or 'none'})"
+        f"tasks {name!r}: into=... must name the input that receives an item of {field!r} "
+        f"(inputs: {', '.join(map(repr, task.inputs)) or 'none'})"
     )

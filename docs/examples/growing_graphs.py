@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler import DAG, Rule, map_over, reduce, rule, task
-from dagprofiler.rules import after, no_more, when_output
+from dagprofiler.rules import after, complete, when_output
 
 if TYPE_CHECKING:
-    from dagprofiler.rules import Draft
+    from dagprofiler.rules import GraphEditor
 
 # A list of files, one task for each, and a merge.
 
@@ -72,11 +72,11 @@ def book() -> DAG:
     """Return a DAG in which two rules make PDFs, and a third knows neither of them."""
 
     @rule(after("outline"), adds=["pdf"])
-    def typeset_chapters(graph: Draft) -> None:
+    def typeset_chapters(graph: GraphEditor) -> None:
         graph.map("outline", "chapters", typeset, "chapter", tags=["pdf"])
 
     @rule(after("outline"), adds=["pdf"])
-    def add_title(graph: Draft) -> None:
+    def add_title(graph: GraphEditor) -> None:
         graph.add_task("a title", title, tags=["pdf"])
 
     return DAG({"outline": outline}, rules=[reduce("pdf", bind), typeset_chapters, add_title])
@@ -104,11 +104,11 @@ def branches(quality: float) -> DAG:
     """Return a DAG that gets one of two tasks."""
 
     @rule(when_output("check", "quality", lambda value: value >= 0.5))
-    def good(graph: Draft) -> None:
+    def good(graph: GraphEditor) -> None:
         graph.add_task("publish", publish, after="check")
 
     @rule(when_output("check", "quality", lambda value: value < 0.5))
-    def bad(graph: Draft) -> None:
+    def bad(graph: GraphEditor) -> None:
         graph.add_task("repair", repair, after="check")
 
     return DAG({"check": check}, config={"quality": quality}, rules=[good, bad])
@@ -130,7 +130,7 @@ def collatz(n: int) -> dict[str, Any]:
 def unroll(last: str, number: int) -> Rule:
     """Return a rule that adds a step behind the last one, and itself behind that, down to 1."""
 
-    def body(graph: Draft) -> None:
+    def body(graph: GraphEditor) -> None:
         if graph[last].output("n") != 1:
             step = graph.add_task(f"step {number}", collatz, after=last)
             graph.add_rule(unroll(step, number + 1))
@@ -170,14 +170,14 @@ def late_merge() -> DAG:
     """Return a DAG of producers, of which each adds as many tasks as it says."""
 
     def produce(name: str) -> Rule:
-        def body(graph: Draft) -> None:
+        def body(graph: GraphEditor) -> None:
             for number in range(graph[name].output("count")):
                 graph.add_task(f"{name}[{number}]", made, after=name, tags=["made"])
 
         return Rule(after(name), body, name=f"produce {name}", adds=["made"])
 
-    @rule(no_more("made"), reads=["fixed"])
-    def merge_all(graph: Draft) -> None:
+    @rule(complete("made"), reads=["fixed"])
+    def merge_all(graph: GraphEditor) -> None:
         graph.add_task("merge", total, after=["fixed", *graph.tasks("made")])
 
     return DAG(

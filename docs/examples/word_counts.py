@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler import DAG, Task, map_over, reduce, rule, task
-from dagprofiler.rules import after_all
+from dagprofiler.rules import all_succeeded
 
 if TYPE_CHECKING:
-    from dagprofiler.rules import Draft
+    from dagprofiler.rules import GraphEditor
 
 WORD = re.compile(r"[a-z]{2,}")
 
@@ -65,8 +65,8 @@ def add_up(words: list[int], letter: list[Any]) -> dict[str, Any]:
     return {"total": sum(words), "most": dict(letter)}
 
 
-@rule(after_all("count"), adds=["letter"])
-def merge_letters(graph: Draft) -> None:
+@rule(all_succeeded("count"), adds=["letter"])
+def merge_letters(graph: GraphEditor) -> None:
     """Add one merge for each letter that a word begins with."""
     counted = graph.tasks("count")
     letters = set().union(*(one.output("counts") for one in counted))

@@ -44,12 +44,12 @@ if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
 from bench_executors import submit_all, timed, warm_pool
 
 from dagprofiler import DAG, Rule, Task, map_over, reduce, rule
-from dagprofiler.rules import after, no_more
+from dagprofiler.rules import after, complete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from dagprofiler.rules import Draft, GraphView
+    from dagprofiler.rules import GraphEditor, GraphView
 
     Row = tuple[str, str, str]
 
@@ -108,7 +108,7 @@ def growing_chain(count: int) -> DAG:
     """Return a DAG of one task, and a rule that adds a task and the next such rule."""
 
     def link(number: int) -> Rule:
-        def body(graph: Draft) -> None:
+        def body(graph: GraphEditor) -> None:
             graph.add_task(f"t{number}", Step, after=f"t{number - 1}")
             if number + 1 < count:
                 graph.add_rule(link(number + 1))
@@ -251,7 +251,7 @@ def growing_pairs(count: int) -> DAG:
     """Return a DAG of one task, and a rule that adds two tasks behind it and the next such rule."""
 
     def add(number: int) -> Rule:
-        def body(graph: Draft) -> None:
+        def body(graph: GraphEditor) -> None:
             graph.add_task(f"a{number}", Step, after="t0")
             graph.add_task(f"b{number}", Step, after=f"a{number}")
             if 2 * number + 2 < count:
@@ -294,7 +294,7 @@ def looked(size: int) -> tuple[float, float]:
     """Return how long a look at a task takes, by its name and by its tag."""
     seconds: list[float] = []
 
-    @rule(no_more("Step"))
+    @rule(complete("Step"))
     def look(graph: GraphView) -> None:
         name = f"Step[{size // 2}]"
         for look_up in (lambda: graph[name], lambda: graph.tasks("source")):

@@ -329,3 +329,46 @@ def test_a_hook_that_is_not_in_a_list_is_refused():
         DeclarationError, match=r"hooks must be a list of hooks, .* put it in a list"
     ):
         DAG({"a": Works}).run(hooks=Notes())
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("on_task_end", "task_finished"),
+        ("before_task", "task_started"),
+        ("after_run", "run_finished"),
+        ("task_finish", "task_finished"),
+        ("task_fnished", "task_finished"),
+        ("on_round_complete", "round_finished"),
+        ("task_error", "task_failed"),
+    ],
+)
+def test_a_method_that_no_hook_has_is_refused_with_the_one_that_is_meant(name, meant):
+    kind = type("Log", (Notes,), {name: lambda self, record: None})
+    calls = []
+    with pytest.raises(DeclarationError, match=f"hook Log: '{name}'.*mean '{meant}'"):
+        DAG({"a": Works}).run(hooks=[kind(calls)])
+    assert calls == []
+
+
+def test_helpers_of_hooks_are_not_refused():
+    class Observer:
+        def on_event(self):
+            pass
+
+    class Helps(Notes, Observer):
+        task_names = ()
+
+        def on_event(self):
+            pass
+
+        def total(self):
+            pass
+
+        def _on_end(self):
+            pass
+
+    DAG({"a": Works}).run(hooks=[Helps()])
+    helps = type("Helps", (Hook,), {"on_zzz": lambda self: None})
+    with pytest.raises(DeclarationError, match=r"'on_zzz'.*underscore"):
+        DAG({"a": Works}).run(hooks=[helps()])

@@ -14,7 +14,7 @@ import numpy as np
 
 import dagprofiler
 from dagprofiler import DAG, Config, Hook, Rule, Task, map_over, span, trace
-from dagprofiler.rules import after, no_more
+from dagprofiler.rules import after, complete
 from dagprofiler.serializers import OutOfBandPickle
 
 
@@ -246,7 +246,7 @@ def growing(n: int = 100) -> DAG:
         rules=[
             map_over("parts", "parts", Middle, name="middle", tags=["any"]),
             map_over("middle", "ends", Halve, name="half", tags=["any"]),
-            Rule(no_more("any"), merge, reads=["parts"]),
+            Rule(complete("any"), merge, reads=["parts"]),
             Rule(after("gather"), check),
         ],
     )

@@ -37,8 +37,8 @@ from dagprofiler import (
     ValidationError,
 )
 from dagprofiler.journal import _store as segments
-from dagprofiler.journal._records import Ledger
-from dagprofiler.journal._store import Store
+from dagprofiler.journal._records import RecordFile
+from dagprofiler.journal._store import OutputStore
 from dagprofiler.serializers import PickleSerializer
 
 HERE = Path(__file__).resolve().parent
@@ -363,7 +363,7 @@ def test_a_journal_whose_run_is_over_takes_no_more(tmp_path):
     hook = Journal(tmp_path)
     program().run(**ASKED, hooks=[hook])
     whole = records(tmp_path)
-    with pytest.raises(JournalError, match="it follows no run"):
+    with pytest.raises(JournalError, match="it records no run"):
         hook.round_finished(0)
     assert records(tmp_path) == whole
 
@@ -372,8 +372,8 @@ def test_a_journal_whose_run_is_over_takes_no_more(tmp_path):
     ("change", "says"),
     [
         ({"seed": 4}, "seed: 4, in the journal 3"),
-        ({"inputs": {"twice": {"offset": 6}}}, "inputs: 'offset' of task 'twice' is not what"),
-        ({"inputs": {}}, "inputs: 'offset' of task 'twice' is not in what is given"),
+        ({"inputs": {"twice": {"offset": 6}}}, "inputs: 'offset' of task 'twice' differs"),
+        ({"inputs": {}}, "inputs: 'offset' of task 'twice' is in the journal only"),
         ({"inputs": {"twice": {"offset": 5, "x": 1}}}, "'x' of task 'twice' is not in the journal"),
     ],
     ids=str,
@@ -459,7 +459,7 @@ def test_source_that_changed_warns_and_is_in_the_profile(tmp_path):
     text = "from dagprofiler import task\n@task(outputs=['x'])\ndef step():\n    return {'x': %d}\n"
     DAG({"step": changed(text % 1)}).run(hooks=[Journal(tmp_path)])
 
-    with pytest.warns(DagProfilerWarning, match="the source of 'step' is not what it was"):
+    with pytest.warns(DagProfilerWarning, match="the source of 'step' has changed"):
         profile = DAG({"step": changed(text % 2)}).resume(tmp_path)
 
     assert profile.outputs == {"step": {"x": 1}}
@@ -486,19 +486,19 @@ def test_a_directory_that_holds_a_journal_is_refused(journal):
 
 
 def test_one_of_two_runs_that_begin_at_once_is_refused(tmp_path):
-    found = Store.found
+    create = OutputStore.create
 
-    def found_late(store):
-        found(store)
-        Store.found = found
+    def create_late(store):
+        create(store)
+        OutputStore.create = create
         program().run(**ASKED, hooks=[Journal(tmp_path)])
 
-    Store.found = found_late
+    OutputStore.create = create_late
     try:
         with pytest.raises(RunError, match="holds a journal already"):
             program().run(**ASKED, hooks=[Journal(tmp_path)])
     finally:
-        Store.found = found
+        OutputStore.create = create
     ran.clear()
     program().resume(tmp_path)
     assert not ran
@@ -546,7 +546,7 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
 def test_a_journal_whose_run_is_over_takes_no_records(tmp_path):
     journal = Journal(tmp_path / "journal")
     program().run(**ASKED, hooks=[journal])
-    with pytest.raises(JournalError, match="it follows no run"):
+    with pytest.raises(JournalError, match="it records no run"):
         journal.round_finished(0)
 
 
@@ -557,7 +557,7 @@ def test_two_journals_are_refused(tmp_path):
 
 
 def test_rounds_in_fresh_processes_are_refused(tmp_path):
-    with pytest.raises(ValidationError, match="no journal can follow them"):
+    with pytest.raises(ValidationError, match=r"fresh processes.*journal"):
         program().run(**ASKED, rounds=Rounds(2, fresh_process=True), hooks=[Journal(tmp_path)])
 
 
@@ -571,14 +571,14 @@ def test_meters_that_cannot_be_written_down_are_refused(tmp_path):
         def stop(self):
             return 1
 
-    with pytest.raises(RunError, match="the meters cannot be written down"):
+    with pytest.raises(RunError, match=r"meters cannot be recorded: .*Hits"):
         program().run(**ASKED, meters=[Hits()], hooks=[Journal(tmp_path)])
 
 
 def test_a_journal_that_another_process_writes_is_refused(journal):
     code = (
-        "import sys; from dagprofiler.journal._records import Ledger; l = Ledger(sys.argv[1]); "
-        "print('locked', flush=True); sys.stdin.read()"
+        "import sys; from dagprofiler.journal._records import RecordFile; "
+        "l = RecordFile(sys.argv[1]); print('locked', flush=True); sys.stdin.read()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code, journal / "journal"],
@@ -686,7 +686,7 @@ def test_a_segment_of_another_directory_is_not_read(journal):
     kept = [json.loads(line[9:]) for line in records(journal)]
     kept[4]["stored"]["segment"] = f"../{journal.name}/{segment(journal).name}"
     (journal / "journal").write_bytes(chained(kept))
-    with pytest.raises(JournalError, match="is no file in this directory"):
+    with pytest.raises(JournalError, match="is not a file in this directory"):
         program().resume(journal)
 
 
@@ -804,7 +804,7 @@ def test_the_last_record_may_be_cut_off_at_every_byte(made, tmp_path):
     content, last = path.read_bytes(), records(directory)[-1]
     for length in range(1, len(last)):
         path.write_bytes(content[:-length])
-        ledger = Ledger(str(path))
+        ledger = RecordFile(str(path))
         assert ledger.torn_bytes == len(last) - length
         assert [record.get("task") for record in ledger.records] == [*TASKS]
         ledger.cut()
@@ -906,7 +906,7 @@ def test_a_round_is_not_complete_without_all_of_its_tasks(journal):
     sink = next(k for k, record in enumerate(kept) if record.get("task") == "last")
     del kept[sink]
     (journal / "journal").write_bytes(chained(kept))
-    with pytest.raises(JournalError, match="line 5: the round had 4 tasks, here are 3"):
+    with pytest.raises(JournalError, match="line 5: the round had 4 tasks, not 3"):
         program().resume(journal)
 
 
@@ -927,7 +927,7 @@ def test_a_bit_that_flips_in_a_segment_is_noticed_where_it_matters(made, tmp_pat
     position = data.draw(st.integers(0, len(content) - 1))
     content[position] ^= 1 << data.draw(st.integers(0, 7))
     path.write_bytes(content)
-    ledger = Ledger(str(directory / "journal"))
+    ledger = RecordFile(str(directory / "journal"))
     ledger.close()
     spans = {
         field: (offset, offset + sum(map(abs, lengths)))
@@ -992,7 +992,7 @@ def test_a_journal_of_the_format_before_is_refused(journal):
 def finished(directory):
     """Return how often the journal says that each task has finished."""
     try:
-        ledger = Ledger(str(directory / "journal" / "journal"))
+        ledger = RecordFile(str(directory / "journal" / "journal"))
     except JournalError:
         return Counter()
     ledger.close()

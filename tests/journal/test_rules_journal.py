@@ -25,7 +25,7 @@ from dagprofiler import (
     rng,
 )
 from dagprofiler.measure.random import load_generators
-from dagprofiler.rules import Rule, after, after_all, map_over, reduce, rule
+from dagprofiler.rules import Rule, after, all_succeeded, map_over, reduce, rule
 
 #: How often each task has run in this process.
 ran: Counter[str] = Counter()
@@ -75,7 +75,7 @@ class Done(Task):
         return {"done": True}
 
 
-@rule(after_all("look"), reads=["process"])
+@rule(all_succeeded("look"), reads=["process"])
 def merge(graph):
     lengths = [(one, ["length"]) for one in graph.tasks("process")]
     graph.add_task("merge", Merge, after=[*graph.tasks("look"), *lengths])
@@ -282,19 +282,19 @@ def test_other_rules_are_refused(journal):
 
 
 def test_rules_that_do_something_else_now_are_refused(journal):
-    @rule(after_all("look"), name="merge")
+    @rule(all_succeeded("look"), name="merge")
     def elsewhere(graph):
         graph.add_task("merge", Merge, after=graph.tasks("look"))
 
     with pytest.raises(JournalError, match="task 'merge': after"):
         program(rules=[elsewhere, branch]).resume(journal)
 
-    @rule(after_all("look"), name="merge")
+    @rule(all_succeeded("look"), name="merge")
     def other(graph):
         graph.add_task("another", Done, [(graph.tasks("look")[0], [])])
 
     never = Rule(lambda graph: False, lambda graph: None, "branch")
-    with pytest.raises(JournalError, match="no rule has added what finished before: 'm"):
+    with pytest.raises(JournalError, match="no rule has added tasks that finished before: 'm"):
         program(rules=[other, never]).resume(journal)
 
 

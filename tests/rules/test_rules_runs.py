@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dagprofiler import DAG, CycleError, Hook, Profile, Rounds, RunError, Task, rng
 from dagprofiler.engine.log import united
 from dagprofiler.graph.wiring import LiveWiring
-from dagprofiler.rules import Rule, Rules, after, after_all, map_over, no_more, reduce
+from dagprofiler.rules import Rule, Rules, after, all_succeeded, complete, map_over, reduce
 
 EXECUTORS = {"serial": None, "threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
 
@@ -298,7 +298,7 @@ def test_rules_that_wait_for_what_failed_leave_the_merge_unborn():
         rules=[
             map_over("list", "x", Item, name="p"),
             reduce("p", Sum),
-            Rule(after_all("p"), print, "all"),
+            Rule(all_succeeded("p"), print, "all"),
         ],
     )
     with pytest.raises(RunError) as caught:
@@ -597,7 +597,7 @@ def test_no_more_holds_before_the_tasks_have_run():
     def body(graph):
         order.append("rule")
 
-    rules = [map_over("list", "items", Notes, name="p"), Rule(no_more("p"), body)]
+    rules = [map_over("list", "items", Notes, name="p"), Rule(complete("p"), body)]
     DAG({"list": List([1, 2])}, rules=rules).run()
     assert order == ["rule", 1, 2]
 

@@ -587,7 +587,7 @@ def test_two_tracers_are_refused():
 def test_a_hook_that_traces_in_a_way_of_its_own_is_refused(wrong):
     hook = dagprofiler.Hook()
     hook.tracing = wrong
-    with pytest.raises(ValidationError, match="'tracing' has to be that of a Tracer, got"):
+    with pytest.raises(ValidationError, match="'tracing' must be that of a Tracer"):
         chain().run(hooks=[hook])
 
 
