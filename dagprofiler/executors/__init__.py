@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
-    from dagprofiler.executors.jobs import Outcome
+    from dagprofiler.executors.jobs import JobResult
 
 
 __all__ = ["Executor"]
@@ -101,7 +101,7 @@ class Executor(ABC):
         """How many jobs it takes at once, running and waiting ones; 0 if it takes no more."""
 
     @abstractmethod
-    def submit(self, job: Any, handles: list[Any]) -> Future[Outcome]:
+    def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Have ``job(frames)`` called somewhere, with what the handles stand for.
 
         Parameters

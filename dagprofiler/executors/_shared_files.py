@@ -1,4 +1,4 @@
-"""Parcels: large values that processes of one machine hand over in files, not through a pipe."""
+"""SharedFile: a large value that processes of one machine pass in a file, not through a pipe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 #: From here on a file costs less than a pipe.
-PARCEL_BYTES = 128 * 1024
+SHARED_FILE_BYTES = 128 * 1024
 
 #: Where files are memory, on Linux.
 _MEMORY = "/dev/shm"  # noqa: S108  (what is made there is a folder that only its maker can open)
@@ -31,8 +31,8 @@ _PREFIX = "dagprofiler-parcels-"
 _locks: set[int] = set()
 
 
-class Parcel:
-    """The frames of one value in a file, which goes as :class:`Owned` says.
+class SharedFile:
+    """The frames of one value in a file, which goes as :class:`OwnedFiles` says.
 
     Parameters
     ----------
@@ -53,10 +53,10 @@ class Parcel:
         self.whole = whole
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _parcel, (self.path, self.lengths, self.whole)
+        return _shared_file, (self.path, self.lengths, self.whole)
 
     @classmethod
-    def of(cls, frames: Any, folder: str) -> Parcel:
+    def of(cls, frames: Any, folder: str) -> SharedFile:
         """Write frames to a new file in `folder`, which other hosts may write to as well.
 
         Raises
@@ -98,12 +98,12 @@ class Parcel:
         return frames
 
 
-def _parcel(path: str, lengths: Sequence[int], whole: bool) -> Parcel:  # noqa: FBT001  (pickle's)
-    return Parcel(path, lengths, whole=whole)
+def _shared_file(path: str, lengths: Sequence[int], whole: bool) -> SharedFile:  # noqa: FBT001  (pickle's)
+    return SharedFile(path, lengths, whole=whole)
 
 
-class Owned:
-    """Parcels whose files go when nobody refers to them any more.
+class OwnedFiles:
+    """SharedFiles whose files go when nobody refers to them any more.
 
     Notes
     -----
@@ -116,10 +116,10 @@ class Owned:
         #: Marks of parcels that have gone. What appends to it runs no Python.
         self._gone: deque[Any] = deque()
 
-    def add(self, parcel: Parcel) -> None:
-        """Take over a parcel's file."""
-        mark = _Mark(parcel, self._gone.append)
-        mark.path = parcel.path
+    def add(self, shared: SharedFile) -> None:
+        """Take over a shared's file."""
+        mark = _Mark(shared, self._gone.append)
+        mark.path = shared.path
         self._marks.add(mark)
 
     def tidy(self) -> None:
@@ -130,7 +130,7 @@ class Owned:
             _remove(mark.path)
 
 
-class _Mark(weakref.ref[Parcel]):
+class _Mark(weakref.ref[SharedFile]):
     __slots__ = ("path",)
 
     path: str
@@ -142,7 +142,7 @@ def _remove(path: str) -> None:
         os.remove(path)
 
 
-class Parcels:
+class SharedFiles:
     """A folder of parcels, made for one run and removed with it.
 
     In memory, what a process left that was killed is removed by the next run there.

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import GraphError, MissingExtraError, ValidationError, describe, short_repr
 from dagprofiler.executors import Executor
-from dagprofiler.executors._shared_files import Parcels
+from dagprofiler.executors._shared_files import SharedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from dagprofiler.executors.jobs import Outcome
+    from dagprofiler.executors.jobs import JobResult
 
 
 #: What workers have to import.
@@ -68,7 +68,7 @@ class _PendingTask:
     __slots__ = ("future", "missed", "result", "seen", "sent_s")
 
     def __init__(self, result: Any) -> None:
-        self.future: Future[Outcome] = Future()
+        self.future: Future[JobResult] = Future()
         # It cannot be cancelled from here on.
         self.future.set_running_or_notify_cancel()
         self.result = result
@@ -132,13 +132,13 @@ class CeleryExecutor(Executor):
         self._shared_folder = folder
         self._patience_s = patience_s
         self._backend: Any = None
-        self._parcels: Parcels | None = None
+        self._shared_files: SharedFiles | None = None
         self._timeout_s: float | None = None
         self._workers: dict[str, _Worker] = {}
         self._capacity = 0
         #: How many workers answered at first, those too that take no jobs.
         self._answers = 0
-        self._flights: dict[str, _PendingTask] = {}
+        self._pending: dict[str, _PendingTask] = {}
         #: When a worker was missed last, and what was noticed.
         self._missed_s, self._missed = 0.0, ""
         self._closed = threading.Event()
@@ -167,7 +167,7 @@ class CeleryExecutor(Executor):
         if isinstance(self._backend, DisabledBackend):
             raise _refused("the app has no result backend: Celery(..., backend=...)")
         try:
-            self._parcels = Parcels(self._shared_folder)
+            self._shared_files = SharedFiles(self._shared_folder)
         except OSError as error:
             raise _refused(f"folder: {describe(error)}") from error
         try:
@@ -178,7 +178,7 @@ class CeleryExecutor(Executor):
             raise _refused(f"the workers cannot be reached: {describe(error)}") from error
         self._check_workers()
         if all(worker.reaches for worker in self._workers.values()):
-            self.folder = self._parcels.folder
+            self.folder = self._shared_files.folder
         self._closed = threading.Event()
         self._taker = self._start(self._take_results)
         self._start(self._watch)
@@ -227,7 +227,7 @@ class CeleryExecutor(Executor):
         """Return what the workers say that would take a job, by their names."""
         from dagprofiler.executors.celery_worker import ROLL_CALL
 
-        arguments = {"jobs": list(jobs), "folder": self._parcels and self._parcels.folder}
+        arguments = {"jobs": list(jobs), "folder": self._shared_files and self._shared_files.folder}
         replies = self._app.control.broadcast(
             ROLL_CALL, arguments=arguments, reply=True, timeout=_ROLL_CALL_S, limit=expected
         )
@@ -256,7 +256,7 @@ class CeleryExecutor(Executor):
                 self._missed = f"worker {name!r} has not answered for {now - worker.heard_s:.0f} s"
         self._capacity = 2 * sum(worker.processes for worker in self._workers.values())
 
-    def submit(self, job: Any, handles: list[Any]) -> Future[Outcome]:
+    def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Send the job to the broker."""
         from dagprofiler.executors.celery_worker import JOB, as_text
 
@@ -269,23 +269,23 @@ class CeleryExecutor(Executor):
             argsrepr=f"({job.name!r},)",
             **self._options,
         )
-        flight = _PendingTask(result)
+        pending = _PendingTask(result)
         with self._changed:
-            self._flights[result.id] = flight
+            self._pending[result.id] = pending
             self._changed.notify_all()
         result.then(self._arrived)
-        return flight.future
+        return pending.future
 
     def _arrived(self, result: Any) -> None:
         """Hand on a result, in whatever thread it is found."""
-        flight = self._flights.pop(result.id, None)
-        if flight is not None:
+        pending = self._pending.pop(result.id, None)
+        if pending is not None:
             try:
                 outcome = _outcome(result)
             except Exception as error:  # noqa: BLE001  (whatever it is, the job is lost)
-                flight.future.set_exception(error)
+                pending.future.set_exception(error)
             else:
-                flight.future.set_result(outcome)
+                pending.future.set_result(outcome)
         # Gone from the backend, too; what cannot be removed expires there.
         with suppress(Exception):
             result.forget()
@@ -295,7 +295,7 @@ class CeleryExecutor(Executor):
         consumer = getattr(self._backend, "result_consumer", None)
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._flights or closed.is_set())
+                self._changed.wait_for(lambda: self._pending or closed.is_set())
             if closed.is_set():
                 return
             try:
@@ -304,20 +304,20 @@ class CeleryExecutor(Executor):
                     consumer.drain_events(timeout=_DRAIN_S)
                     continue
                 # Databases and files tell nobody of what they get.
-                for flight in [*self._flights.values()]:
-                    flight.result.ready()
+                for pending in [*self._pending.values()]:
+                    pending.result.ready()
                 closed.wait(_POLL_S)
             except TimeoutError:
                 pass
             except Exception as error:  # noqa: BLE001  (a backend may raise anything)
                 if type(error).__name__ != "timeout":  # Python 3.9's socket.timeout
-                    self._lose([*self._flights], f"the result backend: {describe(error)}")
+                    self._lose([*self._pending], f"the result backend: {describe(error)}")
 
     def _watch(self, closed: threading.Event) -> None:
         """Look for jobs that were lost, as long as jobs are out."""
         while not closed.wait(_PAUSE_S):
             due = monotonic() - _PAUSE_S
-            jobs = [job for job, flight in [*self._flights.items()] if flight.sent_s < due]
+            jobs = [job for job, pending in [*self._pending.items()] if pending.sent_s < due]
             if jobs:
                 self._look_for(jobs)
 
@@ -329,33 +329,33 @@ class CeleryExecutor(Executor):
         self._note(roll)
         here = {job for said in roll.values() for job in said["jobs"]}
         for job in jobs:
-            flight = self._flights.get(job)
-            if flight is None:
+            pending = self._pending.get(job)
+            if pending is None:
                 continue
             if job in here:
-                flight.seen, flight.missed = True, 0
-            elif not self._is_ready(flight):
+                pending.seen, pending.missed = True, 0
+            elif not self._is_ready(pending):
                 # The first time its result may be on its way.
-                flight.missed += flight.seen
-                if flight.sent_s < self._missed_s:
+                pending.missed += pending.seen
+                if pending.sent_s < self._missed_s:
                     self._lose([job], self._missed)
-                elif flight.missed > 1:
+                elif pending.missed > 1:
                     self._lose([job], "the worker that had it has it no more")
 
-    def _is_ready(self, flight: _PendingTask) -> bool:
+    def _is_ready(self, pending: _PendingTask) -> bool:
         """Tell whether the backend has a result; if so, it has arrived by this question."""
         with suppress(Exception):
-            ready: bool = flight.result.ready()
+            ready: bool = pending.result.ready()
             return ready
         return False
 
     def _lose(self, jobs: Iterable[str], reason: str) -> None:
         """Give jobs up."""
-        lost = [(job, self._flights.pop(job, None)) for job in jobs]
-        self._revoke([job for job, flight in lost if flight is not None])
-        for _, flight in lost:
-            if flight is not None:
-                flight.future.set_exception(ConnectionError(reason))
+        lost = [(job, self._pending.pop(job, None)) for job in jobs]
+        self._revoke([job for job, pending in lost if pending is not None])
+        for _, pending in lost:
+            if pending is not None:
+                pending.future.set_exception(ConnectionError(reason))
 
     def _revoke(self, jobs: list[str]) -> None:
         """Have workers leave jobs alone that they have not begun."""
@@ -371,21 +371,21 @@ class CeleryExecutor(Executor):
         if self._taker is not None:
             self._taker.join(_JOIN_S)
             self._taker = None
-        flights, self._flights = self._flights, {}
-        self._revoke([*flights])
-        for flight in flights.values():
+        left, self._pending = self._pending, {}
+        self._revoke([*left])
+        for pending in left.values():
             with suppress(Exception):
-                flight.result.forget()
-        if self._parcels is not None:
-            self._parcels.close()
-            self._parcels = self.folder = None
+                pending.result.forget()
+        if self._shared_files is not None:
+            self._shared_files.close()
+            self._shared_files = self.folder = None
 
 
 def _refused(problem: str) -> ValidationError:
     return ValidationError([GraphError(f"CeleryExecutor: {problem}")])
 
 
-def _outcome(result: Any) -> Outcome:
+def _outcome(result: Any) -> JobResult:
     """Return the outcome in a result of Celery's, or raise what it holds instead."""
     from celery.exceptions import TimeLimitExceeded
 
@@ -393,7 +393,7 @@ def _outcome(result: Any) -> Outcome:
 
     value = result.result
     if result.state == "SUCCESS":
-        outcome: Outcome = from_text(value)
+        outcome: JobResult = from_text(value)
         return outcome
     if isinstance(value, TimeLimitExceeded):
         raise TimeoutError(f"it took longer than {value.args[0]} s") from value

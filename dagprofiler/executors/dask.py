@@ -14,7 +14,7 @@ from dagprofiler.executors import Executor
 from dagprofiler.serializers import frames_bytes
 
 if TYPE_CHECKING:
-    from dagprofiler.executors.jobs import Outcome
+    from dagprofiler.executors.jobs import JobResult
 
 
 #: How long a cluster may be without any worker: a nanny starts another one in a few seconds.
@@ -81,7 +81,7 @@ class DaskExecutor(Executor):
         #: Why nothing can be submitted any more.
         self._broken = ""
         #: By key: the future that this process waits for, and Dask's own.
-        self._waiting: dict[str, tuple[Future[Outcome], Any]] = {}
+        self._waiting: dict[str, tuple[Future[JobResult], Any]] = {}
         self._lost: dict[str, list[str]] = {}
         self._lock = Lock()
 
@@ -141,13 +141,13 @@ class DaskExecutor(Executor):
 
         self._client.register_plugin(Announcement(key, session), name=self._run)
 
-    def submit(self, job: Any, handles: list[Any]) -> Future[Outcome]:
+    def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Have a worker call the job with what Dask's futures stand for."""
         from dagprofiler.executors._dask_worker import perform_job
 
         self._submitted += 1
         key = f"{self._run}-{self._submitted}"
-        mine: Future[Outcome] = Future()
+        mine: Future[JobResult] = Future()
         # From here on it cannot be cancelled, so that its outcome can always be set.
         mine.set_running_or_notify_cancel()
         with self._lock:

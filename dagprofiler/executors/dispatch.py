@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe, short_repr
 from dagprofiler.executors import RoundReport
-from dagprofiler.executors._shared_files import Owned, Parcel
-from dagprofiler.executors.jobs import Job, Outcome, Packer, Session, Worker, failed
+from dagprofiler.executors._shared_files import OwnedFiles, SharedFile
+from dagprofiler.executors.jobs import Job, JobPickler, JobResult, Session, Worker, failed
 from dagprofiler.measure.machine import clock_domain
 from dagprofiler.serializers import FrameList
 
@@ -105,7 +105,7 @@ class _PendingJob(NamedTuple):
         Decoder of its outputs, if they are wanted in this process.
     sent_s
         When it was submitted.
-    told
+    has_session
         Whether it brings the session with it.
     """
 
@@ -115,7 +115,7 @@ class _PendingJob(NamedTuple):
     handles: list[Any]
     decode: Callable[[Any], Any] | None
     sent_s: float
-    told: bool
+    has_session: bool
 
 
 class Dispatcher:
@@ -163,10 +163,10 @@ class Dispatcher:
         self._wiring: Wiring
         self._session: Session
         #: What packs jobs; None where they run in this process.
-        self._packer = None if executor.shares_memory else Packer(by_value=executor.by_value)
+        self._pickler = None if executor.shares_memory else JobPickler(by_value=executor.by_value)
         self._packed_session = b""
-        self._flights: dict[Any, _PendingJob] = {}
-        self._owned = Owned()
+        self._pending: dict[Any, _PendingJob] = {}
+        self._owned = OwnedFiles()
         #: What has come back, and when; an error instead of a future for what never left.
         self._done: SimpleQueue[tuple[Any, float]] = SimpleQueue()
         self._attempts: dict[int, tuple[str, ...]] = {}
@@ -194,12 +194,12 @@ class Dispatcher:
             config=self._config,
             seed=self._seed,
             instrumentation=instrumentation,
-            collects=self._collects and self._packer is not None,
+            collects=self._collects and self._pickler is not None,
             folder=self._executor.folder,
             parent=os.getpid() if self._executor.starts_workers else None,
         )
-        if self._packer is not None:
-            self._packed_session = self._packer.session(self._session)
+        if self._pickler is not None:
+            self._packed_session = self._pickler.session(self._session)
             self._executor.announce(self._session.key, self._packed_session)
 
     def submit(self, number: int, work: tuple[Any, ...], handles: list[Any]) -> None:
@@ -211,30 +211,30 @@ class Dispatcher:
         # As many as there are inputs: they may go on without end.
         work = name, task, contract, inputs, [*islice(decoders, len(handles))], keep
         job: Any
-        if self._packer is None:
+        if self._pickler is None:
             job, decode = Job(self._session, work), None
         else:
             try:
-                job = self._packer.job(self._session.key, work, self._wiring.wanted(number))
+                job = self._pickler.job(self._session.key, work, self._wiring.wanted(number))
             except SerializationError as error:
                 self._fail(number, error)
                 return
             decode = contract.decode if keep else None
-        told = self._packer is None
-        self._send(_PendingJob(number, name, job, handles, decode, perf_counter(), told))
+        has_session = self._pickler is None
+        self._send(_PendingJob(number, name, job, handles, decode, perf_counter(), has_session))
 
-    def _send(self, flight: _PendingJob) -> None:
+    def _send(self, pending: _PendingJob) -> None:
         try:
             # A copy, since a job in this process empties the list.
-            future = self._executor.submit(flight.job, [*flight.handles])
+            future = self._executor.submit(pending.job, [*pending.handles])
             future.add_done_callback(self._arrived)
         except Exception as error:  # noqa: BLE001  (an engine may raise anything)
             self._broken = True
-            self._fail(flight.number, self._lost(flight.name, error))
+            self._fail(pending.number, self._lost(pending.name, error))
             return
-        self._flights[future] = flight
+        self._pending[future] = pending
 
-    def _arrived(self, future: Future[Outcome]) -> None:
+    def _arrived(self, future: Future[JobResult]) -> None:
         """Take note of a job that is done, in whatever thread the executor says so."""
         self._done.put((future, perf_counter()))
 
@@ -246,7 +246,7 @@ class Dispatcher:
         if isinstance(error, WorkerError):
             return error
         lost = WorkerError(
-            name, [flight.name for flight in self._flights.values()], describe(error)
+            name, [pending.name for pending in self._pending.values()], describe(error)
         )
         lost.__cause__ = error
         return lost
@@ -272,24 +272,24 @@ class Dispatcher:
                 self._waited_s += perf_counter() - begun
             if type(future) is tuple:
                 return future
-            flight = self._flights.pop(future, None)
-            if flight is None:
+            pending = self._pending.pop(future, None)
+            if pending is None:
                 # It was given up before.
                 continue
             try:
                 outcome: Any = future.result()
             except Exception as error:  # noqa: BLE001  (the same)
                 self._broken = self._broken or _is_broken(error)
-                return flight.number, -1, failed(self._lost(flight.name, error))
+                return pending.number, -1, failed(self._lost(pending.name, error))
             if isinstance(outcome, tuple):
-                return self._landed(flight, outcome, arrived_s)
-            if outcome is not None or flight.told:
+                return self._landed(pending, outcome, arrived_s)
+            if outcome is not None or pending.has_session:
                 strange = TypeError(
                     f"its future holds {short_repr(outcome)}, not what the job returned"
                 )
-                return flight.number, -1, failed(self._lost(flight.name, strange))
-            job = flight.job.with_session(self._packed_session)
-            self._send(flight._replace(job=job, told=True))
+                return pending.number, -1, failed(self._lost(pending.name, strange))
+            job = pending.job.with_session(self._packed_session)
+            self._send(pending._replace(job=job, has_session=True))
 
     def _check(self) -> None:
         """Give all jobs up if the executor says that none will come back."""
@@ -297,14 +297,14 @@ class Dispatcher:
             self._executor.check()
         except Exception as error:  # noqa: BLE001  (the same)
             self._broken = True
-            while self._flights:
-                _, flight = self._flights.popitem()
-                self._fail(flight.number, self._lost(flight.name, error))
+            while self._pending:
+                _, pending = self._pending.popitem()
+                self._fail(pending.number, self._lost(pending.name, error))
 
     def _landed(
-        self, flight: _PendingJob, outcome: tuple[Any, ...], arrived_s: float
+        self, pending: _PendingJob, outcome: tuple[Any, ...], arrived_s: float
     ) -> tuple[int, int, tuple[Any, ...]]:
-        number = flight.number
+        number = pending.number
         worker, record, attempts = outcome
         if attempts:
             self._attempts[number] = attempts
@@ -315,18 +315,18 @@ class Dispatcher:
             index = self._introduced(Worker(*worker))
         times, payload, wire, frames, outputs, error, readings, spans = record
         if self._domains[index] != self._clocks.own:
-            self._clocks.note(worker[3], flight.sent_s, times, arrived_s)
+            self._clocks.note(worker[3], pending.sent_s, times, arrived_s)
         if error is not None:
             if isinstance(error, PackedError):
                 error = error.unpacked()
             return number, index, (times, payload, wire, frames, outputs, error, readings, spans)
         if self._session.folder is not None:
             for data in frames.values():
-                if type(data) is Parcel:
+                if type(data) is SharedFile:
                     self._owned.add(data)
-        if flight.decode is not None:
+        if pending.decode is not None:
             try:
-                outputs = self._opened(flight.name, frames, flight.decode)
+                outputs = self._opened(pending.name, frames, pending.decode)
             except (SerializationError, WorkerError) as problem:
                 error = problem
         return number, index, (times, payload, wire, frames, outputs, error, readings, spans)
@@ -394,7 +394,7 @@ class Dispatcher:
 
     def close(self) -> None:
         """Take nothing back any more: what has not begun never will."""
-        for future in self._flights:
+        for future in self._pending:
             future.cancel()
         if self._open:
             self._open = False
@@ -403,7 +403,7 @@ class Dispatcher:
 
 
 def _decoded(data: Any, decode: Codec) -> Any:
-    return decode(data.frames(decode) if type(data) is Parcel else data)
+    return decode(data.frames(decode) if type(data) is SharedFile else data)
 
 
 def _is_broken(error: Exception) -> bool:

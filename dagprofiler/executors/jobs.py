@@ -10,7 +10,7 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import PackedError, SerializationError, describe, short_repr
-from dagprofiler.executors._shared_files import PARCEL_BYTES, Parcel
+from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile
 from dagprofiler.measure.machine import clock_domain, hostname
 from dagprofiler.measure.pipeline import perform
 from dagprofiler.measure.random import Streams, generators_restored
@@ -44,7 +44,7 @@ class Worker(NamedTuple):
     alone: bool
 
 
-class Outcome(NamedTuple):
+class JobResult(NamedTuple):
     """What came of a job.
 
     Attributes
@@ -131,7 +131,7 @@ class Job:
     """One task, for a worker in this process.
 
     Call it with the frames of its inputs, in their order; it returns the fields
-    of an :class:`Outcome` and never raises. A bare tuple, which travels in a
+    of an :class:`JobResult` and never raises. A bare tuple, which travels in a
     third of the time of a named one.
     """
 
@@ -222,7 +222,7 @@ class PackedJob:
             problem.__cause__ = error
             return worker, failed(PackedError(problem)), ()
         frames = [
-            data.frames(decode) if type(data) is Parcel else data
+            data.frames(decode) if type(data) is SharedFile else data
             for data, decode in zip(frames, decoders)
         ]
         record = _carry_out(session, work, frames, alone=worker[-1])
@@ -248,10 +248,10 @@ def failed(error: BaseException | PackedError) -> tuple[Any, ...]:
 
 def _leaving(frames: Any, folder: str | None) -> Any:
     """Return frames as they leave a worker."""
-    if folder is not None and frames_bytes(frames) >= PARCEL_BYTES:
+    if folder is not None and frames_bytes(frames) >= SHARED_FILE_BYTES:
         # Where there is no room for a file it goes as small ones do.
         with suppress(OSError):
-            return Parcel.of(frames, folder)
+            return SharedFile.of(frames, folder)
     return FrameList(frames) if type(frames) is list else frames
 
 
@@ -348,7 +348,7 @@ def _end_after(ends: list[Any]) -> None:
     os._exit(1)
 
 
-class Packer:
+class JobPickler:
     """Packs the sessions and the tasks of a run.
 
     Parameters

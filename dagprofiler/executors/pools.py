@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import GraphError, ValidationError, describe, short_repr
 from dagprofiler.executors import Executor
-from dagprofiler.executors._shared_files import Parcels
+from dagprofiler.executors._shared_files import SharedFiles
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from dagprofiler.executors.jobs import Outcome
+    from dagprofiler.executors.jobs import JobResult
 
 
 class PoolExecutor(Executor):
@@ -63,7 +63,7 @@ class PoolExecutor(Executor):
         #: The engines of an IPython cluster, which come and go.
         self._view: Any = getattr(pool, "view", None) if package == "ipyparallel" else None
         self._shared_folder = folder
-        self._parcels: Parcels | None = None
+        self._shared_files: SharedFiles | None = None
 
     @property
     def capacity(self) -> int:
@@ -93,12 +93,12 @@ class PoolExecutor(Executor):
             raise _refused(f"a {type(self._view).__name__} {problem}")
         if self.starts_workers or self._shared_folder is not None:
             try:
-                self._parcels = Parcels(self._shared_folder)
+                self._shared_files = SharedFiles(self._shared_folder)
             except (OSError, TypeError) as error:
                 raise _refused(f"folder {self._shared_folder!r}: {describe(error)}") from error
-            self.folder = self._parcels.folder
+            self.folder = self._shared_files.folder
 
-    def submit(self, job: Any, handles: list[Any]) -> Future[Outcome]:
+    def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Submit the job to the pool."""
         return self._pool.submit(job, handles)
 
@@ -109,9 +109,9 @@ class PoolExecutor(Executor):
 
     def close(self) -> None:
         """Remove that folder."""
-        if self._parcels is not None:
-            self._parcels.close()
-            self._parcels = self.folder = None
+        if self._shared_files is not None:
+            self._shared_files.close()
+            self._shared_files = self.folder = None
 
 
 def _count(workers: Any) -> int:

@@ -19,7 +19,7 @@ from dagprofiler.serializers import FrameList
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping
 
-    from dagprofiler.executors.jobs import Outcome
+    from dagprofiler.executors.jobs import JobResult
 
 
 #: How long a count of the cluster's resources is believed, in seconds.
@@ -131,7 +131,7 @@ class RayExecutor(Executor):
         function = _perform if timeout_s is None else _perform_watched
         self._perform = ray.remote(max_retries=self._retries, **self._options)(function)
 
-    def submit(self, job: Any, handles: list[Any]) -> Future[Outcome]:
+    def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Have a worker call the job with what Ray's references stand for."""
         returns = "streaming" if self._watch else 1 + len(job.outputs)
         perform = self._perform.options(name=job.name, num_returns=returns)
@@ -141,7 +141,7 @@ class RayExecutor(Executor):
             return self._watch.follow(self._watched(results, job))
         first, *others = results if job.outputs else [results]
         self._waiting.add(first)
-        mine: Future[Outcome] = Future()
+        mine: Future[JobResult] = Future()
         # From here on it cannot be cancelled, so that its outcome can always be set.
         mine.set_running_or_notify_cancel()
 

@@ -204,8 +204,8 @@ class Watch(Hook):
         self.files = {}
 
     def task_finished(self, record):
-        (parcels,) = self.made
-        self.files[record.task] = len(os.listdir(parcels.folder))
+        (shared_files,) = self.made
+        self.files[record.task] = len(os.listdir(shared_files.folder))
 
 
 @pytest.fixture
@@ -213,12 +213,12 @@ def made(monkeypatch):
     """All folders of large values that are made."""
     made = []
 
-    class Noted(pools.Parcels):
+    class Noted(pools.SharedFiles):
         def __init__(self, within=None):
             super().__init__(within)
             made.append(self)
 
-    monkeypatch.setattr(pools, "Parcels", Noted)
+    monkeypatch.setattr(pools, "SharedFiles", Noted)
     return made
 
 
@@ -304,7 +304,7 @@ SCRIPT = """
 import multiprocessing, os, sys, threading
 from concurrent.futures import ProcessPoolExecutor
 from dagprofiler import DAG, Task
-from dagprofiler.executors import _shared_files as parcels
+from dagprofiler.executors import _shared_files
 
 class Wait(Task):
     outputs = ["x"]
@@ -325,7 +325,7 @@ class After(Task):
 
 if __name__ == "__main__":
     dag = DAG({"a": Large, "b": Wait, "c": After}, [("a", "c"), ("b", "c", [])])
-    parcels._ROOM_BYTES = 1 << 60
+    _shared_files._ROOM_BYTES = 1 << 60
     pool = ProcessPoolExecutor(2, multiprocessing.get_context(sys.argv[1]))
     try:
         dag.run(executor=pool)
