@@ -1,4 +1,4 @@
-"""Dispatcher: between the run loop and an executor, whose jobs run beside each other."""
+"""Dispatcher: adapts an executor, whose jobs run concurrently, to the run loop."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class Clocks:
-    """How far the clocks of workers are ahead of this process's, as far as tasks show.
+    """How far the clocks of workers are ahead of this process's, as estimated from tasks.
 
-    A task cannot start before it was sent, nor can its record arrive before it
-    ended. So each one narrows down how far its worker's clock is ahead, and no
-    message beside them is needed.
+    A task cannot start before it is sent, and its record cannot arrive before it
+    ends. So each task bounds the offset of its worker's clock, and no extra
+    messages are needed.
 
     Parameters
     ----------
@@ -47,27 +47,27 @@ class Clocks:
     Notes
     -----
     Cristian, Distributed Computing 3, 1989, with the tasks themselves as the
-    round trips; drift within a round is taken as nothing.
+    round trips; drift within a round is neglected.
     """
 
     def __init__(self, own: str) -> None:
         self.own = own
-        #: Clock domain to the least and the most, in seconds.
+        #: Clock domain to the lower and upper bound, in seconds.
         self._bounds: dict[str, tuple[float, float]] = {own: (0.0, 0.0)}
 
     def note(
         self, domain: str, sent_s: float, times: Sequence[float | None], arrived_s: float
     ) -> None:
-        """Take note of a task.
+        """Narrow the bounds by the times of a task.
 
         Parameters
         ----------
         domain
-            That of its worker's clock.
+            The domain of its worker's clock.
         sent_s, arrived_s
             When it was sent and when its record arrived, by this process's clock.
         times
-            The readings of the worker's clock, in order; None for what was not reached.
+            The readings of the worker's clock, in order; None for phases not reached.
         """
         known = [moment for moment in times if moment is not None]
         if domain != self.own and known:
@@ -75,23 +75,23 @@ class Clocks:
             self._bounds[domain] = max(least, known[-1] - arrived_s), min(most, known[0] - sent_s)
 
     def ahead_s(self, domain: str) -> float:
-        """Return how many seconds a clock is ahead; 0 of one that no task has shown."""
+        """Return how many seconds a clock is ahead; 0 before the first task."""
         least, most = self._bounds.get(domain, (0.0, 0.0))
         return (least + most) / 2
 
     def error_s(self, domain: str) -> float:
-        """Return by how many seconds :meth:`ahead_s` can be wrong."""
+        """Return the largest error of :meth:`ahead_s`, in seconds."""
         least, most = self._bounds.get(domain, (0.0, 0.0))
-        # Where drift has made them cross, what they are apart is the error.
+        # If drift made them cross, their distance is the error.
         return abs(most - least) / 2
 
 
-#: How long nothing may come back before the executor is asked whether anything still can.
+#: How long to wait for a result before :meth:`Executor.check` is called.
 _PATIENCE_S = 1.0
 
 
 class _PendingJob(NamedTuple):
-    """A job that is under way.
+    """A submitted job.
 
     Attributes
     ----------
@@ -100,13 +100,13 @@ class _PendingJob(NamedTuple):
     job
         What was submitted.
     handles
-        Of its inputs: kept until the job is done, as what they stand for is.
+        Of its inputs; keeping them until the job is done keeps their values.
     decode
-        Decoder of its outputs, if they are wanted in this process.
+        Decoder of its outputs, if this process needs them.
     sent_s
         When it was submitted.
     has_session
-        Whether it brings the session with it.
+        Whether it contains the session.
     """
 
     number: int
@@ -119,10 +119,9 @@ class _PendingJob(NamedTuple):
 
 
 class Dispatcher:
-    """Hands tasks to an executor as jobs, and takes their records as they arrive.
+    """Submits tasks to an executor as jobs, and collects their records.
 
-    For the run loop it has the shape of
-    :class:`~dagprofiler.executors.serial.SerialExecutor`.
+    Has the interface of :class:`~dagprofiler.executors.serial.SerialExecutor`.
 
     Parameters
     ----------
@@ -133,7 +132,7 @@ class Dispatcher:
     collects
         Whether workers collect garbage before each round.
     timeout_s
-        How long a task may take; None for any time.
+        Time limit of a task, in seconds; None for no limit.
     """
 
     serial = False
@@ -162,25 +161,25 @@ class Dispatcher:
         self._open = self._broken = False
         self._wiring: Wiring
         self._session: Session
-        #: What packs jobs; None where they run in this process.
+        #: Pickles jobs; None if they run in this process.
         self._pickler = None if executor.shares_memory else JobPickler(by_value=executor.by_value)
         self._packed_session = b""
         self._pending: dict[Any, _PendingJob] = {}
         self._owned = OwnedFiles()
-        #: What has come back, and when; an error instead of a future for what never left.
+        #: Finished futures and when they finished; a record for a job that was not submitted.
         self._done: SimpleQueue[tuple[Any, float]] = SimpleQueue()
         self._attempts: dict[int, tuple[str, ...]] = {}
         self._waited_s = 0.0
 
     @property
     def capacity(self) -> int:
-        """How many tasks it takes at once."""
+        """How many tasks it accepts at once."""
         return 0 if self._broken else self._executor.capacity
 
     def begin(self, instrumentation: Instrumentation | None, wiring: Wiring) -> None:
         """Begin a round whose tasks are measured by these instruments, or by none.
 
-        The wiring says what outputs somebody needs.
+        The wiring says which outputs are needed.
         """
         self._wiring = wiring
         if not self._open:
@@ -203,12 +202,12 @@ class Dispatcher:
             self._executor.announce(self._session.key, self._packed_session)
 
     def submit(self, number: int, work: tuple[Any, ...], handles: list[Any]) -> None:
-        """Take task number `number` over; `handles` stand for its inputs, in the order of the work.
+        """Submit task `number`; `handles` are those of its inputs, in the order of the work.
 
-        A task that cannot travel comes back at once, as one that failed.
+        A task that cannot be pickled fails at once.
         """
         name, task, contract, inputs, decoders, keep = work
-        # As many as there are inputs: they may go on without end.
+        # As many as there are inputs: the iterable may be infinite.
         work = name, task, contract, inputs, [*islice(decoders, len(handles))], keep
         job: Any
         if self._pickler is None:
@@ -235,11 +234,11 @@ class Dispatcher:
         self._pending[future] = pending
 
     def _arrived(self, future: Future[JobResult]) -> None:
-        """Take note of a job that is done, in whatever thread the executor says so."""
+        """Queue a finished future; called in any thread."""
         self._done.put((future, perf_counter()))
 
     def _fail(self, number: int, error: BaseException) -> None:
-        """Let a task that never left come back as one that failed."""
+        """Queue the failure of a task that was not submitted or is lost."""
         self._done.put(((number, -1, failed(error)), 0.0))
 
     def _lost(self, name: str, error: Exception) -> BaseException:
@@ -252,13 +251,13 @@ class Dispatcher:
         return lost
 
     def _look_again(self) -> None:
-        """Let :meth:`next` return, in whatever thread the executor says so."""
+        """Make :meth:`next` return; called in any thread."""
         self._done.put(((-1, -1, ()), 0.0))
 
     def next(self) -> tuple[int, int, tuple[Any, ...]]:
         """Wait for a task; return its number, the index of its worker, and its record.
 
-        The number is -1 if it is the capacity that has changed.
+        A number of -1 signals a change of capacity.
         """
         self._owned.tidy()
         while True:
@@ -274,7 +273,7 @@ class Dispatcher:
                 return future
             pending = self._pending.pop(future, None)
             if pending is None:
-                # It was given up before.
+                # It already failed as lost.
                 continue
             try:
                 outcome: Any = future.result()
@@ -292,7 +291,7 @@ class Dispatcher:
             self._send(pending._replace(job=job, has_session=True))
 
     def _check(self) -> None:
-        """Give all jobs up if the executor says that none will come back."""
+        """Fail all jobs if the executor's check raises."""
         try:
             self._executor.check()
         except Exception as error:  # noqa: BLE001  (the same)
@@ -332,7 +331,7 @@ class Dispatcher:
         return number, index, (times, payload, wire, frames, outputs, error, readings, spans)
 
     def _introduced(self, worker: Worker) -> int:
-        """Return the number of a worker that has not been seen before."""
+        """Return the number of a new worker."""
         index = self._numbers[worker] = len(self.workers)
         self._domains.append(worker.clock)
         self.workers.append({"host": worker.host, "pid": worker.pid, "thread": worker.thread})
@@ -341,7 +340,7 @@ class Dispatcher:
     def _opened(
         self, name: str, frames: dict[str, Any], decode: Callable[[Any], Any]
     ) -> dict[str, Any]:
-        """Return the values that the handles of a task's outputs stand for."""
+        """Return the values of the handles of a task's outputs."""
         outputs = {}
         for field, handle in frames.items():
             try:
@@ -356,17 +355,17 @@ class Dispatcher:
         return outputs
 
     def ahead_s(self, worker: int) -> float:
-        """Return how many seconds a worker's clock is ahead of this process's, as known so far."""
+        """Return the current estimate by how many seconds a worker's clock is ahead."""
         return 0.0 if worker < 0 else self._clocks.ahead_s(self._domains[worker])
 
     def end(self) -> RoundReport:
         """Return what only the executor knows of the round."""
         clocks = self._clocks
-        for domain, one in zip(self._domains, self.workers):
+        for domain, worker in zip(self._domains, self.workers):
             if domain != clock_domain():
-                one["clock_ahead_ms"] = round(clocks.ahead_s(domain) * 1e3, 6)
-                one["clock_error_ms"] = round(clocks.error_s(domain) * 1e3, 6)
-        shared = self._seed is not None and not all(worker.alone for worker in self._numbers)
+                worker["clock_ahead_ms"] = round(clocks.ahead_s(domain) * 1e3, 6)
+                worker["clock_error_ms"] = round(clocks.error_s(domain) * 1e3, 6)
+        shared = self._seed is not None and not all(known.alone for known in self._numbers)
         return RoundReport(
             waited_s=self._waited_s,
             attempts=self._attempts,
@@ -375,9 +374,9 @@ class Dispatcher:
         )
 
     def recall(self, worker: dict[str, Any]) -> int:
-        """Return the number of a worker that an earlier attempt at this run had.
+        """Return the number of a worker of an earlier attempt at this run.
 
-        Readings of its clock have been brought to this process's.
+        Its times are already converted to this process's clock.
         """
         if worker not in self.workers:
             self.workers.append(worker)
@@ -389,11 +388,11 @@ class Dispatcher:
         return self._executor.put(FrameList(frames) if type(frames) is list else frames)
 
     def value(self, handle: Any, decode: Codec) -> Any:
-        """Return the value that a handle stands for."""
+        """Return the value of a handle."""
         return _decoded(self._executor.fetch(handle), decode)
 
     def close(self) -> None:
-        """Take nothing back any more: what has not begun never will."""
+        """Cancel pending jobs and close the executor."""
         for future in self._pending:
             future.cancel()
         if self._open:
@@ -407,7 +406,7 @@ def _decoded(data: Any, decode: Codec) -> Any:
 
 
 def _is_broken(error: Exception) -> bool:
-    """Tell whether an executor that says so takes nothing any more."""
+    """Tell whether the error means that the executor accepts no further jobs."""
     from concurrent.futures import BrokenExecutor
 
     return isinstance(error, BrokenExecutor)

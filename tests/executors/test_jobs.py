@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import threading
 
 import pytest
@@ -81,7 +82,7 @@ def test_what_cannot_be_unpacked_fails_and_names_the_task():
 
     error = record[5].unpacked()
     assert isinstance(error, SerializationError)
-    assert str(error).startswith("task 't' cannot be unpacked by a worker: UnpicklingError")
+    assert re.match("task 't'.*UnpicklingError", str(error))
 
 
 def test_the_config_is_that_of_the_session():
