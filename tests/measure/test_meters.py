@@ -220,7 +220,7 @@ def test_a_meter_that_cannot_say_its_name_is_refused():
             pass
 
     assert refusal(Nameless()) == (
-        "meters: Nameless cannot be asked for its name: RuntimeError: who am I?"
+        "meters: the name of Nameless cannot be read: RuntimeError: who am I?"
     )
 
 
@@ -237,7 +237,7 @@ def test_a_meter_that_cannot_say_its_name_again_is_refused():
 
     assert (
         refusal([Tired()])
-        == "meters: Tired cannot be asked for its name: RuntimeError: asked again"
+        == "meters: the name of Tired cannot be read: RuntimeError: asked again"
     )
 
 
@@ -303,7 +303,7 @@ def test_a_meter_needs_a_unit():
 def test_two_meters_cannot_fill_one_column():
     mine = Own(name="power", unit="W")
     assert refusal([mine, mine]) == (
-        "meters: column 'power_W' is filled by two meters; give the meter another name"
+        "meters: column 'power_W' belongs to two meters; give the meter another name"
     )
 
 
@@ -992,7 +992,7 @@ def test_a_task_that_clears_the_traces_has_no_allocation():
         tracemalloc.stop()
     assert value is None
     assert reasons == {
-        "allocation_bytes": "a task cleared the traces of tracemalloc, or set its peak back"
+        "allocation_bytes": "a task cleared the traces of tracemalloc, or reset its peak"
     }
 
 
@@ -1003,7 +1003,7 @@ def test_a_quantity_that_only_grows_is_not_known_if_it_fell(tmp_path):
     fall = [nothing, lambda: path.write_text("9 500000 7\n")]
     values, reasons = measure("delay", *fall, proc=str(tmp_path))
     assert values == {"delay_ms": None}
-    assert reasons == {"delay_ms": "the reading after the task was less than the one before it"}
+    assert reasons == {"delay_ms": "the reading after the task was smaller than the one before it"}
 
 
 def test_a_peak_that_fell_is_not_known(tmp_path):
@@ -1043,7 +1043,7 @@ def test_fewer_instructions_than_the_meters_take_are_no_count(monkeypatch):
     )
     values, reasons = measure("instructions", nothing)
     assert values == {"instructions": None}
-    assert "less than the meters alone take" in reasons["instructions"]
+    assert "less than the meters themselves use" in reasons["instructions"]
 
 
 def test_without_a_count_of_nothing_there_is_no_count(monkeypatch):
