@@ -236,8 +236,7 @@ def test_a_meter_that_cannot_say_its_name_again_is_refused():
             return "once"
 
     assert (
-        refusal([Tired()])
-        == "meters: the name of Tired cannot be read: RuntimeError: asked again"
+        refusal([Tired()]) == "meters: the name of Tired cannot be read: RuntimeError: asked again"
     )
 
 
@@ -892,8 +891,7 @@ def test_numbers_in_a_file_that_a_task_put_in_the_place_of_ours_are_not_read(nam
     # In the second of these, what is read before a task still was ours.
     assert values == [None]
     assert opened.reasons == {
-        opened.columns[0]: "task 'a': a task closed the file that tells it, "
-        "or put another in its place"
+        opened.columns[0]: "task 'a': a task closed or replaced the file that this meter reads"
     }
     opened.close()
     for fd in ours:
@@ -910,7 +908,7 @@ def test_a_task_that_only_closes_our_files_is_told_of():
         os.close(fd)
     assert opened.stop("a") == [None]
     opened.close()
-    assert opened.reasons["delay_ms"].startswith("task 'a': a task closed the file that tells it")
+    assert opened.reasons["delay_ms"].startswith("task 'a': a task closed or replaced the file")
 
 
 @linux
@@ -1014,7 +1012,7 @@ def test_a_peak_that_fell_is_not_known(tmp_path):
     fall = [nothing, lambda: status.write_text("VmHWM:\t 5 kB\n")]
     values, reasons = measure("peak_memory", *fall, proc=str(tmp_path))
     assert values == {"peak_memory_bytes": None}
-    assert "less than the one before it" in reasons["peak_memory_bytes"]
+    assert "smaller than the one before it" in reasons["peak_memory_bytes"]
 
 
 def test_the_collector_is_watched_once_though_a_start_follows_a_start():
