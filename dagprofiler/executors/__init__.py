@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
-    from dagprofiler.executors.jobs import Outcome
+    from dagprofiler.executors.jobs import JobResult
 
 
 __all__ = ["Executor"]
 
 
 class RoundReport(NamedTuple):
-    """What only those who ran the tasks of a round know of it.
+    """What only the executor knows about a round.
 
     Attributes
     ----------
@@ -28,13 +28,12 @@ class RoundReport(NamedTuple):
         How long the run loop waited for tasks that ran elsewhere, in seconds; None where it
         ran them itself.
     attempts
-        Task number to what became of attempts that the executor made good, in words,
-        one text each.
+        Task number to a text for each failed attempt that the executor retried.
     legacy_generators
         False if the seed did not reach numpy's and random's legacy generators, since tasks ran
         in threads concurrently; None otherwise.
     ahead_s
-        For each worker how many seconds its clock is ahead of this process's; empty where
+        For each worker by how many seconds its clock is ahead of this process's; empty if
         there is one clock.
     """
 
@@ -45,32 +44,30 @@ class RoundReport(NamedTuple):
 
 
 class Executor(ABC):
-    """Runs jobs somewhere.
+    """Base class of executors, which run jobs.
 
-    A *handle* stands for the serialized value of one output. The process that
-    drives the run keeps handles and hands them to the consumers' jobs; it
-    never looks into one. Here handles are the serialized values themselves.
-    An executor whose outputs stay where they were made overrides
-    :meth:`put` and :meth:`fetch`, and puts handles of its own into the
-    records' ``frames``.
+    A *handle* represents the serialized value of one output. The process that
+    drives the run keeps handles and passes them to the consumers' jobs; it
+    never inspects one. By default handles are the serialized values themselves.
+    An executor whose outputs stay with the workers overrides :meth:`put` and
+    :meth:`fetch`, and puts its own handles into the records' ``frames``.
 
     Attributes
     ----------
     name
-        What the profile calls it.
+        Its name in the profile.
     shares_memory
-        Whether jobs run in this process; if not, jobs and outcomes can be pickled.
+        Whether jobs run in this process; if not, jobs and results can be pickled.
     by_value
-        Whether jobs take along what the main program defines, since workers
+        Whether what the main program defines is sent by value, since workers
         do not import it.
     enforces_timeout
-        Whether it ends a task that takes longer than it may.
+        Whether it ends a task that exceeds its time limit.
     starts_workers
-        Whether workers are processes that this one has started: a worker that has had a task
+        Whether workers are processes that this one has started: a worker that has run a task
         then ends with this process, even if that is killed.
     folder
-        Where workers put large outputs for each other; None if they have no
-        such place.
+        Folder through which workers pass large outputs; None if they share none.
 
     Examples
     --------
@@ -92,64 +89,63 @@ class Executor(ABC):
     enforces_timeout = False
     starts_workers = False
     folder: str | None = None
-    #: What :meth:`capacity_changed` calls; a run sets it.
+    #: Called by :meth:`capacity_changed`; a run sets it.
     on_capacity: Callable[[], None] | None = None
 
     @property
     @abstractmethod
     def capacity(self) -> int:
-        """How many jobs it takes at once, running and waiting ones; 0 if it takes no more."""
+        """How many jobs it accepts at once, running and waiting; 0 if it accepts none."""
 
     @abstractmethod
-    def submit(self, job: Any, handles: list[Any]) -> Future[Outcome]:
-        """Have ``job(frames)`` called somewhere, with what the handles stand for.
+    def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
+        """Have a worker call ``job(frames)`` with the values of the handles.
 
         Parameters
         ----------
         job
             A callable that takes the list of its inputs' serialized values,
-            never raises, and returns an outcome. ``job.name`` is its task's.
+            never raises, and returns a result. ``job.name`` is the task's name.
         handles
             The handles of its inputs, in order.
 
         Returns
         -------
         concurrent.futures.Future
-            Of what the job returned. Its exception says that the executor lost
-            the job.
+            Of the job's result. An exception means that the executor lost the job.
         """
 
     def open(self, timeout_s: float | None) -> None:  # noqa: B027  (most have nothing to do)
-        """Get ready for a run; called once before the first job.
+        """Prepare for a run; called once before the first job.
 
         Parameters
         ----------
         timeout_s
-            How long a task may take, in seconds; None for any time. It is a
+            Time limit of a task, in seconds; None for no limit. It is a
             number only if :attr:`enforces_timeout`.
         """
 
     def announce(self, key: str, session: bytes) -> None:  # noqa: B027  (the same)
-        """Make known what all jobs of the next round share; called once before each round.
+        """Send workers what all jobs of the next round share; called before each round.
 
-        Not if :attr:`shares_memory`. A worker that does not know it, since
-        nobody called :func:`jobs.announce <dagprofiler.executors.jobs.announce>`
-        there, gets it with the first job, which is then sent once more.
+        Not called if :attr:`shares_memory`. A worker in which
+        :func:`jobs.announce <dagprofiler.executors.jobs.announce>` was not called
+        receives it with its first job, which is then sent a second time.
         """
 
     def capacity_changed(self) -> None:
-        """Have the run loop look at :attr:`capacity` again; call it in any thread.
+        """Have the run loop read :attr:`capacity` again; call it in any thread.
 
-        It looks anyway whenever a job is done. Does nothing outside of a run.
+        The run loop also reads it whenever a job is done. Does nothing outside of a run.
         """
         if self.on_capacity is not None:
             self.on_capacity()
 
-    def check(self) -> None:  # noqa: B027  (most are told)
-        """Look whether jobs can still come back; called each second in which none does.
+    def check(self) -> None:  # noqa: B027  (most futures report it)
+        """Raise if no job can finish any more; called each second without a result.
 
-        An exception says that all jobs are lost and that no more are taken. An
-        executor whose futures tell of that by themselves has no need of it.
+        An exception means that all jobs are lost and that no more are accepted. An
+        executor whose futures report that need not override it.
         """
 
     def put(self, frames: Any) -> Any:
@@ -157,8 +153,8 @@ class Executor(ABC):
         return frames
 
     def fetch(self, handle: Any) -> Any:
-        """Return the serialized value that a handle stands for."""
+        """Return the serialized value of a handle."""
         return handle
 
     def close(self) -> None:  # noqa: B027  (the same)
-        """Let go of what :meth:`open` and the jobs took; called once after the last job."""
+        """Release the resources of :meth:`open` and of the jobs; called after the last job."""

@@ -1,4 +1,4 @@
-"""What DaskExecutor has Dask's workers do. They import this module, and Dask with it."""
+"""The part of DaskExecutor that runs in Dask's workers, which import this module."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from distributed import WorkerPlugin, get_worker
 from dagprofiler.executors.jobs import announce, withdraw
 from dagprofiler.serializers import frames_bytes
 
-#: One for all runs: a scheduler keeps the last events of each topic for good.
+#: One topic for all runs: a scheduler keeps the last events of each topic forever.
 TOPIC = "dagprofiler"
 
-#: What is wanted by the process that drives the run, and smaller, goes there with the record: to
-#: ask for it takes as long as a task.
+#: Smaller outputs that the driving process needs are sent with the record: fetching one takes as
+#: long as a task.
 SMALL_BYTES = 10_000
 
 
 class Held:
-    """The serialized value of one output: what stands at a worker.
+    """The serialized value of one output, as a worker holds it.
 
     Parameters
     ----------
@@ -36,12 +36,12 @@ class Held:
         return Held, (self.frames,)
 
     def __sizeof__(self) -> int:
-        # Dask asks, to run tasks where their inputs are and to know when memory gets short.
+        # Dask uses it to place tasks near their inputs, and to limit memory.
         return object.__sizeof__(self) + frames_bytes(self.frames)
 
 
 class _Gone:
-    """Stands for outputs that could not be made again after their worker died."""
+    """In place of outputs that could not be recomputed after their worker died."""
 
     __slots__ = ("_why",)
 
@@ -56,16 +56,18 @@ class _Gone:
 
     @property
     def frames(self) -> Any:
-        raise RuntimeError(f"an input was lost with its worker, and made again: {self._why}")
+        raise RuntimeError(
+            f"an input was lost with its worker and could not be recomputed: {self._why}"
+        )
 
 
 class Announcement(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
-    """Makes the session of a round known to all workers, also to those that come later.
+    """Announces the session of a round in all workers, including later ones.
 
     Parameters
     ----------
     key, session
-        As :func:`~dagprofiler.executors.jobs.announce` takes them.
+        As in :func:`~dagprofiler.executors.jobs.announce`.
     """
 
     def __init__(self, key: str, session: bytes) -> None:
@@ -73,26 +75,26 @@ class Announcement(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         self._session = session
 
     def setup(self, worker: Any) -> None:  # noqa: ARG002  (the worker's process is what counts)
-        """Begin at a worker."""
+        """Announce the session in a worker."""
         announce(self._key, self._session)
 
     def teardown(self, worker: Any) -> None:  # noqa: ARG002  (the same)
-        """End at a worker."""
+        """Withdraw the session in a worker."""
         withdraw(self._key)
 
 
 def perform_job(job: Any, key: str, *inputs: Any) -> Any:
-    """Do a job at a worker: tell what came of it, and return its outputs, which stay there.
+    """Run a job in a worker: send its result as an event, return its outputs, which stay.
 
-    What is told arrives before Dask says that the job is done: both go the same way.
+    The event arrives before Dask reports that the job is done: both use the same stream.
     """
     outcome = job([held.frames for held in inputs])
-    outputs: Any = _Gone("its worker does not know of the run")
+    outputs: Any = _Gone("its worker does not have the session of the run")
     if outcome is not None:
         worker, record, attempts = outcome
         times, payload, wire, frames, values, error, readings, spans = record
         if error is not None:
-            outputs = _Gone(f"task {job.name!r} failed then")
+            outputs = _Gone(f"task {job.name!r} failed when it was run again")
         elif job.keep and sum(wire.values()) <= SMALL_BYTES:
             outputs = None
         else:

@@ -1,4 +1,4 @@
-"""Parcels: large values that processes of one machine hand over in files, not through a pipe."""
+"""SharedFile: a large value that processes of one machine pass in a file, not through a pipe."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from dagprofiler.measure.pipeline import Codec
 
 
-#: From here on a file costs less than a pipe.
-PARCEL_BYTES = 128 * 1024
+#: From this size on a file costs less than a pipe.
+SHARED_FILE_BYTES = 128 * 1024
 
-#: Where files are memory, on Linux.
-_MEMORY = "/dev/shm"  # noqa: S108  (what is made there is a folder that only its maker can open)
-#: What has to be free there: containers have 64 MB of it by default.
+#: Files in memory, on Linux.
+_MEMORY = "/dev/shm"  # noqa: S108  (only this user can open the folders made there)
+#: What must be free there: containers have 64 MB of it by default.
 _ROOM_BYTES = 1 << 30
 _PREFIX = "dagprofiler-parcels-"
 
@@ -31,18 +31,18 @@ _PREFIX = "dagprofiler-parcels-"
 _locks: set[int] = set()
 
 
-class Parcel:
-    """The frames of one value in a file, which goes as :class:`Owned` says.
+class SharedFile:
+    """The frames of one value in a file, which :class:`OwnedFiles` removes.
 
     Parameters
     ----------
     path
         The file.
     lengths
-        How long each frame is, in bytes; negative of a frame that is no bytes
+        The length of each frame, in bytes; negative if the frame is not a bytes
         object but another buffer.
     whole
-        Whether the value is one frame and not a list of them.
+        Whether the value is one frame and not a list.
     """
 
     __slots__ = ("__weakref__", "lengths", "path", "whole")
@@ -53,16 +53,16 @@ class Parcel:
         self.whole = whole
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _parcel, (self.path, self.lengths, self.whole)
+        return _shared_file, (self.path, self.lengths, self.whole)
 
     @classmethod
-    def of(cls, frames: Any, folder: str) -> Parcel:
+    def of(cls, frames: Any, folder: str) -> SharedFile:
         """Write frames to a new file in `folder`, which other hosts may write to as well.
 
         Raises
         ------
         OSError
-            If there is no room for them; nothing of them is left then.
+            If there is no room; the file is removed.
         """
         from tempfile import mkstemp
 
@@ -82,9 +82,9 @@ class Parcel:
         return cls(path, lengths, whole=parts is not frames)
 
     def frames(self, decode: Codec) -> Any:
-        """Return the frames for `decode`: views of the file, but bytes where bytes went in.
+        """Return the frames for `decode`: views of the file, but bytes for bytes objects.
 
-        Pickle reads bytes from a view as well, which spares a copy.
+        Pickle also accepts a view for bytes, which saves a copy.
         """
         with open(self.path, "rb") as file:
             view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
@@ -98,65 +98,64 @@ class Parcel:
         return frames
 
 
-def _parcel(path: str, lengths: Sequence[int], whole: bool) -> Parcel:  # noqa: FBT001  (pickle's)
-    return Parcel(path, lengths, whole=whole)
+def _shared_file(path: str, lengths: Sequence[int], whole: bool) -> SharedFile:  # noqa: FBT001  (pickle's)
+    return SharedFile(path, lengths, whole=whole)
 
 
-class Owned:
-    """Parcels whose files go when nobody refers to them any more.
+class OwnedFiles:
+    """Shared files that are removed when no reference to them is left.
 
     Notes
     -----
-    They go in :meth:`tidy` and not in finalizers, in which Python drops a Ctrl-C:
-    to remove a large file takes long enough for one to come.
+    :meth:`tidy` removes them, and not finalizers, in which Python discards a Ctrl-C:
+    removing a large file takes long enough for one to arrive.
     """
 
     def __init__(self) -> None:
         self._marks: set[_Mark] = set()
-        #: Marks of parcels that have gone. What appends to it runs no Python.
+        #: Marks of files without references. Appending to it runs no Python code.
         self._gone: deque[Any] = deque()
 
-    def add(self, parcel: Parcel) -> None:
-        """Take over a parcel's file."""
-        mark = _Mark(parcel, self._gone.append)
-        mark.path = parcel.path
+    def add(self, shared: SharedFile) -> None:
+        """Own a shared file: remove it when no reference is left."""
+        mark = _Mark(shared, self._gone.append)
+        mark.path = shared.path
         self._marks.add(mark)
 
     def tidy(self) -> None:
-        """Remove the files of parcels that have gone."""
+        """Remove the files without references."""
         while self._gone:
             mark = self._gone.popleft()
             self._marks.discard(mark)
             _remove(mark.path)
 
 
-class _Mark(weakref.ref[Parcel]):
+class _Mark(weakref.ref[SharedFile]):
     __slots__ = ("path",)
 
     path: str
 
 
 def _remove(path: str) -> None:
-    # The whole folder may be gone; Windows keeps what is still mapped until then.
+    # The folder may not exist any more; Windows keeps mapped files until then.
     with suppress(OSError):
         os.remove(path)
 
 
-class Parcels:
-    """A folder of parcels, made for one run and removed with it.
+class SharedFiles:
+    """A folder of shared files, created for one run and removed after it.
 
-    In memory, what a process left that was killed is removed by the next run there.
+    In memory, the next run removes the folders of killed processes.
 
     Parameters
     ----------
     within
-        The folder to make it in; if None, one in memory where the system has
-        such a place with room.
+        The parent folder; None for one in memory if the system has one with room.
 
     Attributes
     ----------
     folder
-        Its path, with a name drawn at random.
+        Its path, with a random name.
     """
 
     def __init__(self, within: str | None = None) -> None:
@@ -166,8 +165,7 @@ class Parcels:
         self.folder = mkdtemp(prefix=_PREFIX, dir=place)
         self._lock: int | None = None
         if place is _MEMORY:
-            # The sweep of another run holds it for a moment, or has removed it: it is ours when
-            # it is locked.
+            # The sweep of another run may have locked or removed it: it is ours once it is locked.
             while (lock := _locked(self.folder, wait=True)) is None:
                 self.folder = mkdtemp(prefix=_PREFIX, dir=place)
             self._lock = lock
@@ -175,11 +173,11 @@ class Parcels:
         self._finalizer = weakref.finalize(self, _discard, self.folder)
 
     def close(self) -> None:
-        """Remove the folder with all that is in it."""
+        """Remove the folder with all its files."""
         try:
             _discard(self.folder)
         except BaseException:
-            # Ctrl-C: nobody calls this again.
+            # Ctrl-C: this is not called again.
             _discard(self.folder)
             raise
         finally:
@@ -194,7 +192,7 @@ def _discard(folder: str) -> None:
     from shutil import rmtree
 
     gone = f"{folder}-gone"
-    # From here on they put nothing more into it. Windows does not rename what is open.
+    # From here on they add no files. Windows does not rename an open folder.
     with suppress(OSError):
         os.rename(folder, gone)
     rmtree(gone, ignore_errors=True)
@@ -204,7 +202,7 @@ def _discard(folder: str) -> None:
 def _locked(folder: str, *, wait: bool = False) -> int | None:
     """Lock a folder until :func:`_unlock` or the end of this process.
 
-    None if it is gone, or if another process has locked it and is not waited for.
+    None if it does not exist, or if another process has locked it and `wait` is false.
     """
     import fcntl
 
@@ -214,7 +212,7 @@ def _locked(folder: str, *, wait: bool = False) -> int | None:
         return None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Removed before it was locked, it has no name any more.
+        # If it was removed before it was locked, its name is gone.
         if not os.path.samestat(os.fstat(lock), os.lstat(folder)):
             raise FileNotFoundError(folder)
     except (BlockingIOError, FileNotFoundError):
@@ -230,7 +228,7 @@ def _unlock(lock: int) -> None:
 
 
 def _forget_locks() -> None:
-    """Leave the locks to the process that this one was forked from, and that it may outlive."""
+    """Leave the locks to the parent of this forked process, which may outlive it."""
     while _locks:
         os.close(_locks.pop())
 
@@ -240,7 +238,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _sweep(place: str) -> None:
-    """Remove the folders of runs that were killed, which take up memory for good."""
+    """Remove the folders of killed runs, which otherwise occupy memory forever."""
     from shutil import rmtree
 
     for name in os.listdir(place):
@@ -252,7 +250,7 @@ def _sweep(place: str) -> None:
 
 
 def _roomy() -> str | None:
-    """Return the place in memory, if there is one with room."""
+    """Return the folder in memory, if it exists and has room."""
     with suppress(OSError, AttributeError):
         state = os.statvfs(_MEMORY)
         if state.f_bavail * state.f_frsize >= _ROOM_BYTES and os.access(_MEMORY, os.W_OK):

@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import GraphError, MissingExtraError, ValidationError, describe, short_repr
 from dagprofiler.executors import Executor
-from dagprofiler.executors._shared_files import Parcels
+from dagprofiler.executors._shared_files import SharedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from dagprofiler.executors.jobs import Outcome
+    from dagprofiler.executors.jobs import JobResult
 
 
-#: What workers have to import.
+#: The module that workers must import.
 _WORKER_MODULE = "dagprofiler.executors.celery_worker"
 
-#: How long answers to a roll call are waited for, and how long it is until the next one.
+#: How long to wait for answers to a roll call, and how long until the next one.
 _ROLL_CALL_S = 1.0
 _PAUSE_S = 0.5
 
-#: How long the thread that takes results waits before it looks whether it is still needed, and
-#: how long it is waited for: a backend that is gone keeps it longer.
+#: How long the thread that receives results waits before it checks whether it is still needed,
+#: and how long :meth:`close` waits for it: a lost backend blocks it longer.
 _DRAIN_S = 0.2
 _JOIN_S = 2.0
-#: How long it waits before it asks again, where a backend has no way to tell.
+#: Interval of polling a backend that cannot notify.
 _POLL_S = 0.02
 
 #: Pools that leave a worker's main thread free to answer while tasks run.
@@ -37,38 +37,38 @@ _ANSWERING = {"prefork", "thread"}
 
 
 class _Worker:
-    """A worker of Celery, as it was heard of last."""
+    """A worker of Celery, by its last answer."""
 
-    def __init__(self, said: dict[str, Any], heard_s: float) -> None:
-        self.pid: int = said["pid"]
-        self.pool: str = said["pool"]
-        self.processes: int = said["processes"]
-        self.reaches: bool = said["reaches"]
+    def __init__(self, answer: dict[str, Any], heard_s: float) -> None:
+        self.pid: int = answer["pid"]
+        self.pool: str = answer["pool"]
+        self.processes: int = answer["processes"]
+        self.reaches: bool = answer["reaches"]
         self.heard_s = heard_s
         self.answers = self.pool in _ANSWERING
 
 
 class _PendingTask:
-    """A job that is out.
+    """A job that was sent and has not returned.
 
     Attributes
     ----------
     future
-        Of its outcome.
+        Of its result.
     result
-        Celery's side of it.
+        Celery's ``AsyncResult``.
     sent_s
         When it was sent.
     seen
-        Whether a worker has ever said that it has it.
+        Whether a worker has ever reported it.
     missed
-        How many roll calls in a row have not found it any more.
+        How many roll calls in a row have not found it.
     """
 
     __slots__ = ("future", "missed", "result", "seen", "sent_s")
 
     def __init__(self, result: Any) -> None:
-        self.future: Future[Outcome] = Future()
+        self.future: Future[JobResult] = Future()
         # It cannot be cancelled from here on.
         self.future.set_running_or_notify_cancel()
         self.result = result
@@ -80,24 +80,22 @@ class _PendingTask:
 class CeleryExecutor(Executor):
     """Runs tasks on the workers of a Celery app (extra ``celery``).
 
-    The workers import ``dagprofiler.executors.celery_worker``: name it in the
-    app's ``include``. Jobs and results travel as text through the app's broker
-    and its result backend, whatever these are.
+    The workers must import ``dagprofiler.executors.celery_worker``: name it in the
+    app's ``include``. Jobs and results are sent as text through the app's broker
+    and its result backend.
 
     Parameters
     ----------
     app
         The ``celery.Celery``; it needs a result backend.
     queue
-        Name of the queue that jobs go to; where Celery routes them if None.
+        Name of the queue of jobs; None for Celery's own routing.
     folder
-        A folder that this process and all workers share. Large outputs are
-        put there for the tasks that need them. None: they are put into memory
-        if all workers turn out to be on this machine, and else they go through
-        broker and backend.
+        A folder that this process and all workers share, for large outputs. None: large
+        outputs go through files in memory if all workers are on this machine, and
+        else through broker and backend.
     patience_s
-        For how long a worker may not answer before it counts as dead, in
-        seconds.
+        How long a worker may not answer before it counts as dead, in seconds.
 
     Raises
     ------
@@ -106,10 +104,10 @@ class CeleryExecutor(Executor):
 
     Notes
     -----
-    A broker does not tell when a worker dies. So while jobs are out, the
-    workers are asked each second which of them they have. A job that a worker
-    had and none has any more, or that none has since a worker fell silent, is
-    lost, unless its result is there.
+    A broker does not report the death of a worker. So while jobs are pending, the
+    executor asks the workers each second which of them they have. A job is lost if
+    its result has not arrived and no worker has it any more, or none has it since a
+    worker stopped answering.
     """
 
     enforces_timeout = True
@@ -123,7 +121,7 @@ class CeleryExecutor(Executor):
         patience_s: float = 5.0,
     ) -> None:
         try:
-            import celery  # noqa: F401  (it has to be there; what it is for is imported where used)
+            import celery  # noqa: F401  (must be installed; functions import what they use)
         except ImportError as error:
             raise MissingExtraError("CeleryExecutor", "celery") from error
         self.name = type(self).__name__
@@ -132,14 +130,14 @@ class CeleryExecutor(Executor):
         self._shared_folder = folder
         self._patience_s = patience_s
         self._backend: Any = None
-        self._parcels: Parcels | None = None
+        self._shared_files: SharedFiles | None = None
         self._timeout_s: float | None = None
         self._workers: dict[str, _Worker] = {}
         self._capacity = 0
-        #: How many workers answered at first, those too that take no jobs.
+        #: How many workers answered at first, including those that take no jobs.
         self._answers = 0
-        self._flights: dict[str, _PendingTask] = {}
-        #: When a worker was missed last, and what was noticed.
+        self._pending: dict[str, _PendingTask] = {}
+        #: When a worker was last found missing, and why.
         self._missed_s, self._missed = 0.0, ""
         self._closed = threading.Event()
         self._changed = threading.Condition()
@@ -151,23 +149,23 @@ class CeleryExecutor(Executor):
         return self._capacity
 
     def open(self, timeout_s: float | None) -> None:
-        """Look which workers are there.
+        """Find the workers.
 
         Raises
         ------
         ValidationError
-            If there are none that would take a job, if the app has no result
+            If no worker would take a job, if the app has no result
             backend, or if a worker cannot do what the run needs.
         """
         from celery.backends.base import DisabledBackend
 
         self._timeout_s = timeout_s
-        # Each thread has one of its own; results come to that of the thread that sends.
+        # Each thread has its own; results arrive at that of the sending thread.
         self._backend = self._app.backend
         if isinstance(self._backend, DisabledBackend):
             raise _refused("the app has no result backend: Celery(..., backend=...)")
         try:
-            self._parcels = Parcels(self._shared_folder)
+            self._shared_files = SharedFiles(self._shared_folder)
         except OSError as error:
             raise _refused(f"folder: {describe(error)}") from error
         try:
@@ -178,22 +176,22 @@ class CeleryExecutor(Executor):
             raise _refused(f"the workers cannot be reached: {describe(error)}") from error
         self._check_workers()
         if all(worker.reaches for worker in self._workers.values()):
-            self.folder = self._parcels.folder
+            self.folder = self._shared_files.folder
         self._closed = threading.Event()
         self._taker = self._start(self._take_results)
         self._start(self._watch)
 
     def _start(self, target: Callable[[threading.Event], None]) -> threading.Thread:
-        # The program may end while a broker does not answer.
+        # A daemon, so that the program can end while a broker does not answer.
         thread = threading.Thread(target=target, args=[self._closed], daemon=True)
         thread.start()
         return thread
 
     def _introduce(self) -> None:
-        """Get to know the workers."""
+        """Ask the workers for their descriptions."""
         known, self._workers = self._workers, {}
         if known:
-            # As many as the last time are enough; else all the time to answer is waited for.
+            # Stop at as many answers as last time, instead of waiting the full time.
             self._note(self._call_roll([], self._answers))
         if not known or self._workers.keys() < known.keys():
             self._note(self._call_roll([], None))
@@ -224,31 +222,31 @@ class CeleryExecutor(Executor):
         return queue
 
     def _call_roll(self, jobs: Iterable[str], expected: int | None) -> dict[str, dict[str, Any]]:
-        """Return what the workers say that would take a job, by their names."""
+        """Return the answers of the workers that would take a job, by their names."""
         from dagprofiler.executors.celery_worker import ROLL_CALL
 
-        arguments = {"jobs": list(jobs), "folder": self._parcels and self._parcels.folder}
+        arguments = {"jobs": list(jobs), "folder": self._shared_files and self._shared_files.folder}
         replies = self._app.control.broadcast(
             ROLL_CALL, arguments=arguments, reply=True, timeout=_ROLL_CALL_S, limit=expected
         )
         self._answers = len(replies or ())
         queue = self._queue()
         return {
-            name: said
+            name: answer
             for reply in replies or ()
-            for name, said in reply.items()
-            # A worker that does not know the command says something else.
-            if queue in said.get("queues", ())
+            for name, answer in reply.items()
+            # A worker without the command answers something else.
+            if queue in answer.get("queues", ())
         }
 
     def _note(self, roll: dict[str, dict[str, Any]]) -> None:
-        """Take note of who is there, and of who is not any more."""
+        """Update the workers by their answers, and remove those that stopped answering."""
         now = monotonic()
-        for name, said in roll.items():
+        for name, answer in roll.items():
             before = self._workers.get(name)
-            if before is not None and before.pid != said["pid"]:
-                self._missed_s, self._missed = now, f"worker {name!r} was started anew"
-            self._workers[name] = _Worker(said, now)
+            if before is not None and before.pid != answer["pid"]:
+                self._missed_s, self._missed = now, f"worker {name!r} was restarted"
+            self._workers[name] = _Worker(answer, now)
         for name, worker in [*self._workers.items()]:
             if worker.answers and now - worker.heard_s > self._patience_s:
                 del self._workers[name]
@@ -256,7 +254,7 @@ class CeleryExecutor(Executor):
                 self._missed = f"worker {name!r} has not answered for {now - worker.heard_s:.0f} s"
         self._capacity = 2 * sum(worker.processes for worker in self._workers.values())
 
-    def submit(self, job: Any, handles: list[Any]) -> Future[Outcome]:
+    def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Send the job to the broker."""
         from dagprofiler.executors.celery_worker import JOB, as_text
 
@@ -265,37 +263,37 @@ class CeleryExecutor(Executor):
             (as_text((job, handles)),),
             time_limit=self._timeout_s,
             ignore_result=False,
-            # What monitors show.
+            # Shown by monitors.
             argsrepr=f"({job.name!r},)",
             **self._options,
         )
-        flight = _PendingTask(result)
+        pending = _PendingTask(result)
         with self._changed:
-            self._flights[result.id] = flight
+            self._pending[result.id] = pending
             self._changed.notify_all()
         result.then(self._arrived)
-        return flight.future
+        return pending.future
 
     def _arrived(self, result: Any) -> None:
-        """Hand on a result, in whatever thread it is found."""
-        flight = self._flights.pop(result.id, None)
-        if flight is not None:
+        """Set the future of a result; called in any thread."""
+        pending = self._pending.pop(result.id, None)
+        if pending is not None:
             try:
                 outcome = _outcome(result)
-            except Exception as error:  # noqa: BLE001  (whatever it is, the job is lost)
-                flight.future.set_exception(error)
+            except Exception as error:  # noqa: BLE001  (any error means that the job is lost)
+                pending.future.set_exception(error)
             else:
-                flight.future.set_result(outcome)
-        # Gone from the backend, too; what cannot be removed expires there.
+                pending.future.set_result(outcome)
+        # Remove it from the backend; what cannot be removed expires there.
         with suppress(Exception):
             result.forget()
 
     def _take_results(self, closed: threading.Event) -> None:
-        """Take results as they arrive, as long as jobs are out."""
+        """Receive results while jobs are pending."""
         consumer = getattr(self._backend, "result_consumer", None)
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._flights or closed.is_set())
+                self._changed.wait_for(lambda: self._pending or closed.is_set())
             if closed.is_set():
                 return
             try:
@@ -303,100 +301,100 @@ class CeleryExecutor(Executor):
                     # Wakes up when a result arrives.
                     consumer.drain_events(timeout=_DRAIN_S)
                     continue
-                # Databases and files tell nobody of what they get.
-                for flight in [*self._flights.values()]:
-                    flight.result.ready()
+                # Databases and files do not notify.
+                for pending in [*self._pending.values()]:
+                    pending.result.ready()
                 closed.wait(_POLL_S)
             except TimeoutError:
                 pass
             except Exception as error:  # noqa: BLE001  (a backend may raise anything)
                 if type(error).__name__ != "timeout":  # Python 3.9's socket.timeout
-                    self._lose([*self._flights], f"the result backend: {describe(error)}")
+                    self._lose([*self._pending], f"the result backend: {describe(error)}")
 
     def _watch(self, closed: threading.Event) -> None:
-        """Look for jobs that were lost, as long as jobs are out."""
+        """Look for lost jobs while jobs are pending."""
         while not closed.wait(_PAUSE_S):
             due = monotonic() - _PAUSE_S
-            jobs = [job for job, flight in [*self._flights.items()] if flight.sent_s < due]
+            jobs = [job for job, pending in [*self._pending.items()] if pending.sent_s < due]
             if jobs:
                 self._look_for(jobs)
 
     def _look_for(self, jobs: list[str]) -> None:
         roll: dict[str, dict[str, Any]] = {}
-        # Nobody answers while the broker is away.
+        # Without a broker there are no answers.
         with suppress(Exception):
             roll = self._call_roll(jobs, None)
         self._note(roll)
-        here = {job for said in roll.values() for job in said["jobs"]}
+        here = {job for answer in roll.values() for job in answer["jobs"]}
         for job in jobs:
-            flight = self._flights.get(job)
-            if flight is None:
+            pending = self._pending.get(job)
+            if pending is None:
                 continue
             if job in here:
-                flight.seen, flight.missed = True, 0
-            elif not self._is_ready(flight):
-                # The first time its result may be on its way.
-                flight.missed += flight.seen
-                if flight.sent_s < self._missed_s:
+                pending.seen, pending.missed = True, 0
+            elif not self._is_ready(pending):
+                # The first time its result may still be on its way.
+                pending.missed += pending.seen
+                if pending.sent_s < self._missed_s:
                     self._lose([job], self._missed)
-                elif flight.missed > 1:
-                    self._lose([job], "the worker that had it has it no more")
+                elif pending.missed > 1:
+                    self._lose([job], "its worker does not have it any more")
 
-    def _is_ready(self, flight: _PendingTask) -> bool:
-        """Tell whether the backend has a result; if so, it has arrived by this question."""
+    def _is_ready(self, pending: _PendingTask) -> bool:
+        """Tell whether the backend has a result; asking also makes it arrive."""
         with suppress(Exception):
-            ready: bool = flight.result.ready()
+            ready: bool = pending.result.ready()
             return ready
         return False
 
     def _lose(self, jobs: Iterable[str], reason: str) -> None:
-        """Give jobs up."""
-        lost = [(job, self._flights.pop(job, None)) for job in jobs]
-        self._revoke([job for job, flight in lost if flight is not None])
-        for _, flight in lost:
-            if flight is not None:
-                flight.future.set_exception(ConnectionError(reason))
+        """Fail jobs as lost."""
+        lost = [(job, self._pending.pop(job, None)) for job in jobs]
+        self._revoke([job for job, pending in lost if pending is not None])
+        for _, pending in lost:
+            if pending is not None:
+                pending.future.set_exception(ConnectionError(reason))
 
     def _revoke(self, jobs: list[str]) -> None:
-        """Have workers leave jobs alone that they have not begun."""
+        """Make workers skip jobs that they have not begun."""
         with suppress(Exception):
             if jobs:
                 self._app.control.revoke(jobs)
 
     def close(self) -> None:
-        """Take nothing back any more; jobs that have not begun never will."""
+        """Stop receiving results and revoke the jobs that have not begun."""
         self._closed.set()
         with self._changed:
             self._changed.notify_all()
         if self._taker is not None:
             self._taker.join(_JOIN_S)
             self._taker = None
-        flights, self._flights = self._flights, {}
-        self._revoke([*flights])
-        for flight in flights.values():
+        left, self._pending = self._pending, {}
+        self._revoke([*left])
+        for pending in left.values():
             with suppress(Exception):
-                flight.result.forget()
-        if self._parcels is not None:
-            self._parcels.close()
-            self._parcels = self.folder = None
+                pending.result.forget()
+        if self._shared_files is not None:
+            self._shared_files.close()
+            self._shared_files = self.folder = None
 
 
 def _refused(problem: str) -> ValidationError:
     return ValidationError([GraphError(f"CeleryExecutor: {problem}")])
 
 
-def _outcome(result: Any) -> Outcome:
-    """Return the outcome in a result of Celery's, or raise what it holds instead."""
+def _outcome(result: Any) -> JobResult:
+    """Return the job's result in a result of Celery's, or raise its error."""
     from celery.exceptions import TimeLimitExceeded
 
     from dagprofiler.executors.celery_worker import from_text
 
     value = result.result
     if result.state == "SUCCESS":
-        outcome: Outcome = from_text(value)
+        outcome: JobResult = from_text(value)
         return outcome
     if isinstance(value, TimeLimitExceeded):
         raise TimeoutError(f"it took longer than {value.args[0]} s") from value
     if isinstance(value, Exception):
         raise value
-    raise RuntimeError(f"Celery says that it is {result.state}: {short_repr(value)}")
+    raise RuntimeError(f"its state in Celery is {result.state}: {short_repr(value)}")

@@ -1,6 +1,6 @@
-"""What workers of Celery import: the Celery task that runs jobs, and the answer to a roll call.
+"""The module that Celery's workers import: a Celery task that runs jobs, and a roll call.
 
-``Celery(..., include=["dagprofiler.executors.celery_worker"])`` has them do it.
+``Celery(..., include=["dagprofiler.executors.celery_worker"])`` makes them import it.
 """
 
 from __future__ import annotations
@@ -18,47 +18,47 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-#: What the task and the command are called among Celery's.
+#: The names of the task and of the command in Celery.
 JOB = "dagprofiler.job"
 ROLL_CALL = "dagprofiler_roll_call"
 
 
 def as_text(value: Any) -> str:
-    """Return a value as text, which goes through all of Celery's serializers."""
+    """Return a value as text, which all of Celery's serializers accept."""
     return b64encode(pickle.dumps(value, pickle.HIGHEST_PROTOCOL)).decode("ascii")
 
 
 def from_text(text: str) -> Any:
-    """Return the value that :func:`as_text` was given."""
+    """Return the value of a text made by :func:`as_text`."""
     return pickle.loads(b64decode(text))
 
 
 @shared_task(name=JOB, ignore_result=False)  # type: ignore[untyped-decorator,unused-ignore]
 def run_job(text: str) -> str:
-    """Run a job; return its outcome."""
+    """Run a job; return its result."""
     job, frames = from_text(text)
     return as_text(job(frames))
 
 
 @inspect_command(name=ROLL_CALL)  # type: ignore[untyped-decorator,unused-ignore]
 def roll_call(state: Any, jobs: Sequence[str] = (), folder: str = "") -> dict[str, Any]:
-    """Say who this worker is.
+    """Return a description of this worker.
 
     Parameters
     ----------
     state
         Of the worker, from Celery.
     jobs
-        Ids of Celery tasks that may be here.
+        Ids of Celery tasks to look for.
     folder
-        One that this worker is to find, if it shares it.
+        A folder to look for, which the worker may share.
 
     Returns
     -------
     dict
         ``pid`` of its main process; ``pool`` and the number of ``processes``
         (or threads) in it; the ``queues`` that it takes from; those of the
-        ``jobs`` that are here; whether it ``reaches`` the folder.
+        ``jobs`` that it has; whether it ``reaches`` the folder.
     """
     pool = state.consumer.pool
     return {
@@ -67,6 +67,6 @@ def roll_call(state: Any, jobs: Sequence[str] = (), folder: str = "") -> dict[st
         "processes": pool.num_processes,
         "queues": [queue.name for queue in state.consumer.task_consumer.queues],
         "jobs": [job for job in jobs if job in requests],
-        # Its name is drawn at random: what is called so is the same.
+        # Its name is random: a folder of this name is the same folder.
         "reaches": os.access(folder, os.W_OK | os.X_OK),
     }

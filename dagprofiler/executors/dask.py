@@ -1,4 +1,4 @@
-"""DaskExecutor: tasks on a Dask cluster, whose workers hand outputs to each other."""
+"""DaskExecutor: tasks on a Dask cluster, whose workers send outputs to each other."""
 
 from __future__ import annotations
 
@@ -14,44 +14,43 @@ from dagprofiler.executors import Executor
 from dagprofiler.serializers import frames_bytes
 
 if TYPE_CHECKING:
-    from dagprofiler.executors.jobs import Outcome
+    from dagprofiler.executors.jobs import JobResult
 
 
-#: How long a cluster may be without any worker: a nanny starts another one in a few seconds.
+#: How long a cluster may have no worker: a nanny starts another one in a few seconds.
 _WITHOUT_WORKERS_S = 60.0
 
 
 class DaskExecutor(Executor):
     """Runs tasks on a Dask cluster (extra ``dask``).
 
-    Outputs stay with the workers that made them and go from worker to worker;
-    the process that drives the run gets records, and the outputs of sinks and
-    of what ``keep=`` names.
+    Outputs stay with the workers that computed them and go from worker to worker;
+    the process that drives the run receives records, and the outputs of sinks and
+    of tasks in ``keep=``.
 
     Parameters
     ----------
     client_or_address
         A ``distributed.Client``, or the address of a scheduler, as in
-        ``"tcp://10.0.0.1:8786"``. None: a cluster of this machine's cores, with
-        one process of one thread for each, which is started for each run and
+        ``"tcp://10.0.0.1:8786"``. None: a cluster on this machine, with one
+        single-threaded process for each core, which is started for each run and
         ended with it.
     retries
         How often a task is run again if its worker dies. The profile records
-        the attempts that were lost.
+        the lost attempts.
 
     Raises
     ------
     MissingExtraError
         If ``distributed`` is not installed.
     ValidationError
-        If an argument is not as above.
+        If an argument has another type or value.
 
     Notes
     -----
-    Records come as events of the workers, by the streams that they have open
-    to the scheduler anyway; nothing is gathered. Dask itself moves tasks from a
-    dead worker to another and computes lost outputs again: what such a second
-    computation records is not taken.
+    Workers send records as events, by their existing streams to the scheduler.
+    Dask itself moves tasks from a dead worker to another and recomputes lost
+    outputs; the record of such a second computation is ignored.
     """
 
     name = "dask"
@@ -76,23 +75,23 @@ class DaskExecutor(Executor):
         self._submitted = 0
         self._capacity = 0
         self._workers: set[str] = set()
-        #: Whether workers have come or gone since they were counted.
+        #: Whether workers have come or gone since the last count.
         self._changed = True
         #: Why nothing can be submitted any more.
         self._broken = ""
         #: By key: the future that this process waits for, and Dask's own.
-        self._waiting: dict[str, tuple[Future[Outcome], Any]] = {}
+        self._waiting: dict[str, tuple[Future[JobResult], Any]] = {}
         self._lost: dict[str, list[str]] = {}
         self._lock = Lock()
 
     @property
     def capacity(self) -> int:
-        """Two tasks for each thread of the workers that are there now, but one at least."""
+        """Two tasks for each thread of the current workers, but at least one."""
         if self._changed:
             self._changed = False
             threads = self._client.nthreads()
             self._workers = set(threads)
-            # A cluster may start its workers when there is something to do.
+            # A cluster may start its workers when it has tasks.
             self._capacity = max(1, 2 * sum(threads.values()))
         return self._capacity
 
@@ -102,11 +101,11 @@ class DaskExecutor(Executor):
 
         from dagprofiler.executors._dask_worker import TOPIC
 
-        # Ctrl-C in the midst of it would leave what can neither be used nor ended.
+        # Ctrl-C in the middle of it would leave a cluster that can be neither used nor ended.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(self._connect).result()
         client = self._client
-        # It gathers messages for 10 ms, to send many at once; few are under way here.
+        # By default it collects messages for 10 ms, to send many at once; here there are few.
         client.scheduler_comm.interval = 0
         self._run, self._broken, self._changed = f"dagprofiler-{uuid4().hex}", "", True
         client.subscribe_topic(TOPIC, self._heard)
@@ -123,7 +122,7 @@ class DaskExecutor(Executor):
             import dask
             from distributed import LocalCluster
 
-            # So many more deaths than that, and Dask itself gives a task up.
+            # After more deaths than that, Dask itself fails a task.
             with dask.config.set({"distributed.scheduler.allowed-failures": self._retries}):
                 given = self._cluster = LocalCluster(
                     threads_per_worker=1, dashboard_address="127.0.0.1:0"
@@ -132,23 +131,23 @@ class DaskExecutor(Executor):
             if given.status != "running":
                 raise _refused(f"expected a client that is connected, got {short_repr(given)}")
             given, security = given.scheduler.address, given.security
-        # A client of our own, since what another one listens to is its owner's.
+        # A separate client: the subscriptions of the given one belong to its owner.
         self._client = Client(given, security=security, set_as_default=False)
 
     def announce(self, key: str, session: bytes) -> None:
-        """Have Dask tell all workers, also those that come later."""
+        """Announce the session in all workers, including later ones."""
         from dagprofiler.executors._dask_worker import Announcement
 
         self._client.register_plugin(Announcement(key, session), name=self._run)
 
-    def submit(self, job: Any, handles: list[Any]) -> Future[Outcome]:
-        """Have a worker call the job with what Dask's futures stand for."""
+    def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
+        """Have a worker call the job with the values of Dask's futures."""
         from dagprofiler.executors._dask_worker import perform_job
 
         self._submitted += 1
         key = f"{self._run}-{self._submitted}"
-        mine: Future[Outcome] = Future()
-        # From here on it cannot be cancelled, so that its outcome can always be set.
+        mine: Future[JobResult] = Future()
+        # From here on it cannot be cancelled, so that its result can always be set.
         mine.set_running_or_notify_cancel()
         with self._lock:
             if self._broken:
@@ -159,7 +158,7 @@ class DaskExecutor(Executor):
         return mine
 
     def put(self, frames: Any) -> Any:
-        """Hand a value to the cluster; a small one goes along with the jobs."""
+        """Send a value to the cluster; a small one is sent with the jobs."""
         from dagprofiler.executors._dask_worker import SMALL_BYTES, Held
 
         held = Held(frames)
@@ -167,7 +166,7 @@ class DaskExecutor(Executor):
         return held if small else self._client.scatter(held, hash=False)
 
     def fetch(self, handle: Any) -> Any:
-        """Bring a value here, unless it came with its record."""
+        """Fetch a value, unless it came with its record."""
         from dagprofiler.executors._dask_worker import Held
 
         if isinstance(handle, Held):
@@ -178,10 +177,10 @@ class DaskExecutor(Executor):
             raise ConnectionError(self._broken or "Dask has lost the output") from error
 
     def close(self) -> None:
-        """Let go of the cluster; end it, if it is ours."""
+        """Disconnect from the cluster; end it, if :meth:`open` started it."""
         client, cluster = self._client, self._cluster
         with self._lock:
-            # Dask drops what nobody refers to, also what has not begun yet.
+            # Dask cancels futures without references.
             self._waiting.clear()
             self._lost.clear()
         try:
@@ -201,26 +200,26 @@ class DaskExecutor(Executor):
                 client.unsubscribe_topic("all")
                 if self._cluster is None:
                     client.unregister_worker_plugin(self._run)
-        except Exception:  # noqa: BLE001  (who is gone need not be told)
+        except Exception:  # noqa: BLE001  (a lost scheduler needs no message)
             return
         finally:
             client.close()
 
     def _heard(self, event: tuple[float, Any]) -> None:
-        """Take the outcome that a worker tells; called in the client's own thread."""
-        key, told = event[1]
+        """Set the result that a worker has sent; called in the client's own thread."""
+        key, packed = event[1]
         with self._lock:
-            # None: another run's, or computed again, for its output alone.
+            # None: of another run, or recomputed for its output only.
             mine, theirs = self._waiting.pop(key, (None, None))
             lost = self._lost.pop(key, [])
         if mine is None:
             return
         try:
-            outcome = pickle.loads(told)
+            outcome = pickle.loads(packed)
             if outcome is not None:
                 worker, record, attempts = outcome
                 outcome = worker, self._with_handles(record, theirs), (*attempts, *lost)
-        except BaseException as error:  # noqa: BLE001  (whatever it is, somebody waits for it)
+        except BaseException as error:  # noqa: BLE001  (the run loop waits for the future)
             mine.set_exception(error)
         else:
             mine.set_result(outcome)
@@ -237,18 +236,18 @@ class DaskExecutor(Executor):
             elif len(frames) == 1:
                 handles[field] = theirs
             else:
-                # Each by itself, so that a consumer fetches no more than it needs.
+                # Separate futures, so that a consumer fetches no more than it needs.
                 handles[field] = self._client.submit(itemgetter(field), theirs, pure=False)
         return times, payload, wire, handles, outputs, error, readings, spans
 
     def _heard_of_workers(self, event: tuple[float, Any]) -> None:
-        """Take note of workers that come and go, and of what they leave behind."""
-        told = event[1] if isinstance(event[1], dict) else {}
-        action, worker = told.get("action"), str(told.get("worker"))
+        """Update the workers by an event of the scheduler, and record lost jobs."""
+        change = event[1] if isinstance(event[1], dict) else {}
+        action, worker = change.get("action"), str(change.get("worker"))
         if action == "remove-worker":
             self._workers.discard(worker)
-            # Tasks of a worker that is sent away, as the cluster gets smaller, go to another one.
-            for key in () if told.get("expected") else told.get("processing-tasks", ()):
+            # Tasks of a worker that is retired, as the cluster shrinks, go to another one.
+            for key in () if change.get("expected") else change.get("processing-tasks", ()):
                 self._was_lost(key, worker)
             if not self._workers:
                 self._wait_for_workers()
@@ -280,7 +279,7 @@ class DaskExecutor(Executor):
             theirs.release()
 
     def _was_lost(self, key: str, worker: str) -> None:
-        """Take note of a job that a worker had when it died."""
+        """Record a job that a worker had when it died."""
         with self._lock:
             if key not in self._waiting:
                 return
@@ -293,11 +292,11 @@ class DaskExecutor(Executor):
             del self._lost[key]
         which = f" (attempt {attempts} of {self._retries + 1})" if self._retries else ""
         mine.set_exception(ConnectionError(f"worker {worker} died{which}"))
-        # Or else Dask would try it again.
+        # Otherwise Dask would retry it.
         theirs.release()
 
     def _ended(self, theirs: Any) -> None:
-        """Take note of a job that ended otherwise than by an outcome."""
+        """Fail a job that ended without sending a result."""
         status = theirs.status
         if status == "finished":
             return
@@ -308,28 +307,28 @@ class DaskExecutor(Executor):
         if status == "error":
             mine.set_exception(theirs.exception())
         elif self._client is None or self._client.status == "running":
-            mine.set_exception(ConnectionError(f"Dask calls it {status}"))
+            mine.set_exception(ConnectionError(f"its state in Dask is {status}"))
         else:
             self._broken = "the connection to the scheduler was lost"
             mine.set_exception(BrokenExecutor(self._broken))
 
 
 def _checked(client: Any) -> int:
-    """Return how many workers there are; they and the scheduler have this library as it is."""
+    """Return the number of workers, if all have this version of the library."""
     from pkgutil import resolve_name
 
     # A plugin that a worker cannot import would end it.
     version = "dagprofiler:__version__"
     ours = resolve_name(version)
-    said = client.run(resolve_name, version, on_error="return")
-    count = len(said)
+    versions = client.run(resolve_name, version, on_error="return")
+    count = len(versions)
     try:
-        said["the scheduler"] = client.run_on_scheduler(resolve_name, version)
-    except Exception as error:  # noqa: BLE001  (it says what the scheduler's import raised)
-        said["the scheduler"] = error
-    for where, found in said.items():
-        if found != ours:
-            what = describe(found) if isinstance(found, Exception) else found
+        versions["the scheduler"] = client.run_on_scheduler(resolve_name, version)
+    except Exception as error:  # noqa: BLE001  (the scheduler's import may raise anything)
+        versions["the scheduler"] = error
+    for where, theirs in versions.items():
+        if theirs != ours:
+            what = describe(theirs) if isinstance(theirs, Exception) else theirs
             raise _refused(f"expected dagprofiler {ours}, got {what} at {where}")
     return count
 

@@ -1,4 +1,4 @@
-"""Dispatcher: between the run loop and an executor, whose jobs run beside each other."""
+"""Dispatcher: adapts an executor, whose jobs run concurrently, to the run loop."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe, short_repr
 from dagprofiler.executors import RoundReport
-from dagprofiler.executors._shared_files import Owned, Parcel
-from dagprofiler.executors.jobs import Job, Outcome, Packer, Session, Worker, failed
+from dagprofiler.executors._shared_files import OwnedFiles, SharedFile
+from dagprofiler.executors.jobs import Job, JobPickler, JobResult, Session, Worker, failed
 from dagprofiler.measure.machine import clock_domain
 from dagprofiler.serializers import FrameList
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class Clocks:
-    """How far the clocks of workers are ahead of this process's, as far as tasks show.
+    """How far the clocks of workers are ahead of this process's, as estimated from tasks.
 
-    A task cannot start before it was sent, nor can its record arrive before it
-    ended. So each one narrows down how far its worker's clock is ahead, and no
-    message beside them is needed.
+    A task cannot start before it is sent, and its record cannot arrive before it
+    ends. So each task bounds the offset of its worker's clock, and no extra
+    messages are needed.
 
     Parameters
     ----------
@@ -47,27 +47,27 @@ class Clocks:
     Notes
     -----
     Cristian, Distributed Computing 3, 1989, with the tasks themselves as the
-    round trips; drift within a round is taken as nothing.
+    round trips; drift within a round is neglected.
     """
 
     def __init__(self, own: str) -> None:
         self.own = own
-        #: Clock domain to the least and the most, in seconds.
+        #: Clock domain to the lower and upper bound, in seconds.
         self._bounds: dict[str, tuple[float, float]] = {own: (0.0, 0.0)}
 
     def note(
         self, domain: str, sent_s: float, times: Sequence[float | None], arrived_s: float
     ) -> None:
-        """Take note of a task.
+        """Narrow the bounds by the times of a task.
 
         Parameters
         ----------
         domain
-            That of its worker's clock.
+            The domain of its worker's clock.
         sent_s, arrived_s
             When it was sent and when its record arrived, by this process's clock.
         times
-            The readings of the worker's clock, in order; None for what was not reached.
+            The readings of the worker's clock, in order; None for phases not reached.
         """
         known = [moment for moment in times if moment is not None]
         if domain != self.own and known:
@@ -75,23 +75,23 @@ class Clocks:
             self._bounds[domain] = max(least, known[-1] - arrived_s), min(most, known[0] - sent_s)
 
     def ahead_s(self, domain: str) -> float:
-        """Return how many seconds a clock is ahead; 0 of one that no task has shown."""
+        """Return how many seconds a clock is ahead; 0 before the first task."""
         least, most = self._bounds.get(domain, (0.0, 0.0))
         return (least + most) / 2
 
     def error_s(self, domain: str) -> float:
-        """Return by how many seconds :meth:`ahead_s` can be wrong."""
+        """Return the largest error of :meth:`ahead_s`, in seconds."""
         least, most = self._bounds.get(domain, (0.0, 0.0))
-        # Where drift has made them cross, what they are apart is the error.
+        # If drift made them cross, their distance is the error.
         return abs(most - least) / 2
 
 
-#: How long nothing may come back before the executor is asked whether anything still can.
+#: How long to wait for a result before :meth:`Executor.check` is called.
 _PATIENCE_S = 1.0
 
 
 class _PendingJob(NamedTuple):
-    """A job that is under way.
+    """A submitted job.
 
     Attributes
     ----------
@@ -100,13 +100,13 @@ class _PendingJob(NamedTuple):
     job
         What was submitted.
     handles
-        Of its inputs: kept until the job is done, as what they stand for is.
+        Of its inputs; keeping them until the job is done keeps their values.
     decode
-        Decoder of its outputs, if they are wanted in this process.
+        Decoder of its outputs, if this process needs them.
     sent_s
         When it was submitted.
-    told
-        Whether it brings the session with it.
+    has_session
+        Whether it contains the session.
     """
 
     number: int
@@ -115,14 +115,13 @@ class _PendingJob(NamedTuple):
     handles: list[Any]
     decode: Callable[[Any], Any] | None
     sent_s: float
-    told: bool
+    has_session: bool
 
 
 class Dispatcher:
-    """Hands tasks to an executor as jobs, and takes their records as they arrive.
+    """Submits tasks to an executor as jobs, and collects their records.
 
-    For the run loop it has the shape of
-    :class:`~dagprofiler.executors.serial.SerialExecutor`.
+    Has the interface of :class:`~dagprofiler.executors.serial.SerialExecutor`.
 
     Parameters
     ----------
@@ -133,7 +132,7 @@ class Dispatcher:
     collects
         Whether workers collect garbage before each round.
     timeout_s
-        How long a task may take; None for any time.
+        Time limit of a task, in seconds; None for no limit.
     """
 
     serial = False
@@ -162,25 +161,25 @@ class Dispatcher:
         self._open = self._broken = False
         self._wiring: Wiring
         self._session: Session
-        #: What packs jobs; None where they run in this process.
-        self._packer = None if executor.shares_memory else Packer(by_value=executor.by_value)
+        #: Pickles jobs; None if they run in this process.
+        self._pickler = None if executor.shares_memory else JobPickler(by_value=executor.by_value)
         self._packed_session = b""
-        self._flights: dict[Any, _PendingJob] = {}
-        self._owned = Owned()
-        #: What has come back, and when; an error instead of a future for what never left.
+        self._pending: dict[Any, _PendingJob] = {}
+        self._owned = OwnedFiles()
+        #: Finished futures and when they finished; a record for a job that was not submitted.
         self._done: SimpleQueue[tuple[Any, float]] = SimpleQueue()
         self._attempts: dict[int, tuple[str, ...]] = {}
         self._waited_s = 0.0
 
     @property
     def capacity(self) -> int:
-        """How many tasks it takes at once."""
+        """How many tasks it accepts at once."""
         return 0 if self._broken else self._executor.capacity
 
     def begin(self, instrumentation: Instrumentation | None, wiring: Wiring) -> None:
         """Begin a round whose tasks are measured by these instruments, or by none.
 
-        The wiring says what outputs somebody needs.
+        The wiring says which outputs are needed.
         """
         self._wiring = wiring
         if not self._open:
@@ -194,71 +193,71 @@ class Dispatcher:
             config=self._config,
             seed=self._seed,
             instrumentation=instrumentation,
-            collects=self._collects and self._packer is not None,
+            collects=self._collects and self._pickler is not None,
             folder=self._executor.folder,
             parent=os.getpid() if self._executor.starts_workers else None,
         )
-        if self._packer is not None:
-            self._packed_session = self._packer.session(self._session)
+        if self._pickler is not None:
+            self._packed_session = self._pickler.session(self._session)
             self._executor.announce(self._session.key, self._packed_session)
 
     def submit(self, number: int, work: tuple[Any, ...], handles: list[Any]) -> None:
-        """Take task number `number` over; `handles` stand for its inputs, in the order of the work.
+        """Submit task `number`; `handles` are those of its inputs, in the order of the work.
 
-        A task that cannot travel comes back at once, as one that failed.
+        A task that cannot be pickled fails at once.
         """
         name, task, contract, inputs, decoders, keep = work
-        # As many as there are inputs: they may go on without end.
+        # As many as there are inputs: the iterable may be infinite.
         work = name, task, contract, inputs, [*islice(decoders, len(handles))], keep
         job: Any
-        if self._packer is None:
+        if self._pickler is None:
             job, decode = Job(self._session, work), None
         else:
             try:
-                job = self._packer.job(self._session.key, work, self._wiring.wanted(number))
+                job = self._pickler.job(self._session.key, work, self._wiring.wanted(number))
             except SerializationError as error:
                 self._fail(number, error)
                 return
             decode = contract.decode if keep else None
-        told = self._packer is None
-        self._send(_PendingJob(number, name, job, handles, decode, perf_counter(), told))
+        has_session = self._pickler is None
+        self._send(_PendingJob(number, name, job, handles, decode, perf_counter(), has_session))
 
-    def _send(self, flight: _PendingJob) -> None:
+    def _send(self, pending: _PendingJob) -> None:
         try:
             # A copy, since a job in this process empties the list.
-            future = self._executor.submit(flight.job, [*flight.handles])
+            future = self._executor.submit(pending.job, [*pending.handles])
             future.add_done_callback(self._arrived)
         except Exception as error:  # noqa: BLE001  (an engine may raise anything)
             self._broken = True
-            self._fail(flight.number, self._lost(flight.name, error))
+            self._fail(pending.number, self._lost(pending.name, error))
             return
-        self._flights[future] = flight
+        self._pending[future] = pending
 
-    def _arrived(self, future: Future[Outcome]) -> None:
-        """Take note of a job that is done, in whatever thread the executor says so."""
+    def _arrived(self, future: Future[JobResult]) -> None:
+        """Queue a finished future; called in any thread."""
         self._done.put((future, perf_counter()))
 
     def _fail(self, number: int, error: BaseException) -> None:
-        """Let a task that never left come back as one that failed."""
+        """Queue the failure of a task that was not submitted or is lost."""
         self._done.put(((number, -1, failed(error)), 0.0))
 
     def _lost(self, name: str, error: Exception) -> BaseException:
         if isinstance(error, WorkerError):
             return error
         lost = WorkerError(
-            name, [flight.name for flight in self._flights.values()], describe(error)
+            name, [pending.name for pending in self._pending.values()], describe(error)
         )
         lost.__cause__ = error
         return lost
 
     def _look_again(self) -> None:
-        """Let :meth:`next` return, in whatever thread the executor says so."""
+        """Make :meth:`next` return; called in any thread."""
         self._done.put(((-1, -1, ()), 0.0))
 
     def next(self) -> tuple[int, int, tuple[Any, ...]]:
         """Wait for a task; return its number, the index of its worker, and its record.
 
-        The number is -1 if it is the capacity that has changed.
+        A number of -1 signals a change of capacity.
         """
         self._owned.tidy()
         while True:
@@ -272,39 +271,39 @@ class Dispatcher:
                 self._waited_s += perf_counter() - begun
             if type(future) is tuple:
                 return future
-            flight = self._flights.pop(future, None)
-            if flight is None:
-                # It was given up before.
+            pending = self._pending.pop(future, None)
+            if pending is None:
+                # It already failed as lost.
                 continue
             try:
                 outcome: Any = future.result()
             except Exception as error:  # noqa: BLE001  (the same)
                 self._broken = self._broken or _is_broken(error)
-                return flight.number, -1, failed(self._lost(flight.name, error))
+                return pending.number, -1, failed(self._lost(pending.name, error))
             if isinstance(outcome, tuple):
-                return self._landed(flight, outcome, arrived_s)
-            if outcome is not None or flight.told:
+                return self._landed(pending, outcome, arrived_s)
+            if outcome is not None or pending.has_session:
                 strange = TypeError(
                     f"its future holds {short_repr(outcome)}, not what the job returned"
                 )
-                return flight.number, -1, failed(self._lost(flight.name, strange))
-            job = flight.job.with_session(self._packed_session)
-            self._send(flight._replace(job=job, told=True))
+                return pending.number, -1, failed(self._lost(pending.name, strange))
+            job = pending.job.with_session(self._packed_session)
+            self._send(pending._replace(job=job, has_session=True))
 
     def _check(self) -> None:
-        """Give all jobs up if the executor says that none will come back."""
+        """Fail all jobs if the executor's check raises."""
         try:
             self._executor.check()
         except Exception as error:  # noqa: BLE001  (the same)
             self._broken = True
-            while self._flights:
-                _, flight = self._flights.popitem()
-                self._fail(flight.number, self._lost(flight.name, error))
+            while self._pending:
+                _, pending = self._pending.popitem()
+                self._fail(pending.number, self._lost(pending.name, error))
 
     def _landed(
-        self, flight: _PendingJob, outcome: tuple[Any, ...], arrived_s: float
+        self, pending: _PendingJob, outcome: tuple[Any, ...], arrived_s: float
     ) -> tuple[int, int, tuple[Any, ...]]:
-        number = flight.number
+        number = pending.number
         worker, record, attempts = outcome
         if attempts:
             self._attempts[number] = attempts
@@ -315,24 +314,24 @@ class Dispatcher:
             index = self._introduced(Worker(*worker))
         times, payload, wire, frames, outputs, error, readings, spans = record
         if self._domains[index] != self._clocks.own:
-            self._clocks.note(worker[3], flight.sent_s, times, arrived_s)
+            self._clocks.note(worker[3], pending.sent_s, times, arrived_s)
         if error is not None:
             if isinstance(error, PackedError):
                 error = error.unpacked()
             return number, index, (times, payload, wire, frames, outputs, error, readings, spans)
         if self._session.folder is not None:
             for data in frames.values():
-                if type(data) is Parcel:
+                if type(data) is SharedFile:
                     self._owned.add(data)
-        if flight.decode is not None:
+        if pending.decode is not None:
             try:
-                outputs = self._opened(flight.name, frames, flight.decode)
+                outputs = self._opened(pending.name, frames, pending.decode)
             except (SerializationError, WorkerError) as problem:
                 error = problem
         return number, index, (times, payload, wire, frames, outputs, error, readings, spans)
 
     def _introduced(self, worker: Worker) -> int:
-        """Return the number of a worker that has not been seen before."""
+        """Return the number of a new worker."""
         index = self._numbers[worker] = len(self.workers)
         self._domains.append(worker.clock)
         self.workers.append({"host": worker.host, "pid": worker.pid, "thread": worker.thread})
@@ -341,7 +340,7 @@ class Dispatcher:
     def _opened(
         self, name: str, frames: dict[str, Any], decode: Callable[[Any], Any]
     ) -> dict[str, Any]:
-        """Return the values that the handles of a task's outputs stand for."""
+        """Return the values of the handles of a task's outputs."""
         outputs = {}
         for field, handle in frames.items():
             try:
@@ -356,17 +355,17 @@ class Dispatcher:
         return outputs
 
     def ahead_s(self, worker: int) -> float:
-        """Return how many seconds a worker's clock is ahead of this process's, as known so far."""
+        """Return the current estimate by how many seconds a worker's clock is ahead."""
         return 0.0 if worker < 0 else self._clocks.ahead_s(self._domains[worker])
 
     def end(self) -> RoundReport:
         """Return what only the executor knows of the round."""
         clocks = self._clocks
-        for domain, one in zip(self._domains, self.workers):
+        for domain, worker in zip(self._domains, self.workers):
             if domain != clock_domain():
-                one["clock_ahead_ms"] = round(clocks.ahead_s(domain) * 1e3, 6)
-                one["clock_error_ms"] = round(clocks.error_s(domain) * 1e3, 6)
-        shared = self._seed is not None and not all(worker.alone for worker in self._numbers)
+                worker["clock_ahead_ms"] = round(clocks.ahead_s(domain) * 1e3, 6)
+                worker["clock_error_ms"] = round(clocks.error_s(domain) * 1e3, 6)
+        shared = self._seed is not None and not all(known.alone for known in self._numbers)
         return RoundReport(
             waited_s=self._waited_s,
             attempts=self._attempts,
@@ -375,9 +374,9 @@ class Dispatcher:
         )
 
     def recall(self, worker: dict[str, Any]) -> int:
-        """Return the number of a worker that an earlier attempt at this run had.
+        """Return the number of a worker of an earlier attempt at this run.
 
-        Readings of its clock have been brought to this process's.
+        Its times are already converted to this process's clock.
         """
         if worker not in self.workers:
             self.workers.append(worker)
@@ -389,12 +388,12 @@ class Dispatcher:
         return self._executor.put(FrameList(frames) if type(frames) is list else frames)
 
     def value(self, handle: Any, decode: Codec) -> Any:
-        """Return the value that a handle stands for."""
+        """Return the value of a handle."""
         return _decoded(self._executor.fetch(handle), decode)
 
     def close(self) -> None:
-        """Take nothing back any more: what has not begun never will."""
-        for future in self._flights:
+        """Cancel pending jobs and close the executor."""
+        for future in self._pending:
             future.cancel()
         if self._open:
             self._open = False
@@ -403,11 +402,11 @@ class Dispatcher:
 
 
 def _decoded(data: Any, decode: Codec) -> Any:
-    return decode(data.frames(decode) if type(data) is Parcel else data)
+    return decode(data.frames(decode) if type(data) is SharedFile else data)
 
 
 def _is_broken(error: Exception) -> bool:
-    """Tell whether an executor that says so takes nothing any more."""
+    """Tell whether the error means that the executor accepts no further jobs."""
     from concurrent.futures import BrokenExecutor
 
     return isinstance(error, BrokenExecutor)

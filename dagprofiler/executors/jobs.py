@@ -1,4 +1,4 @@
-"""Packing: what goes to a worker in another process, and which part of it cannot."""
+"""Jobs: tasks as they are sent to workers, and the errors for what cannot be sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import PackedError, SerializationError, describe, short_repr
-from dagprofiler.executors._shared_files import PARCEL_BYTES, Parcel
+from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile
 from dagprofiler.measure.machine import clock_domain, hostname
 from dagprofiler.measure.pipeline import perform
 from dagprofiler.measure.random import Streams, generators_restored
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class Worker(NamedTuple):
-    """Who ran a task.
+    """The worker that ran a task.
 
     Attributes
     ----------
     host, pid, thread
         As in the profile's ``timeline.workers``.
     clock
-        Workers that say the same here read the same clock.
+        Its clock domain: workers of the same domain read the same clock.
     alone
         Whether no other task runs in its process: whether it is the main thread.
     """
@@ -44,18 +44,18 @@ class Worker(NamedTuple):
     alone: bool
 
 
-class Outcome(NamedTuple):
-    """What came of a job.
+class JobResult(NamedTuple):
+    """The result of a job.
 
     Attributes
     ----------
     worker
-        Who did it; None if that is not known.
+        The worker that ran it; None if unknown.
     record
-        The fields of a :class:`~dagprofiler.measure.pipeline.Record`. Under ``frames``
-        stand the outputs, or whatever handles the executor puts in their place.
+        The fields of a :class:`~dagprofiler.measure.pipeline.Record`. Its ``frames``
+        are the outputs, or the executor's handles of them.
     attempts
-        What became of earlier attempts, the first one first, each in words.
+        A text for each earlier attempt, in order.
     """
 
     worker: Worker | None
@@ -69,19 +69,19 @@ class Session(NamedTuple):
     Attributes
     ----------
     key
-        Tells sessions apart, everywhere.
+        Unique in all processes.
     config
         Parameters of the run.
     seed
         Seed of the run, or None.
     instrumentation
-        What is measured beside the phases; None for nothing.
+        What is measured in addition to the phases; None for nothing.
     collects
         Whether a worker collects garbage before its first task of the round.
     folder
-        Where large outputs are put; None where they go as they are.
+        Folder of large outputs; None if they are sent with the record.
     parent
-        The process, by its number, with which the workers end; None where they outlive it.
+        Id of the process with which the workers end; None if they outlive it.
     """
 
     key: str
@@ -130,8 +130,8 @@ def _carry_out(
 class Job:
     """One task, for a worker in this process.
 
-    Call it with the frames of its inputs, in their order; it returns the fields
-    of an :class:`Outcome` and never raises. A bare tuple, which travels in a
+    Call it with the frames of its inputs, in order; it returns the fields
+    of a :class:`JobResult` and never raises. A bare tuple pickles in a
     third of the time of a named one.
     """
 
@@ -156,8 +156,8 @@ class Job:
 class PackedJob:
     """One task, for a worker in another process; see :class:`Job`.
 
-    A worker that does not know the session yet says so by returning None: it
-    is then to be called again :meth:`with_session`.
+    Returns None in a worker that does not have the session yet: then call it again
+    :meth:`with_session`.
 
     Parameters
     ----------
@@ -166,15 +166,15 @@ class PackedJob:
     name
         The task's name.
     keep
-        Whether the process that drives the run asks for all outputs.
+        Whether the process that drives the run needs all outputs.
     outputs
-        Names of the outputs that other tasks need. With `keep` all of them come
-        back, and else these.
+        Names of the outputs that other tasks need. With `keep` the record holds all
+        outputs, else these.
     data
         Pickled: the fields of a :class:`~dagprofiler.measure.pipeline.Work` after the
-        name, its contract as bytes if it is one that many tasks share.
+        name; its contract is bytes if many tasks share it.
     session
-        The pickled fields of the session, for a worker that does not know it.
+        The pickled fields of the session, for a worker that does not have it.
     """
 
     __slots__ = ("_data", "_key", "_session", "keep", "name", "outputs")
@@ -183,7 +183,7 @@ class PackedJob:
         self,
         key: str,
         name: str,
-        keep: bool,  # noqa: FBT001  (pickle hands it over)
+        keep: bool,  # noqa: FBT001  (pickle passes it)
         outputs: list[str],
         data: bytes,
         session: bytes | None = None,
@@ -200,11 +200,11 @@ class PackedJob:
         return PackedJob, fields
 
     def with_session(self, session: bytes) -> PackedJob:
-        """Return this job with what a worker needs that sees the session first."""
+        """Return this job with the pickled session, for a worker that does not have it."""
         return PackedJob(self._key, self.name, self.keep, self.outputs, self._data, session)
 
     def __call__(self, frames: list[Any]) -> tuple[Any, ...] | None:
-        """Perform the task in this thread, if its session is known here."""
+        """Perform the task in this thread; return None without its session."""
         worker = this_worker()
         try:
             session = _known_session(self._key, self._session)
@@ -216,13 +216,13 @@ class PackedJob:
             work = self.name, task, contract, inputs, decoders, self.keep
         except Exception as error:  # noqa: BLE001  (modules of users are imported here)
             problem = SerializationError(
-                f"task {self.name!r} cannot be unpacked by a worker: {describe(error)}; what it "
-                "is made of must be importable there"
+                f"task {self.name!r} cannot be unpickled by a worker: {describe(error)}; its "
+                "modules must be importable there"
             )
             problem.__cause__ = error
             return worker, failed(PackedError(problem)), ()
         frames = [
-            data.frames(decode) if type(data) is Parcel else data
+            data.frames(decode) if type(data) is SharedFile else data
             for data, decode in zip(frames, decoders)
         ]
         record = _carry_out(session, work, frames, alone=worker[-1])
@@ -235,8 +235,8 @@ class PackedJob:
 
 
 def this_worker() -> tuple[Any, ...]:
-    """Return who runs this: the fields of a :class:`Worker`."""
-    # Off the main thread other tasks, or an engine's own work, go on in the process.
+    """Return the fields of the :class:`Worker` that this thread is."""
+    # Outside of the main thread, other tasks or the engine run in the process.
     alone = threading.current_thread() is threading.main_thread()
     return hostname(), os.getpid(), threading.get_ident(), clock_domain(), alone
 
@@ -247,15 +247,15 @@ def failed(error: BaseException | PackedError) -> tuple[Any, ...]:
 
 
 def _leaving(frames: Any, folder: str | None) -> Any:
-    """Return frames as they leave a worker."""
-    if folder is not None and frames_bytes(frames) >= PARCEL_BYTES:
-        # Where there is no room for a file it goes as small ones do.
+    """Return frames as a worker sends them."""
+    if folder is not None and frames_bytes(frames) >= SHARED_FILE_BYTES:
+        # Without room for a file it is sent like a small value.
         with suppress(OSError):
-            return Parcel.of(frames, folder)
+            return SharedFile.of(frames, folder)
     return FrameList(frames) if type(frames) is list else frames
 
 
-#: Contracts that this process has seen, by what they are packed as.
+#: Contracts that this process has unpickled, by their pickles.
 _contracts: dict[bytes, Contract] = {}
 _CONTRACTS = 10_000
 
@@ -269,12 +269,12 @@ def _known_contract(packed: bytes) -> Contract:
     return contract
 
 
-#: The sessions that this process has seen last, by their keys.
+#: The most recent sessions of this process, by key.
 _sessions: dict[str, Session] = {}
 _SESSIONS = 8
 
 
-#: Sessions that this process has been told of, pickled, by their keys.
+#: Announced sessions, pickled, by key.
 _announced: dict[str, bytes] = {}
 
 
@@ -284,13 +284,13 @@ def announce(key: str, session: bytes) -> None:
     Parameters
     ----------
     key, session
-        As :meth:`Executor.announce <dagprofiler.executors.Executor.announce>` is given them.
+        As in :meth:`Executor.announce <dagprofiler.executors.Executor.announce>`.
     """
     _announced[key] = session
 
 
 def withdraw(key: str) -> None:
-    """Take back what :func:`announce` said."""
+    """Undo :func:`announce`."""
     _announced.pop(key, None)
 
 
@@ -308,23 +308,23 @@ def _known_session(key: str, packed: bytes | None) -> Session | None:
     return session
 
 
-#: The processes that this one ends with.
+#: The processes with which this one ends.
 _parents: set[int] = set()
 
 
 def end_with(parent: int) -> None:
-    """End this process, a worker's, when the one that started it has ended, even by a kill.
+    """End this worker process when the process that started it ends, even if it is killed.
 
     Parameters
     ----------
     parent
-        The number of that process.
+        The id of that process.
 
     Notes
     -----
-    A thread waits for it without ever waking up, so that nothing is measured beside the task. What
-    the system can tell is waited for: on Linux the process itself, elsewhere what multiprocessing
-    gives its processes, which of forked ones says nothing while a sibling lives that has no task.
+    A thread waits for it without ever waking up, so that it does not disturb measurements. On
+    Linux it waits for the process itself, elsewhere for multiprocessing's sentinel, which in a
+    forked worker does not fire while another forked worker without a task is alive.
     """
     from multiprocessing import parent_process
 
@@ -348,23 +348,23 @@ def _end_after(ends: list[Any]) -> None:
     os._exit(1)
 
 
-class Packer:
-    """Packs the sessions and the tasks of a run.
+class JobPickler:
+    """Pickles the sessions and the tasks of a run.
 
     Parameters
     ----------
     by_value
-        Whether to take along what is defined in the main program, which pickle
-        only names.
+        Whether to pickle by value what the main program defines, which pickle
+        does by name.
 
     Notes
     -----
-    cloudpickle, where it is installed, packs what pickle cannot.
+    Uses cloudpickle, if it is installed, for what pickle cannot do.
     """
 
     def __init__(self, *, by_value: bool) -> None:
         self._by_value = by_value
-        #: What contracts are packed as, by their ids; with them, so that the ids hold.
+        #: Contracts and their pickles, by id; the reference keeps the id valid.
         self._contracts: dict[int, tuple[Contract, bytes]] = {}
 
     def session(self, session: Session) -> bytes:
@@ -373,7 +373,7 @@ class Packer:
         Raises
         ------
         SerializationError
-            If it cannot travel; it names the parameter, or else the meters.
+            If it cannot be pickled; it names the parameter, or else the meters.
         """
         try:
             return self._pack(tuple(session))
@@ -392,17 +392,17 @@ class Packer:
         work
             The fields of a :class:`~dagprofiler.measure.pipeline.Work`.
         outputs
-            Names of those that other tasks need.
+            Names of the outputs that other tasks need.
 
         Raises
         ------
         SerializationError
-            If the task cannot travel; it names the task, and its attribute.
+            If the task cannot be pickled; it names the task, and its attribute.
         """
         name, task, contract, inputs, decoders, keep = work
         config = task.config
         try:
-            # Its worker has that from the session.
+            # The worker takes it from the session.
             task.config = None
             data = self._pack((task, self._contract(contract), inputs, decoders))
         except Exception as error:
@@ -414,7 +414,7 @@ class Packer:
         return PackedJob(key, name, keep, outputs, data)
 
     def _contract(self, contract: Contract) -> Contract | bytes:
-        """Return a contract as bytes; as it is if it may hold on to its task."""
+        """Return a contract as bytes; unchanged if it may reference its task."""
         if contract.encode is not PickleSerializer.dumps:
             return contract
         known = self._contracts.get(id(contract))
@@ -436,7 +436,7 @@ class Packer:
         return data
 
     def _culprit(self, parts: Mapping[str, Any]) -> str | None:
-        """Return the first of several named values that cannot be packed; None if all can."""
+        """Return the name of the first value that cannot be pickled; None if all can."""
         for name, value in parts.items():
             try:
                 self._pack(value)
@@ -457,6 +457,6 @@ def _cloudpickle() -> Callable[[Any], bytes] | None:
 def _refused(which: str, error: Exception) -> SerializationError:
     hint = ""
     if isinstance(error, (pickle.PicklingError, AttributeError)) and _cloudpickle() is None:
-        # What pickle says where it cannot find a function or a class by its name.
+        # Pickle raises these if it cannot find a function or a class by its name.
         hint = '; define it at the top of a module, or pip install "dagprofiler[cloudpickle]"'
-    return SerializationError(f"{which} cannot travel to a worker: {describe(error)}{hint}")
+    return SerializationError(f"{which} cannot be sent to a worker: {describe(error)}{hint}")

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import GraphError, ValidationError, describe, short_repr
 from dagprofiler.executors import Executor
-from dagprofiler.executors._shared_files import Parcels
+from dagprofiler.executors._shared_files import SharedFiles
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from dagprofiler.executors.jobs import Outcome
+    from dagprofiler.executors.jobs import JobResult
 
 
 class PoolExecutor(Executor):
-    """Runs tasks on a pool, which stays the caller's: it is neither started nor shut down.
+    """Runs tasks on a pool of the caller, which it neither starts nor shuts down.
 
-    ``dag.run(executor=pool)`` makes one of these.
+    ``dag.run(executor=pool)`` creates one.
 
     Parameters
     ----------
@@ -28,22 +28,21 @@ class PoolExecutor(Executor):
         A ``ThreadPoolExecutor``, a ``ProcessPoolExecutor``, or another
         ``concurrent.futures.Executor``: loky's, ipyparallel's, Dask's, mpi4py's.
     workers
-        How many tasks it runs at once, at least 1, if it does not say so itself.
+        How many tasks it runs at once, at least 1; None if the pool has that number itself.
     folder
         A folder that this process and all workers share: large values go
-        through files in it. Between processes of this machine that the pool
-        starts, None stands for one in memory; on other pools these values then
-        go through the pool.
+        through files in it. With None they go through files in memory if the pool
+        starts processes of this machine, and through the pool otherwise.
 
     Raises
     ------
     ValidationError
-        If `workers` is something else.
+        If `workers` is not an integer of at least 1.
 
     Notes
     -----
-    Twice as many tasks as there are workers are with the pool at once: one
-    runs, and the next one is there already.
+    The pool holds at most two tasks for each worker: one that runs, and one that
+    starts when it ends.
     """
 
     def __init__(
@@ -56,14 +55,14 @@ class PoolExecutor(Executor):
         self.shares_memory = isinstance(pool, futures.ThreadPoolExecutor) and not isinstance(
             pool, interpreters
         )
-        #: Processes of the standard library's pools know the main program.
+        #: Processes of the standard library's pools import the main program.
         self.by_value = not isinstance(pool, futures.ProcessPoolExecutor)
         package = type(pool).__module__.partition(".")[0]
         self.starts_workers = isinstance(pool, futures.ProcessPoolExecutor) or package == "loky"
-        #: The engines of an IPython cluster, which come and go.
+        #: The engines of an IPython cluster, which may come and go.
         self._view: Any = getattr(pool, "view", None) if package == "ipyparallel" else None
         self._shared_folder = folder
-        self._parcels: Parcels | None = None
+        self._shared_files: SharedFiles | None = None
 
     @property
     def capacity(self) -> int:
@@ -75,11 +74,11 @@ class PoolExecutor(Executor):
             return self._workers
         if self._view is not None:
             return len(self._view)
-        said = getattr(self._pool, "_max_workers", None)
-        return said if isinstance(said, int) else os.cpu_count() or 1
+        size = getattr(self._pool, "_max_workers", None)
+        return size if isinstance(size, int) else os.cpu_count() or 1
 
     def open(self, timeout_s: float | None) -> None:  # noqa: ARG002  (a pool enforces none)
-        """Make the folder for large values, where the workers can reach one.
+        """Create the folder for large values, if the workers can share one.
 
         Raises
         ------
@@ -93,25 +92,25 @@ class PoolExecutor(Executor):
             raise _refused(f"a {type(self._view).__name__} {problem}")
         if self.starts_workers or self._shared_folder is not None:
             try:
-                self._parcels = Parcels(self._shared_folder)
+                self._shared_files = SharedFiles(self._shared_folder)
             except (OSError, TypeError) as error:
                 raise _refused(f"folder {self._shared_folder!r}: {describe(error)}") from error
-            self.folder = self._parcels.folder
+            self.folder = self._shared_files.folder
 
-    def submit(self, job: Any, handles: list[Any]) -> Future[Outcome]:
+    def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Submit the job to the pool."""
         return self._pool.submit(job, handles)
 
     def check(self) -> None:
-        """Look whether an IPython cluster has engines; without one its jobs wait forever."""
+        """Raise if an IPython cluster has no engines; its jobs would wait forever."""
         if self._view is not None and not len(self._view):
             raise futures.BrokenExecutor("no engine is left")
 
     def close(self) -> None:
-        """Remove that folder."""
-        if self._parcels is not None:
-            self._parcels.close()
-            self._parcels = self.folder = None
+        """Remove the folder for large values."""
+        if self._shared_files is not None:
+            self._shared_files.close()
+            self._shared_files = self.folder = None
 
 
 def _count(workers: Any) -> int:
@@ -128,8 +127,8 @@ def _refused(problem: str) -> ValidationError:
     return ValidationError([GraphError(f"executor: {problem}")])
 
 
-def executor_of(given: Any) -> Executor | None:
-    """Return `given` as an Executor, a pool wrapped as one; None if it is neither."""
-    if isinstance(given, futures.Executor):
-        return PoolExecutor(given)
-    return given if isinstance(given, Executor) else None
+def executor_of(value: Any) -> Executor | None:
+    """Return `value` as an Executor, a pool wrapped in one; None if it is neither."""
+    if isinstance(value, futures.Executor):
+        return PoolExecutor(value)
+    return value if isinstance(value, Executor) else None

@@ -1,4 +1,4 @@
-"""RayExecutor: tasks on a Ray cluster, whose object stores hand outputs to each other."""
+"""RayExecutor: tasks on a Ray cluster, whose object stores send outputs to each other."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from dagprofiler.serializers import FrameList
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping
 
-    from dagprofiler.executors.jobs import Outcome
+    from dagprofiler.executors.jobs import JobResult
 
 
-#: How long a count of the cluster's resources is believed, in seconds.
+#: How long a count of the cluster's resources is used, in seconds.
 _COUNTED_FOR_S = 1.0
 
 _NO_CLIENT = (
@@ -34,36 +34,36 @@ _NO_CLIENT = (
 class RayExecutor(Executor):
     """Runs tasks on a Ray cluster (extra ``ray``).
 
-    Outputs stay in the object stores of the nodes that made them and go from
-    node to node; the process that drives the run gets records, and the outputs
-    of sinks and of what ``keep=`` names.
+    Outputs stay in the object stores of the nodes that computed them and go from
+    node to node; the process that drives the run receives records, and the outputs
+    of sinks and of tasks in ``keep=``.
 
     Parameters
     ----------
     address
         Of a cluster, as ``ray.init`` takes it: ``"auto"``, ``"10.0.0.1:6379"``.
         None: the one that this process is connected to, else that of the
-        environment variable ``RAY_ADDRESS``, as in a Ray job, else one of this
-        machine's cores, which is started for each run and ended with it.
+        environment variable ``RAY_ADDRESS``, as in a Ray job, else one on this
+        machine, which is started for each run and ended with it.
     retries
         How often a task is run again if its worker dies. The profile records
-        the attempts that were lost.
+        the lost attempts.
     options
-        Of Ray for each task, such as ``{"num_cpus": 2}``; all that
-        ``ray.remote`` takes but ``max_retries``, ``num_returns`` and ``name``.
+        Ray's options for each task, such as ``{"num_cpus": 2}``: all options of
+        ``ray.remote`` except ``max_retries``, ``num_returns`` and ``name``.
 
     Raises
     ------
     MissingExtraError
         If ``ray`` is not installed.
     ValidationError
-        If an argument is not as above; at the start of a run, if a cluster that
-        was started for it lacks what `options` ask for.
+        If an argument has another type or value; at the start of a run, if a cluster
+        that was started for it lacks the resources in `options`.
 
     Notes
     -----
     A task that takes longer than ``timeout=`` is ended with its process, and is
-    not run again. The time counts from the start of its first attempt.
+    not retried. The time counts from the start of its first attempt.
     """
 
     name = "ray"
@@ -93,17 +93,17 @@ class RayExecutor(Executor):
         self._is_ours = False
         self._perform: Any = None
         self._slots, self._counted_at = 0, 0.0
-        #: What Ray was asked for and has not answered yet.
+        #: Ray's references of pending results.
         self._waiting: set[Any] = set()
         self._watch: _Watch | None = None
 
     @property
     def capacity(self) -> int:
-        """Two tasks for each that the cluster can run at once as it is now, and two at least."""
+        """Two tasks for each that the cluster can run at once now, but at least two."""
         now = monotonic()
         if now - self._counted_at > _COUNTED_FOR_S:
             self._slots, self._counted_at = _slots(self._options), now
-        # A cluster may start its nodes when there is something to do.
+        # A cluster may start its nodes when it has tasks.
         return 2 * max(1, self._slots)
 
     def open(self, timeout_s: float | None) -> None:
@@ -112,7 +112,7 @@ class RayExecutor(Executor):
         from ray.util.client import ray as client
 
         if client.is_connected():
-            raise _refused(_NO_CLIENT.format("a connection of it"))
+            raise _refused(_NO_CLIENT.format("a connected Ray Client"))
         self._timeout_s, self._counted_at = timeout_s, 0.0
         if not ray.is_initialized():
             self._is_ours = True
@@ -131,8 +131,8 @@ class RayExecutor(Executor):
         function = _perform if timeout_s is None else _perform_watched
         self._perform = ray.remote(max_retries=self._retries, **self._options)(function)
 
-    def submit(self, job: Any, handles: list[Any]) -> Future[Outcome]:
-        """Have a worker call the job with what Ray's references stand for."""
+    def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
+        """Have a worker call the job with the values of Ray's references."""
         returns = "streaming" if self._watch else 1 + len(job.outputs)
         perform = self._perform.options(name=job.name, num_returns=returns)
         call = pickle.dumps((job, self._retries), pickle.HIGHEST_PROTOCOL)
@@ -141,22 +141,22 @@ class RayExecutor(Executor):
             return self._watch.follow(self._watched(results, job))
         first, *others = results if job.outputs else [results]
         self._waiting.add(first)
-        mine: Future[Outcome] = Future()
-        # From here on it cannot be cancelled, so that its outcome can always be set.
+        mine: Future[JobResult] = Future()
+        # From here on it cannot be cancelled, so that its result can always be set.
         mine.set_running_or_notify_cancel()
 
         def ended(theirs: Future[Any]) -> None:
             self._waiting.discard(first)
             try:
                 mine.set_result(_with_handles(theirs.result(), job, others))
-            except BaseException as error:  # noqa: BLE001  (whatever it is, somebody waits for it)
+            except BaseException as error:  # noqa: BLE001  (the run loop waits for the future)
                 mine.set_exception(error)
 
         first.future().add_done_callback(ended)
         return mine
 
     async def _watched(self, results: Any, job: Any) -> Any:
-        """Return what came of a job, or end it when its time is over."""
+        """Return the result of a job, or end the job at its time limit."""
         import asyncio
 
         import ray
@@ -165,29 +165,29 @@ class RayExecutor(Executor):
             # It has begun.
             await results.__anext__()
             first = await asyncio.wait_for(results.__anext__(), self._timeout_s)
-            told = await first
+            packed = await first
             others = [await results.__anext__() for _ in job.outputs]
         except asyncio.TimeoutError:
             ray.cancel(results, force=True)
-            late = f"it took longer than {self._timeout_s:g} s, and was ended"
+            late = f"it took longer than {self._timeout_s:g} s and was ended"
             raise TimeoutError(late) from None
         except asyncio.CancelledError:
             ray.cancel(results)
             raise
-        return _with_handles(told, job, others)
+        return _with_handles(packed, job, others)
 
     def fetch(self, handle: Any) -> Any:
-        """Bring a value here, unless it came with its record."""
+        """Fetch a value, unless it came with its record."""
         import ray
 
         data = ray.get(handle) if isinstance(handle, ray.ObjectRef) else handle
         if type(data) is FrameList:
-            # Views of the object store, which may be gone before the profile is.
+            # Copies, since the object store may end before the profile does.
             return FrameList(frame if isinstance(frame, bytes) else bytes(frame) for frame in data)
         return data
 
     def close(self) -> None:
-        """Let go of the cluster; end it, if it is ours."""
+        """Cancel pending tasks; end the cluster, if :meth:`open` started it."""
         import ray
 
         if self._watch is not None:
@@ -205,7 +205,7 @@ class RayExecutor(Executor):
 
 
 class _Watch:
-    """A thread that waits for many things at once."""
+    """A thread with an event loop, which waits for many results at once."""
 
     def __init__(self) -> None:
         begun: Future[Any] = Future()
@@ -225,27 +225,27 @@ class _Watch:
         asyncio.run(stay())
 
     def follow(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
-        """Have the thread do what waits in the midst of it."""
+        """Run a coroutine in the thread."""
         import asyncio
 
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:
-        """Give up what is still waited for, and end the thread."""
+        """Cancel the coroutines, and end the thread."""
         self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join()
 
 
 def _perform(call: bytes, *inputs: Any) -> Any:
-    """Do a job at a worker; return what came of it, and each output that others need."""
+    """Run a job in a worker; return its result, and each output that other tasks need."""
     answer = _answer(call, inputs)
     return answer if len(answer) > 1 else answer[0]
 
 
 def _perform_watched(call: bytes, *inputs: Any) -> Iterator[Any]:
-    """Tell that the job begins, then the same one after the other."""
+    """Yield None when the job begins, then the items of :func:`_answer`."""
     yield None
-    # Ray sends something back for each, which a list's iterator would not take.
+    # Ray sends values into the generator, which a list's iterator does not accept.
     for part in _answer(call, inputs):  # noqa: UP028
         yield part
 
@@ -258,31 +258,31 @@ def _answer(call: bytes, inputs: tuple[Any, ...]) -> list[Any]:
         worker, record, attempts = outcome
         times, payload, wire, frames, outputs, error, readings, spans = record
         others = [frames.get(field) for field in job.outputs]
-        # What nobody else needs goes to the process that drives the run.
-        told = {field: None if field in job.outputs else data for field, data in frames.items()}
-        record = (times, payload, wire, told, outputs, error, readings, spans)
+        # Outputs that no other task needs go to the process that drives the run.
+        final = {field: None if field in job.outputs else data for field, data in frames.items()}
+        record = (times, payload, wire, final, outputs, error, readings, spans)
         outcome = (worker, record, (*attempts, *lost))
-    # In a third of the time that Ray's own way takes.
+    # Takes a third of the time of Ray's own serialization.
     return [pickle.dumps(outcome, pickle.HIGHEST_PROTOCOL), *others]
 
 
 def _lost(retries: int) -> list[str]:
-    """Return what became of earlier attempts at the task that runs here."""
+    """Return a text for each earlier attempt at the task that runs here."""
     if not retries:
         return []
     import ray
 
-    # Nothing else tells.
+    # There is no public way to get it.
     count = ray.get_runtime_context().worker.core_worker.get_current_task_attempt_number()
     if count > retries:
-        # Such deaths Ray does not count.
-        raise MemoryError(f"its workers were ended {count} times for want of memory")
+        # Ray does not count such deaths as retries.
+        raise MemoryError(f"its workers were ended {count} times for lack of memory")
     return [f"its worker died (attempt {i + 1} of {retries + 1})" for i in range(count)]
 
 
-def _with_handles(told: bytes, job: Any, others: list[Any]) -> Any:
-    """Return an outcome with Ray's references in the place of the outputs they stand for."""
-    outcome = pickle.loads(told)
+def _with_handles(packed: bytes, job: Any, others: list[Any]) -> Any:
+    """Return a result with Ray's references in the place of outputs."""
+    outcome = pickle.loads(packed)
     if outcome is None:
         return None
     worker, record, attempts = outcome
@@ -296,11 +296,11 @@ def _slots(options: Mapping[str, Any]) -> int:
     """Return how many tasks with these options the cluster can run at once."""
     import ray
 
-    asked = {"CPU": options.get("num_cpus", 1), "GPU": options.get("num_gpus", 0)}
-    asked.update(options.get("resources") or {})
-    there = ray.cluster_resources()
-    fits = [int(there.get(kind, 0) / amount) for kind, amount in asked.items() if amount]
-    return min(fits) if fits else int(there.get("CPU", 0))
+    needed = {"CPU": options.get("num_cpus", 1), "GPU": options.get("num_gpus", 0)}
+    needed.update(options.get("resources") or {})
+    available = ray.cluster_resources()
+    fits = [int(available.get(kind, 0) / amount) for kind, amount in needed.items() if amount]
+    return min(fits) if fits else int(available.get("CPU", 0))
 
 
 def _checked(options: Any) -> dict[str, Any]:
@@ -322,7 +322,7 @@ def _checked(options: Any) -> dict[str, Any]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait, which amidst of it would leave what can neither be used nor ended."""
+    """Delay Ctrl-C, which would leave a cluster that can be neither used nor ended."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -338,7 +338,7 @@ def _uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def _path_for_workers() -> Iterator[None]:
-    """Let processes that start meanwhile find the modules that this one finds."""
+    """Let processes that the body starts import the modules that this one can import."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
     try:

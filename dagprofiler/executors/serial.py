@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 
 class SerialExecutor:
-    """Runs each task when its result is asked for.
+    """Runs each task when its result is requested.
 
-    The run loop sees a round like this: :meth:`begin`, then :meth:`submit` and
-    :meth:`next` for each task, and :meth:`end`. It never looks into the handle
-    that stands for an output; here it is the serialized value. The same shape
-    around an :class:`~dagprofiler.executors.Executor` is a
-    :class:`~dagprofiler.executors.dispatch.Dispatcher`.
+    For each round the run loop calls :meth:`begin`, then :meth:`submit` and
+    :meth:`next` for each task, and :meth:`end`. It never inspects the handle of an
+    output; here that is the serialized value. A
+    :class:`~dagprofiler.executors.dispatch.Dispatcher` has the same interface and
+    uses an :class:`~dagprofiler.executors.Executor`.
 
     Attributes
     ----------
     name
-        What the profile calls it.
+        Its name in the profile.
     capacity
-        How many tasks it can hold at once.
+        How many tasks it accepts at once.
     serial
         Whether it runs one task after the other, so that Kahn's order is enough.
     workers
-        Who runs tasks, in the form of the profile's ``timeline.workers``.
+        The workers, in the form of the profile's ``timeline.workers``.
     """
 
     name = "serial"
@@ -65,7 +65,7 @@ class SerialExecutor:
             self._instrumentation = instrumentation
 
     def submit(self, number: int, work: tuple[Any, ...], handles: list[Any]) -> None:
-        """Take task `number` over; `handles` stand for its inputs, in the order of the work."""
+        """Keep task `number`; `handles` are those of its inputs, in order."""
         self._submitted = number, work, handles
 
     def next(self) -> tuple[int, int, tuple[Any, ...]]:
@@ -75,7 +75,7 @@ class SerialExecutor:
 
     @staticmethod
     def end() -> RoundReport:
-        """Return that the run loop never waited: it ran all tasks itself."""
+        """Return an empty report: the run loop ran all tasks itself and never waited."""
         return RoundReport()
 
     @staticmethod
@@ -84,7 +84,7 @@ class SerialExecutor:
         return 0.0
 
     def recall(self, worker: dict[str, Any]) -> int:
-        """Return the number of a worker that an earlier attempt at this run had."""
+        """Return the number of a worker of an earlier attempt at this run."""
         if worker not in self.workers:
             self.workers.append(worker)
         return self.workers.index(worker)
@@ -96,16 +96,16 @@ class SerialExecutor:
 
     @staticmethod
     def value(handle: Any, decode: Codec) -> Any:
-        """Return the value that a handle stands for."""
+        """Return the value of a handle."""
         return decode(handle)
 
     def close(self) -> None:
-        """Let go of the instruments; called once after the last task."""
+        """Close the instruments; called once after the last task."""
         if self._instruments is not None:
             try:
                 self._instruments.close()
             except BaseException:
-                # Ctrl-C: what is closed stays closed, and nobody calls this again.
+                # Ctrl-C: what is closed stays closed, and this is not called again.
                 self._instruments.close()
                 raise
             self._instrumentation = self._instruments = None

@@ -1,1 +1,1 @@
-"""One task between clocks and meters, and the machine that it runs on."""
+"""Measuring one task with clocks and meters, and describing the machine."""

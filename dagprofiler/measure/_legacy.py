@@ -1,4 +1,4 @@
-"""numpy's legacy generator, as tasks of a seeded run have it: seeded once a task draws from it."""
+"""numpy's legacy generator in a seeded run: seeded when a task first draws from it."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def _words(key: bytes) -> list[int]:
 
 
 class WhenDrawn(MT19937):
-    """A Mersenne Twister that is seeded when somebody first draws from it, or looks at its state.
+    """A Mersenne Twister that is seeded at the first draw, or when its state is read.
 
     Notes
     -----
-    To seed one takes 8 us, and most tasks never draw from it. All of numpy's functions that draw
-    hold the lock of their bit generator meanwhile. Until it is seeded the lock of this one is
-    itself, which seeds it before it takes the real one.
+    Seeding takes 8 us, and most tasks never draw from it. All of numpy's functions that draw
+    hold the lock of their bit generator. Until it is seeded, the lock of this one is
+    itself, which seeds it before it takes the real lock.
     """
 
     def __init__(self) -> None:
         super().__init__(0)
-        #: What it is to be seeded with; None of one that is seeded.
+        #: The key to seed it with; None once it is seeded.
         self._key: bytes | None = None
         self._seeded = True
         self._first = threading.Lock()
@@ -43,7 +43,7 @@ class WhenDrawn(MT19937):
 
     def stream(self, key: bytes) -> None:
         """Become numpy's legacy generator, which draws from the stream of this key."""
-        # One that nobody has drawn from stands ready.
+        # An unused one is ready.
         if self._key is None or random.get_bit_generator() is not self:
             # numpy takes the lock here, too.
             self._key, self._seeded = None, False
@@ -51,7 +51,7 @@ class WhenDrawn(MT19937):
         self._key = key
 
     def _seed(self) -> None:
-        """Seed it, if it is not; from then on it is as any other."""
+        """Seed it, unless it is seeded; from then on it behaves like any other."""
         with self._first:
             key = self._key
             if key is not None:
@@ -66,7 +66,7 @@ class WhenDrawn(MT19937):
 
     @property
     def lock(self) -> Any:  # type: ignore[override]
-        """What is held by whoever draws."""
+        """The lock that numpy holds while it draws."""
         return self._real if self._seeded else self
 
     def __enter__(self) -> None:
@@ -98,7 +98,7 @@ class WhenDrawn(MT19937):
         return super().random_raw(*args, **kwargs)
 
     def jumped(self, jumps: int = 1) -> MT19937:
-        """Return a generator that is so many jumps ahead."""
+        """Return a generator that is `jumps` jumps ahead."""
         return self._plain().jumped(jumps)
 
     def __reduce__(self) -> Any:
@@ -111,7 +111,7 @@ class WhenDrawn(MT19937):
 
 
 class AtOnce:
-    """The same for a numpy that takes no other bit generator, as those before 1.24."""
+    """The same for numpy before 1.24, which accepts no other bit generator."""
 
     @staticmethod
     def stream(key: bytes) -> None:
@@ -119,27 +119,27 @@ class AtOnce:
         random.seed(_words(key))
 
 
-#: Not in use. None is ever freed: another thread may still draw from one that a run had.
+#: Unused generators. None is ever freed: another thread may still draw from one of a run.
 _free: list[WhenDrawn | AtOnce] = []
 
 
 def generator() -> WhenDrawn | AtOnce:
-    """Return what puts numpy's legacy generator into the stream of one task after the other."""
+    """Return an object that seeds numpy's legacy generator for one task after the other."""
     try:
-        found: WhenDrawn | AtOnce = _free.pop()
+        unused: WhenDrawn | AtOnce = _free.pop()
     except IndexError:
-        found = WhenDrawn() if _seeds_when_drawn() else AtOnce()
-    return found
+        unused = WhenDrawn() if _seeds_when_drawn() else AtOnce()
+    return unused
 
 
 def give_back(used: WhenDrawn | AtOnce) -> None:
-    """Keep one for later whose stream nobody draws from any more."""
+    """Keep a generator for reuse, when its stream is no longer used."""
     _free.append(used)
 
 
 @cache
 def _seeds_when_drawn() -> bool:
-    """Tell whether this numpy asks for the lock of a bit generator, as all do that are known."""
+    """Tell whether this numpy takes the lock of a bit generator, as all known versions do."""
     if not hasattr(random, "set_bit_generator"):
         return False
     seeded = []
@@ -154,14 +154,14 @@ def _seeds_when_drawn() -> bool:
 
 
 def saved() -> Callable[[], None]:
-    """Return a function that puts numpy's legacy generator back into the state in which it is."""
+    """Return a function that restores the current state of numpy's legacy generator."""
     state: Any = random.get_state(legacy=False)
     if not _seeds_when_drawn():
         return lambda: random.set_state(state)
     own = random.get_bit_generator()
 
     def restore() -> None:
-        # It still is as it was, but for what belongs to the functions and not to it.
+        # Its state is unchanged, except what belongs to the functions.
         random.set_bit_generator(own)
         if state["has_gauss"]:
             gauss = {key: state[key] for key in ("has_gauss", "gauss")}

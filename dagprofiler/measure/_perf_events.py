@@ -1,4 +1,4 @@
-"""Events that processor and kernel count for a thread, by ``perf_event_open(2)``."""
+"""Counters of the processor and the kernel for a thread, by ``perf_event_open(2)``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ATTEMPTS = 10
 
 
 class SystemCalls:
-    """What an :class:`EventCounter` asks of the system.
+    """The system calls of an :class:`EventCounter`.
 
     Parameters
     ----------
@@ -96,18 +96,18 @@ class SystemCalls:
         return fd
 
     def read(self, fd: int, size: int) -> bytes:
-        """Return what a counter says; nothing if a task has closed it."""
-        # What a task has put in its place would lose what is read of it, or block.
+        """Return the data of a counter; nothing if a task has closed it."""
+        # Reading a file that replaced it could consume its data, or block.
         return self._read(fd, size) if self._is_counter(fd) else b""
 
     def close(self, fd: int) -> None:
-        """Close a counter, unless a task has put a file of its own in its place."""
+        """Close a counter, unless a task has replaced it by another file."""
         if self._is_counter(fd):
             with suppress(OSError):
                 os.close(fd)
 
     def _is_counter(self, fd: int) -> bool:
-        # Of no inode of its own, so that fstat() does not tell.
+        # Counters share one inode, so fstat() cannot identify them.
         try:
             self._ioctl(fd, self._ask_id, self._id)
         except OSError:
@@ -118,9 +118,9 @@ class SystemCalls:
 class EventCounter(Holder):
     """A meter of events in user mode, summed over all threads of the process.
 
-    Every thread that is there when the counter is opened gets a file
+    Every thread that exists when the counter is opened gets a file
     descriptor. Threads that start later inherit the counter of the thread that
-    starts them, so that nobody has to look for them; processes do not.
+    starts them; processes do not.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class EventCounter(Holder):
     event
         Type and config, as ``perf_event_open(2)`` numbers them.
     calls
-        How the system is asked; None: for real.
+        The system calls; None: the real ones.
 
     Raises
     ------
@@ -138,10 +138,9 @@ class EventCounter(Holder):
 
     Notes
     -----
-    A count is exact or none. Counters that more than one user wants take turns,
-    and what a count would have been without that is an estimate; it shows as
-    less time running than enabled, as it does for a thread on a core that has
-    another kind of counters.
+    A count is exact or None. Counters with several users alternate, so that a full
+    count would be an estimate; the time running is then less than the time enabled,
+    as it is for a thread on a core with another kind of counters.
     """
 
     unit = "1"
@@ -158,11 +157,11 @@ class EventCounter(Holder):
         self._open(_attributes(event))
 
     def start(self) -> None:
-        """Take the reading that the count begins at."""
+        """Take the reading before the task."""
         self._before = self._read()
 
     def stop(self) -> int | None:
-        """Return what was counted since :meth:`start`; None, with the reason, if not all was."""
+        """Return the count since :meth:`start`; None, with the reason, if it is incomplete."""
         now = self._read()
         if not now or not self._before:
             self.reason = "a task closed the counter, or put another file in its place"
@@ -179,8 +178,8 @@ class EventCounter(Holder):
     def _open(self, attributes: bytes) -> None:
         """Open a counter for each thread.
 
-        A thread that started meanwhile has a counter if the one that started it
-        had, and nobody can tell; so threads must be the same before and after.
+        A thread that starts meanwhile has a counter only if the one that started it
+        had one, which is unknown; so threads must be the same before and after.
         """
         for _ in range(_ATTEMPTS):
             threads = self._calls.threads()
@@ -206,7 +205,7 @@ class EventCounter(Holder):
     def _read(self) -> tuple[int, ...]:
         """Return count, time enabled and time running, summed over all threads, since opened.
 
-        Nothing, if a counter says nothing.
+        Nothing if a counter has no data.
         """
         data = b"".join([self._calls.read(fd, _READING_BYTES) for fd in self._held])
         if len(data) < _READING_BYTES * len(self._held):
@@ -226,21 +225,21 @@ def _attributes(event: Sequence[int]) -> bytes:
 
 
 def _why(error: OSError, threads: int) -> str:
-    """Return in words why a counter could not be opened."""
-    said = os.strerror(error.errno or 0)
+    """Return the reason why a counter could not be opened, as a text."""
+    what = os.strerror(error.errno or 0)
     sentences = {
         errno.ENOENT: "no hardware counters on this machine",
         errno.EOPNOTSUPP: "no hardware counters on this machine",
         errno.EPERM: "forbidden in this container",
         errno.ENOSYS: "the kernel has no performance counters",
-        errno.EBUSY: "somebody else has the counters for themselves",
-        errno.EINVAL: f"the kernel refuses the counter ({said}); it takes Linux 5.13 or later",
+        errno.EBUSY: "another program has exclusive use of the counters",
+        errno.EINVAL: f"the kernel refuses the counter ({what}); it needs Linux 5.13 or later",
         errno.EMFILE: f"too many open files: counters need one for each of {threads} threads",
         errno.ENFILE: "too many open files on this machine",
     }
     if error.errno == errno.EACCES:
         return _why_forbidden(_PARANOID)
-    return sentences.get(error.errno or 0, f"the kernel refuses the counter ({said})")
+    return sentences.get(error.errno or 0, f"the kernel refuses the counter ({what})")
 
 
 def _why_forbidden(path: str) -> str:
@@ -249,7 +248,7 @@ def _why_forbidden(path: str) -> str:
             level = int(file.read())
     except (OSError, ValueError):
         return "forbidden by the kernel"
-    # Up to 2, everybody may count what their own program does in user mode.
+    # Up to 2, every user may count the events of their own programs in user mode.
     if level <= 2:
         return f"forbidden by a security policy (perf_event_paranoid = {level} allows it)"
     return f"forbidden by perf_event_paranoid = {level}"

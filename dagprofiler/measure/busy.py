@@ -1,4 +1,4 @@
-"""Other cores kept busy while something is measured, as they are in a parallel run."""
+"""Keeps other cores busy during a measurement, as in a parallel run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
 
 #: What a burner runs; its argument is the core to stay on, or "-" for any.
-#:
-#: It ends when its input ends, which the system closes whatever becomes of the process that
-#: holds the other end; where a forked child holds that too, by having another parent.
-#: Ctrl-C reaches all processes of a terminal: whether to stop is for the other one to decide.
+#: It ends when its input ends, which the system closes when the process with the other end
+#: ends; if a forked child keeps that open, it ends when its parent changes.
+#: Ctrl-C reaches all processes of a terminal: the measuring process decides whether to stop.
 _BURN = """
 import _signal, _thread, os, sys
 _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
@@ -37,7 +36,7 @@ while os.getppid() == parent:
 """
 
 
-#: Held while cores are kept busy: what is pinned is the process, which has but one affinity.
+#: Held while cores are kept busy: a process has only one affinity.
 _alone = threading.Lock()
 
 
@@ -55,20 +54,19 @@ def busy(cores: int) -> Iterator[None]:
     ValidationError
         If `cores` is out of range.
     DagProfilerError
-        If a burner could not be kept to its core, another body of this process
-        keeps cores busy already, or it is not known where Python is.
+        If a burner cannot be pinned to its core, another body of this process
+        already keeps cores busy, or the path of Python is unknown.
     OSError
-        If a burner could not be started or this process not be pinned.
+        If a burner cannot be started or this process cannot be pinned.
 
     Notes
     -----
-    Each core is kept busy by a process of its own that computes and touches
+    Each core is kept busy by a separate process that computes and uses
     next to no memory. On Linux it is pinned to that core, and all threads of
-    this process are pinned to the remaining ones until the body ends, with all
+    this process are pinned to the remaining cores until the body ends, with all
     processes that they start; a process that outlives the body stays pinned.
-    Elsewhere nothing is pinned, and the system places the processes. They all
-    end with the body, however it ends, and with this process, even if it is
-    killed.
+    Elsewhere nothing is pinned, and the system places the processes. They
+    always end with the body, and with this process, even if it is killed.
 
     Examples
     --------
@@ -90,7 +88,7 @@ def busy(cores: int) -> Iterator[None]:
         usable = _usable_cores()
         _check(cores, len(usable))
         left, taken = usable[:-cores], usable[-cores:]
-        # All are started before the first is waited for.
+        # Start all before waiting for the first.
         burners = [ends.enter_context(_burner(core)) for core in taken]
         for burner in burners:
             _wait_until_burning(burner)
@@ -131,16 +129,16 @@ def _burner(core: int) -> Iterator[Popen[bytes]]:
         try:
             yield burner
         finally:
-            # A forked child may hold the input open, so that closing it would not do.
+            # Closing the input is not enough, since a forked child may keep it open.
             burner.kill()
 
 
 def _wait_until_burning(burner: Popen[bytes]) -> None:
     lines = iter(burner.stdout or ())
-    said = next(lines, b"")
-    if said != b"burning\n":
-        *_, last = said, *lines
-        why = last.decode(errors="replace").strip() or "the process ended without a word"
+    first = next(lines, b"")
+    if first != b"burning\n":
+        *_, last = first, *lines
+        why = last.decode(errors="replace").strip() or "the process ended without output"
         raise DagProfilerError(f"busy_cores: no core can be kept busy: {why}")
 
 

@@ -1,4 +1,4 @@
-"""How fast this machine is: a score that puts profiles of different machines on one scale."""
+"""Calibration: a score of this machine's speed, to compare profiles of different machines."""
 
 from __future__ import annotations
 
@@ -14,53 +14,52 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-#: Scores compare only within one version: it changes with the kernels and with the times below.
+#: Scores are comparable only within one version: it changes with the kernels and times below.
 KERNEL_VERSION = 1
 
-#: What each kernel takes on the reference machine, in milliseconds of CPU time.
+#: CPU time of each kernel on the reference machine, in milliseconds.
 #:
 #: The reference has the round figures nearest to an AMD EPYC virtual processor at 2.6 GHz with
 #: CPython 3.11 and numpy 2: pure Python at 10 million loop steps a second, matrix products at
 #: 42 GFLOP/s on one core, copies at 42 GB/s (each byte counted once).
 REFERENCE_MS = {"python": 3.0, "matrix": 2.5, "memory": 3.0}
 
-#: Repeats of all kernels in turns. The second least and the second largest of nine values hold
-#: their median between them with 96 % confidence.
+#: Repeats of all kernels in turns. The interval from the second smallest to the second largest
+#: of nine values covers their median with 96 % confidence.
 _REPEATS = 9
 
-#: The calibration of this process, once there is one, whoever asked for it.
+#: The calibration of this process, once measured.
 _found: list[Calibration] = []
 
 
 def calibrate(*, again: bool = False) -> Calibration:
-    """Return how fast this machine is, relative to the reference machine.
+    """Return the speed of this machine, relative to the reference machine.
 
     Parameters
     ----------
     again
-        Measure again although this process has a calibration already.
+        Whether to measure again if this process already has a calibration.
 
     Returns
     -------
     Calibration
-        What was found in this process before, unless `again` is set.
+        The earlier calibration of this process, unless `again` is set.
 
     Notes
     -----
     Takes about 0.1 s, 5 MiB of memory while it runs, and loads numpy. All
     kernels run in turns, once unmeasured and then nine times. A part is the
-    reference time divided by the median time; the spread comes from the
-    order-statistic interval of the nine rounds' own scores, so that it knows
-    nothing of other processes and of minutes later.
+    reference time divided by the median time; the spread is the
+    order-statistic interval of the scores of the nine rounds, so it does not
+    cover the variation between processes or over minutes.
 
-    Times are CPU times of the calling thread, so that programs beside this
-    one do not count, as far as they only take the processor away; what they
-    take from shared caches and memory, and a processor that slows down under
-    load, do count. The matrices have 64 rows, which OpenBLAS multiplies in the
-    calling thread, however many threads it may use.
+    Times are CPU times of the calling thread, so waiting for a processor that
+    other programs use does not count; contention for shared caches and memory,
+    and a processor that slows down under load, do count. The matrices have 64
+    rows, which OpenBLAS always multiplies in the calling thread.
 
     The score includes the interpreter, since tasks run in it too: a newer
-    Python is a faster machine, a debugger or a coverage tool a slower one.
+    Python raises it, a debugger or a coverage tool lowers it.
 
     Examples
     --------
@@ -74,7 +73,7 @@ def calibrate(*, again: bool = False) -> Calibration:
 
 
 def calibration_of_process(*, again: bool = False) -> Calibration:
-    """Return the same for a run, without which the program has not asked for it."""
+    """Return the calibration for a run, without marking it as requested by the program."""
     if again or not _found:
         _found[:] = [_measured()]
     return _found[0]
@@ -142,7 +141,7 @@ def _kernels() -> dict[str, Callable[[], object]]:
 
 
 def _interpret() -> int:
-    """Do what interpreted code mostly does: arithmetic, dictionaries, short strings, calls."""
+    """Run typical interpreted code: arithmetic, dictionaries, short strings, calls."""
     seen: dict[int, int] = {}
     total = 0
     for i in range(30_000):

@@ -1,8 +1,8 @@
-"""Instruments: what is measured of a task beside the six readings of the clock.
+"""Instruments: what is measured of a task in addition to the six readings of the clock.
 
-A plain run has none. Several rounds, and whoever asks for meters, get a clock
+A plain run has none. A run with several rounds or with meters has a clock
 around each field that is encoded or decoded, and the meters around
-``compute()``; both cost time that a plain run does not pay.
+``compute()``; a plain run does not pay their cost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Readings(NamedTuple):
-    """What the instruments read of one task.
+    """The instruments' readings of one task.
 
     Attributes
     ----------
@@ -34,17 +34,17 @@ class Readings(NamedTuple):
         How long each input took to decode, in the order of the work, and each
         output to encode, in seconds.
     meters
-        What each meter read; None where it read nothing.
+        The value of each meter; None if it has none.
     digest
-        A hash of the serialized outputs; None where none was asked for.
+        A hash of the serialized outputs; None if not requested.
     reasons
-        Why meters read nothing, by column, as far as is known now.
+        Why meters have no value, by column, as known so far.
     meters_s, garbage_s
-        What the meters themselves and collecting garbage cost, in seconds.
+        The cost of the meters and of collecting garbage, in seconds.
     stored
-        Where the outputs were stored, as the store says it; None without one.
+        The store's location of the outputs; None without a store.
     store_s
-        What that took, in seconds.
+        How long storing took, in seconds.
     """
 
     decode_s: list[float]
@@ -59,21 +59,22 @@ class Readings(NamedTuple):
 
 
 class Instrumentation(NamedTuple):
-    """Which instruments to open; travels to workers, where :meth:`open` opens them.
+    """Which instruments to open; sent to workers, where :meth:`open` opens them.
 
     Attributes
     ----------
     meters
-        What runs around ``compute()``.
+        The meters around ``compute()``.
     collect_garbage
         Whether to collect garbage before each task, outside all clocks.
     hash_outputs
-        Whether to hash what a task returned, as it was serialized.
+        Whether to hash the serialized outputs of a task.
     store
-        Where to put it; something whose ``open()`` has ``begin()``, called before each
-        task, ``put(encoded)``, which says where, and ``close()``. None for nowhere.
+        Where to store them: an object whose ``open()`` returns one with ``begin()``, called
+        before each task, ``put(encoded)``, which returns the location, and ``close()``. None
+        for no store.
     tracing
-        What to record inside of tasks beside what is annotated; a
+        What to record inside of tasks in addition to annotations; a
         :class:`~dagprofiler.tracing.runs.Tracing`, None for nothing.
     """
 
@@ -85,11 +86,11 @@ class Instrumentation(NamedTuple):
 
     @property
     def columns(self) -> list[str]:
-        """What the meters measure."""
+        """The columns of the meters."""
         return self.meters.columns
 
     def open(self, *, alone: bool = True) -> Instruments:
-        """Return the instruments of the thread that calls this.
+        """Return the instruments of the calling thread.
 
         Parameters
         ----------
@@ -99,7 +100,7 @@ class Instrumentation(NamedTuple):
         return Instruments(self, alone=alone)
 
 
-#: Of the pass that counts allocations.
+#: Instruments of the pass that counts allocations.
 COUNT_ALLOCATIONS = Instrumentation(ALLOCATION)
 
 
@@ -130,10 +131,10 @@ class Instruments:
         return (_clocked(decode, spent_s) for decode in decoders), _clocked(encode, self._encode_s)
 
     def start(self) -> None:
-        """Start tracing and the meters; what comes next is ``compute()``."""
+        """Start tracing and the meters; called just before ``compute()``."""
         if self._tracing is not None:
             self._tracing.start()
-        # Without any, what it costs to ask them would be on nobody's account.
+        # Without meters, the cost of the call would count nowhere.
         if self._meters.columns:
             self._metering = True
             self._meters.start()
@@ -147,9 +148,9 @@ class Instruments:
             self._tracing.stop()
 
     def readings(self, encoded: Mapping[str, Any], why: str | None = None) -> Readings:
-        """Return what was read of the task whose outputs are `encoded`.
+        """Return the readings of the task with the outputs `encoded`.
 
-        Where the meters did not run, `why` says why.
+        `why` is the reason if the meters did not run.
         """
         already_s, self._meters_s = self._meters_s, self._meters.cost_s
         stored = None
@@ -170,12 +171,12 @@ class Instruments:
         )
 
     def rest(self) -> None:
-        """Let go of frozen objects: what comes next in this process may be no task."""
+        """Unfreeze objects, since other code than tasks may run next in this process."""
         if self._garbage:
             self._garbage.close()
 
     def close(self) -> None:
-        """Let go of what the meters hold open, and of frozen objects."""
+        """Close the meters and the store, and unfreeze objects."""
         self.rest()
         if self._store is not None:
             self._store.close()
@@ -198,7 +199,7 @@ def _digest(encoded: Mapping[str, Any]) -> bytes:
     digest = blake2b(digest_size=16)
     for field, data in sorted(encoded.items()):
         frames = [memoryview(frame) for frame in (data if isinstance(data, list) else [data])]
-        # Lengths keep the end of one and the start of the next apart.
+        # Lengths separate the end of one frame from the start of the next.
         digest.update(repr((field, [frame.nbytes for frame in frames])).encode())
         for frame in frames:
             digest.update(frame if frame.c_contiguous else frame.tobytes())
@@ -206,11 +207,11 @@ def _digest(encoded: Mapping[str, Any]) -> bytes:
 
 
 def _frozen_at_start() -> int:
-    """Return how many objects the interpreter keeps frozen without anybody's ``gc.freeze()``.
+    """Return how many objects the interpreter keeps frozen without a ``gc.freeze()``.
 
-    CPython 3.12 moves what is immortal there; elsewhere there are none.
+    CPython 3.12 freezes immortal objects; other versions freeze none.
     """
-    # PyPy has no such count. Whoever freezes freezes `sys.modules`, too.
+    # PyPy has no such count. ``gc.freeze()`` also freezes `sys.modules`.
     count = gc.get_freeze_count() if hasattr(gc, "freeze") else 0
     return count if count and any(alive is sys.modules for alive in gc.get_objects()) else 0
 
@@ -219,14 +220,14 @@ _FROZEN_AT_START = _frozen_at_start()
 
 
 class _Garbage:
-    """Collects what earlier tasks left, and keeps what is alive out of later collections.
+    """Collects the garbage of earlier tasks, and excludes live objects from later collections.
 
-    What survives is frozen, so that the collector does not walk through it
-    while a task runs. Who has frozen objects already keeps them frozen: there
-    nothing is frozen or thawed.
+    Surviving objects are frozen, so that the collector does not traverse them
+    while a task runs. If the program has frozen objects itself, nothing is frozen
+    or unfrozen.
     """
 
-    # Objects at the last freeze; of the process, since two runs may take turns.
+    # Objects at the last freeze, of the process, since two runs may alternate.
     _frozen = _FROZEN_AT_START
 
     def __init__(self) -> None:
@@ -247,7 +248,7 @@ class _Garbage:
 
     def _thaw(self) -> None:
         if self._freezes and self._others_freeze():
-            # From here on it is theirs.
+            # From here on the program freezes itself.
             self._freezes = False
         if self._freezes:
             gc.unfreeze()

@@ -1,4 +1,4 @@
-"""The machine that measures, in the words of the profile's section ``environment``."""
+"""A description of this machine, for the profile's section ``environment``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _THREAD_SETTINGS = (
     "OPENBLAS_NUM_THREADS",
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
-    # How long idle threads spin, which counts as work of whatever task runs then.
+    # How long idle threads spin, which counts as work of the next task.
     "OPENBLAS_THREAD_TIMEOUT",
 )
 
@@ -35,7 +35,7 @@ def hostname() -> str:
     """Return the name of this machine."""
     if hasattr(os, "uname"):
         return os.uname().nodename
-    # Costs 3 ms to import, which only Windows has to pay.
+    # Its import takes 3 ms, on Windows only.
     import platform
 
     return platform.node()
@@ -43,10 +43,10 @@ def hostname() -> str:
 
 @cache
 def clock_domain() -> str:
-    """Return what is the same for two processes if ``perf_counter()`` is the same in both.
+    """Return a name that is equal for two processes if they share ``perf_counter()``.
 
-    It counts from a moment of the host's own; on Linux a container can have
-    another one (time_namespaces(7)).
+    The clock counts from a start of the host; on Linux a container can have
+    another start (time_namespaces(7)).
     """
     try:
         namespace = os.readlink("/proc/self/ns/time")
@@ -57,16 +57,16 @@ def clock_domain() -> str:
 
 
 def environment(*, thorough: bool = False) -> dict[str, Any]:
-    """Return what is known of the machine and of the versions in use.
+    """Return a description of the machine and of the versions in use.
 
-    What is unknown is null. A package has a version only once it is loaded,
-    since what is not loaded took no part in the run.
+    Unknown values are null. Only loaded packages have a version, since others
+    took no part in the run.
 
     Parameters
     ----------
     thorough
-        Ask for the quota of the control groups and for the threads of numpy's
-        BLAS, too. The first time that takes 0.2 ms, as long as many a run.
+        Whether to include the quota of the control groups and the threads of
+        numpy's BLAS. The first time takes 0.2 ms, as long as many runs.
     """
     numpy = imported("numpy")
     return {
@@ -88,7 +88,7 @@ def _machine() -> dict[str, Any]:
         "implementation": platform.python_implementation(),
         "os": _os(),
         "machine": platform.machine(),
-        # Where Linux tells no name, the platform knows none but has a process started to ask.
+        # Without a name from Linux, `platform` has none either, but starts a process.
         "cpu": (processor.get("model name") if processor else platform.processor()) or None,
         "cpu_mhz": _cpu_mhz(processor),
         "memory_bytes": _memory_bytes(),
@@ -102,7 +102,7 @@ def _os() -> str:
 
     if sys.platform != "linux":
         return platform.platform()
-    # That has a process started, whose pipe a pool that forks meanwhile would keep open for good.
+    # It starts a process, whose pipe a concurrently forking pool would keep open forever.
     known = os.uname()
     libc = "".join(platform.libc_ver())
     return "-".join(
@@ -111,7 +111,7 @@ def _os() -> str:
 
 
 def _text(path: str) -> str:
-    """Return what is in a file; nothing if there is none to be read."""
+    """Return the text of a file; empty if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -120,23 +120,23 @@ def _text(path: str) -> str:
 
 
 def _processor() -> dict[str, str]:
-    """Return what Linux says of its first processor."""
-    said: dict[str, str] = {}
+    """Return Linux's description of the first processor."""
+    fields: dict[str, str] = {}
     try:
-        # Of the many processors of a large machine no more is read than the first.
+        # Only the first one is read, since a large machine has many.
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 name, _, value = line.partition(":")
                 if not value:
                     break
-                said[name.strip()] = value.strip()
+                fields[name.strip()] = value.strip()
     except OSError:
         pass
-    return said
+    return fields
 
 
 def _cpu_mhz(processor: dict[str, str]) -> float | None:
-    """Return the highest frequency; where only one is known, that one."""
+    """Return the highest frequency, or the only known one."""
     try:
         highest_khz = _text("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
         mhz = int(highest_khz) / 1000 if highest_khz else float(processor["cpu MHz"])
@@ -169,11 +169,11 @@ def _cores_quota() -> float | None:
 
 
 def _control_groups() -> Iterator[str]:
-    """Yield the folders of the groups that share out the processor to this process.
+    """Yield the folders of the control groups that limit the processor of this process.
 
-    Inside a container the path that the kernel tells may be that of the host,
-    while what is mounted begins with the container's own group: so a folder
-    need not exist, and the parents are asked up to the root.
+    Inside a container the kernel's path may be that of the host, while the mount begins
+    at the container's own group: so a folder may not exist, and the parents up to the root
+    are yielded as well.
     """
     for line in _text("/proc/self/cgroup").splitlines():
         _, _, group = line.partition(":")
@@ -202,7 +202,7 @@ def _quota(folder: str) -> float | None:
 
 
 def _blas_threads() -> int | None:
-    """Return how many threads numpy's OpenBLAS uses; None if there is none to be asked."""
+    """Return how many threads numpy's OpenBLAS uses; None if it has none."""
     threads = _openblas_threads() if imported("numpy") else None
     return None if threads is None else int(threads())
 

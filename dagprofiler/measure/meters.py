@@ -1,4 +1,4 @@
-"""Meters: what can be measured around ``compute()`` beside the wall clock, and what is."""
+"""Meters: quantities measured around ``compute()`` in addition to the wall clock."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from dagprofiler.measure.procfs import KernelFiles, Unavailable
 
 MILLISECOND_NS = 1e6
 
-#: As much of ``/proc/self/status`` as there may be before the mark of peak memory.
+#: How much of ``/proc/self/status`` to read, to include the mark of peak memory.
 _STATUS_BYTES = 4096
 
 
 class MemoryGrowth:
-    """A meter of what a reading grows by.
+    """A meter of the growth of a reading.
 
     Parameters
     ----------
     read
         Returns a quantity that only grows.
     divisor
-        What brings it to the unit of the meter; None for whole numbers.
+        Divisor that gives the unit of the meter; None for whole numbers.
     check
-        Raises if what was read is not what it should be; comes after the second reading.
+        Raises if the file is not the meter's; called after the second reading.
     """
 
     def __init__(
@@ -49,19 +49,19 @@ class MemoryGrowth:
         self._before: float | int = 0
 
     def start(self) -> None:
-        """Take the reading to subtract."""
+        """Take the reading before the task."""
         self._before = self._read()
 
     def stop(self) -> float | int | None:
-        """Return the growth since :meth:`start`; None if there was less than none."""
+        """Return the growth since :meth:`start`; None if it is negative."""
         try:
             growth = self._read() - self._before
         finally:
-            # Has the word also where nothing could be made of what was read.
+            # Its error takes precedence over an unreadable value.
             if self._check:
                 self._check()
         if growth < 0:
-            self.reason = "the reading after the task was less than the one before it"
+            self.reason = "the reading after the task was smaller than the one before it"
             return None
         return growth / self._divisor if self._divisor else growth
 
@@ -97,7 +97,7 @@ def _open_process_cpu(_: KernelFiles) -> MemoryGrowth:
 def _opener_of_usage(
     quantity: Callable[[Any], int], whose: str = "RUSAGE_SELF", divisor: float | None = None
 ) -> Callable[[KernelFiles], MemoryGrowth]:
-    """Return what opens a meter of a quantity that ``getrusage()`` tells."""
+    """Return a function that opens a meter of a quantity of ``getrusage()``."""
 
     def open_usage(_: KernelFiles) -> MemoryGrowth:
         try:
@@ -169,7 +169,7 @@ class _CollectorTime:
 
 
 def _clocked_into(readings: list[int]) -> property:
-    """Return an attribute that appends the time to `readings` when somebody gets it."""
+    """Return a property that appends the time to `readings` when it is read."""
     return property(partial(next, map(readings.append, iter(time.perf_counter_ns, None))))
 
 
@@ -211,11 +211,11 @@ def _open_resident_before(files: KernelFiles) -> _ResidentBefore:
 class _PeakMemory(MemoryGrowth):
     """A meter of what a task adds to resident memory at its peak.
 
-    The kernel's mark of the peak is set back to what is resident when the task
-    starts, which whoever reads ``ru_maxrss`` sees too.
+    Resets the kernel's mark of the peak when the task starts, which also changes
+    ``ru_maxrss``.
     """
 
-    _resets = 0  # of the process, by whichever worker
+    _resets = 0  # of the process, by all workers
 
     def __init__(
         self, read: Callable[[], int], reset: Callable[[], None], check: Callable[[], None]
@@ -253,10 +253,10 @@ def _open_peak_memory(files: KernelFiles) -> _PeakMemory:
 class _Allocation:
     """A meter of the peak of what Python and numpy allocate, by tracemalloc.
 
-    A user's own tracemalloc stays on, but its peak starts anew with each task.
+    A user's own tracemalloc stays on, but its peak is reset with each task.
     """
 
-    _starts = 0  # of the process, by whichever run
+    _starts = 0  # of the process, by all runs
 
     def __init__(self, _: KernelFiles) -> None:
         import tracemalloc
@@ -285,7 +285,7 @@ class _Allocation:
             self.reason = "another task was measured while this one ran"
             return None
         if peak < self._before:
-            self.reason = "a task cleared the traces of tracemalloc, or set its peak back"
+            self.reason = "a task cleared the traces of tracemalloc, or reset its peak"
             return None
         return peak - self._before
 
@@ -297,18 +297,18 @@ class _Allocation:
 
 
 class BuiltIn(NamedTuple):
-    """A meter that has a name: its unit, and what opens it or raises :class:`Unavailable`."""
+    """A built-in meter: its unit, and a function that opens it or raises :class:`Unavailable`."""
 
     unit: str
     open: Callable[[KernelFiles], Any]
 
 
-# From the inside out. To read a clock of CPU time brings the scheduler's books up to date, and it
-# is then that a thread which has had its share loses the processor: beside four busy processes,
-# one task of 0.4 ms in six did. A wait there is no part of the wall time, so that `delay` must be
-# inside of all such readings: then 4 of 484,000 tasks of 1.5 us, and none of 4,100 of 0.4 ms, had
-# more delay than wall time; with `cpu` inside of `delay` 839 and 733 had. `instructions` comes
-# next, since it counts what the meters inside of it do.
+# From the inside out. Reading a clock of CPU time updates the scheduler's accounts, and a thread
+# that has used up its share then loses the processor: next to four busy processes, one task of
+# 0.4 ms in six did. Such a wait is not in the wall time, so `delay` must be inside of all such
+# readings: then 4 of 484,000 tasks of 1.5 us, and none of 4,100 of 0.4 ms, had more delay than
+# wall time; with `cpu` inside of `delay`, 839 and 733 had. `instructions` comes next, since it
+# counts what the meters inside of it do.
 BUILT_IN = {
     "delay": BuiltIn("ms", _open_delay),
     "cpu": BuiltIn("ms", _open_cpu),
@@ -325,7 +325,7 @@ BUILT_IN = {
     "involuntary_switches": BuiltIn("1", _opener_of_usage(lambda usage: usage.ru_nivcsw)),
     "read_bytes": BuiltIn("bytes", _open_read_bytes),
     "written_bytes": BuiltIn("bytes", _open_written_bytes),
-    # What takes longest is outermost.
+    # The slowest meters are outermost.
     "gc": BuiltIn("ms", _open_gc),
     "resident_before": BuiltIn("bytes", _open_resident_before),
     "peak_memory": BuiltIn("bytes", _open_peak_memory),
@@ -333,18 +333,18 @@ BUILT_IN = {
 }
 
 
-#: How often nothing is measured, to know what the meters count of themselves.
+#: Number of empty measurements, to find what the meters count of themselves.
 _TRIALS = 5
 
-#: Built-in meters of what is a thread's own; all others are about its process.
+#: Built-in meters of a thread; all others measure its process.
 _OF_THREAD = frozenset({"delay", "cpu"})
-_BESIDE_OTHERS = "the task ran in a thread beside others of its process, whose part it would hold"
+_BESIDE_OTHERS = "other tasks ran concurrently in the process, which the figure would include"
 
 #: Integers of a profile fit 64 bits.
 _INTEGERS = 2**63
 
 
-class Meters:
+class MeterSet:
     """The opened meters of one worker: of the thread that makes this object.
 
     Parameters
@@ -352,26 +352,25 @@ class Meters:
     selection
         What to measure.
     proc
-        Where the kernel's files on processes are.
+        Path of the kernel's files on processes.
     alone
-        Whether no other task runs in this process. If not, only what is about
-        this thread is measured, and by users' meters.
+        Whether no other task runs in this process. If not, only meters of
+        this thread and users' meters measure.
 
     Attributes
     ----------
     columns
         The names of what :meth:`stop` returns.
     reasons
-        Column to the first reason why it holds a null; columns without one are
-        absent. A reason that concerns one task alone names it.
+        Column to the first reason for a null in it; columns without nulls are
+        absent. A reason that concerns only one task names it.
     cost_s
-        What :meth:`start` and :meth:`stop` took so far, in seconds.
+        Total time of :meth:`start` and :meth:`stop`, in seconds.
 
     Notes
     -----
     Files under ``/proc/thread-self`` are those of the thread that opened them.
-    All but ``delay``, ``cpu`` and what a user's meter does is about the whole
-    process.
+    Built-in meters except ``delay`` and ``cpu`` measure the whole process.
     """
 
     def __init__(self, selection: Selection, proc: str = "/proc", *, alone: bool = True) -> None:
@@ -427,10 +426,10 @@ class Meters:
         self._stops = [(position, meter.stop, meter) for position, meter in opened]
 
     def _counts_of_nothing(self) -> dict[int, float | int | None]:
-        """Return what meters count of the meters inside of them, where no task runs.
+        """Return what meters count of the meters inside of them, without a task.
 
-        Python code is tens of thousands of instructions, and always the same ones.
-        None if that cannot be had: then no count can be either.
+        Python code takes tens of thousands of instructions, always the same ones.
+        None if that cannot be counted: then tasks cannot either.
         """
         if "instructions" not in self.columns:
             return {}
@@ -440,7 +439,7 @@ class Meters:
             trials.append(self.stop("")[position])
         counts = [count for count in trials if count is not None]
         if counts:
-            # A trial that failed makes no null.
+            # A failed trial causes no null.
             self.reasons.pop(self.columns[position], None)
         return {position: min(counts, default=None)}
 
@@ -482,7 +481,7 @@ class Meters:
                 values[position] = None
                 self.reasons.setdefault(
                     self.columns[position],
-                    "the counter was not reliable: it counted less than the meters alone take",
+                    "the counter was not reliable: it counted less than the meters themselves use",
                 )
         if self._failed:
             for position, what in self._failed.items():
@@ -492,7 +491,7 @@ class Meters:
         return values
 
     def _checked(self, position: int, value: Any, meter: Meter) -> float | int | None:
-        """Return what a meter returned if it is a number for a profile, as a plain one, or None."""
+        """Return a meter's value as a plain number, or None if it is not one for a profile."""
         if type(value) is int and -_INTEGERS <= value < _INTEGERS:
             return value
         if value is None:
@@ -508,9 +507,9 @@ class Meters:
         return number
 
     def close(self) -> None:
-        """Close what is open; values can no more be had."""
+        """Close all files and meters; no values can be read any more."""
         while self._closers:
-            # Forgotten when it is done, since Ctrl-C may come first and this be called again.
+            # Removed when it is done, since this is called again after a Ctrl-C.
             self._closers[-1]()
             self._closers.pop()
 
@@ -520,7 +519,7 @@ def _failure(method: str, error: Exception) -> str:
 
 
 def plain_number(value: Any) -> float | int | None:
-    """Return a finite number of numpy or another library as a plain one; None if it is none."""
+    """Return a finite number of numpy or another library as a plain one; None for others."""
     from numbers import Real
 
     is_number = isinstance(value, Real) and not isinstance(value, bool)
@@ -541,12 +540,12 @@ _PIPELINE_COLUMNS = ("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms"
 class Meter(Protocol):
     """Measures one quantity of each task, from just before ``compute()`` to just after it.
 
-    A meter needs no base class: any object with these attributes will do.
+    A meter needs no base class: any object with these attributes is a meter.
 
     Attributes
     ----------
     name
-        Of the quantity.
+        Name of the quantity.
     unit
         Its unit, as in ``"ms"``, ``"bytes"`` or ``"J"``; ``"1"`` for a count.
     reason
@@ -554,10 +553,10 @@ class Meter(Protocol):
 
     Notes
     -----
-    What it raises, or returns that is no finite number, never fails a run: the
-    value is null, with the reason beside it. Users' own meters are outermost,
-    so that their cost is in no other quantity. Where tasks run in other
-    processes, each worker gets a copy of the object by pickling.
+    A meter never fails a run: if it raises, or does not return a finite number, the
+    value is null and the profile holds the reason. Users' own meters are outermost,
+    so that their cost is in no other quantity. If tasks run in other
+    processes, each worker gets a pickled copy of the object.
 
     Examples
     --------
@@ -578,12 +577,12 @@ class Meter(Protocol):
     reason: str | None
 
     def start(self) -> None:
-        """Begin to measure; ``compute()`` is about to start."""
+        """Begin to measure; called just before ``compute()``."""
 
     def stop(self) -> float | int | None:
         """Return the quantity since :meth:`start`; None if it is not known, with `reason` set.
 
-        Comes after every start that raised nothing, also when the task failed.
+        Called after every successful :meth:`start`, even if the task failed.
         """
 
 
@@ -613,17 +612,17 @@ METER_SETS = {
 
 @dataclass(frozen=True)
 class Selection:
-    """What is measured around each task beside the wall clock; it pickles if `own` does.
+    """The meters of a run, in addition to the wall clock; it pickles if `own` does.
 
     Attributes
     ----------
     names
         Built-in meters, from the inside out.
     own
-        Users' meters, outside of those, by column: what they are called when they
-        are chosen, whatever they are called later.
+        Users' meters, outside of those, by the column at the time of selection,
+        even if their names change later.
     allocation
-        Whether a pass of its own, :data:`ALLOCATION`, was asked for too.
+        Whether the separate pass :data:`ALLOCATION` is requested too.
     """
 
     names: tuple[str, ...] = ()
@@ -632,13 +631,13 @@ class Selection:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that it fills."""
+        """The columns of its meters."""
         names = [_column(name, BUILT_IN[name].unit) for name in self.names]
         return names + [column for column, _ in self.own]
 
-    def open(self, proc: str = "/proc", *, alone: bool = True) -> Meters:
+    def open(self, proc: str = "/proc", *, alone: bool = True) -> MeterSet:
         """Open its meters for this thread, which may be `alone` in its process with tasks."""
-        return Meters(self, proc, alone=alone)
+        return MeterSet(self, proc, alone=alone)
 
 
 #: The pass that measures exact allocation. It slows Python down, so its times are not used.
@@ -646,32 +645,32 @@ ALLOCATION = Selection(("allocation",))
 
 
 def select(meters: Any) -> Selection:
-    """Return what ``run(meters=...)`` stands for.
+    """Return the selection of ``run(meters=...)``.
 
     Parameters
     ----------
     meters
         A name, a :class:`Meter`, or an iterable of both. Names are those of
-        meters and of sets: ``"wall"`` is measured always, ``"default"`` adds
-        ``delay`` and ``cpu``, ``"full"`` all but ``allocation``.
+        meters and of sets: ``"wall"`` is always measured, ``"default"`` adds
+        ``delay`` and ``cpu``, ``"full"`` all except ``allocation``.
 
     Raises
     ------
     ValidationError
-        With all problems: unknown names, objects that are no meters, meters
-        that would fill one column twice.
+        With all problems: unknown names, objects that are not meters, meters
+        with the same column.
     """
     wanted: set[str] = set()
     own: list[tuple[str, Meter]] = []
     problems: list[str] = []
-    for given in _listed(meters):
-        if not isinstance(given, str):
-            column, problem = _asked(given)
-            own += [] if problem else [(column, given)]
+    for meter in _listed(meters):
+        if not isinstance(meter, str):
+            column, problem = _asked(meter)
+            own += [] if problem else [(column, meter)]
         else:
             known = [*METER_SETS, *BUILT_IN]
-            problem = "" if given in known else _unknown(given, known)
-            wanted.update(METER_SETS.get(given, (given,)))
+            problem = "" if meter in known else _unknown(meter, known)
+            wanted.update(METER_SETS.get(meter, (meter,)))
         if problem:
             problems.append(problem)
     names = tuple(name for name in METER_SETS["full"] if name in wanted)
@@ -683,7 +682,7 @@ def select(meters: Any) -> Selection:
 
 
 def _listed(meters: Any) -> list[Any]:
-    """Return the meters as a list; what is one itself, or nothing that has any, is one item."""
+    """Return the meters as a list; a meter or a value that is not iterable is one item."""
     has_any = isinstance(meters, Iterable) and not isinstance(meters, (str, bytes))
     return list(meters) if has_any and not hasattr(meters, "stop") else [meters]
 
@@ -696,13 +695,13 @@ def _unknown(name: str, known: Sequence[str]) -> str:
 
 
 def _asked(given: Any) -> tuple[str, str]:
-    """Return the column that a user's meter fills, and why it is no meter; one of them is empty."""
+    """Return the column of a user's meter, or why it is not a meter; the other is empty."""
     try:
         problem = _shape_problem(given)
         return "" if problem else column_of(given), problem
     except Exception as error:  # noqa: BLE001  (its name may be a property that raises anything)
         who = type(given).__name__
-        return "", f"meters: {who} cannot be asked for its name: {describe(error)}"
+        return "", f"meters: the name of {who} cannot be read: {describe(error)}"
 
 
 def _shape_problem(given: Any) -> str:
@@ -729,14 +728,14 @@ def _shape_problem(given: Any) -> str:
 
 def _collisions(selection: Selection) -> list[str]:
     """Return a problem for each column of a user's meter that is taken."""
-    built_in = {_column(name, one.unit) for name, one in BUILT_IN.items()}
+    built_in = {_column(name, meter.unit) for name, meter in BUILT_IN.items()}
     own = [column for column, _ in selection.own]
     problems = []
     for position, column in enumerate(own):
         if column in _PIPELINE_COLUMNS or column in built_in:
             whose = "is measured by dagprofiler itself"
         elif column in own[:position]:
-            whose = "is filled by two meters"
+            whose = "belongs to two meters"
         else:
             continue
         problems.append(f"meters: column {column!r} {whose}; give the meter another name")

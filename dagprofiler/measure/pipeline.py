@@ -46,7 +46,7 @@ class Parameters(NamedTuple):
     Attributes
     ----------
     required, optional
-        Names that must and that may be given, ``cfg`` left out.
+        Names of required and of optional arguments, without ``cfg``.
     any
         Whether it takes every name (``**kwargs``).
     takes_cfg
@@ -81,26 +81,26 @@ class Parameters(NamedTuple):
 
 
 class Contract(NamedTuple):
-    """What a task declares, as far as wiring and running it go.
+    """What a task declares, as needed to wire and run it.
 
     Attributes
     ----------
     parameters
-        What ``compute()`` takes.
+        The parameters of ``compute()``.
     inputs, outputs
         Declared fields.
     gathers
         Inputs that arrive as a list.
     encode, decode
-        How outputs become frames, and frames values again.
+        Converts an output to frames, and frames to a value.
     serializer
-        The name of what does that.
+        Name of the serializer.
     counts_payload
         Whether sizes follow the spec's rule for the default serializer; else
-        they are the length of what the serializer made.
+        they are the length of the serialized value.
     overrides_run
-        Whether the class has a ``run()`` of its own, which programs for
-        version 0.1.0 may have.
+        Whether the class overrides ``run()``, as programs for version 0.1.0
+        may do.
     """
 
     parameters: Parameters
@@ -134,9 +134,9 @@ class Work(NamedTuple):
     name
         The task's name in the DAG.
     inputs, decoders
-        The fields that are fed and, for each, its producer's decoder.
+        The input fields and, for each, its producer's decoder.
     keep
-        Whether the outputs themselves are wanted back.
+        Whether to return the outputs themselves.
     """
 
     name: str
@@ -148,7 +148,7 @@ class Work(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What came of one task.
+    """The result of one task.
 
     Attributes
     ----------
@@ -160,13 +160,13 @@ class Record(NamedTuple):
     frames
         Output to its serialized form.
     outputs
-        What ``compute()`` returned, if it was wanted back.
+        What ``compute()`` returned, with ``keep``.
     error
         Why it failed; None if it succeeded.
     readings
-        What the instruments read; None where there are none, or it failed.
+        The instruments' readings; None without instruments, or if it failed.
     spans
-        What tracing saw inside ``compute()``; None if nothing was recorded.
+        The spans recorded inside ``compute()``; None if there are none.
     """
 
     times: tuple[Any, ...]
@@ -196,13 +196,13 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         What to do: the fields of a :class:`Work`.
     frames
         The serialized inputs, in the order of ``work.inputs``. The list is
-        emptied once they are decoded, so that their memory can go.
+        cleared once they are decoded, which frees their memory.
     config
         Parameters of the run.
     streams
         Random streams of the run; None leaves all random generators alone.
     instruments
-        What to measure beside the phases.
+        What to measure in addition to the phases.
     beside
         Whether other tasks may run in this process, so that threads which this one starts
         need its context to record into it.
@@ -336,7 +336,7 @@ def _perform_by_run(
     """Run a task that overrides :meth:`Task.run`, through its override.
 
     It gets its inputs in its own format, as :meth:`Task.run` takes them. Its
-    phases are as long as it says, and are laid end to end.
+    phases have the times that it reports, one directly after the other.
     """
     name, task, contract, fields, decoders, keep = work
     inputs: dict[str, Any] = {field: [] for field in contract.gathers}
@@ -366,7 +366,7 @@ def _perform_by_run(
     claimed = (metrics.deserialize_time_ms, metrics.compute_time_ms, metrics.serialize_time_ms)
     if not all(0 <= time_ms < float("inf") for time_ms in claimed):
         claimed = (0.0, took * 1e3, 0.0)
-    # It cannot have taken longer than it took.
+    # The reported times cannot exceed the measured time.
     scale = min(1e-3, took / sum(claimed)) if sum(claimed) > 0 else 0.0
     loaded, computed, ended = (begun + total * scale for total in accumulate(claimed))
     wire = {field: _length(name, field, data) for field, data in encoded.items()}
@@ -388,7 +388,7 @@ def _payload(outputs: Mapping[str, Any], wire: Mapping[str, int]) -> dict[str, i
 
 
 def _wrapped(error: BaseException, where: str) -> BaseException:
-    """Return a SerializationError that says where, caused by `error`; Ctrl-C stays itself."""
+    """Return a SerializationError with the place, caused by `error`; Ctrl-C is unchanged."""
     if not isinstance(error, Exception):
         return error
     wrapped = SerializationError(f"{where}: {describe(error)}")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-_GONE = "a task closed the file that tells it, or put another in its place"
+_GONE = "a task closed or replaced the file that this meter reads"
 
 
 class Unavailable(Exception):  # noqa: N818  (no error: it never leaves the profiler)
@@ -21,7 +21,7 @@ class Unavailable(Exception):  # noqa: N818  (no error: it never leaves the prof
 
 
 class Holder:
-    """Holds things open, and closes them at the latest when nobody refers to it any more.
+    """Holds open resources, and closes them at the latest when no reference to it is left.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Holder:
     Notes
     -----
     Python discards what a finalizer raises, and with it a Ctrl-C that arrived just before, if the
-    finalizer runs any bytecode. This one runs none where nothing is open.
+    finalizer runs any bytecode. This one runs none if nothing is open.
     """
 
     __del__ = property(attrgetter("_finalize"))
@@ -42,28 +42,28 @@ class Holder:
         self._close = close
 
     def close(self) -> None:
-        """Close all that is open."""
+        """Close all resources."""
         while self._held:
-            # Forgotten when it is done, since Ctrl-C may come first and this be called again.
+            # Removed when it is done, since this is called again after a Ctrl-C.
             self._close(self._held[-1])
             self._held.pop()
 
 
 class KernelFiles(Holder):
-    """Files of the kernel that one thread reads again and again.
+    """Files of the kernel that one thread reads repeatedly.
 
-    A task may close them, and what it opens then gets their numbers. Nothing
-    that is not ours is written to or closed; what was read counts if
-    :meth:`check` has nothing to say afterwards.
+    A task may close them, and files that it then opens get their descriptors. Only our
+    own files are written to or closed; a reading is valid if :meth:`check` does not raise
+    afterwards.
 
     Attributes
     ----------
     read_bytes
-        What was read so far. The kernel counts it among the I/O of the process.
+        Bytes read so far. The kernel counts them in the I/O of the process.
     """
 
     def __init__(self, proc: str) -> None:
-        #: File descriptor to what it stood for when it was opened.
+        #: File descriptor to the file's identity when it was opened.
         self._opened: dict[int, tuple[int, int]] = {}
         super().__init__(partial(_close, self._opened))
         self._proc = proc
@@ -87,26 +87,26 @@ class KernelFiles(Holder):
         return fd
 
     def again(self, fd: int, size: int = 256) -> bytes:
-        """Return what a file holds now, from its beginning, up to `size` bytes."""
+        """Return the current content of a file from its beginning, up to `size` bytes."""
         data = os.pread(fd, size, 0)
         self.read_bytes += len(data)
         return data
 
     def next(self, fd: int, size: int) -> bytes:
-        """Return up to `size` further bytes of a file that has no beginning."""
+        """Return up to `size` further bytes of a file without positions."""
         data = os.read(fd, size)
         self.read_bytes += len(data)
         return data
 
     def write(self, fd: int, data: bytes) -> None:
-        """Write to a file from its beginning; raise Unavailable if it is not ours any more."""
+        """Write to a file from its beginning; raise Unavailable if a task replaced it."""
         self.check(fd)
         os.pwrite(fd, data, 0)
 
     def check(self, fd: int) -> None:
-        """Raise Unavailable unless a descriptor still stands for our file.
+        """Raise Unavailable unless a descriptor still refers to our file.
 
-        What does has done so ever since it was opened: nobody puts ours back.
+        If it does, it has done so since it was opened: no task can restore it.
         """
         _check(self._opened, fd)
 
@@ -116,18 +116,18 @@ def _check(opened: dict[int, tuple[int, int]], fd: int) -> None:
         identity = _identity(fd)
     except OSError as error:
         raise Unavailable(_GONE) from error
-    # No task has run where Ctrl-C came before it was noted.
+    # If Ctrl-C came before the identity was stored, no task has run.
     if identity != opened.get(fd, identity):
         raise Unavailable(_GONE)
 
 
 def _close(opened: dict[int, tuple[int, int]], fd: int) -> None:
-    """Close a file, but none that a task has put in its place."""
+    """Close a file unless a task has replaced it."""
     with suppress(OSError, Unavailable):
         _check(opened, fd)
         os.close(fd)
 
 
 def _identity(fd: int) -> tuple[int, int]:
-    found = os.fstat(fd)
-    return found.st_dev, found.st_ino
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino

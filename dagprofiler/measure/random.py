@@ -1,7 +1,7 @@
 """Random streams: every task of a seeded run has its own.
 
-A task's stream follows from the run's seed and the task's name alone, so its
-numbers do not depend on what ran before it, or where.
+A task's stream depends only on the run's seed and the task's name, not on
+which tasks ran before it, or where.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-#: The stream of the task that is running: its key, and its generator once somebody asked for it.
+#: The stream of the running task: its key, and its generator once it is requested.
 #: One list, so that copies of the context, which coroutines run in, share the generator.
 _stream: ContextVar[list[Any] | None] = ContextVar("stream", default=None)
 
 
 def rng() -> np.random.Generator:
-    """Return the random generator of the task that is running.
+    """Return the random generator of the running task.
 
     In a run with a seed it is the task's own stream: the same seed and the
-    same task name give the same numbers, wherever and in whatever order tasks
-    run. Without a seed, and outside a task, it is a new generator seeded by
-    the operating system.
+    same task name give the same numbers, independent of the executor and of the
+    order of tasks. Without a seed, and outside a task, it is a new generator
+    seeded by the operating system.
 
     Notes
     -----
     Coroutines of the task share its generator. Threads that it starts do not:
-    it passes them its generator, or generators spawned from it.
+    pass them the generator, or generators spawned from it.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def rng() -> np.random.Generator:
 
 
 def load_generators() -> None:
-    """Import what a seeded run needs: some 50 ms the first time, which are nobody's run time."""
+    """Import what a seeded run needs: some 50 ms the first time, outside of the run's time."""
     import hashlib  # noqa: F401
 
     import dagprofiler.measure._legacy  # noqa: F401
@@ -68,19 +68,19 @@ class Streams:
     seed
         The seed of the run.
     legacy
-        Whether a task gets the legacy generators of numpy and ``random``, too,
-        which it can only where no other task runs in the same process, and inside of
+        Whether to seed the legacy generators of numpy and ``random``, too, which
+        is possible only if no other task runs in the same process, and inside of
         :func:`generators_restored`.
     """
 
     def __init__(self, seed: int, *, legacy: bool = True) -> None:
-        # It costs 3 ms to import and only a seeded run needs it.
+        # Its import takes 3 ms, and only a seeded run needs it.
         from hashlib import sha256
 
         self._prefix = f"{seed}:".encode()
         self._hash = sha256
         self._legacy = legacy
-        #: What ``random.seed`` does with an integer, without its looks at the type: a fifth less.
+        #: ``random.seed`` for an integer without the type checks: a fifth faster.
         self._twister: Any = random._inst  # noqa: SLF001
         self._seed = super(random.Random, self._twister).seed
 
@@ -90,8 +90,8 @@ class Streams:
         Notes
         -----
         The key is SHA-256 over seed and name, so that streams of different tasks
-        are independent for all that matters. Nearly all of the time goes into
-        ``random.seed``: numpy's generators are seeded if the task draws from them.
+        are independent in practice. ``random.seed`` takes nearly all of the time:
+        numpy's generators are seeded only if the task draws from them.
         """
         key = self._hash(self._prefix + task.encode("utf-8", "surrogatepass")).digest()
         _stream.set([key, None])
@@ -115,23 +115,23 @@ class _Generators:
     Parameters
     ----------
     inner
-        Whether the run belongs to a task of another one, which goes on in its own stream.
+        Whether the run is inside a task of another run, which continues its own stream.
     """
 
-    #: Held while one of several runs beside each other begins or ends to seed them.
+    #: Held while one of several concurrent runs begins or ends seeding.
     _lock = threading.Lock()
     #: Those runs; the first one saves the states for all, and the last one restores them.
     _beside: ClassVar[set[_Generators]] = set()
     _restore_all: ClassVar[list[Callable[[], None]]] = []
 
     def __init__(self, *, inner: bool) -> None:
-        #: What puts numpy's into the stream of a task; None as long as nothing was seeded.
+        #: Seeds numpy's generator for a task; None before the first one.
         self.numpy: Any = None
         self._inner = inner
         self._restore: Callable[[], None]
 
     def save(self) -> None:
-        """Keep the states in which they are, and make ready to seed them."""
+        """Save their states and prepare to seed them."""
         from dagprofiler.measure._legacy import generator
 
         if self._inner:
@@ -144,7 +144,7 @@ class _Generators:
         self.numpy = generator()
 
     def restore(self) -> None:
-        """Bring back the states that were saved, if any were."""
+        """Restore the saved states, if any."""
         from dagprofiler.measure._legacy import give_back
 
         if self._inner:
@@ -160,7 +160,7 @@ class _Generators:
 
 
 def _saved() -> Callable[[], None]:
-    """Return a function that puts both legacy generators back into the states that they have."""
+    """Return a function that restores the current states of both legacy generators."""
     from dagprofiler.measure._legacy import saved
 
     python_state, restore_numpy = random.getstate(), saved()
@@ -179,7 +179,7 @@ _generators: ContextVar[_Generators] = ContextVar("generators")
 
 @contextmanager
 def generators_restored(seed: int | None) -> Iterator[None]:
-    """Leave the caller's random generators as they were; a task's stream is none of a run's."""
+    """Restore the caller's random generators after the body; inside, no task's stream is set."""
     stream = _stream.set(None)
     try:
         if seed is None:

@@ -1,8 +1,8 @@
-"""Tracing: see inside tasks, and inside programs without any.
+"""Tracing: record what happens inside tasks, and in programs without a DAG.
 
-``@trace`` and ``with span(...)`` record what a program spends its time on. A plain program
-gets one trace a process, which Perfetto, ``chrome://tracing`` and speedscope show; within
-:func:`collecting`, spans go where they are asked for.
+``@trace`` and ``with span(...)`` record how a program spends its time. A plain program
+writes one trace for each process, for Perfetto, ``chrome://tracing`` and speedscope; within
+:func:`collecting`, spans go to the collection.
 """
 
 from dagprofiler.tracing import runs as _runs  # noqa: F401  (it tells runs where spans go)

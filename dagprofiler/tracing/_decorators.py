@@ -1,4 +1,4 @@
-"""Decorators: functions of every kind, traced, and of the same kind afterwards."""
+"""Decorators that trace functions of every kind and preserve their kind."""
 
 from __future__ import annotations
 
@@ -39,12 +39,13 @@ def trace(function: Any = None, /, *, name: str | None = None, category: str | N
     Parameters
     ----------
     function
-        Function, method, coroutine function, generator function of either sort, or a
-        ``classmethod``, ``staticmethod`` or function under ``contextlib.contextmanager``.
+        Function, method, coroutine function, generator function, asynchronous generator
+        function, or a ``classmethod``, ``staticmethod`` or function decorated with
+        ``contextlib.contextmanager``.
     name
-        Of the span; by default the function's qualified name.
+        Name of the span; by default the function's qualified name.
     category
-        Under which it can be found; by default the function's module.
+        Category of the span; by default the function's module.
 
     Returns
     -------
@@ -54,15 +55,15 @@ def trace(function: Any = None, /, *, name: str | None = None, category: str | N
     Raises
     ------
     TraceError
-        If `function` is not callable or a class, or `name` or `category` is no text.
+        If `function` is not callable or is a class, or `name` or `category` is not a string.
 
     Notes
     -----
-    A span lasts until the work is done: of a coroutine until it returns, of a generator
-    from the first value that is asked for until it is exhausted or closed, of a context
-    manager until it is left. Those of coroutines and generators are asynchronous, since
-    other work is done in between. An exception ends the span, is noted in it and passes
-    through. With tracing off a call costs a look at one flag.
+    A span lasts until the work is done: for a coroutine until it returns, for a generator
+    from the first requested value until it is exhausted or closed, for a context
+    manager until its block ends. Spans of coroutines and generators are asynchronous, since
+    other work runs in between. An exception ends the span, is recorded in it and
+    propagates. With tracing off a call costs one check of a flag.
 
     Examples
     --------
@@ -90,7 +91,7 @@ def _traced(function: Any, *, name: str | None, category: str | None) -> Any:
 
 
 def decorated(function: Any, what: str, wrap: Callable[[Any], Any]) -> Any:
-    """Return `function` wrapped; inside of what makes a method of a class, if need be."""
+    """Return `function` wrapped, inside its ``classmethod`` or ``staticmethod`` if it has one."""
     if isinstance(function, (classmethod, staticmethod)):
         return type(function)(decorated(function.__func__, what, wrap))
     if isinstance(function, type) or not callable(function):
@@ -141,7 +142,7 @@ def wrapped(
 
 
 def _kind_of_object(function: Any) -> Any:
-    """Return what tells the kind of an object that is called: itself, or its ``__call__``."""
+    """Return the object or its ``__call__``, whichever shows the kind of the callable."""
     import inspect
 
     call = type(function).__call__
@@ -150,7 +151,7 @@ def _kind_of_object(function: Any) -> Any:
 
 
 def signed(traced: Any, function: Any) -> Any:
-    """Give a wrapper the signature of what it wraps, for those who do not look through it."""
+    """Give a wrapper the signature of the wrapped function, for code that reads only that."""
     from contextlib import suppress
     from inspect import signature
 
@@ -160,7 +161,7 @@ def signed(traced: Any, function: Any) -> Any:
 
 
 def _makes_context_managers(function: Any) -> bool:
-    """Say whether `function` is a generator function under ``contextlib.contextmanager``."""
+    """Tell whether ``contextlib.contextmanager`` made `function`."""
     import contextlib
 
     module = getattr(function, "__globals__", {}).get("__name__")
@@ -222,10 +223,10 @@ def _async_generator(function: Any, label: Label) -> Any:
     async def traced(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         with _Call(label):
             generator = function(*args, **kwargs)
-            step, given = generator.__anext__, ()
+            step, arguments = generator.__anext__, ()
             while True:
                 try:
-                    value = await step(*given)
+                    value = await step(*arguments)
                 except StopAsyncIteration:
                     return
                 try:
@@ -233,10 +234,10 @@ def _async_generator(function: Any, label: Label) -> Any:
                 except GeneratorExit:
                     await generator.aclose()
                     raise
-                except BaseException as error:  # noqa: BLE001  (it is the generator's to handle)
-                    step, given = generator.athrow, cast("Any", (error,))
+                except BaseException as error:  # noqa: BLE001  (the generator handles it)
+                    step, arguments = generator.athrow, cast("Any", (error,))
                 else:
-                    step, given = generator.asend, cast("Any", (sent,))
+                    step, arguments = generator.asend, cast("Any", (sent,))
 
     return traced
 
@@ -263,7 +264,7 @@ class _Call:
             return
         if label.kind == ASYNC or in_event_loop():
             label = labelled(ASYNC, label.name, label.category, None)
-        # A generator that is closed is done, as one that is exhausted.
+        # Closing a generator is no error.
         if error is not None and kind is not GeneratorExit:
             label = failed(label, error)
         record(label, self.start, end)

@@ -1,7 +1,7 @@
-"""The file of one process: strict JSON after every write, so that a kill costs the last moment.
+"""The trace file of one process: strict JSON after every write.
 
-The text ends with a tail that closes all brackets. What comes next is written over the tail,
-with a new one at its end, in a single call of the system.
+The text ends with a tail that closes all brackets. The next events overwrite the tail,
+with a new one at their end, in a single system call.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def encode(value: Any) -> str:
-    """Return `value`, which JSON can hold, as JSON text that Perfetto reads as it is meant.
+    """Return `value`, a JSON value, as JSON text that Perfetto reads correctly.
 
-    It takes a quote for escaped wherever a backslash stands before it, be it the second.
+    Perfetto takes a quote after any backslash as escaped, even after an escaped backslash.
     """
     return _encode(value).replace("\\\\", "\\u005c")
 
@@ -193,10 +193,10 @@ class TraceFile:
     Parameters
     ----------
     path
-        Where it is written; a file that is there is replaced at the first write. A symbolic link
+        Path of the file; an existing file is replaced at the first write. A symbolic link
         is followed within its folder, and refused if it leads elsewhere.
     header
-        What stands in it under ``otherData``, as JSON holds it.
+        Its ``otherData``, as JSON values.
     """
 
     def __init__(self, path: str, header: Mapping[str, Any]) -> None:
@@ -215,13 +215,13 @@ class TraceFile:
         return self._descriptor >= 0
 
     def write(self, events: Sequence[str], **ending: Any) -> None:
-        """Append events, each a line, and say how the file ends.
+        """Append events, one a line, and a new tail.
 
         Raises
         ------
         OSError
-            If they could not be written; the file is then what it was before, if the system
-            lets it be.
+            If they could not be written; the file then has its previous content, if the
+            system can restore it.
         """
         if not self.is_open:
             self._open()
@@ -232,7 +232,7 @@ class TraceFile:
         content = text.encode("utf-8", "backslashreplace")
         tail = f'\n], "{SECTION}": {encode(ending)}'.encode().ljust(_TAIL_BYTES) + b"}\n"
         if self._torn:
-            # An interrupt of the program came in the midst of the last one.
+            # The last write was interrupted.
             os.ftruncate(self._descriptor, self._end)
         self._torn = True
         try:
@@ -252,7 +252,7 @@ class TraceFile:
         self._torn = False
 
     def abandon(self) -> None:
-        """Let go of the file as it is; where the process was forked, it is its parent's."""
+        """Close the file unchanged; in a forked process it belongs to the parent."""
         if self.is_open:
             with suppress(OSError):
                 os.close(self._descriptor)
@@ -263,7 +263,7 @@ class TraceFile:
         os.makedirs(folder, exist_ok=True)
         path = os.path.realpath(self.path)
         if os.path.dirname(path) != os.path.realpath(folder):
-            # Anybody may have put it there: the names of traces can be guessed.
+            # Another user may have created it: the names of traces can be guessed.
             raise OSError(errno.ELOOP, "Is a link that leads out of its folder", self.path)
         if replaced(self.path) is not None:
             with replacing(path):

@@ -1,4 +1,4 @@
-"""Merging: the traces of several processes become one, on one clock."""
+"""Merging the traces of several processes into one, on one clock."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
-#: Lines that are read at once: enough for speed, few enough for memory.
+#: Lines that are read at once, a balance of speed and memory.
 _BATCH = 4096
 
-#: What text that is no JSON raises, be it too deep.
+#: Errors of text that is not JSON or is nested too deeply.
 _NOT_JSON = (ValueError, RecursionError)
 
-#: Moments beyond these, in whatever unit, are none.
+#: Times beyond this, in any unit, are invalid.
 _LATEST = 1e18
 
 _HEAD_END = '"traceEvents": ['
 
 
 class Merged(NamedTuple):
-    """What came of a merge.
+    """The result of a merge.
 
     Attributes
     ----------
     path
-        Where the trace is.
+        Path of the trace.
     events
-        How many it has.
+        Number of its events.
     notes
-        What is to be known of it: files that end in the midst, clocks that may differ.
+        Problems: truncated files, clocks that may differ.
     """
 
     path: str
@@ -46,7 +46,7 @@ class Merged(NamedTuple):
 
 
 class _Source:
-    """One trace to be merged: what its head says, and where its events go in time."""
+    """One trace to be merged: its header, and the shift of its times."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -113,31 +113,31 @@ def merge(paths: Any, output: Any = "merged.pfw") -> Merged:
     Parameters
     ----------
     paths
-        Files, or one; those of processes that were killed, and those that PerfFlowAspect
-        or other tools wrote, too.
+        One file or several, including files of killed processes, of PerfFlowAspect
+        and of other tools.
     output
         File to write, or an open stream.
 
     Returns
     -------
     Merged
-        Where it is, how many events it has, and what is to be known of it, which also
-        stands in the file under ``otherData``.
+        Path, number of events, and notes, which the file also holds under
+        ``otherData``.
 
     Raises
     ------
     TraceError
-        If there is no file, or one is no trace.
+        If there is no file, or one is not a trace.
     OSError
-        If one cannot be read, or `output` not be written.
+        If one cannot be read, or `output` cannot be written.
 
     Notes
     -----
-    Times count from the start of the process that began first. Processes of one machine,
-    since it was started, share a clock. Others are aligned by the time of day when they
-    began, as far as their clocks agree, and traces that do not tell are left as they are;
-    a note says so. Processes that have one number in common get new ones. Memory does not
-    grow with the length of files in our format; those in others are read whole.
+    Times count from the start of the first process. Processes of one machine share a
+    clock until it is restarted. Others are aligned by the time of day of their start,
+    as far as their clocks agree, and traces without it are left unchanged;
+    a note says so. Processes with the same id get new ids. Memory use does not
+    grow with the length of files in our format; files in other formats are read whole.
     """
     if isinstance(paths, (str, bytes, os.PathLike)):
         paths = [paths]
@@ -151,10 +151,10 @@ def merge(paths: Any, output: Any = "merged.pfw") -> Merged:
 
 
 def _align(sources: Sequence[_Source]) -> list[str]:
-    """Give each trace its place in time; return what is to be known of that."""
+    """Align the traces in time; return notes on the alignment."""
     timed = [source for source in sources if source.has_clock]
     if not timed:
-        return ["no trace tells when it began: times are those of the files"] * (len(sources) > 1)
+        return ["no trace has its start time: times are those of the files"] * (len(sources) > 1)
     first = min(timed, key=lambda source: source.zero_s + (source.epoch_s - source.zero_s))
     # The process that began first, on its own clock, among those that share it.
     kin = [source for source in timed if source.boot is not None and source.boot == first.boot]
@@ -162,7 +162,7 @@ def _align(sources: Sequence[_Source]) -> list[str]:
     notes = []
     for source in sources:
         if not source.has_clock:
-            notes.append(f"{source.path}: does not tell when it began: its times are left alone")
+            notes.append(f"{source.path}: has no start time: its times are unchanged")
         elif source is first or (source.boot is not None and source.boot == first.boot):
             source.shift_us = (source.zero_s - first.zero_s) * 1e6
         else:
@@ -208,7 +208,7 @@ def _is_moment(value: Any) -> bool:
 
 
 def _move(source: _Source, events: Iterable[dict[str, Any]], taken: set[int]) -> None:
-    """Put events where their trace has its place in time and among the processes."""
+    """Shift the times of events, and replace process ids that are taken."""
     shift_us, pids = source.shift_us, source.pids
     for event in events:
         if shift_us and _is_moment(event.get("ts")):
@@ -226,13 +226,13 @@ def _move(source: _Source, events: Iterable[dict[str, Any]], taken: set[int]) ->
 
 def _free(pid: int, taken: set[int]) -> int:
     while pid in taken:
-        # Above what systems number processes with.
+        # Above the process ids of all systems.
         pid += 1 << 22
     return pid
 
 
 def _whole(source: _Source) -> list[Any]:
-    """Return the events of a trace that is not written in lines as ours are."""
+    """Return the events of a trace in another format than our lines."""
     with _opened(source.path) as file:
         text = file.read().strip()
     try:

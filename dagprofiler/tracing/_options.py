@@ -1,4 +1,4 @@
-"""Options of tracing: as keyword arguments, and as PerfFlowAspect reads them."""
+"""Options of tracing, from keyword arguments and from PerfFlowAspect's variable."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ class Options:
     enable
         Whether anything is recorded.
     directory
-        Where files are written; made if it is not there.
+        Where files are written; created if missing.
     name
-        Of this part of a workflow.
+        Name of this part of a workflow.
     filename_include
-        What a file's name is made of, between ``perfflow`` and ``.pfw``: any of ``"name"``,
+        Parts of a file's name between ``perfflow`` and ``.pfw``: any of ``"name"``,
         ``"instance-path"``, ``"hostname"`` and ``"pid"``.
     filename
-        A name of one's own instead, in which ``{name}``, ``{hostname}`` and ``{pid}`` stand
-        for themselves.
+        A custom file name instead, with the placeholders ``{name}``, ``{hostname}`` and
+        ``{pid}``.
     cpu_mem_usage
         Whether CPU usage and memory are sampled when spans end.
     events
-        ``"compact"``: one event a span; ``"verbose"``: one for its start, one for its end.
+        ``"compact"``: one event for each span; ``"verbose"``: one for its start, one for its end.
     limit
         How many spans a thread holds before they are written; at least 1.
     interval_s
-        Seconds after which what is held is written in any case; above 0.
+        Interval in which spans are written in any case, in seconds; above 0.
     """
 
     enable: bool = True
@@ -80,10 +80,10 @@ class Options:
         self._own_name("host", 1)
 
     def path(self, hostname: str, pid: int, *, child: bool) -> str:
-        """Return where the file of a process is.
+        """Return the path of a process's file.
 
-        Where the name of the file leaves the number of the process out, one that another
-        process started adds it: both may be writing.
+        If the file's name does not contain the process id, a child process adds it, since
+        parent and child may both write.
         """
         name = self._own_name(hostname, pid)
         tells_pid = "pid" in self.filename_include
@@ -108,8 +108,8 @@ class Options:
             name = self.filename.format(name=self.name, hostname=hostname, pid=pid)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise TraceError(
-                f"filename={short_repr(self.filename)}: expected a file's name, in which {{name}}, "
-                "{hostname} and {pid} may stand"
+                f"filename={short_repr(self.filename)}: expected a file name with the placeholders "
+                "{name}, {hostname} and {pid}"
             ) from error
         if not os.path.basename(name):
             raise TraceError(f"filename={short_repr(self.filename)}: expected a file's name")
@@ -117,9 +117,9 @@ class Options:
 
 
 def from_environment(text: str | None) -> tuple[Options, list[str]]:
-    """Return the options in the text of ``PERFFLOW_OPTIONS``, and what is wrong with it.
+    """Return the options in the text of ``PERFFLOW_OPTIONS``, and its problems.
 
-    What is wrong is passed over: who runs a program may not be who can change it.
+    Problems are not raised: the user of a program may be unable to change it.
 
     Examples
     --------

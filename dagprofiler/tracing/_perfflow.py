@@ -40,16 +40,16 @@ def critical_path(pointcut: Any = "around", scope: str = "") -> Any:
     ----------
     pointcut
         ``"around"``: a span for each call, as :func:`~dagprofiler.tracing.trace` records it;
-        ``"around_async"``: the same on a track of its own; ``"before"`` and
+        ``"around_async"``: the same on its own track; ``"before"`` and
         ``"before_async"``: a call begins a span; ``"after"`` and ``"after_async"``: the end
-        of a call ends the one that was begun last.
+        of a call ends the span that was begun last.
     scope
-        With ``"before_async"`` and ``"after_async"``: which belong together.
+        With ``"before_async"`` and ``"after_async"``: only equal scopes match.
 
     Returns
     -------
     callable
-        A decorator; where the parentheses are left out, the decorated function.
+        A decorator; without parentheses, the decorated function.
 
     Raises
     ------
@@ -82,9 +82,9 @@ def sync_event(pointcut: str, name: Any, category: Any) -> None:
     pointcut
         ``"before"`` or ``"after"``.
     name, category
-        Of the span. ``"after"`` ends the last one that was begun under them in this thread,
-        or else the last one. One that nothing began is an instant in the trace; one that
-        nothing ends lasts until the process ends, and says so.
+        Of the span. ``"after"`` ends the last span that was begun with both in this thread,
+        or else the last span. An end without a begin becomes an instant in the trace; a begin
+        without an end lasts until the process ends, and is marked.
 
     Raises
     ------
@@ -97,15 +97,15 @@ def sync_event(pointcut: str, name: Any, category: Any) -> None:
 
 
 def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: Any = None) -> None:  # noqa: A002  (PerfFlowAspect's)
-    """Begin or end asynchronous work by hand, or note that something happened in it.
+    """Begin or end asynchronous work by hand, or record an instant in it.
 
     Parameters
     ----------
     pointcut
         ``"before"``, ``"instant"`` or ``"after"``.
     name, category, scope, id
-        What it is. ``"after"`` ends the last work that was begun under all of them, by this
-        coroutine or thread if no `id` is given; or else the last one, whoever began it.
+        Of the work. ``"after"`` ends the last work that was begun with all of them, by this
+        coroutine or thread if `id` is None; or else the last one of any thread.
 
     Raises
     ------
@@ -114,8 +114,8 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
 
     Notes
     -----
-    In the trace each work has an id that no other has. Work that was not begun, or does not
-    end, is treated as in :func:`sync_event`.
+    In the trace each work has a unique id. Work without a begin or an end
+    is treated as in :func:`sync_event`.
     """
     _check(pointcut, _ASYNC)
     if not state.off:
@@ -168,7 +168,7 @@ def _marking(function: Any, *, pointcut: str, scope: str) -> Any:
 
 
 class _Marks:
-    """Calls one function at the start, or one at the end, be it an exception."""
+    """Calls one function at the start, or one at the end, also after an exception."""
 
     __slots__ = ("after", "before")
 
@@ -185,7 +185,7 @@ class _Marks:
 
 
 class _Begun(NamedTuple):
-    """What was begun and has not ended: its name, by whom, and when."""
+    """Work that was begun and has not ended: its name, its place, and when it began."""
 
     name: str
     place: Any
@@ -194,7 +194,7 @@ class _Begun(NamedTuple):
 
 
 class _Open:
-    """What was begun by hand: by thread and category, or by category and scope."""
+    """Work that was begun by hand: by thread and category, or by category and scope."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -245,39 +245,39 @@ class _Open:
             record(Label(ASYNC, found.name, where[0], args, found.number), found.start, now)
 
     def finish(self) -> None:
-        """End what is still open: the process does."""
+        """End open work at the end of the process."""
         now, note = clock(), {"unfinished": True}
         with self._lock:
             for begun in self._sync.values():
-                for one in begun:
-                    label = Label(ASYNC, one.name, one.place, note, new_id())
-                    record(label, one.start, now)
+                for work in begun:
+                    label = Label(ASYNC, work.name, work.place, note, new_id())
+                    record(label, work.start, now)
             for where, begun in self._async.items():
-                for one in begun:
-                    record(Label(ASYNC, one.name, where[0], note, one.number), one.start, now)
+                for work in begun:
+                    record(Label(ASYNC, work.name, where[0], note, work.number), work.start, now)
             self.forget()
 
     def forget(self) -> None:
-        """Be as new: in a process that was forked, what is open is its parent's."""
+        """Reset in a forked process: open work belongs to its parent."""
         self.__init__()  # type: ignore[misc]
 
 
-def _begin(begun: list[_Begun], one: _Begun) -> _Begun | None:
-    """Add what has begun; return the oldest if there are too many."""
-    begun.append(one)
+def _begin(begun: list[_Begun], work: _Begun) -> _Begun | None:
+    """Add begun work; return the oldest if there is too much."""
+    begun.append(work)
     return begun.pop(0) if len(begun) > _MOST_OPEN else None
 
 
 def _end(
     begun: list[_Begun], name: str, place: Any, *, exact: bool = False, keep: bool = False
 ) -> _Begun | None:
-    """Take out the last that fits best: by name and place, by place, or whichever it is.
+    """Remove the last that matches best: by name and place, by place, or any.
 
-    With `exact`, no other place fits.
+    With `exact`, the place must match.
     """
     last: dict[int, int] = {}
-    for i, one in enumerate(begun):
-        fit = 2 * (one.place == place) + (one.name == name)
+    for i, work in enumerate(begun):
+        fit = 2 * (work.place == place) + (work.name == name)
         if fit > 1 or not exact:
             last[fit] = i
     if not last:
@@ -287,7 +287,7 @@ def _end(
 
 
 def _place() -> Any:
-    """Return who is at work: a task of asyncio, or a thread."""
+    """Return the id of asyncio's current task, or of the thread."""
     tasks = imported("asyncio.tasks") if in_event_loop() else None
     task = None if tasks is None else tasks.current_task()
     if task is not None:
@@ -295,8 +295,8 @@ def _place() -> Any:
     return threading.get_ident()
 
 
-def _instant(one: _Begun, category: str, why: str) -> None:
-    record(Label(INSTANT, one.name, category, {"note": why}), one.start, one.start)
+def _instant(work: _Begun, category: str, why: str) -> None:
+    record(Label(INSTANT, work.name, category, {"note": why}), work.start, work.start)
 
 
 _open = _Open()

@@ -54,9 +54,9 @@ def hostname() -> str:
 
 
 def boot() -> str | None:
-    """Return what tells this start of this machine from all others; None if unknown.
+    """Return the id of this boot of the machine; None if unknown.
 
-    Between processes that have it in common, the clock is the same.
+    Processes with the same id share a clock.
     """
     try:
         # No codec that is yet to be imported: a signal's handler may come here amid the import.
@@ -67,7 +67,7 @@ def boot() -> str | None:
 
 
 def started_by_multiprocessing() -> bool:
-    """Say whether this process is one of multiprocessing's."""
+    """Tell whether multiprocessing started this process."""
     process = imported("multiprocessing.process")
     return process is not None and process.parent_process() is not None
 
@@ -90,11 +90,11 @@ class Usage:
         self._cpu_s = process_time()
 
     def rows(self, now: float) -> tuple[Any, ...]:
-        """Return samples as they are recorded; nothing if the last ones are too fresh.
+        """Return samples in recorded form; nothing if the last ones are too recent.
 
         ``cpu_usage`` is in percent of one processor, from the last sample to this one;
-        ``memory_usage`` is what is resident, in kB of 1000 bytes. Where the system does not
-        tell, there is none.
+        ``memory_usage`` is resident memory, in kB of 1000 bytes. It is missing if the system
+        does not report it.
         """
         since = now - self._last
         if since < _SHORTEST_S:
@@ -175,7 +175,7 @@ class Recorder:
         return buffer
 
     def full(self, buffer: Buffer) -> None:
-        """Look after a buffer that is longer than its limit."""
+        """Write or drop the spans of a buffer that is longer than its limit."""
         if not self.options.enable:
             buffer.clear()
             return
@@ -187,7 +187,7 @@ class Recorder:
                 began = clock()
                 self.write()
                 if not self._over:
-                    # Time that the program's own spans would otherwise be blamed for.
+                    # Otherwise this time would count in the program's own spans.
                     buffer += ("dagprofiler: write", began, clock())
         except Exception as error:  # noqa: BLE001  (as in start)
             self._complain(error)
@@ -204,7 +204,7 @@ class Recorder:
     # -- writing -----------------------------------------------------------------------------
 
     def write(self, *, wait: bool = True) -> None:
-        """Write all that is held; with `wait`, after who is already about to."""
+        """Write all spans; with `wait`, wait for another thread that writes."""
         if wait:
             # Not by `acquire`: after a call an interrupt may come, and the lock stay taken.
             with self._lock:
@@ -216,7 +216,7 @@ class Recorder:
                 self._lock.release()
 
     def _write(self) -> None:
-        # A signal's handler, or a finalizer, may come here from the midst of writing.
+        # A signal handler or a finalizer may call this during a write.
         if not self._writing:
             self._writing = True
             try:
@@ -249,7 +249,7 @@ class Recorder:
                 thread.track = None
                 self._lost += (len(rows) - begin) // 3
                 if not isinstance(error, Exception):
-                    # The program is interrupted, and it is its own affair what comes of that.
+                    # The program is interrupted and handles that itself.
                     self._why = self._why or type(error).__name__
                     raise
                 self._complain(error)
@@ -257,7 +257,7 @@ class Recorder:
             names = []
 
     def _make_file(self) -> TraceFile:
-        """Return the file; there is one, though a signal's handler make it meanwhile."""
+        """Return the file; a signal handler may create it concurrently."""
         if self._file is None:
             made = self._new_file()
             self._file = self._file or made
@@ -275,7 +275,7 @@ class Recorder:
         return {"closed": self._over, **lost}
 
     def _complain(self, error: Exception) -> None:
-        """Say once that spans are lost."""
+        """Warn once that spans are lost."""
         self._why = self._why or describe(error)
         if self._complained:
             return
@@ -291,7 +291,7 @@ class Recorder:
     # -- beginning and end -------------------------------------------------------------------
 
     def start(self) -> None:
-        """See to it that what is held gets written, from the first span on."""
+        """Start writing spans regularly, from the first span on."""
         if self._started:
             return
         try:
@@ -342,10 +342,10 @@ class Recorder:
             stopped.release()
 
     def pause(self) -> None:
-        """Write all, and end the thread that writes until the next span comes.
+        """Write all spans, and end the writing thread until the next span.
 
-        Before a fork: the new process then has nothing of ours half done, and Python does not
-        warn of a thread that the program knows nothing of.
+        Called before a fork: the new process then has no partial state, and Python does not
+        warn of a thread that the program did not start.
         """
         rest, self._rest = self._rest, None
         try:
@@ -362,7 +362,7 @@ class Recorder:
             self.write()
 
     def register(self) -> None:
-        """Be told of forks and of the end of the process."""
+        """Register for forks and for the end of the process."""
         if not self._registered:
             self._registered = True
             atexit.register(self.close)
@@ -370,7 +370,7 @@ class Recorder:
                 os.register_at_fork(before=self.pause, after_in_child=self._after_fork)
 
     def _after_fork(self) -> None:
-        """Begin anew in a process that was forked: what is held is its parent's."""
+        """Reset in a forked process: the recorded spans belong to its parent."""
         if self._file is not None:
             self._file.abandon()
         self._begin_anew()
@@ -383,7 +383,7 @@ class Recorder:
             forget()
 
     def close(self) -> None:
-        """Write all, and say that it is all; spans that come later are written one by one."""
+        """Write all spans and mark the file as closed; later spans are written one by one."""
         for finish in _finishers:
             finish()
         self.pause()
@@ -392,13 +392,13 @@ class Recorder:
         self._set_limits()
 
     def _end_file(self) -> None:
-        """Say in the file whether it is closed."""
+        """Write the end of the file, which says whether it is closed."""
         if self._file is not None and self._file.is_open:
             with self._lock, suppress(OSError):
                 self._file.write((), **self._ending())
 
     def configure(self, options: Options) -> None:
-        """Go on with other options."""
+        """Continue with other options."""
         new_file = options.path("", 1, child=False) != self.options.path("", 1, child=False)
         new_file = new_file or options.events != self.options.events
         if self._started or new_file:
@@ -429,13 +429,13 @@ _forgetters: list[Callable[[], None]] = []
 
 
 def at_close(finish: Callable[[], None], *, after_fork: Callable[[], None]) -> None:
-    """Have `finish` called before the trace is closed, to record what is still open."""
+    """Register `finish`, called before the trace is closed, to record open spans."""
     _finishers.append(finish)
     _forgetters.append(after_fork)
 
 
 def switch(collections: int = 0) -> None:
-    """Bring up to date whether anybody wants spans; so many more collections do now."""
+    """Change the number of open collections, and update whether spans are recorded."""
     global _collections  # noqa: PLW0603  (of the process)
     if collections > 0:
         # What is collected is no concern of a process that is forked meanwhile.
@@ -450,7 +450,7 @@ _collections = 0
 
 
 def note(name: str, /, **args: Any) -> None:
-    """Leave a word in the trace about what was done wrong."""
+    """Add a note about a mistake to the trace."""
     if state.off:
         return
     now = clock()
@@ -466,13 +466,13 @@ def _from_environment() -> Options:
 
 
 class _Anew:
-    """The place of a context that has none: a context cannot forget the one that it had."""
+    """The sink of a context without one: a context variable cannot be unset in a child."""
 
     @property
     def buffer(self) -> Buffer:
         """The buffer of this thread."""
-        found: Buffer = state.fallback.buffer
-        return found
+        buffer: Buffer = state.fallback.buffer
+        return buffer
 
 
 recorder = Recorder(_from_environment())
@@ -486,7 +486,7 @@ switch()
 
 
 def configure(**options: Any) -> Options:
-    """Set options of the trace of this process; those that are not given stay as they are.
+    """Set options of the trace of this process; others keep their values.
 
     Parameters
     ----------
@@ -496,18 +496,17 @@ def configure(**options: Any) -> Options:
     Returns
     -------
     Options
-        Those that hold now.
+        The current options.
 
     Raises
     ------
     TraceError
-        If there is no such option, or a value makes no sense.
+        If there is no such option, or a value is invalid.
 
     Notes
     -----
-    The options that a process begins with are those in the environment variable
-    ``PERFFLOW_OPTIONS``. Where the file becomes another one, what was recorded so far is
-    written to the old one.
+    The environment variable ``PERFFLOW_OPTIONS`` sets the initial options. If the path of
+    the file changes, earlier spans are written to the old file.
 
     Examples
     --------
@@ -537,13 +536,13 @@ def configure(**options: Any) -> Options:
 
 
 def flush() -> str | None:
-    """Write all that was recorded so far.
+    """Write all spans recorded so far.
 
     Returns
     -------
     str or None
-        Where the file is, which is strict JSON; None if there is none, since nothing was
-        recorded or it cannot be written.
+        Path of the file, which is strict JSON; None if nothing was recorded or it
+        cannot be written.
     """
     recorder.write()
     return recorder.path

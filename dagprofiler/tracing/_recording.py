@@ -1,12 +1,12 @@
-"""What a span leaves in memory, and where: the hot path of tracing.
+"""Recording spans in memory: the hot path of tracing.
 
-A span is three neighbours in a flat list: its label, its start and its end in seconds of
-``perf_counter``, 75 bytes in all. Each thread has a list of its own, so that nothing has to
-be locked: one ``+=`` of three is atomic. A label is a bare name, which most spans have, or
-a :class:`Label`, which all spans of one function share.
+A span is three adjacent items in a flat list: its label, its start and its end in seconds of
+``perf_counter``, 75 bytes in all. Each thread has its own list, so that no lock is needed: one
+``+=`` of three is atomic. A label is a name, as for most spans, or a :class:`Label`, which all
+spans of one function share.
 
-What wraps users' functions is sent to other processes by value (cloudpickle), so it names
-nothing but functions of modules and :data:`state`, which pickle by name.
+Wrappers of users' functions are sent to other processes by value (cloudpickle), so they
+reference only functions of modules and :data:`state`, which pickle by name.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class Label(NamedTuple):
     kind
         ``"span"``, ``"async"``, ``"instant"``, ``"async_instant"`` or ``"counter"``.
     name, category
-        What it is called, and under what it can be found.
+        Its name and its category.
     args
-        Values that stand beside it, as JSON holds them; None for none.
+        Its arguments, as JSON values; None for none.
     id
-        Of asynchronous ones: what no other has in this process, or what the user gave.
+        Of asynchronous spans: an id that is unique in this process, or the user's.
     """
 
     kind: str
@@ -80,26 +80,26 @@ class Label(NamedTuple):
 
 
 class Owner(Protocol):
-    """Where buffers come from, and who looks after them."""
+    """Creates buffers and empties them."""
 
     def new_buffer(self) -> Buffer:
-        """Return a buffer for the thread that asks."""
+        """Return a buffer for the calling thread."""
 
     def full(self, buffer: Buffer) -> None:
-        """Take note that `buffer` is longer than its limit; never raises."""
+        """Handle a `buffer` that is longer than its limit; never raises."""
 
 
 class Buffer(list):  # type: ignore[type-arg]
-    """What one thread recorded: label, start and end of one span after the other.
+    """The spans of one thread: label, start and end of one span after the other.
 
     Attributes
     ----------
     limit
-        Length at which the owner is told.
+        Length above which :meth:`Owner.full` is called.
     owner
-        Who that is.
+        The owner of the buffer.
     thread
-        Its number, as the system counts threads, and its name.
+        The system's number of the thread, and its name.
     """
 
     __slots__ = ("limit", "owner", "thread")
@@ -112,7 +112,7 @@ class Buffer(list):  # type: ignore[type-arg]
 
 
 class Sink(threading.local):
-    """Where spans go: in each thread to a buffer of its own, made when it first records."""
+    """Where spans go: a buffer for each thread, created when it first records."""
 
     buffer: Buffer
 
@@ -127,18 +127,18 @@ class Sink(threading.local):
 
 
 class _State:
-    """What every span looks at.
+    """The state that every span reads.
 
     Attributes
     ----------
     off
-        Whether nobody wants spans.
+        Whether no spans are recorded.
     running_loop
         Returns asyncio's event loop of this thread, or None; None before asyncio is imported.
     sink
-        Where they go in this context, if it has a place of its own.
+        Where spans go in this context, if it has its own sink.
     fallback
-        Where they go if it has none: to the trace of the process and, once tasks run in it,
+        Where they go otherwise: to the trace of the process and, once tasks run in it,
         to the task that a thread belongs to.
     """
 
@@ -189,7 +189,7 @@ def failed(label: AnyLabel, error: BaseException) -> Label:
 
 
 def in_event_loop() -> bool:
-    """Say whether an event loop of asyncio runs in this thread."""
+    """Tell whether an event loop of asyncio runs in this thread."""
     if state.running_loop is None:
         # asyncio costs 30 ms to import, and a program without it has no loop.
         events = imported("asyncio.events")
@@ -200,18 +200,18 @@ def in_event_loop() -> bool:
 
 
 def text_of(name: Any) -> str:
-    """Return a name as text, whatever it is."""
+    """Return a name of any type as text."""
     if isinstance(name, str):
-        # What a subclass makes of its hash and its text is a user's code.
+        # A subclass may override its hash and its text.
         return str.__str__(name)
     return str(plain({"name": name})["name"])
 
 
 def plain(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return values as JSON holds them; those for which it has no form as their text.
+    """Return values as JSON values; those that JSON cannot represent as text.
 
-    They are looked at when the span ends: later they may have changed. Where they are not
-    by name any more, since a user has put something else in their place, they have none.
+    They are converted when the span ends, since they may change later. If a user has replaced
+    the dict by another object, that becomes one value.
     """
     if type(values) is not dict:
         values = {"args": values}

@@ -1,4 +1,4 @@
-"""Spans, counters and instants, as a program marks them in its own code."""
+"""Spans, counters and instants that a program records in its own code."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ class span:  # noqa: N801  (reads as a word of the language)
     Parameters
     ----------
     name
-        What it is called in the trace; what is no text is taken by its ``str``.
+        Its name in the trace; other types are converted by ``str``.
     **args
-        Values that stand beside it. Those that JSON cannot hold are taken by their ``str``.
+        Arguments of the span. Values that JSON cannot represent are converted by ``str``.
 
     Attributes
     ----------
     args
-        The values; more can be added until the block ends.
+        The arguments; more can be added until the block ends.
 
     Notes
     -----
-    An exception ends the span, is noted in it under ``error``, and passes through. Where an
-    event loop runs, and after ``async with``, the span is asynchronous: it stands on a
-    track of its own, since others may run while it waits. Using one object twice at a time
-    or closing it twice leaves a note in the trace, and no exception.
+    An exception ends the span, is recorded in it under ``error``, and propagates. In an
+    event loop, and with ``async with``, the span is asynchronous: it has its own track,
+    since others may run while it waits. Entering one object twice at a time or
+    closing it twice adds a note to the trace and raises nothing.
 
     Examples
     --------
@@ -118,9 +118,9 @@ class span:  # noqa: N801  (reads as a word of the language)
 
 
 class async_span(span):  # noqa: N801  (as span)
-    """Record work that others may run beside, on a track of its own.
+    """Record concurrent work on its own track.
 
-    As :class:`span`, and it can be begun in one place and ended in another, be it another
+    Like :class:`span`, but it can begin in one place and end in another, also in another
     thread.
 
     Examples
@@ -143,11 +143,11 @@ class async_span(span):  # noqa: N801  (as span)
             self._record(ASYNC, start, end, error)
 
     def begin(self) -> Self:
-        """Begin, and return the span."""
+        """Begin the span and return it."""
         return self.__enter__()
 
     def end(self, error: BaseException | None = None) -> None:
-        """End; `error`, if there is one, is noted."""
+        """End the span and record `error`, if given."""
         self.__exit__(None, error, None)
 
 
@@ -170,12 +170,12 @@ def instant(name: Any, /, **args: Any) -> None:
 
 
 def counter(name: Any, value: Any = None, /, **values: Any) -> None:
-    """Record a value that changes over time, or several that belong together.
+    """Record a value that changes over time, or a group of values.
 
     Parameters
     ----------
     name
-        What it is called in the trace.
+        Its name in the trace.
     value
         A finite number; None if `values` are given.
     **values
@@ -183,7 +183,7 @@ def counter(name: Any, value: Any = None, /, **values: Any) -> None:
 
     Notes
     -----
-    What is no finite number leaves a note in the trace instead.
+    A value that is not a finite number adds a note to the trace instead.
 
     Examples
     --------

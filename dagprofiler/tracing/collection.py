@@ -1,7 +1,7 @@
-"""Collections: spans that are kept for who asked for them, and go where that is.
+"""Collections: spans that are kept in memory instead of the trace file.
 
-The tasks that one thread runs have their spans in one collection, each until it ends. Packed,
-they travel with its record: a span takes 20 bytes, and names and arguments are in tables.
+The tasks of one thread share one collection, each until it ends. Packed spans are sent with the
+task's record: a span takes 20 bytes, and names and arguments are in tables.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ class Packed(NamedTuple):
     Attributes
     ----------
     labels
-        Kind, name and category of each label there is.
+        Kind, name and category of each label.
     threads
-        Of each thread that recorded its number, as the system counts them, its name, and
-        whether it is the one that opened the collection.
+        For each recording thread the system's number, its name, and whether it opened
+        the collection.
     of_label, of_thread
         For each span the number of its label and of its thread.
     times
         For each span its start and its end, in seconds of ``perf_counter``.
     args
-        Number of a span to the values that stand beside it; most have none.
+        Number of a span to its arguments; most have none.
     ids
-        Number of a span to its id, of asynchronous ones.
+        Number of an asynchronous span to its id.
     dropped
-        How many spans came when there was no more room.
+        How many spans exceeded the limit.
     """
 
     labels: tuple[tuple[str, str, str], ...]
@@ -50,22 +50,22 @@ class Packed(NamedTuple):
     dropped: int
 
     def packed(self) -> Packed:
-        """Return what is packed already."""
+        """Return these spans, which are already packed."""
         return self
 
     def shifted(self, seconds: float) -> Packed:
-        """Return the same spans, so much later."""
+        """Return the same spans, shifted by some seconds."""
         return self._replace(times=array("d", [moment + seconds for moment in self.times]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return them as JSON holds them."""
+        """Return them as JSON values."""
         lists = {name: list(getattr(self, name)) for name in ("of_label", "of_thread", "times")}
         keyed = {name: list(getattr(self, name).items()) for name in ("args", "ids")}
         return {**self._asdict(), **lists, **keyed}
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Packed:
-        """Return what :meth:`to_dict` made a dict of."""
+        """Return the spans in a dict of :meth:`to_dict`."""
         return cls(
             tuple((kind, name, category) for kind, name, category in data["labels"]),
             tuple((number, name, own) for number, name, own in data["threads"]),
@@ -87,7 +87,7 @@ class Packed(NamedTuple):
 
 
 class Few(NamedTuple):
-    """A few spans of one thread as they were recorded: packing them costs more than they do.
+    """A few spans of one thread in recorded form, which is cheaper than packing them.
 
     Attributes
     ----------
@@ -121,19 +121,19 @@ class Collection:
     Attributes
     ----------
     own
-        What this thread has recorded; None if it has not.
+        Spans of this thread; None if there are none.
     others
-        The same of other threads.
+        Spans of other threads.
     sink
-        Where spans go that are to be in it.
+        The sink of its spans.
     functions
-        What records functions into it, if anything does.
+        The collector that records functions into it, if there is one.
 
     Notes
     -----
-    It takes what is recorded in the context in which it was opened, and in copies of that
-    (coroutines, ``asyncio.to_thread``), in whatever thread. Other threads that the work
-    starts record into the trace of the process or, where that is a task, see
+    It gets the spans of the context in which it was opened, and of copies of that context
+    (coroutines, ``asyncio.to_thread``), in any thread. Other threads that the work
+    starts record into the trace of the process; for tasks see
     :mod:`dagprofiler.tracing.runs`.
     """
 
@@ -173,7 +173,7 @@ class Collection:
         return _packed(threads, [buffer[:] for buffer in buffers], self._dropped)
 
     def take(self) -> Packed | Few:
-        """Return what was recorded so far, and begin anew."""
+        """Return and clear what was recorded so far."""
         own = self.own
         if own is not None and len(own) <= _FEW and not (self.others or self._dropped):
             # As it is called for every task that records something.
@@ -182,7 +182,7 @@ class Collection:
             return few
         packed = self.packed()
         self._dropped = 0
-        # Threads that outlive their task shall not record into the next one.
+        # Threads that outlive their task must not record into the next one.
         self.own, self.others, self.sink = None, [], Sink(self)
         return packed
 
@@ -197,7 +197,7 @@ _new = tuple.__new__
 def _packed(
     threads: Sequence[tuple[int, str, bool]], buffers: Sequence[list[Any]], dropped: int
 ) -> Packed:
-    """Return packed what each thread has recorded."""
+    """Return the packed spans of each thread."""
     labels: dict[tuple[str, str, str], int] = {}
     of_label, of_thread, times = array("I"), array("I"), array("d")
     args: dict[int, dict[str, Any]] = {}
@@ -221,9 +221,9 @@ def _packed(
 
 @contextmanager
 def collecting(collection: Collection | None = None) -> Iterator[Collection]:
-    """Have spans of this context recorded in a collection while the body runs.
+    """Record the spans of this context in a collection while the body runs.
 
-    Also where tracing is off.
+    Also when tracing is off.
 
     Examples
     --------

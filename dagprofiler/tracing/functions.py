@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-#: ``sys.monitoring`` has numbers for a profiler, and two for nobody in particular.
+#: Ids of ``sys.monitoring``: that of profilers, and two unassigned ones.
 _TOOLS = (2, 3, 4)
 
-#: Of numbers that are times.
+#: Upper limit of ``floor_ms``.
 _LONGEST_MS = sys.float_info.max
 
 
@@ -34,25 +34,25 @@ class FunctionCollector:
     Parameters
     ----------
     modules
-        Modules or their names; a package stands for all that is in it.
+        Modules or their names; a package includes all of its modules.
     floor_ms
-        Calls that take less leave nothing, so that traces stay small; at least 0.
+        Shorter calls are not recorded, so that traces stay small; at least 0.
     collected_only
-        Whether calls outside of every :func:`collecting` leave nothing.
+        Whether calls outside of every :func:`collecting` are not recorded.
     places
-        The :attr:`places` of another process: what is not found here by its name may have
-        come from there with its code.
+        The :attr:`places` of another process: code that was sent from there may not be
+        importable here by its module's name.
 
     Raises
     ------
     TraceError
-        If a module is not found or is not written in Python, or the floor is no time.
+        If a module is not found or is not written in Python, or `floor_ms` is invalid.
 
     Notes
     -----
-    By ``sys.monitoring`` from Python 3.12 on: in all threads, and code of other modules
-    costs next to nothing. Before, by ``sys.setprofile``: in the thread that starts it and
-    in those that are started later, and every call costs. Generators and coroutines leave
+    From Python 3.12 on it uses ``sys.monitoring``: it records all threads, and code of other
+    modules costs next to nothing. Before, it uses ``sys.setprofile``: it records the thread that
+    starts it and threads that start later, and every call costs. Generators and coroutines have
     a span for each time they run, from when they are resumed until they wait.
 
     Examples
@@ -97,7 +97,7 @@ class FunctionCollector:
 
     @property
     def places(self) -> tuple[tuple[str, str], ...]:
-        """Where the code of each module is, and the module's name."""
+        """The path of the code of each module, and the module's name."""
         return tuple(self._places.items())
 
     def start(self) -> None:
@@ -106,7 +106,7 @@ class FunctionCollector:
         Raises
         ------
         TraceError
-            If it has begun, or other profilers leave no room.
+            If it is already started, or all profiler ids are taken.
         """
         if self._started:
             raise TraceError("the collector of functions is started already")
@@ -122,7 +122,7 @@ class FunctionCollector:
             raise
 
     def stop(self) -> None:
-        """End recording; of calls that have not returned nothing is recorded."""
+        """End recording; calls that have not returned are not recorded."""
         if not self._started:
             return
         self._started = False
@@ -145,20 +145,20 @@ class FunctionCollector:
         Raises
         ------
         TraceError
-            If another profiler leaves no room.
+            If another profiler is active in this thread.
         """
         if sys.version_info >= (3, 12):
             return
         before = sys.getprofile()
         # A thread that was started meanwhile, or a run in a run, has one of ours.
         if before is not None and not isinstance(_owner(before), FunctionCollector):
-            raise TraceError("another profiler is at work in this thread, and there can be but one")
+            raise TraceError("another profiler is active in this thread; only one is possible")
         profilers = self._profilers.__dict__.setdefault("before", [])
         profilers.append(before)
         sys.setprofile(self._profile)
 
     def leave(self) -> None:
-        """End recording in this thread, if others go on."""
+        """End recording in this thread, while others continue."""
         if sys.version_info < (3, 12):
             sys.setprofile(self._profilers.before.pop())
 
@@ -172,7 +172,7 @@ class FunctionCollector:
     # -- what both ways have in common -------------------------------------------------------
 
     def _label(self, code: CodeType) -> Label | None:
-        """Return the label of a code's spans; None if it is not to be recorded."""
+        """Return the label of a code's spans; None if it is not recorded."""
         known = self._seen.get(id(code))
         if known is None:
             label = None
@@ -181,7 +181,7 @@ class FunctionCollector:
                 if file == place or (place.endswith(os.sep) and file.startswith(place)):
                     name = getattr(code, "co_qualname", code.co_name)
                     label = Label(SPAN, name, module)
-            # The code is held, so that no other can get its number.
+            # The reference to the code keeps its id valid.
             known = self._seen[id(code)] = (label, code)
         return known[0]
 
@@ -195,7 +195,7 @@ class FunctionCollector:
     def _leave(self, code: CodeType, label: Label) -> None:
         end = clock()
         begun = getattr(self._open, "begun", ())
-        # Those on top that are not it never said that they returned.
+        # Others on top of it had no event for their return.
         while begun:
             other, start = begun.pop()
             if other is code:
@@ -229,13 +229,13 @@ class FunctionCollector:
                 monitoring.use_tool_id(tool, "dagprofiler")
                 break
         else:
-            raise TraceError("other profilers have taken all that sys.monitoring has room for")
+            raise TraceError("other profilers have taken all ids of sys.monitoring")
         self._tool = tool
         callbacks = self._callbacks()
         for event, callback in callbacks.items():
             monitoring.register_callback(tool, event, callback)
         monitoring.set_events(tool, sum(callbacks))
-        # What an earlier collector said it has no interest in may be what this one has.
+        # Enable events that an earlier collector disabled.
         monitoring.restart_events()
 
     def _begins(self, code: CodeType, *_: Any) -> Any:
@@ -251,7 +251,7 @@ class FunctionCollector:
         self._leave(code, label)
         return None
 
-    # Exceptions have no place in the code where they could be disabled.
+    # Events of exceptions cannot be disabled at a place in the code.
 
     def _thrown(self, code: CodeType, *_: Any) -> None:
         if self._label(code) is not None:
@@ -289,7 +289,7 @@ class FunctionCollector:
 
 
 def _for_threads() -> Any:
-    """Return what is to profile new threads."""
+    """Return the profile function of new threads."""
     return getattr(threading, "_profile_hook", None)
 
 
@@ -298,7 +298,7 @@ def _owner(method: Any) -> Any:
 
 
 def _place_of(module: ModuleType | str) -> tuple[str, str]:
-    """Return where the code of a module or package is, and its name."""
+    """Return the path of the code of a module or package, and its name."""
     if not isinstance(module, (str, ModuleType)):
         raise TraceError(f"functions: expected a module or its name, got {short_repr(module)}")
     name = module.__name__ if isinstance(module, ModuleType) else module

@@ -1,7 +1,7 @@
-"""Tracing inside a run of a DAG: the spans of a task go home with its record.
+"""Tracing inside a run of a DAG: the spans of a task are sent with its record.
 
-A task pays for what is recorded in it. While none is, all that happens is that its worker
-says that it is busy; what records there finds the worker by this thread, or by the context.
+A task without spans costs only setting its worker's flag ``busy``; a span finds the worker by
+its thread or by its context.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 #: How many spans of each thread of a task are kept in a round.
 SPANS_OF_A_TASK = 100_000
-#: Calls of functions without annotations that take less leave nothing.
+#: Shorter calls of functions without annotations are not recorded.
 FLOOR_MS = 0.1
 
 
 class Tracing(NamedTuple):
-    """What to record inside of tasks; travels to workers, where :meth:`open` begins.
+    """What to record inside of tasks; sent to workers, where :meth:`open` begins.
 
     Attributes
     ----------
     limit
         How many spans of each thread of a task are kept, the first ones; others are counted.
     places
-        Where the code is whose functions are recorded without annotations, and the names of
+        Paths of the code whose functions are recorded without annotations, and the names of
         its modules.
     floor_ms
-        Calls of these that take less leave nothing.
+        Shorter calls of these functions are not recorded, in milliseconds.
     """
 
     limit: int = SPANS_OF_A_TASK
@@ -47,12 +47,12 @@ class Tracing(NamedTuple):
     floor_ms: float = FLOOR_MS
 
     def open(self) -> OpenTracing:
-        """Return what records in the thread that calls this."""
+        """Return the recorder of the calling thread."""
         return OpenTracing(self)
 
 
 class OpenTracing:
-    """Records what a Tracer asks for in one task after the other, in one thread."""
+    """Records what a Tracer requests in the tasks of one thread."""
 
     def __init__(self, tracing: Tracing) -> None:
         self._tracing = tracing
@@ -60,7 +60,7 @@ class OpenTracing:
         self._functions: FunctionCollector | None = None
 
     def start(self) -> None:
-        """Begin with a task."""
+        """Begin recording a task."""
         self._spans = spans = here.worker.spans
         spans.set_limit(self._tracing.limit)
         switch(+1)
@@ -71,7 +71,7 @@ class OpenTracing:
                 note("functions are not recorded", why=str(error))
 
     def stop(self) -> None:
-        """End with it, if it was begun with and has not been ended."""
+        """End recording the task, if it was begun."""
         spans, self._spans = self._spans, None
         if spans is None:
             return
@@ -84,14 +84,14 @@ class OpenTracing:
 
 
 class _Belonging:
-    """Where a thread records of which nothing but its context is known.
+    """The sink of a thread of which only the context is known.
 
     Parameters
     ----------
     otherwise
-        Where what belongs to no task goes.
+        Sink of spans that belong to no task.
     worker
-        The thread whose run's context it is; None of no run.
+        The thread of the run whose context it is; None outside of runs.
     """
 
     def __init__(self, otherwise: Any, worker: TaskThread | None = None) -> None:
@@ -102,8 +102,8 @@ class _Belonging:
     def buffer(self) -> Buffer:
         """The buffer of this thread for the task that it belongs to.
 
-        While but one task runs, what threads record that have no task of their own is its: it
-        may have started them.
+        While only one task runs, it gets the spans of threads without a task, since it may
+        have started them.
         """
         worker = here.worker
         if not worker.busy and self._worker is not None:
@@ -111,19 +111,19 @@ class _Belonging:
         if not worker.busy:
             busy = [worker for worker in workers() if worker.busy]
             if len(busy) != 1:
-                found: Buffer = self._otherwise.buffer
-                return found
+                buffer: Buffer = self._otherwise.buffer
+                return buffer
             worker = busy[0]
         sink: Sink = worker.spans.sink
         return sink.buffer
 
 
 class _OfRuns:
-    """What runs ask tracing for."""
+    """What runs call in tracing."""
 
     @staticmethod
     def begin(worker: TaskThread) -> None:
-        """Have a place for what is recorded in the tasks of a worker."""
+        """Create the collection of the tasks of a worker."""
         worker.spans = Collection(SPANS_OF_A_TASK, worker.thread)
         # A task may fork before anything is recorded.
         recorder.register()
@@ -131,12 +131,12 @@ class _OfRuns:
 
     @staticmethod
     def place() -> _Belonging:
-        """Return where a run's own thread, and copies of its context, record."""
+        """Return the sink of a run's own thread and of copies of its context."""
         return _Belonging(state.sink.get(_of_process), here.worker)
 
 
 class _Shared:
-    """The collectors of this process, and how many tasks, beside each other, use each."""
+    """The collectors of this process, and how many concurrent tasks use each."""
 
     def __init__(self) -> None:
         self.unlock()
@@ -144,7 +144,7 @@ class _Shared:
         self._collectors: dict[Tracing, FunctionCollector] = {}
 
     def unlock(self) -> None:
-        """Have a lock that is free: in a process that was forked, nobody may be left to do it."""
+        """Replace the lock: in a forked process its holder may not exist."""
         self._lock = threading.Lock()
 
     def take(self, tracing: Tracing) -> FunctionCollector:

@@ -174,7 +174,7 @@ def compute_ms(profile: Any) -> dict[str, float]:
 
 def large_values(*, quick: bool) -> Iterable[Row]:
     """Time a large value on its way between two processes: in a file, and through the pipe."""
-    threshold = jobs.PARCEL_BYTES
+    threshold = jobs.SHARED_FILE_BYTES
     for nbytes in (32 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 10 << 20, 100 << 20):
         pairs = 2 if nbytes > 50 << 20 else 10
         dag = DAG(
@@ -196,14 +196,14 @@ def large_values(*, quick: bool) -> Iterable[Row]:
 
 def between(dag: DAG, limit: int, *, quick: bool) -> list[float]:
     """Return how long runs take whose values of so many bytes and more go through files."""
-    before, jobs.PARCEL_BYTES = jobs.PARCEL_BYTES, limit
+    before, jobs.SHARED_FILE_BYTES = jobs.SHARED_FILE_BYTES, limit
     try:
         # Processes are forked with it.
         with warm_pool() as pool:
             dag.run(executor=pool)
             return [timed(lambda: dag.run(executor=pool)) for _ in range(3 if quick else 7)]
     finally:
-        jobs.PARCEL_BYTES = before
+        jobs.SHARED_FILE_BYTES = before
 
 
 ROWS = {

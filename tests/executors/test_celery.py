@@ -350,7 +350,7 @@ def test_a_worker_that_was_started_anew_has_lost_what_it_had(server, tmp_path):
     thread.join()
 
     assert isinstance(error.__cause__, WorkerError)
-    assert "was started anew" in str(error) or "has it no more" in str(error)
+    assert "was restarted" in str(error) or "does not have it" in str(error)
 
 
 @external

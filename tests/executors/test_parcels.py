@@ -14,34 +14,34 @@ from threading import Event, Thread, Timer
 import numpy as np
 import pytest
 
-from dagprofiler.executors import _shared_files as parcels
-from dagprofiler.executors._shared_files import Owned, Parcel, Parcels
+from dagprofiler.executors import _shared_files
+from dagprofiler.executors._shared_files import OwnedFiles, SharedFile, SharedFiles
 from dagprofiler.serializers import FrameList, OutOfBandPickle, PickleSerializer
 
 
 @pytest.fixture
 def folder():
-    made = Parcels()
+    made = SharedFiles()
     yield made.folder
     made.close()
 
 
 def test_one_value_of_bytes_arrives_as_a_view_for_pickle_and_as_bytes_for_others(folder):
     data = PickleSerializer.dumps(list(range(1000)))
-    parcel = pickle.loads(pickle.dumps(Parcel.of(data, folder)))
+    shared = pickle.loads(pickle.dumps(SharedFile.of(data, folder)))
 
-    assert type(parcel.frames(pickle.loads)) is memoryview
-    assert pickle.loads(parcel.frames(pickle.loads)) == list(range(1000))
-    assert parcel.frames(len) == data
+    assert type(shared.frames(pickle.loads)) is memoryview
+    assert pickle.loads(shared.frames(pickle.loads)) == list(range(1000))
+    assert shared.frames(len) == data
 
 
 @pytest.mark.parametrize("protocol", [4, 5])
 def test_a_list_of_frames_arrives_as_one(folder, protocol):
     value = {"a": np.arange(1000), "b": np.ones((3, 4)), "c": "text"}
     serializer = OutOfBandPickle()
-    sent = Parcel.of(serializer.dumps(value), folder)
-    parcel = pickle.loads(pickle.dumps(sent, protocol))
-    frames = parcel.frames(serializer.loads)
+    sent = SharedFile.of(serializer.dumps(value), folder)
+    shared = pickle.loads(pickle.dumps(sent, protocol))
+    frames = shared.frames(serializer.loads)
     arrived = serializer.loads(frames)
 
     assert type(frames) is FrameList
@@ -59,17 +59,17 @@ def test_a_list_of_frames_arrives_as_one(folder, protocol):
     ],
 )
 def test_whatever_is_a_buffer_is_written_as_its_bytes(folder, frames):
-    arrived = Parcel.of(frames, folder).frames(None)
+    arrived = SharedFile.of(frames, folder).frames(None)
 
     assert [bytes(frame) for frame in arrived] == [memoryview(frame).tobytes() for frame in frames]
 
 
-def test_the_file_goes_when_there_is_no_reference_to_its_parcel_left(folder):
-    owned, parcel = Owned(), Parcel.of(b"data", folder)
-    name = os.path.basename(parcel.path)
-    owned.add(parcel)
-    also = [parcel]
-    del parcel
+def test_the_file_goes_when_there_is_no_reference_to_its_shared_file_left(folder):
+    owned, shared = OwnedFiles(), SharedFile.of(b"data", folder)
+    name = os.path.basename(shared.path)
+    owned.add(shared)
+    also = [shared]
+    del shared
     owned.tidy()
     assert os.listdir(folder) == [name]
 
@@ -80,13 +80,13 @@ def test_the_file_goes_when_there_is_no_reference_to_its_parcel_left(folder):
     assert os.listdir(folder) == []
 
 
-def test_no_python_runs_when_a_parcel_goes_so_that_no_interrupt_is_lost_there(folder):
-    owned, parcel = Owned(), Parcel.of(b"data", folder)
-    owned.add(parcel)
+def test_no_python_runs_when_a_shared_file_goes_so_that_no_interrupt_is_lost_there(folder):
+    owned, shared = OwnedFiles(), SharedFile.of(b"data", folder)
+    owned.add(shared)
     calls = []
     sys.setprofile(lambda frame, event, _: calls.append(frame) if event == "call" else None)
     try:
-        del parcel
+        del shared
     finally:
         sys.setprofile(None)
 
@@ -94,18 +94,18 @@ def test_no_python_runs_when_a_parcel_goes_so_that_no_interrupt_is_lost_there(fo
 
 
 def test_what_was_read_stays_when_the_file_has_gone(folder):
-    owned, parcel = Owned(), Parcel.of([b"abc", memoryview(b"defg")], folder)
-    owned.add(parcel)
-    frames = parcel.frames(None)
-    del parcel
+    owned, shared = OwnedFiles(), SharedFile.of([b"abc", memoryview(b"defg")], folder)
+    owned.add(shared)
+    frames = shared.frames(None)
+    del shared
     owned.tidy()
 
     assert os.listdir(folder) == []
     assert [bytes(frame) for frame in frames] == [b"abc", b"defg"]
 
 
-def test_who_only_uses_a_parcel_leaves_its_file(folder):
-    sent = Parcel.of(b"data", folder)
+def test_who_only_uses_a_shared_file_leaves_its_file(folder):
+    sent = SharedFile.of(b"data", folder)
     arrived = pickle.loads(pickle.dumps(sent))
     del sent, arrived
     gc.collect()
@@ -114,10 +114,10 @@ def test_who_only_uses_a_parcel_leaves_its_file(folder):
 
 
 def test_a_file_that_has_gone_already_is_no_error(folder):
-    owned, parcel = Owned(), Parcel.of(b"data", folder)
-    owned.add(parcel)
-    os.remove(parcel.path)
-    del parcel
+    owned, shared = OwnedFiles(), SharedFile.of(b"data", folder)
+    owned.add(shared)
+    os.remove(shared.path)
+    del shared
     owned.tidy()
 
 
@@ -129,7 +129,7 @@ def test_a_file_that_could_not_be_written_is_not_left_behind(folder):
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
     try:
         with pytest.raises(OSError, match="large"):
-            Parcel.of(bytes(100_000), folder)
+            SharedFile.of(bytes(100_000), folder)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
@@ -138,9 +138,9 @@ def test_a_file_that_could_not_be_written_is_not_left_behind(folder):
 
 
 def test_the_folder_is_its_makers_alone_and_goes_with_all_that_is_in_it():
-    made = Parcels()
+    made = SharedFiles()
     assert stat.S_IMODE(os.stat(made.folder).st_mode) == 0o700
-    Parcel.of(b"data", made.folder)
+    SharedFile.of(b"data", made.folder)
     made.close()
 
     assert not os.path.exists(made.folder)
@@ -151,10 +151,10 @@ def test_the_folder_is_its_makers_alone_and_goes_with_all_that_is_in_it():
 def test_the_folder_is_in_memory_if_there_is_room(monkeypatch):
     if not os.access("/dev/shm", os.W_OK):
         pytest.skip("no /dev/shm")
-    monkeypatch.setattr(parcels, "_ROOM_BYTES", 1)
-    roomy = Parcels()
-    monkeypatch.setattr(parcels, "_ROOM_BYTES", 1 << 60)
-    other = Parcels()
+    monkeypatch.setattr(_shared_files, "_ROOM_BYTES", 1)
+    roomy = SharedFiles()
+    monkeypatch.setattr(_shared_files, "_ROOM_BYTES", 1 << 60)
+    other = SharedFiles()
 
     assert roomy.folder.startswith("/dev/shm/")
     assert not other.folder.startswith("/dev/shm/")
@@ -167,18 +167,18 @@ def memory(tmp_path, monkeypatch):
     """Have a folder of the test's own stand for /dev/shm."""
     if not hasattr(os, "register_at_fork"):
         pytest.skip("no files in memory here")
-    monkeypatch.setattr(parcels, "_MEMORY", str(tmp_path))
-    monkeypatch.setattr(parcels, "_ROOM_BYTES", 1)
+    monkeypatch.setattr(_shared_files, "_MEMORY", str(tmp_path))
+    monkeypatch.setattr(_shared_files, "_ROOM_BYTES", 1)
     return tmp_path
 
 
-#: Makes a folder of parcels, and forks a child that outlives it.
+#: Makes a folder of shared files, and forks a child that outlives it.
 _KILLED = """
 import os, sys, time
-from dagprofiler.executors import _shared_files as parcels
-parcels._MEMORY, parcels._ROOM_BYTES = sys.argv[1], 1
-made = parcels.Parcels()
-parcels.Parcel.of(b"data", made.folder)
+from dagprofiler.executors import _shared_files
+_shared_files._MEMORY, _shared_files._ROOM_BYTES = sys.argv[1], 1
+made = _shared_files.SharedFiles()
+_shared_files.SharedFile.of(b"data", made.folder)
 if not os.fork():
     print(os.getpid(), flush=True)
 time.sleep(60)
@@ -193,7 +193,7 @@ def test_what_a_killed_process_left_in_memory_is_removed_by_the_next_run(memory)
     try:
         (left,) = memory.iterdir()
         assert len(list(left.iterdir())) == 1
-        made = Parcels()
+        made = SharedFiles()
 
         assert [str(path) for path in memory.iterdir()] == [made.folder]
         made.close()
@@ -202,10 +202,10 @@ def test_what_a_killed_process_left_in_memory_is_removed_by_the_next_run(memory)
 
 
 def test_what_another_run_uses_is_left(memory):
-    used = Parcels()
+    used = SharedFiles()
     another = memory / "another"
     another.mkdir()
-    made = Parcels()
+    made = SharedFiles()
 
     assert {str(path) for path in memory.iterdir()} == {used.folder, str(another), made.folder}
     made.close()
@@ -236,7 +236,7 @@ def swept(memory, monkeypatch):
 
 
 def is_locked(folder):
-    return parcels._locked(folder) is None
+    return _shared_files._locked(folder) is None
 
 
 def test_a_folder_that_a_sweep_holds_for_a_moment_is_locked_all_the_same(swept):
@@ -248,7 +248,7 @@ def test_a_folder_that_a_sweep_holds_for_a_moment_is_locked_all_the_same(swept):
         Timer(0.01, os.close, [lock]).start()
 
     swept(hold)
-    made = Parcels()
+    made = SharedFiles()
 
     assert is_locked(made.folder)
     made.close()
@@ -256,7 +256,7 @@ def test_a_folder_that_a_sweep_holds_for_a_moment_is_locked_all_the_same(swept):
 
 def test_a_folder_that_a_sweep_removed_before_it_was_locked_is_made_anew(swept):
     swept(os.rmdir)
-    made = Parcels()
+    made = SharedFiles()
 
     assert is_locked(made.folder)
     made.close()
@@ -279,7 +279,7 @@ def test_a_folder_that_a_sweep_removed_while_its_lock_was_waited_for_is_made_ane
         monkeypatch.setattr(fcntl, "flock", flock)
 
     swept(remove)
-    made = Parcels()
+    made = SharedFiles()
 
     assert removed != [made.folder]
     assert is_locked(made.folder)
@@ -287,7 +287,7 @@ def test_a_folder_that_a_sweep_removed_while_its_lock_was_waited_for_is_made_ane
 
 
 def test_workers_with_one_number_on_two_hosts_do_not_share_a_file(folder):
-    ours, theirs = Parcel.of(b"ours", folder), Parcel.of(b"theirs", folder)
+    ours, theirs = SharedFile.of(b"ours", folder), SharedFile.of(b"theirs", folder)
 
     assert str(os.getpid()) not in os.path.basename(ours.path).split("-")
     assert stat.S_IMODE(os.stat(ours.path).st_mode) == 0o600
@@ -296,7 +296,7 @@ def test_workers_with_one_number_on_two_hosts_do_not_share_a_file(folder):
 
 def test_a_folder_in_memory_leaves_no_descriptor_open(memory):
     before = os.listdir("/dev/fd")
-    made = Parcels()
+    made = SharedFiles()
     made.close()
 
     assert os.listdir("/dev/fd") == before
@@ -306,11 +306,11 @@ def test_nothing_is_left_of_the_folder_though_workers_still_write_there(memory):
     def write(folder, written, closed):
         with suppress(OSError):
             while not closed.is_set():
-                Parcel.of(b"data", folder)
+                SharedFile.of(b"data", folder)
                 written.set()
 
     for _ in range(20):
-        made, written, closed = Parcels(), Event(), Event()
+        made, written, closed = SharedFiles(), Event(), Event()
         writer = Thread(target=write, args=(made.folder, written, closed))
         writer.start()
         written.wait()

@@ -78,7 +78,7 @@ class TestForkedProcesses(Processes):
 
     def test_a_config_that_cannot_travel_is_named_with_its_parameter(self, executor):
         dag = DAG({"a": Counts}, [], {"fine": 1, "rule": (i for i in ()), "n": 2})
-        with pytest.raises(TypeError, match="config: parameter 'rule' cannot travel to a worker"):
+        with pytest.raises(TypeError, match=r"config.*'rule'"):
             dag.run(executor=executor)
 
     def test_a_pool_that_is_shut_down_is_an_error_that_says_so(self):
@@ -96,7 +96,7 @@ class TestForkedProcesses(Processes):
     def test_a_task_that_the_worker_cannot_import_is_named(self, executor):
         dag = DAG({"a": Counts})
         dag.tasks["a"].other = Unknown()
-        with pytest.raises(RunError, match=r"task 'a' cannot be unpacked by a worker.*nowhere"):
+        with pytest.raises(RunError, match=r"'a'.*nowhere"):
             dag.run(executor=executor)
 
 
@@ -140,7 +140,7 @@ class TestThreads(Conformance):
         assert measured["peak_memory_bytes"] == [None]
         assert measured["cpu_ms"] != [None]
         why = profile.sections["environment"]["not_measured"]["peak_memory_bytes"]
-        assert why.startswith("the task ran in a thread beside others of its process")
+        assert why.startswith("other tasks ran concurrently")
 
     def test_outputs_are_handed_over_as_they_are(self, executor):
         fill = programs.Fill(1000)
@@ -202,8 +202,8 @@ class Watch(Hook):
         self.files = {}
 
     def task_finished(self, record):
-        (parcels,) = self.made
-        self.files[record.task] = len(os.listdir(parcels.folder))
+        (shared_files,) = self.made
+        self.files[record.task] = len(os.listdir(shared_files.folder))
 
 
 @pytest.fixture
@@ -211,12 +211,12 @@ def made(monkeypatch):
     """All folders of large values that are made."""
     made = []
 
-    class Noted(pools.Parcels):
+    class Noted(pools.SharedFiles):
         def __init__(self, within=None):
             super().__init__(within)
             made.append(self)
 
-    monkeypatch.setattr(pools, "Parcels", Noted)
+    monkeypatch.setattr(pools, "SharedFiles", Noted)
     return made
 
 
@@ -302,7 +302,7 @@ SCRIPT = """
 import multiprocessing, os, sys, threading
 from concurrent.futures import ProcessPoolExecutor
 from dagprofiler import DAG, Task
-from dagprofiler.executors import _shared_files as parcels
+from dagprofiler.executors import _shared_files
 
 class Wait(Task):
     outputs = ["x"]
@@ -323,7 +323,7 @@ class After(Task):
 
 if __name__ == "__main__":
     dag = DAG({"a": Large, "b": Wait, "c": After}, [("a", "c"), ("b", "c", [])])
-    parcels._ROOM_BYTES = 1 << 60
+    _shared_files._ROOM_BYTES = 1 << 60
     pool = ProcessPoolExecutor(2, multiprocessing.get_context(sys.argv[1]))
     try:
         dag.run(executor=pool)

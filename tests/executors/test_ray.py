@@ -395,4 +395,4 @@ def test_a_task_that_takes_all_memory_fails(tmp_path, retries):
     )
     assert "task 'hog' was lost by its executor" in ran.stdout
     # The second is ours, as Ray 2.60 would try again without end.
-    assert "OutOfMemoryError" in ran.stdout or "ended 2 times for want of memory" in ran.stdout
+    assert "OutOfMemoryError" in ran.stdout or "ended 2 times for lack of memory" in ran.stdout

@@ -107,10 +107,10 @@ def in_threads(count, work):
         (errno.EOPNOTSUPP, "no hardware counters on this machine"),
         (errno.EPERM, "forbidden in this container"),
         (errno.ENOSYS, "the kernel has no performance counters"),
-        (errno.EBUSY, "somebody else has the counters for themselves"),
+        (errno.EBUSY, "another program has exclusive use of the counters"),
         (
             errno.EINVAL,
-            "the kernel refuses the counter (Invalid argument); it takes Linux 5.13 or later",
+            "the kernel refuses the counter (Invalid argument); it needs Linux 5.13 or later",
         ),
         (errno.EMFILE, "too many open files: counters need one for each of 1 threads"),
         (errno.ENFILE, "too many open files on this machine"),

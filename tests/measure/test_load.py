@@ -289,7 +289,7 @@ def test_a_program_that_does_not_know_its_python_is_told_so(monkeypatch, path):
 def test_a_burner_that_says_nothing_is_an_error(monkeypatch):
     monkeypatch.setattr(load, "_BURN", "")
     monkeypatch.setattr(load, "_usable_cores", lambda: [0, 1])
-    with pytest.raises(DagProfilerError, match="ended without a word"), busy(1):
+    with pytest.raises(DagProfilerError, match="ended without output"), busy(1):
         pytest.fail("the body must not run")
 
 

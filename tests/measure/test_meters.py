@@ -220,7 +220,7 @@ def test_a_meter_that_cannot_say_its_name_is_refused():
             pass
 
     assert refusal(Nameless()) == (
-        "meters: Nameless cannot be asked for its name: RuntimeError: who am I?"
+        "meters: the name of Nameless cannot be read: RuntimeError: who am I?"
     )
 
 
@@ -236,8 +236,7 @@ def test_a_meter_that_cannot_say_its_name_again_is_refused():
             return "once"
 
     assert (
-        refusal([Tired()])
-        == "meters: Tired cannot be asked for its name: RuntimeError: asked again"
+        refusal([Tired()]) == "meters: the name of Tired cannot be read: RuntimeError: asked again"
     )
 
 
@@ -303,7 +302,7 @@ def test_a_meter_needs_a_unit():
 def test_two_meters_cannot_fill_one_column():
     mine = Own(name="power", unit="W")
     assert refusal([mine, mine]) == (
-        "meters: column 'power_W' is filled by two meters; give the meter another name"
+        "meters: column 'power_W' belongs to two meters; give the meter another name"
     )
 
 
@@ -898,8 +897,7 @@ def test_numbers_in_a_file_that_a_task_put_in_the_place_of_ours_are_not_read(nam
     # In the second of these, what is read before a task still was ours.
     assert values == [None]
     assert opened.reasons == {
-        opened.columns[0]: "task 'a': a task closed the file that tells it, "
-        "or put another in its place"
+        opened.columns[0]: "task 'a': a task closed or replaced the file that this meter reads"
     }
     opened.close()
     for fd in ours:
@@ -916,7 +914,7 @@ def test_a_task_that_only_closes_our_files_is_told_of():
         os.close(fd)
     assert opened.stop("a") == [None]
     opened.close()
-    assert opened.reasons["delay_ms"].startswith("task 'a': a task closed the file that tells it")
+    assert opened.reasons["delay_ms"].startswith("task 'a': a task closed or replaced the file")
 
 
 @linux
@@ -998,7 +996,7 @@ def test_a_task_that_clears_the_traces_has_no_allocation():
         tracemalloc.stop()
     assert value is None
     assert reasons == {
-        "allocation_bytes": "a task cleared the traces of tracemalloc, or set its peak back"
+        "allocation_bytes": "a task cleared the traces of tracemalloc, or reset its peak"
     }
 
 
@@ -1009,7 +1007,7 @@ def test_a_quantity_that_only_grows_is_not_known_if_it_fell(tmp_path):
     fall = [nothing, lambda: path.write_text("9 500000 7\n")]
     values, reasons = measure("delay", *fall, proc=str(tmp_path))
     assert values == {"delay_ms": None}
-    assert reasons == {"delay_ms": "the reading after the task was less than the one before it"}
+    assert reasons == {"delay_ms": "the reading after the task was smaller than the one before it"}
 
 
 def test_a_peak_that_fell_is_not_known(tmp_path):
@@ -1020,7 +1018,7 @@ def test_a_peak_that_fell_is_not_known(tmp_path):
     fall = [nothing, lambda: status.write_text("VmHWM:\t 5 kB\n")]
     values, reasons = measure("peak_memory", *fall, proc=str(tmp_path))
     assert values == {"peak_memory_bytes": None}
-    assert "less than the one before it" in reasons["peak_memory_bytes"]
+    assert "smaller than the one before it" in reasons["peak_memory_bytes"]
 
 
 def test_the_collector_is_watched_once_though_a_start_follows_a_start():
@@ -1049,7 +1047,7 @@ def test_fewer_instructions_than_the_meters_take_are_no_count(monkeypatch):
     )
     values, reasons = measure("instructions", nothing)
     assert values == {"instructions": None}
-    assert "less than the meters alone take" in reasons["instructions"]
+    assert "less than the meters themselves use" in reasons["instructions"]
 
 
 def test_without_a_count_of_nothing_there_is_no_count(monkeypatch):

@@ -137,7 +137,7 @@ def test_a_trace_of_perfflowaspect_whose_end_is_open_is_merged(tmp_path):
     assert [e["ph"] for e in events] == ["B", "E", "X"]
     assert events[0]["ts"] == 1700000000000000.0
     assert merged.notes == [
-        f"{theirs}: does not tell when it began: its times are left alone",
+        f"{theirs}: has no start time: its times are unchanged",
         f"{theirs}: its end was open",
     ]
 
