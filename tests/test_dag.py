@@ -268,8 +268,8 @@ def test_a_field_named_twice_is_refused():
         ("", "cannot be a keyword argument"),
         ("two words", "cannot be a keyword argument"),
         ("class", "cannot be a keyword argument"),
-        ("cfg", "compute() keeps for itself"),
-        ("self", "compute() keeps for itself"),
+        ("cfg", "is reserved by compute()"),
+        ("self", "is reserved by compute()"),
     ],
 )
 def test_an_edge_cannot_feed_what_is_no_keyword_argument(name, problem):

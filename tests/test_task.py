@@ -110,7 +110,7 @@ def test_cfg_and_self_as_fields_are_refused(attribute, name):
     with pytest.raises(DeclarationError) as caught:
         type("Bad", (Source,), {attribute: [name]})
     assert str(caught.value) == (
-        f"task class 'Bad': {attribute} holds {name!r}, which compute() keeps for itself"
+        f"task class 'Bad': {attribute} holds {name!r}, which is reserved by compute()"
     )
 
 

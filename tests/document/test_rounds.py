@@ -144,7 +144,7 @@ def test_an_array_is_no_number_of_rounds():
 
 @pytest.mark.parametrize("max_rounds", [1, 5])
 def test_an_interval_that_cannot_be_reached_is_refused(max_rounds):
-    with pytest.raises(ValidationError, match=f"max_rounds={max_rounds} cannot reach") as caught:
+    with pytest.raises(ValidationError, match=f"max_rounds={max_rounds} .*6") as caught:
         Rounds("auto", max_rounds=max_rounds)
     assert "at least 6 rounds" in str(caught.value)
     assert Rounds("auto", max_rounds=6).max_rounds == 6
