@@ -31,6 +31,7 @@ from dagprofiler.errors import (
     WeightError,
     WorkerError,
 )
+from dagprofiler.graph.edges import ORDER_ONLY
 from dagprofiler.measure.random import rng
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.profile import Profile
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DAG",
+    "ORDER_ONLY",
     "Analysis",
     "Calibration",
     "CeleryExecutor",

@@ -294,7 +294,7 @@ _SAMPLES = _object(
 )
 
 _SUMMARY = _object(
-    "Statistics of one quantity over the measured rounds, in its unit (ms, bytes, a count).",
+    "Statistics of one quantity over the measured rounds: in milliseconds, bytes or a count.",
     {
         "median": _finite("Median."),
         "mad": _finite("Median absolute deviation, not scaled."),

@@ -65,6 +65,7 @@ class Task(ABC):
     gathers
         Inputs that may have any number of producers: each arrives as a list,
         one item an edge, in the order of the edges; empty without producers.
+        They need not be repeated in `inputs`.
     serializer
         A :class:`~dagprofiler.serializers.Serializer` for this task's
         outputs; None for the DAG's.
@@ -283,16 +284,34 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
                     f"{owner}: {attribute} holds {short_repr(name)}, which {problem}"
                 )
     if isinstance(task.inputs, (list, tuple)) and isinstance(task.gathers, (list, tuple)):
-        for name in set(task.gathers).difference(task.inputs):
-            raise DeclarationError(
-                f"{owner}: gathers holds {short_repr(name)}, which is not an input "
-                f"(inputs: {', '.join(map(repr, task.inputs)) or 'none'})"
-            )
+        _add_gathered(task, owner)
     for attribute in ("tags", "adds"):
         check_tags(getattr(task, attribute), f"{owner}: {attribute}", task)
     serializer = task.serializer
     if serializer is not None and not (isinstance(task, type) and hasattr(serializer, "__get__")):
         check_serializer(serializer, owner)
+
+
+def _add_gathered(task: Task | type[Task], owner: str) -> None:
+    """Append gathered fields to the inputs; raise a DeclarationError for one that is no parameter.
+
+    The signature of ``compute()`` tells a field that need not be repeated from
+    a misspelt one.
+    """
+    missing = [name for name in task.gathers if name not in task.inputs]
+    if not missing:
+        return
+    parameters = Parameters.of(task.compute)
+    # What a property returns cannot be extended.
+    computed = not isinstance(task, type) and isinstance(type(task).inputs, property)
+    for name in missing:
+        taken = parameters.any or name in parameters.required or name in parameters.optional
+        if computed or not taken:
+            raise DeclarationError(
+                f"{owner}: gathers holds {short_repr(name)}, which is not an input "
+                f"(inputs: {', '.join(map(repr, task.inputs)) or 'none'})"
+            )
+    task.inputs = [*task.inputs, *missing]
 
 
 def estimate(name: str, task: Task, config: Config) -> int | None:

@@ -118,6 +118,40 @@ def test_config_deps_need_not_be_keyword_arguments():
     assert type("Fine", (Source,), {"config_deps": ["a-b", "cfg"]}).config_deps == ["a-b", "cfg"]
 
 
+def test_a_gathered_field_need_not_be_repeated_in_inputs():
+    class Gathers(Task):
+        inputs = ("x",)
+        gathers = ("ys",)
+        outputs = ("total",)
+
+        def compute(self, x, ys):
+            return {"total": x + sum(ys)}
+
+    class Less(Gathers):
+        inputs = ()
+
+        def compute(self, ys):
+            return {"total": sum(ys)}
+
+    assert Gathers.inputs == ["x", "ys"]
+    assert Less.inputs == ["ys"]
+    dag = DAG({"a": Gathers}, [])
+    assert dag.run(inputs={"a": {"x": 3}}).final_outputs == {"total": 3}
+
+
+def test_an_instance_may_gather_a_field_that_it_does_not_repeat_in_inputs():
+    class Total(Task):
+        outputs = ("total",)
+
+        def compute(self, **fields):
+            return {"total": fields["a"]}
+
+    total = Total()
+    total.gathers = ["a"]
+    assert DAG({"t": total}).run().final_outputs == {"total": []}
+    assert Total.inputs == []
+
+
 def test_a_gathered_field_must_be_an_input():
     with pytest.raises(DeclarationError) as caught:
         type("Bad", (Source,), {"inputs": ["a", "b"], "gathers": ["c"]})
