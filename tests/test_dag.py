@@ -8,6 +8,7 @@ import pytest
 
 from dagprofiler import (
     DAG,
+    ORDER_ONLY,
     Config,
     CycleError,
     DeclarationError,
@@ -514,9 +515,11 @@ def test_a_positional_only_parameter_cannot_be_fed():
     ]
 
 
-def test_an_edge_that_only_orders_provides_nothing():
+@pytest.mark.parametrize("fields", [ORDER_ONLY, [], {}])
+def test_an_edge_that_only_orders_provides_nothing(fields):
     needs = make("B", ["y"], ["x"], compute=lambda self, x: {"y": x})
-    dag = DAG({"a": constant(x=1), "b": needs}, [("a", "b", [])])
+    dag = DAG({"a": constant(x=1), "b": needs}, [("a", "b", fields)])
+    assert dag.edge_fields == {("a", "b"): []}
     assert problems(dag) == ["task 'b': compute() needs 'x', and nobody provides it"]
 
 
