@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._version import __version__
 from dagprofiler.config import Config
-from dagprofiler.dag import DAG
+from dagprofiler.dag import DAG, ORDER_ONLY
 from dagprofiler.decorators import task
 from dagprofiler.engine.hooks import Hook
 from dagprofiler.errors import (
@@ -31,7 +31,6 @@ from dagprofiler.errors import (
     WeightError,
     WorkerError,
 )
-from dagprofiler.graph.edges import ORDER_ONLY
 from dagprofiler.measure.random import rng
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.profile import Profile

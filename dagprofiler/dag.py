@@ -70,7 +70,10 @@ if TYPE_CHECKING:
     Inputs = Mapping[str, Mapping[str, Any]]
     Edge = Union[tuple[str, str], tuple[str, str, Any], Sequence[Any]]
 
-__all__ = ["DAG", "read_dag", "read_mapping"]
+__all__ = ["DAG", "ORDER_ONLY", "read_dag", "read_mapping"]
+
+#: The fields of an edge that carries none: its target only runs after its source.
+ORDER_ONLY: tuple[str, ...] = ()
 
 
 def read_dag(
@@ -756,8 +759,8 @@ class DAG(Shown):
         Programs for version 0.1.0 replace tasks in ``dag.tasks``. The wiring
         does not change, so a replacement must declare the same outputs.
         """
-        given = self._given
-        if list(self.tasks) == self._nodes and all(map(operator.is_, self.tasks.values(), given)):
+        current = self.tasks.values()
+        if list(self.tasks) == self._nodes and all(map(operator.is_, current, self._given)):
             return self._wired
         for i, (name, wired) in enumerate(zip(self._wiring.names, self._wired)):
             if name not in self.tasks:

@@ -393,10 +393,10 @@ def _by_round(rows: Sequence[Any]) -> Mapping[int, Sequence[Any]]:
     rounds = set(_column(rows, 1))
     if len(rounds) == 1:
         return {rounds.pop(): rows}
-    found: dict[int, list[Any]] = {number: [] for number in rounds}
+    rows_of: dict[int, list[Any]] = {number: [] for number in rounds}
     for row in rows:
-        found[row[1]].append(row)
-    return found
+        rows_of[row[1]].append(row)
+    return rows_of
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
 
-#: The fields of an edge that carries none: its target only runs after its source.
-ORDER_ONLY: tuple[str, ...] = ()
-
 #: One field on an edge: its position among the source's outputs, and the target's input.
 Route = tuple[int, str]
 
