@@ -81,7 +81,7 @@ def test_a_dag_of_no_tasks_is_valid():
 
 def test_tasks_may_be_given_as_classes():
     dag = DAG({"a": constant(x=1), "b": Sink()}, [("a", "b")])
-    assert all(isinstance(one, Task) for one in dag.tasks.values())
+    assert all(isinstance(node, Task) for node in dag.tasks.values())
     assert received(dag) == {"x": 1}
 
 
@@ -590,7 +590,7 @@ def test_instances_with_a_compute_of_their_own_are_judged_by_it():
 
 
 @pytest.mark.parametrize("names", ["ab", "ba"])
-def test_alike_tasks_with_a_compute_of_another_kind_are_told_apart(names):
+def test_alike_tasks_with_a_compute_of_another_kind_are_distinguished(names):
     class Call:
         def __call__(self, x):
             return {"got": x}
@@ -599,7 +599,7 @@ def test_alike_tasks_with_a_compute_of_another_kind_are_told_apart(names):
     called = plain()
     called.compute = Call()
     tasks = dict(zip(names, [plain(), called]))
-    (name,) = (name for name, one in tasks.items() if one is called)
+    (name,) = (name for name, node in tasks.items() if node is called)
     profile = DAG(tasks).run(inputs={name: {"x": 5}})
     assert profile.outputs[name] == {"got": 5}
     assert sorted(fields["got"] for fields in profile.outputs.values()) == [2, 5]
@@ -759,7 +759,7 @@ def double(x, extra=0):
 
 def test_a_run_never_changes_the_dag():
     def codes(dag):
-        return [vars(one).copy() for one in dag.tasks.values()]
+        return [vars(node).copy() for node in dag.tasks.values()]
 
     dag = DAG(
         {"s": source, "d": double, "e": double},
@@ -786,7 +786,7 @@ def test_a_run_never_changes_the_dag():
 # Tasks of unusual kinds
 
 
-def test_partial_methods_of_two_classes_are_told_apart():
+def test_partial_methods_of_two_classes_are_distinguished():
     class Scales(Task):
         inputs = ["x"]
         outputs = ["y"]

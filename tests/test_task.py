@@ -321,12 +321,12 @@ def test_one_instance_under_two_names_is_two_tasks_with_one_state():
             self.calls += 1
             return {"n": n + 10 * self.calls}
 
-    one = Counts()
-    profile = DAG({"a": one, "b": one}, [("a", "b")]).run(keep=["a"])
+    counts = Counts()
+    profile = DAG({"a": counts, "b": counts}, [("a", "b")]).run(keep=["a"])
     assert profile.outputs == {"a": {"n": 10}, "b": {"n": 30}}
     assert [m.task for m in profile.metrics.task_metrics] == ["a", "b"]
     assert profile.metrics.node_weights == {"a": 0, "b": 0}
-    assert (one.calls, one.name) == (2, "Counts")
+    assert (counts.calls, counts.name) == (2, "Counts")
 
 
 def test_state_of_an_instance_stays_from_run_to_run():

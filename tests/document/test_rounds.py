@@ -125,7 +125,7 @@ def test_a_number_of_rounds_that_is_none_is_refused(given):
         ("check_outputs", "yes", "must be True or False"),
     ],
 )
-def test_a_condition_out_of_its_range_is_named_and_told_what_was_expected(field, given, expected):
+def test_a_condition_out_of_its_range_is_named_with_what_was_expected(field, given, expected):
     with pytest.raises(ValidationError) as caught:
         Rounds(6, **{field: given})
     assert str(caught.value) == f"Rounds: {field} {expected}, got {given!r}"

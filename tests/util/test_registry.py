@@ -124,14 +124,14 @@ def test_a_broken_package_of_others_does_not_keep_ours_from_being_found(
     assert "'tasks' cannot be loaded" in reasons[0]
 
 
-def test_an_ending_is_known_beside_a_broken_package_of_others(install):
+def test_an_extension_is_known_despite_a_broken_package(install):
     install("thirdparty_a", {"tasks": "thirdparty_a:NOTHING"})
     assert format_of("x.dot") == "dot"
     with pytest.raises(FormatError, match=r"'x\.tasks' .*'tasks' cannot be loaded"):
         format_of("x.tasks")
 
 
-def test_a_file_is_recognized_beside_a_broken_package_of_others(install):
+def test_a_file_is_recognized_despite_a_broken_package(install):
     install("thirdparty_i", {"tasks": "thirdparty_i:NOTHING"}, group=IMPORTERS)
     document = {
         "name": "one",
@@ -202,7 +202,7 @@ def test_what_is_no_exporter_and_no_importer_says_what_it_lacks(install):
 
 
 @pytest.mark.parametrize("extension", ["", "tasks", ".TASKS"])
-def test_an_extension_that_no_file_could_be_told_by_is_refused(install, extension):
+def test_an_extension_that_no_file_can_have_is_refused(install, extension):
     install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, extension=extension)
     message = f"has the extension {extension!r}; expected lower-case text that begins with a dot"
     with pytest.raises(FormatError, match=message):
