@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._version import __version__
 from dagprofiler.config import Config
-from dagprofiler.dag import DAG
+from dagprofiler.dag import DAG, ORDER_ONLY
 from dagprofiler.decorators import task
 from dagprofiler.engine.hooks import Hook
 from dagprofiler.errors import (
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DAG",
+    "ORDER_ONLY",
     "Analysis",
     "Calibration",
     "CeleryExecutor",

@@ -17,13 +17,13 @@ class Config(Mapping[str, Any]):
     Parameters
     ----------
     **parameters
-        Any names and values. Values are handed out as they are, not copied.
+        Any names and values. Values are returned as they are, not copied.
 
     Notes
     -----
     A Config never changes: no parameter can be set or deleted, and
     :meth:`copy` makes a new one. A parameter named like a method (``get``,
-    ``copy``, ...) is reached by item only. Two configs are equal when they
+    ``copy``, ...) is accessible as an item only. Two configs are equal when they
     hold equal values under the same names, arrays included; a Config is
     hashable when all its values are.
 
@@ -104,7 +104,7 @@ class Config(Mapping[str, Any]):
         return self
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the parameter `name`, or `default` when there is none."""
+        """Return the parameter `name`, or `default` if it does not exist."""
         return self._params.get(name, default)
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class Config(Mapping[str, Any]):
         return dict(self._params)
 
     def copy(self, /, **overrides: Any) -> Config:
-        """Return a new Config with `overrides` applied; this one stays as it is."""
+        """Return a new Config with `overrides` applied; this one does not change."""
         return _rebuild(type(self), {**self._params, **overrides})
 
 
@@ -123,10 +123,10 @@ def _rebuild(kind: type[Config], parameters: dict[str, Any]) -> Config:
 
 
 def same_value(left: Any, right: Any) -> bool:
-    """Tell whether two parameter values are equal, arrays inside them too.
+    """Tell whether two parameter values are equal, including arrays inside them.
 
-    Arrays are equal when their shapes and elements are. An object whose
-    ``==`` gives no truth value (a data frame) is asked by its ``equals()``.
+    Arrays are equal when their shapes and elements are. Objects whose
+    ``==`` has no truth value (data frames) are compared by ``equals()``.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def same_value(left: Any, right: Any) -> bool:
     try:
         return bool(left == right)
     except ValueError:
-        # What compares element by element has no truth value, and is no such value.
+        # An elementwise comparison has no truth value: the types differ.
         return False
 
 
@@ -160,5 +160,5 @@ def _same_array(left: Any, right: Any) -> bool:
     try:
         return bool((left == right).all())
     except TypeError:
-        # Structured against plain: numpy has no == for them.
+        # numpy has no == for a structured and a plain array.
         return False

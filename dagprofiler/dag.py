@@ -70,7 +70,10 @@ if TYPE_CHECKING:
     Inputs = Mapping[str, Mapping[str, Any]]
     Edge = Union[tuple[str, str], tuple[str, str, Any], Sequence[Any]]
 
-__all__ = ["DAG", "read_dag", "read_mapping"]
+__all__ = ["DAG", "ORDER_ONLY", "read_dag", "read_mapping"]
+
+#: The fields of an edge that carries none: its target only runs after its source.
+ORDER_ONLY: tuple[str, ...] = ()
 
 
 def read_dag(
@@ -97,7 +100,7 @@ def read_mapping(path: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
     Raises
     ------
     GraphError
-        If it is none.
+        If the content is not a mapping.
     MissingExtraError
         If PyYAML is not installed.
     """
@@ -140,11 +143,11 @@ def _task_class(spec: Any, where: str) -> type[Task]:
     if not words or not all(isinstance(word, str) and word for word in words):
         raise GraphError(f"{where}: expected 'module' and 'class', got {short_repr(spec)}")
     try:
-        found: type[Task] = getattr(importlib.import_module(spec["module"]), spec["class"])
+        kind: type[Task] = getattr(importlib.import_module(spec["module"]), spec["class"])
     except (ImportError, AttributeError, TypeError) as error:
-        # TypeError: a relative name, and there is nothing that it could be relative to.
+        # TypeError: a relative module name without a package to resolve it in.
         raise GraphError(f"{where}: {error}") from error
-    return found
+    return kind
 
 
 def _edge(edge: Any, where: str) -> Any:
@@ -157,7 +160,7 @@ def _edge(edge: Any, where: str) -> Any:
 
 
 class _Adjacency(dict[str, "list[str]"]):
-    """Task name to names; a task without any has an empty list, and looking adds nothing."""
+    """Task name to names; a lookup of a missing task returns an empty list and adds no key."""
 
     def __missing__(self, name: str) -> list[str]:
         return []
@@ -169,21 +172,21 @@ class DAG(Shown):
     Parameters
     ----------
     tasks
-        Name to task, or to a task class, of which an instance is made. Names
+        Name to task, or to a task class, which is instantiated. Names
         are non-empty strings without ``->``.
     edges
         Each ``(source, target)``, which carries the outputs of the source
         that have the name of an input of the target, or all its outputs if
-        none has; or ``(source, target, fields)`` with a list of outputs, an
-        empty one for an edge that only orders, or a mapping of outputs to the
-        inputs that they become.
+        none has; or ``(source, target, fields)`` with a list of outputs,
+        ``dagprofiler.ORDER_ONLY`` for none, or a mapping of outputs to
+        inputs.
     config
-        Parameters for all tasks; of another mapping a Config is made.
+        Parameters for all tasks; another mapping is converted to a Config.
     serializer
-        How outputs travel, where a task does not say; pickle by default.
+        Serializer of the tasks that have none of their own; pickle by default.
     rules
-        What lets the graph grow while it runs: :class:`~dagprofiler.Rule`
-        objects, asked in this order, or :class:`~dagprofiler.Rules`.
+        Rules that add tasks while the DAG runs: :class:`~dagprofiler.Rule`
+        objects, which are checked in this order, or :class:`~dagprofiler.Rules`.
 
     Attributes
     ----------
@@ -201,14 +204,14 @@ class DAG(Shown):
     Raises
     ------
     GraphError
-        If a name or an edge is not as above, names what does not exist, or is
-        given twice; CycleError if the edges form a cycle.
+        If a name or an edge is not as above or is given twice, or an edge
+        names an unknown task or field; CycleError if the edges form a cycle.
     DeclarationError
-        If a task is none, or declares what it can't.
+        If a value of `tasks` is not a task, or its declarations are invalid.
 
     Notes
     -----
-    Tasks and edges are fixed once the DAG is made, and a run never changes it.
+    Tasks and edges of a DAG are fixed, and a run never changes it.
 
     Examples
     --------
@@ -244,14 +247,14 @@ class DAG(Shown):
         self.config = config
         self.serializer = serializer
         made = self.tasks = dict[str, Task]()
-        # isinstance() of an abstract class is slow, so it is asked once a class.
+        # isinstance() of an abstract class is slow, so it is called once per class.
         known: set[type] = set()
         grows = bool(rules)
         check_names(tasks)
-        for name, given in tasks.items():
-            task: Any = given
-            if type(given) not in known:
-                task = check_task(name, given)
+        for name, item in tasks.items():
+            task: Any = item
+            if type(item) not in known:
+                task = check_task(name, item)
                 known.add(type(task))
                 grows = grows or task_grows(type(task))
             task.config = config
@@ -280,19 +283,19 @@ class DAG(Shown):
     def draw(self, *, nodes: int = 60) -> Drawing:
         """Return a picture of the DAG, which notebooks show and which can be saved as SVG.
 
-        Below the name of a task stand its outputs; what an edge carries is told where the
-        pointer rests on it.
+        A box shows the name of a task and its outputs; a tooltip on an edge shows the fields
+        that it carries.
 
         Parameters
         ----------
         nodes
-            How many nodes it may have, at least 2. The tasks of a larger DAG are folded into
-            groups of those that are alike, or near each other.
+            Maximum number of nodes, at least 2. The tasks of a larger DAG are folded into
+            groups of similar or neighbouring tasks.
 
         Raises
         ------
         ValueError
-            If `nodes` is something else.
+            If `nodes` is not an integer of at least 2.
 
         Examples
         --------
@@ -349,7 +352,7 @@ class DAG(Shown):
         }
 
     def validate(self, inputs: Inputs | None = None) -> None:
-        """Check all that only matters for running; :meth:`run` does it first.
+        """Check whether the DAG can run; :meth:`run` calls this first.
 
         Parameters
         ----------
@@ -359,8 +362,8 @@ class DAG(Shown):
         Raises
         ------
         ValidationError
-            With every problem found: inputs that ``compute()`` needs and
-            nobody provides, inputs that it does not take, inputs with two
+            With all problems: inputs that ``compute()`` needs and that have no
+            producer, inputs that it does not take, inputs with two
             producers, cost models that fail.
         """
         self._current_tasks()
@@ -385,41 +388,41 @@ class DAG(Shown):
         Parameters
         ----------
         seed
-            An integer from 0 to 2**63 - 1: every task gets a random stream of
-            its own, for ``dagprofiler.rng()`` and for the legacy generators
+            An integer from 0 to 2**63 - 1: every task gets its own random
+            stream, for ``dagprofiler.rng()`` and for the legacy generators
             of numpy and ``random``, whose states are restored afterwards.
-            None leaves them alone.
+            None does not touch them.
         inputs
             ``{task: {field: value}}``: values from outside the graph. They
             are serialized and counted as any other input.
         rounds
             How often: a number, ``"auto"``, or :class:`~dagprofiler.Rounds`.
-            Of several rounds the profile holds the medians, every sample and
+            With several rounds the profile holds the medians, every sample and
             their statistics; outputs are those of the last round.
         meters
-            What is measured around ``compute()``: names, objects that are a
-            :class:`~dagprofiler.Meter`, or a list of both. ``"wall"``, the
-            clock alone, is the default of one round; ``"default"``, which
-            adds CPU time and run-queue delay, that of several; ``"full"`` is
-            all that costs little.
+            What is measured around ``compute()``: names,
+            :class:`~dagprofiler.Meter` objects, or a list of both. ``"wall"``,
+            the default of one round, is the clock alone; ``"default"``, the
+            default of several, adds CPU time and run-queue delay; ``"full"``
+            adds all meters that cost little.
         executor
             Where tasks run. None: in this process, one after the other, which
             is the most exact. Otherwise a ``concurrent.futures.Executor`` or
-            an :class:`~dagprofiler.executors.Executor`, and tasks run beside
-            each other, each as soon as its inputs are there.
+            an :class:`~dagprofiler.executors.Executor`, and tasks run
+            concurrently, each as soon as its inputs are available.
         priorities
-            Which of the tasks that are ready goes first on an executor: with a
+            Which of the ready tasks starts first on an executor: with a
             profile of this DAG, or a mapping of task names to times, the one
-            with the longest path behind it. By default that is told by the
-            cost models, where all tasks have one, and else by Kahn's order.
+            with the longest path to a sink. By default the cost models give
+            these times if all tasks have one; otherwise Kahn's order applies.
         timeout
-            How long a task may take, in seconds, on an executor that can end
-            it then.
+            How long a task may take, in seconds, on an executor that can
+            terminate tasks.
         hooks
             Observers of the run.
         keep
-            Names of tasks whose outputs ``profile.outputs`` holds beside
-            those of the sinks.
+            Names of tasks whose outputs ``profile.outputs`` holds in addition
+            to those of the sinks.
         on_error
             ``"stop"``: after a failure nothing new starts. ``"finish"``:
             tasks that do not depend on it still run.
@@ -427,7 +430,7 @@ class DAG(Shown):
         Raises
         ------
         ValidationError
-            Before anything runs, with all problems found.
+            Before any task starts, with all problems.
         RunError
             If a task or a hook failed; the first failure is its cause, and
             ``.profile`` holds what was measured.
@@ -462,44 +465,44 @@ class DAG(Shown):
         hooks: Iterable[Hook] = (),
         trust: bool = False,
     ) -> Profile:
-        """Go on with a run that a :class:`~dagprofiler.Journal` has followed.
+        """Resume a run that a :class:`~dagprofiler.Journal` recorded.
 
-        What is finished is not run again. What was asked for, as the number of
-        rounds, the meters and the outputs to keep, is as it was. The journal
-        goes on as well, so that this can end early and be resumed again.
+        Finished tasks do not run again. The number of rounds, the meters and
+        the outputs to keep are those of the recorded run. The journal records
+        this attempt as well, so that it can be resumed in turn.
 
         Parameters
         ----------
         path
             The journal's directory.
         seed, inputs
-            By default those of the run; others are refused.
+            By default those of the recorded run; different ones are refused.
         executor, priorities, timeout
-            As for :meth:`run`; the executor may be another than before.
+            As for :meth:`run`; the executor may differ from the previous one.
         hooks
-            Observers of what is still to be done.
+            Observers of the tasks that still have to run.
         trust
-            Whether other users may own the journal, and write to it: it holds
-            pickles, which execute code. By default that is refused.
+            Whether to accept a journal that other users own or can write to:
+            it holds pickles, which execute code. By default it is refused.
 
         Returns
         -------
         Profile
-            Of the whole run; its ``run.resumed`` says where it was gone on with.
+            Of the whole run; its ``run.resumed`` lists the resumptions.
 
         Raises
         ------
         JournalError
-            If it is no journal, if it is that of another DAG, config, seed or
-            other inputs, with all that differs, if it is damaged, or if others
-            can have written it.
+            If `path` is not a journal; if the DAG, config, seed or inputs
+            differ, with all differences; if the journal is damaged; or if
+            other users could have written it.
         ValidationError, RunError
             As :meth:`run`.
 
         Warns
         -----
         DagProfilerWarning
-            If tasks whose results are taken over have another source now.
+            If the source of a task has changed whose recorded results are reused.
         """
         from dagprofiler.journal import Journal
 
@@ -521,7 +524,7 @@ class DAG(Shown):
             try:
                 self._check_asked(journal, **past.asked)
             except (DagProfilerError, TypeError) as error:
-                problem = f"what was asked for does not fit this DAG: {error}"
+                problem = f"the recorded options do not fit this DAG: {error}"
                 raise JournalError(journal.store.directory, [problem]) from error
             if past.asked["seed"] is not None:
                 load_generators()
@@ -546,7 +549,7 @@ class DAG(Shown):
         rounds: int | str | Rounds,
         **options: Any,
     ) -> Profile:
-        """Run under the conditions that were asked for; `options` as of :meth:`_prepared`."""
+        """Run under the conditions of `rounds`; `options` are those of :meth:`_prepared`."""
         with ExitStack() as conditions:
             try:
                 asked = rounds_of(rounds)
@@ -578,11 +581,10 @@ class DAG(Shown):
         tracing: Any = None,
         past: ReplayLog | None = None,
     ) -> Run:
-        """Return a run that only waits to be executed, or raise a ValidationError.
+        """Return a run that is ready to be executed, or raise a ValidationError.
 
-        Alone it takes one of the rounds that are asked for, and has no hooks to say what is
-        traced. With a past, that is
-        gone on with, and `inputs` are serialized.
+        If `alone`, the run is one of the requested rounds in its own process, without hooks,
+        and receives `tracing`. With `past` it resumes that run, and `inputs` are serialized.
         """
         timestamp = utc_now()
         seed = check_seed(seed)
@@ -619,7 +621,7 @@ class DAG(Shown):
         ranked_by = ranked = None
         if self._rules is not None:
             if priorities is not None:
-                raise refused("priorities: a graph that grows runs in the order in which it does")
+                raise refused("priorities: not available for a graph that grows")
         elif engine is not None:
             ranked_by, ranked = ranking(self._wiring, estimates, priorities)
         log = RunLog(
@@ -641,7 +643,7 @@ class DAG(Shown):
         if rounds.fresh_process and not alone:
             from dagprofiler.engine.fresh import FreshRounds
 
-            one = partial(
+            round_alone = partial(
                 self._prepared,
                 perf_counter(),
                 [],
@@ -654,7 +656,7 @@ class DAG(Shown):
                 alone=True,
                 tracing=tracing,
             )
-            elsewhere = FreshRounds(one)
+            elsewhere = FreshRounds(round_alone)
         return Run(
             log,
             tasks,
@@ -697,7 +699,7 @@ class DAG(Shown):
         keep: Iterable[str],
         **_: Any,
     ) -> None:
-        """Raise an error if what a journal says was asked for cannot be."""
+        """Raise an error if the options that a journal recorded are invalid for this DAG."""
         store_of([journal], rounds)
         _instrumentation(rounds, as_list(meters), None, None)
         self._check(self._numbered(inputs))
@@ -706,7 +708,7 @@ class DAG(Shown):
                 self._number(name, "keep")
 
     def _rule_names(self) -> list[str]:
-        return [] if self._rules is None else [one.name for one in self._rules.rules]
+        return [] if self._rules is None else [rule.name for rule in self._rules.rules]
 
     def _grows(self) -> Grows | None:
         if self._rules is None:
@@ -716,7 +718,7 @@ class DAG(Shown):
         return Grows(self._rules, ContractReader(self.serializer), self.config)
 
     def with_config(self, config: Config | Mapping[str, Any]) -> DAG:
-        """Return a DAG of the same tasks and edges with another config."""
+        """Return a DAG with the same tasks and edges and another config."""
         other = copy.copy(self)
         other.config = config if isinstance(config, Config) else Config(**config)
         other.tasks = dict(self.tasks)
@@ -737,7 +739,7 @@ class DAG(Shown):
         Raises
         ------
         GraphError
-            If the file says something else, or names what can't be imported.
+            If the file has another structure, or a class cannot be imported.
         MissingExtraError
             If PyYAML is not installed.
         """
@@ -752,13 +754,13 @@ class DAG(Shown):
         return number
 
     def _current_tasks(self) -> list[Task]:
-        """Return the tasks by number; of one that has been replaced, take up the contract.
+        """Return the tasks by number, after updating the contracts of replaced tasks.
 
-        Programs for version 0.1.0 put other tasks into ``dag.tasks``. The
-        wiring stays as it is, so what is wired must still be declared.
+        Programs for version 0.1.0 replace tasks in ``dag.tasks``. The wiring
+        does not change, so a replacement must declare the same outputs.
         """
-        given = self._given
-        if list(self.tasks) == self._nodes and all(map(operator.is_, self.tasks.values(), given)):
+        current = self.tasks.values()
+        if list(self.tasks) == self._nodes and all(map(operator.is_, current, self._given)):
             return self._wired
         for i, (name, wired) in enumerate(zip(self._wiring.names, self._wired)):
             if name not in self.tasks:
@@ -785,7 +787,7 @@ class DAG(Shown):
         return {self._number(name, "inputs"): fields for name, fields in (inputs or {}).items()}
 
     def _check(self, outside: Mapping[int, Mapping[str, Any]]) -> dict[int, int]:
-        """Return what each cost model says, if there are no problems."""
+        """Return the results of the cost models, or raise a ValidationError."""
         wiring, contracts = self._wiring, self._contracts
         problems = problems_of(wiring, contracts, outside)
         estimates, failed = estimates_of(wiring.names, self._wired, self.config)
@@ -795,7 +797,7 @@ class DAG(Shown):
         return estimates
 
     def _encoded(self, outside: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
-        """Return the values from outside as their tasks' serializers make them."""
+        """Return the values from outside, serialized by their tasks' serializers."""
         encoded: dict[int, dict[str, Any]] = {}
         for i, fields in outside.items():
             name = self._wiring.names[i]
@@ -803,7 +805,7 @@ class DAG(Shown):
             for field, value in fields.items():
                 try:
                     frames = encoded[i][field] = self._contracts[i].encode(value)
-                    # Raises a TypeError if those are none.
+                    # Raises a TypeError unless they are frames.
                     frames_bytes(frames)
                 except Exception as error:
                     raise SerializationError(
@@ -816,9 +818,9 @@ class DAG(Shown):
 def _instrumentation(
     rounds: Rounds, meters: Any, store: Any, tracing: Any
 ) -> tuple[Instrumentation | None, bool]:
-    """Return what is measured beside the phases, and whether a pass counts allocations.
+    """Return what is measured in addition to the phases, and whether a pass counts allocations.
 
-    A plain run imports none of it.
+    A plain run imports no meters.
     """
     if meters is None:
         meters = "default" if rounds.several else "wall"
@@ -838,7 +840,7 @@ def _instrumentation(
 
 
 def _is_precise(log: RunLog, precision: float) -> bool:
-    """Tell whether the measured rounds are precise enough; only ``"auto"`` asks."""
+    """Tell whether the measured rounds are precise enough; used by ``"auto"`` only."""
     from dagprofiler.engine.samples import is_precise
 
     return is_precise(log, precision)

@@ -30,7 +30,7 @@ def task(
     gathers: Sequence[str] = (),
     serializer: Serializer | None = None,
 ) -> Callable[[Callable[..., Mapping[str, Any]]], type[Task]]:
-    """Make a task class of a function.
+    """Make a task class from a function.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ def task(
     Returns
     -------
     callable
-        A decorator. What it returns is a subclass of Task with the function's
-        name, module, docstring and signature; the function, which may take
-        ``cfg`` or not, is its ``compute``.
+        A decorator that returns a subclass of Task with the function's
+        name, module, docstring and signature. The function, with or without
+        a parameter ``cfg``, is its ``compute``.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def task(
 
 
 def _listed(names: Sequence[str]) -> Any:
-    # A bare string is left to the check of declarations, which names the culprit.
+    # check_declarations() refuses a bare string, with a better message.
     return list(names) if isinstance(names, (list, tuple)) else names
 
 
@@ -113,13 +113,12 @@ def dag(
     *,
     serializer: Serializer | None = None,
 ) -> DAG:
-    """Make a DAG of tasks whose fields say how they are wired.
+    """Make a DAG whose edges follow from the fields of its tasks.
 
     Parameters
     ----------
     tasks
-        Task classes, which go by their class name, or tasks, which go by
-        their own.
+        Task classes, named after the class, or tasks with their own names.
     config
         Parameters for all tasks.
     edges
@@ -131,21 +130,19 @@ def dag(
     Raises
     ------
     GraphError
-        If two tasks have one name or one output that a task needs, or a task
-        would feed itself.
+        If two tasks have the same name, two tasks produce the same input of a
+        task, or a task would feed itself.
     """
     named: dict[str, Task] = {}
-    for given in tasks:
-        one = given
-        if isinstance(given, type) and issubclass(given, Task):
-            one = instance_of(given, "dag()", name=given.__name__, config=config)
-        if not isinstance(one, Task):
-            raise DeclarationError(
-                f"dag(): expected tasks or task classes, got {short_repr(given)}"
-            )
-        if one.name in named:
-            raise GraphError(f"two tasks are named {one.name!r}")
-        named[one.name] = one
+    for item in tasks:
+        node = item
+        if isinstance(item, type) and issubclass(item, Task):
+            node = instance_of(item, "dag()", name=item.__name__, config=config)
+        if not isinstance(node, Task):
+            raise DeclarationError(f"dag(): expected tasks or task classes, got {short_repr(item)}")
+        if node.name in named:
+            raise GraphError(f"two tasks are named {node.name!r}")
+        named[node.name] = node
     wired = _edges(named) if edges is None else edges
     return DAG(named, wired, config, serializer=serializer)
 
@@ -153,16 +150,16 @@ def dag(
 def _edges(tasks: Mapping[str, Task]) -> list[tuple[str, str]]:
     """Return an edge for every pair of tasks that share a field."""
     producers: dict[str, list[str]] = {}
-    for name, one in tasks.items():
-        for field in one.outputs:
+    for name, node in tasks.items():
+        for field in node.outputs:
             producers.setdefault(field, []).append(name)
     edges: dict[tuple[str, str], None] = {}
-    for name, one in tasks.items():
-        for field in one.inputs:
+    for name, node in tasks.items():
+        for field in node.inputs:
             sources = producers.get(field, [])
             if name in sources:
                 raise GraphError(f"task {name!r} would feed itself: {field!r} is input and output")
-            if len(sources) > 1 and field not in one.gathers:
+            if len(sources) > 1 and field not in node.gathers:
                 raise GraphError(
                     f"input {field!r} of task {name!r} has {len(sources)} producers: "
                     f"{', '.join(map(repr, sources))}; give the edges, or list the input in "

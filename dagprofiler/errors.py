@@ -2,7 +2,7 @@
 
 Every class derives from :class:`DagProfilerError` and from the builtin that a
 caller would expect, and every instance pickles, so that an error raised in a
-worker process arrives whole.
+worker process arrives complete.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class DagProfilerError(Exception):
 
 
 class DagProfilerWarning(UserWarning):
-    """Something that need not be wrong, and that its user should know."""
+    """A likely problem that does not stop the run."""
 
 
 class DeclarationError(DagProfilerError, TypeError):
@@ -74,12 +74,12 @@ class CycleError(GraphError):
 
 
 class ValidationError(GraphError):
-    """The graph cannot be run as it stands.
+    """The graph cannot be run.
 
     Attributes
     ----------
     problems
-        Every problem that was found, each an error of its own.
+        All problems found, one error each.
     """
 
     def __init__(self, problems: Sequence[DagProfilerError]) -> None:
@@ -94,7 +94,7 @@ class ValidationError(GraphError):
 
 
 class OutputError(DagProfilerError, ValueError):
-    """``compute()`` returned something else than its declared outputs."""
+    """``compute()`` did not return its declared outputs."""
 
 
 class SerializationError(DagProfilerError, TypeError):
@@ -102,7 +102,7 @@ class SerializationError(DagProfilerError, TypeError):
 
 
 class CostModelError(DagProfilerError, ValueError):
-    """A cost model failed, or returned what is no instruction count."""
+    """A cost model failed, or did not return an instruction count."""
 
 
 class RunError(DagProfilerError, RuntimeError):
@@ -113,10 +113,10 @@ class RunError(DagProfilerError, RuntimeError):
     task
         The task that failed first; None if a hook failed and no task did.
     failures
-        Everything that failed, by task name; a hook's failure stands under
-        ``"<class>.<method>"``. The first one is also ``__cause__``.
+        All errors by task name; the key of a hook's error is
+        ``"<class>.<method>"``. The first error is also ``__cause__``.
     profile
-        The :class:`~dagprofiler.Profile` of what was measured until then, marked as partial.
+        The partial :class:`~dagprofiler.Profile` of the tasks that succeeded.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ def _run_error(task: str | None, failures: Mapping[str, BaseException], profile:
 
 
 def portable(error: BaseException) -> BaseException:
-    """Return `error`, or what stands for it if it does not survive pickling."""
+    """Return `error`, or a substitute with its text if it cannot be pickled."""
     import pickle
 
     try:
@@ -162,17 +162,17 @@ def portable(error: BaseException) -> BaseException:
     return error
 
 
-class RemoteTraceback(Exception):  # noqa: N818  (not an error: the text of another's traceback)
-    """Where an error came from in another process; the cause of the first of its causes."""
+class RemoteTraceback(Exception):  # noqa: N818  (not an error: the text of a traceback)
+    """The traceback of an error from another process, as the last of its causes."""
 
 
 class PackedError:
-    """An error on its way from another process, with its causes and its traceback in words.
+    """An error from another process, pickled with its causes and the text of its traceback.
 
     Parameters
     ----------
     error
-        What was raised there. It is taken apart.
+        What was raised there. Its links to causes and its traceback are removed.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -181,13 +181,13 @@ class PackedError:
         lines = format_exception(type(error), error, error.__traceback__)
         self._text = shorten("".join(lines), _MAX_TRACEBACK)
         self._chain: list[tuple[bytes | None, str]] = []
-        one: BaseException | None = error
-        while one is not None and len(self._chain) < _MAX_CAUSES:
-            cause = one.__cause__
+        link: BaseException | None = error
+        while link is not None and len(self._chain) < _MAX_CAUSES:
+            cause = link.__cause__
             # tblib, which Dask installs, pickles an error with all that it refers to.
-            one.__cause__ = one.__context__ = one.__traceback__ = None
-            self._chain.append((_pickled(one), describe(one)))
-            one = cause
+            link.__cause__ = link.__context__ = link.__traceback__ = None
+            self._chain.append((_pickled(link), describe(link)))
+            link = cause
 
     def unpacked(self) -> BaseException:
         """Return the error, linked to its causes."""
@@ -199,13 +199,13 @@ class PackedError:
 
 
 def _pickled(error: BaseException) -> bytes | None:
-    """Return `error` pickled, if it survives that, in the way that lets it say the same again."""
+    """Return `error` pickled, preferably so that its message survives; None if it cannot be."""
     import copyreg
     import pickle
     from io import BytesIO
 
     any_way = None
-    # As its class says, which tblib overrules: that loses what C holds, such as an exit code.
+    # The class's own way first: tblib's loses what C code holds, such as an exit code.
     for table in ({}, copyreg.dispatch_table):
         file = BytesIO()
         pickler = pickle.Pickler(file, pickle.HIGHEST_PROTOCOL)
@@ -222,14 +222,14 @@ def _pickled(error: BaseException) -> bytes | None:
 
 
 def _unpickled(data: bytes | None, text: str) -> BaseException:
-    """Return an error that arrived, or what stands for it if it is not known here."""
+    """Return an unpickled error, or a substitute with its text if it cannot be unpickled."""
     import pickle
 
     try:
         if data is not None:
             error: BaseException = pickle.loads(data)
             return error
-    except Exception:  # noqa: BLE001, S110  (its module may not be here)
+    except Exception:  # noqa: BLE001, S110  (its module may be missing here)
         pass
     return DagProfilerError(text)
 
@@ -242,10 +242,10 @@ class WorkerError(DagProfilerError, RuntimeError):
     task
         Name of the task.
     in_flight
-        Names of the other tasks that the executor had then; at most two for
+        Names of the other tasks that were submitted then; at most two for
         each worker.
     reason
-        What the executor said.
+        The executor's message.
     """
 
     def __init__(self, task: str, in_flight: Sequence[str], reason: str) -> None:
@@ -257,11 +257,11 @@ class WorkerError(DagProfilerError, RuntimeError):
     def __str__(self) -> str:
         others = ", ".join(map(repr, self.in_flight))
         text = f"task {self.task!r} was lost by its executor: {self.reason}"
-        return f"{text} (in flight beside it: {others})" if others else text
+        return f"{text} (also in flight: {others})" if others else text
 
 
 class ProfileError(DagProfilerError, ValueError):
-    """A document is no valid profile.
+    """A document is not a valid profile.
 
     Attributes
     ----------
@@ -281,16 +281,16 @@ class ProfileError(DagProfilerError, ValueError):
 
 
 class JournalError(DagProfilerError, ValueError):
-    """A journal cannot be written, or the run in it cannot be gone on with.
+    """A journal cannot be written, or the run it records cannot be resumed.
 
     Attributes
     ----------
     path
         The directory or the file.
     problems
-        What is wrong, a sentence each.
+        What is wrong, one sentence each.
     offset
-        Where the file is damaged, in bytes from its start; None where it is not about that.
+        Where the file is damaged, in bytes from its start; None if it is not damaged.
     """
 
     def __init__(self, path: str, problems: Sequence[str], offset: int | None = None) -> None:
@@ -308,16 +308,16 @@ class JournalError(DagProfilerError, ValueError):
 
 
 class WeightError(DagProfilerError, ValueError):
-    """A profile does not give every task a weight from the source that was asked for.
+    """A profile lacks a task's weight from the requested source.
 
     Attributes
     ----------
     source
-        Where the weights were to come from.
+        The requested source.
     tasks
-        Names of the tasks that have none there; empty where it is not for a task.
+        Names of the tasks without a weight; empty if no single task is the reason.
     reason
-        Why they have none.
+        Why the weights are missing.
     """
 
     def __init__(self, source: Any, tasks: Sequence[str], reason: str) -> None:
@@ -336,11 +336,11 @@ class WeightError(DagProfilerError, ValueError):
 
 
 class TraceError(DagProfilerError, ValueError):
-    """What tracing is asked to do makes no sense, or what it is to read is no trace."""
+    """An invalid request to tracing, or a file that is not a trace."""
 
 
 class FormatError(DagProfilerError, ValueError):
-    """A format is not known, or what is given is not in it."""
+    """A format is unknown, or a document is not in it."""
 
 
 class MissingExtraError(DagProfilerError, ImportError):
@@ -374,14 +374,14 @@ def describe(error: BaseException) -> str:
     """
     try:
         text = " ".join(one_line(str(error), _MAX_MESSAGE).split())
-    except Exception:  # noqa: BLE001  (a task's failure is reported even if it can't say it)
-        text = "(its message cannot be had)"
+    except Exception:  # noqa: BLE001  (a task's failure is reported even if its message fails)
+        text = "(its __str__ raised an error)"
     name = one_line(type(error).__name__)
     return f"{name}: {text}" if text else name
 
 
 def short_repr(value: Any) -> str:
-    """Return the repr of any value for a message: short, on one line, and there in any case.
+    """Return the repr of any value for a message: short, on one line, even if ``repr`` fails.
 
     Examples
     --------
@@ -402,11 +402,11 @@ def short_repr(value: Any) -> str:
 
 def one_line(text: str, limit: int = _MAX_QUOTE) -> str:
     """Return `text` shortened, with escapes for what breaks a line or upsets a terminal."""
-    # What a str subclass does is not asked.
+    # A str subclass may override __str__.
     text = shorten(str.__str__(text), limit)
     if text.isprintable():
         return text
-    # Lines become words of one; what is left that no terminal shows is escaped.
+    # Join the lines, then escape what is still not printable.
     text = " ".join(text.split())
     return shorten("".join(map(_escaped, text)), limit)
 
@@ -435,15 +435,15 @@ def did_you_mean(word: Any, known: Sequence[str]) -> str:
     return f"; did you mean {lower[close[0]]!r}?" if close else ""
 
 
-def counted(number: int, one: str, several: str | None = None) -> str:
-    """Return a number with the word, or words, for one or for several of what it counts.
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """Return a number and the singular or plural of what it counts.
 
     Examples
     --------
     >>> counted(1, "task"), counted(2000, "task"), counted(2, "task has", "tasks have")
     ('1 task', '2,000 tasks', '2 tasks have')
     """
-    return f"{number:,} {one if number == 1 else several or one + 's'}"
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def json_path(parts: Iterable[Any]) -> str:

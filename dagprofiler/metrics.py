@@ -10,17 +10,17 @@ __all__ = ["DAGMetrics", "EdgeMetrics", "TaskMetrics"]
 
 @dataclass
 class TaskMetrics:
-    """What one execution of a task took.
+    """Times and sizes of one execution of a task.
 
     Attributes
     ----------
     task
-        Name of the task: in a DAG the name it has there.
+        Name of the task in the DAG.
     compute_time_ms
         Wall-clock time of ``compute()``, in milliseconds.
     serialize_time_ms, deserialize_time_ms
-        Wall-clock time of turning outputs into bytes and inputs into values,
-        in milliseconds; None in a profile of a file that lacks them.
+        Wall-clock time of serializing the outputs and deserializing the inputs,
+        in milliseconds; None if the profile was loaded from a file without them.
     bytes_in, bytes_out
         Serialized size of all inputs and of all outputs, in bytes.
     loop_idx
@@ -36,7 +36,7 @@ class TaskMetrics:
     loop_idx: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the spec's six fields, without a time that is not known."""
+        """Return the spec's six fields, without unknown times."""
         fields = {
             "task": self.task,
             "compute_time_ms": self.compute_time_ms,
@@ -52,7 +52,7 @@ class TaskMetrics:
 
 @dataclass
 class EdgeMetrics:
-    """What one edge carried.
+    """Fields and size of the data that one edge carried.
 
     Attributes
     ----------
@@ -64,9 +64,9 @@ class EdgeMetrics:
         Payload in bytes by the spec's counting rule (see
         :func:`dagprofiler.serializers.payload_bytes`).
     wire_bytes
-        Serialized length in bytes; None where it was not recorded.
+        Serialized length in bytes; None if it was not recorded.
     several
-        Where the edge carries several fields: for each its ``size_bytes`` and
+        If the edge carries several fields: field to its ``size_bytes`` and
         ``wire_bytes``; read :attr:`field_bytes`.
     """
 
@@ -84,7 +84,7 @@ class EdgeMetrics:
 
     @property
     def field_bytes(self) -> dict[str, dict[str, int]] | None:
-        """For each field its ``size_bytes`` and ``wire_bytes``; None where not recorded."""
+        """Field to its ``size_bytes`` and ``wire_bytes``; None if not recorded."""
         if self.several is None and self.wire_bytes is not None and len(self.data_fields) < 2:
             sizes = {"size_bytes": self.size_bytes, "wire_bytes": self.wire_bytes}
             return dict.fromkeys(self.data_fields, sizes)
@@ -108,7 +108,7 @@ class EdgeMetrics:
 
 @dataclass
 class DAGMetrics:
-    """What one run of a DAG took.
+    """Metrics of one run of a DAG.
 
     Attributes
     ----------
@@ -117,8 +117,8 @@ class DAGMetrics:
     edge_metrics
         One entry an edge.
     node_weights
-        Task name to estimated instructions; 0 where the task has no cost
-        model (the profile's ``weight_sources`` says which).
+        Task name to estimated instructions; 0 if the task has no cost
+        model, which the profile's ``weight_sources`` marks as a default.
     edge_weights
         ``"source->target"`` to bits.
     total_time_ms

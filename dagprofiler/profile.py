@@ -1,4 +1,4 @@
-"""Profile: everything that one run measured, and its life as a JSON file."""
+"""Profile: everything that one run measured, and its JSON document."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ _OUR_METADATA = {"dagprofiler_version": __version__, "schema_version": SCHEMA_VE
 
 
 class RunTables(Protocol):
-    """What makes the sections of a profile from what a run wrote down."""
+    """Builds the sections of a profile from the log of a run."""
 
     def dag_structure(self) -> Any:
         """Return the section ``dag_structure``."""
 
     def metrics(self) -> DAGMetrics:
-        """Return what was measured, by task and by edge."""
+        """Return the metrics of tasks and edges."""
 
     def measured(self) -> Iterator[tuple[str, Any]]:
         """Yield the sections that :meth:`metrics` holds."""
@@ -85,7 +85,7 @@ class Profile(Shown):
     metrics
         What was measured.
     final_outputs
-        What the last task of the execution order returned.
+        Outputs of the last task of the execution order.
     seed
         Seed of the run, or None.
     timestamp
@@ -93,22 +93,22 @@ class Profile(Shown):
     hostname
         Where it ran; by default this machine.
     outputs
-        What the sinks, and the tasks that were asked for, returned, by task.
+        Outputs of the sinks and of the tasks in ``run(keep=...)``, by task.
     sections
         Further sections of the document: ``run``, ``weight_sources``,
-        ``timeline``, ``environment``, and any that this version does not
-        know, which are kept as they are.
+        ``timeline``, ``environment``, and unknown ones, which are kept
+        unchanged.
     metadata
         Further entries of the document's ``metadata``.
 
     Notes
     -----
-    What stands in two places is edited in both, or the file will not load: a
-    node weight and its entry of ``weight_sources``, an edge weight and its
-    entry of ``metrics.edge_metrics``.
+    Values that are stored twice must be changed together, or the file will not
+    load: a node weight and its entry in ``weight_sources``, an edge weight and
+    its entry in ``metrics.edge_metrics``.
 
-    Two profiles are equal when their documents are. Outputs are no part of
-    the document: a loaded profile has none.
+    Two profiles are equal when their documents are. The document does not
+    contain outputs: a loaded profile has none.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class Profile(Shown):
     True
     """
 
-    #: Of a profile that a run has just made, what its sections are made by.
+    #: In the profile of a run that has just ended: builds the sections.
     _tables: RunTables
 
     def __init__(
@@ -162,7 +162,7 @@ class Profile(Shown):
     ) -> Profile:
         """Return the profile of a run that has just ended.
 
-        It asks `tables` for each section when somebody first looks at it.
+        `tables` builds each section at its first use.
         """
         profile = cls.__new__(cls)
         vars(profile).update(
@@ -178,8 +178,8 @@ class Profile(Shown):
         )
         return profile
 
-    # The next three are plain attributes of every profile but one that a run
-    # has just made: there each is computed at its first use.
+    # In the profile of a run that has just ended, the next three are computed at
+    # their first use; in every other profile they are plain attributes.
 
     @cached_property
     def dag_structure(self) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class Profile(Shown):
 
     @cached_property
     def metrics(self) -> DAGMetrics:
-        """Return what was measured, by task and by edge."""
+        """Return the metrics of tasks and edges."""
         with collector_paused():
             return self._tables.metrics()
 
@@ -200,18 +200,18 @@ class Profile(Shown):
             return {name: held(section) for name, section in self._tables.sections()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the document: what :meth:`save` writes, as plain dicts and lists of its own."""
+        """Return a copy of the document that :meth:`save` writes, as plain dicts and lists."""
         with collector_paused():
             document: dict[str, Any] = plain_document(self._whole())
             return document
 
     def _whole(self) -> dict[str, Any]:
-        """Return the document with its tables made, but not copied."""
+        """Return the document with its tables built, but not copied."""
         with collector_paused():
             return {name: held(section) for name, section in self._document()}
 
     def _document(self) -> Iterator[tuple[str, Any]]:
-        """Yield the document's sections; of what nobody has looked at, rows yet to be made."""
+        """Yield the document's sections; the rows of unused sections are built on the way."""
         configuration, as_text = jsonable(self.config)
         known_as_text = self.metadata.get("configuration_as_text", ())
         as_text = [
@@ -248,26 +248,26 @@ class Profile(Shown):
 
     @classmethod
     def from_dict(cls, data: Any) -> Profile:
-        """Return the profile that the document `data`, which is copied, stands for.
+        """Return the profile in the document `data`, which is copied.
 
         Raises
         ------
         ProfileError
-            If `data` is not valid by the schema, contradicts itself, or is of
-            a newer schema version than this one.
+            If `data` does not satisfy the schema, contradicts itself, or has a
+            newer schema version than this one.
         """
         with collector_paused():
             return cls._of_document(plain_document(data))
 
     @classmethod
     def _of_document(cls, data: Any) -> Profile:
-        """Return the profile of a document, which is taken apart, so that its memory goes."""
+        """Return the profile of a document, which is emptied to release its memory."""
         try:
             validate_profile(data)
         except ProfileError as error:
             raise _pointing_to_import(error, data) from error.__cause__
         check_consistency(data)
-        # In sections of free form 1e999 may hide; the tables are what the schema says.
+        # Sections of free form may hold 1e999; the schema has checked the tables.
         plain_document({name: part for name, part in data.items() if name not in _TABLES})
         metadata = dict(data["metadata"])
         edges_are_known = "edge_metrics" in data
@@ -286,7 +286,7 @@ class Profile(Shown):
             timestamp=metadata.pop("timestamp"),
             sections={name: value for name, value in data.items() if name != "metadata"},
         )
-        # Unlike a new profile, one that does not say where it ran does not say here.
+        # The constructor's default, this host, is wrong for a loaded profile.
         profile.hostname = metadata.pop("hostname", None)
         profile.metadata = metadata
         profile._edges_are_known = edges_are_known
@@ -309,7 +309,7 @@ class Profile(Shown):
         Parameters
         ----------
         path
-            Where to; or an open stream, text or binary.
+            A file, or an open stream, text or binary.
 
         Returns
         -------
@@ -319,16 +319,16 @@ class Profile(Shown):
         Raises
         ------
         OSError
-            If it cannot be written, or this process could not open the file that
-            is there for writing.
+            If the file cannot be written, or the existing file is not writable
+            for this process.
 
         Notes
         -----
-        A file is replaced as a whole: whoever reads it, and whatever ends this
-        process, finds the old document or the new one. A symbolic link stays,
-        and what it points to is replaced; a descriptor, as ``/dev/stdout``, a
-        pipe and a device are written on. The file keeps owner, group and mode as
-        far as this process may give them; those of a new file follow the umask.
+        A file is replaced atomically: a reader sees the old document or the
+        new one, even if this process is killed. The target of a symbolic link
+        is replaced, and the link stays; a descriptor such as ``/dev/stdout``, a
+        pipe or a device is written to directly. The file keeps owner, group and
+        mode as far as permitted; those of a new file follow the umask.
         """
         with collector_paused():
             return write(path, render(self._document()))
@@ -340,18 +340,18 @@ class Profile(Shown):
             return cls._of_document(load(path))
 
     def dag_structure_at(self, moment_ms: float, *, round: int = 0) -> dict[str, Any]:  # noqa: A002
-        """Return the graph as it was at a moment: ``nodes``, ``edges`` and ``execution_order``.
+        """Return the graph at a moment: ``nodes``, ``edges`` and ``execution_order``.
 
         Parameters
         ----------
         moment_ms
-            In milliseconds since the run began, as ``timeline`` and ``origins`` have them.
+            Milliseconds since the run began, as in ``timeline`` and ``origins``.
         round
-            In which round; the graph grows anew in each.
+            Number of the round; the graph grows anew in each.
 
         Examples
         --------
-        Of a graph that does not grow it is the graph itself.
+        A graph that does not grow is the same at every moment.
 
         >>> from dagprofiler import DAG, task
         >>> @task(outputs=["x"])
@@ -363,10 +363,10 @@ class Profile(Shown):
         structure, origins = self.dag_structure, self.sections.get("origins", {})
         records = origins.get("records", ())
         grown = {record[0] for record in records}
-        there = {row[0] for row in records if row[1] == round and row[3] <= moment_ms}
+        present = {row[0] for row in records if row[1] == round and row[3] <= moment_ms}
         missing = next((m for m in origins.get("missing", ()) if m["round"] == round), None)
         lacking = {tuple(edge) for edge in missing["edges"]} if missing else set()
-        names = [name for name in structure["nodes"] if name not in grown or name in there]
+        names = [name for name in structure["nodes"] if name not in grown or name in present]
         known = set(names)
         return {
             "nodes": names,
@@ -390,22 +390,22 @@ class Profile(Shown):
         Parameters
         ----------
         path
-            Where to; or an open stream.
+            A file, or an open stream.
         format
-            Its name, as ``dagprofiler.formats.exporter_names()`` lists them;
-            by default what the ending of `path` stands for.
+            One of ``dagprofiler.formats.exporter_names()``; by default the
+            format of the extension of `path`.
         options
-            What the exporter of that format takes.
+            Options of the exporter.
 
         Returns
         -------
         tuple of str
-            What the profile holds and the format cannot, a sentence each.
+            What the format cannot hold, one sentence each.
 
         Raises
         ------
         FormatError
-            If the format is not known, or not said, or has no such option.
+            If the format is unknown, cannot be inferred, or has no such option.
         WeightError
             If the format needs a weight for each task and some have none.
         """
@@ -434,33 +434,32 @@ class Profile(Shown):
         Parameters
         ----------
         path
-            Where to; or an open stream.
+            A file, or an open stream.
         base
-            A profile to show this one against, with verdicts.
+            A profile to compare this one with; the page then has verdicts.
         cost, statistic
-            What the critical path is of, as :func:`dagprofiler.analyze` takes them; by default
-            wall times where there are any, else what :meth:`weights` finds best. A task without
-            a wall time, or without the cost that was asked for, counts as 0.
+            Cost of the critical path, as for :func:`dagprofiler.analyze`; by default
+            wall times if there are any, otherwise the best source of :meth:`weights`. A task
+            without this cost counts as 0.
 
         Returns
         -------
         tuple of str
-            What the profile holds and the page leaves out, a sentence each.
+            What the page leaves out, one sentence each.
 
         Raises
         ------
         WeightError
-            If `cost` is given and unknown, or no task has such a cost.
+            If `cost` is unknown, or no task has such a cost.
         """
         return self.export(path, "html", base=base, cost=cost, statistic=statistic)
 
     def draw(
         self, *, nodes: int = 60, cost: str | None = None, statistic: str = "median"
     ) -> Drawing:
-        """Return a picture of the DAG with what its tasks cost, which can be saved as SVG.
+        """Return a picture of the DAG and its costs, which can be saved as SVG.
 
-        Tasks are the darker the more they cost, edges the wider the more bytes they carry, and
-        the critical path is marked.
+        Darker tasks cost more, wider edges carry more bytes, and the critical path is marked.
 
         Parameters
         ----------
@@ -472,9 +471,9 @@ class Profile(Shown):
         Raises
         ------
         ValueError
-            If `nodes` is no integer of at least 2.
+            If `nodes` is not an integer of at least 2.
         WeightError
-            If `cost` is given and unknown, or no task has such a cost.
+            If `cost` is unknown, or no task has such a cost.
         """
         from dagprofiler._util import plugins as registry
 
@@ -495,18 +494,18 @@ class Profile(Shown):
         -------
         Comparison
             A dict. ``config_diff``: parameter to its value in ``self`` and ``other``,
-            None where there is none. ``node_weight_diff`` (instructions) and
+            None if it has none. ``node_weight_diff`` (instructions) and
             ``edge_weight_diff`` (bits): name to ``self``, ``other``, ``diff``
             (self - other) and ``pct`` (``diff`` in percent of ``other``,
-            infinite where that is 0); a task or edge that one side lacks
+            infinite if that is 0); a task or edge that one side lacks
             counts as 0 there. ``time_diff_ms``: total time, self - other;
-            None where a profile has no total time.
-            What is equal is left out.
-            ``task_times`` and ``edge_times``: of what has samples on both
-            sides the ratio of the medians, self / other, its interval and a
+            None if a profile has no total time.
+            Equal values are left out.
+            ``task_times`` and ``edge_times``: for tasks and edges with samples in
+            both profiles, the ratio of the medians, self / other, its interval and a
             verdict, as :func:`dagprofiler.analysis.compare.compare_samples` explains
-            them; ``scale`` beside them where machines differ in speed.
-            ``only_in_self``, ``only_in_other``: the tasks that the other has not,
+            them; with ``scale`` if machines differ in speed.
+            ``only_in_self``, ``only_in_other``: tasks that the other profile lacks,
             in the order of the graph; absent if there are none.
         """
         from dagprofiler.analysis.compare import compare_samples
@@ -546,20 +545,20 @@ class Profile(Shown):
             ``"median"``, ``"mean"``, ``"min"`` or ``"max"`` of the measured samples.
         rate
             Reference units a second, finite and above 0; by default the calibration
-            score of the machine is what times are multiplied by.
+            score of the machine.
         fill
-            Weight of the tasks that have no value, in the unit of the source,
-            finite and at least 0; by default such tasks are refused.
+            Weight of the tasks without a value, in the unit of the source,
+            finite and at least 0; by default such tasks raise a WeightError.
 
         Raises
         ------
         WeightError
-            If a task has no value from this source, a default 0 being none; if
+            If a task has no value from this source (a default 0 is not a value); if
             reference times have no scale; if an argument is unknown or out of range.
 
         See Also
         --------
-        dagprofiler.analysis.weights.weights_of : Says what each source is.
+        dagprofiler.analysis.weights.weights_of : Describes each source.
         """
         from dagprofiler.analysis.weights import weights_of
 
@@ -586,39 +585,39 @@ class Profile(Shown):
 
 
 def _alone(key: str, mine: Profile, theirs: Profile) -> dict[str, list[str]]:
-    """Return the tasks that only one of two profiles has, if there are any, under a key."""
+    """Return ``{key: tasks}`` for the tasks that `theirs` lacks; an empty dict if it has all."""
     common = set(theirs.dag_structure["nodes"])
     names = [name for name in mine.dag_structure["nodes"] if name not in common]
     return {key: names} if names else {}
 
 
 def _pointing_to_import(error: ProfileError, data: Any) -> ProfileError:
-    """Return the error for a document that is not valid, which may be another tool's."""
+    """Return the error for an invalid document; it names import_profile() for other formats."""
     from dagprofiler._util.plugins import recognizing
 
-    # Most documents that are not valid are profiles; to ask all importers takes a while.
+    # Most invalid documents are profiles; trying all importers takes a while.
     if not isinstance(data, dict) or "dag_structure" in data:
         return error
     formats, _ = recognizing(data)
     if not formats:
         return error
-    return ProfileError(f"no profile but {' or '.join(formats)}, which import_profile() reads")
+    return ProfileError(f"not a profile but {' or '.join(formats)}, which import_profile() reads")
 
 
 def _same_parameter(mine: Any, theirs: Any) -> bool:
-    """Tell whether two values are equal, as they are or as a document holds them."""
+    """Tell whether two values, or their JSON forms, are equal."""
     return same_value(mine, theirs) or jsonable({"": mine})[0] == jsonable({"": theirs})[0]
 
 
 def _edge_entry(edge: EdgeMetrics) -> dict[str, Any]:
-    """Return an entry of ``edge_metrics``; the bits stand in ``edge_weights``."""
+    """Return an entry of ``edge_metrics``, without the bits, which ``edge_weights`` holds."""
     entry = edge.to_dict()
     del entry["size_bits"]
     return entry
 
 
 def _tasks_of(entries: Iterable[Mapping[str, Any]]) -> list[TaskMetrics]:
-    """Return the metrics in ``execution_metrics``; a time that is not there is None."""
+    """Return the metrics in ``execution_metrics``; a missing time is None."""
     return [
         TaskMetrics(
             entry["task"],
@@ -633,7 +632,7 @@ def _tasks_of(entries: Iterable[Mapping[str, Any]]) -> list[TaskMetrics]:
 
 
 def _edges_of(data: dict[str, Any]) -> list[EdgeMetrics]:
-    """Take the edge metrics out of a document; without details where it has none."""
+    """Take the edge metrics out of a document, or derive them from its edge weights."""
     if "edge_metrics" in data:
         return [
             EdgeMetrics(
@@ -655,7 +654,7 @@ def _edges_of(data: dict[str, Any]) -> list[EdgeMetrics]:
 
 
 def _union(first: Iterable[str], second: Iterable[str]) -> list[str]:
-    """Return the names of both, in the order in which they first appear."""
+    """Return the names of both, in order of first appearance."""
     return list(dict.fromkeys([*first, *second]))
 
 

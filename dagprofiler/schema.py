@@ -141,50 +141,53 @@ _EXECUTION_METRICS = _list(
 )
 
 _CONDITIONS = _object(
-    "The rounds that were asked for.",
+    "The conditions of the rounds, as requested.",
     {
         "n": _value(["integer", "string"], "Number of measured rounds, or `auto`."),
-        "warmup": _integer("Rounds before them."),
-        "max_rounds": _integer("Most measured rounds that `auto` takes."),
+        "warmup": _integer("Number of warm-up rounds before them."),
+        "max_rounds": _integer("Maximum number of measured rounds with `auto`."),
         "max_time_s": _number("Time after which `auto` ends, in seconds."),
-        "precision": _number("Half-width of intervals that `auto` is after, as a share."),
+        "precision": _number(
+            "Half-width of the intervals that `auto` aims at, relative to the median."
+        ),
         "collect_garbage": _value(
-            ["string", "null"], "Before what garbage was collected: `rounds` or `tasks`."
+            ["string", "null"],
+            "When garbage was collected: before `rounds` or `tasks`; null if not.",
         ),
         "fresh_process": _value("boolean", "Whether each round had a process of its own."),
-        "busy_cores": _integer("How many other cores were kept busy."),
+        "busy_cores": _integer("Number of other cores that were kept busy."),
         "check_outputs": _value("boolean", "Whether outputs were compared between rounds."),
     },
 )
 
 _RESUMED = _object(
-    "A time that the run was gone on with.",
+    "One resumption of the run.",
     {
         "timestamp": _text("When, in UTC."),
         "at_ms": _number(
-            "The same in milliseconds from the run's start, on the clock of the timeline, which "
-            "stood still meanwhile."
+            "The same in milliseconds since the run began, on the clock of the timeline, which is "
+            "paused between attempts."
         ),
         "gap_ms": _number(
-            "For how long it stood still, by the machines' own clocks, in milliseconds."
+            "Time between the attempts, by the machines' own clocks, in milliseconds."
         ),
-        "round": _integer("In which round, counted from 0 with warm-up."),
-        "tasks": _integer("How many tasks of that round had finished."),
-        "executor_before": _text("Name of the executor that had run the tasks before."),
-        "torn_bytes": _integer("How much of the last record was there, in bytes; it is dropped."),
+        "round": _integer("Number of the round, from 0, warm-up included."),
+        "tasks": _integer("Number of tasks of that round that had finished."),
+        "executor_before": _text("Name of the executor of the previous attempt."),
+        "torn_bytes": _integer("Size of an incomplete last record, in bytes; it is dropped."),
         "dropped": _list(
-            "Tasks that had finished and ran again, since what they made was cut off.",
+            "Tasks that had finished and ran again, because their outputs were incomplete.",
             _text("Name of a task."),
         ),
         "compared": _list(
-            "What was compared with the run before; only `sources` may differ.",
-            _text("One of it.", enum=["dag", "config", "sources", "seed", "inputs"]),
+            "What was compared with the previous attempt; only `sources` may differ.",
+            _text("One comparison.", enum=["dag", "config", "sources", "seed", "inputs"]),
         ),
         "not_compared": _map(
             "What could not be compared: `config.` and a parameter, or `sources.` and a task.",
-            _text("Why not."),
+            _text("The reason."),
         ),
-        "changed": _list("Tasks whose source is not what it was.", _text("Name of a task.")),
+        "changed": _list("Tasks whose source has changed.", _text("Name of a task.")),
     },
     ["timestamp", "at_ms"],
 )
@@ -208,50 +211,49 @@ _RUN = _object(
                     ),
                     "error": _text("What a failed task raised: class and message."),
                     "round": _integer(
-                        "In which round, counted from 0 with warm-up; absent in the first. Rounds "
-                        "before it have measured the task."
+                        "Number of the round, from 0, warm-up included; absent in the first. "
+                        "Earlier rounds have measured the task."
                     ),
                 },
                 ["state"],
             ),
         ),
         "overhead": _map(
-            "What the run did besides the tasks, by kind: `prepare_ms`, `loop_ms`, `hooks_ms`; "
-            "with several rounds or meters `meters_ms`, `garbage_ms` (collecting it outside all "
-            "clocks), `between_rounds_ms`; with a journal `journal_ms`; of a graph that grows "
-            "`rules_ms`.",
+            "Time that the run spent outside the tasks, by kind: `prepare_ms`, `loop_ms`, "
+            "`hooks_ms`; with several rounds or meters `meters_ms`, `garbage_ms` (collecting it "
+            "outside all clocks), `between_rounds_ms`; with a journal `journal_ms`; for a graph "
+            "that grows `rules_ms`.",
             _number("Time of this kind over all rounds, in milliseconds."),
         ),
         "executor": _text("Name of the executor that ran the tasks."),
         "priorities": _text(
-            "What told which of the tasks that are ready goes first; absent where it was "
-            "Kahn's order.",
+            "Source of the priorities among ready tasks; absent if Kahn's order was used.",
             enum=["profile", "given", "cost_models"],
         ),
         "legacy_generators": _value(
             "boolean",
-            "false: tasks ran in threads beside each other, so the seed reached them through "
-            "`dagprofiler.rng()` only; absent otherwise.",
+            "false: tasks ran concurrently in threads, so the seed reached only "
+            "`dagprofiler.rng()`; absent otherwise.",
         ),
         "attempts": _map(
             "Tasks that were lost with a worker and run again, by name; absent without any.",
             _list(
                 "The lost attempts, in order.",
                 _object(
-                    "One of them.",
+                    "One lost attempt.",
                     {
-                        "round": _integer("In which round, counted from 0 with warm-up."),
-                        "error": _text("What became of it."),
+                        "round": _integer("Number of the round, from 0, warm-up included."),
+                        "error": _text("Why it was lost."),
                     },
                     ["round", "error"],
                 ),
             ),
         ),
         "resumed": _list(
-            "The times that the run was gone on with after it had ended early; absent without any.",
+            "The resumptions of the run after it had ended early; absent without any.",
             _RESUMED,
         ),
-        "rounds": _integer("How often the DAG was run and measured, warm-up not counted."),
+        "rounds": _integer("Number of measured rounds, without warm-up."),
         "conditions": _CONDITIONS,
         "elapsed_ms": _number("Wall-clock time of all rounds together, in milliseconds."),
         "ended_by": _text(
@@ -264,18 +266,16 @@ _RUN = _object(
 
 _SAMPLE_LIST = _list(
     "A value for each round.",
-    _finite(
-        "In the unit that the column's name ends in; null where it was not measured.", null=True
-    ),
+    _finite("In the unit of the column's name; null if it was not measured.", null=True),
 )
 
 _SAMPLES = _object(
-    "Everything that was measured in several rounds, or in one with meters.",
+    "All values measured in several rounds, or in one with meters.",
     {
         "rounds": _list(
-            "What each round was for, in their order.",
+            "Kind of each round, in order.",
             _text(
-                "Figures come from `measured` rounds; `allocation` is a pass that counts it.",
+                "Figures come from `measured` rounds; the `allocation` pass counts allocations.",
                 enum=["cold", "warm_up", "measured", "allocation"],
             ),
         ),
@@ -294,7 +294,7 @@ _SAMPLES = _object(
 )
 
 _SUMMARY = _object(
-    "What the measured rounds say of one quantity, in its unit: milliseconds, bytes, a count.",
+    "Statistics of one quantity over the measured rounds: in milliseconds, bytes or a count.",
     {
         "median": _finite("Median."),
         "mad": _finite("Median absolute deviation, not scaled."),
@@ -312,9 +312,7 @@ _SUMMARY = _object(
 _STATISTICS = _object(
     "The statistics of the samples.",
     {
-        "confidence": _value(
-            "number", "Coverage that the intervals are after.", minimum=0, maximum=1
-        ),
+        "confidence": _value("number", "Coverage that the intervals aim at.", minimum=0, maximum=1),
         "total_ms": _SUMMARY,
         "tasks": _map("By task.", _map("By quantity.", _SUMMARY)),
         "edges": _map("By edge key (src->dst).", _map("By quantity.", _SUMMARY)),
@@ -323,7 +321,7 @@ _STATISTICS = _object(
             _number("In milliseconds; null if the task did not finish there.", null=True),
         ),
         "flags": _map(
-            "What to mind of a task's figures, by task; tasks without a flag are absent.",
+            "Warnings about a task's figures, by task; tasks without a flag are absent.",
             _list("Flags.", _text("Name of a flag.")),
         ),
     },
@@ -355,23 +353,23 @@ _EDGE_METRICS = _list(
 )
 
 _WEIGHT_SOURCES = _map(
-    "For each task all candidates for its node weight; those that no task has are absent, and "
-    "`environment.not_measured` says why.",
+    "All candidates for each task's node weight. A candidate that no task has is absent; "
+    "`environment.not_measured` has the reason.",
     _object(
         "One task.",
         {
             "node_weight": _text(
-                "Which candidate is the node weight; `default` if none is and the 0 says nothing."
+                "The candidate that is the node weight; `default` if none is (0 is no estimate)."
             ),
             "estimated_instructions": _integer(
-                "What the task's cost model says, in instructions; null if it has none.", null=True
+                "Result of the task's cost model, in instructions; null if it has none.", null=True
             ),
             "counted_instructions": _integer(
                 "Counted by the processor, in instructions of user code.", null=True
             ),
             "reference_time_ms": _number(
-                "Time in compute() without run-queue delay, times the machine's calibration "
-                "score: milliseconds on the reference machine.",
+                "Time in compute() without run-queue delay, multiplied by the machine's "
+                "calibration score: milliseconds on the reference machine.",
                 null=True,
             ),
             "cpu_time_ms": _number("CPU time of the thread, in milliseconds.", null=True),
@@ -399,11 +397,11 @@ _TIMELINE = _object(
                     "pid": _integer("Process number."),
                     "thread": _integer("Thread number."),
                     "clock_ahead_ms": _finite(
-                        "How far its clock was ahead of that of the process that drove the run, in "
-                        "milliseconds; its times are corrected for it. Absent where it is the same "
+                        "Offset of its clock from that of the process that drove the run, in "
+                        "milliseconds; its times are corrected for it. Absent if it is the same "
                         "clock."
                     ),
-                    "clock_error_ms": _number("By how much that can be wrong, in milliseconds."),
+                    "clock_error_ms": _number("Maximum error of this offset, in milliseconds."),
                 },
             ),
         ),
@@ -421,9 +419,7 @@ _TIMELINE = _object(
             "One record for each task and round.",
             _list(
                 "Entries as `columns` says.",
-                _number(
-                    "Milliseconds since the run began; null for what was not reached.", null=True
-                ),
+                _number("Milliseconds since the run began; null if it was not reached.", null=True),
                 prefixItems=[
                     _text("Name of the task in the DAG."),
                     _integer("Round, counted from 0."),
@@ -437,38 +433,36 @@ _TIMELINE = _object(
 )
 
 _SPANS = _object(
-    "What tracing saw inside the tasks; absent if nothing was traced.",
+    "Spans traced inside the tasks; absent if nothing was traced.",
     {
         "labels": _list(
-            "What spans are called.",
+            "Kinds and names of spans.",
             _object(
-                "One of it.",
+                "One label.",
                 {
                     "kind": _text(
-                        "span: others of its thread lie in it or beside it; async: others may "
-                        "overlap it; instant, async_instant: without duration; counter: values at "
-                        "a moment.",
+                        "span: nests with the others of its thread; async: may overlap others; "
+                        "instant, async_instant: without duration; counter: values at a moment.",
                         enum=["span", "async", "instant", "async_instant", "counter"],
                     ),
                     "name": _text("Its name."),
-                    "category": _text("Module of a function, or what kind of thing it is."),
+                    "category": _text("Module of a function, or another category."),
                 },
                 ["kind", "name", "category"],
             ),
         ),
         "threads": _list(
-            "Who recorded.",
+            "Threads that recorded spans.",
             _object(
                 "One thread.",
                 {
                     "worker": _integer(
-                        "Index into `timeline.workers` of who ran the task; null if that is not "
-                        "known.",
+                        "Index into `timeline.workers` of the task's worker; null if unknown.",
                         null=True,
                     ),
-                    "id": _integer("Its number, as the system counts threads."),
+                    "id": _integer("Its number in the operating system."),
                     "name": _text("Its name in Python."),
-                    "own": _value("boolean", "Whether it is the one that ran the tasks."),
+                    "own": _value("boolean", "Whether this thread ran the tasks."),
                 },
                 ["worker", "id", "name", "own"],
             ),
@@ -483,8 +477,8 @@ _SPANS = _object(
                 _text("Index into `labels`.", enum=["label"]),
                 _text("When it began.", enum=["start_ms"]),
                 _text("When it ended.", enum=["end_ms"]),
-                _text("What tells asynchronous spans of one name apart.", enum=["id"]),
-                _text("Values that stand beside it.", enum=["args"]),
+                _text("Identifier of an asynchronous span among those of its name.", enum=["id"]),
+                _text("Its arguments.", enum=["args"]),
             ],
             minItems=8,
         ),
@@ -494,7 +488,7 @@ _SPANS = _object(
                 "Entries as `columns` says.",
                 _value(
                     ["string", "number", "boolean", "null"],
-                    "What a later version adds.",
+                    "Columns of later versions.",
                 ),
                 prefixItems=[
                     _text("Name of the task in the DAG."),
@@ -502,23 +496,23 @@ _SPANS = _object(
                     _integer("Index into `threads`."),
                     _integer("Index into `labels`."),
                     _finite("Milliseconds since the run began."),
-                    _finite("Milliseconds since the run began; the same of an instant."),
-                    _value(["string", "null"], "Null of what is not asynchronous."),
-                    _value(["object", "null"], "By name; null where there are none."),
+                    _finite("Milliseconds since the run began; equal to the start for an instant."),
+                    _value(["string", "null"], "Null unless asynchronous."),
+                    _value(["object", "null"], "By name; null if there are none."),
                 ],
                 minItems=8,
             ),
         ),
         "dropped": _map(
-            "Tasks with spans for which there was no room, by name; absent if there are none.",
-            _integer("How many, in all rounds.", minimum=1),
+            "Tasks with spans that were dropped for lack of room, by name; absent without any.",
+            _integer("Number of dropped spans in all rounds.", minimum=1),
         ),
     },
     ["labels", "threads", "columns", "records"],
 )
 
 _ORIGINS = _object(
-    "How the graph grew; absent of one that is fixed.",
+    "How the graph grew; absent for a graph that is fixed.",
     {
         "columns": _list(
             "What the entries of a record are, in order.",
@@ -532,11 +526,11 @@ _ORIGINS = _object(
             minItems=4,
         ),
         "records": _list(
-            "One record for each round and each task that a rule added in it; tasks that are "
-            "in none were given.",
+            "One record for each round and each task that a rule added in it; the other tasks "
+            "were given.",
             _list(
                 "Entries as `columns` says.",
-                _number("What a later version adds.", null=True),
+                _number("Columns of later versions.", null=True),
                 prefixItems=[
                     _text("Name of the task in the DAG."),
                     _integer("Round, counted from 0."),
@@ -547,14 +541,14 @@ _ORIGINS = _object(
             ),
         ),
         "fired": _list(
-            "The rules that fired, in that order.",
+            "The rules that fired, in order.",
             _object(
                 "One rule in one round.",
                 {
                     "round": _integer("Round, counted from 0."),
                     "rule": _text("Name of the rule."),
                     "at_ms": _number("When, in milliseconds since the run began."),
-                    "tasks": _integer("How many tasks it added."),
+                    "tasks": _integer("Number of tasks that it added."),
                 },
                 ["round", "rule", "at_ms", "tasks"],
             ),
@@ -566,21 +560,21 @@ _ORIGINS = _object(
                 {
                     "round": _integer("Round, counted from 0."),
                     "rule": _text("Name of the rule."),
-                    "reason": _text("Why it did not."),
+                    "reason": _text("Why it did not fire."),
                 },
                 ["round", "rule", "reason"],
             ),
         ),
         "missing": _list(
-            "What the graph of a round had not, of that of all rounds, which `dag_structure` "
-            "is; absent where all rounds had the same graph.",
+            "Tasks and edges of `dag_structure`, the union over all rounds, that a round lacked; "
+            "absent if all rounds had the same graph.",
             _object(
                 "One round.",
                 {
                     "round": _integer("Round, counted from 0."),
-                    "tasks": _list("Tasks that it had not.", _text("Name of a task.")),
+                    "tasks": _list("Tasks that the round lacked.", _text("Name of a task.")),
                     "edges": _list(
-                        "Edges, between tasks that it had, that it had not.",
+                        "Edges between its tasks that the round lacked.",
                         _list("Source and target.", _text("Name of a task.")),
                     ),
                 },
@@ -592,7 +586,7 @@ _ORIGINS = _object(
 )
 
 _ENVIRONMENT = _object(
-    "What the run was measured on.",
+    "Machine and software of the run.",
     {
         "python": _text("Version of Python."),
         "implementation": _text("Implementation of Python."),
@@ -600,7 +594,7 @@ _ENVIRONMENT = _object(
         "machine": _text("Machine architecture."),
         "cpu": _value(["string", "null"], "Model of the processor; null if unknown."),
         "cpu_mhz": _number(
-            "Highest frequency of the processor, or the only one known, in MHz; null if none is.",
+            "Highest known frequency of the processor, in MHz; null if unknown.",
             null=True,
         ),
         "cores": _integer("Logical processors of the host; null if unknown.", null=True),
@@ -608,7 +602,7 @@ _ENVIRONMENT = _object(
             "Logical processors that the process may use; null if unknown.", null=True
         ),
         "cores_quota": _number(
-            "Processor time that control groups grant, in cores; null if it is not limited.",
+            "Processor time granted by control groups, in cores; null if it is not limited.",
             null=True,
         ),
         "memory_bytes": _integer("Memory of the host, in bytes; null if unknown.", null=True),
@@ -624,7 +618,7 @@ _ENVIRONMENT = _object(
             _value(["string", "null"], "Version; null if the package was not loaded."),
         ),
         "calibration": _object(
-            "How fast the machine ran a built-in kernel; absent if it was not asked to.",
+            "Speed of the machine at a built-in kernel; absent if it was not calibrated.",
             {
                 "score": _positive(
                     "Speed relative to the reference machine: milliseconds measured here, "
@@ -645,8 +639,8 @@ _ENVIRONMENT = _object(
             ["score", "parts", "spread", "kernel_version"],
         ),
         "not_measured": _map(
-            "What could not be measured, by the name it has where it is.",
-            _text("Why it could not."),
+            "Quantities that were not measured, by the name of their candidate or column.",
+            _text("The reason."),
         ),
     },
 )
@@ -698,7 +692,7 @@ def validate_profile(data: Any) -> bool:
     Returns
     -------
     bool
-        True; a document that is not valid raises.
+        True; an invalid document raises an error.
 
     Raises
     ------
@@ -709,8 +703,8 @@ def validate_profile(data: Any) -> bool:
 
     Notes
     -----
-    Whether the document agrees with itself is for
-    :func:`dagprofiler._document.checks.check_consistency` to say.
+    :func:`dagprofiler._document.checks.check_consistency` checks whether the
+    document agrees with itself.
 
     Examples
     --------
@@ -720,7 +714,7 @@ def validate_profile(data: Any) -> bool:
     """
     _refuse_newer(data)
     if not _surely_valid(data):
-        _judge(data)
+        _validate_doubtful(data)
     return True
 
 
@@ -738,15 +732,15 @@ def _refuse_newer(data: Any) -> None:
         )
 
 
-def _judge(data: Any) -> None:
-    """Raise what jsonschema has to say against `data`, if anything."""
+def _validate_doubtful(data: Any) -> None:
+    """Raise the first error that jsonschema finds in `data`, if any."""
     for path, value, schema in doubtful(data, PROFILE_SCHEMA):
         try:
             error = next(_validator().evolve(schema=schema).iter_errors(value), None)
         except Exception as unquotable:
             # It cannot be quoted in a message: nested too deep, or not from JSON at all.
             raise ProfileError(
-                f"cannot be judged: {describe(unquotable)}", json_path(path)
+                f"cannot be checked: {describe(unquotable)}", json_path(path)
             ) from unquotable
         if error is not None:
             error.path.extendleft(reversed(path))
@@ -755,7 +749,7 @@ def _judge(data: Any) -> None:
 
 def _refusal(error: ValidationError) -> ProfileError:
     if isinstance(error.instance, float) and not isfinite(error.instance):
-        message = f"{error.instance!r} is no finite number"
+        message = f"{error.instance!r} is not a finite number"
     else:
         message = one_line(error.message)
     # A traceback prints the cause, and with it all of the offending instance.
@@ -766,7 +760,7 @@ def _refusal(error: ValidationError) -> ProfileError:
 
 @cache
 def _validator() -> Draft202012Validator:
-    """Return a validator of the schema to which NaN and infinities are no numbers."""
+    """Return a validator of the schema that does not accept NaN and infinities as numbers."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
@@ -784,5 +778,5 @@ def _validator() -> Draft202012Validator:
 
 
 def _surely_valid(data: Any) -> bool:
-    """Tell whether `data` certainly satisfies the schema; False means: ask jsonschema."""
+    """Tell whether `data` certainly satisfies the schema; if False, jsonschema must decide."""
     return surely_satisfies(data, PROFILE_SCHEMA)

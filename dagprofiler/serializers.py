@@ -1,4 +1,4 @@
-"""Serializers: how the value of an output becomes bytes, and what its size is."""
+"""Serializers: how an output becomes bytes, and its size."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ __all__ = [
     "payload_bytes",
 ]
 
-#: What a serializer makes of a value: bytes, or a list of buffers.
+#: What a serializer returns: bytes, or a list of buffers.
 Frames = Union[bytes, list[Any]]
 
 
 class FrameList(list[Any]):
-    """The frames of one value where they must be told from a list that is a value."""
+    """The frames of one value, where a plain list could be a value itself."""
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return FrameList, ([_picklable(frame, protocol) for frame in self],)
 
 
 def _picklable(frame: Any, protocol: int) -> Any:
-    """Return a frame as pickle takes it, which refuses views."""
+    """Return a frame in a form that pickle accepts; it refuses memoryviews."""
     if isinstance(frame, (bytes, bytearray)):
         return frame
     view = memoryview(frame)
@@ -53,22 +53,22 @@ class Serializer(Protocol):
     Attributes
     ----------
     name
-        What messages call it.
+        Its name in messages.
     """
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
 
     def dumps(self, obj: Any) -> Frames:
         """Return `obj` as bytes, or as a list of buffers that need not be copied."""
 
     def loads(self, frames: Any) -> Any:
-        """Return the value that `frames`, made by :meth:`dumps`, stand for."""
+        """Return the value that :meth:`dumps` turned into `frames`."""
 
 
 class PickleSerializer:
-    """Pickle with its highest protocol: what is used unless something else is chosen."""
+    """Pickle with its highest protocol: the default."""
 
     name = "pickle"
     loads = staticmethod(pickle.loads)
@@ -84,7 +84,7 @@ class OutOfBandPickle:
 
     Consumers get read-only views of the memory that the producer returned.
     A producer must therefore not change a value after it has returned it.
-    Values whose buffers are not contiguous are copied as plain pickle does.
+    Values whose buffers are not contiguous are copied, as by plain pickle.
 
     Notes
     -----
@@ -105,7 +105,7 @@ class OutOfBandPickle:
 
 
 class CloudpickleSerializer:
-    """cloudpickle: also lambdas, closures and classes of ``__main__`` (extra ``cloudpickle``)."""
+    """cloudpickle: supports lambdas, closures, classes of ``__main__`` (extra ``cloudpickle``)."""
 
     name = "cloudpickle"
 
@@ -125,11 +125,11 @@ class CloudpickleSerializer:
 
 
 class MsgpackSerializer:
-    """MessagePack: plain data that programs in other languages read (extra ``msgpack``).
+    """MessagePack: plain data that other languages can read (extra ``msgpack``).
 
     Notes
     -----
-    MessagePack knows one kind of sequence: a tuple comes back as a list.
+    MessagePack has one type of sequence: a tuple comes back as a list.
     """
 
     name = "msgpack"
@@ -150,7 +150,7 @@ class ArrowSerializer:
     """Arrow IPC stream for tables: pyarrow, Polars and pandas (extra ``arrow``).
 
     A consumer gets the kind of table that the producer returned; its columns
-    are read-only views of the received bytes where Arrow can do so.
+    are read-only views of the received bytes where Arrow supports it.
     """
 
     name = "arrow"
@@ -208,7 +208,7 @@ def _table_kind(obj: Any) -> str:
 
 
 def check_serializer(serializer: Any, owner: str) -> None:
-    """Raise a DeclarationError that names `owner` if `serializer` is none."""
+    """Raise a DeclarationError that names `owner` if `serializer` is not a serializer."""
     if isinstance(serializer, type):
         raise DeclarationError(
             f"{owner}: serializer must be an instance, got the class {serializer.__name__}; "
@@ -221,12 +221,12 @@ def check_serializer(serializer: Any, owner: str) -> None:
 
 
 def frames_bytes(frames: Any) -> int:
-    """Return the length in bytes of what a serializer made.
+    """Return the length in bytes of a serialized value.
 
     Raises
     ------
     TypeError
-        If it is neither bytes nor a list of buffers.
+        If `frames` is neither bytes nor a list of buffers.
 
     Examples
     --------
@@ -240,7 +240,7 @@ def frames_bytes(frames: Any) -> int:
     raise TypeError(f"expected bytes or a list of buffers, got {type(frames).__name__}")
 
 
-#: Types whose payload is what pickle makes of them: most values need no further look.
+#: Types whose payload is their pickled length: a fast path for most values.
 PICKLED_AS_COUNTED = frozenset({type(None), bool, int, float, complex, str, dict, list, tuple, set})
 
 
@@ -254,7 +254,7 @@ def payload_bytes(value: Any, wire_bytes: int) -> int:
     Parameters
     ----------
     value
-        What a task returned.
+        An output of a task.
     wire_bytes
         Its serialized length, in bytes.
 
@@ -271,6 +271,6 @@ def payload_bytes(value: Any, wire_bytes: int) -> int:
 
 
 def is_array(value: Any) -> bool:
-    """Tell whether `value` is a numpy array, without importing numpy to find out."""
+    """Tell whether `value` is a numpy array, without importing numpy."""
     numpy = imported("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray)

@@ -1,4 +1,4 @@
-"""Task: what a developer declares by the DAG Task Standard."""
+"""Task: the base class of the DAG Task Standard."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _ClassName:
 
 
 class Task(ABC):
-    """One node of a DAG: what it needs, what it produces, and how.
+    """One node of a DAG: its inputs, its outputs and its computation.
 
     Subclasses declare their fields as class attributes and implement
     :meth:`compute`; an instance may override its declarations before it
@@ -50,7 +50,7 @@ class Task(ABC):
     ----------
     name
         Name of this instance; the class name by default. In a DAG the task
-        goes by the name that the DAG gives it.
+        has the name that the DAG gives it.
     config
         Parameters for :meth:`run`. A DAG passes its own.
 
@@ -65,6 +65,7 @@ class Task(ABC):
     gathers
         Inputs that may have any number of producers: each arrives as a list,
         one item an edge, in the order of the edges; empty without producers.
+        They need not be repeated in `inputs`.
     serializer
         A :class:`~dagprofiler.serializers.Serializer` for this task's
         outputs; None for the DAG's.
@@ -75,13 +76,13 @@ class Task(ABC):
 
     Notes
     -----
-    A task that has a method ``grow(graph)`` adds what follows it: once it has
-    succeeded, ``grow`` is called as the body of a :class:`~dagprofiler.Rule`
+    A task with a method ``grow(graph)`` adds tasks that depend on it: after it
+    has succeeded, ``grow`` is called as the body of a :class:`~dagprofiler.Rule`
     that waits for this task and reads its outputs, in the process that drives
     the run. ``graph.this`` is the task in the graph.
 
     State that an instance keeps (``self.x = ...``) stays from run to run and
-    is shared by every DAG and name that the instance stands under. While a
+    is shared by all DAGs and names of the instance. While a
     DAG runs it, ``self.config`` is the config of that DAG.
 
     Examples
@@ -127,10 +128,10 @@ class Task(ABC):
 
     @abstractmethod
     def compute(self, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
-        """Turn inputs into outputs: what the task is for.
+        """Compute the outputs from the inputs.
 
-        Overrides take the declared inputs as keyword arguments, and ``cfg``,
-        the :class:`Config`, if they want it: ``def compute(self, data, cfg)``.
+        Overrides take the declared inputs as keyword arguments and,
+        optionally, ``cfg``, the :class:`Config`: ``def compute(self, data, cfg)``.
 
         Returns
         -------
@@ -142,9 +143,9 @@ class Task(ABC):
     def estimate_instructions(cfg: Any) -> SupportsFloat | None:  # noqa: ARG004
         """Return how many instructions ``compute()`` takes under `cfg`.
 
-        Override it to give the task a cost model. A result is rounded up to a
-        whole number; None says that there is no model for this `cfg`. Not
-        overridden, it returns the 0 of the profile format, which the
+        Override it to give the task a cost model. The result is rounded up to a
+        whole number; None means that there is no model for this `cfg`. The
+        base method returns the 0 of the profile format, which the
         profile's section ``weight_sources`` marks as a default.
         """
         return 0
@@ -156,7 +157,7 @@ class Task(ABC):
 
     @staticmethod
     def deserialize(data: Any) -> Any:
-        """Return the value that `data`, made by :meth:`serialize`, stands for."""
+        """Return the value that :meth:`serialize` turned into `data`."""
         return PickleSerializer.loads(data)
 
     def run(self, inputs: Mapping[str, Any], config: Config | None = None) -> dict[str, Any]:
@@ -165,16 +166,16 @@ class Task(ABC):
         Parameters
         ----------
         inputs
-            Field to its serialized value; what is not bytes is taken as a
-            value that needs no decoding.
+            Field to its serialized value; a value that is not bytes is passed
+            without decoding.
         config
-            Parameters for this run; by default those given to the task.
+            Parameters for this run; by default those of the task.
 
         Returns
         -------
         dict
-            ``outputs``: field to its serialized value; ``outputs_raw``: what
-            ``compute()`` returned; ``metrics``: :class:`TaskMetrics`.
+            ``outputs``: field to its serialized value; ``outputs_raw``: the
+            result of ``compute()``; ``metrics``: :class:`TaskMetrics`.
 
         Raises
         ------
@@ -183,7 +184,7 @@ class Task(ABC):
         SerializationError
             If a value cannot be encoded or decoded.
         """
-        # What is gathered is given whole here; nothing given is an empty list, as in a DAG.
+        # A gathered input is passed as one list; without one it is empty, as in a DAG.
         empty: dict[str, Any] = {field: [] for field in self.gathers if field not in inputs}
         contract = contract_of(self, Parameters.of(self.compute))
         work = Work(
@@ -198,7 +199,7 @@ class Task(ABC):
             + [_unchanged] * len(empty),
             keep=True,
         )
-        # An empty config gives way to the task's own, as in version 0.1.0.
+        # The task's own config replaces an empty one, as in version 0.1.0.
         cfg = config or (config if self.config is None else self.config)
         record = Record(*perform(work, [*inputs.values(), *empty.values()], cfg))
         if record.error is not None:
@@ -233,14 +234,14 @@ class Task(ABC):
 
 
 def grows(kind: type[Task]) -> bool:
-    """Tell whether tasks of a class add what follows them."""
+    """Tell whether tasks of a class add further tasks."""
     return hasattr(kind, "grow")
 
 
 def check_tags(words: Any, where: str, owner: Any = None) -> tuple[str, ...]:
     """Return tags as a tuple, or raise a DeclarationError unless they are words.
 
-    A property of a class, the `owner`, says nothing until there is an instance.
+    A property of a class, the `owner`, has no value until there is an instance.
     """
     if isinstance(owner, type) and hasattr(words, "__get__"):
         return ()
@@ -254,10 +255,10 @@ def check_tags(words: Any, where: str, owner: Any = None) -> tuple[str, ...]:
 
 
 def check_declarations(task: Task | type[Task], owner: str) -> None:
-    """Raise a DeclarationError if `task` declares what no keyword argument can carry.
+    """Raise a DeclarationError if a declaration of `task` is invalid.
 
-    A property declares nothing until there is an instance, so on a class it
-    is left alone.
+    A property has no value until there is an instance, so on a class it is
+    not checked.
     """
     for attribute in ("inputs", "outputs", "config_deps", "gathers"):
         names = getattr(task, attribute)
@@ -283,16 +284,34 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
                     f"{owner}: {attribute} holds {short_repr(name)}, which {problem}"
                 )
     if isinstance(task.inputs, (list, tuple)) and isinstance(task.gathers, (list, tuple)):
-        for name in set(task.gathers).difference(task.inputs):
-            raise DeclarationError(
-                f"{owner}: gathers holds {short_repr(name)}, which is not an input "
-                f"(inputs: {', '.join(map(repr, task.inputs)) or 'none'})"
-            )
+        _add_gathered(task, owner)
     for attribute in ("tags", "adds"):
         check_tags(getattr(task, attribute), f"{owner}: {attribute}", task)
     serializer = task.serializer
     if serializer is not None and not (isinstance(task, type) and hasattr(serializer, "__get__")):
         check_serializer(serializer, owner)
+
+
+def _add_gathered(task: Task | type[Task], owner: str) -> None:
+    """Append gathered fields to the inputs; raise a DeclarationError for one that is no parameter.
+
+    The signature of ``compute()`` tells a field that need not be repeated from
+    a misspelt one.
+    """
+    missing = [name for name in task.gathers if name not in task.inputs]
+    if not missing:
+        return
+    parameters = Parameters.of(task.compute)
+    # What a property returns cannot be extended.
+    computed = not isinstance(task, type) and isinstance(type(task).inputs, property)
+    for name in missing:
+        taken = parameters.any or name in parameters.required or name in parameters.optional
+        if computed or not taken:
+            raise DeclarationError(
+                f"{owner}: gathers holds {short_repr(name)}, which is not an input "
+                f"(inputs: {', '.join(map(repr, task.inputs)) or 'none'})"
+            )
+    task.inputs = [*task.inputs, *missing]
 
 
 def estimate(name: str, task: Task, config: Config) -> int | None:
@@ -302,7 +321,7 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
     ------
     CostModelError
         If the model fails, or returns anything but a finite number of at
-        least 0 (None apart) that fits 64 bits.
+        least 0 that fits 64 bits, or None.
     """
     if task.estimate_instructions is Task.estimate_instructions:
         return None
@@ -314,7 +333,7 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
     if value is None:
         return None
     try:
-        # Through the float that math.ceil makes of it, a large numpy integer would change.
+        # math.ceil converts to float, which would change a large numpy integer.
         try:
             number = operator.index(value)
         except TypeError:
@@ -330,7 +349,7 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
 
 
 def instance_of(kind: type[Task], where: str, **arguments: Any) -> Task:
-    """Return an instance of a task class, or raise a DeclarationError that says where."""
+    """Return an instance of a task class, or raise a DeclarationError that names `where`."""
     try:
         return kind(**arguments)
     except TypeError as error:
@@ -348,7 +367,7 @@ def contract_of(task: Task, parameters: Parameters, default: Serializer | None =
     encode: Codec = PickleSerializer.dumps
     decode: Codec = PickleSerializer.loads
     name = PickleSerializer.name
-    # A run() of its own encodes and decodes by itself, and knows no DAG's serializer.
+    # An overridden run() encodes and decodes itself, without the DAG's serializer.
     overrides_run = getattr(task.run, "__func__", None) is not Task.run
     serializer = task.serializer
     if serializer is None and not overrides_run:
@@ -359,7 +378,7 @@ def contract_of(task: Task, parameters: Parameters, default: Serializer | None =
         encode, decode, name = serializer.dumps, serializer.loads, serializer.name
     return Contract(
         parameters,
-        # Copies: a list that is changed later changes nothing here.
+        # Copies: later changes of the lists have no effect here.
         list(task.inputs),
         list(task.outputs),
         list(task.gathers),

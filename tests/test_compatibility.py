@@ -102,7 +102,7 @@ def test_the_attributes_of_a_dag():
     assert dict(dag.reverse_edges) == {"T1": ["T0"], "T2": ["T0", "T1"]}
     assert dag.reverse_edges.get("T0", []) == dag.edges["T2"] == []
     assert dag.edge_fields == {("T0", "T1"): ["x"], ("T0", "T2"): ["y"], ("T1", "T2"): ["z"]}
-    assert all(one.config is dag.config for one in dag.tasks.values())
+    assert all(node.config is dag.config for node in dag.tasks.values())
 
 
 def test_a_dag_without_a_config_has_an_empty_one():
@@ -178,16 +178,16 @@ def test_a_profile_of_0_1_0_that_lacks_an_entry_shows_its_weights_and_why_no_tim
 
 
 def test_a_task_alone():
-    one = Double()
-    assert (one.name, one.inputs, one.outputs, one.config_deps) == (
+    double = Double()
+    assert (double.name, double.inputs, double.outputs, double.config_deps) == (
         "Double",
         ["x"],
         ["z"],
         ["scale"],
     )
-    assert one.config is None
+    assert double.config is None
     x = np.array([1.0, 2.0, 3.0])
-    result = one.run({"x": Task.serialize(x)}, Config(scale=2.0))
+    result = double.run({"x": Task.serialize(x)}, Config(scale=2.0))
     assert set(result) == {"outputs", "outputs_raw", "metrics"}
     assert np.array_equal(Task.deserialize(result["outputs"]["z"]), x * 2)
     assert np.array_equal(result["outputs_raw"]["z"], x * 2)
@@ -199,11 +199,11 @@ def test_a_task_alone():
 
 
 def test_a_task_alone_takes_keywords_and_its_own_config():
-    one = Collect(name="source", config=Config(N=3))
-    result = one.run(inputs={}, config=None)
+    collect = Collect(name="source", config=Config(N=3))
+    result = collect.run(inputs={}, config=None)
     assert result["outputs_raw"]["x"].shape == (3,)
     assert result["metrics"].task == "source"
-    assert one.run({}, config=Config(N=5))["outputs_raw"]["x"].shape == (5,)
+    assert collect.run({}, config=Config(N=5))["outputs_raw"]["x"].shape == (5,)
 
 
 def test_a_task_alone_without_a_config_gets_none():
@@ -326,7 +326,7 @@ def test_a_dag_goes_through_an_override_of_run():
     assert fields == ["x"]
     assert config is dag.config
     assert isinstance(metrics, TaskMetrics)
-    assert [one.task for one in profile.metrics.task_metrics] == ["a", "b", "c"]
+    assert [metrics.task for metrics in profile.metrics.task_metrics] == ["a", "b", "c"]
     assert profile.metrics.task_metrics[1].bytes_in == len(Task.serialize(3))
     assert profile.metrics.task_metrics[1].bytes_out == len(Task.serialize(6))
     assert profile.metrics.edge_weights == {
@@ -774,7 +774,7 @@ def test_a_dag_of_a_yaml_file(tmp_path, monkeypatch):
 
 
 def test_deviation_metrics_carry_the_name_of_the_dag():
-    assert [one.task for one in program().run().metrics.task_metrics] == ["T0", "T1", "T2"]
+    assert [metrics.task for metrics in program().run().metrics.task_metrics] == ["T0", "T1", "T2"]
 
 
 def test_deviation_an_explicit_field_must_be_declared():

@@ -8,6 +8,7 @@ import pytest
 
 from dagprofiler import (
     DAG,
+    ORDER_ONLY,
     Config,
     CycleError,
     DeclarationError,
@@ -80,7 +81,7 @@ def test_a_dag_of_no_tasks_is_valid():
 
 def test_tasks_may_be_given_as_classes():
     dag = DAG({"a": constant(x=1), "b": Sink()}, [("a", "b")])
-    assert all(isinstance(one, Task) for one in dag.tasks.values())
+    assert all(isinstance(node, Task) for node in dag.tasks.values())
     assert received(dag) == {"x": 1}
 
 
@@ -268,8 +269,8 @@ def test_a_field_named_twice_is_refused():
         ("", "cannot be a keyword argument"),
         ("two words", "cannot be a keyword argument"),
         ("class", "cannot be a keyword argument"),
-        ("cfg", "compute() keeps for itself"),
-        ("self", "compute() keeps for itself"),
+        ("cfg", "is reserved by compute()"),
+        ("self", "is reserved by compute()"),
     ],
 )
 def test_an_edge_cannot_feed_what_is_no_keyword_argument(name, problem):
@@ -514,9 +515,11 @@ def test_a_positional_only_parameter_cannot_be_fed():
     ]
 
 
-def test_an_edge_that_only_orders_provides_nothing():
+@pytest.mark.parametrize("fields", [ORDER_ONLY, [], {}])
+def test_an_edge_that_only_orders_provides_nothing(fields):
     needs = make("B", ["y"], ["x"], compute=lambda self, x: {"y": x})
-    dag = DAG({"a": constant(x=1), "b": needs}, [("a", "b", [])])
+    dag = DAG({"a": constant(x=1), "b": needs}, [("a", "b", fields)])
+    assert dag.edge_fields == {("a", "b"): []}
     assert problems(dag) == ["task 'b': compute() needs 'x', and nobody provides it"]
 
 
@@ -587,7 +590,7 @@ def test_instances_with_a_compute_of_their_own_are_judged_by_it():
 
 
 @pytest.mark.parametrize("names", ["ab", "ba"])
-def test_alike_tasks_with_a_compute_of_another_kind_are_told_apart(names):
+def test_alike_tasks_with_a_compute_of_another_kind_are_distinguished(names):
     class Call:
         def __call__(self, x):
             return {"got": x}
@@ -596,7 +599,7 @@ def test_alike_tasks_with_a_compute_of_another_kind_are_told_apart(names):
     called = plain()
     called.compute = Call()
     tasks = dict(zip(names, [plain(), called]))
-    (name,) = (name for name, one in tasks.items() if one is called)
+    (name,) = (name for name, node in tasks.items() if node is called)
     profile = DAG(tasks).run(inputs={name: {"x": 5}})
     assert profile.outputs[name] == {"got": 5}
     assert sorted(fields["got"] for fields in profile.outputs.values()) == [2, 5]
@@ -756,7 +759,7 @@ def double(x, extra=0):
 
 def test_a_run_never_changes_the_dag():
     def codes(dag):
-        return [vars(one).copy() for one in dag.tasks.values()]
+        return [vars(node).copy() for node in dag.tasks.values()]
 
     dag = DAG(
         {"s": source, "d": double, "e": double},
@@ -783,7 +786,7 @@ def test_a_run_never_changes_the_dag():
 # Tasks of unusual kinds
 
 
-def test_partial_methods_of_two_classes_are_told_apart():
+def test_partial_methods_of_two_classes_are_distinguished():
     class Scales(Task):
         inputs = ["x"]
         outputs = ["y"]

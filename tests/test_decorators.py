@@ -225,7 +225,7 @@ def test_the_decorator_without_outputs_says_what_it_needs():
         ({"outputs": [5]}, "outputs holds 5, expected a string"),
         ({"outputs": ["a b"]}, "outputs holds 'a b', which cannot be a keyword argument"),
         ({"outputs": ["class"]}, "outputs holds 'class', which cannot be a keyword argument"),
-        ({"inputs": ["cfg"], "outputs": []}, "inputs holds 'cfg', which compute() keeps for"),
+        ({"inputs": ["cfg"], "outputs": []}, "inputs holds 'cfg', which is reserved by"),
         ({"outputs": [], "gathers": ["z"]}, "gathers holds 'z', which is not an input"),
         ({"outputs": [], "gathers": "x"}, "gathers must be a list of names, got 'x'"),
         ({"outputs": [], "serializer": OutOfBandPickle}, "serializer must be an instance"),

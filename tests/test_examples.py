@@ -60,7 +60,9 @@ index = load("text_index")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_example_writes_a_profile_beside_the_user_and_prints_it(name: str, tmp_path: Path) -> None:
+def test_example_writes_a_profile_into_the_current_folder_and_prints_it(
+    name: str, tmp_path: Path
+) -> None:
     printed = run(name, tmp_path)
     profile = Profile.load(str(tmp_path / f"{name}_profile.json"))
     assert profile.dag_structure["execution_order"] == TASKS[name]

@@ -223,9 +223,9 @@ ALONE = {
     "Config(value)": lambda value: small(Config(value=value)).run().dumps() and None,
     "Config.attribute": lambda value: getattr(Config(a=value), "b"),  # noqa: B009
     "run(inputs of a task)": lambda value: small().run(inputs={"a": value}),
-    "run(inputs of nobody)": lambda value: small().run(inputs={value: {}}),
+    "run(inputs of an unknown task)": lambda value: small().run(inputs={value: {}}),
     "run(input)": lambda value: DAG({"b": sink()}).run(inputs={"b": {"x": value}}).dumps() and None,
-    "run(an input of nobody)": lambda value: small().run(inputs={"a": {value: 1}}),
+    "run(an unknown input)": lambda value: small().run(inputs={"a": {value: 1}}),
     "run(a hook)": lambda value: small().run(hooks=[value]),
     "run(a meter)": lambda value: small().run(meters=[value]),
     "run(a kept task)": lambda value: small().run(keep=[value]),
@@ -334,7 +334,7 @@ def test_a_value_whose_repr_is_hostile_is_refused_in_short(name):
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_an_exception_with_a_hostile_argument_is_told_in_the_profile(hostile):
+def test_an_exception_with_a_hostile_argument_is_recorded_in_the_profile(hostile):
     with pytest.raises(RunError) as caught:
         failing(hostile())
     profile = caught.value.profile

@@ -25,6 +25,7 @@ PUBLIC = {
     "CostModelError",
     "CycleError",
     "DAG",
+    "ORDER_ONLY",
     "DAGMetrics",
     "DaskExecutor",
     "DagProfilerError",

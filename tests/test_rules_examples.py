@@ -33,7 +33,7 @@ def test_files_are_processed_as_they_are_found_and_merged():
 def test_pdfs_are_merged_when_no_more_can_come():
     profile = growing.book().run()
     assert profile.final_outputs == {"book": ["title", "page on rules", "page on graphs"]}
-    fired = [one["rule"] for one in profile.sections["origins"]["fired"]]
+    fired = [firing["rule"] for firing in profile.sections["origins"]["fired"]]
     assert fired == ["typeset_chapters", "add_title", "reduce bind"]
 
 

@@ -352,10 +352,10 @@ def test_jsonschema_is_not_imported_for_valid_documents(name):
             "$.execution_metrics[0].compute_time_ms",
             "None is not of type 'number'",
         ),
-        (("total_time_ms",), math.nan, "$.total_time_ms", "nan is no finite number"),
-        (("total_time_ms",), math.inf, "$.total_time_ms", "inf is no finite number"),
-        (("total_time_ms",), -math.inf, "$.total_time_ms", "-inf is no finite number"),
-        (("node_weights", "a"), math.nan, "$.node_weights.a", "nan is no finite number"),
+        (("total_time_ms",), math.nan, "$.total_time_ms", "nan is not a finite number"),
+        (("total_time_ms",), math.inf, "$.total_time_ms", "inf is not a finite number"),
+        (("total_time_ms",), -math.inf, "$.total_time_ms", "-inf is not a finite number"),
+        (("node_weights", "a"), math.nan, "$.node_weights.a", "nan is not a finite number"),
         (("run", "state"), "done", "$.run.state", "'done' is not one of ['complete', 'partial']"),
         (
             ("run", "tasks", "c", "state"),
@@ -379,7 +379,7 @@ def test_jsonschema_is_not_imported_for_valid_documents(name):
             ("timeline", "records", 1, 4),
             math.nan,
             "$.timeline.records[1][4]",
-            "nan is no finite number",
+            "nan is not a finite number",
         ),
         (("timeline", "records", 1), ["a"], "$.timeline.records[1]", "['a'] is too short"),
         (
@@ -482,7 +482,7 @@ def test_a_value_that_cannot_be_quoted_is_refused_too(document):
     for _ in range(100_000):
         deep = [deep]
     document["total_time_ms"] = deep
-    assert refusal(document).message.startswith("cannot be judged: RecursionError")
+    assert refusal(document).message.startswith("cannot be checked: RecursionError")
 
 
 def test_errors_of_the_schema_pickle(document):

@@ -110,12 +110,46 @@ def test_cfg_and_self_as_fields_are_refused(attribute, name):
     with pytest.raises(DeclarationError) as caught:
         type("Bad", (Source,), {attribute: [name]})
     assert str(caught.value) == (
-        f"task class 'Bad': {attribute} holds {name!r}, which compute() keeps for itself"
+        f"task class 'Bad': {attribute} holds {name!r}, which is reserved by compute()"
     )
 
 
 def test_config_deps_need_not_be_keyword_arguments():
     assert type("Fine", (Source,), {"config_deps": ["a-b", "cfg"]}).config_deps == ["a-b", "cfg"]
+
+
+def test_a_gathered_field_need_not_be_repeated_in_inputs():
+    class Gathers(Task):
+        inputs = ("x",)
+        gathers = ("ys",)
+        outputs = ("total",)
+
+        def compute(self, x, ys):
+            return {"total": x + sum(ys)}
+
+    class Less(Gathers):
+        inputs = ()
+
+        def compute(self, ys):
+            return {"total": sum(ys)}
+
+    assert Gathers.inputs == ["x", "ys"]
+    assert Less.inputs == ["ys"]
+    dag = DAG({"a": Gathers}, [])
+    assert dag.run(inputs={"a": {"x": 3}}).final_outputs == {"total": 3}
+
+
+def test_an_instance_may_gather_a_field_that_it_does_not_repeat_in_inputs():
+    class Total(Task):
+        outputs = ("total",)
+
+        def compute(self, **fields):
+            return {"total": fields["a"]}
+
+    total = Total()
+    total.gathers = ["a"]
+    assert DAG({"t": total}).run().final_outputs == {"total": []}
+    assert Total.inputs == []
 
 
 def test_a_gathered_field_must_be_an_input():
@@ -287,12 +321,12 @@ def test_one_instance_under_two_names_is_two_tasks_with_one_state():
             self.calls += 1
             return {"n": n + 10 * self.calls}
 
-    one = Counts()
-    profile = DAG({"a": one, "b": one}, [("a", "b")]).run(keep=["a"])
+    counts = Counts()
+    profile = DAG({"a": counts, "b": counts}, [("a", "b")]).run(keep=["a"])
     assert profile.outputs == {"a": {"n": 10}, "b": {"n": 30}}
     assert [m.task for m in profile.metrics.task_metrics] == ["a", "b"]
     assert profile.metrics.node_weights == {"a": 0, "b": 0}
-    assert (one.calls, one.name) == (2, "Counts")
+    assert (counts.calls, counts.name) == (2, "Counts")
 
 
 def test_state_of_an_instance_stays_from_run_to_run():

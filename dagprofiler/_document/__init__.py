@@ -1,4 +1,4 @@
-"""ProfileData: what questions about a profile need of it."""
+"""ProfileData: the attributes of a profile that analyses read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ProfileData(Protocol):
-    """A profile as data; :class:`~dagprofiler.Profile` says what each attribute holds."""
+    """A profile as data; see :class:`~dagprofiler.Profile` for the attributes."""
 
     seed: int | None
     timestamp: str | None
@@ -24,7 +24,7 @@ class ProfileData(Protocol):
 
     @property
     def metrics(self) -> DAGMetrics:
-        """What was measured, by task and by edge."""
+        """Metrics of tasks and edges."""
 
     @property
     def sections(self) -> Mapping[str, Any]:

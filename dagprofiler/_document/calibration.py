@@ -1,4 +1,4 @@
-"""Calibration: the speed of a machine, as a profile holds it."""
+"""Calibration: the speed of a machine, as stored in a profile."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Calibration:
     Notes
     -----
     One number can't describe a machine: another one may be twice as fast at
-    matrix products and no faster in the interpreter. Where the parts of two
-    machines differ in their ratios, a task comes to lie between them,
-    depending on what it does.
+    matrix products and no faster in the interpreter. If the parts of two
+    machines have different ratios, the speedup of a task lies between these
+    ratios, depending on its work.
     """
 
     score: float
@@ -47,7 +47,7 @@ class Calibration:
     kernel_version: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the calibration as it stands in a profile's ``environment``."""
+        """Return the calibration as stored in a profile's ``environment``."""
         return {
             "score": self.score,
             "parts": dict(self.parts),
@@ -62,11 +62,11 @@ class Calibration:
         Raises
         ------
         ProfileError
-            If a field is missing or is no number; the score and the parts
+            If a field is missing or is not a number; the score and the parts
             must be above 0, the spread at least 0.
         """
         try:
-            found = cls(
+            calibration = cls(
                 score=float(data["score"]),
                 parts={str(name): float(speed) for name, speed in data["parts"].items()},
                 spread=float(data["spread"]),
@@ -74,13 +74,14 @@ class Calibration:
             )
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise ProfileError(f"calibration {short_repr(data)}: {describe(error)}") from error
-        for name, speed in {"score": found.score, **found.parts}.items():
+        for name, speed in {"score": calibration.score, **calibration.parts}.items():
             if not 0 < speed < inf:
                 raise ProfileError(
                     f"calibration: {name} must be finite and above 0, got {short_repr(speed)}"
                 )
-        if not 0 <= found.spread < inf:
+        if not 0 <= calibration.spread < inf:
             raise ProfileError(
-                f"calibration: spread must be finite and at least 0, got {short_repr(found.spread)}"
+                "calibration: spread must be finite and at least 0, got "
+                f"{short_repr(calibration.spread)}"
             )
-        return found
+        return calibration

@@ -1,7 +1,7 @@
 """Whether a profile document that satisfies the schema agrees with itself.
 
-Every check first asks for a whole column at once, with builtins that loop in
-C, and looks for the culprit only when the answer is no.
+Every check first tests a whole column with builtins that loop in C, and looks
+for the wrong entry only if the test fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
-#: Columns of samples that are ours; those of a user's meter may be negative.
+#: Built-in columns of samples; those of a user's meter may be negative.
 _NEVER_NEGATIVE = frozenset(
     {
         *("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms", "total_ms"),
@@ -39,8 +39,8 @@ _TIMES = {
     "deserialize_time_ms": "deserialize_ms",
 }
 
-#: Largest difference between a median and that of its samples, absolute or as a share:
-#: times are written to the nanosecond.
+#: Tolerance between a median and that of its samples, absolute or relative: times are
+#: rounded to the nanosecond.
 _ROUNDING = 1e-6
 
 
@@ -49,7 +49,7 @@ def check_samples(
     statistics: Mapping[str, Any],
     metrics: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Refuse samples that cannot be, and statistics that contradict them.
+    """Refuse impossible samples, and statistics that contradict them.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ def check_samples(
     Raises
     ------
     ProfileError
-        At the first column that has not an entry for each round, sample of ours
-        below 0, summary whose number of samples or median is another one, or time in
+        At the first column without an entry for each round, sample of a built-in
+        column below 0, summary with a wrong number of samples or median, or time in
         `metrics` that is not the median of its samples.
 
     Examples
@@ -82,7 +82,7 @@ def check_samples(
             i = next(i for i, v in enumerate(values) if v is not None and v < 0)
             raise _error(f"{values[i]} is less than 0", "samples", *path, i)
     for path, summary in _entries(statistics):
-        # What stands on one side only contradicts nothing.
+        # An entry on one side only is no contradiction.
         if path in columns:
             measured = measured_of(counting(kinds, path[-1]), columns[path])
             _check_summary(summary, measured, path)
@@ -94,7 +94,7 @@ def check_samples(
 
 
 def check_intervals(statistics: Mapping[str, Any]) -> None:
-    """Refuse summaries whose interval does not hold their median, or that is below their least."""
+    """Refuse summaries whose median lies outside the interval, or below the minimum."""
     for path, summary in _entries(statistics):
         for least, most in (("low", "median"), ("median", "high"), ("min", "median")):
             if least in summary and most in summary and summary[least] > summary[most]:
@@ -105,7 +105,7 @@ def check_intervals(statistics: Mapping[str, Any]) -> None:
 
 
 def _entries(section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield what a section holds of each quantity, with the place where it stands."""
+    """Yield the path and the entry of each quantity in a section."""
     if "total_ms" in section:
         yield ("total_ms",), section["total_ms"]
     for kind in ("tasks", "edges"):
@@ -117,7 +117,7 @@ def _entries(section: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]
 def _check_time(
     time_ms: float, kinds: Sequence[str], column: Sequence[Any], path: tuple[Any, ...]
 ) -> None:
-    # A run that ended before it measured has the times of the rounds that there were.
+    # A run without measured rounds has the times of its warm-up rounds.
     values = measured_of(kinds if MEASURED in kinds else [MEASURED] * len(kinds), column)
     if values and not isclose(time_ms, median(values), rel_tol=_ROUNDING, abs_tol=2 * _ROUNDING):
         raise _error(
@@ -164,14 +164,14 @@ def check_consistency(data: Mapping[str, Any]) -> None:
     Raises
     ------
     ProfileError
-        At the first contradiction. What is merely absent is none.
+        At the first contradiction. An absent value is no contradiction.
 
     Notes
     -----
-    Profiles without a schema version come from 0.1.0 or know only the
-    standard: their edges may repeat, their names may hold ``->``, their node
-    weights may be any integers, and their ``execution_metrics`` may be named
-    after classes. O(V + E) time if the execution order is complete,
+    Profiles without a schema version come from 0.1.0 or follow only the
+    standard: their edges may repeat, their names may contain ``->``, their node
+    weights may be any integers, and entries of ``execution_metrics`` may be
+    named after classes. O(V + E) time if the execution order is complete,
     O((V + E) log V) if it is not.
 
     Examples
@@ -251,7 +251,7 @@ class _Edges:
         numbers = _numbers(order, self.nodes, *_ORDER)
         _check_distinct(order, "task", *_ORDER)
         place = dict(zip(numbers, range(len(order))))
-        # An end that the order lacks contradicts nothing: it may stand before or after all.
+        # A task that the order lacks is no contradiction: it may come first or last.
         before = list(map(place.get, self.tails, repeat(-1)))
         after = list(map(place.get, self.heads, repeat(len(order))))
         if not all(map(le, before, after)):
@@ -266,7 +266,7 @@ class _Edges:
             self._check_incomplete(order)
 
     def _check_incomplete(self, order: Sequence[str]) -> None:
-        """Check that the edges have a topological order, and that one has `order` in it."""
+        """Check that the edges have a topological order that agrees with `order`."""
         below: dict[str, list[str]] = {}
         for source, target in zip(self.sources, self.targets):
             below.setdefault(source, []).append(target)
@@ -298,11 +298,11 @@ class _Edges:
             raise _error(f"there is no edge {_quote(key)}", "edge_weights", key)
 
     def _same_keys(self, weights: Mapping[str, Any]) -> bool:
-        """Tell whether the keys are those of `weights` in order, thus also distinct."""
+        """Tell whether the keys are those of `weights`, in order and so distinct."""
         return list(weights) == self.keys
 
     def _source_of(self, *, repeated: bool) -> dict[str, str]:
-        """Return the source of each key, and check that no key stands for two edges.
+        """Return the source of each key, and check that no two edges share a key.
 
         Key and source tell an edge; the key alone does not if names hold ``->``.
         """
@@ -349,7 +349,7 @@ class _Edges:
         _check_fields(entries)
 
     def check_starts(self, timeline: Mapping[str, Any], missing: Sequence[Any]) -> None:
-        """Check that no task starts before those that it depends on have ended.
+        """Check that no task starts before its predecessors have ended.
 
         Where some clock differs from the others, this says nothing.
         """
@@ -364,7 +364,7 @@ class _Edges:
             started = list(map(starts.get, self.targets, repeat(inf)))
             if all(map(le, ended, started)):
                 continue
-            # Edges that the graph of this round had not bind nobody.
+            # Edges that the graph of this round lacked do not count.
             lacking = {tuple(e) for m in missing if m["round"] == number for e in m["edges"]}
             for source, target, end, start in zip(self.sources, self.targets, ended, started):
                 if end > start and (source, target) not in lacking:
@@ -381,7 +381,7 @@ def _has_other_clocks(workers: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _moments_of(rows: Sequence[Any], column: int) -> dict[str, float]:
-    """Return a column of the timeline by task, without what was not reached."""
+    """Return a column of the timeline by task, without nulls."""
     names, moments = _column(rows, 0), _column(rows, column)
     if None in moments:
         return {name: moment for name, moment in zip(names, moments) if moment is not None}
@@ -393,10 +393,10 @@ def _by_round(rows: Sequence[Any]) -> Mapping[int, Sequence[Any]]:
     rounds = set(_column(rows, 1))
     if len(rounds) == 1:
         return {rounds.pop(): rows}
-    found: dict[int, list[Any]] = {number: [] for number in rounds}
+    rows_of: dict[int, list[Any]] = {number: [] for number in rounds}
     for row in rows:
-        found[row[1]].append(row)
-    return found
+        rows_of[row[1]].append(row)
+    return rows_of
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -446,7 +446,7 @@ def _check_run(run: Mapping[str, Any], nodes: Mapping[str, int], finished: Seque
             f"the run is complete, but task {_quote(name)} is {tasks[name]['state']}",
             *("run", "state"),
         )
-    # What failed in a later round has figures of those before it.
+    # A task that failed in a later round has figures of earlier rounds.
     first = {name for name, entry in tasks.items() if not entry.get("round")}
     if not first.isdisjoint(finished):
         i = next(i for i, name in enumerate(finished) if name in first)
@@ -503,7 +503,7 @@ def _check_sums(entries: Sequence[Mapping[str, Any]], numbers: Sequence[int], si
 
 
 def _check_records(section: str, table: Mapping[str, Any], nodes: Mapping[str, int]) -> None:
-    """Check a table that begins with a task and a round, which tell a record."""
+    """Check a table whose first columns, task and round, identify a record."""
     rows, columns = table["records"], table["columns"]
     _check_distinct(columns, "column", section, "columns")
     i = _difference(list(map(len, rows)), [len(columns)] * len(rows))
@@ -519,10 +519,10 @@ def _check_origins(
     origins: Mapping[str, Any], nodes: Mapping[str, int], edges: Mapping[str, Any]
 ) -> None:
     _check_records("origins", origins, nodes)
-    for i, one in enumerate(origins.get("missing", ())):
+    for i, missing in enumerate(origins.get("missing", ())):
         where = "origins", "missing", i
-        _numbers(one["tasks"], nodes, *where, "tasks")
-        for j, edge in enumerate(one["edges"]):
+        _numbers(missing["tasks"], nodes, *where, "tasks")
+        for j, edge in enumerate(missing["edges"]):
             if "->".join(edge) not in edges:
                 raise _error(f"there is no edge {_quote('->'.join(edge))}", *where, "edges", j)
 
@@ -545,9 +545,9 @@ def _check_timeline(timeline: Mapping[str, Any], nodes: Mapping[str, int]) -> No
 
 
 def _check_moments(timeline: Mapping[str, Any]) -> None:
-    """Check that the moments of each record follow each other."""
+    """Check that the moments of each record are in order."""
     columns, rows = timeline["columns"], timeline["records"]
-    # When a task was ready may be by another clock than its own.
+    # ready_ms may be from another clock than the other moments.
     names = MOMENTS[1:] if _has_other_clocks(timeline["workers"]) else MOMENTS
     latest = [0.0] * len(rows)
     for name in names:
@@ -592,7 +592,7 @@ def _check_index(index: int | None, known: Sequence[Any], what: str, *place: Any
 
 
 def _check_whole(numbers: Sequence[Any], *above: str, below: str | int) -> None:
-    """Check that what tells one of several is no 1.0, which is an integer in JSON's schemas."""
+    """Check that indices are no floats: 1.0 is an integer to JSON Schema."""
     if float in {*map(type, numbers)}:
         i = next(i for i, number in enumerate(numbers) if type(number) is float)
         raise _error(f"expected an integer without a point, got {numbers[i]}", *above, i, below)

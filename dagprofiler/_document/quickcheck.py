@@ -2,8 +2,8 @@
 
 The schema is followed a column at a time: all values that one field has
 anywhere in the document go together through builtins that loop in C. That
-takes a fraction of what ``json.loads`` takes; jsonschema takes 20 times as
-long. In return it says no more than "certainly valid" or "don't know".
+takes a fraction of the time of ``json.loads``; jsonschema takes 20 times as
+long. The result is only "certainly valid" or "unknown".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-#: The keywords that are followed. Others, annotations apart, must not occur in a schema.
+#: The supported keywords. Apart from annotations, a schema must not contain others.
 KEYWORDS = frozenset(
     {
         "additionalProperties",
@@ -33,7 +33,7 @@ KEYWORDS = frozenset(
     }
 )
 
-#: Those that are about values inside of a value.
+#: Keywords for values inside a value.
 _INNER = frozenset({"additionalProperties", "items", "prefixItems", "properties"})
 
 #: Values that are checked together: few enough for the processor's cache.
@@ -42,7 +42,7 @@ _AT_ONCE = 1000
 _NULL = type(None)
 _NUMBERS = {int, float}
 
-#: What ``json.load`` makes of each type. A bool is no integer here.
+#: The Python types that ``json.load`` returns for each type. A bool is not an integer here.
 _PYTHON_TYPES: dict[str, set[type]] = {
     "array": {list},
     "boolean": {bool},
@@ -55,26 +55,25 @@ _PYTHON_TYPES: dict[str, set[type]] = {
 
 
 def surely_satisfies(data: Any, schema: Mapping[str, Any]) -> bool:
-    """Tell whether `data` certainly satisfies `schema` and has only finite numbers in it.
+    """Tell whether `data` certainly satisfies `schema` and contains only finite numbers.
 
     Parameters
     ----------
     data
         A document as ``json.load`` returns it.
     schema
-        A schema that says ``type`` throughout, ``items`` for arrays, ``enum``
-        for nothing but strings, either ``properties`` or
-        ``additionalProperties`` for an object, and no keyword besides those in
-        ``KEYWORDS``.
+        A schema with ``type`` throughout, ``items`` for arrays, ``enum``
+        for strings only, either ``properties`` or ``additionalProperties``
+        for an object, and no keyword outside ``KEYWORDS``.
 
     Returns
     -------
     bool
-        False means that only a real validator can tell.
+        False means that only a real validator can decide.
 
     Notes
     -----
-    Values that no schema describes (additional properties) are not looked at.
+    Values without a schema (additional properties) are not checked.
 
     Examples
     --------
@@ -93,34 +92,34 @@ def surely_satisfies(data: Any, schema: Mapping[str, Any]) -> bool:
 def doubtful(
     value: Any, schema: Mapping[str, Any], path: tuple[Any, ...] = ()
 ) -> Iterator[tuple[tuple[Any, ...], Any, dict[str, Any]]]:
-    """Yield what a real validator must look at, where `surely_satisfies` is not sure.
+    """Yield the parts of a document that a real validator must check.
 
     Parameters
     ----------
     value, schema
         As for :func:`surely_satisfies`.
     path
-        Where `value` stands.
+        Path of `value` in the document.
 
     Yields
     ------
     path, value, schema
-        `value`, then what is in it, the outer before the inner. Each has that part of its
-        schema that says nothing of what is in it. `value` satisfies its schema exactly if each
-        of these satisfies theirs.
+        `value`, then the values inside it, outer before inner, each with the part of its
+        schema that does not concern inner values. `value` satisfies its schema if and only if
+        each of these satisfies its part.
 
     Notes
     -----
-    Stop at the first that is not valid: what is in a value of a wrong type is not looked at
-    in its right place. Of a large table the rows that are surely valid cost as much as
-    they do there.
+    Stop at the first invalid part: values inside a value of a wrong type are not compared with
+    their own schema. Valid rows of a large table cost as much as in
+    :func:`surely_satisfies`.
 
     Examples
     --------
     >>> sizes = {"type": "integer", "minimum": 0, "maximum": 99}
     >>> schema = {"type": "object", "additionalProperties": sizes}
-    >>> for place, found, _ in doubtful({"a": 1, "b": True}, schema):
-    ...     print(place, found)
+    >>> for path, value, _ in doubtful({"a": 1, "b": True}, schema):
+    ...     print(path, value)
     () {'a': 1, 'b': True}
     ('b',) True
     """
@@ -137,7 +136,7 @@ def doubtful(
 def _entries(
     value: Any, schema: Mapping[str, Any]
 ) -> Iterator[tuple[Iterator[tuple[Any, Any]], Mapping[str, Any]]]:
-    """Yield what is in a value, as keys or indices and items, with the schema of these items."""
+    """Yield the keys or indices and items in a value, with the schema of the items."""
     if isinstance(value, dict):
         for name, field in schema.get("properties", {}).items():
             if name in value:

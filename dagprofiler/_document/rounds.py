@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-#: What a round is for. Figures come from the measured ones.
+#: Kinds of rounds. Figures come from the measured ones.
 COLD, WARM_UP, MEASURED, ALLOCATION = "cold", "warm_up", "measured", "allocation"
 
 #: The fewest samples with a 95 % interval of their median: 1 - 2**(1 - n) is its coverage.
@@ -33,25 +33,25 @@ class Rounds:
         Number of measured rounds; ``"auto"`` takes at least 6, and as many as
         `precision` needs.
     warmup
-        Rounds before them that count for nothing; the first is kept as
-        ``cold``: what the first round of this run cost, which is that of a
-        cold process only if nothing ran there before. By default 2; none before
-        a single round, and none where each round has a process of its own.
+        Number of rounds before them that do not count; the first is kept as
+        ``cold``: the cost of the first round of this run, which is that of a
+        cold process only if nothing ran there before. By default 2; 0 before
+        a single round and with `fresh_process`.
     max_rounds, max_time_s
-        ``"auto"`` ends after so many measured rounds, or when they have taken
-        so many seconds, but not before the sixth.
+        ``"auto"`` ends after this number of measured rounds or seconds, but not
+        before the sixth round.
     precision
         ``"auto"`` ends when, for each task that takes at least 1 % of the
-        time, the 95 % interval lies within plus or minus this part of the
+        time, the 95 % interval lies within plus or minus this fraction of the
         median: 0.05 is 5 %.
     collect_garbage
-        ``"rounds"``: between rounds. ``"tasks"``: before each task too, which
-        costs in proportion to all that is alive (``overhead.garbage_ms``
-        says how much). None: the collector is left alone.
+        ``"rounds"``: between rounds. ``"tasks"``: also before each task, which
+        costs in proportion to all live objects (``overhead.garbage_ms``
+        has the time). None: the collector runs as usual.
     fresh_process
-        Whether each round is taken in a new process.
+        Whether each round runs in a new process.
     busy_cores
-        How many other cores are kept busy meanwhile.
+        Number of other cores that are kept busy during the run.
     check_outputs
         Whether to compare a hash of the serialized outputs of each task
         between rounds; tasks that differ are flagged.
@@ -59,13 +59,13 @@ class Rounds:
     Raises
     ------
     ValidationError
-        If a value is out of its range, or no interval can be had.
+        If a value is out of range, or too few rounds are allowed for an interval.
 
     Notes
     -----
-    Whole rounds, since a task that is looped finds its data in the cache, and
-    rounds in one process, since starting one costs more than most DAGs: times
-    in fresh processes differ two to four times as much as rounds in one do.
+    Whole rounds are repeated, since a task in a loop finds its data in the
+    cache, and in one process, since starting a process costs more than most
+    DAGs: times in fresh processes vary two to four times as much.
 
     Examples
     --------
@@ -110,8 +110,8 @@ class Rounds:
                 )
         if self.n == "auto" and self.max_rounds < MIN_ROUNDS:
             raise _refused(
-                f"max_rounds={self.max_rounds} cannot reach a 95 % interval, which 'auto' is "
-                f"after and which takes at least {MIN_ROUNDS} rounds"
+                f"max_rounds={self.max_rounds} is too small for the 95 % interval of 'auto', "
+                f"which needs at least {MIN_ROUNDS} rounds"
             )
 
     def _set_integer(self, name: str, least: int, other: str = "") -> None:
@@ -144,28 +144,28 @@ class Rounds:
 
     @property
     def instrumented(self) -> bool:
-        """Whether this is more than one plain round, so that there is more to measure and tell."""
+        """Whether this is more than one plain round, so that there are samples to record."""
         return self != Rounds(1, collect_garbage=self.collect_garbage) or (
             self.collect_garbage == "tasks"
         )
 
     @property
     def collects(self) -> bool:
-        """Whether garbage is collected before each round; a plain run leaves that alone."""
+        """Whether garbage is collected before each round; not in a plain run."""
         return self.several and self.collect_garbage is not None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the conditions as the profile's ``run.conditions`` holds them."""
+        """Return the conditions as stored in the profile's ``run.conditions``."""
         return asdict(self)
 
     def alone(self) -> Rounds:
-        """Return the conditions under which one of these rounds is taken in its own process."""
+        """Return the conditions of one of these rounds in its own process."""
         return replace(self, n=1, warmup=0, fresh_process=False, busy_cores=0)
 
 
-def rounds_of(given: Any) -> Rounds:
-    """Return what ``run(rounds=...)`` was given as Rounds."""
-    return given if isinstance(given, Rounds) else Rounds(given)
+def rounds_of(rounds: Any) -> Rounds:
+    """Return the argument of ``run(rounds=...)`` as Rounds."""
+    return rounds if isinstance(rounds, Rounds) else Rounds(rounds)
 
 
 class Plan:
@@ -174,15 +174,15 @@ class Plan:
     Parameters
     ----------
     rounds
-        What was asked for.
+        The requested rounds.
     is_precise
         Tells whether the measured rounds so far reach a precision.
     allocation
         Whether a pass that counts allocations comes last.
     past
-        What the rounds were for that an earlier attempt began.
+        Kinds of the rounds that previous attempts began.
     past_s
-        How long ago the first measured one of these began, in seconds that count.
+        Time since the first measured one of these began, in seconds of running.
 
     Attributes
     ----------
@@ -210,11 +210,11 @@ class Plan:
 
     @property
     def single(self) -> bool:
-        """Whether one round is all there is."""
+        """Whether there is only one round."""
         return not self.rounds.several and not self._allocation
 
     def __iter__(self) -> Iterator[str]:
-        """Yield what each round is for."""
+        """Yield the kind of each round."""
         for number in range(self.rounds.warmup or 0):
             self._where = f" in the {'warm-up' if number else 'cold'} round"
             yield WARM_UP if number else COLD
@@ -230,11 +230,11 @@ class Plan:
             yield ALLOCATION
 
     def where(self) -> str:
-        """Return in words, with a space before them, which round this is; "" of the only one."""
+        """Return the current round in words, after a space; "" for a single round."""
         return "" if self.single else self._where
 
     def _end(self, taken: int, seconds: float) -> str | None:
-        """Return what says that `taken` measured rounds are enough; None if nothing does."""
+        """Return why `taken` measured rounds are enough; None if they are not."""
         rounds = self.rounds
         if rounds.n != "auto":
             return "n" if taken == rounds.n else None
@@ -246,7 +246,7 @@ class Plan:
             return "max_rounds"
         if seconds >= rounds.max_time_s:
             return "max_time_s"
-        # Where the pass after them was begun, they were precise, be it by the last digit.
+        # The earlier attempt found them precise: it had begun the allocation pass.
         return "precision" if ALLOCATION in self._past else None
 
 

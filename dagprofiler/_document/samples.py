@@ -1,4 +1,4 @@
-"""The samples of a run's rounds and their statistics, as sections of the profile."""
+"""The profile's sections ``samples`` and ``statistics``."""
 
 from __future__ import annotations
 
@@ -45,12 +45,14 @@ def statistics_of(samples: Mapping[str, Any], differing: Iterable[str] = ()) -> 
         name: _flags(kinds, columns, outputs_differ=name in differ)
         for name, columns in samples["tasks"].items()
     }
-    section["flags"] = {name: found for name, found in raised.items() if found}
+    section["flags"] = {
+        name: flags_of_task for name, flags_of_task in raised.items() if flags_of_task
+    }
     return section
 
 
 def measured_of(kinds: Sequence[str], column: Samples) -> list[Any]:
-    """Return what was measured in a column: neither warm-up, nor null."""
+    """Return the measured values of a column, without warm-up and nulls."""
     return [v for kind, v in zip(kinds, column) if kind == MEASURED and v is not None]
 
 
@@ -66,7 +68,7 @@ def _summaries(kinds: Sequence[str], rows: Mapping[str, Mapping[str, Samples]]) 
 
 
 def counting(kinds: Sequence[str], column: str) -> Sequence[str]:
-    """Return the rounds with those that count for a column as measured."""
+    """Return the kinds of rounds, with those that count for a column as measured."""
     if column != "allocation_bytes":
         return kinds
     return [MEASURED if kind == ALLOCATION else kind for kind in kinds]
@@ -75,7 +77,7 @@ def counting(kinds: Sequence[str], column: str) -> Sequence[str]:
 def _summary(column: str, values: Sequence[float]) -> dict[str, Any]:
     summary = summarize(values)._asdict()
     if not column.endswith("_ms"):
-        # How fine a user's meter is, only its user knows.
+        # The resolution of a user's meter is unknown.
         return summary
     return {name: rounded(value) for name, value in summary.items()}
 

@@ -1,1 +1,1 @@
-"""Text, HTML, JSON and plug-ins, for every room."""
+"""Text, HTML, JSON, files and plug-ins, for all packages."""

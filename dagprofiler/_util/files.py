@@ -1,4 +1,4 @@
-"""Files: the one place that writes them, replaced as a whole wherever they lie."""
+"""Writing files, which are replaced atomically."""
 
 from __future__ import annotations
 
@@ -20,21 +20,20 @@ _PREFIX = ".dagprofiler-"
 #: Folders of links to the descriptors of a process, and of its threads.
 _DESCRIPTORS = re.compile(r"/proc/\d+(/task/\d+)?/fd|/dev/fd")
 
-#: How many links the system follows before it takes them for a circle.
+#: Maximum number of links to follow, as in the operating system.
 _LINKS = 40
 
 
 def write(path: Any, pieces: Iterable[str]) -> str:
-    """Write text to a stream, or to a file that is replaced as a whole; return its name.
+    """Write text to a stream, or to a file that is replaced atomically; return its name.
 
-    What the path resolves to decides: a regular file is replaced, and one that is not there yet
-    is made; a descriptor (``/dev/stdout``, ``/proc/self/fd/3``) and what is no regular file, as a
-    pipe or a device, is written on.
+    A path that resolves to a regular file, or to no file, is replaced or created; a descriptor
+    (``/dev/stdout``, ``/proc/self/fd/3``), a pipe, a device and the like is written to directly.
 
     Raises
     ------
     OSError
-        If it cannot be written. A file that was there is then as it was.
+        If it cannot be written. An existing file is then unchanged.
     """
     if hasattr(path, "write"):
         _write_pieces(path, pieces)
@@ -47,12 +46,12 @@ def write(path: Any, pieces: Iterable[str]) -> str:
 
 
 def replaced(name: str) -> str | None:
-    """Return the path of the file that writing to `name` replaces; None if it is written on.
+    """Return the path of the file that is replaced; None if `name` is written to directly.
 
     Raises
     ------
     OSError
-        If `name` is no file's name, or leads nowhere.
+        If `name` is not the name of a file, or cannot be resolved.
     """
     if os.path.basename(name) in ("", os.curdir, os.pardir):
         code = errno.EISDIR if name else errno.ENOENT
@@ -65,9 +64,9 @@ def replaced(name: str) -> str | None:
 
 
 def _descriptor_link(name: str) -> str | None:
-    """Return the link to a descriptor that a path leads to; None if it leads to none.
+    """Return the link to a descriptor that a path leads to; None if there is none.
 
-    What that link says may be the name that a file had before it was removed.
+    The target of that link may be the name of a file that has been removed.
     """
     for _ in range(_LINKS):
         folder, last = os.path.split(name)
@@ -82,28 +81,28 @@ def _descriptor_link(name: str) -> str | None:
 
 
 def _written_on(name: str) -> IO[bytes]:
-    """Open what is written on and not replaced."""
+    """Open a file that is written to directly."""
     folder, number = os.path.split(_descriptor_link(name) or "")
     own = folder == "/dev/fd" or folder.startswith(os.path.realpath("/proc/self") + os.sep)
     if own and number.isdigit():
-        # Opened by its name, a file would be written from a place of its own, and what the
-        # program writes to the descriptor afterwards would be written over it.
+        # Opened by name, the file would have a position of its own, and later writes of the
+        # program to the descriptor would overwrite it.
         return open(os.dup(int(number)), "wb")
     return open(name, "ab")
 
 
 @contextmanager
 def replacing(path: str) -> Iterator[IO[bytes]]:
-    """Yield a new file that takes the place of the one at `path` when all is written.
+    """Yield a new file that replaces the one at `path` at the end.
 
-    Until then only its owner can open it. It gets owner, group and mode of the old file, as far
-    as this process may give them, or what the umask says if there is none.
+    Until then only its owner can open it. It gets owner, group and mode of the old file as far
+    as permitted, or those of the umask if there is none.
 
     Raises
     ------
     OSError
-        If there is a file that this process could not open for writing, or what is no regular
-        file, as a symbolic link: it would be replaced and not followed.
+        If the existing file is not writable for this process, or not a regular file: a
+        symbolic link would be replaced and not followed.
     """
     folder = os.path.dirname(path) or os.curdir
     old = _status(path)
@@ -117,13 +116,13 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
         with _naming(path):
             _resemble(file.fileno(), old, folder)
             if os.name == "nt":
-                # There a file that is open gets no other name.
+                # Windows cannot rename an open file.
                 file.close()
             os.replace(file.name, path)
 
 
 def check_writable(name: str) -> None:
-    """Raise the OSError that :func:`write` would, as far as it shows before there is content."""
+    """Raise the OSError that :func:`write` would, as far as it can be known in advance."""
     target = replaced(name)
     if target is not None:
         _status(target)
@@ -134,7 +133,7 @@ def check_writable(name: str) -> None:
 
 
 def second_place(save: Callable[[IO[bytes]], Any]) -> str:
-    """Have a result written to a new file that only its owner can open; return its path.
+    """Write a result to a new file that only its owner can open; return its path.
 
     Parameters
     ----------
@@ -144,8 +143,8 @@ def second_place(save: Callable[[IO[bytes]], Any]) -> str:
     Raises
     ------
     OSError
-        If there is room for it neither in the folder for temporary files nor in memory nor at
-        home.
+        If it can be written neither to the folder for temporary files, nor to memory, nor to
+        the home folder.
     """
     from tempfile import mkstemp
 
@@ -171,8 +170,8 @@ def second_place(save: Callable[[IO[bytes]], Any]) -> str:
 def temporary(folder: str) -> Iterator[IO[bytes]]:
     """Yield a new file that only its owner can open; it is removed at the end.
 
-    What killed processes left of such files is removed first. Each is locked as long as its maker
-    lives, which needs a system and a file system with ``flock``; elsewhere they stay.
+    Such files of killed processes are removed first. A lock shows that the process of a file is
+    alive, which needs ``flock`` in the file system; without it they are not removed.
     """
     _sweep(folder)
     with _new(folder, 0o600) as file:
@@ -192,14 +191,14 @@ def _new(folder: str, mode: int) -> Iterator[IO[bytes]]:
 
 
 def _locked(folder: str, mode: int) -> IO[bytes]:
-    """Make a file and lock it; one that was swept in between is made anew."""
+    """Create a file and lock it; repeat if another process removed it in between."""
 
     def opener(path: str, flags: int) -> int:
         return os.open(path, flags, mode)
 
     while True:
         path = os.path.join(folder, f"{_PREFIX}{os.urandom(8).hex()}{_ending()}")
-        file = open(path, "x+b", opener=opener)  # noqa: SIM115  (whoever calls closes it)
+        file = open(path, "x+b", opener=opener)  # noqa: SIM115  (the caller closes it)
         try:
             _lock(file.fileno())
             os.lstat(path)
@@ -212,16 +211,16 @@ def _locked(folder: str, mode: int) -> IO[bytes]:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock a file as long as it is open here: unlike those of lockf, such a lock is the file's."""
+    """Lock a file while it is open here: unlike lockf, flock locks the file description."""
     from fcntl import LOCK_EX, LOCK_NB, flock
 
     flock(descriptor, LOCK_EX | LOCK_NB)
 
 
 def _ending() -> str:
-    """Return how the names of temporary files end that processes of this host make.
+    """Return the suffix of the names of temporary files of this host.
 
-    Locks of other hosts may not be seen here, though the folder is.
+    Locks of other hosts may be invisible here, in a shared folder.
     """
     from zlib import crc32
 
@@ -230,7 +229,7 @@ def _ending() -> str:
 
 
 def _sweep(folder: str) -> None:
-    """Remove what processes of this host and user left in a folder when they were killed."""
+    """Remove temporary files that killed processes of this host and user left in a folder."""
     ending = _ending()
     with suppress(OSError):
         for name in os.listdir(folder):
@@ -243,7 +242,7 @@ def _remove_left(path: str) -> None:
         _lock(file.fileno())
         status = os.fstat(file.fileno())
         if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
-            # If its maker has just given it its name, there is none of this one.
+            # If its process has just renamed it, unlink() fails: the name is gone.
             os.unlink(path)
 
 
@@ -255,7 +254,7 @@ def open_untricked(path: str, flags: int) -> int:
 
 
 def _status(path: str) -> os.stat_result | None:
-    """Return the status of a regular file that this process may write; None if there is none."""
+    """Return the status of a regular file that this process may write; None if it is missing."""
     try:
         descriptor = open_untricked(path, os.O_WRONLY)
     except FileNotFoundError:
@@ -265,16 +264,16 @@ def _status(path: str) -> os.stat_result | None:
     finally:
         os.close(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        raise FileExistsError(errno.EEXIST, "Is no regular file", path)
+        raise FileExistsError(errno.EEXIST, "Not a regular file", path)
     return status
 
 
 def _resemble(descriptor: int, old: os.stat_result | None, folder: str) -> None:
-    """Give a new file the owner, group and mode of the old one, as far as they can be given."""
+    """Give a new file the owner, group and mode of the old one, as far as permitted."""
     if not hasattr(os, "fchown"):
         return
     if old is None:
-        # What the umask and the folder's own rules make of a file is seen by making one.
+        # A probe shows the mode that the umask and the folder's rules give a new file.
         with _new(folder, 0o666) as probe:
             mode = stat.S_IMODE(os.fstat(probe.fileno()).st_mode)
     else:
@@ -282,7 +281,7 @@ def _resemble(descriptor: int, old: os.stat_result | None, folder: str) -> None:
         try:
             os.fchown(descriptor, -1, old.st_gid)
         except OSError:
-            # It is for another group now, which may do no more than everybody may.
+            # The group differs now, and gets no more than the rights of others.
             mode &= 0o707 | (mode & 0o007) << 3
         with suppress(OSError):
             os.fchown(descriptor, old.st_uid, -1)
@@ -292,7 +291,7 @@ def _resemble(descriptor: int, old: os.stat_result | None, folder: str) -> None:
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Let errors name the file that the user knows, not a temporary one."""
+    """Make errors name the user's file, not a temporary one."""
     try:
         yield
     except OSError as error:
@@ -305,7 +304,7 @@ def _write_pieces(stream: IO[Any], pieces: Iterable[str]) -> None:
         binary = False
     except TypeError:
         binary = True
-    # Alone a raw stream may write less than it is given.
+    # A raw stream may write less than it is passed.
     put = partial(_put_all, stream) if isinstance(stream, io.RawIOBase) else stream.write
     for piece in pieces:
         put(piece.encode() if binary else piece)

@@ -1,4 +1,4 @@
-"""Drawing: a picture of a DAG, as notebooks show it and as it is saved."""
+"""HTML for notebooks, and Drawing: a picture of a DAG."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     PathLike = Union[str, os.PathLike[str]]
 
-#: Rows of a table: what is shown in a notebook is stored in it.
+#: Maximum rows of a table: notebooks store what they show.
 _ROWS = 20
 
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
 
-#: Text and lines take the colour of what is around them, so that they are read in light and dark.
+#: Text and lines inherit their colour, so that they are legible in light and dark themes.
 _STYLE = (
     ".dagprofiler{font:13px/1.5 system-ui,sans-serif;overflow-x:auto}"
     ".dagprofiler p{margin:4px 0}"
@@ -53,13 +53,13 @@ class Shown:
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
-        """Return the object in the forms that IPython asks for; it sorts out which of them."""
+        """Return the object in all its forms; IPython selects among them."""
         del include, exclude
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
 
 def text(value: Any) -> Markup:
-    r"""Return any text as HTML that shows it; what cannot be seen is shown as an escape.
+    r"""Return any text as HTML that shows it; unprintable characters become escapes.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def text(value: Any) -> Markup:
 
 
 def view(*parts: str) -> str:
-    """Return parts of HTML in a frame that gives them their looks."""
+    """Return parts of HTML in a styled frame."""
     return f'<div class="dagprofiler"><style>{_STYLE}</style>{"".join(parts)}</div>'
 
 
@@ -83,7 +83,7 @@ def paragraph(*words: Any, quiet: bool = False) -> Markup:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], left: Sequence[int] = (0,)) -> Markup:
-    """Return a table; columns whose numbers are in `left` begin at the left."""
+    """Return a table; columns whose numbers are in `left` are left-aligned."""
     lines = [_row("th", head, left), *(_row("td", row, left) for row in rows)]
     return Markup(f"<table><thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>")
 
@@ -99,12 +99,12 @@ def _row(kind: str, cells: Sequence[Any], left: Sequence[int]) -> str:
 def cut_table(
     rows: Sequence[Sequence[Any]], what: str, left: Sequence[int] = (0,), most: int = _ROWS
 ) -> Markup:
-    """Return a table whose first row is its head; a long one is cut, and says of what it has more.
+    """Return a table whose first row is its head; a long one is cut, with the number of rows left.
 
     Parameters
     ----------
     most
-        Rows that are shown.
+        Maximum number of rows to show.
     """
     head, *body = rows
     more = len(body) - most
@@ -113,7 +113,7 @@ def cut_table(
 
 
 def details(head: str, *parts: str) -> Markup:
-    """Return what is folded in until its head is clicked, which takes no script."""
+    """Return parts that unfold at a click on their head, without a script."""
     return Markup(f"<details><summary>{text(head)}</summary>{''.join(parts)}</details>")
 
 
@@ -128,9 +128,9 @@ class Drawing(Shown):
     svg
         The picture as SVG, on white.
     caption
-        How many tasks and edges there are, and into how many groups they are folded.
+        Numbers of tasks, edges and groups.
     scene
-        The boxes and lines that it consists of.
+        The boxes and lines of the picture.
 
     Examples
     --------
@@ -153,7 +153,7 @@ class Drawing(Shown):
         return self._svg_of(self.scene, opaque=True)
 
     def save(self, path: PathLike | IO[Any]) -> str:
-        """Write the picture as SVG to a file, which is replaced as a whole, or an open stream.
+        """Write the picture as SVG to a file, which is replaced atomically, or to an open stream.
 
         Returns
         -------
@@ -169,12 +169,12 @@ class Drawing(Shown):
         return view(self.markup())
 
     def markup(self) -> Markup:
-        """Return the picture and its caption, as they stand in a view of several parts."""
+        """Return the picture and its caption, as a part of a view."""
         picture = self._svg_of(self.scene, opaque=False)
         return Markup(f"{picture}{paragraph(self.caption, quiet=True)}")
 
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
-        """Return the picture also as an image, for notebooks that are shown without HTML."""
+        """Return the picture also as an image, for viewers without HTML."""
         return {**super()._repr_mimebundle_(include, exclude), "image/svg+xml": self.svg}

@@ -1,6 +1,6 @@
-"""What of this process a run depends on: its threads, its modules, what the program asked for.
+"""State of this process that runs depend on: its threads, modules, calibration and tracing.
 
-All of it may change while somebody looks: in other threads, and inside of a task.
+All of it may change at any time: in other threads, and inside a task.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ import weakref
 from contextvars import ContextVar
 from typing import Any
 
-#: The calibration that the program itself has asked for, once it has.
+#: The calibration that the program requested, if any.
 asked_for: list[Any] = []
 
-#: Where the spans of this context go, if it has a place of its own.
+#: Destination of the spans of this context, if it has its own.
 sink: ContextVar[Any] = ContextVar("sink")
 
 
 class TaskThread:
-    """A thread that computes tasks, as code inside of them finds it.
+    """A thread that computes tasks, as seen by code inside them.
 
     Attributes
     ----------
     busy
-        Whether a task computes in it.
+        Whether a task is running in it.
     spans
-        The :class:`~dagprofiler.tracing.collection.Collection` of what is recorded in its
-        tasks, one after the other; None before tracing is imported.
+        The :class:`~dagprofiler.tracing.collection.Collection` of the spans of its
+        tasks; None before tracing is imported.
     thread
-        The number by which Python knows its thread.
+        Its number, as ``threading.get_ident()``.
     """
 
     __slots__ = ("__weakref__", "_inner", "busy", "spans", "thread")
@@ -45,28 +45,28 @@ class TaskThread:
             recording.tracing.begin(self)
 
     def inner(self) -> TaskThread:
-        """Return what computes tasks in this thread while a task in it, which runs them, waits."""
+        """Return the worker for tasks that a task in this thread runs itself."""
         if self._inner is None:
             self._inner = TaskThread()
         here.worker = self._inner
         return self._inner
 
     def innermost(self) -> TaskThread:
-        """Return what computes the innermost task in this thread, or this one if none does."""
+        """Return the worker of the innermost running task in this thread, or this one."""
         inner = self._inner
         return inner.innermost() if inner is not None and inner.busy else self
 
 
 class _Recording:
-    """What tracing has to say to runs, which do not import it.
+    """The interface of tracing to runs, which do not import it.
 
     Attributes
     ----------
     off
-        Whether this process records nothing by its own choice.
+        Whether recording is switched off in this process.
     tracing
-        Has ``begin(worker)``, called before its first task, and ``place()``, which returns the
-        :data:`sink` of a run that begins in this thread; None before tracing is imported.
+        Has ``begin(worker)``, called before a worker's first task, and ``place()``, which returns
+        the :data:`sink` of a run that begins in this thread; None before tracing is imported.
     """
 
     __slots__ = ("off", "tracing")
@@ -77,15 +77,15 @@ class _Recording:
 
 
 class _ThisThread(threading.local):
-    """The worker of this thread: of the innermost task, if tasks in it run others."""
+    """The worker of this thread: that of the innermost task, if tasks run others."""
 
     def __init__(self) -> None:
         self.worker = TaskThread()
 
 
 def workers() -> list[TaskThread]:
-    """Return all workers there are."""
-    # Other threads may add some meanwhile, or end.
+    """Return all workers."""
+    # Other threads may add workers meanwhile, or end.
     alive = [worker() for worker in _workers[:]]
     return [worker for worker in alive if worker is not None]
 
@@ -93,7 +93,7 @@ def workers() -> list[TaskThread]:
 def imported(name: str) -> Any:
     """Return the module of this name if it has been imported completely, else None.
 
-    While a thread imports a module, other threads find in ``sys.modules`` what there is of it.
+    While a thread imports a module, ``sys.modules`` holds it incomplete.
     """
     module = sys.modules.get(name)
     spec = getattr(module, "__spec__", None)
@@ -101,7 +101,7 @@ def imported(name: str) -> Any:
 
 
 def _begin_anew() -> None:
-    """Forget, in a process that was forked, what its parent computes."""
+    """Forget the workers of the parent in a forked process."""
     _workers.clear()
     here.worker = TaskThread()
 

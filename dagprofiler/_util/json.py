@@ -1,4 +1,4 @@
-"""Rendering: the JSON text of a document, column by column, one record a line."""
+"""JSON: documents are read, checked to be plain, and written, one record a line."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def utc_now() -> str:
 def collector_paused() -> Iterator[None]:
     """Keep the garbage collector from running while tables without cycles are built.
 
-    It would look through all of a large table again each time the table has
-    grown by a quarter, which doubles the time, and find nothing.
+    It would traverse a large table each time the table has grown by a quarter,
+    which doubles the time, and free nothing.
     """
     if not gc.isenabled():
         yield
@@ -51,10 +51,10 @@ class _NotJson(Exception):  # noqa: N818  (a signal, not an error of the library
 
 
 def jsonable(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return `parameters` as JSON holds them, and the names of those stored as text.
+    """Return `parameters` as plain JSON, and the names of those stored as text.
 
-    Arrays and tuples become lists, numpy scalars numbers. What JSON has no
-    form for (objects, NaN, integers beyond 64 bits) is stored as its ``str``.
+    Arrays and tuples become lists, numpy scalars numbers. Values without a JSON
+    form (objects, NaN, integers beyond 64 bits) are stored as their ``str``.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def _text(value: Any) -> str:
     """Return the text of any value, also of one whose ``str`` fails."""
     try:
         return str(value)
-    except Exception:  # noqa: BLE001  (a profile is not lost to what a parameter does)
+    except Exception:  # noqa: BLE001  (a parameter's __str__ must not lose the profile)
         return object.__repr__(value)
 
 
@@ -96,7 +96,7 @@ def _plain(value: Any) -> Any:
     numpy = imported("numpy")
     if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
         python = value.tolist()
-        # Times become bare integers in nanoseconds: text says what they are.
+        # Not times, which would become bare integers in nanoseconds.
         if type(python) is not type(value) and value.dtype.kind not in "mM":
             return _plain(python)
     if hasattr(value, "to_dict") and not isinstance(value, type):
@@ -107,14 +107,14 @@ def _plain(value: Any) -> Any:
 def parse(text: str | bytes) -> Any:
     """Return the document in a JSON text.
 
-    NaN and infinity, which are no JSON, pass inside of ``configuration`` only,
+    NaN and infinity, which are not JSON, are accepted in ``configuration`` only,
     where version 0.1.0 wrote them.
 
     Raises
     ------
     ProfileError
-        If it is no JSON, holds such a number elsewhere, or an object in which a key
-        stands twice.
+        If the text is not JSON, contains such a number elsewhere, or an object with
+        a repeated key.
     """
     constants = []
 
@@ -131,7 +131,7 @@ def parse(text: str | bytes) -> Any:
         if constants:
             plain_document(document)
     except RecursionError as error:
-        raise ProfileError("not JSON that can be read: nested too deep") from error
+        raise ProfileError("JSON cannot be read: nested too deep") from error
     except ProfileError:
         raise
     except ValueError as error:
@@ -140,13 +140,11 @@ def parse(text: str | bytes) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    items = dict(pairs)
+    if len(items) < len(pairs):
         ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise ProfileError(
-            f"not JSON that can be read: key {short_repr(key)} stands twice in one object"
-        )
-    return found
+        raise ProfileError(f"JSON cannot be read: key {short_repr(key)} occurs twice in one object")
+    return items
 
 
 def plain_document(document: Any) -> Any:
@@ -155,8 +153,8 @@ def plain_document(document: Any) -> Any:
     Raises
     ------
     ProfileError
-        If something in it is no JSON value: a key that is no text, an object,
-        a number that is not finite outside of ``configuration``.
+        If it contains a key that is not a string, an object without a JSON form, or
+        a number outside ``configuration`` that is not finite.
     """
     try:
         if not isinstance(document, dict):
@@ -171,7 +169,7 @@ def plain_document(document: Any) -> Any:
 
 def _key(key: Any, path: tuple[Any, ...]) -> str:
     if not isinstance(key, str):
-        raise ProfileError(f"key {short_repr(key)} is no text", json_path(path))
+        raise ProfileError(f"key {short_repr(key)} is not a string", json_path(path))
     return key
 
 
@@ -207,19 +205,19 @@ def load(path: Any) -> Any:
 
 
 def file_name(path: Any) -> str:
-    """Return what a file or an open stream is called; nothing if it has no name."""
+    """Return the name of a file or an open stream; "" if it has none."""
     name = path if isinstance(path, (str, bytes, os.PathLike)) else getattr(path, "name", "")
-    # What was opened by its descriptor has that for a name.
+    # A file that was opened by its descriptor has that number as its name.
     return "" if isinstance(name, int) else os.fsdecode(name)
 
 
 def read(path: Any) -> str | bytes:
-    """Return what is in a file or an open stream."""
+    """Return the content of a file or an open stream."""
     try:
         if hasattr(path, "read"):
             content: str | bytes = path.read()
             return content
-        # As text at once: bytes beside it would double what a large file takes.
+        # Directly as text: bytes in addition would double the memory of a large file.
         with open(path, encoding="utf-8-sig") as file:
             return file.read()
     except UnicodeDecodeError as error:
@@ -227,13 +225,13 @@ def read(path: Any) -> str | bytes:
 
 
 def mapping_in(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return the object under a key; an empty one if something else is there, or nothing."""
+    """Return the object under a key; an empty one if it is missing or of another type."""
     value = mapping.get(key)
     return value if isinstance(value, dict) else {}
 
 
 def text_in(mapping: Mapping[str, Any], key: str) -> str:
-    """Return the text under a key; an empty one if something else is there, or nothing."""
+    """Return the text under a key; "" if it is missing or of another type."""
     value = mapping.get(key)
     return value if isinstance(value, str) else ""
 
@@ -260,25 +258,25 @@ _encode_lines = json.JSONEncoder(**_STRICT, separators=("\n", ": ")).encode
 
 
 def batched(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Yield `rows` in lists of a few thousand: what is made for speed at once stays small."""
+    """Yield `rows` in lists of a few thousand, to limit memory."""
     rows = iter(rows)
     while batch := list(islice(rows, _BATCH)):
         yield batch
 
 
 class Columns:
-    """Rows of one shape, held by column.
+    """Rows of one shape, stored by column.
 
-    Their text is put together column by column, which takes a fraction of the
-    time that making the rows takes.
+    Their text is built column by column, which takes a fraction of the time of
+    building the rows.
 
     Parameters
     ----------
     columns
         Name to values, for rows that are dicts; values alone, for lists.
     optional
-        Rows whose value in the last column, which has a name and is not the
-        only one, is None are without that key.
+        Rows with None in the last column lack its key. The column must have a
+        name and must not be the only one.
     """
 
     def __init__(
@@ -319,7 +317,7 @@ class Columns:
 
 
 class Table:
-    """A list too large to be held: batches of its rows, to be gone through once."""
+    """A list too large for memory: an iterable of batches of its rows."""
 
     def __init__(self, batches: Iterable[Rows]) -> None:
         self.batches = batches
@@ -330,7 +328,7 @@ class Table:
 
 
 class Items:
-    """A dict too large to be held: batches of its keys and values, to be gone through once."""
+    """A dict too large for memory: an iterable of batches of its keys and values."""
 
     def __init__(self, batches: Iterable[tuple[Sequence[str], Rows]]) -> None:
         self.batches = batches
@@ -341,7 +339,7 @@ class Items:
 
 
 def held(value: Any) -> Any:
-    """Return `value` with rows that are yet to be made made, as lists and dicts."""
+    """Return `value` with its batches of rows as lists and dicts."""
     if isinstance(value, (Items, Table)):
         return value.held()
     if isinstance(value, dict):
@@ -357,7 +355,7 @@ def render(document: Iterable[tuple[str, Any]]) -> Iterator[str]:
     Raises
     ------
     ProfileError
-        If a section holds what JSON has no form for: NaN, infinity, an object.
+        If a section contains a value without a JSON form: NaN, infinity, an object.
     """
     lead = "{\n"
     for name, section in document:
@@ -409,19 +407,19 @@ def _item_pieces(keys: Sequence[str], values: Rows) -> list[list[str]]:
 
 
 def _pieces(rows: Rows) -> list[list[str]]:
-    """Return the JSON text of the rows, as columns of pieces to be woven.
+    """Return the JSON text of the rows, as columns of pieces.
 
-    One call of the encoder, which is C, does for a whole column.
+    One call of the encoder, which is in C, encodes a whole column.
     """
     if isinstance(rows, Columns):
         return rows.pieces()
     if not isinstance(rows[0], (dict, list, tuple)):
-        # JSON text in ASCII has no line break but those that stand between values.
+        # JSON text in ASCII has line breaks between values only.
         texts = _encode_lines(rows)[1:-1].split("\n")
         if len(texts) == len(rows):
             return [texts]
-    # Values inside of values: a mark, which is random, so that none can look like
-    # it, goes between those of the column.
+    # Nested values: a random mark, which no value can equal, separates those of the
+    # column.
     mark = os.urandom(8).hex()
     flat: list[Any] = [mark] * (2 * len(rows) - 1)
     flat[::2] = rows
@@ -429,7 +427,7 @@ def _pieces(rows: Rows) -> list[list[str]]:
 
 
 def _woven(pieces: list[list[str]]) -> str:
-    """Return the text of rows that are spread over columns of pieces."""
+    """Return the text of rows from columns of pieces."""
     step = len(pieces)
     flat = [""] * (step * len(pieces[0]))
     for i, column in enumerate(pieces):

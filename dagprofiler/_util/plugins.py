@@ -1,9 +1,9 @@
-"""The registry of formats: who writes or reads a format says so by an entry point.
+"""The registry of formats: packages register exporters and importers by entry points.
 
 The group is ``dagprofiler.exporters`` or ``dagprofiler.importers``, the name that
-of the format, the object an instance with the methods that
-:class:`dagprofiler.formats.Exporter` or :class:`dagprofiler.formats.Importer`
-describes. Ours are found the same way. Nothing is imported before it is used.
+of the format, the object an instance with the methods of
+:class:`dagprofiler.formats.Exporter` or :class:`dagprofiler.formats.Importer`.
+Built-in formats are registered the same way. Each is imported at its first use.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EXPORTERS, IMPORTERS = "dagprofiler.exporters", "dagprofiler.importers"
 
 _METHODS = {EXPORTERS: ("render",), IMPORTERS: ("recognizes", "read")}
 
-#: What people call formats, or the tools that read them. They are hints, and no names of formats.
+#: Other words for formats, or the tools that read them: for hints, not accepted as names.
 _ALIASES = {
     **dict.fromkeys(("graphviz", "gv", "xdot"), "dot"),
     **dict.fromkeys(("networkx", "nx", "d3", "json_graph"), "node_link"),
@@ -41,13 +41,13 @@ def formats(group: str) -> list[str]:
 
 
 def load(group: str, name: str) -> Any:
-    """Return what stands under the name of a format.
+    """Return the exporter or importer of a format.
 
     Raises
     ------
     FormatError
-        If there is none, it cannot be imported, or two packages give the name to different
-        things.
+        If there is none, it cannot be imported, or two packages register different
+        objects under the name.
     """
     known = _points(group)
     if not isinstance(name, str) or name not in known:
@@ -61,43 +61,43 @@ def load(group: str, name: str) -> Any:
 
 
 def loadable(group: str) -> tuple[dict[str, Any], list[str]]:
-    """Return what stands under each name of a group, and why some names are left out.
+    """Return the objects of a group by name, and the reasons for those left out.
 
-    One package that is broken does not keep the formats of others from being found.
+    A broken package does not hide the formats of others.
     """
-    found, reasons = {}, []
+    plugins, reasons = {}, []
     for name, points in _points(group).items():
         try:
-            found[name] = _loaded(group, points)
+            plugins[name] = _loaded(group, points)
         except FormatError as error:
             reasons.append(str(error))
-    return found, reasons
+    return plugins, reasons
 
 
 def recognizing(document: Any) -> tuple[dict[str, Any], list[str]]:
-    """Return the importers that recognize a document, and why some could not be asked."""
+    """Return the importers that recognize a document, and the errors of others."""
     known, reasons = loadable(IMPORTERS)
     fitting = {}
     for name, importer in known.items():
         try:
             if importer.recognizes(document):
                 fitting[name] = importer
-        except Exception as error:  # noqa: BLE001  (whatever the module of others does)
-            reasons.append(f"format {name!r} cannot tell whether it fits: {describe(error)}")
+        except Exception as error:  # noqa: BLE001  (third-party code may raise anything)
+            reasons.append(f"format {name!r} cannot check the document: {describe(error)}")
     return fitting, reasons
 
 
 def check_options(name: str, exporter: Any, options: Collection[str]) -> None:
     """Refuse options that the exporter of a format does not take; FormatError.
 
-    Only what its ``render`` declares can be checked: one with ``**options`` takes all.
+    A ``render`` with ``**options`` accepts all.
     """
     if not options:
         return
     from inspect import Parameter, signature
 
     parameters = signature(exporter.render).parameters
-    if any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values()):
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
     # The first is the profile.
     known = list(parameters)[1:]
@@ -110,23 +110,23 @@ def check_options(name: str, exporter: Any, options: Collection[str]) -> None:
 
 
 def format_of(path: str) -> str:
-    """Return the name of the format that the ending of a file's name stands for.
+    """Return the name of the format of a file's extension.
 
     Raises
     ------
     FormatError
-        If it stands for none, or for several.
+        If no format has this extension, or several have.
     """
     ending = path.lower()
-    found, reasons = loadable(EXPORTERS)
-    extensions = {name: exporter.extension for name, exporter in found.items()}
+    exporters, reasons = loadable(EXPORTERS)
+    extensions = {name: exporter.extension for name, exporter in exporters.items()}
     fitting = [name for name, extension in extensions.items() if ending.endswith(extension)]
     longest = max((len(extensions[name]) for name in fitting), default=0)
     best = [name for name in fitting if len(extensions[name]) == longest]
     if len(best) != 1:
-        what = f"could be any of {', '.join(best)}" if best else "says no format"
+        what = f"could be any of {', '.join(best)}" if best else "has no known extension"
         endings = ", ".join(f"{extension} ({name})" for name, extension in extensions.items())
-        hint = f"give format=, or one of the endings {endings}"
+        hint = f"give format=, or one of the extensions {endings}"
         if not best:
             hint += _meant(ending.rpartition(".")[2], list(extensions))
         subject = repr(path) if path else "a stream without a name"
@@ -135,7 +135,7 @@ def format_of(path: str) -> str:
 
 
 def _meant(name: Any, known: Sequence[str]) -> str:
-    """Return the end of a refusal: which of the known formats was meant, if that can be told."""
+    """Return the hint of an error message: the format that was probably meant, or ""."""
     if not isinstance(name, str):
         return ""
     alias = _ALIASES.get(name.lower().replace("-", "_").replace(" ", "_"))
@@ -143,12 +143,15 @@ def _meant(name: Any, known: Sequence[str]) -> str:
 
 
 def _points(group: str) -> dict[str, list[EntryPoint]]:
-    """Return the entry points of a group by name, sorted; of some that say the same the first."""
+    """Return the entry points of a group by name, sorted, without duplicates."""
     from importlib.metadata import entry_points
 
-    found: Any = entry_points()
-    # Before Python 3.10 a dict.
-    points = found.select(group=group) if hasattr(found, "select") else found.get(group, ())
+    everything: Any = entry_points()
+    # A dict before Python 3.10.
+    if hasattr(everything, "select"):
+        points = everything.select(group=group)
+    else:
+        points = everything.get(group, ())
     named: dict[str, dict[str, EntryPoint]] = {}
     for point in sorted(points, key=lambda point: point.name):
         named.setdefault(point.name, {}).setdefault(point.value, point)
@@ -156,37 +159,37 @@ def _points(group: str) -> dict[str, list[EntryPoint]]:
 
 
 def _loaded(group: str, points: Sequence[EntryPoint]) -> Any:
-    """Return what the entry points of one name stand for."""
+    """Return the object of the entry points of one name."""
     point, *others = points
     if others:
         raise FormatError(
             f"format {point.name!r} is given by both {point.value!r} and {others[0].value!r} "
-            f"(entry points {group!r}); one of their packages has to go"
+            f"(entry points {group!r}); uninstall one of the two packages"
         )
     try:
-        found = point.load()
-    except Exception as error:  # whatever the module of others does when it is imported
+        plugin = point.load()
+    except Exception as error:  # third-party modules may raise anything
         raise FormatError(
             f"format {point.name!r} cannot be loaded from {point.value!r}: {describe(error)}"
         ) from error
-    lacking = _lacking(group, found)
+    lacking = _lacking(group, plugin)
     if lacking:
         raise FormatError(
             f"format {point.name!r}: {point.value!r} (entry points {group!r}) {lacking}"
         )
-    return found
+    return plugin
 
 
-def _lacking(group: str, found: Any) -> str:
-    """Return what keeps an object from being an exporter or an importer; nothing if nothing."""
-    if isinstance(found, type):
-        return f"is the class {found.__name__}; expected an instance of it, as {found.__name__}()"
+def _lacking(group: str, plugin: Any) -> str:
+    """Return why an object is not an exporter or an importer; "" if it is."""
+    if isinstance(plugin, type):
+        return f"is the class {plugin.__name__}; expected an instance, {plugin.__name__}()"
     for method in _METHODS[group]:
-        if not callable(getattr(found, method, None)):
-            return f"is {short_repr(found)}, which has no method {method}()"
+        if not callable(getattr(plugin, method, None)):
+            return f"is {short_repr(plugin)}, which has no method {method}()"
     if group == IMPORTERS:
         return ""
-    extension = getattr(found, "extension", None)
+    extension = getattr(plugin, "extension", None)
     if isinstance(extension, str) and extension == extension.lower() and extension[:1] == ".":
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Quantities as people read them, and as parts of the largest."""
+"""Text: readable quantities, and tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
 
 def quantity(value: Any, unit: str | None) -> str:
-    """Return a number as people read it, with four digits; ``-`` for None.
+    """Return a number with four digits and its unit; ``-`` for None.
 
     Examples
     --------
@@ -36,17 +36,17 @@ def quantity(value: Any, unit: str | None) -> str:
 
 
 def share(value: Any, largest: Any) -> float:
-    """Return the part that `value` is of the largest value, from 0 to 1."""
+    """Return `value` relative to the largest value, from 0 to 1."""
     limit = sys.float_info.max
     return float(min(value, limit) / min(largest, limit)) if largest else 0.0
 
 
-#: Tasks and edges shown of a large profile.
+#: Maximum rows shown for the tasks or edges of a profile.
 MOST_ROWS = 40
 
 
 def printable(text: Any) -> str:
-    """Return `text` with what would upset a terminal or break the line written as escapes."""
+    """Return `text` with unprintable characters and line breaks as escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
 
 
@@ -58,9 +58,9 @@ def number(value: Any) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
-    """Return the lines of a table, its columns as wide as they must be.
+    """Return the lines of a table, with columns as wide as needed.
 
-    Those whose numbers are in `left` begin at the left, the others end at the right.
+    Columns whose numbers are in `left` are left-aligned, the others right-aligned.
     """
     widths = [max(map(len, column)) for column in zip(*rows)]
     return [
@@ -73,5 +73,5 @@ def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[s
 
 
 def and_more(count: int, what: str) -> list[str]:
-    """Return the line below a table of `MOST_ROWS` that says how many there are beside them."""
+    """Return the line below a cut table with the number of rows left out, if any."""
     return [f"... and {count - MOST_ROWS:,} more {what}"] if count > MOST_ROWS else []

@@ -15,7 +15,7 @@ from dagprofiler.engine.hooks import RunInfo
 from dagprofiler.engine.log import Growth
 from dagprofiler.engine.sections import Tables
 from dagprofiler.errors import GraphError, RunError, WorkerError, describe
-from dagprofiler.graph.wiring import LiveWiring, readiness, readiness_by
+from dagprofiler.graph.wiring import LiveWiring, ready_queue, ready_queue_by
 from dagprofiler.measure.machine import environment
 from dagprofiler.measure.random import generators_restored
 from dagprofiler.profile import Profile
@@ -541,7 +541,7 @@ class Run:
         if not self._executor.serial:
             graph = wiring.targets, wiring.first_target
             ranked = self._ranked
-            pop, done = readiness(*graph) if ranked is None else readiness_by(ranked, *graph)
+            pop, done = ready_queue(*graph) if ranked is None else ready_queue_by(ranked, *graph)
 
             def pop_unfinished() -> int | None:
                 number = pop()
@@ -575,7 +575,7 @@ class Run:
     def _works(self) -> Callable[[int], tuple[tuple[Any, ...], list[Any]]]:
         """Return a function that returns a task's Work, and the handles of its inputs.
 
-        A closure, as :func:`~dagprofiler.graph.wiring.readiness`: it runs once a task.
+        A closure, as :func:`~dagprofiler.graph.wiring.ready_queue`: it runs once a task.
         """
         wiring, tasks, contracts, config = self._wiring, self._tasks, self._contracts, self._config
         names, inputs, slots = wiring.names, wiring.inputs, wiring.slots

@@ -1,1 +1,1 @@
-"""Graphs of names: edges, order, and who feeds whom. Nothing here knows what a task is."""
+"""Graphs of names: edges, order and wiring. This package does not import tasks."""

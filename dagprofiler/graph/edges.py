@@ -1,4 +1,4 @@
-"""Edges as users give them, resolved into numbers and into what each carries."""
+"""Edges: the forms that users write, resolved into task numbers and routes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
 
-#: One field on its way: its position among the source's outputs, and the target's input.
+#: One field on an edge: its position among the source's outputs, and the target's input.
 Route = tuple[int, str]
 
 
 def rows_of(edges: Sequence[int], count: int) -> tuple[list[int], list[int]]:
-    """Return the targets of sorted edges, and for each source where its own begin.
+    """Return the targets of sorted edges, and for each source where its targets begin.
 
-    Edges are numbers, ``source * count + target``: flat lists of numbers cost
-    the garbage collector nothing, which an object for each task would.
+    Edges are numbers, ``source * count + target``: unlike an object for each
+    task, flat lists of numbers cost the garbage collector nothing.
     """
     lengths = [0] * count
     for edge in edges:
@@ -40,9 +40,9 @@ class Edges:
     Attributes
     ----------
     count
-        How many tasks there are.
+        Number of tasks.
     sources, targets, routes
-        For each edge the two tasks, and what it carries.
+        For each edge its two tasks and the fields that it carries.
     """
 
     count: int
@@ -55,13 +55,13 @@ class Edges:
     ) -> Iterator[tuple[int, int, tuple[Route, ...]]]:
         """Return source, target and routes of all edges in the order of version 0.1.0.
 
-        There they come by source, sources in the order in which edges first
-        name them. Edges to tasks for which `gathers` holds something keep the
-        order in which they are given, and come first.
+        That order is by source, and sources in the order in which edges first
+        name them. Edges to tasks with an entry in `gathers` come first, in the
+        order in which they are given.
         """
         sources, targets, routes = self.sources, self.targets, self.routes
         if sum(map(ne, sources, sources[1:])) < len(set(sources)):
-            # All edges of a source follow each other.
+            # All edges of a source are adjacent.
             return zip(sources, targets, routes)
         turn = {source: k for k, source in enumerate(dict.fromkeys(sources))}
         turns = [turn[source] for source in sources]
@@ -76,7 +76,7 @@ class Edges:
 
     @cached_property
     def merged(self) -> dict[int, tuple[Route, ...]]:
-        """Each edge, as ``source * count + target``, to what it and those parallel to it carry."""
+        """Each edge, as ``source * count + target``, to its routes and those of parallel edges."""
         merged: dict[int, tuple[Route, ...]] = {}
         for source, target, routes in self.by_source():
             number = source * self.count + target
@@ -85,12 +85,12 @@ class Edges:
 
     @cached_property
     def rows(self) -> tuple[list[int], list[int]]:
-        """The successors of all tasks, and where those of each begin."""
+        """The successors of all tasks, and where those of each task begin."""
         return rows_of(sorted(self.merged), self.count)
 
     @cached_property
     def columns(self) -> tuple[list[int], list[int]]:
-        """The predecessors of all tasks, and where those of each begin."""
+        """The predecessors of all tasks, and where those of each task begin."""
         ends = (divmod(edge, self.count) for edge in self.merged)
         return rows_of(sorted(target * self.count + source for source, target in ends), self.count)
 
@@ -101,13 +101,13 @@ def resolved_edges(
     inputs: Sequence[list[str]],
     edges: Sequence[Any],
 ) -> Edges:
-    """Return what edges, in any of their forms, say in numbers."""
+    """Return edges, in any of their forms, as numbers and routes."""
     count = len(names)
     index = dict(zip(names, range(count)))
     matches = _Matches(outputs, inputs)
     plain = _plain_pairs(edges, index)
     if plain is not None:
-        # Two columns at once, each in a loop in C.
+        # Two columns at once: both loops run in C.
         kinds = zip(*map(map, (matches.source.__getitem__, matches.target.__getitem__), plain))
         return Edges(count, *plain, list(map(matches.__getitem__, kinds)))
     resolved = Edges(count, [], [], [])
@@ -138,10 +138,9 @@ def resolved_edges(
 def _plain_pairs(
     edges: Sequence[Any], index: Mapping[str, int]
 ) -> tuple[list[int], list[int]] | None:
-    """Return sources and targets if all edges are different pairs of different known names.
+    """Return sources and targets if all edges are distinct pairs of distinct known names.
 
-    Else None: what another edge is, and the first that is wrong, is found
-    by looking at one after the other.
+    Otherwise None: other forms, and the first error, need a look at each edge.
     """
     if not {tuple}.issuperset(map(type, edges)):
         return None
@@ -158,7 +157,7 @@ def _plain_pairs(
 def _check_parallel(
     where: str, first: tuple[Route, ...], second: tuple[Route, ...], outputs: Sequence[str]
 ) -> None:
-    """Raise a GraphError if two parallel edges, which are merged, carry the same."""
+    """Raise a GraphError if two parallel edges carry the same field."""
     if first == second:
         raise GraphError(f"{where} is given twice")
     common = {position for position, _ in first}.intersection(p for p, _ in second)
@@ -198,12 +197,12 @@ def field_problem(name: Any) -> str | None:
     if not name.isidentifier() or iskeyword(name):
         return "cannot be a keyword argument"
     if name in ("cfg", "self"):
-        return "compute() keeps for itself"
+        return "is reserved by compute()"
     return None
 
 
 class _Matches(dict[tuple[int, int], tuple[Route, ...]]):
-    """What edges without fields carry: found once for all between tasks of the same kinds.
+    """Routes of edges without fields, computed once for each pair of kinds of tasks.
 
     The keys are pairs of an item of `source` and an item of `target`.
 
@@ -211,7 +210,7 @@ class _Matches(dict[tuple[int, int], tuple[Route, ...]]):
     ----------
     source, target
         For each task its kind as a source and as a target of edges: the identity of its
-        list of outputs, and of inputs, which tasks that are alike share.
+        list of outputs, and of inputs, which tasks with equal declarations share.
     """
 
     def __init__(self, outputs: Sequence[list[str]], inputs: Sequence[list[str]]) -> None:
@@ -227,32 +226,32 @@ class _Matches(dict[tuple[int, int], tuple[Route, ...]]):
         return match
 
     def positions(self, kind: int) -> dict[str, int]:
-        """Return the fields of tasks of a kind, and where each stands among them."""
+        """Return the fields of tasks of a kind, with their positions."""
         if kind not in self._positions:
             self._positions[kind] = {field: i for i, field in enumerate(self._fields[kind])}
         return self._positions[kind]
 
 
 class Resolver:
-    """Says what edges carry that come one after the other, of alike ones only once."""
+    """Resolves edges one at a time, and caches the routes between tasks of the same kinds."""
 
     def __init__(self) -> None:
-        #: The identity of two lists of fields to them, so that it holds, and to what matches.
+        #: The ids of two lists of fields to the lists (kept alive: ids stay unique) and routes.
         self._known: dict[tuple[int, int], tuple[Any, tuple[Route, ...]]] = {}
 
     def routes(
         self, source: str, target: str, spec: Any, outputs: list[str], inputs: list[str]
     ) -> tuple[Route, ...]:
-        """Return what an edge carries.
+        """Return the routes of an edge.
 
         Parameters
         ----------
         source, target
             The tasks.
         spec
-            The fields, as given; None for those that match.
+            The fields, as given; None for matching names.
         outputs, inputs
-            What the source and what the target declares.
+            Declared outputs of the source and inputs of the target.
         """
         if spec is not None:
             return _explicit(source, target, spec, _places(outputs))
@@ -269,7 +268,7 @@ class Resolver:
         second: tuple[Route, ...],
         outputs: Sequence[str],
     ) -> None:
-        """Raise a GraphError if two edges between the same tasks carry the same."""
+        """Raise a GraphError if two edges between the same tasks carry the same field."""
         _check_parallel(
             f"edge {short_repr(source)} -> {short_repr(target)}", first, second, outputs
         )
@@ -281,8 +280,8 @@ def _places(fields: Sequence[str]) -> dict[str, int]:
 
 def _match(outputs: Mapping[str, int], inputs: Mapping[str, int]) -> tuple[Route, ...]:
     """Return the routes of an edge without fields: equal names, else all outputs."""
-    few, many = (outputs, inputs) if len(outputs) < len(inputs) else (inputs, outputs)
-    matching = [field for field in few if field in many] or outputs
+    smaller, larger = (outputs, inputs) if len(outputs) < len(inputs) else (inputs, outputs)
+    matching = [field for field in smaller if field in larger] or outputs
     return tuple((outputs[field], field) for field in sorted(matching))
 
 

@@ -1,4 +1,4 @@
-"""LiveWiring: the wiring of a graph that grows while it runs."""
+"""Wiring: tasks and edges as flat lists, fixed or growing, and their order."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def kahn_order(nodes: Sequence[str], successors: Mapping[str, Iterable[str]]) ->
     nodes
         Distinct names.
     successors
-        Name to the names that come after it; names without any may be absent.
+        Name to the names of its successors; names without any may be absent.
 
     Raises
     ------
     CycleError
-        If there is no such order.
+        If the graph has a cycle.
 
     Notes
     -----
@@ -49,30 +49,30 @@ def kahn_order(nodes: Sequence[str], successors: Mapping[str, Iterable[str]]) ->
     return [names[i] for i in _order(names, targets, first_target)]
 
 
-def readiness(
+def ready_queue(
     targets: Sequence[int], first_target: Sequence[int]
 ) -> tuple[Callable[[], int | None], Callable[[int], None]]:
-    """Return two functions that hand out tasks as they become ready.
+    """Return the two operations of a queue of the tasks that are ready.
 
     Parameters
     ----------
     targets, first_target
-        The successors of all tasks, and where those of each begin.
+        The successors of all tasks, and where those of each task begin.
 
     Returns
     -------
     pop
-        Takes the smallest number that is ready; None if there is none.
+        Removes and returns the smallest ready task number; None if none is ready.
     done
-        Says that a task is done, which may make others ready.
+        Marks a task as done, which may make its successors ready.
 
     Notes
     -----
-    A heap, and beside it a batch: what becomes ready at once while there is no
-    batch is sorted once and then costs nothing more. Wide stages are of that
-    kind. Closures, since a call of them takes half the time of a method's.
+    A heap and a batch: tasks that become ready together while the batch is
+    empty, as in wide stages, are sorted once instead of going through the
+    heap. Closures, since calling one takes half the time of a method call.
     """
-    #: How many predecessors of each task are not done.
+    #: For each task the number of predecessors that are not done.
     waiting = [0] * (len(first_target) - 1)
     for target in targets:
         waiting[target] += 1
@@ -88,38 +88,38 @@ def readiness(
     def done(number: int) -> None:
         begin, end = first_target[number], first_target[number + 1]
         if end - begin == 1:
-            # Most tasks have one successor; it is worth a way of its own.
+            # A fast path: most tasks have one successor.
             target = targets[begin]
             waiting[target] = left = waiting[target] - 1
             if not left:
                 heappush(heap, target)
             return
-        free = []
+        ready = []
         for target in targets[begin:end]:
             waiting[target] = left = waiting[target] - 1
             if not left:
-                free.append(target)
-        if len(free) > 1 and not batch:
-            free.sort(reverse=True)
-            batch.extend(free)
+                ready.append(target)
+        if len(ready) > 1 and not batch:
+            ready.sort(reverse=True)
+            batch.extend(ready)
         else:
-            for target in free:
+            for target in ready:
                 heappush(heap, target)
 
     return pop, done
 
 
-def readiness_by(
+def ready_queue_by(
     ranked: Sequence[int], targets: Sequence[int], first_target: Sequence[int]
 ) -> tuple[Callable[[], int | None], Callable[[int], None]]:
-    """Return what :func:`readiness` does, for another order among the tasks that are ready.
+    """Return the operations of :func:`ready_queue` for another order among the ready tasks.
 
     Parameters
     ----------
     ranked
-        All task numbers, the one that goes before all others first.
+        All task numbers by priority, the highest first.
     targets, first_target
-        As for :func:`readiness`.
+        As for :func:`ready_queue`.
     """
     count = len(ranked)
     rank = [0] * count
@@ -130,7 +130,7 @@ def readiness_by(
         for source in range(count)
         for target in targets[first_target[source] : first_target[source + 1]]
     ]
-    pop, done = readiness(*rows_of(sorted(edges), count))
+    pop, done = ready_queue(*rows_of(sorted(edges), count))
 
     def pop_number() -> int | None:
         place = pop()
@@ -145,7 +145,7 @@ def bottom_levels(
     first_target: Sequence[int],
     weights: Sequence[float],
 ) -> list[float]:
-    """Return the length of the longest path from each task to the end, its own weight included.
+    """Return the length of the longest path from each task to a sink, its own weight included.
 
     Notes
     -----
@@ -160,7 +160,7 @@ def bottom_levels(
 
 def _order(names: Sequence[str], targets: Sequence[int], first_target: Sequence[int]) -> list[int]:
     """Return the Kahn order of numbers of the sorted `names`."""
-    pop, done = readiness(targets, first_target)
+    pop, done = ready_queue(targets, first_target)
     order = []
     number = pop()
     while number is not None:
@@ -190,12 +190,12 @@ def _cycle(stuck: set[int], successors: Mapping[int, Iterable[int]]) -> list[int
 
 
 class Wiring:
-    """Who feeds whom with what, resolved once, as the run loop needs it.
+    """The data flow between tasks in flat lists, resolved once for the run loop.
 
     Tasks are numbered in the order of their sorted names, so that the smallest
-    number that is ready is what Kahn's order takes next. Every declared output
-    has a slot, those of one task side by side. Flat lists, since a graph of a
-    million tasks is nothing special.
+    ready number is next in Kahn's order. Every declared output has a slot;
+    those of one task are adjacent. Flat lists keep graphs of a million tasks
+    fast.
 
     Parameters
     ----------
@@ -215,25 +215,25 @@ class Wiring:
     sinks
         Tasks without successors.
     inputs, slots, first_input
-        The inputs that edges feed, those of one task together: by source, but
-        of a task that gathers in the order of the edges; the slot that feeds
+        The inputs that edges feed, grouped by task: by source, or in the order
+        of the edges for a task that gathers; the slot that feeds
         each; and where those of each task begin.
     outputs, first_slot
         For each task its declared outputs, and the slot of the first.
     owner, uses
-        For each slot whose output it holds, and how many inputs it feeds.
+        For each slot the task of its output, and the number of inputs it feeds.
     items
-        Slots, behind those of outputs, that hold one item of an output, and
-        its name: ``files[3]``. None in here; see
+        Slots, after those of outputs, that hold one item of an output, and
+        its name: ``files[3]``. Empty here; see
         :class:`~dagprofiler.graph.wiring.LiveWiring`.
     routes
-        Each edge, as ``source * len(names) + target``, to what it carries:
-        by source, sources in the order in which edges first name them.
+        Each edge, as ``source * len(names) + target``, to the fields it
+        carries: by source, sources in the order in which edges first name them.
 
     Notes
     -----
-    What only reports, failures and parallel runs need is made when asked for:
-    `routes`, `targets` and `first_target`.
+    `routes`, `targets` and `first_target`, which only reports, failures and
+    parallel runs need, are computed at their first use.
     """
 
     def __init__(
@@ -253,13 +253,13 @@ class Wiring:
         self._lay_out(gathers)
         sources, targets = self._edges.sources, self._edges.targets
         self.sinks = sorted(set(range(len(names))).difference(sources))
-        # Where all edges lead to larger numbers, the smallest one left is always ready.
+        # If all edges lead to larger numbers, the smallest remaining one is always ready.
         self.order: Sequence[int] = range(len(names))
         if not all(map(lt, sources, targets)):
             self.order = _order(names, self.targets, self.first_target)
 
     def _lay_out(self, gathers: Sequence[Collection[str]]) -> None:
-        """Put the inputs of each task together."""
+        """Group the inputs by task."""
         edges, first_slot = self._edges, self.first_slot
         lengths = [0] * len(self.names)
         for target, routes in zip(edges.targets, edges.routes):
@@ -277,14 +277,14 @@ class Wiring:
                 inputs[place] = field
                 slot = first_slot[source]
                 if position:
-                    # Most tasks have one output, whose number is there already.
+                    # Most tasks have one output, and this addition is not needed.
                     slot += position
                 slots[place] = slot
                 uses[slot] += 1
 
     @property
     def routes(self) -> dict[int, tuple[Route, ...]]:
-        """Each edge and what it carries."""
+        """Each edge and the fields that it carries."""
         return self._edges.merged
 
     @property
@@ -299,7 +299,7 @@ class Wiring:
 
     @property
     def columns(self) -> tuple[list[int], list[int]]:
-        """The predecessors of all tasks, and where those of each begin."""
+        """The predecessors of all tasks, and where those of each task begin."""
         return self._edges.columns
 
     def edges(self) -> Iterator[tuple[int, int, tuple[Route, ...]]]:
@@ -314,54 +314,53 @@ class Wiring:
         return list(zip(self.inputs[span], self.slots[span]))
 
     def successors(self, task: int) -> list[int]:
-        """Return the tasks that an edge leads to from `task`."""
+        """Return the direct successors of `task`."""
         return self.targets[self.first_target[task] : self.first_target[task + 1]]
 
     def predecessors(self, task: int) -> list[int]:
-        """Return the tasks that an edge leads from to `task`."""
+        """Return the direct predecessors of `task`."""
         sources, first_source = self.columns
         return sources[first_source[task] : first_source[task + 1]]
 
     def fields(self, source: int, routes: Iterable[Route]) -> list[str]:
-        """Return the outputs of `source`, or items of them, that travel on `routes`."""
+        """Return the outputs of `source`, or items of them, in `routes`."""
         return [self.field(source, position) for position, _ in routes]
 
     def field(self, source: int, position: int) -> str:
-        """Return the name of the output of `source`, or item of one, that a route is about."""
+        """Return the name of the output of `source`, or of an item of one, at a position."""
         outputs = self.outputs[source]
         if position < len(outputs):
             return outputs[position]
         return self.items[self.first_slot[source] + position]
 
     def wanted(self, task: int) -> list[str]:
-        """Return the outputs of a task that others need."""
+        """Return the outputs of a task that feed other tasks."""
         slots = enumerate(self.outputs[task], self.first_slot[task])
         return [field for slot, field in slots if self.uses[slot]]
 
 
 class LiveWiring(Wiring):
-    """A wiring that gets longer, in place, so that whoever holds its lists sees it grow.
+    """A wiring that grows in place, so that references to its lists stay valid.
 
-    Edges lead from tasks that are there to new ones only. So a task's number,
-    its slots and its inputs never change. Tasks are numbered in the order in
-    which they came, which is an order in which they can run: those that were
-    given first, by name.
+    Edges lead from existing tasks to new ones only, so a task's number, slots
+    and inputs never change. Tasks are numbered in the order of their addition,
+    which is topological: first the given ones, by name.
 
     Parameters
     ----------
     given
-        The wiring to begin with.
+        The initial wiring.
 
     Attributes
     ----------
     given
-        How many tasks it began with.
+        Number of tasks of the initial wiring.
     sources, first_source
-        The predecessors of all tasks, and where those of each begin.
+        The predecessors of all tasks, and where those of each task begin.
     """
 
     def __init__(self, given: Wiring) -> None:
-        # Not that of the base class, which resolves what is resolved here.
+        # Without the constructor of the base class: the edges are resolved already.
         self.given = len(given.names)
         self._given_order = [*given.order]
         self.names = [*given.names]
@@ -380,7 +379,7 @@ class LiveWiring(Wiring):
         self.forget()
 
     def forget(self) -> None:
-        """Make anew what is made when it is asked for, once the graph has changed."""
+        """Drop the resolved edges after a change of the graph."""
         self._resolved: Edges | None = None
 
     def add_items(self, source: int, names: Sequence[str]) -> int:
@@ -399,16 +398,16 @@ class LiveWiring(Wiring):
         slots: Sequence[int],
         inputs: Sequence[str],
     ) -> None:
-        """Add a task behind others.
+        """Add a task with edges from existing tasks.
 
         Parameters
         ----------
         name, outputs
-            Of the task.
+            Its name and declared outputs.
         sources
-            The tasks that edges to it come from.
+            Its direct predecessors.
         slots, inputs
-            What feeds it, and as which of its inputs.
+            The slots that feed it, and the input that each feeds.
         """
         self.forget()
         self.first_slot.append(len(self.owner))
@@ -425,16 +424,16 @@ class LiveWiring(Wiring):
     def add_mapped(
         self, names: Sequence[str], outputs: list[str], source: int, first: int, field: str
     ) -> None:
-        """Add tasks that are alike, each behind `source` and fed by an item of an output of it.
+        """Add similar tasks, each fed by one item of an output of `source`.
 
         Parameters
         ----------
         names, outputs
-            Of the tasks.
+            Names of the tasks, and the declared outputs of each.
         first
             The slot of the first item.
         field
-            The input that it feeds.
+            The input that the item feeds.
         """
         self.forget()
         count, number, slot = len(names), len(self.names), len(self.owner)
@@ -452,7 +451,7 @@ class LiveWiring(Wiring):
         self.first_source += range(sources, sources + count)
 
     def cut(self, tasks: int, slots: int) -> None:
-        """Leave so many tasks and slots; items stay named, which nobody asks for."""
+        """Truncate to the first `tasks` and `slots`; names of items are kept, and unused."""
         self.forget()
         inputs, sources = self.first_input[tasks], self.first_source[tasks]
         for length, rows in (
@@ -467,15 +466,15 @@ class LiveWiring(Wiring):
 
     @property
     def columns(self) -> tuple[list[int], list[int]]:
-        """The predecessors of all tasks, and where those of each begin."""
+        """The predecessors of all tasks, and where those of each task begin."""
         return self.sources, self.first_source
 
     def successors(self, task: int) -> list[int]:
-        """Return the tasks that an edge leads to from `task`."""
+        """Return the direct successors of `task`."""
         return self.after.get(task, [])
 
     def wanted(self, task: int) -> list[str]:
-        """Return all outputs of a task: others may need any of them."""
+        """Return all outputs of a task: later tasks may need any of them."""
         return self.outputs[task]
 
     @property
@@ -485,7 +484,7 @@ class LiveWiring(Wiring):
 
     @property
     def order(self) -> Sequence[int]:  # type: ignore[override]
-        """Task numbers in execution order: those given by Kahn's algorithm, then as they came."""
+        """Task numbers in execution order: given tasks in Kahn's order, then the added ones."""
         return [*self._given_order, *range(self.given, len(self.names))]
 
     @property
@@ -495,7 +494,7 @@ class LiveWiring(Wiring):
         return self._resolved
 
     def same_as(self, other: LiveWiring) -> bool:
-        """Tell whether two graphs are the same, and came to be in the same order."""
+        """Tell whether two graphs are the same and grew in the same order."""
         mine, theirs = vars(self), vars(other)
         return all(mine[name] == theirs[name] for name in mine if name not in ("uses", "_resolved"))
 

@@ -559,7 +559,7 @@ def test_tasks_of_different_rounds_do_not_wait_for_each_other():
     assert words(chain(timeline=moments(*rows)))[0] == "$.timeline.records[1][3]"
 
 
-def test_in_a_round_whose_graph_lacks_an_edge_nobody_waits_for_it():
+def test_in_a_round_whose_graph_lacks_an_edge_no_task_waits_for_it():
     rows = [["a", 0, 0, 1, 2], ["b", 0, 0, 2, 3], ["a", 1, 0, 5, 7], ["b", 1, 0, 6, 8]]
     lacks = {"round": 1, "tasks": [], "edges": [["a", "b"]]}
     check_consistency(chain(timeline=moments(*rows), origins=origins(missing=[lacks])))

@@ -125,7 +125,7 @@ def test_a_number_of_rounds_that_is_none_is_refused(given):
         ("check_outputs", "yes", "must be True or False"),
     ],
 )
-def test_a_condition_out_of_its_range_is_named_and_told_what_was_expected(field, given, expected):
+def test_a_condition_out_of_its_range_is_named_with_what_was_expected(field, given, expected):
     with pytest.raises(ValidationError) as caught:
         Rounds(6, **{field: given})
     assert str(caught.value) == f"Rounds: {field} {expected}, got {given!r}"
@@ -144,7 +144,7 @@ def test_an_array_is_no_number_of_rounds():
 
 @pytest.mark.parametrize("max_rounds", [1, 5])
 def test_an_interval_that_cannot_be_reached_is_refused(max_rounds):
-    with pytest.raises(ValidationError, match=f"max_rounds={max_rounds} cannot reach") as caught:
+    with pytest.raises(ValidationError, match=f"max_rounds={max_rounds} .*6") as caught:
         Rounds("auto", max_rounds=max_rounds)
     assert "at least 6 rounds" in str(caught.value)
     assert Rounds("auto", max_rounds=6).max_rounds == 6

@@ -24,22 +24,22 @@ def log_of(*rounds, tasks="ab"):
     """Return the log of a run of tasks without edges, with these rounds for its own."""
     log = DAG({name: Any() for name in tasks}).run()._tables.log
     log.rounds = list(rounds)
-    for one in log.rounds:
-        one.times += [None] * (6 * len(tasks) - len(one.times))
+    for round_log in log.rounds:
+        round_log.times += [None] * (6 * len(tasks) - len(round_log.times))
     return log
 
 
 def a_round(*walls_s, kind=MEASURED, columns=(), meters=(), total_s=0.0):
-    """Return a round of tasks that take so long in compute(); None for one that failed there."""
-    one = RoundLog(kind, [], [], [], total_s=total_s, columns=list(columns))
+    """Return a round of tasks with these times in compute(); None for a task that failed there."""
+    round_log = RoundLog(kind, [], [], [], total_s=total_s, columns=list(columns))
     for i, wall_s in enumerate(walls_s):
         if wall_s is None:
-            one.times += [0.0, 0.0, 0.0, 1.0, None, None]
-            one.errors[i] = "ValueError: boom"
+            round_log.times += [0.0, 0.0, 0.0, 1.0, None, None]
+            round_log.errors[i] = "ValueError: boom"
         else:
-            one.times += [0.0, 0.0, 0.0, wall_s, wall_s, wall_s]
-    one.meters = dict(enumerate(map(list, meters)))
-    return one
+            round_log.times += [0.0, 0.0, 0.0, wall_s, wall_s, wall_s]
+    round_log.meters = dict(enumerate(map(list, meters)))
+    return round_log
 
 
 # Samples
@@ -113,7 +113,7 @@ def test_without_a_meter_of_delays_nothing_is_corrected():
     assert "corrected_ms" not in samples_of(log)["tasks"]["a"]
 
 
-def test_times_are_told_to_the_nanosecond():
+def test_times_are_rounded_to_the_nanosecond():
     log = log_of(a_round(0.1234567891234, total_s=1 / 3), tasks="a")
     samples = samples_of(log)
     assert samples["tasks"]["a"]["wall_ms"] == [123.456789]
@@ -170,7 +170,7 @@ def test_edges_have_statistics_too():
     assert edge["wire_bytes"]["median"] == 7
 
 
-def test_the_cold_round_is_told_by_task():
+def test_the_cold_round_is_recorded_by_task():
     cold = statistics_of(section([COLD, MEASURED, MEASURED], wall_ms=[9.0, 1.0, 1.0]))
     assert cold["cold_ms"] == {"a": 9.0}
     warm = statistics_of(section([MEASURED] * 2, wall_ms=[1.0, 1.0]))
@@ -193,8 +193,8 @@ def test_flags_are_raised_by_measured_rounds_and_tasks_without_any_are_absent():
 
 def test_outputs_differ_that_have_two_hashes():
     rounds = [a_round(1, 1), a_round(1, 1), a_round(1, 1)]
-    for one, (first, second) in zip(rounds, [(b"1", b"1"), (b"1", b"2"), (b"1", b"1")]):
-        one.digests = {0: first, 1: second}
+    for round_log, (first, second) in zip(rounds, [(b"1", b"1"), (b"1", b"2"), (b"1", b"1")]):
+        round_log.digests = {0: first, 1: second}
     assert differing_outputs(log_of(*rounds)) == ["b"]
 
 
@@ -208,7 +208,7 @@ def test_a_task_that_failed_in_a_round_is_compared_in_the_others():
 
 
 def rounds_of(*walls_s, **options):
-    """Return rounds of tasks, one argument a task: how long it takes in each round."""
+    """Return rounds of tasks, one argument per task: its times in the rounds."""
     return [a_round(*row, **options) for row in zip(*walls_s)]
 
 
@@ -254,8 +254,8 @@ def test_waiting_for_a_core_makes_no_task_imprecise():
     ]
     log = log_of(*rounds, tasks="a")
     assert is_precise(log, 0.05)
-    for one in rounds:
-        one.columns, one.meters = [], {}
+    for round_log in rounds:
+        round_log.columns, round_log.meters = [], {}
     assert not is_precise(log, 0.05)
 
 

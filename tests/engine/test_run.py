@@ -792,7 +792,7 @@ class MuteError(Exception):
     [
         (ValueError(), "ValueError"),
         (ValueError("\ud800 \0"), r"ValueError: \ud800 \x00"),
-        (MuteError(), "MuteError: (its message cannot be had)"),
+        (MuteError(), "MuteError: (its __str__ raised an error)"),
         (StopIteration("end"), "StopIteration: end"),
         (RecursionError("deep"), "RecursionError: deep"),
     ],

@@ -240,7 +240,7 @@ def test_an_executor_can_say_itself_what_it_lost():
         programs.failing("nothing"), Loses(WorkerError("bad", ["x"], "the host is down"))
     )
 
-    assert str(error.__cause__).endswith("the host is down (in flight beside it: 'x')")
+    assert str(error.__cause__).endswith("the host is down (also in flight: 'x')")
 
 
 def test_earlier_attempts_are_recorded_by_round():

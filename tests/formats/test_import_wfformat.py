@@ -276,7 +276,7 @@ def test_what_a_later_version_does_not_know_does_not_mean_something_in_an_earlie
 def test_a_file_with_a_key_twice_is_not_half_imported():
     text = path_of("v15").read_text(encoding="utf-8")
     twice = text.replace('"tasks": [', '"tasks": [], "tasks": [', 1)
-    with pytest.raises(ProfileError, match="key 'tasks' stands twice in one object"):
+    with pytest.raises(ProfileError, match=r"key 'tasks'.*twice"):
         import_profile(io.StringIO(twice))
     assert import_profile(io.StringIO(text)) == load("v15")
 

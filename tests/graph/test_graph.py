@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dagprofiler import DAG, CycleError, GraphError, Task
 from dagprofiler.errors import ValidationError
-from dagprofiler.graph.wiring import Wiring, bottom_levels, kahn_order, readiness_by
+from dagprofiler.graph.wiring import Wiring, bottom_levels, kahn_order, ready_queue_by
 
 
 class Node(Task):
@@ -382,7 +382,7 @@ def test_of_what_is_ready_the_first_in_the_ranking_goes(data):
     for i in range(count):
         targets += [target for source, target in edges if source == i]
         first.append(len(targets))
-    pop, done = readiness_by(ranked, targets, first)
+    pop, done = ready_queue_by(ranked, targets, first)
 
     left, finished = set(range(count)), set()
     while left:

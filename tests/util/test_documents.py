@@ -226,6 +226,6 @@ def test_times_of_numpy_are_text_and_listed(value, text):
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 1}', '{"b": [{"x": {"a": 1, "c": 2, "a" : 3}}]}'])
 def test_a_key_that_stands_twice_in_one_object_is_refused(text):
-    with pytest.raises(ProfileError, match="key 'a' stands twice in one object"):
+    with pytest.raises(ProfileError, match=r"key 'a'.*twice"):
         parse(text)
     assert parse('[{"a": 1}, {"a": {"a": 2}}]') == [{"a": 1}, {"a": {"a": 2}}]

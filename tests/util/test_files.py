@@ -25,7 +25,7 @@ from dagprofiler.tracing import merge
 from dagprofiler.tracing._file import TraceFile
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions, links and pipes of POSIX")
-locks = pytest.mark.skipif(os.name != "posix", reason="what is left is told by locks of POSIX")
+locks = pytest.mark.skipif(os.name != "posix", reason="leftovers are recognized by POSIX locks")
 linux = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="links to descriptors")
 
 PROGRAM = """\
@@ -421,7 +421,7 @@ def test_what_another_writes_at_the_same_time_stays(writer, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["first", "second"]
 
 
-def test_writers_beside_each_other_do_no_harm(tmp_path):
+def test_concurrent_writers_do_no_harm(tmp_path):
     problems = []
 
     def work(number):
@@ -559,7 +559,7 @@ def test_a_relative_name_is_written_in_the_working_folder(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("error", [ValueError("halfway"), KeyboardInterrupt(), MemoryError()])
-def test_an_error_halfway_leaves_the_old_file_and_nothing_beside_it(tmp_path, error):
+def test_an_error_halfway_leaves_the_old_file_and_nothing_else(tmp_path, error):
     path = tmp_path / "file.json"
     path.write_text("old")
     with pytest.raises(type(error)) as caught:

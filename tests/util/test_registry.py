@@ -88,7 +88,7 @@ def test_two_packages_with_one_name_are_refused(install):
     assert "thirdparty_b:EXPORTER" in str(caught.value)
     assert exporter("dot").name == "dot"
     assert format_of("x.dot") == "dot"
-    with pytest.raises(FormatError, match=r"'x\.tasks' says no format; .*'tasks' is given by both"):
+    with pytest.raises(FormatError, match=r"'x\.tasks' .*'tasks' is given by both"):
         format_of("x.tasks")
 
 
@@ -124,14 +124,14 @@ def test_a_broken_package_of_others_does_not_keep_ours_from_being_found(
     assert "'tasks' cannot be loaded" in reasons[0]
 
 
-def test_an_ending_is_known_beside_a_broken_package_of_others(install):
+def test_an_extension_is_known_despite_a_broken_package(install):
     install("thirdparty_a", {"tasks": "thirdparty_a:NOTHING"})
     assert format_of("x.dot") == "dot"
-    with pytest.raises(FormatError, match=r"'x\.tasks' says no format; .*'tasks' cannot be loaded"):
+    with pytest.raises(FormatError, match=r"'x\.tasks' .*'tasks' cannot be loaded"):
         format_of("x.tasks")
 
 
-def test_a_file_is_recognized_beside_a_broken_package_of_others(install):
+def test_a_file_is_recognized_despite_a_broken_package(install):
     install("thirdparty_i", {"tasks": "thirdparty_i:NOTHING"}, group=IMPORTERS)
     document = {
         "name": "one",
@@ -173,7 +173,7 @@ def test_an_ending_of_two_formats_is_neither(install):
 
 @pytest.mark.parametrize("path", ["x", "x.txt", "", "saga"])
 def test_an_ending_that_says_nothing_lists_those_that_do(path):
-    with pytest.raises(FormatError, match=r"says no format; give format=, .*\.dot \(dot\)"):
+    with pytest.raises(FormatError, match=r"give format=, .*\.dot \(dot\)"):
         format_of(path)
 
 
@@ -187,7 +187,7 @@ def test_a_class_in_place_of_an_instance_is_refused_by_name(install, group):
         load(group, "tasks")
     assert str(caught.value) == (
         f"format 'tasks': 'thirdparty_a:Tasks' (entry points {group!r}) is the class Tasks; "
-        "expected an instance of it, as Tasks()"
+        "expected an instance, Tasks()"
     )
     assert "tasks" not in loadable(group)[0]
 
@@ -202,7 +202,7 @@ def test_what_is_no_exporter_and_no_importer_says_what_it_lacks(install):
 
 
 @pytest.mark.parametrize("extension", ["", "tasks", ".TASKS"])
-def test_an_extension_that_no_file_could_be_told_by_is_refused(install, extension):
+def test_an_extension_that_no_file_can_have_is_refused(install, extension):
     install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, extension=extension)
     message = f"has the extension {extension!r}; expected lower-case text that begins with a dot"
     with pytest.raises(FormatError, match=message):
@@ -243,7 +243,7 @@ def test_every_hint_is_a_format_and_no_format_is_a_hint_at_another():
     [("dag.gv", "dot"), ("dag.md", "mermaid"), ("dag.htm", "html"), ("a/dot", "")],
 )
 def test_an_ending_that_says_nothing_may_hint_at_one_that_does(path, meant):
-    with pytest.raises(FormatError, match="says no format") as caught:
+    with pytest.raises(FormatError, match="extension") as caught:
         format_of(path)
     assert str(caught.value).endswith(f"; did you mean '{meant}'?") == bool(meant)
 

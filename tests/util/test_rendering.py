@@ -171,7 +171,7 @@ def test_rows_held_by_column_are_written_as_the_rows_they_stand_for(rows, option
     lists = Columns([first, second])
     assert list(lists) == [list(row) for row in zip(first, second)]
     assert text_of(Table([lists, lists])) == text_of(list(lists) * 2)
-    # Of keys that come twice the last one counts, in memory and to whoever parses the text.
+    # The last of repeated keys counts, in memory and in the parsed text.
     items = Items([(keys, columns)])
     assert held(items) == dict(zip(keys, dicts))
     assert json.loads(text_of(items)) == json.loads(text_of(held(items)))
