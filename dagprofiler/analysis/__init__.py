@@ -1,4 +1,4 @@
-"""Questions about a profile's data: weights, comparison, critical path, communication."""
+"""Analyses of a profile's data: weights, comparison, critical path, communication."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ __all__ = ["Analysis", "Bottleneck", "CriticalSpan", "CriticalSpans", "Paths", "
 
 
 def __getattr__(name: str) -> Any:
-    # A profile needs weights and comparisons; only those who analyze load the rest.
+    # Profiles need weights and comparisons; the rest is imported on first use.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from dagprofiler.analysis import _analyze

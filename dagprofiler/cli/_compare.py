@@ -21,7 +21,7 @@ from dagprofiler.cli._output import (
 )
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.cli._show import milliseconds, table, wrapped
-from dagprofiler.stats.ranktests import CANT_SAY, NO_DIFFERENCE, SLOWER
+from dagprofiler.stats.ranktests import INCONCLUSIVE, NO_DIFFERENCE, SLOWER
 
 if TYPE_CHECKING:
     import argparse
@@ -91,7 +91,7 @@ class _Condition(NamedTuple):
     def needs(self, one: Mapping[str, Any]) -> bool:
         """Tell whether a verdict is missing that it is about."""
         verdicts = [entry["verdict"] for entry in one["tasks"].values()]
-        return self.word == "slower" and CANT_SAY in verdicts
+        return self.word == "slower" and INCONCLUSIVE in verdicts
 
 
 def _growth(before: int, after: int) -> str:
@@ -123,7 +123,7 @@ def compare(arguments: argparse.Namespace) -> int:
 
 def _is_judged(one: Mapping[str, Any]) -> bool:
     """Tell whether there is a verdict on any task."""
-    return any(entry["verdict"] != CANT_SAY for entry in one["tasks"].values())
+    return any(entry["verdict"] != INCONCLUSIVE for entry in one["tasks"].values())
 
 
 def _of_files(arguments: argparse.Namespace) -> list[dict[str, Any]]:
@@ -243,7 +243,7 @@ def _without_samples(before: float | None, after: float | None) -> dict[str, Any
         "ratio": after / before if before and after is not None else None,
         "low": None,
         "high": None,
-        "verdict": CANT_SAY,
+        "verdict": INCONCLUSIVE,
         "reason": "there are no samples of several rounds on both sides",
     }
 
@@ -266,9 +266,9 @@ def _rows(one: Mapping[str, Any]) -> tuple[list[list[str]], list[str]]:
     rows = [["task", "base ms", "new ms", "ratio", "interval", "verdict"]]
     for name, entry in one["tasks"].items():
         verdict = entry["verdict"]
-        if verdict == CANT_SAY:
+        if verdict == INCONCLUSIVE:
             mark = reasons.setdefault(entry.get("reason", ""), len(reasons) + 1)
-            verdict = f"{CANT_SAY} [{mark}]"
+            verdict = f"{INCONCLUSIVE} [{mark}]"
         elif verdict == NO_DIFFERENCE:
             verdict = "no difference"
         rows.append(
@@ -304,7 +304,7 @@ def _besides(one: Mapping[str, Any]) -> list[str]:
     edges = [
         f"{printable(name)} is {entry['verdict']} ({_ratio(entry['ratio'])})"
         for name, entry in one["edges"].items()
-        if entry["verdict"] not in (CANT_SAY, NO_DIFFERENCE)
+        if entry["verdict"] not in (INCONCLUSIVE, NO_DIFFERENCE)
     ]
     if edges:
         lines.append(f"passing data on: {', '.join(edges)}")

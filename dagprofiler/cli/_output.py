@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _STYLES = {
     r"\bslower\b|\bfailed\b|\bPARTIAL\b|^dagprofiler: (?!warning)": "bold red",
     r"\bfaster\b": "bold green",
-    r"\bcan't say\b|^dagprofiler: warning": "yellow",
+    r"\binconclusive\b|^dagprofiler: warning": "yellow",
     r"^(task|edge|critical path by span) .*$": "bold",
 }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler._util.text import aligned, printable
 from dagprofiler.analysis.weights import entries_of_tasks
 from dagprofiler.cli._output import fitted, load_profile, print_json, print_text, width
-from dagprofiler.report.data import Subject
+from dagprofiler.report.data import ReportSource
 from dagprofiler.stats.summary import FLAGS
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _edges(profile: Profile) -> list[dict[str, Any]]:
 
 def _path(profile: Profile) -> dict[str, Any]:
     """Return the critical path, and what limits running beside each other."""
-    subject = Subject(profile)
+    subject = ReportSource(profile)
     analysis, paths = subject.analysis, subject.paths
     if analysis is None or paths is None:
         return {"tasks": [], "why_not": subject.why_not}

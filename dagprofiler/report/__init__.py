@@ -14,7 +14,7 @@ from dagprofiler._util.json import plain_number
 from dagprofiler.errors import counted
 from dagprofiler.formats import Export
 from dagprofiler.report._excerpt import excerpt
-from dagprofiler.report.data import Subject, comparison, parts, sketch_of
+from dagprofiler.report.data import ReportSource, comparison, parts, sketch
 from dagprofiler.report.drawing import draw
 
 if TYPE_CHECKING:
@@ -108,17 +108,17 @@ class Report:
         statistic: str = "median",
     ) -> Export:
         """Return the page; arguments as :meth:`dagprofiler.Profile.report` takes them."""
-        subject = Subject(profile, cost, statistic)
+        subject = ReportSource(profile, cost, statistic)
         data = parts(subject)
         if base is not None:
-            data["comparison"] = comparison(subject, Subject(base, cost, statistic))
+            data["comparison"] = comparison(subject, ReportSource(base, cost, statistic))
         return Export(page(data), tuple(_losses(data)))
 
     def draw(
         self, profile: Profile, *, nodes: int, cost: str | None = None, statistic: str = "median"
     ) -> Drawing:
         """Return a picture of the DAG; arguments as :meth:`dagprofiler.Profile.draw` takes them."""
-        return draw(sketch_of(Subject(profile, cost, statistic)), nodes)
+        return draw(sketch(ReportSource(profile, cost, statistic)), nodes)
 
     def excerpt(self, profile: Profile) -> str:
         """Return what a notebook shows of a profile."""

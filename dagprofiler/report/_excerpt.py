@@ -9,7 +9,7 @@ from dagprofiler._util.html import Markup, cut_table, details, paragraph, text, 
 from dagprofiler._util.text import number, quantity
 from dagprofiler.analysis.summary import origin
 from dagprofiler.errors import counted
-from dagprofiler.report.data import Subject, sketch_of
+from dagprofiler.report.data import ReportSource, sketch
 from dagprofiler.report.drawing import draw, is_drawn_unasked
 from dagprofiler.stats.summary import FLAGS
 
@@ -29,12 +29,12 @@ def excerpt(profile: Profile) -> str:
     about = paragraph(origin(profile), quiet=True)
     if not is_drawn_unasked(len(profile.dag_structure["nodes"])):
         return view(paragraph(repr(profile)), about)
-    subject = Subject(profile)
-    picture = draw(sketch_of(subject), _NODES).markup()
+    subject = ReportSource(profile)
+    picture = draw(sketch(subject), _NODES).markup()
     return view(*_head(subject), about, picture, *_flags(subject), *_tables(subject))
 
 
-def _head(subject: Subject) -> Iterator[Markup]:
+def _head(subject: ReportSource) -> Iterator[Markup]:
     """Yield how long it took, and what of that is on the critical path."""
     total_ms = subject.profile.metrics.total_time_ms
     known = "total time unknown" if total_ms is None else f"total {quantity(total_ms, 'ms')}"
@@ -52,7 +52,7 @@ def _head(subject: Subject) -> Iterator[Markup]:
         yield paragraph(Markup("<b>partial</b>"), f"{run.get('reason')}: {states}")
 
 
-def _flags(subject: Subject) -> Iterator[Markup]:
+def _flags(subject: ReportSource) -> Iterator[Markup]:
     """Yield what to mind, a flag a line."""
     raised: dict[str, list[str]] = {}
     for name, flags in subject.sections.get("statistics", {}).get("flags", {}).items():
@@ -64,7 +64,7 @@ def _flags(subject: Subject) -> Iterator[Markup]:
         yield paragraph(f"{flag}: {', '.join(names[:_NAMED])}{more}{meaning}", quiet=True)
 
 
-def _tables(subject: Subject) -> Iterator[Markup]:
+def _tables(subject: ReportSource) -> Iterator[Markup]:
     """Yield the tables of tasks and of edges, what costs most first."""
     found = subject.analysis
     costs = [0] if found is None else [found.weights.values[name] for name in subject.names]

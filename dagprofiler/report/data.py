@@ -199,7 +199,7 @@ _PHASES = ("deserialize", "compute", "serialize")
 _STATISTICS = ("median", "low", "high", "coverage", "mad", "min", "n")
 
 
-def samples(subject: Subject) -> dict[str, Any] | None:
+def samples(subject: ReportSource) -> dict[str, Any] | None:
     """Return the samples of tasks by column, those of times first; None if there are none."""
     section = subject.sections.get("samples")
     if section is None:
@@ -236,7 +236,7 @@ def samples(subject: Subject) -> dict[str, Any] | None:
     }
 
 
-def timeline(subject: Subject) -> dict[str, Any] | None:
+def timeline(subject: ReportSource) -> dict[str, Any] | None:
     """Return when the phases of tasks began and ended, in columns; None if nothing is known."""
     section = subject.sections.get("timeline")
     if section is None:
@@ -278,7 +278,7 @@ def timeline(subject: Subject) -> dict[str, Any] | None:
     }
 
 
-def _typical(subject: Subject, rounds: Sequence[int]) -> list[int]:
+def _typical(subject: ReportSource, rounds: Sequence[int]) -> list[int]:
     """Return the rounds, measured ones of a time near the median first."""
     section = subject.sections.get("samples", {})
     kinds: Sequence[str] = section.get("rounds", ())
@@ -320,7 +320,7 @@ _DIFFERING = ("configuration", "machine")
 _ONE_ROUND = "a single round says nothing about noise: take both with run(rounds=...)"
 
 
-def comparison(subject: Subject, base: Subject) -> dict[str, Any]:
+def comparison(subject: ReportSource, base: ReportSource) -> dict[str, Any]:
     """Return what differs: times with verdicts, bytes, instructions, parameters, the machine."""
     found = subject.profile.compare(base.profile)
     mine, theirs = (parts(one, (*_BESIDE, *_DIFFERING)) for one in (subject, base))
@@ -342,7 +342,7 @@ def comparison(subject: Subject, base: Subject) -> dict[str, Any]:
 
 
 def _times(
-    subject: Subject, base: Subject, compared: Mapping[str, Any], reasons: dict[str, int]
+    subject: ReportSource, base: ReportSource, compared: Mapping[str, Any], reasons: dict[str, int]
 ) -> list[dict[str, Any]]:
     """Return a row for each task that both have: both times, their ratio, and a verdict."""
     names = [name for name in subject.names if name in base.numbers]
@@ -352,7 +352,9 @@ def _times(
     ]
     rows = []
     for i, name in enumerate(names):
-        entry = compared.get(name, {"verdict": "can't say", "reason": _ONE_ROUND, "quantity": ""})
+        entry = compared.get(
+            name, {"verdict": "inconclusive", "reason": _ONE_ROUND, "quantity": ""}
+        )
         mine, theirs = (side[entry["quantity"]][i] for side in sides)
         ratio = entry.get("ratio")
         if ratio is None and mine is not None and theirs:
@@ -383,7 +385,7 @@ def _judgement(entry: Mapping[str, Any], reasons: dict[str, int]) -> dict[str, A
     }
 
 
-def _medians(subject: Subject, names: Sequence[str], key: str) -> list[Any]:
+def _medians(subject: ReportSource, names: Sequence[str], key: str) -> list[Any]:
     """Return the median of a column of samples; without a key, the times in compute()."""
     section = subject.sections.get("samples")
     if key and section is not None:
@@ -420,7 +422,7 @@ def _known(value: Any) -> Any:
     return value if value is not None and isfinite(value) else None
 
 
-def sketch_of(subject: Subject) -> Sketch:
+def sketch(subject: ReportSource) -> Sketch:
     """Return the DAG with what its tasks cost, what edges carry, and the critical path."""
     numbers, paths = subject.numbers, subject.paths
     found = subject.analysis
@@ -438,7 +440,7 @@ def sketch_of(subject: Subject) -> Sketch:
     )
 
 
-def _costs(subject: Subject) -> Sequence[Any]:
+def _costs(subject: ReportSource) -> Sequence[Any]:
     """Return what tasks cost; None of those whose cost is not known, but filled in."""
     if subject.analysis is None:
         return ()
@@ -447,7 +449,7 @@ def _costs(subject: Subject) -> Sequence[Any]:
     return [None if name in filled else weights.values[name] for name in subject.names]
 
 
-def _fields(subject: Subject) -> Sequence[str]:
+def _fields(subject: ReportSource) -> Sequence[str]:
     """Return what each edge carries; nothing of a profile that does not say it."""
     carried = {
         (edge.source, edge.target): ", ".join(edge.data_fields)
@@ -457,7 +459,7 @@ def _fields(subject: Subject) -> Sequence[str]:
     return [carried.get(ends, "") for ends in subject.pairs] if carried else ()
 
 
-class Subject:
+class ReportSource:
     """A profile, and what several parts of a report want to know of it.
 
     Parameters
@@ -544,7 +546,7 @@ _TASKS, _EDGES = 4_000, 12_000
 _FEWER = 0.7
 
 
-def pictures(subject: Subject) -> list[dict[str, Any]]:
+def pictures(subject: ReportSource) -> list[dict[str, Any]]:
     """Return one picture or two, first what is shown first.
 
     Nodes and edges are in columns. A picture of groups says of each node which tasks, and of each
@@ -600,13 +602,13 @@ _MACHINE = {
 }
 
 
-def parts(subject: Subject, names: Iterable[str] = ()) -> dict[str, Any]:
+def parts(subject: ReportSource, names: Iterable[str] = ()) -> dict[str, Any]:
     """Return the parts of these names, or all, that there is something to say in."""
     made = {name: _PARTS[name](subject) for name in names or _PARTS}
     return {name: part for name, part in made.items() if part is not None}
 
 
-def _about(subject: Subject) -> dict[str, Any]:
+def _about(subject: ReportSource) -> dict[str, Any]:
     profile, run = subject.profile, subject.sections.get("run", {})
     return {
         "time": _moment(profile.timestamp),
@@ -630,7 +632,7 @@ def _moment(timestamp: str | None) -> str | None:
     return f"{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _summary(subject: Subject) -> dict[str, Any]:
+def _summary(subject: ReportSource) -> dict[str, Any]:
     found, paths = subject.analysis, subject.paths
     summary: dict[str, Any] = {
         "total_ms": subject.profile.metrics.total_time_ms,
@@ -663,7 +665,7 @@ def _summary(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _bounds(subject: Subject) -> list[list[Any]]:
+def _bounds(subject: ReportSource) -> list[list[Any]]:
     """Return workers, makespan and speed-up at best, until more workers are of no use."""
     found = subject.analysis
     rows: list[list[Any]] = []
@@ -671,15 +673,15 @@ def _bounds(subject: Subject) -> list[list[Any]]:
         return rows
     workers = 1
     while len(rows) < _ROWS:
-        best = found.makespan_at_least(workers), found.speedup_at_most(workers)
-        rows.append([workers, *best, found.makespan_at_most(workers)])
+        best = found.makespan_lower_bound(workers), found.speedup_bound(workers)
+        rows.append([workers, *best, found.makespan_upper_bound(workers)])
         if workers >= found.average_parallelism:
             break
         workers *= 2
     return rows
 
 
-def _tasks(subject: Subject) -> dict[str, Any]:
+def _tasks(subject: ReportSource) -> dict[str, Any]:
     found, paths, numbers = subject.analysis, subject.paths, subject.numbers
     tasks: dict[str, Any] = {
         "names": subject.names,
@@ -700,7 +702,7 @@ def _tasks(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _edges(subject: Subject) -> dict[str, Any]:
+def _edges(subject: ReportSource) -> dict[str, Any]:
     carried = {
         (edge.source, edge.target): edge.data_fields
         for edge in subject.profile.metrics.edge_metrics
@@ -717,7 +719,7 @@ def _columns(figures: Iterable[Column]) -> list[dict[str, Any]]:
     return [one._asdict() for one in figures]
 
 
-def _growth(subject: Subject) -> dict[str, Any] | None:
+def _growth(subject: ReportSource) -> dict[str, Any] | None:
     """Return the steps in which the graph grew in its last round, and the step of each task."""
     origins = subject.sections.get("origins", {})
     last = max((one["round"] for one in origins.get("fired", ())), default=0)
@@ -740,7 +742,7 @@ def _growth(subject: Subject) -> dict[str, Any] | None:
     }
 
 
-def _flags(subject: Subject) -> list[dict[str, Any]] | None:
+def _flags(subject: ReportSource) -> list[dict[str, Any]] | None:
     raised: dict[str, list[int]] = {}
     for name, flags in subject.sections.get("statistics", {}).get("flags", {}).items():
         for flag in flags:
@@ -754,7 +756,7 @@ def _flags(subject: Subject) -> list[dict[str, Any]] | None:
     ] or None
 
 
-def _run(subject: Subject) -> list[list[str]]:
+def _run(subject: ReportSource) -> list[list[str]]:
     """Return what the run was, and what it did besides, as rows of two cells."""
     run = dict(subject.sections.get("run", {}))
     overhead, conditions = run.pop("overhead", {}), run.pop("conditions", {})
@@ -772,7 +774,7 @@ def _run(subject: Subject) -> list[list[str]]:
     return _texts(rows)
 
 
-def _machine(subject: Subject) -> list[list[str]] | None:
+def _machine(subject: ReportSource) -> list[list[str]] | None:
     environment = subject.sections.get("environment", {})
     memory = environment.get("memory_bytes")
     if memory is not None:
@@ -787,13 +789,13 @@ def _machine(subject: Subject) -> list[list[str]] | None:
     return _texts(rows) or None
 
 
-def _missing(subject: Subject) -> list[list[str]] | None:
+def _missing(subject: ReportSource) -> list[list[str]] | None:
     """Return what was not measured, and why."""
     reasons = subject.sections.get("environment", {}).get("not_measured", {})
     return [[label_of(key), why] for key, why in reasons.items()] or None
 
 
-def _configuration(subject: Subject) -> list[list[str]] | None:
+def _configuration(subject: ReportSource) -> list[list[str]] | None:
     values: Mapping[str, Any] = jsonable(subject.profile.config)[0]
     return [[name, _text(value)] for name, value in values.items()] or None
 
@@ -824,7 +826,7 @@ def _text(value: Any) -> str:
 
 #: What a report holds, by the name that the page knows it by. A part that a profile has nothing
 #: for is None, and absent from the page.
-_PARTS: dict[str, Callable[[Subject], Any]] = {
+_PARTS: dict[str, Callable[[ReportSource], Any]] = {
     "about": _about,
     "summary": _summary,
     "tasks": _tasks,

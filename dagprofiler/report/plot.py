@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dagprofiler._document.samples import measured_of
 from dagprofiler._util.text import printable
 from dagprofiler.errors import MissingExtraError, did_you_mean, short_repr
-from dagprofiler.report.data import Subject, timeline
+from dagprofiler.report.data import ReportSource, timeline
 from dagprofiler.report.data import samples as samples_of
 from dagprofiler.report.drawing import CRITICAL, FILL, FONT_PX, darkness
 from dagprofiler.stats.summary import median
@@ -120,7 +120,7 @@ def gantt(
     """
     if by not in ("task", "worker"):
         raise ValueError(f"by must be 'task' or 'worker', got {short_repr(by)}")
-    subject = Subject(profile)
+    subject = ReportSource(profile)
     known = timeline(subject)
     if known is None:
         raise ValueError("the profile has no timeline: nothing says when its tasks ran")
@@ -326,7 +326,7 @@ def samples(
     ValueError
         If the profile has no samples, none of this column, or none of such a task.
     """
-    subject = Subject(profile)
+    subject = ReportSource(profile)
     known = samples_of(subject)
     if known is None or not known["columns"]:
         raise ValueError("the profile has no samples: take some with run(rounds='auto')")
