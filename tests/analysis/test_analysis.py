@@ -170,8 +170,8 @@ def test_bounds_refuse_what_is_no_number_of_workers(workers):
 GOLDEN = """\
 5 tasks in 4 levels of up to 2, in ms
 costs: wall time, one round on host 'lab-7'
-communication: spec bits / 1,000,000 a second; the profile has no times of edges, which only \
-rounds=... measures
+communication: spec bits / 1,000,000 a second; the profile has no times of edges; only \
+runs with rounds=... measure them
 
 work                         15.000
 span                         10.000
