@@ -1,4 +1,4 @@
-"""chrome_trace: when what ran where, for Perfetto and other viewers of Chrome's traces."""
+"""chrome_trace: the timeline, for Perfetto and other viewers of Chrome's traces."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PHASES = ("deserialize", "compute", "serialize")
 
 
 class Ran(NamedTuple):
-    """What one task did in one round; moments in ns from the start of the run."""
+    """One task in one round; times in ns from the start of the run."""
 
     start: int
     end: int
@@ -40,12 +40,12 @@ class Ran(NamedTuple):
 
 
 class Home(NamedTuple):
-    """Where a task of a round is in the trace.
+    """The place of a task of a round in the trace.
 
     Attributes
     ----------
     start, end
-        When it was there, in ns from the run's start.
+        Start and end, in ns from the run's start.
     place
         Process and thread, as text.
     """
@@ -56,7 +56,7 @@ class Home(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """A span, and where it goes."""
+    """A span and its place."""
 
     start: int
     end: int
@@ -72,14 +72,14 @@ def span_events(
     critical: AbstractSet[str],
     place_of: Callable[[int | None, str], str],
 ) -> Iterator[str]:
-    """Yield the events of what was seen inside tasks.
+    """Yield the events that were traced inside tasks.
 
     Parameters
     ----------
     section
         The profile's ``spans``.
     homes
-        Task and round to where it is.
+        Task and round to the place in the trace.
     critical
         Tasks on the critical path, whose spans are marked.
     place_of
@@ -109,8 +109,8 @@ def span_events(
             start, end = (max(home.start, min(home.end, at)) for at in (start, end))
         else:
             if thread not in places:
-                one = threads[thread]
-                places[thread] = place_of(one["worker"], f"{one['name']} ({one['id']})")
+                info = threads[thread]
+                places[thread] = place_of(info["worker"], f"{info['name']} ({info['id']})")
             place = places[thread]
             words = {"task": task, "round": number, **words}
         if task in critical and threads[thread]["own"]:
@@ -122,7 +122,7 @@ def span_events(
             words = _numbers(args or {})
         by_place.setdefault(place, []).append(_Seen(start, end, kind, names[label], words, unique))
     for place, seen in by_place.items():
-        seen.sort(key=lambda one: (one.start, -one.end))
+        seen.sort(key=lambda span: (span.start, -span.end))
         around: list[int] = []
         for one in seen:
             kind = one.kind
@@ -210,7 +210,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain_nu
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON that Perfetto reads as it is meant.
+    """Return a value as JSON that Perfetto reads correctly.
 
     It takes a quote for escaped wherever a backslash stands before it, be it the second; and
     of a text without quotes it shows the escapes. Half a surrogate pair, which a file in UTF-8
@@ -244,8 +244,8 @@ class ChromeTrace:
         timeline = profile.sections.get("timeline")
         if timeline is None:
             raise FormatError(
-                "the profile has no section 'timeline', so nothing says when its tasks ran; runs "
-                "of dagprofiler 0.2 and later write one, imported and older profiles have none"
+                "the profile has no section 'timeline', so the times of its tasks are "
+                "unknown; runs of dagprofiler 0.2 and later write one"
             )
         spans = all_that_ran(timeline)
         critical = _critical(profile) if "spans" in profile.sections else frozenset()
@@ -271,7 +271,7 @@ class ChromeTrace:
 
 
 class _Words:
-    """What the profile says of rounds and tasks besides their times."""
+    """Attributes of rounds and tasks other than times."""
 
     def __init__(self, profile: Profile, critical: AbstractSet[str]) -> None:
         sections = profile.sections

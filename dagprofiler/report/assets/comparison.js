@@ -1,4 +1,4 @@
-// The profile beside its base: verdicts, and what differs.
+// The profile compared with its base: verdicts and differences.
 
 const SIGNS = { slower: "▲ slower", faster: "▼ faster" };
 

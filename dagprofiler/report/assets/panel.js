@@ -1,10 +1,10 @@
-// All that is known of the chosen task.
+// All figures of the selected task.
 
 let showGroup = () => {};
 
 function panel() {
-  const content = element("div", { class: "panel", tabindex: "0", role: "region", "aria-label": "The chosen task" });
-  const hint = element("p", { class: "note" }, "Choose a task, here or in a table, to see its figures, its samples and what goes in and out.");
+  const content = element("div", { class: "panel", tabindex: "0", role: "region", "aria-label": "The selected task" });
+  const hint = element("p", { class: "note" }, "Select a task, here or in a table, to see its figures, samples, inputs and outputs.");
   let group = null;
 
   function show(task) {
