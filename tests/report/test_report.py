@@ -258,7 +258,7 @@ def test_a_base_gives_verdicts_and_what_differs(profile):
     found = data_of(profile, base=other)["comparison"]
     assert [row["task"] for row in found["tasks"]] == [0, 1]
     assert {row["verdict"] for row in found["tasks"]} == {"inconclusive"}
-    assert "processes differ" in found["reasons"][found["tasks"][0]["reason"]]
+    assert "across processes" in found["reasons"][found["tasks"][0]["reason"]]
     assert found["tasks"][0]["ratio"] == pytest.approx(
         found["tasks"][0]["mine"] / found["tasks"][0]["base"]
     )
