@@ -83,7 +83,7 @@ def span_events(
     critical
         Tasks on the critical path, whose spans are marked.
     place_of
-        Returns process and thread, as text, of a thread beside the tasks', from
+        Returns process and thread, as text, of a thread other than the tasks', from
         the index of its worker and its name.
 
     Notes
@@ -118,22 +118,22 @@ def span_events(
         unique = None if own_id is None else f"{task} {number} {own_id}"
         kind = kinds[label]
         if kind == "counter":
-            # Whatever stands beside it would be a counter, too.
+            # Any other argument would be a counter too.
             words = _numbers(args or {})
         by_place.setdefault(place, []).append(_Seen(start, end, kind, names[label], words, unique))
     for place, seen in by_place.items():
         seen.sort(key=lambda span: (span.start, -span.end))
         around: list[int] = []
-        for one in seen:
-            kind = one.kind
+        for span in seen:
+            kind = span.kind
             if kind == "span":
-                while around and around[-1] <= one.start:
+                while around and around[-1] <= span.start:
                     around.pop()
-                if around and around[-1] < one.end:
+                if around and around[-1] < span.end:
                     kind = "async"
                 else:
-                    around.append(one.end)
-            yield from _events(kind, one, place, numbers)
+                    around.append(span.end)
+            yield from _events(kind, span, place, numbers)
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,23 +144,23 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _events(kind: str, one: _Seen, place: str, numbers: Iterator[int]) -> Iterator[str]:
-    what = f"{one.name}, {place}"
+def _events(kind: str, span: _Seen, place: str, numbers: Iterator[int]) -> Iterator[str]:
+    what = f"{span.name}, {place}"
     if kind == "counter":
-        yield f'{{"ph": "C", {what}, "ts": {one.start / 1000}, "args": {as_json(one.words)}}}'
+        yield f'{{"ph": "C", {what}, "ts": {span.start / 1000}, "args": {as_json(span.words)}}}'
         return
-    words = f', "args": {as_json(one.words)}' if one.words else ""
+    words = f', "args": {as_json(span.words)}' if span.words else ""
     if kind == "span":
-        yield f'{{"ph": "X", {what}, {times(one.start, one.end)}{words}}}'
+        yield f'{{"ph": "X", {what}, {times(span.start, span.end)}{words}}}'
     elif kind == "instant":
-        yield f'{{"ph": "i", "s": "t", {what}, "ts": {one.start / 1000}{words}}}'
+        yield f'{{"ph": "i", "s": "t", {what}, "ts": {span.start / 1000}{words}}}'
     else:
-        what += f', "id": {as_json(legible(one.id or f"overlapping {next(numbers)}"))}'
+        what += f', "id": {as_json(legible(span.id or f"overlapping {next(numbers)}"))}'
         if kind == "async_instant":
-            yield f'{{"ph": "n", {what}, "ts": {one.start / 1000}{words}}}'
+            yield f'{{"ph": "n", {what}, "ts": {span.start / 1000}{words}}}'
         else:
-            yield f'{{"ph": "b", {what}, "ts": {one.start / 1000}{words}}}'
-            yield f'{{"ph": "e", {what}, "ts": {one.end / 1000}}}'
+            yield f'{{"ph": "b", {what}, "ts": {span.start / 1000}{words}}}'
+            yield f'{{"ph": "e", {what}, "ts": {span.end / 1000}}}'
 
 
 def all_that_ran(timeline: Mapping[str, Any]) -> list[tuple[int | None, Ran]]:
@@ -320,9 +320,9 @@ class _Trace:
         rounds = [Ran(*ends, "", number, (), None) for number, ends in bounds.items()]
         for lane, of_lane in enumerate(_lanes(rounds)):
             place = self._thread(process, "rounds", lane)
-            for one in of_lane:
-                name = as_json(self._words.of_round(one.round))
-                bounds_us = times(one.start, one.end)
+            for round_span in of_lane:
+                name = as_json(self._words.of_round(round_span.round))
+                bounds_us = times(round_span.start, round_span.end)
                 add(f'{{"ph": "X", "name": {name}, "cat": "round", {place}, {bounds_us}}}')
 
     def add_worker(self, worker: Mapping[str, Any] | None, spans: Sequence[Ran]) -> None:

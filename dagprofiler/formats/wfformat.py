@@ -503,7 +503,7 @@ class WfFormat:
             If an option is not one of these, the profile has no tasks, or `size` is
             ``"wire"`` and an edge has none.
         WeightError
-            If the times of `cost` cannot be had: no common scale, no samples.
+            If `cost` has no times: no common scale, no samples.
 
         Notes
         -----

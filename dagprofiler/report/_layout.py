@@ -336,7 +336,7 @@ def fold(names: Sequence[str], edges: Sequence[tuple[int, int]], nodes: int = _N
     -----
     Tasks are grouped that are in one layer and have one name but for its digits; else all of a
     layer; else all of several layers in a row. Edges lead to later layers, so that groups form no
-    cycle. Tasks without edges are by themselves. O(V + E) time, beside sorting.
+    cycle. Tasks without edges are by themselves. O(V + E) time, plus sorting.
 
     Examples
     --------

@@ -93,7 +93,7 @@ _CANDIDATES = (
 )
 
 #: Columns of samples whose medians are other figures.
-_TOLD = frozenset({"wall_ms", "serialize_ms", "deserialize_ms", "cpu_ms", "instructions"})
+_SHOWN = frozenset({"wall_ms", "serialize_ms", "deserialize_ms", "cpu_ms", "instructions"})
 
 
 def label_of(key: str) -> str:
@@ -138,7 +138,7 @@ def _of_tasks(profile: Profile) -> Iterator[Column]:
     samples = sections.get("samples", {})
     rows = samples.get("tasks", {})
     for key in dict.fromkeys(key for row in rows.values() for key in row):
-        if key not in _TOLD:
+        if key not in _SHOWN:
             yield _figures(key, medians(samples["rounds"], rows, names, key))
 
 

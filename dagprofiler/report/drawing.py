@@ -67,7 +67,7 @@ FONT_PX = (12, 10)
 #: What a letter of them takes, at most on average, and the longest text that is shown whole.
 _LETTER, _LONGEST = (6.9, 5.8), 22
 
-#: Of the boxes: their least width, what is beside their text, their height by lines of text; and
+#: Of the boxes: their least width, the padding of their text, their height by lines of text; and
 #: how far layers and neighbours are apart, and the picture from its frame.
 _LEAST, _PADDING, _HEIGHT = 48, 20, (28, 40)
 _GAP, _APART, _MARGIN = 48, 14, 8

@@ -242,13 +242,13 @@ function walk(event, view, camera) {
   }
   if (!shape) return;
   const node = view.nodes[shape.dataset.node];
-  const beside = (by) => {
+  const neighbour = (by) => {
     const column = view.nodes.filter((one) => one.layer === node.layer).sort((a, b) => a.y - b.y);
     return column[column.indexOf(node) + by];
   };
   const next = {
     ArrowRight: () => node.after[0], ArrowLeft: () => node.before[0],
-    ArrowDown: () => beside(1), ArrowUp: () => beside(-1),
+    ArrowDown: () => neighbour(1), ArrowUp: () => neighbour(-1),
   }[event.key];
   if (event.key === "Enter" || event.key === " ") {
     event.preventDefault();

@@ -32,7 +32,7 @@ function about(task, group) {
   return [
     element("h3", {}, shownName(names[task])), chips(task),
     element("dl", {}, rows.map(([label, value]) => [element("dt", {}, label), element("dd", {}, value)])),
-    besideBase(task), samplesOf(task),
+    againstBase(task), samplesOf(task),
     ends("Inputs", task, report.edges.target, report.edges.source),
     ends("Outputs", task, report.edges.source, report.edges.target),
     group ? members(group, task) : null,
@@ -50,7 +50,7 @@ function chips(task) {
   return made.length ? element("div", { class: "chips" }, made) : null;
 }
 
-function besideBase(task) {
+function againstBase(task) {
   const row = report.comparison && report.comparison.tasks.find((one) => one.task === task);
   if (!row) return null;
   return [element("h4", {}, "Against the base"), element("dl", {},
