@@ -22,7 +22,7 @@ from dagprofiler._util.json import (
     utc_now,
 )
 from dagprofiler._version import __version__
-from dagprofiler.analysis.compare import Comparison
+from dagprofiler.analysis.compare import ProfileComparison
 from dagprofiler.analysis.summary import summary
 from dagprofiler.config import Config, same_value
 from dagprofiler.errors import ProfileError, counted
@@ -487,12 +487,12 @@ class Profile(Shown):
         excerpt: str = registry.load(registry.EXPORTERS, "html").excerpt(self)
         return excerpt
 
-    def compare(self, other: Profile) -> Comparison:
+    def compare(self, other: Profile) -> ProfileComparison:
         """Return how this profile differs from `other`, as a dict that prints as tables.
 
         Returns
         -------
-        Comparison
+        ProfileComparison
             A dict. ``config_diff``: parameter to its value in ``self`` and ``other``,
             None if it has none. ``node_weight_diff`` (instructions) and
             ``edge_weight_diff`` (bits): name to ``self``, ``other``, ``diff``
@@ -512,7 +512,7 @@ class Profile(Shown):
 
         mine, theirs = self.metrics, other.metrics
         times = mine.total_time_ms, theirs.total_time_ms
-        return Comparison(
+        return ProfileComparison(
             config_diff={
                 name: {"self": self.config.get(name), "other": other.config.get(name)}
                 for name in _union(self.config, other.config)

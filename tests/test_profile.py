@@ -938,7 +938,7 @@ def test_compare_tells_of_tasks_and_edges_with_samples_how_their_times_compare()
     assert list(difference["task_times"]) == first.dag_structure["execution_order"]
     assert list(difference["edge_times"]) == list(first.metrics.edge_weights)
     for entry in (*difference["task_times"].values(), *difference["edge_times"].values()):
-        assert entry["verdict"] == "can't say"
+        assert entry["verdict"] == "inconclusive"
         assert "fresh_process=True" in entry["reason"]
 
 

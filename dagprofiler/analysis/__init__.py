@@ -1,4 +1,4 @@
-"""Questions about a profile's data: weights, comparison, critical path, communication."""
+"""Analyses of a profile's data: weights, comparison, critical path, communication."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

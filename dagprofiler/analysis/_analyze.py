@@ -1,4 +1,4 @@
-"""analyze(): what a profile says about how fast its DAG can run, and what stands in the way."""
+"""analyze(): critical path, bounds of the makespan and bottlenecks of a profile's DAG."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from dagprofiler.analysis.weights import Number, Weights
 
 
-#: What is to be said of the bounds.
+#: The assumptions of the bounds.
 BOUNDS = "equal workers, communication free:"
 
 
 def analysis_text(found: Analysis) -> str:
     """Return the figures of an analysis, and tables of bounds, bottlenecks and tasks.
 
-    Of a large one the first 40 bottlenecks and tasks are shown.
+    At most 40 bottlenecks and tasks are shown.
     """
     return "\n".join(
         [
@@ -50,7 +50,7 @@ def analysis_text(found: Analysis) -> str:
 def _table(
     head: str, rows: Sequence[Sequence[str]], what: str = "", left: Sequence[int] = (0,)
 ) -> list[str]:
-    """Return an empty line and a table with what is above it; of a long one the first rows."""
+    """Return an empty line, the head and a table, cut after its first rows."""
     if len(rows) < 2:
         return []
     lines = ["", *([head] if head else ()), *aligned(rows[: MOST_ROWS + 1], left=left)]
@@ -58,7 +58,7 @@ def _table(
 
 
 def notes(found: Analysis) -> tuple[list[str], list[str]]:
-    """Return what the figures are of, a line each, and the critical paths."""
+    """Return a line for each source of the figures, and the critical paths."""
     weights, without = found.weights, found.without_communication
     communicating, widest = found.with_communication, max(found.widths, default=0)
     tasks, levels = counted(len(found.levels), "task"), counted(len(found.widths), "level")
@@ -82,7 +82,7 @@ def notes(found: Analysis) -> tuple[list[str], list[str]]:
 
 
 def figure_rows(found: Analysis) -> list[tuple[str, str]]:
-    """Return the figures of the whole."""
+    """Return the figures of the whole DAG."""
     communicating = found.with_communication
     rows = [("work", _figure(found.work)), ("span", _figure(found.span))]
     if communicating is not None:
@@ -95,16 +95,16 @@ def figure_rows(found: Analysis) -> list[tuple[str, str]]:
 
 
 def bound_rows(found: Analysis) -> list[Sequence[str]]:
-    """Return the bounds for 1, 2, 4 ... workers until more of them are of no use, below a head."""
+    """Return a head and the bounds for 1, 2, 4 ... workers, up to the average parallelism."""
     rows: list[Sequence[str]] = [
         ("workers", "makespan at least", "at most, if greedy", "speed-up at most")
     ]
     parallelism, workers = found.average_parallelism, 1
     while parallelism is not None:
         bounds = (
-            found.makespan_at_least(workers),
-            found.makespan_at_most(workers),
-            found.speedup_at_most(workers),
+            found.makespan_lower_bound(workers),
+            found.makespan_upper_bound(workers),
+            found.speedup_bound(workers),
         )
         rows.append((f"{workers:,}", *map(_figure, bounds)))
         if workers >= parallelism:
@@ -114,12 +114,12 @@ def bound_rows(found: Analysis) -> list[Sequence[str]]:
 
 
 def bottleneck_rows(found: Analysis) -> list[Sequence[str]]:
-    """Return the bottlenecks, below a head."""
+    """Return a head and the bottlenecks."""
     return [
         ("bottleneck", "", "cost", "gain if free"),
         *(
-            (printable(one.name), one.kind, _figure(one.cost), _figure(one.gain))
-            for one in found.bottlenecks
+            (printable(item.name), item.kind, _figure(item.cost), _figure(item.gain))
+            for item in found.bottlenecks
         ),
     ]
 
@@ -134,22 +134,22 @@ def _spans(found: Analysis) -> list[str]:
 
 
 def span_rows(critical: CriticalSpans, most: int) -> list[Sequence[str]]:
-    """Return the spans on the critical path, at most so many, and what is in none, below a head."""
+    """Return a head, at most `most` spans of the critical path, and the time in no span."""
     rows: list[Sequence[str]] = [
         ("critical path by span", "in", "calls", "total ms", "self ms", "of the path")
     ]
-    for one in critical.spans[:most]:
-        taken_ms = one.total_ms if one.self_ms is None else one.self_ms
-        figures = map(_figure, (one.calls, one.total_ms, one.self_ms))
+    for span in critical.spans[:most]:
+        taken_ms = span.total_ms if span.self_ms is None else span.self_ms
+        figures = map(_figure, (span.calls, span.total_ms, span.self_ms))
         share = _share(taken_ms, critical.compute_ms)
-        rows.append((printable(one.name), _few(one.tasks), *figures, share))
+        rows.append((printable(span.name), _few(span.tasks), *figures, share))
     uncovered_ms = critical.uncovered_ms
     share = _share(uncovered_ms, critical.compute_ms)
     return [*rows, ("(in no span)", "", "", "", _figure(uncovered_ms), share)]
 
 
 def span_note(critical: CriticalSpans) -> str:
-    """Return what the shares of spans are of."""
+    """Return the time that the shares of spans refer to."""
     means = f"means of {counted(critical.rounds, 'round')}" if critical.rounds > 1 else "one round"
     note = f"time of compute() on the path: {_figure(critical.compute_ms)} ms, {means}"
     if not critical.dropped:
@@ -162,7 +162,7 @@ def _share(part_ms: float, whole_ms: float) -> str:
 
 
 def task_rows(found: Analysis) -> list[Sequence[str]]:
-    """Return the tasks by their earliest start, below a head."""
+    """Return a head and the tasks by their earliest start."""
     paths = found.with_communication or found.without_communication
     starts = paths.earliest_start
     rows: list[Sequence[str]] = [
@@ -181,7 +181,7 @@ def task_rows(found: Analysis) -> list[Sequence[str]]:
 
 
 def _figure(value: float | None) -> str:
-    """Return a number with three decimals; a small one, which these would hide, with its digits."""
+    """Return a number with three decimals, or three significant digits below 0.1."""
     if value is None:
         return "-"
     if isinstance(value, int):
@@ -194,19 +194,19 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _route(names: Sequence[str]) -> str:
-    """Return the tasks of a path; of a long one the first and the last."""
+    """Return the tasks of a path; of a long path the first and the last tasks."""
     shown = [*map(printable, names)]
     if len(shown) > 12:
         shown[6:-5] = [f"... {len(shown) - 11:,} more ..."]
     return " -> ".join(shown) or "-"
 
 
-#: Spans that are shown.
+#: Most spans that are shown.
 _SPANS = 15
 
 
 def analysis_markup(found: Analysis) -> str:
-    """Return the figures and the critical path; behind clicks bounds, bottlenecks and tasks."""
+    """Return figures and critical path; bounds, bottlenecks and tasks are folded."""
     about, paths = notes(found)
     bounds, bottlenecks, tasks = bound_rows(found), bottleneck_rows(found), task_rows(found)
     return view(
@@ -229,37 +229,37 @@ def _spans_html(found: Analysis) -> Markup:
     return details("critical path by span", cut_table(rows, "", left=(0, 1)), note)
 
 
-#: Times are added up as whole picoseconds: exactly, so that paths of one length tie and the slack
-#: of a critical task is 0. Whole instructions are added up as they are.
+#: Times are added as integer picoseconds, exactly, so that paths of equal length tie and the
+#: slack of a critical task is 0. Integer instructions are added as they are.
 _PER_MS = 10**9
 
 
 @dataclass(frozen=True)
 class Analysis(Shown):
-    """What :func:`analyze` finds. ``print`` shows it, and so do notebooks.
+    """The result of :func:`analyze`; ``print`` and notebooks show it.
 
     Attributes
     ----------
     weights
-        What each task costs, in which unit, from where.
+        Cost of each task, with unit and provenance.
     communication
         Edge, as ``"source->target"``, to its time in the unit of `weights`; None if not known.
     communication_note
-        What the times of edges are made of, or why there are none.
+        What the times of edges consist of, or why there are none.
     unknown_edges
-        Edges whose time is not known while that of others is: they count as 0, and what is said
-        with communication is too little.
+        Edges whose time is not known while that of others is: they count as 0, so the figures
+        with communication are too low.
     work
-        Sum of what all tasks cost: the time that one worker takes.
+        Sum of the costs of all tasks: the makespan on one worker.
     levels
-        For each task the number of edges on the longest way to it.
+        For each task the largest number of edges on a path to it.
     without_communication
         Edges cost nothing, as if all workers shared one memory.
     with_communication
         Every edge costs its time, as if every task ran on another worker; None if not known.
     critical_spans
-        What the tasks on the critical path spend their time in, with communication where that
-        is known; None if nothing was traced.
+        Time of the tasks on the critical path by span, with communication where that is known;
+        None if nothing was traced.
     """
 
     weights: Weights
@@ -279,7 +279,7 @@ class Analysis(Shown):
 
     @property
     def average_parallelism(self) -> float | None:
-        """``work / span``: what the speed-up cannot exceed on any number of workers.
+        """``work / span``: the largest speed-up on any number of workers.
 
         None if nothing costs anything.
         """
@@ -287,7 +287,7 @@ class Analysis(Shown):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Number of tasks on each level; those of one level can run side by side."""
+        """Number of tasks on each level; tasks of one level can run concurrently."""
         counts = Counter(self.levels.values())
         return tuple(counts[level] for level in range(len(counts)))
 
@@ -308,27 +308,27 @@ class Analysis(Shown):
         """The bottlenecks with communication, where that is known; without it otherwise."""
         return (self.with_communication or self.without_communication).bottlenecks
 
-    def makespan_at_least(self, workers: int) -> Number:
+    def makespan_lower_bound(self, workers: int) -> Number:
         """Return ``max(span, work / workers)``: no schedule on equal workers is shorter.
 
-        Without communication, since tasks of one worker need none.
+        Communication is left out, since tasks on one worker need none.
         """
         return max(self.span, self.work / _checked(workers))
 
-    def makespan_at_most(self, workers: int) -> Number:
+    def makespan_upper_bound(self, workers: int) -> Number:
         """Return ``span + (work - span) / workers``.
 
-        No schedule is longer on equal workers that are never idle while a task is ready, if
-        communication costs nothing.
+        No schedule is longer on equal workers that never idle while a task is ready, if
+        communication costs nothing (Graham's bound).
         """
         return self.span + (self.work - self.span) / _checked(workers)
 
-    def speedup_at_most(self, workers: int) -> float | None:
-        """Return ``work / makespan_at_least(workers)``, an upper bound of the speed-up.
+    def speedup_bound(self, workers: int) -> float | None:
+        """Return ``work / makespan_lower_bound(workers)``, an upper bound of the speed-up.
 
         None if nothing costs anything.
         """
-        return self.work / self.makespan_at_least(workers) if self.span else None
+        return self.work / self.makespan_lower_bound(workers) if self.span else None
 
     def __str__(self) -> str:
         return analysis_text(self)
@@ -353,34 +353,36 @@ def analyze(
     Parameters
     ----------
     cost, statistic, fill
-        Where the costs of tasks come from, as :meth:`Profile.weights` takes them. Samples of edges
-        are taken by the same statistic.
+        Where the costs of tasks come from, as for :meth:`Profile.weights`. The statistic applies
+        to the samples of edges too.
     instructions_per_s
-        Speed of a worker, finite and above 0. It turns instructions into ms; only for them.
+        Speed of a worker, finite and above 0, which turns instructions into ms; only for
+        weights in instructions.
     bandwidth_bits_per_s
-        Speed of the links, finite and above 0. An edge then costs its bits / bandwidth, beside
-        what was measured for it.
+        Speed of the links, finite and above 0. An edge then costs its bits / bandwidth, in
+        addition to its measured time.
     size
         Which bits: ``"spec"`` by the standard's counting rule, ``"wire"`` as serialized.
 
     Raises
     ------
     WeightError
-        If tasks have no weight, as :meth:`Profile.weights` says; if an argument is unknown, out of
-        its range or of no use for these weights; if the costs add up to more than a float holds.
+        If tasks have no weight (see :meth:`Profile.weights`); if an argument is unknown, out of
+        its range or not applicable to these weights; if the sum of the costs overflows a float.
     CycleError
-        If the profile was put together by hand and its edges form a cycle.
+        If the profile was edited and its edges form a cycle.
 
     Notes
     -----
     The unit is that of the weights: ms for times, reference ms for reference times, and
-    instructions, unless `instructions_per_s` makes them ms.
+    instructions, or ms with `instructions_per_s`.
 
     An edge costs the time to serialize and deserialize its fields, if the profile has samples of
-    it, plus its bits / bandwidth, if one is given; without either it is unknown. For reference
-    times samples are multiplied by the machine's calibration score, as the tasks' are. Beside
-    instructions they are left out: they are times of this machine, and `instructions_per_s` is of
-    any. Edges that carry nothing cost nothing. Times are rounded to a picosecond.
+    it, plus its bits / bandwidth, if a bandwidth is given; without either its cost is unknown.
+    For reference times, samples are multiplied by the machine's calibration score, as those of
+    tasks are. With instructions, samples are left out: they are times of this machine, while
+    `instructions_per_s` may be of another. Edges that carry nothing cost nothing. Times are
+    rounded to a picosecond.
 
     - critical path, earliest and latest start, slack: Kelley and Walker, Critical-Path Planning
       and Scheduling, Proc. Eastern Joint Computer Conference, 1959;
@@ -391,10 +393,10 @@ def analyze(
     - bounds of the makespan: Graham, SIAM J. Appl. Math. 17(2), 1969; Brent, J. ACM 21(2), 1974.
 
     The gain of a bottleneck is ``min(cost, span - rest)``, where `rest` is the longest path that
-    avoids it. In a topological order every path has just one edge that begins at or before a place
-    and ends after it; `rest` is the longest path over those edges but the bottleneck's own.
+    avoids it. In a topological order every path has exactly one edge that begins at or before a
+    place and ends after it; `rest` is the longest path over those edges except the bottleneck's.
 
-    O(V + E) time and memory; O(I log I) time more for the bottlenecks, where I is the number of
+    O(V + E) time and memory, plus O(I log I) time for the bottlenecks, where I is the number of
     different stretches of the critical path that edges bypass, at most E + 2 V.
 
     Examples
@@ -451,7 +453,7 @@ def _check_rate(source: Any, name: str, rate: Any) -> None:
 
 
 def _at_speed(weights: Weights, instructions_per_s: float | None) -> Weights:
-    """Return instructions as times, if a speed is given."""
+    """Return weights in instructions as times, if a speed is given."""
     if instructions_per_s is None:
         return weights
     if weights.unit != "instructions":
@@ -472,7 +474,7 @@ def _analysis(
     costs = [round(weights.values[name] * per_unit) for name in graph.names]
     delays = [round(times.get(key, 0) * per_unit) for _, _, key in graph.edges]
     work = sum(costs)
-    # Nothing larger than this comes up below, so that it overflows here or nowhere.
+    # The largest number below: if any number overflows, this one does.
     float(work + sum(delays))
     with_communication = None
     without = paths_of(graph, costs, [0] * len(delays), per_unit)

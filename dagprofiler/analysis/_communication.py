@@ -1,4 +1,4 @@
-"""What the edges of a profile cost."""
+"""Communication costs of the edges of a profile."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class Communication(NamedTuple):
-    """What edges cost.
+    """Communication costs of the edges.
 
     Attributes
     ----------
     times
         Edge, as ``"source->target"``, to its time; None if none is known.
     note
-        What the times are made of, or why there are none.
+        What the times consist of, or why there are none.
     unknown
-        Edges that count as 0 because nothing is known of them while others have a time.
+        Edges without a known time, which count as 0 because others have one.
     """
 
     times: dict[str, Number] | None
@@ -41,18 +41,18 @@ def communication_of(
     bandwidth_bits_per_s: float | None,
     size: str,
 ) -> Communication:
-    """Return what the edges of a profile cost, in the unit of the weights.
+    """Return the costs of the edges of a profile, in the unit of the weights.
 
     Parameters
     ----------
     pairs
         Source and target of each edge to ``"source->target"``.
     weights
-        Of the tasks.
+        Costs of the tasks.
     bandwidth_bits_per_s
-        Speed of the links, if bits are to cost anything.
+        Speed of the links; None if bits cost nothing.
     size
-        Which bits: ``"spec"`` or ``"wire"``.
+        Which size counts: ``"spec"`` or ``"wire"``.
     """
     instructions = weights.unit == "instructions"
     if instructions and bandwidth_bits_per_s is not None:
@@ -66,7 +66,7 @@ def communication_of(
     loaded = {}
     for pair, key in pairs.items():
         edge = metrics.get(pair)
-        # Of an edge that only orders tasks it is known that it costs nothing.
+        # An order-only edge is known to cost nothing.
         if edge is None or edge.data_fields or edge.size_bytes:
             loaded[key] = edge
     free: dict[str, Number] = dict.fromkeys(pairs.values(), 0)
@@ -91,7 +91,7 @@ def _times(
     bandwidth_bits_per_s: float | None,
     size: str,
 ) -> tuple[dict[str, Number], str]:
-    """Return the times of those of `edges` for which they are known, and what they are."""
+    """Return the known times of `edges`, and what they consist of."""
     measured, words = _measured(profile, weights, edges)
     if bandwidth_bits_per_s is None:
         if measured:
@@ -108,7 +108,7 @@ def _times(
     if not measured:
         return transfer, f"{link}; {words}"
     partly = "" if measured.keys() >= transfer.keys() else " where that was measured"
-    # What was measured without a size is no whole time.
+    # A measured time without a transfer time is incomplete, so it is left out.
     times = {key: time + measured.get(key, 0) for key, time in transfer.items()}
     return times, f"{words}{partly}, and {link}"
 
@@ -116,9 +116,9 @@ def _times(
 def _measured(
     profile: ProfileData, weights: Weights, keys: Iterable[str]
 ) -> tuple[dict[str, Number], str]:
-    """Return the time to serialize and deserialize of edges that have samples of it."""
+    """Return the times to serialize and deserialize of the edges that have samples of both."""
     if weights.source in ("counted", "estimated"):
-        return {}, "measured times of edges do not go with instructions"
+        return {}, "measured times of edges cannot be added to instructions"
     factor, words = 1.0, "measured serialize + deserialize"
     if weights.source == "reference_time":
         factor = profile.sections["environment"]["calibration"]["score"]
@@ -133,5 +133,5 @@ def _measured(
         if values:
             times[key] = factor * STATISTICS[weights.statistic](values)
     if not times:
-        return {}, "the profile has no times of edges, which only rounds=... measures"
+        return {}, "the profile has no times of edges; only runs with rounds=... measure them"
     return times, words

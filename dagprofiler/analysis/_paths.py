@@ -1,4 +1,4 @@
-"""Paths through a DAG whose tasks and edges cost whole numbers, and what they hang on."""
+"""Longest paths through a DAG whose tasks and edges have integer costs, and bottlenecks."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """A task or an edge on the critical path, and what it would gain if it cost nothing.
+    """A task or an edge on the critical path, and the gain if it cost nothing.
 
     Attributes
     ----------
     name
-        Of the task; of an edge its key, ``"source->target"``.
+        The task's name, or the edge's key, ``"source->target"``.
     kind
         ``"task"`` or ``"edge"``.
     cost
-        What it takes, in the unit of the analysis; above 0.
+        Its cost, in the unit of the analysis; above 0.
     gain
-        By how much the span would shrink if it cost nothing, exactly: from 0, where another path
-        is as long, to `cost`.
+        How much shorter the span would be if it cost nothing, exactly: from 0, where another
+        path is as long, to `cost`.
     """
 
     name: str
@@ -39,28 +39,28 @@ class Bottleneck:
 
 @dataclass(frozen=True)
 class Paths:
-    """When tasks start if there are workers enough for all of them, and what that hangs on.
+    """Start times with enough workers for all tasks, the critical path and its bottlenecks.
 
     All figures are in the unit of the analysis; the dicts have an entry for every task.
 
     Attributes
     ----------
     span
-        Length of the critical path: no schedule in this model ends before.
+        Length of the critical path: no schedule in this model is shorter.
     critical_path
-        The tasks of the longest path, from an entry to an exit task; of several the one whose
-        names come first.
+        The tasks of the longest path, from an entry to an exit task; on a tie, the path whose
+        names sort first.
     earliest_start
-        Longest path to the task: the top level, HEFT's downward rank.
+        Top level: the longest path from an entry to the task, without the task's own cost.
     latest_start
         ``span - bottom_level``: starting later makes the whole run longer.
     slack
         ``latest_start - earliest_start``: 0 for every task on a longest path.
     bottom_level
-        Longest path from the task's start to the end: HEFT's upward rank.
+        The longest path from the task to an exit, with the task's own cost.
     bottlenecks
-        What on the critical path costs anything: by `gain`, then by `cost`, largest first, then as
-        on the path.
+        The tasks and edges on the critical path that cost anything: by `gain`, then by `cost`,
+        largest first, then in the order of the path.
     """
 
     span: Number
@@ -70,6 +70,16 @@ class Paths:
     slack: dict[str, Number]
     bottom_level: dict[str, Number]
     bottlenecks: tuple[Bottleneck, ...]
+
+    @property
+    def upward_rank(self) -> dict[str, Number]:
+        """`bottom_level`; with communication, HEFT's upward rank (Topcuoglu et al., 2002)."""
+        return self.bottom_level
+
+    @property
+    def downward_rank(self) -> dict[str, Number]:
+        """`earliest_start`; with communication, HEFT's downward rank (Topcuoglu et al., 2002)."""
+        return self.earliest_start
 
 
 class WeightedGraph:
@@ -82,9 +92,9 @@ class WeightedGraph:
     edges
         Source, target and key of each edge, sources ascending.
     first_edge
-        Where the edges of each task begin.
+        For each task the index of its first edge in `edges`.
     levels
-        For each task the number of edges on the longest way to it.
+        For each task the largest number of edges on a path to it.
     """
 
     def __init__(self, nodes: Sequence[str], pairs: Mapping[tuple[str, str], str]) -> None:
@@ -93,7 +103,7 @@ class WeightedGraph:
         for source, target in pairs:
             below[source].append(target)
             waiting[target] += 1
-        # Kahn's order with a queue: whoever is ready first comes first, and so do lower levels.
+        # Kahn's algorithm with a queue: tasks come in the order of their levels.
         self.names = names = [name for name in nodes if not waiting[name]]
         for name in names:
             for target in below[name]:
@@ -101,7 +111,7 @@ class WeightedGraph:
                 if not waiting[target]:
                     names.append(target)
         if len(names) < len(nodes):
-            kahn_order(nodes, below)  # which says what the cycle is
+            kahn_order(nodes, below)  # raises an error that names the cycle
         self._place = dict(zip(names, range(len(names))))
         self._nodes = nodes
         self.edges = [
@@ -115,23 +125,23 @@ class WeightedGraph:
             self.levels[below_i] = max(self.levels[below_i], self.levels[i] + 1)
 
     def is_exit(self, task: int) -> bool:
-        """Tell whether no edge leads on from a task."""
+        """Return whether a task has no successors."""
         return self.first_edge[task] == self.first_edge[task + 1]
 
     def by_name(self, values: Sequence[Number]) -> dict[str, Any]:
-        """Return a value for each task under its name, in the order of the profile."""
+        """Return task name to value, in the order of the profile."""
         return {name: values[self._place[name]] for name in self._nodes}
 
 
 def in_units(ticks: int, per_unit: int) -> Number:
-    """Return a whole number of ticks as what it stands for."""
+    """Return a number of ticks in the unit of the analysis."""
     return ticks if per_unit == 1 else ticks / per_unit
 
 
 def paths_of(
     graph: WeightedGraph, costs: Sequence[int], delays: Sequence[int], per_unit: int
 ) -> Paths:
-    """Return the paths through a graph whose tasks and edges cost whole ticks."""
+    """Return the paths through a graph whose costs and delays are integer ticks."""
     count = len(costs)
     above, below = [0] * count, [0] * count
     for (source, target, _), delay in zip(graph.edges, delays):
@@ -171,7 +181,7 @@ def paths_of(
 
 
 class _Path(NamedTuple):
-    """Numbers of the tasks of a path, and of the edges between them."""
+    """A path: indices of its tasks, and of the edges between them."""
 
     tasks: list[int]
     edges: list[int]
@@ -180,7 +190,7 @@ class _Path(NamedTuple):
 def _critical(
     graph: WeightedGraph, bottom: Sequence[int], below: Sequence[int], delays: Sequence[int]
 ) -> _Path:
-    """Return the longest path; of several the one whose names come first."""
+    """Return the longest path; on a tie, the one whose names sort first."""
     path = _Path([], [])
     if not bottom:
         return path
@@ -209,10 +219,10 @@ def _gains(
     delays: Sequence[int],
     lengths: Iterable[tuple[int, int, int]],
 ) -> list[tuple[str, str, int, int]]:
-    """Return name, kind, cost and gain of the bottlenecks, in their order.
+    """Return name, kind, cost and gain of each bottleneck, largest gain first.
 
-    The path is seen as a row of slots: task, edge, task ... task. `lengths` are those of the
-    longest paths over each edge, after its source and target.
+    The path is a row of slots: task, edge, task ... task. `lengths` has the source and target of
+    each edge, and the length of the longest path over it.
     """
     slots = [("", "", 0)] * (2 * len(path.tasks) - 1)
     slots[::2] = [(graph.names[i], "task", costs[i]) for i in path.tasks]
@@ -224,27 +234,27 @@ def _gains(
         for (name, kind, cost), avoiding in zip(slots, rest)
         if cost
     ]
-    # Sorting is stable: what ties stays as on the path.
-    return sorted(gains, key=lambda found: (-found[3], -found[2]))
+    # Sorting is stable: on a tie the order of the path remains.
+    return sorted(gains, key=lambda entry: (-entry[3], -entry[2]))
 
 
 def _bypasses(
     path: _Path, count: int, lengths: Iterable[tuple[int, int, int]]
 ) -> dict[tuple[int, int], int]:
-    """Return the first and last slot that edges bypass, and the longest path over such an edge.
+    """Return first and last bypassed slot to the longest path over an edge that bypasses them.
 
     An edge bypasses the tasks of the path that are strictly between its ends in topological
     order, and the path's edges that begin at its source or later and before its target. Sources
-    of -1 and targets of `count` stand before and behind all tasks.
+    of -1 and targets of `count` are before and after all tasks.
     """
     on_path = set(path.tasks)
     own = set(zip(path.tasks, path.tasks[1:]))
-    #: For each task how many of the path come before it.
+    #: For each task the number of tasks of the path before it.
     before = list(accumulate((i in on_path for i in range(count)), initial=0))
     last = 2 * len(path.tasks) - 2
     longest: dict[tuple[int, int], int] = {}
     for source, target, length in lengths:
-        # Behind a task of the path comes its edge; behind any other the path's next task.
+        # After a task of the path comes its edge; after any other the path's next task.
         first = 2 * before[source + 1] - (source in on_path)
         until = min(2 * before[target] - 1, last)
         if first <= until and (source, target) not in own:
@@ -255,9 +265,9 @@ def _bypasses(
 
 
 def _longest_avoiding(count: int, bypasses: Mapping[tuple[int, int], int]) -> list[int]:
-    """Return for each of `count` slots the longest path around it; 0 where there is none."""
+    """Return for each of `count` slots the longest path that avoids it; 0 if there is none."""
     rest = [0] * count
-    #: Leads from each slot to the next one without a length, by steps that get shorter.
+    #: From each slot to the next one without a length; paths are halved on the way.
     following = list(range(count + 1))
     for (first, until), length in sorted(bypasses.items(), key=lambda item: -item[1]):
         slot = first

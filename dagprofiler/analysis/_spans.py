@@ -1,4 +1,4 @@
-"""What the time on the critical path goes into: the spans inside its tasks."""
+"""Time on the critical path by the spans inside its tasks."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CriticalSpan:
-    """All spans of one name in the tasks on the critical path; times a round, in ms.
+    """All spans of one name in the tasks on the critical path; times are per round, in ms.
 
     Attributes
     ----------
     name, category
-        What they are called.
+        Of the spans.
     tasks
-        The tasks that they are in, in the order of the path.
+        The tasks that contain them, in the order of the path.
     calls
-        How many there are.
+        Number of spans per round.
     total_ms
-        How long one of them at least lasted.
+        Time during which at least one of them was open.
     self_ms
-        The same without what spans inside of them took; None of asynchronous ones, which
+        The same without the time of spans nested in them; None for asynchronous spans, which
         wait for each other.
     """
 
@@ -40,21 +40,21 @@ class CriticalSpan:
 
 @dataclass(frozen=True)
 class CriticalSpans:
-    """Where the time of ``compute()`` on the critical path goes.
+    """Time of ``compute()`` on the critical path by span.
 
     Attributes
     ----------
     spans
-        By what they take themselves, the most first; then asynchronous ones.
+        By decreasing ``self_ms``; asynchronous spans last.
     compute_ms
-        How long ``compute()`` of all tasks on the path takes, a round.
+        Time of ``compute()`` of all tasks on the path, per round.
     uncovered_ms
-        How much of it is in no span.
+        The part of `compute_ms` in no span.
     rounds
-        How many rounds these are means of.
+        Number of rounds that the means are over.
     dropped
-        How many spans of these tasks there was no room for, in all rounds; what they took is
-        with the spans around them, or in no span.
+        Number of spans of these tasks that exceeded the tracer's limit, in all rounds; their
+        time counts as that of the enclosing spans, or as in no span.
     """
 
     spans: tuple[CriticalSpan, ...]
@@ -65,11 +65,10 @@ class CriticalSpans:
 
 
 def critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans | None:
-    """Return what the tasks of a path spend their time in; None of a profile without spans.
+    """Return the time of the tasks of a path by span; None for a profile without spans.
 
-    Of the measured rounds, or of all if there are none. Spans of other threads than the one
-    that ran the task lie beside the path and are left out. O(n log n) time in the number of
-    spans.
+    Over the measured rounds, or over all if none was measured. Only spans of the thread that
+    ran the task are on the path. O(n log n) time in the number of spans.
     """
     section, timeline = profile.sections.get("spans"), profile.sections.get("timeline")
     if section is None or timeline is None:
@@ -97,9 +96,9 @@ def critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans |
             by_task.setdefault((task, number), []).append((start_ms, -end_ms, label))
     totals: dict[int, _Total] = {}
     uncovered_ms = sum(computed.values())
-    for (task, _), spans in by_task.items():
-        uncovered_ms -= _add(sorted(spans), section["labels"], task, totals)
-    found = [
+    for (task, _), intervals in by_task.items():
+        uncovered_ms -= _add(sorted(intervals), section["labels"], task, totals)
+    spans = [
         CriticalSpan(
             section["labels"][label]["name"],
             section["labels"][label]["category"],
@@ -110,10 +109,10 @@ def critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans |
         )
         for label, total in totals.items()
     ]
-    found.sort(key=lambda one: (one.self_ms is None, -(one.self_ms or 0.0), -one.total_ms))
+    spans.sort(key=lambda span: (span.self_ms is None, -(span.self_ms or 0.0), -span.total_ms))
     mean_ms = 1 / rounds if rounds else 0.0
     return CriticalSpans(
-        tuple(found),
+        tuple(spans),
         compute_ms=sum(computed.values()) * mean_ms,
         uncovered_ms=max(0.0, uncovered_ms) * mean_ms,
         rounds=rounds,
@@ -122,7 +121,7 @@ def critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans |
 
 
 class _Total:
-    """Of all spans with one label."""
+    """Totals of all spans with one label."""
 
     def __init__(self) -> None:
         self.tasks: set[str] = set()
@@ -136,9 +135,9 @@ def _add(
     task: str,
     totals: dict[int, _Total],
 ) -> float:
-    """Add the spans of a task in a round, by start, longest first; return what they cover."""
+    """Add a task's spans in a round, by start, longest first; return the time they cover."""
     covered_ms, covered_until = 0.0, float("-inf")
-    #: Label to where its latest span ends: spans of one name that overlap count once.
+    #: Label to the end of its latest span: overlapping spans of one name count once.
     until: dict[int, float] = {}
     around: list[tuple[float, int]] = []
     for start_ms, minus_end_ms, label in spans:

@@ -1,4 +1,4 @@
-"""Comparison: how two profiles differ, as a dict, as text, and as notebooks show it."""
+"""ProfileComparison: how two profiles differ, as a dict, as text, and in notebooks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dagprofiler._util.text import MOST_ROWS, aligned, and_more, number, printab
 from dagprofiler.analysis.summary import comparison_rows, comparison_summary
 from dagprofiler.errors import short_repr
 from dagprofiler.stats.ranktests import (
-    CANT_SAY,
+    INCONCLUSIVE,
     Verdict,
     compare_interleaved,
     compare_unpaired,
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     #: What was measured in each of the measured rounds; None where nothing was.
     Measured = Sequence[Optional[float]]
 
-#: How two profiles are to be taken so that they can be compared.
+#: How to take two profiles so that they can be compared.
 WAY_OUT = (
     "take both profiles with run(rounds=Rounds(10, fresh_process=True)), "
     "or let compare_runs(dag_a, dag_b) take them in turns"
 )
 _ONE_PROCESS = (
-    "rounds of one process cannot judge those of another, since processes differ 2 to 4 times "
-    f"as much as rounds do; {WAY_OUT}"
+    "samples from a single process cannot be compared across processes, which differ 2 to 4 "
+    f"times as much as rounds do; {WAY_OUT}"
 )
-#: Parts of ``run.conditions`` that times depend on, and what both have where none are told.
+#: Parts of ``run.conditions`` that times depend on, with their defaults.
 _CONDITIONS = {"busy_cores": 0, "collect_garbage": "rounds"}
 
-#: Parts of ``environment`` that tell machines apart.
+#: Parts of ``environment`` that identify a machine.
 _MACHINE = ("cpu", "machine", "cores")
 
 
@@ -56,39 +56,40 @@ class _Pair(NamedTuple):
 def compare_samples(
     mine: ProfileData, theirs: ProfileData, *, paired: bool = False
 ) -> dict[str, Any]:
-    """Return how long tasks and edges took in one profile, seen from another.
+    """Compare the times of tasks and edges in one profile with those in another.
 
     Parameters
     ----------
     paired
-        Whether round i of one profile was taken beside round i of the other, so that what
-        disturbed one disturbed both. Else both must hold rounds in processes of their own.
+        Whether round i of one profile was interleaved with round i of the other, so that a
+        disturbance affects both. Otherwise both must hold rounds in fresh processes.
 
     Returns
     -------
     dict
-        ``task_times`` and ``edge_times``: the name of each task or edge with measured samples
-        on both sides to
+        ``task_times`` and ``edge_times``: for the name of each task or edge with measured
+        samples in both profiles
 
-        * ``quantity``: ``"corrected_ms"``, without run-queue delay, where both have it, else
-          ``"wall_ms"``; of edges ``"transfer_ms"``, serializing and deserializing together.
-        * ``ratio``: median of `mine` divided by that of `theirs`; above 1 is slower. Of
+        * ``quantity``: ``"corrected_ms"``, without run-queue delay, if both have it, else
+          ``"wall_ms"``; for edges ``"transfer_ms"``, serializing plus deserializing.
+        * ``ratio``: median of `mine` divided by that of `theirs`; above 1 is slower. For
           interleaved rounds the typical ratio, since medians lose what pairs have in common.
         * ``low``, ``high``, ``coverage``: interval of the typical ratio (Hodges and Lehmann),
-          and the probability with which it covers it as far as rounds differ; None for single
-          samples.
-        * ``verdict``: ``"faster"``, ``"slower"``, ``"no difference that can be seen"`` or
-          ``"can't say"``, corrected for the number of tasks, or of edges.
-        * ``reason``: what the verdict rests on; absent if there is nothing to say.
+          and the probability that it covers the ratio, as far as rounds differ; None for
+          single samples.
+        * ``verdict``: ``"faster"``, ``"slower"``, ``"no significant difference"`` or
+          ``"inconclusive"``, corrected for the number of tasks, or of edges.
+        * ``reason``: why this verdict; may be absent.
 
-        ``scale``: only where times of different machines were put on one scale; says how.
+        ``scale``: how times of different machines were converted to one scale; absent if they
+        were not.
 
     Notes
     -----
-    The tests are those of :mod:`dagprofiler.stats.ranktests`. "can't say" for all where the two
-    profiles cannot be compared: other machines or conditions, too few rounds, rounds of one
-    process. ``ratio`` stands there all the same. Ratio and interval are None where a sample is 0,
-    or so far from 1 that its ratios are more than a float holds.
+    The tests are those of :mod:`dagprofiler.stats.ranktests`. All verdicts are
+    "inconclusive" if the two profiles cannot be compared: different machines or conditions, too
+    few rounds, rounds of one process. ``ratio`` is present in any case. Ratio and interval are
+    None if a sample is 0, or so far from 1 that its ratios overflow a float.
 
     Examples
     --------
@@ -112,7 +113,7 @@ def compare_samples(
 
 
 class _Side:
-    """One of two profiles: its samples in the measured rounds, and where they come from."""
+    """One of two profiles: its samples in the measured rounds, its machine and conditions."""
 
     def __init__(self, profile: ProfileData, samples: Mapping[str, Any]) -> None:
         sections = profile.sections
@@ -123,14 +124,14 @@ class _Side:
         self.host = profile.hostname
         self.machine = (self.host, *map(environment.get, _MACHINE))
         self.conditions: Mapping[str, Any] = run.get("conditions", {})
-        found = environment.get("calibration")
-        self.calibration = None if found is None else Calibration.from_dict(found)
+        calibration = environment.get("calibration")
+        self.calibration = None if calibration is None else Calibration.from_dict(calibration)
 
     def measured(self, row: Mapping[str, Sequence[Any]], column: str) -> Measured:
-        """Return a column of a task or an edge in the measured rounds; empty without any value."""
+        """Return a column of a task or an edge in the measured rounds; empty if all are None."""
         values = row.get(column)
-        found = [values[i] for i in self.rounds] if values else []
-        return found if any(value is not None for value in found) else []
+        samples = [values[i] for i in self.rounds] if values else []
+        return samples if any(value is not None for value in samples) else []
 
 
 def _task_pairs(mine: _Side, theirs: _Side) -> Iterator[tuple[str, _Pair]]:
@@ -156,7 +157,7 @@ def _transfer_ms(side: _Side, row: Mapping[str, Any]) -> Measured:
 
 
 def _common_scale(mine: _Side, theirs: _Side) -> tuple[float, str]:
-    """Return what to multiply ratios of different machines by, and how that was found."""
+    """Return the factor for ratios of different machines, and its explanation."""
     left, right = mine.calibration, theirs.calibration
     if mine.machine == theirs.machine or left is None or right is None:
         return 1.0, ""
@@ -170,9 +171,9 @@ def _common_scale(mine: _Side, theirs: _Side) -> tuple[float, str]:
 
 
 def _obstacles(mine: _Side, theirs: _Side, *, scaled: bool, paired: bool) -> Iterator[str]:
-    """Yield why there can be no verdict."""
+    """Yield the reasons why there can be no verdict."""
     if mine.host is None or theirs.host is None:
-        yield "a profile that does not say on which host it was taken compares with no other"
+        yield "a profile without a hostname cannot be compared with another"
     elif mine.machine != theirs.machine:
         yield _other_machine(mine, theirs, scaled=scaled)
     for name, default in _CONDITIONS.items():
@@ -197,12 +198,12 @@ def _other_machine(mine: _Side, theirs: _Side, *, scaled: bool) -> str:
     hosts = f"hosts {mine.host!r} and {theirs.host!r} are different machines"
     if scaled:
         return (
-            f"{hosts}, and their calibration scores, by which the times are scaled, say how "
-            "fast they are on the whole, not at this"
+            f"{hosts}, and their calibration scores, by which the times are scaled, measure their "
+            "overall speed, not their speed at this task"
         )
     return (
-        f"{hosts}, and the ratio is one of raw times, since not both were calibrated alike: "
-        "dagprofiler.calibrate() before each run, or several rounds, would give a common scale"
+        f"{hosts}, and the ratio is of raw times, since they were not calibrated alike: "
+        "dagprofiler.calibrate() before each run, or several rounds, gives a common scale"
     )
 
 
@@ -212,11 +213,11 @@ def _judged(
     compare = _in_pairs if paired else _apart
     comparisons = {name: compare(pair, factor) for name, pair in pairs.items()}
     if obstacles:
-        said = dict.fromkeys(pairs, Verdict(CANT_SAY, obstacles))
+        judged = dict.fromkeys(pairs, Verdict(INCONCLUSIVE, obstacles))
     else:
-        said = verdicts(comparisons)
+        judged = verdicts(comparisons)
     return {
-        name: _entry(pair.quantity, comparisons[name], said[name], paired=paired)
+        name: _entry(pair.quantity, comparisons[name], judged[name], paired=paired)
         for name, pair in pairs.items()
     }
 
@@ -235,7 +236,9 @@ def _in_pairs(pair: _Pair, factor: float) -> RankResult:
     return compare_interleaved([left for left, _ in both], [right for _, right in both])
 
 
-def _entry(quantity: str, comparison: RankResult, said: Verdict, *, paired: bool) -> dict[str, Any]:
+def _entry(
+    quantity: str, comparison: RankResult, verdict: Verdict, *, paired: bool
+) -> dict[str, Any]:
     spread = min(comparison.n) > 1
     entry = {
         "quantity": quantity,
@@ -243,9 +246,9 @@ def _entry(quantity: str, comparison: RankResult, said: Verdict, *, paired: bool
         "low": comparison.low if spread else None,
         "high": comparison.high if spread else None,
         "coverage": comparison.coverage if spread else None,
-        "verdict": said.verdict,
+        "verdict": verdict.verdict,
     }
-    return {**entry, "reason": said.reason} if said.reason else entry
+    return {**entry, "reason": verdict.reason} if verdict.reason else entry
 
 
 _RATIOS = "times, as ratios to those there:"
@@ -255,15 +258,15 @@ _COLOURED = ("faster", "slower")
 
 
 class _Part(NamedTuple):
-    """A table of what differs: its rows, the first of which is its head."""
+    """A table of differences; its first row is the head."""
 
     title: str
     rows: Sequence[Sequence[str]]
     left: Sequence[int]
 
 
-class Comparison(dict[str, Any], Shown):
-    """How two profiles differ, as :meth:`Profile.compare <dagprofiler.Profile.compare>` says.
+class ProfileComparison(dict[str, Any], Shown):
+    """How two profiles differ: the result of :meth:`Profile.compare <dagprofiler.Profile.compare>`.
 
     A dict with the keys that are described there; ``print`` and notebooks show it as tables.
     """
@@ -293,7 +296,7 @@ class Comparison(dict[str, Any], Shown):
 
     def _notes(self) -> list[str]:
         difference, scale = self["time_diff_ms"], self.get("scale")
-        known = "not known of both" if difference is None else f"{difference:+,.3f} ms here"
+        known = "not known for both" if difference is None else f"{difference:+,.3f} ms here"
         notes = [f"total time: {known}", *([printable(scale)] if scale else ())]
         for key, where in (("only_in_self", "here"), ("only_in_other", "there")):
             names = self.get(key, ())
@@ -304,7 +307,7 @@ class Comparison(dict[str, Any], Shown):
         return notes
 
     def _parts(self) -> Iterator[_Part]:
-        """Yield what differs beside times."""
+        """Yield the differences other than times."""
         if self["config_diff"]:
             yield _Part("parameters:", _values(self["config_diff"]), (0, 1, 2))
         for key, title in (("node_weight_diff", "instructions:"), ("edge_weight_diff", "bits:")):
@@ -341,7 +344,7 @@ def _weights(differing: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]
 
 
 def times_markup(times: Mapping[str, Mapping[str, Any]]) -> Markup:
-    """Return a table of what a comparison says of the times of tasks and edges."""
+    """Return a table of the compared times of tasks and edges."""
     (head, *rows), reason = comparison_rows(times)
     body = [(*row[:3], _coloured(row[3])) for row in rows]
     note = paragraph(reason, quiet=True) if reason else ""
@@ -349,7 +352,7 @@ def times_markup(times: Mapping[str, Mapping[str, Any]]) -> Markup:
 
 
 def _coloured(words: str) -> str:
-    """Return a verdict and its reason, with the verdict in its colour."""
+    """Return a verdict in its colour, and its reason."""
     verdict, colon, reason = words.partition(":")
     if verdict not in _COLOURED:
         return words

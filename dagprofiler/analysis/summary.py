@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from dagprofiler._document import ProfileData
 
 
-#: Columns of samples that other tables are about.
-_TOLD = ("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms")
+#: Columns of samples that are in other tables.
+_SHOWN = ("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms")
 
-#: What a task's entry of ``execution_metrics`` says, in the order of the table.
+#: Fields of a task's entry of ``execution_metrics``, in the order of the table.
 _FIGURES = (
     *("compute_time_ms", "serialize_time_ms", "deserialize_time_ms"),
     *("bytes_in", "bytes_out"),
@@ -28,10 +28,10 @@ _FIGURES = (
 
 
 def summary(profile: ProfileData) -> str:
-    """Return a table of tasks and one of edges, and what the run did besides.
+    """Return tables of tasks, edges, statistics and meters, and the run's conditions.
 
-    A weight marked ``*`` is a default: the task has no cost model. Of a large
-    profile the first 40 tasks and edges are shown.
+    A weight marked ``*`` is a default: the task has no cost model. At most 40
+    tasks and edges are shown.
     """
     metrics, structure = profile.metrics, profile.dag_structure
     run = profile.sections.get("run", {})
@@ -106,7 +106,7 @@ def summary(profile: ProfileData) -> str:
 
 
 def origin(profile: ProfileData) -> str:
-    """Return by what, where, when and with which seed a profile came to be, as far as is known."""
+    """Return version, host, time and seed of a profile, as far as known."""
     sections = profile.sections
     words = f"dagprofiler {printable(profile.metadata.get('dagprofiler_version'))}"
     imported = mapping_in(sections, "imported")
@@ -119,18 +119,18 @@ def origin(profile: ProfileData) -> str:
         words += f", {printable(profile.timestamp)}"
     if profile.seed is not None:
         return f"{words}, seed {profile.seed}"
-    # Whether others seeded theirs, their files don't say.
+    # Files of other tools don't record seeds.
     return words if imported else f"{words}, no seed"
 
 
 def _rounds_line(
     run: Mapping[str, Any], conditions: Mapping[str, Any], kinds: Sequence[str] | None
 ) -> str:
-    """Return how often the DAG was measured, under which conditions, and what times are."""
+    """Return the number of rounds, their conditions, and the statistic of the times."""
     complete, warm_up = run.get("rounds", 0), conditions.get("warmup", 0)
     count = complete
     if kinds is not None:
-        # What was asked for a failure may have kept from happening.
+        # After a failure there may be fewer rounds than requested.
         count, warm_up = kinds.count(MEASURED), kinds.count(COLD) + kinds.count(WARM_UP)
     words = [counted(count, "measured round") if count else "no round was measured"]
     if complete < count:
@@ -153,7 +153,7 @@ def _rounds_line(
 
 
 def _statistics(section: Mapping[str, Any]) -> list[str]:
-    """Return a table of the times in compute(), and what its flags mean."""
+    """Return a table of the times in compute(), and the meanings of its flags."""
     tasks, flags = section.get("tasks", {}), section.get("flags", {})
     rows = [("task", "median ms", "interval", "coverage", "MAD", "min", "n", "flags")]
     for name in list(tasks)[:MOST_ROWS]:
@@ -174,12 +174,12 @@ def _statistics(section: Mapping[str, Any]) -> list[str]:
     lines = ["", "compute(), without run-queue delay where that was measured:"]
     lines += aligned(rows, left=(0, 7))
     lines += and_more(len(tasks), "tasks")
-    raised = {flag for found in flags.values() for flag in found}
+    raised = {flag for names in flags.values() for flag in names}
     return lines + [f"{flag}: {meaning}" for flag, meaning in FLAGS.items() if flag in raised]
 
 
 def _metered(section: Mapping[str, Any]) -> list[str]:
-    """Return a table of the medians of what was metered beside times."""
+    """Return a table of the medians of metered quantities other than times."""
     tasks = {
         name: {column: summary["median"] for column, summary in columns.items()}
         for name, columns in section.get("tasks", {}).items()
@@ -188,7 +188,7 @@ def _metered(section: Mapping[str, Any]) -> list[str]:
 
 
 def _metered_once(section: Mapping[str, Any]) -> list[str]:
-    """Return the same of one round."""
+    """Return the same table for one round."""
     tasks = {
         name: {
             column: next((v for v in values if v is not None), None)
@@ -200,12 +200,12 @@ def _metered_once(section: Mapping[str, Any]) -> list[str]:
 
 
 def _metered_table(head: str, tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    # What is 0 throughout is not worth the width.
+    # Columns that are 0 throughout are left out.
     shown = dict.fromkeys(
         column
         for row in tasks.values()
         for column, value in row.items()
-        if value and column not in _TOLD
+        if value and column not in _SHOWN
     )
     if not shown:
         return []
@@ -222,9 +222,9 @@ def _metered_table(head: str, tasks: Mapping[str, Mapping[str, Any]]) -> list[st
 
 
 def _never_fired(origins: Mapping[str, Any]) -> list[str]:
-    """Return the rules of a graph that grew that never fired, and why."""
-    reasons = {one["rule"]: one["reason"] for one in origins.get("never_fired", ())}
-    fired = {one["rule"] for one in origins.get("fired", ())}
+    """Return the rules that never fired, and why."""
+    reasons = {entry["rule"]: entry["reason"] for entry in origins.get("never_fired", ())}
+    fired = {entry["rule"] for entry in origins.get("fired", ())}
     lines = [
         f"rule {printable(repr(rule))} never fired: {printable(why)}"
         for rule, why in reasons.items()
@@ -234,9 +234,9 @@ def _never_fired(origins: Mapping[str, Any]) -> list[str]:
 
 
 def _not_measured(sections: Mapping[str, Any]) -> list[str]:
-    """Return why meters that were asked for gave nothing."""
-    asked = sections.get("samples", {}).get("tasks", {})
-    columns = {column for row in asked.values() for column in row}
+    """Return why requested meters gave no values."""
+    tasks = sections.get("samples", {}).get("tasks", {})
+    columns = {column for row in tasks.values() for column in row}
     reasons = sections.get("environment", {}).get("not_measured", {})
     return [
         f"{printable(column)}: {printable(why)}"
@@ -246,13 +246,13 @@ def _not_measured(sections: Mapping[str, Any]) -> list[str]:
 
 
 def comparison_summary(times: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a table of what a comparison says of each task and edge."""
+    """Return a table of the compared times of tasks and edges."""
     rows, reason = comparison_rows(times)
     return "\n".join([*aligned(rows, left=(0, 3)), *([reason] if reason else ())])
 
 
 def comparison_rows(times: Mapping[str, Mapping[str, Any]]) -> tuple[list[tuple[str, ...]], str]:
-    """Return what a comparison says of times, below a head; and the reason all verdicts share."""
+    """Return a head and the rows of a comparison, and the reason that all verdicts share."""
     reasons = {printable(entry.get("reason", "")) for entry in times.values()}
     common = reasons.pop() if len(times) > 1 and len(reasons) == 1 else ""
     rows: list[tuple[str, ...]] = [("", "ratio", "interval", "verdict")]

@@ -1,4 +1,4 @@
-"""Weights: one number for each task, all from one source, and the word where they come from."""
+"""Weights: one number for each task, all from one source, with unit and provenance."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Number = Union[int, float]
 
 
 class Source(NamedTuple):
-    """Where a source stands in a profile: candidate in ``weight_sources``, column of samples."""
+    """The places of a source in a profile: candidate in ``weight_sources``, column of samples."""
 
     candidate: str
     column: str
@@ -32,8 +32,8 @@ class Source(NamedTuple):
 
 
 #: Where weights can come from, in the order in which ``"best"`` tries them: instructions are
-#: the same on a busy machine, reference times mean something on another one, CPU times lack
-#: what a task waits for, and wall times hold what it waited for in vain.
+#: the same on a busy machine, reference times apply to other machines, CPU times leave out all
+#: waiting, and wall times include waiting for a core.
 SOURCES = {
     "counted": Source(
         "counted_instructions", "instructions", "instructions", "counted instructions"
@@ -44,7 +44,7 @@ SOURCES = {
     "wall_time": Source("wall_time_ms", "wall_ms", "ms", "wall time"),
 }
 
-#: What the times are, by column of samples.
+#: Column of samples to the name of its times.
 TIMES = {"corrected_ms": "wall time without run-queue delay", "wall_ms": "wall time"}
 
 
@@ -55,7 +55,7 @@ def _mean(values: Sequence[Number]) -> float:
         return inf
 
 
-#: What can be said of a task's samples.
+#: Statistics of a task's samples.
 STATISTICS: dict[str, Callable[[Sequence[Number]], Number]] = {
     "median": median,
     "mean": _mean,
@@ -67,8 +67,8 @@ _NO_SOURCES = "the profile holds no weight_sources, and {}"
 
 
 def check_finite(source: str, values: Mapping[str, Number], at: str = "") -> None:
-    """Raise a WeightError if a weight is more than a float holds; `at` says by which rate."""
-    # An integer of any size is a weight, though no float holds it.
+    """Raise a WeightError if a weight overflows a float; `at` names the rate."""
+    # Integer weights may have any size.
     beyond = [name for name, value in values.items() if not value < inf]
     if beyond:
         raise WeightError(source, beyond, f"the weight{at} is more than a float holds")
@@ -77,19 +77,19 @@ def check_finite(source: str, values: Mapping[str, Number], at: str = "") -> Non
 def entries_of_tasks(profile: ProfileData) -> tuple[dict[str, TaskMetrics], str]:
     """Return the entry of ``execution_metrics`` of each task that has one.
 
-    Version 0.1.0 named entries after classes, and wrote one for each place of the execution
-    order: there the place tells the task.
+    Version 0.1.0 named entries after classes and wrote one for each place of the execution
+    order, so the place identifies the task.
 
     Returns
     -------
     entries, reason
-        Task name to its entry. If nothing tells whose the entries are there are none, and
-        `reason` says why; else it is empty.
+        Task name to its entry, and ``""``; or no entries, and why they cannot be assigned to
+        tasks.
     """
     entries, order = profile.metrics.task_metrics, profile.dag_structure["execution_order"]
     named = {entry.task: entry for entry in entries}
     if len(named) == len(entries) and named.keys() <= {*profile.dag_structure["nodes"]}:
-        # Who writes some entries, or a schema version, names tasks.
+        # Files with a schema version, or with fewer entries than places, name tasks.
         if len(entries) != len(order) or "schema_version" in profile.metadata:
             return named, ""
     elif len(entries) != len(order):
@@ -108,7 +108,7 @@ def entries_of_tasks(profile: ProfileData) -> tuple[dict[str, TaskMetrics], str]
 
 
 def times_of_tasks(profile: ProfileData) -> dict[str, float]:
-    """Return how long each task took in all its phases, in milliseconds."""
+    """Return the time of each task in all its phases, in milliseconds."""
     return {
         name: sum(
             ms or 0.0
@@ -119,11 +119,11 @@ def times_of_tasks(profile: ProfileData) -> dict[str, float]:
 
 
 class Reader:
-    """Reads one statistic of each task out of a profile."""
+    """Reads one statistic of each task from a profile."""
 
     def __init__(self, profile: ProfileData, statistic: str) -> None:
         self.statistic = statistic
-        #: Whether tasks may be left out that have no value.
+        #: Whether tasks without a value may be left out.
         self.lenient = False
         self._profile = profile
         self.tasks: list[str] = profile.dag_structure["nodes"]
@@ -133,28 +133,28 @@ class Reader:
         self._environment: Mapping[str, Any] = sections.get("environment", {})
         run = sections.get("run", {})
         self._conditions: Mapping[str, Any] = run.get("conditions", {})
-        # Who knows no rounds runs each task once.
+        # Profiles without rounds come from one run.
         self._rounds: int = run.get("rounds", 1)
         if self._samples is not None:
             self._rounds = self._samples["rounds"].count(MEASURED)
 
     def threads_run_on(self) -> bool:
-        """Tell whether a task is flagged for threads, which count into other tasks too."""
+        """Return whether a task is flagged for threads, which count towards other tasks too."""
         flags = self._profile.sections.get("statistics", {}).get("flags", {})
-        return any("several_threads" in found for found in flags.values())
+        return any("several_threads" in raised for raised in flags.values())
 
     def calibration(self) -> Calibration | None:
         """Return the calibration of the profile's machine, if there is one."""
-        found = self._environment.get("calibration")
-        return None if found is None else Calibration.from_dict(found)
+        calibration = self._environment.get("calibration")
+        return None if calibration is None else Calibration.from_dict(calibration)
 
     def times_ms(self, calibration: Calibration | None) -> tuple[dict[str, Number], str]:
-        """Return the times that reference times are made of, and in which column they stand."""
+        """Return the times behind reference times, and their column of samples."""
         corrected = self._from_samples("reference_time", "corrected_ms")
         if corrected and len(corrected) == len(self.tasks):
             return corrected, "corrected_ms"
         if self._samples is None and self._rounds > 1 and calibration:
-            # Without their samples, these are all that is left of times without delay.
+            # Without samples, only reference times still exclude run-queue delay.
             known = self._present(self._single("reference_time_ms"))
             if known and (self.lenient or len(known) == len(self.tasks)):
                 self.check_samples("reference_time", self.statistic)
@@ -168,7 +168,7 @@ class Reader:
         return walls, "wall_ms"
 
     def values(self, source: str) -> dict[str, Number]:
-        """Return a value for every task; raise a WeightError where one has none."""
+        """Return a value for every task; raise a WeightError if a task has none."""
         candidate, column, _, _ = SOURCES[source]
         sampled = self._from_samples(source, column)
         if sampled is not None and len(sampled) == len(self.tasks):
@@ -185,7 +185,7 @@ class Reader:
         return found
 
     def samples(self, column: str) -> dict[str, list[Number]]:
-        """Return the measured samples of the tasks that have some in a column."""
+        """Return the measured samples in a column, for the tasks that have any."""
         if self._samples is None:
             return {}
         kinds, rows = self._samples["rounds"], self._samples["tasks"]
@@ -193,7 +193,7 @@ class Reader:
         return {name: values for name, values in measured if values}
 
     def _from_samples(self, source: str, column: str) -> dict[str, Number] | None:
-        """Return the statistic of a column for the tasks that have samples in it."""
+        """Return the statistic of a column, for the tasks that have samples in it."""
         if self._samples is None or not column:
             return None
         of = STATISTICS[self.statistic]
@@ -202,7 +202,7 @@ class Reader:
         return found
 
     def _single(self, candidate: str) -> dict[str, Any]:
-        """Return the one value that the profile gives each task; None where there is none."""
+        """Return the single value that the profile holds for each task, or None."""
         estimated = candidate == "estimated_instructions"
         if not self._rounds and not estimated:
             return {}
@@ -220,7 +220,7 @@ class Reader:
         return {n: values[n] for n in self.tasks if values.get(n) is not None}
 
     def check_samples(self, source: str, what: str) -> None:
-        """Raise a WeightError if `what` is wanted and the profile holds only medians."""
+        """Raise a WeightError if `what` needs samples and the profile holds only medians."""
         if what != "median" and self._rounds != 1:
             raise WeightError(
                 source,
@@ -238,19 +238,19 @@ class Reader:
             return "no round was measured"
         if self._sources is None:
             if not column:
-                return _NO_SOURCES.format("a node weight of 0 may stand for a missing cost model")
+                return _NO_SOURCES.format("a node weight of 0 may mean a missing cost model")
             if candidate == "wall_time_ms":
                 _, why = entries_of_tasks(self._profile)
-                return _NO_SOURCES.format(why or "execution_metrics no entry of that name")
-        said = self._sources.get(name, {}).get("reasons", {}) if self._sources else {}
-        generally = self._environment.get("not_measured", {})
-        for reasons, key in ((said, candidate), (generally, candidate), (generally, column)):
+                return _NO_SOURCES.format(why or "execution_metrics has no entry of that name")
+        own = self._sources.get(name, {}).get("reasons", {}) if self._sources else {}
+        general = self._environment.get("not_measured", {})
+        for reasons, key in ((own, candidate), (general, candidate), (general, column)):
             if key in reasons:
                 return str(reasons[key])
         return f"the profile holds no {candidate}"
 
     def provenance(self, words: str, column: str) -> str:
-        """Return how often, where and under which conditions `words` were measured."""
+        """Return `words` with the number of rounds, the host and the conditions."""
         counts = {len(values) for values in self.samples(column).values()} or {self._rounds}
         count = " to ".join(map(str, sorted({min(counts), max(counts)})))
         rounds = "one round" if count == "1" else f"{self.statistic} of {count} measured rounds"
@@ -258,43 +258,43 @@ class Reader:
             rounds += " of a partial run"
         fresh = ", each in a process of its own" if self._conditions.get("fresh_process") else ""
         busy = self._conditions.get("busy_cores", 0)
-        beside = f", {busy} other core{'s' if busy > 1 else ''} kept busy" if busy else ""
+        load = f", {busy} other core{'s' if busy > 1 else ''} kept busy" if busy else ""
         host = self._profile.hostname
         where = "an unknown host" if host is None else f"host {host!r}"
-        return f"{words}, {rounds} on {where}{fresh}{beside}"
+        return f"{words}, {rounds} on {where}{fresh}{load}"
 
 
-#: Why ``"best"`` leaves out what is there.
+#: Why ``"best"`` skips counted instructions.
 _RUN_ON = (
-    "counted: a task is flagged several_threads, and threads that run on after it count into "
-    "other tasks; source='counted' takes the counts all the same"
+    "counted: skipped, since a task is flagged several_threads and its threads may run on during "
+    "other tasks; source='counted' uses the counts anyway"
 )
 
 _NO_SCALE = (
     "the machine of this profile was not calibrated, so its times have no common scale; call "
-    "dagprofiler.calibrate() before the run, take several rounds, which does it, or give rate="
+    "dagprofiler.calibrate() before the run, take several rounds (which calibrates), or give rate="
 )
 
 
 @dataclass(frozen=True)
 class Weights:
-    """What each task costs, by one source.
+    """The cost of each task, from one source.
 
     Attributes
     ----------
     values
         Task name to weight, for every task of the DAG.
     unit
-        ``"instructions"``; ``"ms"``; ``"reference ms"``, which are milliseconds on the reference
-        machine; or, for a rate, what it makes of seconds.
+        ``"instructions"``; ``"ms"``; ``"reference ms"``, milliseconds on the reference machine;
+        or, with a rate, ``"reference units (... a second)"``.
     source
-        Where all of them come from, one of `SOURCES`.
+        Source of all values, one of `SOURCES`.
     statistic
-        What was asked for, one of `STATISTICS`. Of a single value each is the value.
+        Statistic of the samples, one of `STATISTICS`; of a single value each is that value.
     provenance
-        In words: how many rounds, under which conditions, on which host, on which scale.
+        In words: number of rounds, conditions, host and scale.
     filled
-        Names of the tasks that have no value of their own, but what was given as ``fill``.
+        Names of the tasks without a value, whose weight is ``fill``.
     """
 
     values: dict[str, Number]
@@ -318,35 +318,35 @@ def weights_of(
     Parameters
     ----------
     source
-        ``"counted"``: instructions that a hardware counter saw. ``"estimated"``: what the cost
-        models say, in instructions. ``"reference_time"``: time without run-queue delay, where
-        that was measured, on a scale that machines share. ``"cpu_time"``: of the task's thread,
-        in ms. ``"wall_time"``: as measured, in ms. ``"best"``: the first of these, in this
-        order, that has a value for every task.
+        ``"counted"``: instructions by a hardware counter. ``"estimated"``: instructions by the
+        cost models. ``"reference_time"``: time without run-queue delay, if that was measured, on
+        a scale that machines share. ``"cpu_time"``: CPU time of the task's thread, in ms.
+        ``"wall_time"``: in ms. ``"best"``: the first of these, in this order, that has a value
+        for every task.
     statistic
-        ``"median"``, ``"mean"``, ``"min"`` or ``"max"`` of the measured samples; estimates have
-        none, and take no notice.
+        ``"median"``, ``"mean"``, ``"min"`` or ``"max"`` of the measured samples; ignored for
+        estimates.
     rate
         For reference times: units a second, finite and above 0. By default times are multiplied
         by the calibration score of the machine, which gives milliseconds on the reference
         machine.
     fill
-        Weight of the tasks that have no value, in the unit of the source, finite and at least 0;
-        by default such tasks are refused. Where no source has a value for every task, ``"best"``
-        then is the one that lacks fewest.
+        Weight of tasks without a value, in the unit of the source, finite and at least 0; by
+        default such tasks raise an error. If no source has a value for every task, ``"best"``
+        is then the source that lacks fewest.
 
     Raises
     ------
     WeightError
-        If an argument is unknown or out of its range; if a task has no value from this source,
-        a default of 0 being none, and there is no `fill`; if a weight is more than a float
-        holds; if no source that ``"best"`` may choose has any value; if reference times have no
-        scale; or if the profile has no samples of several rounds, and thus nothing but medians.
+        If an argument is unknown or out of its range; if a task has no value from this source
+        (a default of 0 is none) and there is no `fill`; if a weight overflows a float; if no
+        source that ``"best"`` may choose has any value; if reference times have no scale; or if
+        another statistic than the median is requested and the profile holds only medians.
 
     Notes
     -----
-    In profiles without ``weight_sources`` (0.1.0 wrote such) a node weight of 0 cannot be told
-    from a task without a cost model, so that it is refused, and wall times are those of
+    In profiles without ``weight_sources`` (as 0.1.0 wrote them) a node weight of 0 may mean a
+    task without a cost model, so it counts as no value, and wall times are those of
     ``execution_metrics``. O(tasks x rounds) time.
 
     Examples
@@ -376,27 +376,27 @@ def weights_of(
                 lacking[name] = len(error.tasks)
     if fill is not None and lacking:
         return _from_source(reader, min(lacking, key=lacking.__getitem__), rate, fill)
-    what = "one for every task" if fill is None else "any that could be filled up"
+    what = "a value for every task" if fill is None else "a value for any task"
     raise WeightError(source, [], f"no source has {what}:{''.join(refused)}")
 
 
 def samples_behind(profile: ProfileData, weights: Weights) -> dict[str, list[Number]]:
-    """Return the measured samples that weights are a statistic of, in the weights' unit.
+    """Return the measured samples behind weights, in the unit of the weights.
 
     Parameters
     ----------
     weights
-        Of this profile, without a rate.
+        Weights of this profile, without a rate.
 
     Returns
     -------
     dict of str to list
-        At least one number a task: where there are no samples, its weight.
+        At least one number for each task: its weight if there are no samples.
 
     Raises
     ------
     WeightError
-        If the profile has several rounds, but not their samples.
+        If the profile has several rounds but not their samples.
     """
     source = weights.source
     single = {name: [value] for name, value in weights.values.items()}
@@ -456,7 +456,7 @@ def _check_fill(source: str, fill: Any) -> None:
 def _from_source(
     reader: Reader, source: str, rate: float | None, fill: float | None = None
 ) -> Weights:
-    """Return the weights from one source; without `fill` every task has to have a value."""
+    """Return the weights from one source; without `fill` every task must have a value."""
     reader.lenient = fill is not None
     try:
         found = _found_in(reader, source, rate)
@@ -479,7 +479,7 @@ def _found_in(reader: Reader, source: str, rate: float | None) -> Weights:
     else:
         provenance = reader.provenance(words, column)
     if unit == "instructions":
-        # Half an instruction is what a median of two makes, not what a processor does.
+        # A median of two samples may be half an instruction.
         values = {name: round(value) for name, value in values.items()}
     return Weights(values, unit, source, reader.statistic, provenance)
 

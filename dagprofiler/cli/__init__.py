@@ -1,6 +1,6 @@
 """The command line: ``dagprofiler``, also ``python -m dagprofiler``.
 
-What a command needs is imported when it is the one that was asked for.
+The modules of a command are imported when it runs.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _COMMANDS = {
     "completion": ("_convert", "completion"),
 }
 
-#: What a shell says of a program that ended by SIGINT, by SIGPIPE, and by SIGTERM.
+#: Exit codes, by shell convention, after SIGINT, SIGPIPE and SIGTERM.
 INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived, which ends a command as Ctrl-C does."""
+    """SIGTERM arrived; it ends a command as Ctrl-C does."""
 
 
 def entry() -> None:
@@ -50,20 +50,20 @@ def entry() -> None:
         import threading
 
         if any(not thread.daemon for thread in threading.enumerate()[1:]):
-            # Tasks in threads cannot be ended, and Python would wait for them.
+            # Threads cannot be ended, and Python would wait for them.
             os._exit(code)
     sys.exit(code)
 
 
 def _raise_at_sigterm() -> None:
-    """Have SIGTERM raise :class:`Terminated`, unless it is ignored."""
+    """Make SIGTERM raise :class:`Terminated`, unless it is ignored."""
     import signal
 
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         return
 
     def end(*_: Any) -> None:
-        # Some senders, such as timeout(1), send it twice: what is being saved is to be saved.
+        # Some senders, such as timeout(1), send it twice; saving must not be interrupted.
         signal.signal(signal.SIGTERM, lambda *_: None)
         raise Terminated("terminated")
 
@@ -75,17 +75,17 @@ def _raise_at_sigterm() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit code, which docs/cli.md explains.
+    """Run a command and return its exit code; docs/cli.md lists them.
 
     Parameters
     ----------
     argv
         The arguments, without the program's name; by default those of this process.
     """
-    given = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in given
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
     try:
-        arguments = parse(given)
+        arguments = parse(words)
         from importlib import import_module
 
         module, function = _COMMANDS[arguments.command]
@@ -95,18 +95,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say(debug, str(interrupt) or "interrupted")
         return TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
     except BrokenPipeError:
-        # Whoever reads has enough.
-        _let_go_of_stdout()
+        # The reader of the pipe has closed it.
+        _discard_stdout()
         return BROKEN_PIPE
-    except Exception as error:  # noqa: BLE001  (whatever it is, a user sees a line)
+    except Exception as error:  # noqa: BLE001  (every error is shown as one line)
         _say(debug, _message(error))
-        _let_go_of_stdout()
+        _discard_stdout()
         return getattr(error, "exit_code", CommandError.exit_code)
     return code
 
 
-def _let_go_of_stdout() -> None:
-    """Drop what standard output does not take: Python would say so again when it closes it."""
+def _discard_stdout() -> None:
+    """Discard unwritten output, for which Python would report an error again at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -114,7 +114,7 @@ def _let_go_of_stdout() -> None:
 
 
 def _message(error: Exception) -> str:
-    """Return in words what went wrong, and what to do."""
+    """Return the message for an error, with the fix if known."""
     if isinstance(error, DagProfilerError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
@@ -124,14 +124,14 @@ def _message(error: Exception) -> str:
 
 
 def _warning_line(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    """Show a warning as one line; those of dagprofiler name no class."""
+    """Show a warning as one line, without the class for those of dagprofiler."""
     from dagprofiler.cli._output import error_line
 
     name = "" if issubclass(category, DagProfilerWarning) else f"{category.__name__}: "
     error_line(f"warning: {name}{message}")
 
 
-def _say(debug: bool, message: str) -> None:  # noqa: FBT001  (it comes from one place)
+def _say(debug: bool, message: str) -> None:  # noqa: FBT001  (one caller)
     from dagprofiler.cli._output import error_line
 
     if debug:

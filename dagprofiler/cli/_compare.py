@@ -1,4 +1,4 @@
-"""The command ``compare``: what is slower or faster, and whether that is a reason to fail."""
+"""The command ``compare``: which tasks are slower or faster, and whether to fail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dagprofiler.cli._output import (
 )
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.cli._show import milliseconds, table, wrapped
-from dagprofiler.stats.ranktests import CANT_SAY, NO_DIFFERENCE, SLOWER
+from dagprofiler.stats.ranktests import INCONCLUSIVE, NO_DIFFERENCE, SLOWER
 
 if TYPE_CHECKING:
     import argparse
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dagprofiler.profile import Profile
 
 
-#: Options that say how two targets are measured.
+#: Options for measuring two targets.
 _OF_RUNS = (
     "config",
     "new-config",
@@ -52,12 +52,12 @@ _CONDITION = re.compile(r"(slower|larger)(?:\s*>\s*(\d+(?:\.\d+)?)\s*%)?")
 
 _ON_A_COMMAND_LINE = (
     "take both with dagprofiler run TARGET --rounds 10 --fresh-process, on one machine, or "
-    "measure both in turns by dagprofiler compare --run BASE NEW"
+    "measure both with dagprofiler compare --run BASE NEW"
 )
 
 
 class _Condition(NamedTuple):
-    """When a comparison fails: what gets worse, by more than which share."""
+    """A condition of --fail-if: what gets worse, by more than which share."""
 
     text: str
     word: str
@@ -72,78 +72,80 @@ class _Condition(NamedTuple):
             )
         return cls(text.strip(), found[1], float(found[2] or 0) / 100)
 
-    def holds(self, one: Mapping[str, Any]) -> list[str]:
-        """Return what makes it hold: the names of tasks, or of edges, with by how much."""
+    def holds(self, comparison: Mapping[str, Any]) -> list[str]:
+        """Return the tasks, or edges, for which the condition holds, and by how much."""
         if self.word == "slower":
             return [
                 f"{printable(name)} ({entry['ratio'] - 1:+.1%})"
-                for name, entry in one["tasks"].items()
+                for name, entry in comparison["tasks"].items()
                 if entry["verdict"] == SLOWER and entry["ratio"] - 1 > self.share
             ]
         return [
             f"{printable(name)} ({_growth(entry['other'], entry['self'])})"
-            for name, entry in one["edge_bits"].items()
-            # Of what was nothing, anything is more than any share.
+            for name, entry in comparison["edge_bits"].items()
+            # If there were no bytes, any number is more than any share.
             if None not in (entry["other"], entry["self"])
             and entry["self"] - entry["other"] > self.share * entry["other"]
         ]
 
-    def needs(self, one: Mapping[str, Any]) -> bool:
-        """Tell whether a verdict is missing that it is about."""
-        verdicts = [entry["verdict"] for entry in one["tasks"].values()]
-        return self.word == "slower" and CANT_SAY in verdicts
+    def needs(self, comparison: Mapping[str, Any]) -> bool:
+        """Return whether a verdict that the condition depends on is missing."""
+        verdicts = [entry["verdict"] for entry in comparison["tasks"].values()]
+        return self.word == "slower" and INCONCLUSIVE in verdicts
 
 
 def _growth(before: int, after: int) -> str:
-    """Return in words how much more bits there are; of nothing no share is one."""
+    """Return the growth in bits as a share, or in bytes if there were none."""
     return f"{after / before - 1:+.1%}" if before else f"0 -> {after // 8:,} bytes"
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """Compare profiles, or targets that are measured in turns, with a base."""
+    """Compare profiles, or interleaved runs of targets, with a base."""
     conditions = [_Condition.of(text) for text in arguments.fail_if]
-    found = _of_runs(arguments) if arguments.run else _of_files(arguments)
-    for one in found:
-        one["failed"] = {
-            condition.text: reasons for condition in conditions if (reasons := condition.holds(one))
+    comparisons = _of_runs(arguments) if arguments.run else _of_files(arguments)
+    for comparison in comparisons:
+        comparison["failed"] = {
+            condition.text: reasons
+            for condition in conditions
+            if (reasons := condition.holds(comparison))
         }
     if arguments.json:
-        print_json({"comparisons": found})
+        print_json({"comparisons": comparisons})
     else:
         lines = _markdown if arguments.markdown else _text
-        print_text("\n\n".join("\n".join(lines(one)) for one in found))
-    if any(one["failed"] for one in found):
+        print_text("\n\n".join("\n".join(lines(comparison)) for comparison in comparisons))
+    if any(comparison["failed"] for comparison in comparisons):
         return _FAILED
     unsure = any(
-        not _is_judged(one) or any(condition.needs(one) for condition in conditions)
-        for one in found
+        not _is_judged(comparison) or any(condition.needs(comparison) for condition in conditions)
+        for comparison in comparisons
     )
     return _NOT_COMPARABLE if unsure else 0
 
 
-def _is_judged(one: Mapping[str, Any]) -> bool:
-    """Tell whether there is a verdict on any task."""
-    return any(entry["verdict"] != CANT_SAY for entry in one["tasks"].values())
+def _is_judged(comparison: Mapping[str, Any]) -> bool:
+    """Return whether there is a verdict on any task."""
+    return any(entry["verdict"] != INCONCLUSIVE for entry in comparison["tasks"].values())
 
 
 def _of_files(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     for option in _OF_RUNS:
         if getattr(arguments, option.replace("-", "_")):
-            raise CommandError(f"compare: --{option} is for --run, which measures two targets")
+            raise CommandError(f"compare: --{option} needs --run, which measures two targets")
     check_one_stdin(arguments.base, *arguments.new)
     base = load_profile(arguments.base)
     return [_comparison(base, load_profile(path), arguments.base, path) for path in arguments.new]
 
 
 def _of_runs(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """Measure two targets in turns, and compare them."""
+    """Measure two targets with interleaved rounds, and compare them."""
     from dagprofiler._document.rounds import Rounds
     from dagprofiler.cli._run import conditions, meters
     from dagprofiler.cli._targets import load_dag
     from dagprofiler.experiments import compare_runs
 
     if len(arguments.new) != 1:
-        raise CommandError("compare --run measures two targets in turns: give BASE and one NEW")
+        raise CommandError("compare --run measures two targets: give BASE and one NEW")
     check_one_stdin(arguments.base, *arguments.new)
     check_outputs(*(arguments.output or ()))
     rounds = conditions(arguments, Rounds(30))
@@ -165,8 +167,8 @@ def _of_runs(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _modules_in(folders: Sequence[str]) -> dict[str, str]:
-    """Return the modules and packages that come from these folders, with their files."""
-    found = {}
+    """Return the modules and packages from these folders, with their files."""
+    modules = {}
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if file and "." not in name:
@@ -174,24 +176,23 @@ def _modules_in(folders: Sequence[str]) -> dict[str, str]:
             if os.path.basename(file) == "__init__.py":
                 here = os.path.dirname(here)
             if here in folders:
-                found[name] = file
-    return found
+                modules[name] = file
+    return modules
 
 
 def _check_modules(known: Mapping[str, str], folders: Sequence[str]) -> None:
-    """Refuse two targets of which one would run what the other has imported.
+    """Raise an error if both targets have a module of the same name.
 
-    Of a name there is one module in a process: that of the base, though there is another file
-    of that name beside the new target.
+    A process holds one module of a name, so the new target would run the base's module.
     """
     for name, file in known.items():
         for folder in folders:
-            for there in (f"{name}.py", os.path.join(name, "__init__.py")):
-                other = os.path.join(folder, there)
+            for path in (f"{name}.py", os.path.join(name, "__init__.py")):
+                other = os.path.join(folder, path)
                 if os.path.isfile(other):
                     raise CommandError(
                         f"compare --run: both targets have a module {name!r}, {file} and {other}, "
-                        "of which one process holds one; take two profiles and compare these: "
+                        "but a process can import only one; compare two profiles instead: "
                         "dagprofiler run TARGET --rounds 10 --fresh-process -o FILE"
                     )
 
@@ -203,12 +204,12 @@ def _comparison(
     new_name: str,
     verdicts: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return what there is to say of two profiles; its verdicts are on `new` seen from `base`."""
-    ours, theirs = (set(one.dag_structure["nodes"]) for one in (new, base))
+    """Return the comparison of two profiles; verdicts are on `new` relative to `base`."""
+    ours, theirs = (set(profile.dag_structure["nodes"]) for profile in (new, base))
     if not ours & theirs:
         raise CommandError(
             f"{base_name} and {new_name} have no task in common: they are profiles of different "
-            "DAGs; compare profiles of one DAG, whose tasks keep their names",
+            "DAGs; compare profiles of one DAG, with the same task names",
             _NOT_COMPARABLE,
         )
     found = new.compare(base)
@@ -243,13 +244,13 @@ def _without_samples(before: float | None, after: float | None) -> dict[str, Any
         "ratio": after / before if before and after is not None else None,
         "low": None,
         "high": None,
-        "verdict": CANT_SAY,
-        "reason": "there are no samples of several rounds on both sides",
+        "verdict": INCONCLUSIVE,
+        "reason": "one of the profiles has no samples of several rounds",
     }
 
 
 def _times(profile: Profile) -> dict[str, float]:
-    """Return how long each task took, in ms: its median, where there are several rounds."""
+    """Return the time of each task in ms: the median if there are several rounds."""
     statistics = profile.sections.get("statistics", {}).get("tasks", {})
     entries, _ = entries_of_tasks(profile)
     times = {name: entry.compute_time_ms for name, entry in entries.items()}
@@ -260,15 +261,15 @@ def _times(profile: Profile) -> dict[str, float]:
     return times
 
 
-def _rows(one: Mapping[str, Any]) -> tuple[list[list[str]], list[str]]:
-    """Return the table of tasks, and what stands below it: why there is no verdict."""
+def _rows(comparison: Mapping[str, Any]) -> tuple[list[list[str]], list[str]]:
+    """Return the table of tasks, and notes on why there is no verdict."""
     reasons: dict[str, int] = {}
     rows = [["task", "base ms", "new ms", "ratio", "interval", "verdict"]]
-    for name, entry in one["tasks"].items():
+    for name, entry in comparison["tasks"].items():
         verdict = entry["verdict"]
-        if verdict == CANT_SAY:
+        if verdict == INCONCLUSIVE:
             mark = reasons.setdefault(entry.get("reason", ""), len(reasons) + 1)
-            verdict = f"{CANT_SAY} [{mark}]"
+            verdict = f"{INCONCLUSIVE} [{mark}]"
         elif verdict == NO_DIFFERENCE:
             verdict = "no difference"
         rows.append(
@@ -281,21 +282,21 @@ def _rows(one: Mapping[str, Any]) -> tuple[list[list[str]], list[str]]:
                 verdict,
             ]
         )
-    # What is to be done in a program is another thing on a command line.
+    # The fix for programs is replaced by that for the command line.
     notes = [f"[{mark}] {text.replace(f'; {WAY_OUT}', '')}" for text, mark in reasons.items()]
-    if notes and not _is_judged(one):
-        notes.append(f"so nothing can be said: {_ON_A_COMMAND_LINE}")
+    if notes and not _is_judged(comparison):
+        notes.append(f"for a verdict: {_ON_A_COMMAND_LINE}")
     return rows, notes
 
 
-def _besides(one: Mapping[str, Any]) -> list[str]:
-    """Return what differs beside times, a sentence each."""
+def _differences(comparison: Mapping[str, Any]) -> list[str]:
+    """Return the differences other than times, a sentence each."""
     lines = []
-    for key, value in one["config"].items():
+    for key, value in comparison["config"].items():
         lines.append(f"config {printable(key)}: {value['other']!r} -> {value['self']!r}")
     changed = [
         f"{printable(name)} {entry['other'] // 8:,} -> {entry['self'] // 8:,}"
-        for name, entry in one["edge_bits"].items()
+        for name, entry in comparison["edge_bits"].items()
         if entry["other"] and entry["self"]
     ]
     if changed:
@@ -303,38 +304,37 @@ def _besides(one: Mapping[str, Any]) -> list[str]:
         lines.append(f"bytes of edges: {', '.join(changed[:10])}{more}")
     edges = [
         f"{printable(name)} is {entry['verdict']} ({_ratio(entry['ratio'])})"
-        for name, entry in one["edges"].items()
-        if entry["verdict"] not in (CANT_SAY, NO_DIFFERENCE)
+        for name, entry in comparison["edges"].items()
+        if entry["verdict"] not in (INCONCLUSIVE, NO_DIFFERENCE)
     ]
     if edges:
-        lines.append(f"passing data on: {', '.join(edges)}")
+        lines.append(f"serializing of edges: {', '.join(edges)}")
     for key, which in (("only_in_base", "base"), ("only_in_new", "new")):
-        if one[key]:
-            more = f" and {len(one[key]) - 10} more" if len(one[key]) > 10 else ""
-            names = ", ".join(map(printable, one[key][:10]))
+        if comparison[key]:
+            more = f" and {len(comparison[key]) - 10} more" if len(comparison[key]) > 10 else ""
+            names = ", ".join(map(printable, comparison[key][:10]))
             lines.append(f"only in the {which}, so not compared: {names}{more}")
-    if one["scale"]:
-        lines.append(one["scale"])
+    if comparison["scale"]:
+        lines.append(comparison["scale"])
     return lines
 
 
-def _head(one: Mapping[str, Any]) -> str:
-    totals = (
-        f"{milliseconds(one['base_total_ms'])} -> {milliseconds(one['new_total_ms'])} ms in all"
-    )
-    return f"{printable(one['new'])} against {printable(one['base'])}: {totals}"
+def _head(comparison: Mapping[str, Any]) -> str:
+    before, after = (milliseconds(comparison[f"{side}_total_ms"]) for side in ("base", "new"))
+    totals = f"{before} -> {after} ms in total"
+    return f"{printable(comparison['new'])} against {printable(comparison['base'])}: {totals}"
 
 
-def _failures(one: Mapping[str, Any]) -> list[str]:
-    return [f"failed: {text}: {', '.join(names)}" for text, names in one["failed"].items()]
+def _failures(comparison: Mapping[str, Any]) -> list[str]:
+    return [f"failed: {text}: {', '.join(names)}" for text, names in comparison["failed"].items()]
 
 
-def _text(one: Mapping[str, Any]) -> list[str]:
-    rows, notes = _rows(one)
-    below = [line for note in [*notes, *_besides(one)] for line in wrapped(note)]
-    failures = [line for failure in _failures(one) for line in wrapped(failure)]
+def _text(comparison: Mapping[str, Any]) -> list[str]:
+    rows, notes = _rows(comparison)
+    below = [line for note in [*notes, *_differences(comparison)] for line in wrapped(note)]
+    failures = [line for failure in _failures(comparison) for line in wrapped(failure)]
     return [
-        *wrapped(_head(one)),
+        *wrapped(_head(comparison)),
         "",
         *table(rows, left=(0, 5)),
         *_spaced(below),
@@ -346,18 +346,18 @@ def _spaced(lines: Sequence[str]) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _markdown(one: Mapping[str, Any]) -> list[str]:
-    rows, notes = _rows(one)
+def _markdown(comparison: Mapping[str, Any]) -> list[str]:
+    rows, notes = _rows(comparison)
     cells = [[_escaped(cell) for cell in row] for row in rows]
-    lines = [f"**{_escaped(_head(one))}**", "", f"| {' | '.join(cells[0])} |"]
+    lines = [f"**{_escaped(_head(comparison))}**", "", f"| {' | '.join(cells[0])} |"]
     lines.append("|---|---:|---:|---:|---|---|")
     lines += [f"| {' | '.join(row)} |" for row in cells[1:]]
-    items = [*_failures(one), *notes, *_besides(one)]
+    items = [*_failures(comparison), *notes, *_differences(comparison)]
     return [*lines, *_spaced([f"- {_escaped(item)}" for item in items])]
 
 
 def _escaped(text: str) -> str:
-    """Return text as Markdown shows it as it is."""
+    """Return text with Markdown's special characters escaped."""
     return re.sub(r"([\\`*_\[\]<>|#~&@])", r"\\\1", text)
 
 

@@ -1,4 +1,4 @@
-"""The commands that read one file and write another: ``report``, ``export``, ``import`` ..."""
+"""The commands ``report``, ``export``, ``import``, ``validate`` and ``completion``."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     import argparse
 
 
-#: What the help calls arguments that are files.
+#: Metavars of arguments that are files.
 _FILES = {"FILE", "PROFILE", "TARGET", "BASE", "NEW", "DIR", "('BASE.json', 'NEW.json')"}
 
-#: Exit code of `validate` for a file that is no valid profile.
+#: Exit code of `validate` for an invalid profile.
 _INVALID = 1
 
 
@@ -47,7 +47,7 @@ def report(arguments: argparse.Namespace) -> int:
         cost=arguments.cost,
         statistic=arguments.statistic,
     )
-    _tell(arguments, output, losses)
+    _print_written(arguments, output, losses)
     return 0
 
 
@@ -58,7 +58,7 @@ def export(arguments: argparse.Namespace) -> int:
     output = arguments.output
     check_outputs(output, read=[arguments.profile])
     if output == "-" and arguments.format is None:
-        raise CommandError("export: give -o FILE, whose ending says the format, or --format")
+        raise CommandError("export: give -o FILE, whose suffix selects the format, or --format")
     try:
         name = arguments.format or format_of(output)
     except FormatError as error:
@@ -66,19 +66,19 @@ def export(arguments: argparse.Namespace) -> int:
     options = _options(arguments.option, load(EXPORTERS, name), name)
     profile = load_profile(arguments.profile)
     losses = profile.export(sys.stdout.buffer if output == "-" else output, name, **options)
-    _tell(arguments, output, losses)
+    _print_written(arguments, output, losses)
     return 0
 
 
-def _options(given: list[str], exporter: Any, name: str) -> dict[str, Any]:
-    """Return the options of an exporter; one that begins with @ is what is in a file."""
+def _options(texts: list[str], exporter: Any, name: str) -> dict[str, Any]:
+    """Return the options of an exporter; a value that begins with @ names a JSON file."""
     from inspect import Parameter, signature
 
     parameters = signature(exporter.render).parameters.values()
-    known = [one.name for one in parameters if one.kind is Parameter.KEYWORD_ONLY]
-    takes_any = any(one.kind is Parameter.VAR_KEYWORD for one in parameters)
+    known = [p.name for p in parameters if p.kind is Parameter.KEYWORD_ONLY]
+    takes_any = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
     options = {}
-    for option, value in assignments(given, "--option").items():
+    for option, value in assignments(texts, "--option").items():
         if option not in known and not takes_any:
             raise CommandError(
                 f"--option: the format {name!r} has no option {option!r} "
@@ -98,8 +98,8 @@ def _from_file(path: str) -> Any:
         raise CommandError(f"--option: {path!r} is not JSON: {error}") from error
 
 
-def _tell(arguments: argparse.Namespace, output: str, losses: tuple[str, ...]) -> None:
-    """Say what was written, and what was left out."""
+def _print_written(arguments: argparse.Namespace, output: str, losses: tuple[str, ...]) -> None:
+    """Print the file that was written, and what was left out."""
     if output != "-" and arguments.json:
         print_json({"written": output, "left_out": list(losses)})
         return
@@ -110,7 +110,7 @@ def _tell(arguments: argparse.Namespace, output: str, losses: tuple[str, ...]) -
 
 
 def import_(arguments: argparse.Namespace) -> int:
-    """Make a profile of another tool's file."""
+    """Convert another tool's file to a profile."""
     from dagprofiler.formats import import_profile
 
     check_outputs(arguments.output, read=[arguments.file])
@@ -126,36 +126,36 @@ def import_(arguments: argparse.Namespace) -> int:
         where = "" if name in str(error) else f"{name}: "
         raise CommandError(f"{where}{error}".replace("format=", "--format")) from error
     profile.save(sys.stdout.buffer if arguments.output == "-" else arguments.output)
-    _tell(arguments, arguments.output, ())
+    _print_written(arguments, arguments.output, ())
     return 0
 
 
 def validate(arguments: argparse.Namespace) -> int:
-    """Say of each file whether it is a valid profile."""
+    """Check for each file whether it is a valid profile."""
     check_one_stdin(*arguments.profile)
-    found = []
+    results: list[dict[str, Any]] = []
     for path in arguments.profile:
         try:
             profile = load_profile(path)
         except CommandError as error:
             if isinstance(error.__cause__, OSError):
                 raise
-            found.append({"file": path, "valid": False, "problem": str(error)})
+            results.append({"file": path, "valid": False, "problem": str(error)})
         else:
             version = profile.metadata.get("dagprofiler_version")
-            found.append({"file": path, "valid": True, "dagprofiler_version": version})
+            results.append({"file": path, "valid": True, "dagprofiler_version": version})
     if arguments.json:
-        print_json(found)
+        print_json(results)
     else:
-        for one in found:
+        for result in results:
             # The problem begins with the name of the file.
-            name = source_name(one["file"])
-            print_text(str(one.get("problem") or f"{name}: a valid profile"))
-    return 0 if all(one["valid"] for one in found) else _INVALID
+            name = source_name(result["file"])
+            print_text(str(result.get("problem") or f"{name}: a valid profile"))
+    return 0 if all(result["valid"] for result in results) else _INVALID
 
 
 def completion(arguments: argparse.Namespace) -> int:
-    """Print a script that completes the command in a shell."""
+    """Print a completion script for a shell."""
     try:
         import shtab
     except ImportError as error:
@@ -172,11 +172,11 @@ def completion(arguments: argparse.Namespace) -> int:
 
 
 def _with_files(parser: argparse.ArgumentParser, file: Any) -> argparse.ArgumentParser:
-    """Return a parser whose arguments that are files say so."""
-    for action in parser._actions:  # noqa: SLF001  (argparse has no other way to them)
+    """Return the parser with its file arguments marked for completion."""
+    for action in parser._actions:  # noqa: SLF001  (argparse has no public access)
         if isinstance(action.choices, dict):
-            for one in action.choices.values():
-                _with_files(one, file)
+            for subparser in action.choices.values():
+                _with_files(subparser, file)
         elif str(action.metavar) in _FILES:
             action.complete = file  # type: ignore[attr-defined]
     return parser

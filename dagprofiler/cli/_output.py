@@ -1,4 +1,4 @@
-"""What commands print and write: text, JSON, colours where there are any."""
+"""Output of commands: text, JSON, colours, files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from dagprofiler.profile import Profile
 
 
-#: Words that get a colour; text is the same without.
+#: Patterns of text to their colours.
 _STYLES = {
     r"\bslower\b|\bfailed\b|\bPARTIAL\b|^dagprofiler: (?!warning)": "bold red",
     r"\bfaster\b": "bold green",
-    r"\bcan't say\b|^dagprofiler: warning": "yellow",
+    r"\binconclusive\b|^dagprofiler: warning": "yellow",
     r"^(task|edge|critical path by span) .*$": "bold",
 }
 
@@ -36,12 +36,12 @@ def error_line(message: str) -> None:
 
 
 def note(message: str) -> None:
-    """Print what a user may want to know, where it is in the way of no output."""
+    """Print a note to standard error."""
     print_text(printable(message), sys.stderr)
 
 
 def print_text(text: str, stream: IO[str] | None = None) -> None:
-    """Print text, in colours on a terminal, if rich is there to paint it."""
+    """Print text, in colours on a terminal if rich is installed."""
     stream = stream or sys.stdout
     if stream.isatty() and "NO_COLOR" not in os.environ:
         try:
@@ -57,18 +57,18 @@ def print_text(text: str, stream: IO[str] | None = None) -> None:
                     painted.highlight_regex(pattern, style)
                 console.print(painted)
             return
-    # A terminal may know fewer characters than names have.
+    # The encoding may lack characters of names.
     encoding = getattr(stream, "encoding", None) or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream)
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, for other programs."""
+    """Print a value as JSON."""
     print_text(json.dumps(value, indent=2, allow_nan=False))
 
 
 def width() -> int | None:
-    """Return the width of the terminal; None where the output goes elsewhere."""
+    """Return the width of the terminal; None if the output is not a terminal."""
     if not sys.stdout.isatty():
         return None
     from shutil import get_terminal_size
@@ -77,7 +77,7 @@ def width() -> int | None:
 
 
 def fitted(text: str, most: int) -> str:
-    """Return `text`, its middle left out where it is longer than `most` characters."""
+    """Return `text`, its middle left out if it is longer than `most` characters."""
     if len(text) <= most:
         return text
     end = (most - 3) // 2
@@ -85,7 +85,7 @@ def fitted(text: str, most: int) -> str:
 
 
 def source_name(path: str) -> str:
-    """Return what to call the file, or the stream, that is read."""
+    """Return the name of the file or stream that is read."""
     return "standard input" if path == "-" else path
 
 
@@ -95,7 +95,7 @@ def load_profile(path: str) -> Profile:
     Raises
     ------
     CommandError
-        If there is none, with what to do.
+        If it cannot be read or is not a profile.
     """
     from dagprofiler.profile import Profile
 
@@ -109,33 +109,33 @@ def load_profile(path: str) -> Profile:
 
 
 def problem_of(error: ProfileError) -> str:
-    """Return what is wrong with a document, and where in it, unless that is all of it."""
+    """Return the problem of a document, with its path unless that is the root."""
     return error.message if error.path == "$" else f"{error.path}: {error.message}"
 
 
 def _way_out(path: str, error: ProfileError) -> str:
-    """Return what to do about a file that is no valid profile."""
+    """Return how to fix a file that is not a valid profile."""
     if error.message.startswith("not JSON"):
-        return "; if a run was to write it, it has not ended: run it again"
+        return "; if a run was writing it, the run did not finish: run it again"
     if error.path == "$" and "is a required property" in error.message:
         foreign = f"; if another tool wrote it, try dagprofiler import {path} -o profile.json"
-        return f": no profile{foreign}"
+        return f": not a profile{foreign}"
     return ""
 
 
 def check_one_stdin(*paths: str | None) -> None:
-    """Raise a CommandError if standard input is to be read twice."""
+    """Raise a CommandError if standard input would be read twice."""
     if paths.count("-") > 1:
-        raise CommandError("standard input, -, can be read once; give files for the others")
+        raise CommandError("standard input, -, can be read only once; give files for the others")
 
 
 def check_outputs(*paths: str | None, read: Sequence[str] = ()) -> None:
-    """Raise a CommandError unless all these files can be written; None and ``-`` always can.
+    """Raise a CommandError unless all these files can be written; ignore None and ``-``.
 
     Parameters
     ----------
     read
-        Files that the command reads, and so should not replace.
+        Files that the command reads, so it must not replace them.
     """
     files = [path for path in paths if path is not None and path != "-"]
     if "" in files:
@@ -147,19 +147,19 @@ def check_outputs(*paths: str | None, read: Sequence[str] = ()) -> None:
         if os.path.exists(path) and any(
             os.path.exists(o) and os.path.samefile(path, o) for o in read
         ):
-            problem = "is what the command reads; give another file"
+            problem = "is also an input of the command; give another file"
         if problem:
             raise CommandError(f"output {path!r}: {problem}")
 
 
 def _unwritable(path: str) -> str | None:
-    """Return why a file cannot be written, and what to do; None if it can."""
+    """Return why a file cannot be written, and the fix; None if it can."""
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     if os.path.isdir(target) or path.endswith(("/", os.sep)):
         return "is a directory; give the name of a file in it"
     if not os.path.isdir(folder):
-        return f"there is no directory {folder!r}; make it first"
+        return f"there is no directory {folder!r}; create it first"
     try:
         check_writable(path)
     except OSError as error:
@@ -168,20 +168,20 @@ def _unwritable(path: str) -> str | None:
 
 
 def keep(measured: Iterable[tuple[Profile, str]]) -> None:
-    """Save profiles where they were wanted, or where they can be: no result of a run is lost.
+    """Save profiles to their files, or elsewhere if that fails, so that no result is lost.
 
     Raises
     ------
     CommandError
-        If one could not be saved where it was wanted, with the place that it has now.
+        If a profile could not be saved to its file; the message says where it is.
     """
-    problems = [problem for one in measured if (problem := _unkept(*one)) is not None]
+    problems = [problem for entry in measured if (problem := _unkept(*entry)) is not None]
     if problems:
         raise CommandError("; ".join(problems))
 
 
 def _unkept(profile: Profile, path: str) -> str | None:
-    """Save a profile; where that fails, elsewhere, and return in words why and where."""
+    """Save a profile; if that fails, save it elsewhere and return why and where, in words."""
     try:
         if path == "-":
             profile.save(sys.stdout.buffer)
@@ -199,22 +199,22 @@ def _unkept(profile: Profile, path: str) -> str | None:
 
 
 def reason_of(error: Exception) -> str:
-    """Return why something cannot be written."""
+    """Return the reason of a failed write."""
     return getattr(error, "strerror", None) or describe(error)
 
 
 def placed(profile: Profile) -> str:
-    """Save a profile that can't be where it should; return in words where it is."""
+    """Save a profile whose file cannot be written; return its place in words."""
     try:
         return f"in {second_place(profile.save)}"
     except OSError as error:
         profile.save(sys.stdout.buffer)
-        return f"printed, as no file can hold it ({reason_of(error)})"
+        return f"printed, since it cannot be saved to any file ({reason_of(error)})"
 
 
 @contextmanager
-def stdout_apart(wanted: bool) -> Iterator[None]:  # noqa: FBT001  (it is what it is about)
-    """Let what tasks print go to standard error, so that standard output is JSON alone."""
+def stdout_apart(wanted: bool) -> Iterator[None]:  # noqa: FBT001  (the only parameter)
+    """Redirect what tasks print to standard error, so that standard output is only JSON."""
     if not wanted:
         yield
         return

@@ -1,4 +1,4 @@
-"""What the command line takes: one argparse parser, which loads nothing else."""
+"""The argument parser of the command line; it imports no other module of a command."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ examples:
   dagprofiler export profile.json -o profile.dot
 
 exit codes: 0 done; 1 a --fail-if condition holds, or a file is not valid; 2 wrong
-usage or bad input; 3 it cannot be compared; 4 a task failed; 130 Ctrl-C
+usage or bad input; 3 not comparable, no verdict; 4 a task failed; 130 Ctrl-C
 """
 
-#: What a YAML file that names a target may say beside it.
+#: Keys of a YAML file that names a target, in addition to ``target``.
 RUN_FILE_KEYS = (
     "config",
     "seed",
@@ -42,12 +42,12 @@ RUN_FILE_KEYS = (
 
 
 class CommandError(DagProfilerError):
-    """A command cannot do what it was asked for; the message is all that a user sees of it.
+    """A command failed; the message is all that the user sees.
 
     Attributes
     ----------
     exit_code
-        Of the process: 2, unless it is said otherwise.
+        Exit code of the process; 2 by default.
     """
 
     exit_code = 2
@@ -64,16 +64,16 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
-        raise CommandError(f"{message}; {self.prog} --help says what there is")
+        raise CommandError(f"{message}; see {self.prog} --help")
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Return what the arguments say; of `run` also ``argv``, which is where they come from.
+    """Return the parsed arguments, and the unparsed ones as ``argv``.
 
     Raises
     ------
     CommandError
-        If they are not what the command takes.
+        If the command does not accept them.
     """
     parser = build_parser()
     if not argv:
@@ -90,7 +90,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     parser = _Parser(
         prog="dagprofiler",
-        description="Run DAGs of tasks, measure them, and look at what was measured.",
+        description="Run DAGs of tasks, measure them, and show, compare and convert the profiles.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -98,23 +98,23 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
-        one: argparse.ArgumentParser = commands.add_parser(
+        subparser: argparse.ArgumentParser = commands.add_parser(
             name, help=text, description=f"{text[0].upper()}{text[1:]}."
         )
-        common = one.add_argument_group("for all commands")
+        common = subparser.add_argument_group("for all commands")
         common.add_argument("--json", action="store_true", help="print JSON, not text")
-        common.add_argument("--debug", action="store_true", help="show where an error comes from")
-        return one
+        common.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        return subparser
 
     _run(command("run", "run a DAG and measure it"))
-    _resume(command("resume", "go on with a run that has a journal"))
-    _show(command("show", "show a profile: where the time and the bytes go"))
-    _compare(command("compare", "say what is slower or faster than in a base"))
+    _resume(command("resume", "resume a run that has a journal"))
+    _show(command("show", "show where the time and the bytes of a profile go"))
+    _compare(command("compare", "report which tasks are slower or faster than in a base"))
     _report(command("report", "write a profile as an HTML page that works offline"))
     _export(command("export", "write a profile in another tool's format"))
-    _import(command("import", "make a profile of another tool's file"))
-    _validate(command("validate", "check that files are profiles"))
-    completion = command("completion", "print what completes this command in a shell")
+    _import(command("import", "convert another tool's file to a profile"))
+    _validate(command("validate", "check that files are valid profiles"))
+    completion = command("completion", "print a completion script for a shell")
     completion.add_argument("shell", metavar="SHELL", help="bash, zsh, fish, ...")
     return parser
 
@@ -127,12 +127,14 @@ def _run(parser: argparse.ArgumentParser) -> None:
         "on standard input",
     )
     _measuring(parser, parser.add_argument_group("rounds"), usual="1")
-    parser.add_argument("--journal", metavar="DIR", help="write down what is done, to resume it")
+    parser.add_argument(
+        "--journal", metavar="DIR", help="record finished tasks, so that the run can be resumed"
+    )
     _trust(parser)
     parser.add_argument(
         "--on-error",
         choices=("stop", "finish"),
-        help="whether tasks that do not depend on a failed one still run",
+        help="after a failure, stop, or finish the tasks that do not depend on the failed one",
     )
     _where(parser)
     _results(parser)
@@ -141,38 +143,41 @@ def _run(parser: argparse.ArgumentParser) -> None:
 def _measuring(
     group: argparse._ActionsContainer, rounds: argparse._ActionsContainer, usual: str
 ) -> None:
-    """Add what says how often, with what, and what is measured."""
+    """Add the options for parameters, rounds and meters."""
     group.add_argument(
         "-c",
         "--config",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="set a parameter; repeatable, the type is that of the DAG's own value",
+        help="set a parameter; repeatable; the type is that of the DAG's own value",
     )
     group.add_argument("--seed", type=int, metavar="N", help="seed of all random streams")
     group.add_argument(
         "--meters",
         metavar="NAMES",
-        help="what is measured: default, full, or names with commas between them",
+        help="what to measure: default, full, or names separated by commas",
     )
     rounds.add_argument(
-        "--rounds", type=_rounds, metavar="N", help=f"how often, or auto; by default {usual}"
+        "--rounds", type=_rounds, metavar="N", help=f"number of rounds, or auto; by default {usual}"
     )
-    rounds.add_argument("--warmup", type=int, metavar="N", help="rounds before those that count")
+    rounds.add_argument("--warmup", type=int, metavar="N", help="rounds before the measured ones")
     rounds.add_argument(
-        "--precision", type=float, metavar="SHARE", help="what auto is after; by default 0.05"
+        "--precision",
+        type=float,
+        metavar="SHARE",
+        help="precision at which auto stops; by default 0.05",
     )
     rounds.add_argument(
-        "--max-time", type=float, metavar="S", help="auto ends then; by default after 30 s"
+        "--max-time", type=float, metavar="S", help="time limit of auto; by default 30 s"
     )
     rounds.add_argument(
         "--fresh-process",
         action="store_true",
-        help="each round in a new process: what compares with other profiles",
+        help="each round in a new process, as comparing profiles requires",
     )
     rounds.add_argument(
-        "--busy-cores", type=int, metavar="N", help="other cores that are kept busy"
+        "--busy-cores", type=int, metavar="N", help="number of other cores to keep busy"
     )
 
 
@@ -183,7 +188,7 @@ def _where(parser: argparse.ArgumentParser) -> None:
         help="serial (the default), threads:4, processes:4, dask, dask:ADDRESS, ray, "
         "ray:ADDRESS, or file.py:executor",
     )
-    parser.add_argument("--timeout", type=float, metavar="S", help="how long a task may take")
+    parser.add_argument("--timeout", type=float, metavar="S", help="time limit of a task")
 
 
 def _results(parser: argparse.ArgumentParser) -> None:
@@ -191,23 +196,29 @@ def _results(parser: argparse.ArgumentParser) -> None:
     results.add_argument("-o", "--output", metavar="FILE", help="write the profile; - for stdout")
     results.add_argument("--report", metavar="FILE", help="write the HTML report as well")
     results.add_argument(
-        "--eta-from", metavar="PROFILE", help="an earlier profile, for when it will be done"
+        "--eta-from",
+        metavar="PROFILE",
+        help="an earlier profile, from which to estimate the end time",
     )
     results.add_argument(
-        "-q", "--quiet", action="store_true", help="neither progress nor a summary"
+        "-q", "--quiet", action="store_true", help="print neither progress nor a summary"
     )
 
 
 def _resume(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("journal", metavar="DIR", help="what run --journal was given")
+    parser.add_argument("journal", metavar="DIR", help="the directory of run --journal")
     parser.add_argument(
         "target",
         metavar="TARGET",
         nargs="?",
-        help="as of run; by default what the journal's run was started with",
+        help="as for run; by default the target of the journal's run",
     )
     parser.add_argument(
-        "-c", "--config", metavar="NAME=VALUE", action="append", help="as of run; as TARGET"
+        "-c",
+        "--config",
+        metavar="NAME=VALUE",
+        action="append",
+        help="as for run; by default those of the journal's run",
     )
     _trust(parser)
     _where(parser)
@@ -228,13 +239,13 @@ def _show(parser: argparse.ArgumentParser) -> None:
         "--part",
         action="append",
         choices=("summary", "tasks", "edges", "path", "flags"),
-        help="show this alone; repeatable",
+        help="show only this part; repeatable",
     )
     parser.add_argument(
         "--sort",
         choices=("time", "in", "out", "weight", "name", "order"),
         default="time",
-        help="how tasks are sorted: by time (the default), bytes in, bytes out, instructions, "
+        help="sort tasks by time (the default), bytes in, bytes out, instructions (weight), "
         "name, or execution order",
     )
     parser.add_argument(
@@ -243,14 +254,16 @@ def _show(parser: argparse.ArgumentParser) -> None:
 
 
 def _compare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("base", metavar="BASE", help="what to compare with; - for standard input")
-    parser.add_argument("new", metavar="NEW", nargs="+", help="what is compared with it")
+    parser.add_argument(
+        "base", metavar="BASE", help="the profile to compare with; - for standard input"
+    )
+    parser.add_argument("new", metavar="NEW", nargs="+", help="the profiles to compare with BASE")
     parser.add_argument(
         "--fail-if",
         metavar="CONDITION",
         action="append",
         default=[],
-        help='exit with 1 if it holds: "slower", "slower > 5%%" for tasks, "larger > 5%%" for '
+        help='exit with code 1 if it holds: "slower", "slower > 5%%" for tasks, "larger > 5%%" for '
         "the bytes of edges",
     )
     parser.add_argument(
@@ -259,7 +272,7 @@ def _compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run",
         action="store_true",
-        help="BASE and NEW are targets as of run, which are measured in turns, here and now",
+        help="BASE and NEW are targets as for run; measure them now, with interleaved rounds",
     )
     runs = parser.add_argument_group("with --run")
     _measuring(runs, runs, usual="30")
@@ -268,7 +281,7 @@ def _compare(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="set a parameter of NEW alone",
+        help="set a parameter of NEW only",
     )
     runs.add_argument(
         "-o", "--output", nargs=2, metavar=("BASE.json", "NEW.json"), help="write both profiles"
@@ -278,36 +291,42 @@ def _compare(parser: argparse.ArgumentParser) -> None:
 def _report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("profile", metavar="PROFILE", help="a file, or - for standard input")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="where to; by default PROFILE with .html"
+        "-o", "--output", metavar="FILE", help="the file to write; by default PROFILE with .html"
     )
     parser.add_argument("--base", metavar="PROFILE", help="another profile to compare with")
-    parser.add_argument("--cost", metavar="SOURCE", help="of the critical path, as wall_time")
+    parser.add_argument(
+        "--cost", metavar="SOURCE", help="source of the task costs, such as wall_time"
+    )
     parser.add_argument("--statistic", choices=("median", "mean", "min", "max"), default="median")
 
 
 def _export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("profile", metavar="PROFILE", help="a file, or - for standard input")
-    parser.add_argument("-o", "--output", metavar="FILE", default="-", help="where to; - stdout")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", default="-", help="the file to write; - for stdout"
+    )
     parser.add_argument(
         "--format",
         metavar="NAME",
         help="chrome_trace, csv, dot, graphml, html, mermaid, node_link, saga, wfformat; by "
-        "default what the ending of FILE says",
+        "default, by the suffix of FILE",
     )
     parser.add_argument(
         "--option",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="of the format, repeatable: cost=wall_time, network=@network.json (a file's JSON)",
+        help="option of the format; repeatable: cost=wall_time, network=@network.json (JSON file)",
     )
 
 
 def _import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a file, or - for standard input")
-    parser.add_argument("-o", "--output", metavar="FILE", default="-", help="where to; - stdout")
     parser.add_argument(
-        "--format", metavar="NAME", help="wfformat; by default what recognizes the file"
+        "-o", "--output", metavar="FILE", default="-", help="the file to write; - for stdout"
+    )
+    parser.add_argument(
+        "--format", metavar="NAME", help="wfformat; by default detected from the file"
     )
 
 
@@ -324,7 +343,7 @@ def _rounds(text: str) -> int | str:
 
 
 def _rows(text: str) -> int:
-    """Return a number of rows; 0 is all of them."""
+    """Return a number of rows; 0 means all."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a number of rows, or 0 for all, got {text!r}")
     return int(text)

@@ -44,31 +44,31 @@ if TYPE_CHECKING:
     from dagprofiler.profile import Profile
 
 
-#: Drawing may take this share of the time so far, and so many seconds besides.
+#: Drawing may take this share of the time so far, plus this many seconds.
 _SHARE, _ALLOWANCE_S = 0.05, 0.1
 
-#: Characters of the bar.
+#: Width of the bar, in characters.
 _BAR = 12
 
 
 def progress(expected: Profile | None, *, quiet: bool) -> list[Hook]:
-    """Return the hook that draws progress, as a list; an empty one where nobody would see it."""
+    """Return a list with the hook that draws progress; an empty one without a terminal."""
     if quiet or not sys.stderr.isatty():
         return []
     return [Progress(expected, sys.stderr)]
 
 
 class Progress(Hook):
-    """Draws a line: tasks done, rounds, when it will be done, and what runs.
+    """Draws a progress line: tasks done, rounds, estimated end time, running tasks.
 
-    It is drawn when a task starts or ends, by no thread of its own, which would take time
-    from what is measured. So it has the time at which the run will be done, and no countdown.
-    It is plain text: the bars of rich take a hundred times as long, more than many tasks do.
+    It is drawn when a task starts or ends, not by a thread, which would disturb the
+    measurements. So it shows the time at which the run will end, not a countdown. It is plain
+    text, since the bars of rich take a hundred times as long, longer than many tasks.
 
     Parameters
     ----------
     expected
-        A profile that says how long it takes; without one that is known after the first round.
+        A profile to estimate the duration from; without one, the first round is used.
     stream
         A terminal.
     """
@@ -76,9 +76,9 @@ class Progress(Hook):
     def __init__(self, expected: Profile | None, stream: IO[str]) -> None:
         self._stream, self._length = stream, 0
         self._known = {} if expected is None else times_of_tasks(expected)
-        # A task that the profile does not know counts as a typical one.
+        # A task that is not in the profile counts with the mean time.
         self._typical = sum(self._known.values()) / len(self._known) if self._known else 1.0
-        #: Tasks that there are in this round.
+        #: Weights of the tasks in this round.
         self._weights: dict[str, float] = {}
         total_ms = None if expected is None else expected.metrics.total_time_ms
         self._round_s: float | None = None if total_ms is None else total_ms / 1e3
@@ -93,19 +93,19 @@ class Progress(Hook):
         self._drawing_s = 0.0
 
     def run_started(self, run: RunInfo) -> None:
-        """Take what there is to do."""
+        """Store the log and the number of rounds."""
         self._log = run.log
         rounds = run.asked["rounds"]
         self._rounds = None if rounds.n == "auto" else rounds.n + (rounds.warmup or 0)
 
     def task_started(self, task: str) -> None:
-        """Draw what runs."""
+        """Add the task to the running ones, and draw."""
         self._look()
         self._running[task] = None
         self._draw()
 
     def task_finished(self, record: TaskRecord) -> None:
-        """Count it."""
+        """Count the task as done, and draw."""
         self._look()
         self._running.pop(record.task, None)
         self._finish(record.task)
@@ -113,8 +113,8 @@ class Progress(Hook):
 
     task_failed = task_finished
 
-    def run_finished(self, profile: Profile) -> None:  # noqa: ARG002  (as a hook has it)
-        """Remove the line, so that what is said of the run begins there."""
+    def run_finished(self, profile: Profile) -> None:  # noqa: ARG002  (the hook's signature)
+        """Remove the line before the summary is printed."""
         self.close()
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class Progress(Hook):
             self._write("")
 
     def _look(self) -> None:
-        """Take what has come to do: a new round, or tasks by which the graph has grown."""
+        """Update to a new round, or to tasks that were added to the graph."""
         number = len(self._log.rounds) - 1
         if number != self._round:
             self._begin_round(number)
@@ -136,7 +136,7 @@ class Progress(Hook):
         self._left += weight
 
     def _begin_round(self, number: int) -> None:
-        """Begin a round with what an attempt before has done of it."""
+        """Begin a round, with the tasks that a previous attempt finished."""
         log, now_s = self._log, perf_counter()
         if self._first < 0:
             self._first, self._began_s = number, now_s
@@ -165,8 +165,8 @@ class Progress(Hook):
         self._drawing_s += perf_counter() - now_s
 
     def _write(self, text: str) -> None:
-        """Write over the line, by carriage returns, which every terminal knows."""
-        # A terminal that is closed is no reason to end a run.
+        """Overwrite the line, by carriage returns, which every terminal supports."""
+        # A closed terminal must not end the run.
         with suppress(OSError, ValueError):
             self._stream.write(f"\r{text.ljust(self._length)}" + "\r" * (not text))
             self._stream.flush()
@@ -192,18 +192,18 @@ class Progress(Hook):
         return " | ".join(parts)
 
     def _end(self) -> datetime | None:
-        """Return when the run will be done; None where nothing tells."""
+        """Return the estimated end time; None if unknown."""
         if self._round_s is None or self._rounds is None or self._whole <= 0:
             return None
         to_go = self._rounds - self._round - 1 + max(0.0, self._left / self._whole)
-        # What a terminal shows is in the time of its place.
+        # Shown in local time.
         return datetime.now().astimezone() + timedelta(seconds=self._round_s * max(0.0, to_go))
 
 
-#: File beside a journal: what its run was started with.
+#: File in a journal's directory: the arguments of its run.
 _STARTED = "command.json"
 
-#: What is in it, as the quick check is told.
+#: Its fields, as a JSON schema.
 _FIELDS: dict[str, Any] = {
     **{name: {"type": ["string", "null"]} for name in ("target", "executor", "output", "report")},
     "folder": {"type": "string"},
@@ -214,7 +214,7 @@ _FIELDS: dict[str, Any] = {
 #: Exit code of a run in which a task failed.
 _FAILED = 4
 
-#: Fields of Rounds that the command line has, and the words that it has for them.
+#: Fields of Rounds to the names of their options.
 _CONDITIONS = {
     "warmup": "warmup",
     "precision": "precision",
@@ -224,7 +224,7 @@ _CONDITIONS = {
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run a DAG, write its profile, and show what it says in short."""
+    """Run a DAG, write its profile, and print a summary."""
     arguments = _with_run_file(arguments)
     target = arguments.target
     check_outputs(arguments.output, arguments.report, read=[target, Place.of(target).where])
@@ -250,7 +250,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def resume(arguments: argparse.Namespace) -> int:
-    """Go on with a run; what is not said anew is as it was when it began."""
+    """Resume a run, by default with the arguments that it was started with."""
     folder = ""
     if arguments.target is None:
         started = _started(arguments.journal, trust=arguments.trust_journal)
@@ -274,7 +274,7 @@ def resume(arguments: argparse.Namespace) -> int:
 
 
 def _journal(arguments: argparse.Namespace) -> list[Hook]:
-    """Return the hooks that make a run one that can be resumed; none if it need not be."""
+    """Return the hooks that write a journal; none without ``--journal``."""
     directory = arguments.journal
     if directory is None:
         return []
@@ -282,15 +282,15 @@ def _journal(arguments: argparse.Namespace) -> list[Hook]:
         raise CommandError("--journal: expected a directory, got ''")
     if os.path.exists(os.path.join(directory, _STARTED)):
         raise CommandError(
-            f"--journal: {directory!r} holds the journal of a run: dagprofiler resume "
-            f"{directory} goes on with it; or give another directory"
+            f"--journal: {directory!r} already holds the journal of a run; resume it with "
+            f"dagprofiler resume {directory}, or give another directory"
         )
     journal = Journal(directory, trust=arguments.trust_journal)
     return [journal, _Started(directory, arguments)]
 
 
 class _Started(Hook):
-    """Writes down what a run was started with, so that it can be resumed by its journal alone."""
+    """Records the arguments of a run, so that its journal is enough to resume it."""
 
     def __init__(self, directory: str, arguments: argparse.Namespace) -> None:
         self._path = os.path.join(os.path.abspath(directory), _STARTED)
@@ -298,7 +298,7 @@ class _Started(Hook):
         outputs = (arguments.output, arguments.report)
         output, report = (path and os.path.abspath(path) for path in outputs)
         self._document = {
-            # What came from standard input is gone.
+            # Standard input cannot be read again.
             "target": None if arguments.target == "-" else arguments.target,
             "folder": os.getcwd(),
             "config": arguments.config,
@@ -308,18 +308,18 @@ class _Started(Hook):
             "report": report,
         }
 
-    def run_started(self, run: RunInfo) -> None:  # noqa: ARG002  (as a hook has it)
-        """Write it, where the journal is."""
+    def run_started(self, run: RunInfo) -> None:  # noqa: ARG002  (the hook's signature)
+        """Write the arguments to the journal's directory."""
         write(self._path, [json.dumps(self._document, indent=2), "\n"])
         if not self._trust:
-            # Whatever the umask says: resume imports what it names.
+            # Regardless of the umask, since resume imports what the file names.
             os.chmod(self._path, 0o600)
 
 
 def _started(directory: str, *, trust: bool) -> dict[str, Any]:
-    """Return what a run was started with."""
+    """Return the arguments that a run was started with."""
     path, store = os.path.join(directory, _STARTED), Journal(directory, trust=trust).store
-    # What it names is imported.
+    # The file names code to import, so check who can write to it.
     with suppress(OSError):
         store.check()
         store.check(_STARTED)
@@ -328,20 +328,20 @@ def _started(directory: str, *, trust: bool) -> dict[str, Any]:
             document: dict[str, Any] = json.load(file)
     except OSError as error:
         problem = f"resume: {path!r} cannot be read: {error.strerror}"
-        hint = "give the directory of run --journal, and TARGET if no command has started the run"
+        hint = "give the directory of run --journal, and TARGET if a program started the run"
         raise CommandError(f"{problem}; {hint}") from error
     except ValueError as error:
         raise CommandError(f"resume: {path!r} is not JSON: {error}; give TARGET as well") from error
     shape = {"type": "object", "properties": _FIELDS, "required": [*_FIELDS]}
     if not surely_satisfies(document, shape) or len(document) > len(_FIELDS):
-        raise CommandError(f"resume: {path!r} is not what run --journal wrote; give TARGET as well")
+        raise CommandError(f"resume: {path!r} is not a file of run --journal; give TARGET as well")
     if document["target"] is None:
         raise CommandError("resume: the DAG came from standard input; give TARGET as well")
     return document
 
 
 def _with_run_file(arguments: argparse.Namespace) -> argparse.Namespace:
-    """Return the arguments with what a YAML file says beside its target; theirs come first."""
+    """Return the arguments, completed by the options in a YAML file that names a target."""
     document = run_file(arguments.target)
     if document is None:
         return arguments
@@ -352,7 +352,7 @@ def _with_run_file(arguments: argparse.Namespace) -> argparse.Namespace:
 
 
 def _options(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a YAML file says as the command line would; its parameters go with its target."""
+    """Yield the options in a YAML file as arguments, without its target and parameters."""
     for key, value in document.items():
         if key in ("target", "config") or value is None:
             continue
@@ -367,20 +367,20 @@ def _options(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def conditions(arguments: argparse.Namespace, default: Rounds) -> Rounds:
-    """Return the rounds that were asked for."""
-    given = {
+    """Return the requested rounds."""
+    fields = {
         field: value
         for field, word in _CONDITIONS.items()
         if (value := getattr(arguments, word)) is not None
     }
-    if arguments.rounds is None and not given and not arguments.fresh_process:
+    if arguments.rounds is None and not fields and not arguments.fresh_process:
         return default
     number = default.n if arguments.rounds is None else arguments.rounds
-    return Rounds(number, fresh_process=arguments.fresh_process, **given)
+    return Rounds(number, fresh_process=arguments.fresh_process, **fields)
 
 
 def meters(arguments: argparse.Namespace) -> Any:
-    """Return the meters that were asked for, as ``DAG.run`` takes them."""
+    """Return the requested meters, as ``DAG.run`` takes them."""
     if arguments.meters is None:
         return None
     names = [name.strip() for name in arguments.meters.split(",")]
@@ -398,7 +398,7 @@ def _prints_json(arguments: argparse.Namespace) -> bool:
 def _profile_of(
     measured: Callable[..., Profile], arguments: argparse.Namespace, folder: str = ""
 ) -> Profile:
-    """Return the profile of a run; of one that does not end well, save what there is."""
+    """Return the profile of a run; save the partial one if the run fails or is interrupted."""
     try:
         with executor_named(arguments.executor, folder) as executor:
             return measured(executor=executor, timeout=arguments.timeout)
@@ -413,27 +413,27 @@ def _profile_of(
 
 
 def _left(profile: Profile | None, arguments: argparse.Namespace) -> str:
-    """Save what was measured until the run ended early; return in words what is left of it."""
+    """Save a partial profile; return the part of the message that says where it is."""
     if profile is None or not profile.metrics.task_metrics:
         words = "; nothing was measured yet"
     else:
-        words = f"; what was measured until then is {_saved(profile, arguments.output)}"
+        words = f"; the partial profile is {_saved(profile, arguments.output)}"
     journal = arguments.journal
     if journal is not None and os.path.exists(os.path.join(journal, _STARTED)):
-        words += f"; dagprofiler resume {journal} goes on with it"
+        words += f"; resume it with dagprofiler resume {journal}"
     return words
 
 
 def _saved(profile: Profile, output: str | None) -> str:
-    """Save a part of a profile; return in words where.
+    """Save a partial profile, and return its place as words.
 
-    It is a file of its own, so that no complete profile is replaced by a part of one.
+    It gets a file of its own, so that it does not replace a complete profile.
     """
     path = "profile.partial.json"
     try:
         if output not in (None, "-") and replaced(output) is not None:
             path = "{}.partial{}".format(*os.path.splitext(output))
-        # Nobody gave it this name, so that a link may not say what is replaced.
+        # The user did not choose this name, so a link must not be followed.
         with replacing(path) as file:
             profile.save(file)
     except OSError:
@@ -442,7 +442,7 @@ def _saved(profile: Profile, output: str | None) -> str:
 
 
 def _deliver(profile: Profile, arguments: argparse.Namespace) -> None:
-    """Write the profile and the report, and say so."""
+    """Write the profile and the report, and print a summary."""
     written = {}
     if arguments.output is not None:
         keep([(profile, arguments.output)])
@@ -451,7 +451,7 @@ def _deliver(profile: Profile, arguments: argparse.Namespace) -> None:
         try:
             losses = profile.report(arguments.report)
         except Exception as error:
-            place = "where -o says" if written else placed(profile)
+            place = "saved by -o" if written else placed(profile)
             raise CommandError(
                 f"report {arguments.report!r}: cannot be written: {reason_of(error)}; the profile "
                 f"is {place}"
@@ -463,12 +463,12 @@ def _deliver(profile: Profile, arguments: argparse.Namespace) -> None:
         return
     from dagprofiler.cli._show import figures, text
 
-    found = figures(profile)
+    shown = figures(profile)
     if arguments.json:
-        print_json({"written": written, **found})
+        print_json({"written": written, **shown})
         return
-    lines = [text(found, parts=("summary", "tasks", "path"), top=10), ""]
+    lines = [text(shown, parts=("summary", "tasks", "path"), top=10), ""]
     lines += [f"{what}: {path}" for what, path in written.items()]
     if not written:
-        lines.append("nothing was written: -o profile.json keeps the profile")
+        lines.append("the profile was not saved: use -o profile.json")
     print_text("\n".join(lines))

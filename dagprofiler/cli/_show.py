@@ -1,4 +1,4 @@
-"""The command ``show``: a profile as figures, and these as text of 80 columns."""
+"""The command ``show``: the figures of a profile, as text of 80 columns or JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler._util.text import aligned, printable
 from dagprofiler.analysis.weights import entries_of_tasks
 from dagprofiler.cli._output import fitted, load_profile, print_json, print_text, width
-from dagprofiler.report.data import Subject
+from dagprofiler.report.data import ReportSource
 from dagprofiler.stats.summary import FLAGS
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PARTS = ("summary", "tasks", "edges", "path", "flags")
 
-#: Names are not made shorter than that.
+#: Names are not shortened below this length.
 _LEAST_NAME = 12
 
 _SORTS: dict[str, Any] = {
@@ -34,18 +34,18 @@ _SORTS: dict[str, Any] = {
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """Print what a profile says."""
-    found = figures(load_profile(arguments.profile), arguments.sort)
+    """Print the figures of a profile."""
+    shown = figures(load_profile(arguments.profile), arguments.sort)
     parts = arguments.part or PARTS
     if arguments.json:
-        print_json({part: found[part] for part in PARTS if part in parts})
+        print_json({part: shown[part] for part in PARTS if part in parts})
     else:
-        print_text(text(found, parts=parts, top=arguments.top))
+        print_text(text(shown, parts=parts, top=arguments.top))
     return 0
 
 
 def figures(profile: Profile, sort: str = "time") -> dict[str, Any]:
-    """Return what there is to show of a profile, part by part."""
+    """Return the figures of a profile by part."""
     tasks = _tasks(profile)
     return {
         "summary": _summary(profile),
@@ -75,7 +75,7 @@ def _summary(profile: Profile) -> dict[str, Any]:
 
 
 def _tasks(profile: Profile) -> list[dict[str, Any]]:
-    """Return what is known of each task, in execution order."""
+    """Return the figures of each task, in execution order."""
     sections, metrics = profile.sections, profile.metrics
     statistics = sections.get("statistics", {}).get("tasks", {})
     flags = sections.get("statistics", {}).get("flags", {})
@@ -83,19 +83,19 @@ def _tasks(profile: Profile) -> list[dict[str, Any]]:
     sources = sections.get("weight_sources", {})
     rows = []
     for name in profile.dag_structure["execution_order"]:
-        one, columns = measured.get(name), statistics.get(name, {})
+        entry, columns = measured.get(name), statistics.get(name, {})
         best = columns.get("corrected_ms") or columns.get("wall_ms") or {}
         is_default = sources.get(name, {}).get("node_weight") == "default"
         rows.append(
             {
                 "task": name,
-                "time_ms": best.get("median", one and one.compute_time_ms),
+                "time_ms": best.get("median", entry and entry.compute_time_ms),
                 "low_ms": best.get("low"),
                 "high_ms": best.get("high"),
-                "serialize_ms": one and one.serialize_time_ms,
-                "deserialize_ms": one and one.deserialize_time_ms,
-                "bytes_in": one and one.bytes_in,
-                "bytes_out": one and one.bytes_out,
+                "serialize_ms": entry and entry.serialize_time_ms,
+                "deserialize_ms": entry and entry.deserialize_time_ms,
+                "bytes_in": entry and entry.bytes_in,
+                "bytes_out": entry and entry.bytes_out,
                 "instructions": None if is_default else metrics.node_weights.get(name),
                 "flags": list(flags.get(name, ())),
             }
@@ -121,8 +121,8 @@ def _edges(profile: Profile) -> list[dict[str, Any]]:
 
 
 def _path(profile: Profile) -> dict[str, Any]:
-    """Return the critical path, and what limits running beside each other."""
-    subject = Subject(profile)
+    """Return the critical path, the parallelism and the bottlenecks."""
+    subject = ReportSource(profile)
     analysis, paths = subject.analysis, subject.paths
     if analysis is None or paths is None:
         return {"tasks": [], "why_not": subject.why_not}
@@ -136,8 +136,8 @@ def _path(profile: Profile) -> dict[str, Any]:
         "work": analysis.work,
         "parallelism": analysis.average_parallelism,
         "gains": [
-            {"name": one.name, "kind": one.kind, "cost": one.cost, "gain": one.gain}
-            for one in paths.bottlenecks
+            {"name": item.name, "kind": item.kind, "cost": item.cost, "gain": item.gain}
+            for item in paths.bottlenecks
         ],
         "spans": None if critical is None else asdict(critical),
     }
@@ -146,13 +146,13 @@ def _path(profile: Profile) -> dict[str, Any]:
 def _flags(profile: Profile) -> list[dict[str, Any]]:
     raised = profile.sections.get("statistics", {}).get("flags", {})
     return [
-        {"flag": flag, "meaning": meaning, "tasks": found}
+        {"flag": flag, "meaning": meaning, "tasks": names}
         for flag, meaning in FLAGS.items()
-        if (found := [name for name in raised if flag in raised[name]])
+        if (names := [name for name in raised if flag in raised[name]])
     ]
 
 
-def text(found: Mapping[str, Any], *, parts: Sequence[str], top: int) -> str:
+def text(shown: Mapping[str, Any], *, parts: Sequence[str], top: int) -> str:
     """Return figures as text; `top` rows of each table, or all for 0."""
     made: dict[str, Any] = {
         "summary": _summary_lines,
@@ -161,26 +161,26 @@ def text(found: Mapping[str, Any], *, parts: Sequence[str], top: int) -> str:
         "path": _path_lines,
         "flags": _flag_lines,
     }
-    blocks = [made[part](found[part], top) for part in PARTS if part in parts]
+    blocks = [made[part](shown[part], top) for part in PARTS if part in parts]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
-def _summary_lines(one: Mapping[str, Any], _: int) -> list[str]:
-    total = one["total_time_ms"]
-    head = f"{_counted(one['tasks'], 'task')}, {_counted(one['edges'], 'edge')}"
-    head += "" if total is None else f", {milliseconds(total)} ms in all"
-    if one["rounds"]:
-        head += f", {_counted(one['rounds'], 'round')}"
-    if one["executor"] is not None:
-        head += f", {printable(one['executor'])}"
+def _summary_lines(summary: Mapping[str, Any], _: int) -> list[str]:
+    total = summary["total_time_ms"]
+    head = f"{_counted(summary['tasks'], 'task')}, {_counted(summary['edges'], 'edge')}"
+    head += "" if total is None else f", {milliseconds(total)} ms in total"
+    if summary["rounds"]:
+        head += f", {_counted(summary['rounds'], 'round')}"
+    if summary["executor"] is not None:
+        head += f", {printable(summary['executor'])}"
     lines = [head]
-    if one["state"] == "partial":
-        lines += wrapped(f"PARTIAL: {printable(one['reason'])}")
-    where = [printable(one["timestamp"])[:19].replace("T", " ")]
-    if one["hostname"] is not None:
-        where.append(f"on {printable(one['hostname'])}")
-    seed = "no seed" if one["seed"] is None else f"seed {one['seed']}"
-    version = one["dagprofiler_version"]
+    if summary["state"] == "partial":
+        lines += wrapped(f"PARTIAL: {printable(summary['reason'])}")
+    where = [printable(summary["timestamp"])[:19].replace("T", " ")]
+    if summary["hostname"] is not None:
+        where.append(f"on {printable(summary['hostname'])}")
+    seed = "no seed" if summary["seed"] is None else f"seed {summary['seed']}"
+    version = summary["dagprofiler_version"]
     made_by = "" if version is None else f", dagprofiler {printable(version)}"
     return [*lines, *wrapped(f"{' '.join(where)}, {seed}{made_by}")]
 
@@ -205,7 +205,7 @@ def _task_lines(tasks: Sequence[Mapping[str, Any]], top: int) -> list[str]:
 
 
 def _half_width(task: Mapping[str, Any]) -> str:
-    """Return how far the interval of the median reaches, in percent of it."""
+    """Return the half-width of the median's interval, in percent of the median."""
     low, median, high = task["low_ms"], task["time_ms"], task["high_ms"]
     if low is None or high is None or not median:
         return "-"
@@ -239,34 +239,34 @@ def _path_lines(path: Mapping[str, Any], top: int) -> list[str]:
         half = max(1, most // 2)
         shown[half : len(shown) - half] = [f"({len(shown) - 2 * half} more)"]
     unit, work, with_edges = path["unit"], path["work"], path["span_with_edges"]
-    long = f"{milliseconds(path['span'])} {unit}"
+    length = f"{milliseconds(path['span'])} {unit}"
     if with_edges is not None:
-        long += f", with what its edges cost {milliseconds(with_edges)} {unit}"
-    lines = [f"critical path: {long}", *wrapped(" -> ".join(shown), "  ")]
+        length += f", with communication {milliseconds(with_edges)} {unit}"
+    lines = [f"critical path: {length}", *wrapped(" -> ".join(shown), "  ")]
     if path["parallelism"] is not None:
-        times = f"{path['parallelism']:.2f} times as fast"
-        lines.append(f"  all tasks: {milliseconds(work)} {unit}; beside each other at most {times}")
-    gains = [one for one in path["gains"] if one["gain"]][:3]
+        speedup = f"speed-up by concurrency at most {path['parallelism']:.2f}"
+        lines.append(f"  all tasks: {milliseconds(work)} {unit}; {speedup}")
+    gains = [item for item in path["gains"] if item["gain"]][:3]
     if gains:
         words = ", ".join(
-            f"{printable(one['name'])} ({milliseconds(one['gain'])})" for one in gains
+            f"{printable(item['name'])} ({milliseconds(item['gain'])})" for item in gains
         )
-        lines += wrapped(f"what the path would lose if it cost nothing: {words}", "  ")
+        lines += wrapped(f"gain if free: {words}", "  ")
     return [*lines, *_span_lines(path["spans"], top)]
 
 
 def _span_lines(critical: Mapping[str, Any] | None, top: int) -> list[str]:
-    """Return what the time on the path goes into; nothing of a run that was not traced."""
+    """Return the time on the path by span; nothing if the run was not traced."""
     if critical is None:
         return []
     spans, whole_ms = critical["spans"], critical["compute_ms"]
     shown = spans[:top] if top else spans
     rows = [["critical path by span", "calls", "total ms", "self ms", "of the path"]]
-    for one in shown:
-        calls, total_ms, self_ms = one["calls"], one["total_ms"], one["self_ms"]
+    for span in shown:
+        calls, total_ms, self_ms = span["calls"], span["total_ms"], span["self_ms"]
         times = f"{calls:,.0f}" if calls == round(calls) else f"{calls:,.1f}"
         share = _share(total_ms if self_ms is None else self_ms, whole_ms)
-        row = [printable(one["name"]), times, milliseconds(total_ms), milliseconds(self_ms), share]
+        row = [printable(span["name"]), times, milliseconds(total_ms), milliseconds(self_ms), share]
         rows.append(row)
     uncovered_ms = critical["uncovered_ms"]
     share = _share(uncovered_ms, whole_ms)
@@ -280,17 +280,17 @@ def _share(part: float, whole: float) -> str:
 
 def _flag_lines(flags: Sequence[Mapping[str, Any]], top: int) -> list[str]:
     lines = []
-    for one in flags:
-        names = one["tasks"][:top] if top else one["tasks"]
-        more = len(one["tasks"]) - len(names)
+    for entry in flags:
+        names = entry["tasks"][:top] if top else entry["tasks"]
+        more = len(entry["tasks"]) - len(names)
         listed = ", ".join(map(printable, names)) + (f" and {more:,} more" if more else "")
-        lines += wrapped(f"{one['flag']}: {listed}")
-        lines += wrapped(one["meaning"], "  ")
+        lines += wrapped(f"{entry['flag']}: {listed}")
+        lines += wrapped(entry["meaning"], "  ")
     return lines
 
 
 def table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
-    """Return the lines of a table; on a terminal names are shortened until it fits."""
+    """Return the lines of a table; on a terminal, shorten names to make it fit."""
     across = width()
     if across is not None:
         rest = sum(max(map(len, column)) + 2 for column in list(zip(*rows))[1:])
@@ -300,7 +300,7 @@ def table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str
 
 
 def wrapped(line: str, indent: str = "") -> list[str]:
-    """Return a sentence as lines that fit."""
+    """Return a sentence wrapped to the width of the terminal, or to 80 columns."""
     from textwrap import wrap
 
     return wrap(

@@ -1,4 +1,4 @@
-"""Targets: DAGs as a command line names them."""
+"""Targets: the names of DAGs on a command line."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _TRUTH = {"true": True, "yes": True, "on": True, "1": True}
 _TRUTH.update({"false": False, "no": False, "off": False, "0": False})
 
 
-def assignments(given: Sequence[str], option: str) -> dict[str, str]:
-    """Return the names and values in texts like ``NAME=VALUE``; of a name the last counts."""
-    found = {}
-    for text in given:
+def assignments(texts: Sequence[str], option: str) -> dict[str, str]:
+    """Return the names and values in texts like ``NAME=VALUE``; the last one of a name counts."""
+    values = {}
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise CommandError(f"{option}: expected NAME=VALUE, got {text!r}")
-        found[name.strip()] = value
-    return found
+        values[name.strip()] = value
+    return values
 
 
 def guessed(text: str) -> Any:
-    """Return what a text is as JSON, or else the text.
+    """Return a text parsed as JSON, or the text if it is not JSON.
 
     Examples
     --------
@@ -51,12 +51,12 @@ def guessed(text: str) -> Any:
 
 
 def as_like(name: str, text: str, like: Any) -> Any:
-    """Return a text as a value of the type that another value has.
+    """Return a text as a value of the type of another value.
 
     Raises
     ------
     CommandError
-        If it cannot be one; it names the type.
+        If the text cannot be converted; the message names the type.
 
     Examples
     --------
@@ -71,12 +71,12 @@ def as_like(name: str, text: str, like: Any) -> Any:
     except (ValueError, OverflowError) as error:
         what = _ARTICLES.get(kind, kind.__name__)
         raise CommandError(
-            f"--config {name}: expected {what}, as {like!r} is, got {text!r}"
+            f"--config {name}: expected {what} like {like!r}, got {text!r}"
         ) from error
     except TypeError as error:
         raise CommandError(
-            f"--config {name}: a {kind.__name__!r} cannot be given as text; let a function build "
-            "the DAG, and give what that takes"
+            f"--config {name}: a {kind.__name__!r} cannot be given as text; use a function that "
+            "builds the DAG as target, and set its arguments"
         ) from error
 
 
@@ -113,7 +113,7 @@ def _converted(text: str, kind: type) -> Any:
 
 
 def _integer(text: str) -> int:
-    """Return an integer, be it written as 1e6."""
+    """Return an integer, also if written as 1e6."""
     try:
         return int(text)
     except ValueError:
@@ -128,12 +128,12 @@ _KNOWN = "serial, threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, 
 
 @contextmanager
 def executor_named(spec: str | None, folder: str = "") -> Iterator[Any]:
-    """Yield what ``DAG.run(executor=...)`` takes; a pool is ended with the run.
+    """Yield the executor for ``DAG.run(executor=...)``; a pool is shut down after the run.
 
     Raises
     ------
     CommandError
-        If it is no executor's name.
+        If it is not the name of an executor.
     """
     kind, _, rest = (spec or "serial").partition(":")
     if kind == "serial" and not rest:
@@ -150,8 +150,8 @@ def executor_named(spec: str | None, folder: str = "") -> Iterator[Any]:
 
         yield RayExecutor(rest or None)
     else:
-        with _found(str(spec), folder) as found:
-            yield found
+        with _imported(str(spec), folder) as executor:
+            yield executor
 
 
 def _workers(spec: Any, rest: str) -> int:
@@ -163,8 +163,8 @@ def _workers(spec: Any, rest: str) -> int:
 
 
 @contextmanager
-def _found(spec: str, folder: str) -> Iterator[Any]:
-    """Yield what stands under a name, or what a function of that name makes and a run ends."""
+def _imported(spec: str, folder: str) -> Iterator[Any]:
+    """Yield an executor by name; one that a function makes is shut down after the run."""
     from concurrent.futures import Executor
 
     from dagprofiler.executors.pools import executor_of
@@ -174,7 +174,7 @@ def _found(spec: str, folder: str) -> Iterator[Any]:
     found = find(spec, folder)
     made = found() if callable(found) else found
     if executor_of(made) is None:
-        raise CommandError(f"--executor {spec!r} is a {type(made).__name__}, no executor")
+        raise CommandError(f"--executor {spec!r} is a {type(made).__name__}, not an executor")
     if made is found or not isinstance(made, Executor):
         yield made
     else:
@@ -192,11 +192,11 @@ def _pool(kind: str, workers: int) -> Executor:
 
 @contextmanager
 def _ended(pool: Any) -> Iterator[Any]:
-    """Yield a pool, which ends with the run."""
+    """Yield a pool, and shut it down after the run."""
     try:
         yield pool
     except BaseException:
-        # What still runs is of no use any more; of processes it can be ended.
+        # Running tasks are no longer needed; those in processes can be ended.
         processes = list((getattr(pool, "_processes", None) or {}).values())
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
@@ -206,7 +206,7 @@ def _ended(pool: Any) -> Iterator[Any]:
 
 
 def _belong_to(driver: int) -> None:
-    """End with the driver, and leave Ctrl-C to it, which reaches all processes of a terminal."""
+    """End with the driver, and ignore Ctrl-C, which the driver handles."""
     import signal
 
     from dagprofiler.executors.jobs import end_with
@@ -216,14 +216,14 @@ def _belong_to(driver: int) -> None:
 
 
 class Place(NamedTuple):
-    """Where a target is: what is imported, and the name in it.
+    """The place of a target: what to import, and a name in it.
 
     Attributes
     ----------
     where
         A module's name, or the path of a file.
     name
-        Of an attribute, with dots; "" for the only DAG that there is.
+        An attribute, dotted if nested; "" for the only DAG in the module.
     """
 
     where: str
@@ -231,7 +231,7 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, target: str) -> Place:
-        """Return what a target says."""
+        """Return the place that a target names."""
         where, colon, name = target.rpartition(":")
         if not colon or target.endswith(".py"):
             return cls(target, "")
@@ -239,32 +239,34 @@ class Place(NamedTuple):
 
     @property
     def is_file(self) -> bool:
-        """Whether it is the path of a file, not the name of a module."""
+        """Whether `where` is the path of a file, not the name of a module."""
         separators = {"/", os.sep}
-        return self.where.endswith(".py") or any(one in self.where for one in separators)
+        return self.where.endswith(".py") or any(
+            separator in self.where for separator in separators
+        )
 
 
 def is_yaml(target: str) -> bool:
-    """Tell whether a target is a YAML file, or YAML on standard input."""
+    """Return whether a target is a YAML file, or YAML on standard input."""
     return target == "-" or target.lower().endswith((".yaml", ".yml"))
 
 
 def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
-    """Return the DAG that a target names, with parameters as ``NAME=VALUE`` says.
+    """Return the DAG that a target names, with the parameters ``NAME=VALUE``.
 
     Parameters
     ----------
     target
         ``module:name``, ``file.py:name``, or the path of a YAML file that holds a DAG.
     config
-        Parameters; of a function that builds the DAG also its arguments.
+        Parameters of the DAG, and arguments of a function that builds it.
     folder
-        What paths start from, and where modules are looked for; by default this one.
+        Base of relative paths, and where modules are searched; by default the current one.
 
     Raises
     ------
     CommandError
-        If there is no DAG, or no such parameter, with what to do.
+        If there is no such DAG or parameter.
     """
     given = assignments(config, "--config")
     named = run_file(target, folder)
@@ -274,15 +276,13 @@ def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
     if is_yaml(target):
         dag = _read_yaml(target, folder, DAG.from_yaml)
     else:
-        found = find(target, folder)
-        if not isinstance(found, DAG):
-            found = _built(target, found, given)
-        dag = found
+        value = find(target, folder)
+        dag = value if isinstance(value, DAG) else _built(target, value, given)
     return _configured(dag, given)
 
 
 def run_file(target: str, folder: str = "") -> dict[str, Any] | None:
-    """Return what a YAML file that names a target says; None of any other target."""
+    """Return the content of a YAML file that names a target; None for any other target."""
     if not is_yaml(target):
         return None
     if target == "-" and not isinstance(sys.stdin, _Again):
@@ -310,75 +310,77 @@ def run_file(target: str, folder: str = "") -> dict[str, Any] | None:
 
 
 class _Again(StringIO):
-    """Standard input, which is looked into before it is read."""
+    """Standard input that can be read twice."""
 
     name = "standard input"
 
 
 def parameters(document: Mapping[str, Any], where: str) -> list[str]:
-    """Return the parameters in a YAML file that names a target as ``NAME=VALUE``."""
+    """Return the parameters in a YAML file that names a target, as ``NAME=VALUE``."""
     config = document.get("config") or {}
-    found = []
+    texts = []
     for name, value in config.items():
         try:
             text = value if isinstance(value, str) else json.dumps(value)
         except TypeError as error:
             raise CommandError(
-                f"{where}: config: {name}: expected what JSON has, got {short_repr(value)}; "
-                "text needs quotes"
+                f"{where}: config: {name}: expected a JSON value, got {short_repr(value)}; "
+                "put text in quotes"
             ) from error
-        found.append(f"{name}={text}")
-    return found
+        texts.append(f"{name}={text}")
+    return texts
 
 
 def find(target: str, folder: str = "") -> Any:
-    """Return what a target names, be it a DAG or not."""
+    """Return the value that a target names, a DAG or not."""
     place = Place.of(target)
     if place.is_file:
         module = _import_file(os.path.abspath(os.path.join(folder, place.where)), target)
     else:
-        _look_in(os.path.abspath(folder))
+        _search_in(os.path.abspath(folder))
         module = _import(place.where, target)
     if not place.name:
         return _only_dag(target, module)
-    found: Any = module
+    value: Any = module
     for part in place.name.split("."):
         try:
-            found = getattr(found, part)
+            value = getattr(value, part)
         except AttributeError:
             names = [name for name in vars(module) if not name.startswith("_")]
             hint = did_you_mean(place.name, names) or _what_there_is(place.where, module)
             raise CommandError(
                 f"target {target!r}: {place.where} has no {place.name!r}{hint}"
             ) from None
-    return found
+    return value
 
 
-def _look_in(folder: str) -> None:
-    """Let modules be found in a folder first, as Python does for a program in it."""
+def _search_in(folder: str) -> None:
+    """Search modules in a folder first, as Python does for a program in it."""
     if folder not in sys.path:
         sys.path.insert(0, folder)
 
 
 def _import_file(path: str, target: str) -> ModuleType:
-    """Import a file as the module that it is, so that its tasks can be pickled."""
+    """Import a file under its module name, so that its tasks can be pickled."""
     if not os.path.isfile(path):
         raise CommandError(f"target {target!r}: there is no file {path!r}")
     if not path.endswith(".py"):
         raise CommandError(f"target {target!r}: expected a .py or a .yaml file")
     folder, name = os.path.split(path[: -len(".py")])
     if "." in name:
-        raise CommandError(f"target {target!r}: no module can be called {name!r}; rename the file")
+        raise CommandError(
+            f"target {target!r}: {name!r} is not a valid module name; rename the file"
+        )
     # A file of a package is imported from the folder that holds the package.
     while os.path.isfile(os.path.join(folder, "__init__.py")):
         folder, package = os.path.split(folder)
         name = package if name == "__init__" else f"{package}.{name}"
-    _look_in(folder)
+    _search_in(folder)
     module = _import(name, target)
-    there = getattr(module, "__file__", None)
-    if there is None or not os.path.samefile(there, path):
+    file = getattr(module, "__file__", None)
+    if file is None or not os.path.samefile(file, path):
         raise CommandError(
-            f"target {target!r}: there is another module {name!r}, {there or 'built in'}; "
+            f"target {target!r}: there is another module {name!r}, {file or 'built in'}; "
             "rename the file"
         )
     return module
@@ -389,13 +391,13 @@ def _import(name: str, target: str) -> ModuleType:
         return import_module(name)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a module may leave by sys.exit()
+    except BaseException as error:  # a module may call sys.exit()
         if isinstance(error, ModuleNotFoundError) and error.name is not None:
             missing = error.name
             if name == missing or name.startswith(f"{missing}."):
                 raise CommandError(
-                    f"target {target!r}: there is no module {missing!r}; give module:dag for one "
-                    f"that can be imported from here, or file.py:dag"
+                    f"target {target!r}: there is no module {missing!r}; give module:dag for an "
+                    "importable module, or file.py:dag"
                 ) from error
         if isinstance(error, (TypeError, ValueError)) and not name.strip("."):
             raise CommandError(f"target {target!r}: expected module:dag or file.py:dag") from error
@@ -405,7 +407,7 @@ def _import(name: str, target: str) -> ModuleType:
 
 
 def _at(error: BaseException) -> str:
-    """Return where an error was raised, in words; of a SyntaxError it says so itself."""
+    """Return where an error was raised, in words; a SyntaxError already says it."""
     from traceback import extract_tb
 
     frames = extract_tb(error.__traceback__)
@@ -428,7 +430,7 @@ def _only_dag(target: str, module: ModuleType) -> DAG:
 
 
 def _what_there_is(where: str, module: ModuleType) -> str:
-    """Return which DAGs, or else which functions, a module has, as a hint."""
+    """Return a hint with the DAGs of a module, or else its functions."""
     values = vars(module).items()
     names = [name for name, value in values if isinstance(value, DAG)]
     if names:
@@ -441,16 +443,16 @@ def _what_there_is(where: str, module: ModuleType) -> str:
         and not name.startswith("_")
     ]
     if not names:
-        return "; make one there, as in dag = DAG(tasks, edges)"
+        return "; define one, as in dag = DAG(tasks, edges)"
     return f"; does one of these build it: {', '.join(f'{where}:{name}' for name in names[:5])}?"
 
 
 def _built(target: str, found: Any, given: dict[str, str]) -> DAG:
-    """Return the DAG that a function builds; takes its arguments out of what was given."""
+    """Return the DAG that a function builds, and remove its arguments from `given`."""
     if isinstance(found, type) or not callable(found):
         kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
         raise CommandError(
-            f"target {target!r} is no DAG and no function that builds one, but {kind}"
+            f"target {target!r} must be a DAG or a function that builds one, got {kind}"
         )
     arguments = _arguments(target, found, given)
     try:
@@ -460,7 +462,7 @@ def _built(target: str, found: Any, given: dict[str, str]) -> DAG:
     except BaseException as error:
         raise CommandError(f"target {target!r} failed: {describe(error)}{_at(error)}") from error
     if not isinstance(dag, DAG):
-        raise CommandError(f"target {target!r} returned {type(dag).__name__}, no DAG")
+        raise CommandError(f"target {target!r} returned {type(dag).__name__}, not a DAG")
     return dag
 
 
@@ -484,7 +486,7 @@ def _arguments(target: str, build: Callable[..., Any], given: dict[str, str]) ->
 
 
 def _annotated(name: str, text: str, annotation: Any) -> Any:
-    """Return a value of the type that an annotation says, if it is a plain one."""
+    """Return a value of the annotated type if that is a plain one, else parsed as JSON."""
     zeros: Mapping[str, Any] = {"int": 0, "float": 0.0, "str": "", "bool": False}
     kind = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     return as_like(name, text, zeros[kind]) if kind in zeros else guessed(text)
@@ -493,11 +495,11 @@ def _annotated(name: str, text: str, annotation: Any) -> Any:
 def _read_yaml(target: str, folder: str, read: Callable[[Any], Any]) -> Any:
     if isinstance(sys.stdin, _Again) and target == "-":
         sys.stdin.seek(0)
-        _look_in(os.path.abspath(folder))
+        _search_in(os.path.abspath(folder))
         return read(sys.stdin)
     path = os.path.join(folder, target)
-    # The modules that it names are beside it.
-    _look_in(os.path.dirname(os.path.abspath(path)))
+    # Modules that the file names are searched in its folder.
+    _search_in(os.path.dirname(os.path.abspath(path)))
     try:
         return read(path)
     except OSError as error:
@@ -505,7 +507,7 @@ def _read_yaml(target: str, folder: str, read: Callable[[Any], Any]) -> Any:
 
 
 def _configured(dag: DAG, given: Mapping[str, str]) -> DAG:
-    """Return the DAG with parameters set; each has the type of the value that it replaces."""
+    """Return the DAG with new parameters, each of the type of the value that it replaces."""
     if not given:
         return dag
     declared = {name for task in dag.tasks.values() for name in task.config_deps}

@@ -1,4 +1,4 @@
-"""compare_runs: two DAGs, or two configs, measured in turns."""
+"""compare_runs: measures two DAGs, or two configs, with interleaved rounds."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _ROUNDS = 30
 
 @dataclass(frozen=True)
 class RunComparison(Shown):
-    """What :func:`compare_runs` found; as text, and in notebooks, a table.
+    """The result of :func:`compare_runs`; ``print`` and notebooks show it as a table.
 
     Attributes
     ----------
     a, b
         The profile of each DAG.
     task_times, edge_times
-        As :meth:`Profile.compare <dagprofiler.Profile.compare>` returns them: of
-        each task, or edge, the ratio of a's time to b's, its interval and a
-        verdict on a as seen from b.
+        As in :meth:`Profile.compare <dagprofiler.Profile.compare>`: for each task,
+        or edge, the ratio of a's time to b's, its interval and a verdict on a
+        relative to b.
     """
 
     a: Profile
@@ -66,17 +66,17 @@ def compare_runs(
     inputs: Inputs | None = None,
     meters: Any = None,
 ) -> RunComparison:
-    """Measure two DAGs in turns, and say of each task whether its time differs.
+    """Measure two DAGs with interleaved rounds, and compare the times of each task.
 
     Parameters
     ----------
     dag_a, dag_b
-        What to compare; a mapping as `dag_b` is another config for `dag_a`, the
-        whole of it: ``dag_a.config.copy(N=10)`` changes one parameter. Tasks and
-        edges are matched by name.
+        The DAGs to compare. A mapping as `dag_b` is a complete config for `dag_a`:
+        ``dag_a.config.copy(N=10)`` changes one parameter. Tasks and edges are
+        matched by name.
     rounds
-        How often each is run, as for :meth:`DAG.run`. A verdict takes at least
-        5 for one task and 7 for 30; where there are too few, it says so.
+        Rounds of each DAG, as for :meth:`DAG.run`. A verdict needs at least 5 for
+        one task and 7 for 30; with fewer it is "inconclusive".
     seed, inputs, meters
         As for :meth:`DAG.run`, the same for both.
 
@@ -88,18 +88,18 @@ def compare_runs(
     Raises
     ------
     DeclarationError
-        If `dag_a` is no DAG, or `dag_b` neither one nor a mapping.
+        If `dag_a` is not a DAG, or `dag_b` neither a DAG nor a mapping.
     ValidationError
-        Before anything runs.
+        If a DAG is invalid; raised before any task runs.
     RunError
-        If a task failed in either.
+        If a task of either DAG failed.
 
     Notes
     -----
-    Whatever disturbs the machine disturbs both: rounds of the two alternate,
-    and which of them goes first alternates too. Of round i of one against round
-    i of the other, and of all rounds of one against all of the other, what sees
-    more decides (:func:`dagprofiler.stats.ranktests.compare_interleaved`).
+    Rounds of the two DAGs alternate, and so does the order within each pair, so that
+    disturbances of the machine affect both. The verdict is by the more sensitive of a
+    paired and an unpaired rank test
+    (:func:`dagprofiler.stats.ranktests.compare_interleaved`).
 
     Examples
     --------
@@ -119,13 +119,13 @@ def compare_runs(
         )
     other = dag_b if isinstance(dag_b, DAG) else dag_a.with_config(dag_b)
     asked = rounds_of(rounds)
-    # Both get the same, be it an iterator; a single round is compared too.
+    # Both get the same meters, even from an iterator; a single round is metered too.
     meters = "default" if meters is None else as_list(meters)
     with ExitStack() as conditions:
         if asked.busy_cores:
             conditions.enter_context(busy(asked.busy_cores))
         runs = [
-            dag._prepared(  # noqa: SLF001  (what DAG.run does, but for taking the rounds at once)
+            dag._prepared(  # noqa: SLF001  (like DAG.run, but the rounds are taken one by one)
                 perf_counter(),
                 [],
                 seed=seed,
@@ -138,17 +138,17 @@ def compare_runs(
             for dag in (dag_a, other)
         ]
         steps = [run.steps() for run in runs]
-        for one in steps:
-            # Where one fails, the other closes its accounts too.
-            conditions.callback(one.close)
+        for iterator in steps:
+            # If one fails, the other is closed too.
+            conditions.callback(iterator.close)
         _take_turns(steps)
     a, b = (run.profile for run in runs)
     return RunComparison(a, b, **compare_samples(a, b, paired=True))
 
 
 def _take_turns(steps: list[Generator[None]]) -> None:
-    """Advance all iterators in turns until they end; who goes first alternates."""
+    """Advance all iterators in turns until they end; the order alternates."""
     going = list(steps)
     while going:
-        going = [one for one in going if next(one, going) is None]
+        going = [iterator for iterator in going if next(iterator, going) is None]
         going.reverse()

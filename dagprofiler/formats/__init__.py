@@ -36,9 +36,9 @@ class Export:
     Attributes
     ----------
     text
-        What goes into the file.
+        Content of the file.
     losses
-        What the profile holds and the format cannot, in words; a sentence each.
+        What the profile holds and the format cannot, a sentence each.
     """
 
     text: str
@@ -48,16 +48,15 @@ class Export:
 class Exporter(Protocol):
     r"""Renders profiles in one format.
 
-    An exporter sees a profile and nothing of how it came to be. It is found by
-    the entry point of its name in the group ``dagprofiler.exporters``, which
-    stands for an instance.
+    An exporter is an instance that is registered under its name as an entry
+    point in the group ``dagprofiler.exporters``.
 
     Attributes
     ----------
     name
-        Of the format, as ``profile.export(path, format=name)`` takes it.
+        Name of the format, for ``profile.export(path, format=name)``.
     extension
-        How names of its files end, in lower case, with the dot: ``".dot"``.
+        Suffix of its files, in lower case, with the dot: ``".dot"``.
 
     Examples
     --------
@@ -80,8 +79,8 @@ class Exporter(Protocol):
 
 def exporter(name: str) -> Exporter:
     """Return the exporter of a format; FormatError if there is none."""
-    found: Exporter = load(EXPORTERS, name)
-    return found
+    loaded: Exporter = load(EXPORTERS, name)
+    return loaded
 
 
 def exporter_names() -> list[str]:
@@ -89,29 +88,29 @@ def exporter_names() -> list[str]:
     return formats(EXPORTERS)
 
 
-#: Sections that every profile has, of whatever version.
+#: Sections that profiles of all versions have.
 _OURS = {"metadata", "dag_structure", "node_weights"}
 
 
 class Importer(Protocol):
     """Reads profiles from documents in one format.
 
-    It is found by the entry point of its name in the group
-    ``dagprofiler.importers``, which stands for an instance.
+    An importer is an instance that is registered under its name as an entry
+    point in the group ``dagprofiler.importers``.
 
     Attributes
     ----------
     name
-        Of the format, as ``import_profile(path, format=name)`` takes it.
+        Name of the format, for ``import_profile(path, format=name)``.
     """
 
     name: str
 
     def recognizes(self, document: Any) -> bool:
-        """Tell whether a parsed JSON document looks like one of this format."""
+        """Return whether a parsed JSON document looks like one of this format."""
 
     def read(self, document: Any) -> Profile:
-        """Return the profile that a parsed JSON document stands for.
+        """Return the profile in a parsed JSON document.
 
         Raises
         ------
@@ -122,8 +121,8 @@ class Importer(Protocol):
 
 def importer(name: str) -> Importer:
     """Return the importer of a format; FormatError if there is none."""
-    found: Importer = load(IMPORTERS, name)
-    return found
+    loaded: Importer = load(IMPORTERS, name)
+    return loaded
 
 
 def importer_names() -> list[str]:
@@ -141,7 +140,7 @@ def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profi
     path
         A file, or an open stream.
     format
-        Its format; by default the one that recognizes it.
+        Its format; by default that of the importer that recognizes it.
 
     Raises
     ------
@@ -170,6 +169,6 @@ def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profi
             name = documents.file_name(path)
             file = repr(name) if name else "the stream"
             raise FormatError("; ".join([f"{file} {what}", hint, *reasons]))
-        (one,) = fitting.values()
-        found: Profile = one.read(document)
-        return found
+        (chosen,) = fitting.values()
+        profile: Profile = chosen.read(document)
+        return profile

@@ -1,4 +1,4 @@
-"""Graphs: what the formats of tasks and edges have in common."""
+"""Graphs: the common parts of the formats of tasks and edges."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dagprofiler.profile import Profile
 
 
-#: What XML 1.0 forbids or discourages, and what no file in UTF-8 can hold.
+#: Characters that XML 1.0 forbids or discourages, or that UTF-8 cannot encode.
 _ILLEGIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 #: The lightest and the darkest of the first six of ColorBrewer's nine blues. Lightness alone
@@ -27,19 +27,19 @@ _LIGHT, _DARK = (0xF7, 0xFB, 0xFF), (0x6B, 0xAE, 0xD6)
 
 @dataclass(frozen=True)
 class Costs:
-    """What tasks cost by one source, as far as it is known.
+    """Known costs of tasks, from one source.
 
     Attributes
     ----------
     values
         Task name to cost; tasks without one are absent.
     source
-        Where all of them come from, one of `dagprofiler.analysis.weights.SOURCES`;
+        Source of all values, one of `dagprofiler.analysis.weights.SOURCES`;
         None if there are none.
     unit
         ``"instructions"``, ``"ms"`` or ``"reference ms"``; None if there are none.
     provenance
-        In words: where they come from, or why there are none.
+        In words: origin of the values, or why there are none.
     """
 
     values: Mapping[str, Any]
@@ -55,7 +55,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Graph:
-    """A profile as a graph with attributes; what is not known is absent from them.
+    """A profile as a graph with attributes; unknown attributes are absent.
 
     Attributes
     ----------
@@ -79,17 +79,17 @@ class Graph:
 
 
 def costs_of(profile: Profile, cost: str, statistic: str, fill: float | None) -> Costs:
-    """Return what the tasks cost; some or all of them may lack a value.
+    """Return the costs of the tasks; some or all tasks may lack a value.
 
     Parameters
     ----------
     cost
-        A source of :meth:`dagprofiler.Profile.weights`. Where ``"best"`` finds no source that
-        has a value for every task, it is the one that has most.
+        A source of :meth:`dagprofiler.Profile.weights`. If no source has a value for every
+        task, ``"best"`` is the one that has most.
     statistic
         As there.
     fill
-        What a task without a value costs; None leaves it without.
+        Cost of a task without a value; with None it has no cost.
 
     Raises
     ------
@@ -98,27 +98,27 @@ def costs_of(profile: Profile, cost: str, statistic: str, fill: float | None) ->
     """
     try:
         filled = {} if fill is None else {"fill": fill}
-        found = _saying_filled(profile.weights(cost, statistic, **filled), fill)
+        weights = _saying_filled(profile.weights(cost, statistic, **filled), fill)
     except WeightError as error:
         if cost not in ("best", *SOURCES) or statistic not in STATISTICS or fill is not None:
             raise
         return _some_costs(profile, list(SOURCES) if cost == "best" else [cost], statistic, error)
-    return Costs(found.values, found.source, found.unit, found.provenance)
+    return Costs(weights.values, weights.source, weights.unit, weights.provenance)
 
 
 def _saying_filled(weights: Weights, fill: float | None) -> Weights:
-    """Return weights whose provenance says how many of them were filled in."""
+    """Return weights with the number of filled ones in the provenance."""
     if not weights.filled:
         return weights
     total = counted(len(weights.values), "task")
-    given = f"{fill:.12g} given for {len(weights.filled):,} of {total}"
-    return replace(weights, provenance=f"{weights.provenance}; {given}")
+    note = f"{fill:.12g} given for {len(weights.filled):,} of {total}"
+    return replace(weights, provenance=f"{weights.provenance}; {note}")
 
 
 def _some_costs(
     profile: Profile, sources: Sequence[str], statistic: str, refusal: WeightError
 ) -> Costs:
-    """Return the costs from the source that lacks fewest, of some that all lack some."""
+    """Return the costs from the source that lacks the fewest values."""
     lacking: dict[str, int] = {}
     for source in sources:
         try:
@@ -188,7 +188,7 @@ def _edges(profile: Profile) -> dict[tuple[str, str], dict[str, Any]]:
     for edge in profile.metrics.edge_metrics:
         source, target, size_bytes = edge.source, edge.target, edge.size_bytes
         attributes = edges[source, target]
-        # Other programs may write bits that make no whole bytes.
+        # Other programs may write bits that are not whole bytes.
         attributes["weight"] = weights.get(f"{source}->{target}", 8 * size_bytes)
         attributes["size_bytes"] = size_bytes
         if edge.wire_bytes is not None:
@@ -206,18 +206,18 @@ def _known(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def left_out(profile: Profile, held: Iterable[str]) -> tuple[str, ...]:
-    """Return a sentence on the sections that are not among those `held`; none if all are."""
+    """Return a sentence on the sections that are not in `held`, or nothing if all are."""
     sections = [*(("configuration",) if profile.config else ()), *profile.sections]
     missing = [name for name in sections if name not in held]
     return (f"sections of the profile that are left out: {', '.join(missing)}",) if missing else ()
 
 
 def listed_again(number: int) -> tuple[str, ...]:
-    """Return a sentence on edges that a profile, as those of 0.1.0, lists again; none if none."""
+    """Return a sentence on edges that a profile of 0.1.0 lists repeatedly, or nothing."""
     if not number:
         return ()
     edges = counted(number, "edge is", "edges are")
-    return (f"{edges} listed more than once in the profile; here each once",)
+    return (f"{edges} listed more than once in the profile, but once here",)
 
 
 def legible(text: str) -> str:
@@ -228,11 +228,11 @@ def legible(text: str) -> str:
     >>> print(legible("a\0b"))
     a\u0000b
     """
-    return _ILLEGIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _ILLEGIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def legible_names(names: Sequence[str]) -> dict[str, str]:
-    r"""Return for each of some distinct names a legible one, which no other has.
+    r"""Return distinct names mapped to distinct legible ones.
 
     Examples
     --------
@@ -255,7 +255,7 @@ def legible_names(names: Sequence[str]) -> dict[str, str]:
 
 
 def renamed(names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a sentence on the names that :func:`legible_names` changed; none if it did not."""
+    """Return a sentence on the names that :func:`legible_names` changed, or nothing."""
     changed = [name for name, other in names.items() if name != other]
     if not changed:
         return ()

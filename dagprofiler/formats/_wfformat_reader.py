@@ -47,7 +47,7 @@ def number_of(entry: Mapping[str, Any], key: str, path: Path) -> float | None:
     value = entry.get(key)
     if value is None:
         return None
-    # A bool is an int to Python, and no number to anybody else.
+    # A bool is an int in Python, but not a number in JSON.
     if type(value) not in (int, float):
         raise refusal(f"expected a number, got {quote(value)}", *path, key)
     if not 0 <= value <= _MAX_SECONDS:
@@ -57,7 +57,7 @@ def number_of(entry: Mapping[str, Any], key: str, path: Path) -> float | None:
 
 
 def bytes_of(entry: Mapping[str, Any], key: str, path: Path) -> int:
-    """Return the size of a file, which it must have."""
+    """Return the size of a file, which is required."""
     value = number_of(entry, key, path)
     if value is None:
         raise refusal("the file has no size", *path)
@@ -87,7 +87,7 @@ def texts_of(entry: Mapping[str, Any], key: str, path: Path) -> list[str] | None
 def objects_of(
     entry: Mapping[str, Any], key: str, path: Path, *, empty: bool = False
 ) -> list[dict[str, Any]]:
-    """Return a list of objects, which must be there."""
+    """Return a list of objects, which is required."""
     found: list[dict[str, Any]] = part_of(entry, key, list, path)
     if not found and not empty:
         raise refusal("expected at least one entry", *path, key)
@@ -100,7 +100,7 @@ _KINDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
 
 
 def part_of(entry: Mapping[str, Any], key: str, kind: type, path: Path) -> Any:
-    """Return what must stand under a key."""
+    """Return the required value of a key."""
     if key not in entry:
         raise refusal(f"expected {_KINDS[kind]} under {short_repr(key)}, which is missing", *path)
     check(entry[key], kind, (*path, key))
@@ -108,7 +108,7 @@ def part_of(entry: Mapping[str, Any], key: str, kind: type, path: Path) -> Any:
 
 
 def check(value: Any, kind: type, path: Path) -> None:
-    """Refuse what is not of a kind."""
+    """Raise an error unless a value is of a kind."""
     if not isinstance(value, kind):
         raise refusal(f"expected {_KINDS[kind]}, got {quote(value)}", *path)
 
@@ -145,7 +145,7 @@ def find_edges(instance: ReadInstance) -> None:
             elif len(makers) < len(above):
                 sources = [source for source in makers if (source, i) in edges]
             else:
-                # Whoever shares a file with thousands may have but one of them as a parent.
+                # A task may share a file with thousands and have only one of them as parent.
                 sources = [source for source in above if source in makers]
             for source in sources:
                 edges.setdefault((source, i), []).append(file)
@@ -161,7 +161,7 @@ def find_edges(instance: ReadInstance) -> None:
 
 
 def resolve(tasks: list[ExecutedTask]) -> None:
-    """Turn references by identifier into names, by which tasks refer to each other before 1.5."""
+    """Replace references by identifier with names, as versions before 1.5 require."""
     names = {task.reference for task in tasks}
     by_id: dict[str, str] = {}
     for task in tasks:
@@ -176,7 +176,7 @@ def resolve(tasks: list[ExecutedTask]) -> None:
 
 
 def check_files(entry: Mapping[str, Any], path: Path, sizes: Mapping[str, int]) -> None:
-    """Refuse a task that reads or writes a file that is not listed."""
+    """Raise an error if a task reads or writes a file that is not listed."""
     for key in ("inputFiles", "outputFiles"):
         for i, file in enumerate(entry.get(key) or ()):
             if file not in sizes:
@@ -188,7 +188,7 @@ def check_files(entry: Mapping[str, Any], path: Path, sizes: Mapping[str, int]) 
 
 
 def check_machines(instance: ReadInstance) -> None:
-    """Refuse a task that ran on a machine that is not listed, if any are."""
+    """Raise an error if a task ran on an unlisted machine, if any are listed."""
     names = {machine["nodeName"] for machine in instance.machines}
     for task in instance.tasks:
         machines = task.extras.get("machines")
@@ -206,7 +206,7 @@ def check_machines(instance: ReadInstance) -> None:
 
 
 def _declared(tasks: Sequence[ExecutedTask]) -> dict[tuple[int, int], list[str]]:
-    """Return the edges that tasks name; a place for files with each."""
+    """Return the edges that tasks name, each with a list for its files."""
     number = {task.reference: i for i, task in enumerate(tasks)}
     above = _pairs(tasks, "parents", number)
     below = _pairs(tasks, "children", number)
@@ -320,7 +320,7 @@ class ReadInstance:
 
 
 def read_instance(document: Any) -> ReadInstance:
-    """Return the instance that a document holds; FormatError, with the place, if it is none."""
+    """Return the instance in a document; raise a FormatError with the place if invalid."""
     check(document, dict, ())
     version = document.get("schemaVersion")
     if version not in VERSIONS:
@@ -332,7 +332,7 @@ def read_instance(document: Any) -> ReadInstance:
         instance = _nested(workflow, version)
     else:
         system = mapping_in(document, "wms") or mapping_in(document, "runtimeSystem")
-        # Before 1.4 these were in kilobytes, but for what Pegasus wrote.
+        # Before 1.4 these were in kilobytes, except in files of Pegasus.
         in_bytes = "pegasus" in str(system.get("name")).lower()
         instance = _flat(workflow, version, 1 if in_bytes else 1000)
     for key, kept in (
@@ -481,12 +481,12 @@ def _flat(workflow: Mapping[str, Any], version: str, byte_scale: int) -> ReadIns
 def _linked_files(
     entry: Mapping[str, Any], path: Path, file_bytes: dict[str, int]
 ) -> tuple[list[str], list[str]]:
-    """Return the files that a task reads and writes, and note their sizes."""
+    """Return the files that a task reads and writes, and store their sizes."""
     files: dict[str, dict[str, None]] = {"input": {}, "output": {}}
     for i, file in enumerate(objects_of(entry, "files", path, empty=True)):
         place: Path = (*path, "files", i)
         name = str(file.get("path") or "") + name_of(file, "name", place)
-        # What 1.3 calls size is in bytes in the instances that there are, whatever its schema says.
+        # In 1.3 `size` is in bytes in all known instances, contrary to its schema.
         key = "sizeInBytes" if "sizeInBytes" in file else "size"
         size = bytes_of(file, key, place)
         if file_bytes.setdefault(name, size) != size:
@@ -573,7 +573,7 @@ _MAX_INT = 2**63 - 1
 _NOT_IN_WFFORMAT = {
     "estimated_instructions": "WfFormat holds times, and no instructions",
     "counted_instructions": "WfFormat holds times, and no instructions",
-    "reference_time_ms": "WfFormat does not say how fast a machine is on our scale",
+    "reference_time_ms": "WfFormat has no calibration score of the machine",
     "cpu_time_ms": "WfFormat holds the CPU use of processes, not of the task's thread",
     "serialize_ms": "WfFormat holds no such time",
     "deserialize_ms": "WfFormat holds no such time",
@@ -598,11 +598,11 @@ class WfFormatImporter:
     name = "wfformat"
 
     def recognizes(self, document: Any) -> bool:
-        """Tell whether a document has a ``schemaVersion`` and a ``workflow``."""
+        """Return whether a document has a ``schemaVersion`` and a ``workflow``."""
         return isinstance(document, dict) and {"schemaVersion", "workflow"} <= document.keys()
 
     def read(self, document: Any) -> Profile:
-        """Return the profile that an instance stands for.
+        """Return the profile of an instance.
 
         Raises
         ------
@@ -626,13 +626,13 @@ class WfFormatImporter:
         try:
             return Profile.from_dict(_Import(instance).document())
         except ProfileError:
-            # It is in what is kept as it was; the place that helps is the one in the file.
+            # The error is in a part that is kept unchanged; name its place in the file.
             plain_document(document)
             raise
 
 
 class _Import:
-    """An instance on its way to a profile."""
+    """Converts an instance to a profile."""
 
     def __init__(self, instance: ReadInstance) -> None:
         self._instance = instance
@@ -686,7 +686,7 @@ class _Import:
                 "the file has no date in ISO 8601: it is that of the import"
             )
         timestamp = dates[0] if dates else utc_now()
-        # Which versions of what write this is for a new profile to say.
+        # The versions of the writing software come from a new profile.
         blank = Profile(Config(), {}, DAGMetrics([], [], {}, {}, 0.0), timestamp=timestamp)
         metadata = {"timestamp": timestamp, **blank.metadata, "seed": None}
         if len(instance.machines) == 1:
@@ -722,7 +722,7 @@ class _Import:
                 "target": names[target],
                 "data_fields": files,
                 "size_bytes": total,
-                # A file is what was serialized.
+                # A file is the serialized output.
                 "wire_bytes": total,
             }
             if len(files) > 1:
@@ -786,7 +786,7 @@ class _Import:
         }
 
     def _samples(self) -> dict[str, Any]:
-        """Return what was measured of each task, as one round."""
+        """Return the measurements of each task, as one round."""
         rows: dict[str, Any] = {}
         for name, task in zip(self._names, self._tasks):
             wall_ms = _wall_ms(task)
@@ -806,7 +806,7 @@ class _Import:
         return {"rounds": [MEASURED], "total_ms": [total_ms], "tasks": rows, "edges": {}}
 
     def _environment(self) -> dict[str, Any]:
-        """Return what is known of the machine, if there is one, and what is known of nothing."""
+        """Return the single machine, if known, and what was not measured."""
         environment: dict[str, Any] = {}
         if len(self._instance.machines) == 1:
             machine = self._instance.machines[0]
@@ -825,7 +825,7 @@ class _Import:
         return {**environment, "not_measured": self._not_measured}
 
     def _imported(self) -> dict[str, Any]:
-        """Return the section that keeps what has no other place."""
+        """Return the section for data without another place."""
         instance = self._instance
         section: dict[str, Any] = {"format": "wfformat", "version": instance.version}
         section.update(instance.kept)
@@ -853,7 +853,7 @@ class _Import:
 
 
 def _names(tasks: Sequence[ExecutedTask]) -> list[str]:
-    """Return what the tasks are called in the profile."""
+    """Return the names of the tasks in the profile."""
     names = [task.name for task in tasks]
     if len(set(names)) < len(names) or "->" in " ".join(names):
         names = [task.reference for task in tasks]
@@ -871,7 +871,7 @@ def _wall_ms(task: ExecutedTask) -> float | None:
 
 
 def _whole(mapping: Mapping[str, Any], key: str) -> int | None:
-    """Return a number of at least 1 as an integer, None if there is no such."""
+    """Return a number of at least 1 as an integer, or None."""
     value = mapping.get(key)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None

@@ -1,4 +1,4 @@
-"""chrome_trace: when what ran where, for Perfetto and other viewers of Chrome's traces."""
+"""chrome_trace: the timeline, for Perfetto and other viewers of Chrome's traces."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PHASES = ("deserialize", "compute", "serialize")
 
 
 class Ran(NamedTuple):
-    """What one task did in one round; moments in ns from the start of the run."""
+    """One task in one round; times in ns from the start of the run."""
 
     start: int
     end: int
@@ -40,12 +40,12 @@ class Ran(NamedTuple):
 
 
 class Home(NamedTuple):
-    """Where a task of a round is in the trace.
+    """The place of a task of a round in the trace.
 
     Attributes
     ----------
     start, end
-        When it was there, in ns from the run's start.
+        Start and end, in ns from the run's start.
     place
         Process and thread, as text.
     """
@@ -56,7 +56,7 @@ class Home(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """A span, and where it goes."""
+    """A span and its place."""
 
     start: int
     end: int
@@ -72,18 +72,18 @@ def span_events(
     critical: AbstractSet[str],
     place_of: Callable[[int | None, str], str],
 ) -> Iterator[str]:
-    """Yield the events of what was seen inside tasks.
+    """Yield the events that were traced inside tasks.
 
     Parameters
     ----------
     section
         The profile's ``spans``.
     homes
-        Task and round to where it is.
+        Task and round to the place in the trace.
     critical
         Tasks on the critical path, whose spans are marked.
     place_of
-        Returns process and thread, as text, of a thread beside the tasks', from
+        Returns process and thread, as text, of a thread other than the tasks', from
         the index of its worker and its name.
 
     Notes
@@ -109,8 +109,8 @@ def span_events(
             start, end = (max(home.start, min(home.end, at)) for at in (start, end))
         else:
             if thread not in places:
-                one = threads[thread]
-                places[thread] = place_of(one["worker"], f"{one['name']} ({one['id']})")
+                info = threads[thread]
+                places[thread] = place_of(info["worker"], f"{info['name']} ({info['id']})")
             place = places[thread]
             words = {"task": task, "round": number, **words}
         if task in critical and threads[thread]["own"]:
@@ -118,22 +118,22 @@ def span_events(
         unique = None if own_id is None else f"{task} {number} {own_id}"
         kind = kinds[label]
         if kind == "counter":
-            # Whatever stands beside it would be a counter, too.
+            # Any other argument would be a counter too.
             words = _numbers(args or {})
         by_place.setdefault(place, []).append(_Seen(start, end, kind, names[label], words, unique))
     for place, seen in by_place.items():
-        seen.sort(key=lambda one: (one.start, -one.end))
+        seen.sort(key=lambda span: (span.start, -span.end))
         around: list[int] = []
-        for one in seen:
-            kind = one.kind
+        for span in seen:
+            kind = span.kind
             if kind == "span":
-                while around and around[-1] <= one.start:
+                while around and around[-1] <= span.start:
                     around.pop()
-                if around and around[-1] < one.end:
+                if around and around[-1] < span.end:
                     kind = "async"
                 else:
-                    around.append(one.end)
-            yield from _events(kind, one, place, numbers)
+                    around.append(span.end)
+            yield from _events(kind, span, place, numbers)
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,23 +144,23 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _events(kind: str, one: _Seen, place: str, numbers: Iterator[int]) -> Iterator[str]:
-    what = f"{one.name}, {place}"
+def _events(kind: str, span: _Seen, place: str, numbers: Iterator[int]) -> Iterator[str]:
+    what = f"{span.name}, {place}"
     if kind == "counter":
-        yield f'{{"ph": "C", {what}, "ts": {one.start / 1000}, "args": {as_json(one.words)}}}'
+        yield f'{{"ph": "C", {what}, "ts": {span.start / 1000}, "args": {as_json(span.words)}}}'
         return
-    words = f', "args": {as_json(one.words)}' if one.words else ""
+    words = f', "args": {as_json(span.words)}' if span.words else ""
     if kind == "span":
-        yield f'{{"ph": "X", {what}, {times(one.start, one.end)}{words}}}'
+        yield f'{{"ph": "X", {what}, {times(span.start, span.end)}{words}}}'
     elif kind == "instant":
-        yield f'{{"ph": "i", "s": "t", {what}, "ts": {one.start / 1000}{words}}}'
+        yield f'{{"ph": "i", "s": "t", {what}, "ts": {span.start / 1000}{words}}}'
     else:
-        what += f', "id": {as_json(legible(one.id or f"overlapping {next(numbers)}"))}'
+        what += f', "id": {as_json(legible(span.id or f"overlapping {next(numbers)}"))}'
         if kind == "async_instant":
-            yield f'{{"ph": "n", {what}, "ts": {one.start / 1000}{words}}}'
+            yield f'{{"ph": "n", {what}, "ts": {span.start / 1000}{words}}}'
         else:
-            yield f'{{"ph": "b", {what}, "ts": {one.start / 1000}{words}}}'
-            yield f'{{"ph": "e", {what}, "ts": {one.end / 1000}}}'
+            yield f'{{"ph": "b", {what}, "ts": {span.start / 1000}{words}}}'
+            yield f'{{"ph": "e", {what}, "ts": {span.end / 1000}}}'
 
 
 def all_that_ran(timeline: Mapping[str, Any]) -> list[tuple[int | None, Ran]]:
@@ -210,7 +210,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain_nu
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON that Perfetto reads as it is meant.
+    """Return a value as JSON that Perfetto reads correctly.
 
     It takes a quote for escaped wherever a backslash stands before it, be it the second; and
     of a text without quotes it shows the escapes. Half a surrogate pair, which a file in UTF-8
@@ -244,8 +244,8 @@ class ChromeTrace:
         timeline = profile.sections.get("timeline")
         if timeline is None:
             raise FormatError(
-                "the profile has no section 'timeline', so nothing says when its tasks ran; runs "
-                "of dagprofiler 0.2 and later write one, imported and older profiles have none"
+                "the profile has no section 'timeline', so the times of its tasks are "
+                "unknown; runs of dagprofiler 0.2 and later write one"
             )
         spans = all_that_ran(timeline)
         critical = _critical(profile) if "spans" in profile.sections else frozenset()
@@ -271,7 +271,7 @@ class ChromeTrace:
 
 
 class _Words:
-    """What the profile says of rounds and tasks besides their times."""
+    """Attributes of rounds and tasks other than times."""
 
     def __init__(self, profile: Profile, critical: AbstractSet[str]) -> None:
         sections = profile.sections
@@ -320,9 +320,9 @@ class _Trace:
         rounds = [Ran(*ends, "", number, (), None) for number, ends in bounds.items()]
         for lane, of_lane in enumerate(_lanes(rounds)):
             place = self._thread(process, "rounds", lane)
-            for one in of_lane:
-                name = as_json(self._words.of_round(one.round))
-                bounds_us = times(one.start, one.end)
+            for round_span in of_lane:
+                name = as_json(self._words.of_round(round_span.round))
+                bounds_us = times(round_span.start, round_span.end)
                 add(f'{{"ph": "X", "name": {name}, "cat": "round", {place}, {bounds_us}}}')
 
     def add_worker(self, worker: Mapping[str, Any] | None, spans: Sequence[Ran]) -> None:

@@ -1,4 +1,4 @@
-"""csv: the tasks, or the edges, as a table for spreadsheets and data frames."""
+"""csv: a table of the tasks or the edges, for spreadsheets and data frames."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TASK_COLUMNS = (
 #: Columns of the table of edges. `data_fields` are a JSON list.
 EDGE_COLUMNS = ("source", "target", "data_fields", "size_bits", "size_bytes", "wire_bytes")
 
-#: How a cell begins that spreadsheets take for a formula; and what is put before those.
+#: First characters that spreadsheets take for a formula, and the prefix that prevents it.
 _FORMULAS, _QUOTE = (
     ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"),
     "'",
@@ -70,7 +70,7 @@ class Csv:
         Raises
         ------
         FormatError
-            If there is no such table.
+            If `table` is unknown.
 
         Notes
         -----

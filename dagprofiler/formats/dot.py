@@ -25,7 +25,7 @@ _LABELS = str.maketrans(
     {"\\": "\\\\", '"': '\\"', "&": "&amp;", "\n": "\\n", "\r": "\\n", "\t": " "}
 )
 
-_NOTE = "a picture has of tasks and edges only names, states, weights and sizes"
+_NOTE = "a picture shows only names, states, weights and sizes of tasks and edges"
 
 
 class Dot:
@@ -41,7 +41,7 @@ class Dot:
         statistic: str = "median",
         fill: float | None = None,
     ) -> Export:
-        r"""Return the graph: tasks darker and edges wider the more they cost.
+        r"""Return the graph: costlier tasks are darker, larger edges wider.
 
         Parameters
         ----------

@@ -99,7 +99,7 @@ class _Keys:
         for row in rows:
             for name, value in row.items():
                 types.setdefault(name, set()).add(type(value))
-        self.types = {name: _type(found) for name, found in types.items()}
+        self.types = {name: _type(kinds) for name, kinds in types.items()}
         self._tags = {name: f'<data key="{kind}_{name}">' for name in types}
 
     def declarations(self) -> Iterator[str]:
@@ -117,11 +117,11 @@ class _Keys:
 _encode = json.JSONEncoder(ensure_ascii=False, default=plain_number).encode
 
 
-def _type(found: set[type]) -> str:
-    # Profiles put together by hand may hold numpy's numbers.
-    if all(issubclass(kind, Integral) for kind in found):
+def _type(kinds: set[type]) -> str:
+    # Edited profiles may hold numpy's numbers.
+    if all(issubclass(kind, Integral) for kind in kinds):
         return "long"
-    return "double" if all(issubclass(kind, Real) for kind in found) else "string"
+    return "double" if all(issubclass(kind, Real) for kind in kinds) else "string"
 
 
 def _text(value: Any) -> str:

@@ -26,7 +26,7 @@ _LEVELS = 5
 # of Mermaid's own marks (fl-ligature, degree, pilcrow, sharp s) a name could bring its own HTML.
 _CODED = re.compile(r"(?<![^\W_])[ _.-]|[ _.-](?![^\W_])|[^\w .-]|[\ufb02\xdf]")
 
-_NOTE = "a picture has of tasks and edges only names, states, weights and sizes"
+_NOTE = "a picture shows only names, states, weights and sizes of tasks and edges"
 
 
 class Mermaid:
@@ -43,7 +43,7 @@ class Mermaid:
         fill: float | None = None,
         github: bool = True,
     ) -> Export:
-        r"""Return the graph, top down, its tasks in five shades by what they cost.
+        r"""Return the graph, top down, its tasks in five shades by cost.
 
         Parameters
         ----------
@@ -97,17 +97,17 @@ class Mermaid:
 def _too_large(what: str) -> FormatError:
     return FormatError(
         f"{what} are more than GitHub draws ({MAX_EDGES:,} edges, {MAX_CHARACTERS:,} characters); "
-        "github=False writes the diagram anyway, and format 'dot' knows no limits"
+        "github=False writes the diagram anyway, and format 'dot' has no limits"
     )
 
 
 def _coded(text: str) -> str:
-    """Return text that is nothing but text in a quoted label."""
-    return _CODED.sub(lambda found: f"#{ord(found[0])};", text)
+    """Return text escaped for a quoted label."""
+    return _CODED.sub(lambda match: f"#{ord(match[0])};", text)
 
 
 def _comment(costs: Costs) -> str:
-    """Return the words on the costs without what means something in a comment."""
+    """Return the description of the costs, escaped for a comment."""
     return re.sub(r"[^\w .,:;()/'-]", "?", " ".join(legible(str(costs)).split()))
 
 

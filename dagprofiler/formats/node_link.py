@@ -40,7 +40,7 @@ class NodeLink:
         cost, statistic, fill
             As :func:`to_networkx`.
         edges
-            The key that the edges stand under: ``"edges"``, which networkx reads from 3.6 on,
+            The key of the edges: ``"edges"``, which networkx reads from 3.6 on,
             ``"links"``, which it reads before, as D3 does; by default ``"both"``.
 
         Raises
@@ -74,7 +74,7 @@ def to_networkx(
     ----------
     cost
         Where the nodes' ``weight`` comes from: a source of :meth:`dagprofiler.Profile.weights`.
-        Where ``"best"`` finds none that has a value for every task, the one that has most.
+        If no source has a value for every task, ``"best"`` is the one that has most.
     statistic
         As there.
     fill

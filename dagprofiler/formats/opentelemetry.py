@@ -1,4 +1,4 @@
-"""opentelemetry: a run as spans of OpenTelemetry, sent wherever a tracer provider sends them."""
+"""opentelemetry: a run as spans of OpenTelemetry, sent by a tracer provider."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dagprofiler.profile import Profile
 
 
-#: A batch; processors hold 2048 spans unless told otherwise, and drop what is more.
+#: Spans between flushes; processors hold 2048 spans by default, and drop the rest.
 _BATCH = 512
 
 #: The last moment that the protocol can hold, in ns since 1970.
@@ -25,36 +25,35 @@ _LAST_NS = 2**64 - 1
 
 
 def to_opentelemetry(profile: Profile, tracer_provider: Any = None) -> int:
-    """Give a tracer provider a span for the run, each round, task, phase, and what was traced.
+    """Send spans of the run, its rounds, tasks, phases and traced spans to a provider.
 
     Parameters
     ----------
     profile
-        One with a timeline.
+        A profile with a timeline.
     tracer_provider
-        Of ``opentelemetry-sdk``; by default the one that the program has set.
+        A provider of ``opentelemetry-sdk``; by default the one that the program has set.
 
     Returns
     -------
     int
-        How many spans it was given.
+        Number of spans sent.
 
     Raises
     ------
     MissingExtraError
-        Without the extra `otel`.
+        If the extra `otel` is not installed.
     FormatError
-        If the profile has no timeline, or no moment at which its run began; or if there is no
-        provider, so that nobody would get the spans.
+        If the profile has no timeline or no start time, or if there is no tracer provider.
 
     Notes
     -----
-    A task's span has a link to that of each predecessor in its round, with the edge's fields
-    and bytes. What was traced stands below the phase that it was in; instants are events of the
-    task's span, and counters are left out. Tasks that failed, and spans that an exception ended,
-    have the status ERROR. Times are those of the run: ``metadata.timestamp`` and what the
-    timeline says from there. Sampling, export and limits, such as 128 links a span, are the
-    provider's, which is flushed now and then so that it drops none.
+    A task's span links to the span of each predecessor in its round, with the edge's fields and
+    bytes. Traced spans are children of the phase that they were in; instants are events of the
+    task's span, and counters are left out. Failed tasks, and spans that an exception ended, have
+    the status ERROR. Times are those of the run: ``metadata.timestamp`` plus the times of the
+    timeline. Sampling, export and limits, such as 128 links a span, are the provider's; it is
+    flushed regularly so that it drops no spans.
 
     Examples
     --------
@@ -73,12 +72,12 @@ def to_opentelemetry(profile: Profile, tracer_provider: Any = None) -> int:
     timeline = profile.sections.get("timeline")
     if timeline is None:
         raise FormatError(
-            "the profile has no section 'timeline', so nothing says when its tasks ran"
+            "the profile has no section 'timeline', so the times of its tasks are unknown"
         )
     provider = trace.get_tracer_provider() if tracer_provider is None else tracer_provider
     if isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):
         raise FormatError(
-            "there is no tracer provider that would get the spans; pass one, or call "
+            "there is no tracer provider for the spans; pass one, or call "
             "opentelemetry.trace.set_tracer_provider() first"
         )
     return _Sender(profile, trace, provider).send(timeline)
@@ -95,7 +94,7 @@ class _Sender:
         self._sent = self._ended = 0
 
     def send(self, timeline: Mapping[str, Any]) -> int:
-        """Send the spans of all rounds; return how many there are."""
+        """Send the spans of all rounds; return their number."""
         by_round: dict[int, list[tuple[int | None, Ran]]] = {}
         for worker, ran in all_that_ran(timeline):
             by_round.setdefault(ran.round, []).append((worker, ran))
@@ -107,9 +106,9 @@ class _Sender:
         seen = self._seen_by_task()
         for number, of_round in by_round.items():
             begun = min(ran.start for _, ran in of_round)
-            one = self._span("round", root, begun, {"dag.round": number})
-            self._send_round(of_round, one, timeline["workers"], seen)
-            self._end(one, max(ran.end for _, ran in of_round))
+            round_span = self._span("round", root, begun, {"dag.round": number})
+            self._send_round(of_round, round_span, timeline["workers"], seen)
+            self._end(round_span, max(ran.end for _, ran in of_round))
         self._end(root, max(ran.end for ran in everything))
         if self._flush is not None:
             self._flush()
@@ -124,7 +123,7 @@ class _Sender:
     ) -> None:
         sent: dict[str, Any] = {}
         incoming = self._incoming()
-        # Whatever a file says of when they ran, a link needs a span that is there.
+        # In execution order, since a link needs an existing span; files may have any times.
         of_task = {ran.task: (worker, ran) for worker, ran in of_round}
         for name in self._profile.dag_structure["execution_order"]:
             if name not in of_task:
@@ -144,7 +143,7 @@ class _Sender:
             self._end(span, ran.end)
 
     def _send_inside(self, span: Any, ran: Ran, seen: Sequence[Sequence[Any]]) -> None:
-        """Send the phases of a task, and in them what was traced."""
+        """Send the phases of a task, and the traced spans in them."""
         section = self._profile.sections.get("spans", {})
         labels, threads = section.get("labels", ()), section.get("threads", ())
         phases = []
@@ -165,18 +164,18 @@ class _Sender:
                 last_thread = thread
             while around and around[-1][0] <= start:
                 around.pop()
-            inside = [one for begin, until, one in phases if begin <= start < until]
+            inside = [phase for begin, until, phase in phases if begin <= start < until]
             parent = next(
-                (one for until, one in reversed(around) if end <= until),
+                (outer for until, outer in reversed(around) if end <= until),
                 inside[0] if inside else span,
             )
             attributes["thread.id"] = threads[thread]["id"]
-            one = self._span(name, parent, start, attributes)
+            traced = self._span(name, parent, start, attributes)
             if "error" in attributes:
-                self._mark(one, str(attributes["error"]))
-            self._end(one, end)
+                self._mark(traced, str(attributes["error"]))
+            self._end(traced, end)
             if kind == "span":
-                around.append((end, one))
+                around.append((end, traced))
         for _, end, phase_span in phases:
             self._end(phase_span, end)
 
@@ -189,7 +188,7 @@ class _Sender:
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, legible(error)))
 
     def _incoming(self) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-        """Return for each task its predecessors, and what the edges from there carry."""
+        """Return for each task its predecessors, with fields and sizes of the edges."""
         carried = {
             (edge.source, edge.target): {
                 "dag.edge.fields": list(edge.data_fields),
@@ -204,13 +203,13 @@ class _Sender:
         return incoming
 
     def _seen_by_task(self) -> dict[tuple[str, int], list[Sequence[Any]]]:
-        """Return what was traced of each task and round, by start, the longest first."""
+        """Return the traced records of each task and round, by start, the longest first."""
         section = self._profile.sections.get("spans", {"records": ()})
         seen: dict[tuple[str, int], list[Sequence[Any]]] = {}
         for record in section["records"]:
             seen.setdefault((record[0], record[1]), []).append(record)
         for records in seen.values():
-            # By thread, since spans of two threads are not in each other.
+            # By thread, since spans of different threads are not nested.
             records.sort(key=lambda record: (record[2], record[4], -record[5]))
         return seen
 
@@ -242,15 +241,13 @@ class _Sender:
 
 
 def _epoch_ns(timestamp: str | None) -> int:
-    """Return when the run began, in ns since 1970."""
+    """Return the start of the run, in ns since 1970."""
     moment = None
     with suppress(ValueError):
         # Before Python 3.11 it does not know the Z.
         moment = datetime.fromisoformat((timestamp or "").replace("Z", "+00:00"))
     if moment is None:
-        raise FormatError(
-            f"metadata.timestamp: {short_repr(timestamp)} is no moment, as the spans need"
-        )
+        raise FormatError(f"metadata.timestamp: {short_repr(timestamp)} is not a valid timestamp")
     if moment.tzinfo is None:
         # 0.1.0 wrote the local time of the host.
         moment = moment.astimezone()
@@ -264,7 +261,7 @@ def _of_worker(worker: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _attributes(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as OpenTelemetry holds them, others as text; without those that are None."""
+    """Return attributes in OpenTelemetry's types, others as text; without None values."""
     return {legible(name): _attribute(value) for name, value in values.items() if value is not None}
 
 
@@ -273,6 +270,6 @@ def _attribute(value: Any) -> Any:
         return value
     if isinstance(value, int) and -(2**63) <= value < 2**63:
         return value
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return [legible(one) for one in value]
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return [legible(item) for item in value]
     return legible(str(value))

@@ -1,8 +1,8 @@
 """saga: problem instances of the scheduling library SAGA (``anrg-saga`` 2).
 
-A task takes cost / speed on a node, an edge size / bandwidth on a link; none of
-these numbers has a unit there. What SAGA would accept now and fail on later is
-refused here.
+A task takes cost / speed on a node, an edge size / bandwidth on a link; these
+numbers have no units in SAGA. Files that SAGA would accept and fail on later
+raise an error here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NETWORK = (
 
 
 def network_of(network: Any) -> dict[str, Any]:
-    """Return a network as SAGA's JSON has it: a full mesh with finite links.
+    """Return a network in SAGA's JSON format: a full mesh with finite links.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def network_of(network: Any) -> dict[str, Any]:
         all links, or one for each pair of nodes, ``{("a", "b"): 5}`` or ``{"a-b": 5}``. Or as
         SAGA writes it, ``{"nodes": [{"name": "a", "speed": 1}], "edges": [{"source": "a",
         "target": "b", "speed": 5}]}``; or SAGA's ``Network``. Links have no direction; those
-        from a node to itself may be absent, infinite or null, and are 1e18 then.
+        from a node to itself may be absent, infinite or null, which becomes 1e18.
 
     Raises
     ------
@@ -63,17 +63,17 @@ def network_of(network: Any) -> dict[str, Any]:
     """
     if hasattr(network, "model_dump_json"):
         network = json.loads(network.model_dump_json())
-        # They come out of sets.
+        # SAGA keeps them in sets, without order.
         network["nodes"].sort(key=lambda node: node["name"])
     try:
         if "speeds" in network and not set(network) - {"speeds", "bandwidth"}:
             speeds = dict(network["speeds"])
-            given = list(_given_links(network.get("bandwidth"), list(speeds)))
+            links = list(_links(network.get("bandwidth"), list(speeds)))
         elif set(network) == {"nodes", "edges"}:
             speeds = {node["name"]: node["speed"] for node in network["nodes"]}
             if len(speeds) < len(network["nodes"]):
-                raise FormatError("two nodes of the network have one name")
-            given = [((e["source"], e["target"]), e["speed"]) for e in network["edges"]]
+                raise FormatError("two nodes of the network have the same name")
+            links = [((e["source"], e["target"]), e["speed"]) for e in network["edges"]]
         else:
             raise FormatError(f"{_NETWORK}; got {short_repr(network)}")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -96,12 +96,12 @@ def network_of(network: Any) -> dict[str, Any]:
         ],
         "edges": [
             {"source": shown[a], "target": shown[b], "speed": bandwidth}
-            for (a, b), bandwidth in _mesh(list(speeds), given).items()
+            for (a, b), bandwidth in _mesh(list(speeds), links).items()
         ],
     }
 
 
-def _given_links(bandwidth: Any, nodes: Sequence[str]) -> Iterator[tuple[Pair, Any]]:
+def _links(bandwidth: Any, nodes: Sequence[str]) -> Iterator[tuple[Pair, Any]]:
     if bandwidth is None:
         return
     if not hasattr(bandwidth, "items"):
@@ -111,22 +111,22 @@ def _given_links(bandwidth: Any, nodes: Sequence[str]) -> Iterator[tuple[Pair, A
     for key, value in bandwidth.items():
         pairs = _split(key, known) if isinstance(key, str) else [tuple(key)]
         if len(pairs) != 1 or len(pairs[0]) != 2:
-            what = "could be several links; give a pair" if len(pairs) > 1 else "is no link"
+            what = "could be several links; give a pair" if len(pairs) > 1 else "is not a link"
             raise FormatError(f"bandwidth: {short_repr(key)} {what} (nodes: {listed(nodes)})")
         yield pairs[0], value
 
 
 def _split(key: str, nodes: set[str]) -> list[Any]:
-    """Return the pairs of nodes that ``"a-b"`` may stand for."""
+    """Return the pairs of nodes that ``"a-b"`` may mean."""
     splits = ((key[:i], key[i + 1 :]) for i, letter in enumerate(key) if letter == "-")
     return [(a, b) for a, b in splits if a in nodes and b in nodes]
 
 
-def _mesh(nodes: Sequence[str], given: Iterable[tuple[Pair, Any]]) -> dict[Pair, float]:
-    """Return the bandwidth of every pair of nodes, each node with itself included."""
+def _mesh(nodes: Sequence[str], links: Iterable[tuple[Pair, Any]]) -> dict[Pair, float]:
+    """Return the bandwidth of every pair of nodes, including each node with itself."""
     known = set(nodes)
     mesh: dict[Pair, float] = {}
-    for (source, target), value in given:
+    for (source, target), value in links:
         for name in (source, target):
             if name not in known:
                 hint = did_you_mean(name, nodes)
@@ -135,7 +135,7 @@ def _mesh(nodes: Sequence[str], given: Iterable[tuple[Pair, Any]]) -> dict[Pair,
             continue
         what = f"the bandwidth of link {source!r} - {target!r}"
         bandwidth = finite_number(value, what, zero=False)
-        # As SAGA itself writes them.
+        # The order in which SAGA writes them.
         pair = (source, target) if source <= target else (target, source)
         if mesh.setdefault(pair, bandwidth) != bandwidth:
             raise FormatError(
@@ -148,7 +148,7 @@ def _mesh(nodes: Sequence[str], given: Iterable[tuple[Pair, Any]]) -> dict[Pair,
 
 
 def finite_number(value: Any, what: str, *, zero: bool = True) -> float:
-    """Return a finite number, at least or above 0, as a plain int or float."""
+    """Return a finite number of at least 0, or above 0, as a plain int or float."""
     try:
         valid = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
         number = int(value) if isinstance(value, Integral) else float(value)
@@ -161,7 +161,7 @@ def finite_number(value: Any, what: str, *, zero: bool = True) -> float:
 
 
 def listed(items: Sequence[Any]) -> str:
-    """Return the first five names or pairs of names, and how many there are beside them."""
+    """Return the first five names or pairs of names, and the number of others."""
     shown = ", ".join(
         repr(item) if isinstance(item, str) else " - ".join(map(repr, item)) for item in items[:5]
     )
@@ -172,12 +172,12 @@ def listed(items: Sequence[Any]) -> str:
 _RESERVED = ("__super_source__", "__super_sink__")
 
 _ALONE = (
-    "the file has no network, which no profile holds: it is SAGA's TaskGraph alone; network= makes "
-    "it a ProblemInstance, which schedulers need"
+    "the profile holds no network, so the file is only SAGA's TaskGraph; with network= it is a "
+    "ProblemInstance, which schedulers need"
 )
 _STOCHASTIC = (
-    "the file has no network, which no profile holds: it is SAGA's StochasticTaskGraph alone, and "
-    "a scheduler needs a StochasticNetwork beside it"
+    "the profile holds no network, so the file is only SAGA's StochasticTaskGraph; a scheduler "
+    "needs a StochasticNetwork too"
 )
 
 _BITS_IN = {"bits": 1, "bytes": 8}
@@ -185,7 +185,7 @@ _SIZES = {"spec": "size_bytes", "wire": "wire_bytes"}
 
 
 class Saga:
-    """Renders profiles as SAGA's ``ProblemInstance`` or its task graphs; needs no SAGA."""
+    """Renders profiles as SAGA's ``ProblemInstance`` or task graphs, without SAGA installed."""
 
     name, extension = "saga", ".saga.json"
 
@@ -203,39 +203,38 @@ class Saga:
         network: Any = None,
         instance_name: str = "profile",
     ) -> Export:
-        """Return a problem instance; without a network, which no profile holds, the graph alone.
+        """Return a problem instance, or without `network` the task graph.
 
         Parameters
         ----------
         cost, statistic, fill
-            As :meth:`dagprofiler.Profile.weights`.
+            As for :meth:`dagprofiler.Profile.weights`.
         size
-            ``"spec"``: what edges carry by the standard's counting rule. ``"wire"``: as
+            ``"spec"``: payload by the standard's counting rule. ``"wire"``: as
             serialized.
         size_unit
             ``"bits"`` or ``"bytes"``.
         fill_size
-            Size of the edges that have none, in `size_unit`, finite and at least 0; by default
-            they are refused.
+            Size of edges without one, in `size_unit`, finite and at least 0; by default such
+            edges raise an error.
         stochastic
-            Write the graph with the samples of costs and sizes, for ``StochasticTaskGraph``;
-            where nothing was sampled, the one value there is.
+            Write the samples of costs and sizes, for ``StochasticTaskGraph``; without
+            samples, the single value.
         network
-            As :func:`network_of`. Speeds are units of cost a unit of time, bandwidths units of
-            size: for costs in ms and sizes in bits a node as fast as the one that was measured
-            has speed 1, and a link of 1 Gbit/s has 1e6. SAGA has no file that holds a
-            stochastic graph and a network.
+            As for :func:`network_of`. Speeds are in units of cost per unit of time, bandwidths
+            in units of size per unit of time: for costs in ms and sizes in bits, a node as fast
+            as the measured one has speed 1, and a link of 1 Gbit/s has 1e6. SAGA has no file
+            format for a stochastic graph with a network.
         instance_name
-            Of the problem instance.
+            Name of the problem instance.
 
         Raises
         ------
         WeightError
             If a task has no weight.
         FormatError
-            If an argument is none of what it may be; if an edge has no size; if there are no
-            tasks, or all cost 0, which no scheduler makes sense of; if a task has one of the
-            names that SAGA gives to tasks of its own.
+            If an argument is invalid; if an edge has no size; if there are no tasks, or all
+            cost 0, which schedulers cannot handle; if a task has a name that SAGA reserves.
         CycleError
             If the edges form a cycle.
 
@@ -245,7 +244,7 @@ class Saga:
         """
         if network is not None and stochastic:
             raise FormatError(
-                "SAGA has no file that holds a stochastic graph and a network; leave network out"
+                "SAGA has no file format for a stochastic graph with a network; leave network out"
             )
         graph = _Graph(profile, cost, statistic, fill, size, size_unit, fill_size, stochastic)
         document: dict[str, Any] = graph.document
@@ -279,8 +278,8 @@ def to_task_graph(
 ) -> Any:
     """Return SAGA's ``TaskGraph``, or its ``StochasticTaskGraph`` (extra ``saga``).
 
-    Options and errors are those of ``profile.export("x.saga.json")``, see
-    :meth:`Saga.render`; it is the graph that such a file holds.
+    Options, errors and result are those of ``profile.export("x.saga.json")``; see
+    :meth:`Saga.render`.
 
     Raises
     ------
@@ -299,7 +298,7 @@ def to_task_graph(
 
 
 def to_network(network: Any) -> Any:
-    """Return SAGA's ``Network`` of what :func:`network_of` takes (extra ``saga``).
+    """Return a network as SAGA's ``Network`` (extra ``saga``); see :func:`network_of`.
 
     Raises
     ------
@@ -315,7 +314,7 @@ def to_network(network: Any) -> Any:
 
 
 class _Graph:
-    """The task graph of a profile as SAGA's JSON has it."""
+    """The task graph of a profile in SAGA's JSON format."""
 
     def __init__(
         self,
@@ -355,8 +354,8 @@ class _Graph:
         }
         if not any(values.values()):
             raise FormatError(
-                f"all costs from {self._weights.source!r} are 0, which no scheduler makes sense "
-                "of; give cost= another source"
+                f"all costs from {self._weights.source!r} are 0, which schedulers cannot handle; "
+                "give cost= another source"
             )
         if not self._stochastic:
             return values
@@ -386,7 +385,7 @@ class _Graph:
         return {pair: several[0] for pair, several in known.items()}
 
     def _known_sizes(self) -> Iterator[tuple[Pair, list[Any]]]:
-        """Yield edges with their samples of a stochastic graph, or else their one size."""
+        """Yield edges with their samples for a stochastic graph, else with their single size."""
         section = self._profile.sections.get("samples") if self._stochastic else None
         kinds, rows = (section["rounds"], section["edges"]) if section else ((), {})
         bits, column = self._profile.metrics.edge_weights, _SIZES[self._size]
@@ -397,7 +396,7 @@ class _Graph:
             if sampled:
                 in_bits = [8 * value for value in sampled]
             elif self._size == "spec":
-                # Other programs may write bits that make no whole bytes.
+                # Other programs may write bits that are not whole bytes.
                 in_bits = [bits.get(key, edge.size_bits)]
             elif edge.wire_bytes is not None:
                 in_bits = [8 * edge.wire_bytes]
@@ -406,7 +405,7 @@ class _Graph:
             yield (edge.source, edge.target), [_quotient(value, per_unit) for value in in_bits]
 
     def losses(self) -> Iterator[str]:
-        """Yield what SAGA's form of the graph does not hold, a sentence each."""
+        """Yield what SAGA's format does not hold, a sentence each."""
         weights, profile = self._weights, self._profile
         yield (
             f"SAGA's numbers have no units: costs are {weights.unit} ({weights.source}: "
@@ -418,12 +417,11 @@ class _Graph:
             yield f"edges cannot be marked as filled in: {listed(self._without_size)}"
         if profile.metrics.task_metrics:
             yield (
-                "tasks have a cost and nothing else: no times of serializing and deserializing, "
-                "no bytes in and out"
+                "tasks have only a cost: no times to serialize and deserialize, no bytes in and out"
             )
         if any(edge.data_fields for edge in profile.metrics.edge_metrics):
-            yield "edges have a size and nothing else: not the fields that travel"
-        yield "where and when it ran, the seed and the execution order are left out"
+            yield "edges have only a size: no data fields"
+        yield "host, timestamp, seed and execution order are left out"
         yield from left_out(profile, ())
         structure = profile.dag_structure
         yield from listed_again(len(structure["edges"]) - len(self.document["dependencies"]))
@@ -432,18 +430,18 @@ class _Graph:
 
 def _names(nodes: Sequence[str]) -> dict[str, str]:
     if not nodes:
-        raise FormatError("there are no tasks, and SAGA's schedulers need one")
+        raise FormatError("there are no tasks; SAGA's schedulers need at least one")
     if len(set(nodes)) < len(nodes):
-        raise FormatError("two tasks have one name, which SAGA would take for one task")
+        raise FormatError("two tasks have the same name, so SAGA would take them for one task")
     for name in nodes:
         if not isinstance(name, str) or name in _RESERVED:
-            reason = "SAGA has one of its own" if name in _RESERVED else "it must be text"
+            reason = "SAGA reserves this name" if name in _RESERVED else "it must be text"
             raise FormatError(f"no task can be named {name!r} in SAGA: {reason}")
     return legible_names(nodes)
 
 
 def _pairs(profile: Profile, known: Mapping[str, str]) -> list[Pair]:
-    """Return the edges, each once, if they have an order and both ends."""
+    """Return the distinct edges; raise an error for a missing end or a cycle."""
     structure = profile.dag_structure
     pairs = list(dict.fromkeys((e["source"], e["target"]) for e in structure["edges"]))
     for pair in pairs:
@@ -468,7 +466,7 @@ def _check_choice(what: str, value: Any, known: Iterable[str]) -> None:
 
 
 def _quotient(value: Any, divisor: int) -> Any:
-    """Return a whole number as long as it is one."""
+    """Return a quotient, as an integer if it is whole."""
     if divisor == 1:
         return value
     whole, rest = divmod(value, divisor)

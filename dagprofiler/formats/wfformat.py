@@ -49,7 +49,7 @@ METERED = {
     "memoryInBytes": "peak_memory_bytes",
 }
 
-#: Every version's pattern of identifiers, and every reader, takes these characters.
+#: Characters in identifiers that all versions and readers accept.
 _NOT_IN_IDS = re.compile(r"[^0-9A-Za-z_.-]")
 
 
@@ -68,7 +68,7 @@ def shifted(number: Number, places: int) -> float:
 
 
 def identifiers(names: Iterable[str], known: Mapping[str, Any]) -> dict[str, str]:
-    """Return a distinct identifier for each name: what is `known`, or the name, made fit.
+    """Return a distinct valid identifier for each name, from `known` or from the name.
 
     Examples
     --------
@@ -118,14 +118,14 @@ def machine_of(host: str, sections: Mapping[str, Any]) -> dict[str, Any]:
     return machine
 
 
-#: What can be said of the sizes of edges, and in words.
+#: Sizes of edges, and their descriptions.
 SIZES = {"spec": "its payload by the standard's rule", "wire": "its bytes as serialized"}
 
 #: Sources whose unit is time on the machine that the file describes; "best" takes the first
 #: that every task has.
 _TIMES = ("wall_time", "cpu_time")
 
-#: What can become runtimes.
+#: Costs that can become runtimes.
 COSTS = ("best", *_TIMES, "reference_time")
 
 #: Attributes of executed tasks that an imported profile keeps for the next export.
@@ -140,19 +140,19 @@ _KEPT = (
     "category",
 )
 
-#: Sections that go into the file, or say how others came to be.
+#: Sections that the file holds, or that describe others.
 _HELD = {"run", "samples", "weight_sources", "environment", "imported"}
 
 
 class Instance:
-    """A profile on its way to WfFormat."""
+    """Converts a profile to WfFormat."""
 
     def __init__(self, profile: Profile, version: str, size: str) -> None:
         self._profile = profile
         self._version = version
         self._size = size
         self._nodes: list[str] = profile.dag_structure["nodes"]
-        #: What other programs said of an imported profile; a section of free form.
+        #: The section that an import keeps; of free form.
         self._imported = mapping_in(profile.sections, "imported")
         known = mapping_in(self._imported, "ids") if version in NESTED else {}
         self._ids = identifiers(self._nodes, known)
@@ -186,10 +186,10 @@ class Instance:
             self._inputs.setdefault(target, []).append(file)
 
     def _sizes(self, pairs: Sequence[tuple[str, str]]) -> list[int | None]:
-        """Return the size of each edge in bytes, None where it is not known."""
+        """Return the size of each edge in bytes, None if unknown."""
         metrics = self._profile.metrics
         bits = [metrics.edge_weights.get(f"{source}->{target}") for source, target in pairs]
-        # 0.1.0 may have written bits that make no whole bytes.
+        # 0.1.0 may have written bits that are not whole bytes.
         sizes = [None if size is None else -(-size // 8) for size in bits]
         if self._size == "spec":
             return sizes
@@ -207,7 +207,7 @@ class Instance:
         return [wire.get(pair) for pair in pairs]
 
     def take_runtimes(self, cost: str, statistic: str, fill: float | None) -> None:
-        """Take the runtimes that the profile has, in milliseconds."""
+        """Store the known runtimes, in milliseconds."""
         sources = _TIMES if cost == "best" else (cost,)
         lacking: list[str] = []
         for source in sources:
@@ -279,7 +279,7 @@ class Instance:
             "parents": self._parents[name],
             "children": self._children[name],
         }
-        # Without a list, nothing is known; an empty one says that there are no files.
+        # A missing list means unknown files, an empty one no files.
         if name in self._inputs or not self._parents[name]:
             entry["inputFiles"] = self._inputs.get(name, [])
         if name in self._outputs or not self._children[name]:
@@ -287,8 +287,8 @@ class Instance:
         return entry
 
     def _shown(self, name: str) -> str:
-        """Return the task's name: its own, or of an imported task the one that it shares."""
-        # Read again, tasks of one name go by their identifiers.
+        """Return the task's name; for an imported task the original one."""
+        # When read again, tasks with the same name are named by their identifiers.
         return (self._ids_are_names and text_in(self._extras(name), "name")) or name
 
     def _flat(self) -> dict[str, Any]:
@@ -337,7 +337,7 @@ class Instance:
         return {"makespanInSeconds": shifted(total_ms, -3), "executedAt": at}
 
     def _executed(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the tasks that have a runtime, and what is known of their execution."""
+        """Yield the tasks with a runtime, and their execution attributes."""
         samples = self._profile.sections.get("samples", {"rounds": [], "tasks": {}})
         host = self._profile.hostname
         for name, runtime_ms in self._runtimes_ms.items():
@@ -348,7 +348,7 @@ class Instance:
             extras = self._extras(name)
             attributes.update((key, extras[key]) for key in _KEPT if key in extras)
             machines = extras.get("machines") if self._imported else [host]
-            # WRENCH stumbles over an empty list.
+            # WRENCH fails on an empty list.
             if machines and machines != [None]:
                 attributes["machines"] = machines
             yield name, attributes
@@ -357,7 +357,7 @@ class Instance:
         return mapping_in(mapping_in(self._imported, "tasks"), name)
 
     def _machines(self) -> list[dict[str, Any]]:
-        """Return the machines; each has a ``cpu``, which WRENCH asks for."""
+        """Return the machines, each with a ``cpu``, which WRENCH requires."""
         if self._imported:
             kept = self._imported.get("machines")
             machines = kept if isinstance(kept, list) else []
@@ -370,7 +370,7 @@ class Instance:
         yield from self._losses
         yield from self._lost_of_tasks()
         if self._unknown_sizes:
-            # Its tasks have one list of files, which cannot say that it is only half known.
+            # Tasks have one list of files, which cannot be marked as incomplete.
             taken = "" if self._version in NESTED else "; readers may take it for 0"
             edges = counted(self._unknown_sizes, "edge has", "edges have")
             yield f"{edges} no known size, and so no file{taken}"
@@ -422,7 +422,7 @@ def _metered(
     wall_ms, cpu_ms = middle("wall_ms"), middle("process_cpu_ms")
     if cpu_ms is None:
         cpu_ms = middle("cpu_ms")
-    # WRENCH divides by it.
+    # WRENCH divides by it, so it must not be 0.
     percent = round(100 * cpu_ms / wall_ms, 6) if wall_ms and cpu_ms is not None else 0
     if 0 < percent < inf:
         yield "avgCPU", percent
@@ -484,7 +484,7 @@ class WfFormat:
             ``"1.4"``, which SAGA and SimGrid read; ``"1.5"``, the only one that WRENCH
             reads; ``"1.6"``, the newest.
         cost
-            What becomes ``runtimeInSeconds``: ``"wall_time"``, ``"cpu_time"``,
+            Source of ``runtimeInSeconds``: ``"wall_time"``, ``"cpu_time"``,
             ``"reference_time"``, or ``"best"``, the first of the former two that every
             task has. Instructions are no seconds.
         statistic
@@ -503,7 +503,7 @@ class WfFormat:
             If an option is not one of these, the profile has no tasks, or `size` is
             ``"wire"`` and an edge has none.
         WeightError
-            If the times of `cost` cannot be had: no common scale, no samples.
+            If `cost` has no times: no common scale, no samples.
 
         Notes
         -----

@@ -1,4 +1,4 @@
-"""The report: a profile as one page of HTML that needs nothing but a browser."""
+"""The report: a profile as one self-contained page of HTML."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dagprofiler._util.json import plain_number
 from dagprofiler.errors import counted
 from dagprofiler.formats import Export
 from dagprofiler.report._excerpt import excerpt
-from dagprofiler.report.data import Subject, comparison, parts, sketch_of
+from dagprofiler.report.data import ReportSource, comparison, parts, sketch
 from dagprofiler.report.drawing import draw
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPORTER", "page"]
 
-#: The script's files, in the order in which they stand in the page.
+#: The files of the script, in the order of the page.
 _SCRIPTS = (
     "base.js",
     "table.js",
@@ -38,19 +38,19 @@ _SCRIPTS = (
     "main.js",
 )
 
-#: In JSON these can stand only inside of a string, where an escape means the same. Without them
-#: no text can end the element that it stands in, or begin another.
+#: In JSON these occur only in strings, where an escape means the same. Without them no text can
+#: end its element or begin another.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def page(data: dict[str, Any]) -> str:
-    """Return the page that shows `data`, which is the same text for the same data.
+    """Return the page that shows `data`; the same text for the same data.
 
     Notes
     -----
-    All that comes from a profile is in one block of JSON in ASCII, which no browser executes, and
-    the script makes text nodes of it. The Content-Security-Policy lets this script and this style
-    in by their hashes, and nothing else from anywhere.
+    All data of the profile is in one block of JSON in ASCII, which browsers do not execute; the
+    script makes text nodes of it. The Content-Security-Policy allows this script and this style
+    by their hashes, and nothing else.
     """
     template, style, script = _assets()
     return template.substitute(
@@ -65,7 +65,7 @@ def page(data: dict[str, Any]) -> str:
 
 
 def block(data: dict[str, Any]) -> str:
-    r"""Return `data` as JSON that can stand in a script element.
+    r"""Return `data` as JSON that is safe in a script element.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def _hash(text: str) -> str:
 
 
 class Report:
-    """Renders profiles as pages that are read from disk, without a network."""
+    """Renders profiles as pages that work from disk, without a network."""
 
     name, extension = "html", ".html"
 
@@ -107,21 +107,21 @@ class Report:
         cost: str | None = None,
         statistic: str = "median",
     ) -> Export:
-        """Return the page; arguments as :meth:`dagprofiler.Profile.report` takes them."""
-        subject = Subject(profile, cost, statistic)
+        """Return the page; arguments as for :meth:`dagprofiler.Profile.report`."""
+        subject = ReportSource(profile, cost, statistic)
         data = parts(subject)
         if base is not None:
-            data["comparison"] = comparison(subject, Subject(base, cost, statistic))
+            data["comparison"] = comparison(subject, ReportSource(base, cost, statistic))
         return Export(page(data), tuple(_losses(data)))
 
     def draw(
         self, profile: Profile, *, nodes: int, cost: str | None = None, statistic: str = "median"
     ) -> Drawing:
-        """Return a picture of the DAG; arguments as :meth:`dagprofiler.Profile.draw` takes them."""
-        return draw(sketch_of(Subject(profile, cost, statistic)), nodes)
+        """Return a picture of the DAG; arguments as for :meth:`dagprofiler.Profile.draw`."""
+        return draw(sketch(ReportSource(profile, cost, statistic)), nodes)
 
     def excerpt(self, profile: Profile) -> str:
-        """Return what a notebook shows of a profile."""
+        """Return the HTML that a notebook shows for a profile."""
         return excerpt(profile)
 
 

@@ -1,4 +1,4 @@
-"""The excerpt: what a notebook shows of a profile, small and without scripts."""
+"""The excerpt: the HTML that a notebook shows for a profile, small and without scripts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dagprofiler._util.html import Markup, cut_table, details, paragraph, text, 
 from dagprofiler._util.text import number, quantity
 from dagprofiler.analysis.summary import origin
 from dagprofiler.errors import counted
-from dagprofiler.report.data import Subject, sketch_of
+from dagprofiler.report.data import ReportSource, sketch
 from dagprofiler.report.drawing import draw, is_drawn_unasked
 from dagprofiler.stats.summary import FLAGS
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from dagprofiler.report.data import Column
 
 
-#: Nodes of the picture, figures that a table has room for, and tasks that a flag names.
+#: Most nodes of the picture, columns of a table, and tasks named with a flag.
 _NODES, _COLUMNS, _NAMED = 60, 6, 5
 
 
 def excerpt(profile: Profile) -> str:
-    """Return how the run went, the DAG, and, behind clicks, tables of tasks and edges."""
+    """Return the outcome of the run, the DAG, and folded tables of tasks and edges."""
     about = paragraph(origin(profile), quiet=True)
     if not is_drawn_unasked(len(profile.dag_structure["nodes"])):
         return view(paragraph(repr(profile)), about)
-    subject = Subject(profile)
-    picture = draw(sketch_of(subject), _NODES).markup()
+    subject = ReportSource(profile)
+    picture = draw(sketch(subject), _NODES).markup()
     return view(*_head(subject), about, picture, *_flags(subject), *_tables(subject))
 
 
-def _head(subject: Subject) -> Iterator[Markup]:
-    """Yield how long it took, and what of that is on the critical path."""
+def _head(subject: ReportSource) -> Iterator[Markup]:
+    """Yield total time, critical path and work; and why the run is partial."""
     total_ms = subject.profile.metrics.total_time_ms
     known = "total time unknown" if total_ms is None else f"total {quantity(total_ms, 'ms')}"
     words = [Markup(f"<b>{text(known)}</b>")]
@@ -52,8 +52,8 @@ def _head(subject: Subject) -> Iterator[Markup]:
         yield paragraph(Markup("<b>partial</b>"), f"{run.get('reason')}: {states}")
 
 
-def _flags(subject: Subject) -> Iterator[Markup]:
-    """Yield what to mind, a flag a line."""
+def _flags(subject: ReportSource) -> Iterator[Markup]:
+    """Yield the flags, one per line."""
     raised: dict[str, list[str]] = {}
     for name, flags in subject.sections.get("statistics", {}).get("flags", {}).items():
         for flag in flags:
@@ -64,8 +64,8 @@ def _flags(subject: Subject) -> Iterator[Markup]:
         yield paragraph(f"{flag}: {', '.join(names[:_NAMED])}{more}{meaning}", quiet=True)
 
 
-def _tables(subject: Subject) -> Iterator[Markup]:
-    """Yield the tables of tasks and of edges, what costs most first."""
+def _tables(subject: ReportSource) -> Iterator[Markup]:
+    """Yield the tables of tasks and of edges, by decreasing cost."""
     found = subject.analysis
     costs = [0] if found is None else [found.weights.values[name] for name in subject.names]
     yield _table("task", subject.names, subject.task_figures, costs)
@@ -77,7 +77,7 @@ def _tables(subject: Subject) -> Iterator[Markup]:
 def _table(
     what: str, names: Sequence[str], figures: Sequence[Column], costs: Sequence[Any]
 ) -> Markup:
-    """Return a table behind the number of its rows."""
+    """Return a table, folded under the number of its rows."""
     if not names:
         return Markup()
     order: Sequence[int] = range(len(names))
@@ -85,10 +85,10 @@ def _table(
         order = sorted(order, key=lambda i: costs[i] or 0, reverse=True)
     shown = figures[:_COLUMNS]
     rows: list[Sequence[Any]] = [(what, *map(_headed, shown))]
-    rows += [(names[i], *(number(one.values[i]) for one in shown)) for i in order]
+    rows += [(names[i], *(number(column.values[i]) for column in shown)) for i in order]
     return details(counted(len(names), what), cut_table(rows, f"{what}s"))
 
 
 def _headed(figures: Column) -> str:
-    told = not figures.unit or figures.unit in figures.label
-    return figures.label if told else f"{figures.label}, {figures.unit}"
+    has_unit = not figures.unit or figures.unit in figures.label
+    return figures.label if has_unit else f"{figures.label}, {figures.unit}"

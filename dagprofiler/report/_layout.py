@@ -1,4 +1,4 @@
-"""Large graphs folded: tasks that are alike, or near each other, become one node."""
+"""Layout of graphs, and folding of large ones: similar or near tasks become one node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PULL = (1.0, 2.0, 8.0)
 
 
 class Layout(NamedTuple):
-    """Where nodes are.
+    """Positions of nodes and bends of edges.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Layout(NamedTuple):
         Of each edge the places where it crosses the layers between its ends; none of an edge that
         is drawn straight.
     crossings
-        How often lines cross.
+        Number of crossings of lines.
     """
 
     layers: list[int]
@@ -80,7 +80,7 @@ def lay_out(count: int, edges: Sequence[tuple[int, int]]) -> Layout:
 
 
 def layers_of(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
-    """Return the layer of each node: edges lead to later ones, and are short.
+    """Return the layer of each node, such that edges lead to later layers and are short.
 
     A node is as early as it can be; one that nothing leads to is as late as it can be. Nodes
     without edges are spread over the layers, or over a square.
@@ -148,7 +148,7 @@ class _Layered:
         self.above[target].append(source)
 
     def _first_rows(self) -> list[list[int]]:
-        """Return the layers, sorted so that what hangs together stands together."""
+        """Return the layers, sorted so that connected nodes are close."""
         rows: list[list[int]] = [[] for _ in range(max(self._layer, default=-1) + 1)]
         seen = [False] * len(self._layer)
         alone = []
@@ -209,7 +209,7 @@ class _Layered:
         return place
 
     def move(self) -> list[float]:
-        """Return where in its layer everything is, close to what it is joined to."""
+        """Return the places in the layers, close to those of neighbours."""
         offsets = [self._offsets(row) for row in self.rows]
         places = [0.0] * len(self._layer)
         for row, offset in zip(self.rows, offsets):
@@ -217,7 +217,7 @@ class _Layered:
             for v, at in zip(row, offset):
                 places[v] = at - middle
         for number in range(_MOVING):
-            # At last by both sides, so that nothing leans.
+            # The last pass uses both sides, so that the picture is balanced.
             both = number == _MOVING - 1
             down = number % 2 == 0
             sides = (self.above, self.below) if both else (self.above if down else self.below,)
@@ -228,7 +228,7 @@ class _Layered:
         return [place - lowest for place in places]
 
     def _offsets(self, row: Sequence[int]) -> list[float]:
-        """Return where the nodes of a layer are that stand as close as they can."""
+        """Return the places of a layer's nodes if they are packed closely."""
         room = [1.0 if v < self._count else _BEND for v in row]
         return list(accumulate(((a + b) / 2 for a, b in zip(room, room[1:])), initial=0.0))
 
@@ -239,7 +239,7 @@ class _Layered:
         sides: Sequence[Sequence[Sequence[int]]],
         places: list[float],
     ) -> None:
-        """Move what is in a layer to the mean of its neighbours, as far as the order allows."""
+        """Move a layer's nodes to the mean of their neighbours, as far as the order allows."""
         wanted, pulls = [], []
         for v, offset in zip(row, offsets):
             bent = v >= self._count
@@ -249,7 +249,7 @@ class _Layered:
                     force = _PULL[bent + (w >= self._count)]
                     total += force * places[w]
                     pull += force
-            # What nothing pulls at gives way.
+            # Nodes without neighbours give way.
             wanted.append((total / pull if pull else places[v]) - offset)
             pulls.append(pull or 0.01)
         for v, offset, at in zip(row, offsets, _ascending(wanted, pulls)):
@@ -257,7 +257,7 @@ class _Layered:
 
 
 def _sort(row: list[int], neighbours: Sequence[Sequence[int]], place: list[int]) -> None:
-    """Sort a layer by the mean place of its neighbours; what has none keeps its own."""
+    """Sort a layer by the mean place of neighbours; nodes without any keep their place."""
     means = {
         v: sum(map(place.__getitem__, neighbours[v])) / len(neighbours[v])
         if neighbours[v]
@@ -287,16 +287,16 @@ def _ascending(values: Sequence[float], weights: Sequence[float]) -> list[float]
     return [total / mass for total, mass, size in blocks for _ in range(size)]
 
 
-#: From this many on, tasks that are alike are a group.
+#: Fewest similar tasks that form a group.
 _ALIKE = 3
 
-#: What a picture may have that people still look at.
+#: Most nodes and edges of a readable picture.
 _NODES, _EDGES = 600, 4_000
 
 #: The longest row of groups that can still be read, and groups in the coarsest folding.
 _DEPTH, _COARSEST = 40, 24
 
-#: Stands for the layer of tasks without edges.
+#: The layer of tasks without edges.
 _ALONE = -1
 
 _DIGITS = re.compile(r"\d+")
@@ -308,7 +308,7 @@ class Folding(NamedTuple):
     Attributes
     ----------
     groups
-        Of each group its tasks, in their order.
+        For each group its tasks, in order.
     labels
         What its tasks have in common, in words.
     edges
@@ -321,7 +321,7 @@ class Folding(NamedTuple):
 
 
 def fold(names: Sequence[str], edges: Sequence[tuple[int, int]], nodes: int = _NODES) -> Folding:
-    """Return the finest of three foldings that makes a picture of bearable size.
+    """Return the finest of three foldings with a readable picture.
 
     Parameters
     ----------
@@ -330,13 +330,13 @@ def fold(names: Sequence[str], edges: Sequence[tuple[int, int]], nodes: int = _N
     edges
         Source and target, by number.
     nodes
-        Groups of a picture that is still bearable; the coarsest may have two.
+        Most groups of a readable picture; the coarsest may have two.
 
     Notes
     -----
     Tasks are grouped that are in one layer and have one name but for its digits; else all of a
     layer; else all of several layers in a row. Edges lead to later layers, so that groups form no
-    cycle. Tasks without edges are by themselves. O(V + E) time, beside sorting.
+    cycle. Tasks without edges are by themselves. O(V + E) time, plus sorting.
 
     Examples
     --------

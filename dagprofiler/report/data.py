@@ -1,4 +1,4 @@
-"""The parts of a report: what the page is told of a profile, as JSON."""
+"""The parts of a report: the data of a profile that the page receives as JSON."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 
 class Column(NamedTuple):
-    """One figure of all tasks, or of all edges.
+    """One figure for all tasks, or for all edges.
 
     Attributes
     ----------
     key
-        The name it has in the profile.
+        Its name in the profile.
     label, unit
-        In words; ``"ms"``, ``"bytes"``, ``"instructions"`` or nothing, which is a count.
+        Text; ``"ms"``, ``"bytes"``, ``"instructions"``, or ``""`` for a count.
     values
-        In the order of the profile's tasks or edges; None where it is not known.
+        In the order of the profile's tasks or edges; None if unknown.
     """
 
     key: str
@@ -92,17 +92,17 @@ _CANDIDATES = (
     "reference_time_ms",
 )
 
-#: Columns of samples whose medians other figures are.
-_TOLD = frozenset({"wall_ms", "serialize_ms", "deserialize_ms", "cpu_ms", "instructions"})
+#: Columns of samples whose medians are other figures.
+_SHOWN = frozenset({"wall_ms", "serialize_ms", "deserialize_ms", "cpu_ms", "instructions"})
 
 
 def label_of(key: str) -> str:
-    """Return a figure's name in words; of a user's meter the name that it has."""
+    """Return the label of a figure; for a user's meter its name."""
     return _LABELS.get(key, key.replace("_", " "))
 
 
 def unit_of(key: str) -> str:
-    """Return the unit that a figure's name says; nothing for a count."""
+    """Return the unit in a figure's name; ``""`` for a count."""
     for unit in ("ms", "bytes", "instructions"):
         if unit in key.split("_"):
             return unit
@@ -110,7 +110,7 @@ def unit_of(key: str) -> str:
 
 
 def finite(value: Any) -> Any:
-    """Return a number that a float can hold; version 0.1.0 wrote others."""
+    """Return a number limited to the range of floats; version 0.1.0 wrote larger ones."""
     if isinstance(value, int) and abs(value) >= 2**53:
         limit = sys.float_info.max
         return float(max(-limit, min(value, limit)))
@@ -118,7 +118,7 @@ def finite(value: Any) -> Any:
 
 
 def task_figures(profile: Profile) -> list[Column]:
-    """Return what is known of tasks, but what is 0 for all of them."""
+    """Return the figures of tasks, except those that are 0 for all."""
     return [figures for figures in _of_tasks(profile) if any(figures.values)]
 
 
@@ -138,38 +138,38 @@ def _of_tasks(profile: Profile) -> Iterator[Column]:
     samples = sections.get("samples", {})
     rows = samples.get("tasks", {})
     for key in dict.fromkeys(key for row in rows.values() for key in row):
-        if key not in _TOLD:
+        if key not in _SHOWN:
             yield _figures(key, medians(samples["rounds"], rows, names, key))
 
 
 def edges_of(profile: Profile) -> list[tuple[str, str]]:
-    """Return source and target of each edge, once; 0.1.0's profiles may list one twice."""
+    """Return source and target of each distinct edge; 0.1.0 may have listed some twice."""
     edges = profile.dag_structure["edges"]
     return list(dict.fromkeys((edge["source"], edge["target"]) for edge in edges))
 
 
 def edge_figures(profile: Profile) -> list[Column]:
-    """Return what is known of edges, in the order of :func:`edges_of`."""
+    """Return the figures of edges, in the order of :func:`edges_of`."""
     keys = edges_of(profile)
     carried = {(edge.source, edge.target): edge for edge in profile.metrics.edge_metrics}
     samples = profile.sections.get("samples", {})
     rows, names = samples.get("edges", {}), [f"{source}->{target}" for source, target in keys]
-    found = [
+    columns = [
         _figures(key, (finite(getattr(carried.get(ends), key, None)) for ends in keys))
         for key in ("size_bytes", "wire_bytes")
     ]
-    found += [
+    columns += [
         _figures(key, medians(samples["rounds"], rows, names, key))
         for key in ("serialize_ms", "deserialize_ms")
         if rows
     ]
-    return [figures for figures in found if any(value is not None for value in figures.values)]
+    return [figures for figures in columns if any(value is not None for value in figures.values)]
 
 
 def medians(
     rounds: Sequence[str], rows: Mapping[str, Mapping[str, Any]], names: Sequence[str], key: str
 ) -> Iterator[Any]:
-    """Yield the median of a column for each name; None where nothing was measured."""
+    """Yield the median of a column for each name; None if nothing was measured."""
     for name in names:
         column = rows.get(name, {}).get(key, ())
         values = measured_of(_counting(rounds, key), column)
@@ -177,7 +177,7 @@ def medians(
 
 
 def _counting(rounds: Sequence[str], key: str) -> Sequence[str]:
-    """Return the rounds; those that count allocations, which have one of their own, as measured."""
+    """Return the kinds of the rounds; for allocations, their own round counts as measured."""
     if key != "allocation_bytes":
         return rounds
     return [MEASURED if kind == ALLOCATION else kind for kind in rounds]
@@ -187,20 +187,20 @@ def _figures(key: str, values: Iterator[Any]) -> Column:
     return Column(key, label_of(key), unit_of(key), list(values))
 
 
-#: Values that a page holds at most, unless the times alone are more.
+#: Most values in a page, unless the times alone are more.
 _SAMPLES = 400_000
 
-#: Records of a timeline that a page holds at most, unless a single round has more.
+#: Most records of a timeline in a page, unless a single round has more.
 _RECORDS = 60_000
 
 _PHASES = ("deserialize", "compute", "serialize")
 
-#: Statistics that are shown of a task's times.
+#: Statistics of a task's times that are shown.
 _STATISTICS = ("median", "low", "high", "coverage", "mad", "min", "n")
 
 
-def samples(subject: Subject) -> dict[str, Any] | None:
-    """Return the samples of tasks by column, those of times first; None if there are none."""
+def samples(subject: ReportSource) -> dict[str, Any] | None:
+    """Return the samples of tasks by column, times first; None if there are none."""
     section = subject.sections.get("samples")
     if section is None:
         return None
@@ -236,8 +236,8 @@ def samples(subject: Subject) -> dict[str, Any] | None:
     }
 
 
-def timeline(subject: Subject) -> dict[str, Any] | None:
-    """Return when the phases of tasks began and ended, in columns; None if nothing is known."""
+def timeline(subject: ReportSource) -> dict[str, Any] | None:
+    """Return start and end of the phases of tasks, in columns; None without a timeline."""
     section = subject.sections.get("timeline")
     if section is None:
         return None
@@ -257,7 +257,7 @@ def timeline(subject: Subject) -> dict[str, Any] | None:
     rounds = sorted({record[1] for record in began})
     typical = _typical(subject, rounds)
     most = max(1, _RECORDS * len(rounds) // len(began))
-    # Those round the typical one in the order of their times are dropped last.
+    # Rounds with a typical time are dropped last.
     shown = set(sorted(rounds, key=typical.index)[:most])
     kept = [record for record in began if record[1] in shown]
     kinds = subject.sections.get("samples", {}).get("rounds", ())
@@ -278,8 +278,8 @@ def timeline(subject: Subject) -> dict[str, Any] | None:
     }
 
 
-def _typical(subject: Subject, rounds: Sequence[int]) -> list[int]:
-    """Return the rounds, measured ones of a time near the median first."""
+def _typical(subject: ReportSource, rounds: Sequence[int]) -> list[int]:
+    """Return the rounds, measured ones with a time near the median first."""
     section = subject.sections.get("samples", {})
     kinds: Sequence[str] = section.get("rounds", ())
     totals: Sequence[float | None] = section.get("total_ms", ())
@@ -297,7 +297,7 @@ def _typical(subject: Subject, rounds: Sequence[int]) -> list[int]:
 
 
 def _workers(workers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what each worker is, without what all have in common."""
+    """Return a description of each worker, without what all have in common."""
     if len(workers) == 1:
         return ["the only worker"]
     telling = [
@@ -311,23 +311,23 @@ def _workers(workers: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-#: Parts of the base that are shown beside the profile's own.
-_BESIDE = ("about", "summary")
+#: Parts of the base that are shown with those of the profile.
+_OF_BOTH = ("about", "summary")
 
-#: Tables of which the rows are shown that differ.
+#: Tables whose differing rows are shown.
 _DIFFERING = ("configuration", "machine")
 
-_ONE_ROUND = "a single round says nothing about noise: take both with run(rounds=...)"
+_ONE_ROUND = "a single round has no information on noise: take both with run(rounds=...)"
 
 
-def comparison(subject: Subject, base: Subject) -> dict[str, Any]:
-    """Return what differs: times with verdicts, bytes, instructions, parameters, the machine."""
+def comparison(subject: ReportSource, base: ReportSource) -> dict[str, Any]:
+    """Return the differences: times with verdicts, bytes, instructions, parameters, machine."""
     found = subject.profile.compare(base.profile)
-    mine, theirs = (parts(one, (*_BESIDE, *_DIFFERING)) for one in (subject, base))
+    mine, theirs = (parts(side, (*_OF_BOTH, *_DIFFERING)) for side in (subject, base))
     reasons: dict[str, int] = {}
     tasks = _times(subject, base, found["task_times"], reasons)
     return {
-        "base": {name: theirs[name] for name in _BESIDE},
+        "base": {name: theirs[name] for name in _OF_BOTH},
         "scale": found.get("scale"),
         "verdicts": Counter(row["verdict"] for row in tasks),
         "tasks": tasks,
@@ -342,17 +342,19 @@ def comparison(subject: Subject, base: Subject) -> dict[str, Any]:
 
 
 def _times(
-    subject: Subject, base: Subject, compared: Mapping[str, Any], reasons: dict[str, int]
+    subject: ReportSource, base: ReportSource, compared: Mapping[str, Any], reasons: dict[str, int]
 ) -> list[dict[str, Any]]:
-    """Return a row for each task that both have: both times, their ratio, and a verdict."""
+    """Return a row for each common task: both times, their ratio, and a verdict."""
     names = [name for name in subject.names if name in base.numbers]
     quantities = dict.fromkeys(entry["quantity"] for entry in compared.values())
     sides = [
-        {key: _medians(one, names, key) for key in (*quantities, "")} for one in (subject, base)
+        {key: _medians(side, names, key) for key in (*quantities, "")} for side in (subject, base)
     ]
     rows = []
     for i, name in enumerate(names):
-        entry = compared.get(name, {"verdict": "can't say", "reason": _ONE_ROUND, "quantity": ""})
+        entry = compared.get(
+            name, {"verdict": "inconclusive", "reason": _ONE_ROUND, "quantity": ""}
+        )
         mine, theirs = (side[entry["quantity"]][i] for side in sides)
         ratio = entry.get("ratio")
         if ratio is None and mine is not None and theirs:
@@ -383,8 +385,8 @@ def _judgement(entry: Mapping[str, Any], reasons: dict[str, int]) -> dict[str, A
     }
 
 
-def _medians(subject: Subject, names: Sequence[str], key: str) -> list[Any]:
-    """Return the median of a column of samples; without a key, the times in compute()."""
+def _medians(subject: ReportSource, names: Sequence[str], key: str) -> list[Any]:
+    """Return the medians of a column of samples; without a key, the times in compute()."""
     section = subject.sections.get("samples")
     if key and section is not None:
         return list(medians(section["rounds"], section["tasks"], names, key))
@@ -403,7 +405,7 @@ def _weights(differing: Mapping[str, Mapping[str, Any]], divisor: int) -> list[l
 
 
 def _rows(mine: Mapping[str, Any], theirs: Mapping[str, Any], part: str) -> list[list[Any]]:
-    """Return the rows of a table of two columns that differ, with both values."""
+    """Return the differing rows of two tables of two columns, with both values."""
     left, right = dict(mine.get(part, ())), dict(theirs.get(part, ()))
     return [
         [label, left.get(label), right.get(label)]
@@ -420,8 +422,8 @@ def _known(value: Any) -> Any:
     return value if value is not None and isfinite(value) else None
 
 
-def sketch_of(subject: Subject) -> Sketch:
-    """Return the DAG with what its tasks cost, what edges carry, and the critical path."""
+def sketch(subject: ReportSource) -> Sketch:
+    """Return the DAG with costs, data on edges, and the critical path."""
     numbers, paths = subject.numbers, subject.paths
     found = subject.analysis
     lost = subject.sections.get("run", {}).get("tasks", {})
@@ -438,8 +440,8 @@ def sketch_of(subject: Subject) -> Sketch:
     )
 
 
-def _costs(subject: Subject) -> Sequence[Any]:
-    """Return what tasks cost; None of those whose cost is not known, but filled in."""
+def _costs(subject: ReportSource) -> Sequence[Any]:
+    """Return the costs of tasks; None for costs that were filled in."""
     if subject.analysis is None:
         return ()
     weights = subject.analysis.weights
@@ -447,8 +449,8 @@ def _costs(subject: Subject) -> Sequence[Any]:
     return [None if name in filled else weights.values[name] for name in subject.names]
 
 
-def _fields(subject: Subject) -> Sequence[str]:
-    """Return what each edge carries; nothing of a profile that does not say it."""
+def _fields(subject: ReportSource) -> Sequence[str]:
+    """Return the fields of each edge; nothing if the profile does not hold them."""
     carried = {
         (edge.source, edge.target): ", ".join(edge.data_fields)
         for edge in subject.profile.metrics.edge_metrics
@@ -457,30 +459,30 @@ def _fields(subject: Subject) -> Sequence[str]:
     return [carried.get(ends, "") for ends in subject.pairs] if carried else ()
 
 
-class Subject:
-    """A profile, and what several parts of a report want to know of it.
+class ReportSource:
+    """A profile, and data that several parts of a report share.
 
     Parameters
     ----------
     profile
         Fresh or loaded.
     cost, statistic
-        As :func:`dagprofiler.analyze` takes them; by default wall times, where there are any,
-        else the best costs that all tasks have.
+        As for :func:`dagprofiler.analyze`; by default wall times if there are any, else the
+        best costs that all tasks have.
 
     Attributes
     ----------
     names, numbers
-        Of the tasks, in the profile's order; and the other way round.
+        Names of the tasks, in the profile's order; and name to number.
     edges
         Source and target of each edge, by number.
     analysis
-        None where tasks have no cost from any source; `why_not` then says why.
+        None if no source has costs of the tasks; `why_not` is then the reason.
 
     Raises
     ------
     WeightError
-        If `cost` is given, and no task has one.
+        If `cost` is given, and no task has such a cost.
     """
 
     def __init__(
@@ -505,50 +507,50 @@ class Subject:
                 self.why_not = str(error)
 
     def _partly_known(self, cost: str, statistic: str) -> Analysis:
-        """Return an analysis in which tasks that have no cost, as they did not run, cost 0."""
+        """Return an analysis in which tasks without a cost, which did not run, cost 0."""
         found = analyze(self.profile, cost=cost, statistic=statistic, fill=0)
         if self.names and len(found.weights.filled) == len(self.names):
-            # Nothing but zeros would be no analysis; this says why there are no others.
+            # No task has a cost: this raises an error with the reason.
             self.profile.weights(cost, statistic)
         return found
 
     @property
     def sections(self) -> Mapping[str, Any]:
-        """The sections that only our profiles have."""
+        """The sections of the profile."""
         return self.profile.sections
 
     @cached_property
     def task_figures(self) -> list[Column]:
-        """What is known of tasks."""
+        """The figures of tasks."""
         return task_figures(self.profile)
 
     @cached_property
     def edge_figures(self) -> list[Column]:
-        """What is known of edges."""
+        """The figures of edges."""
         return edge_figures(self.profile)
 
     @property
     def paths(self) -> Paths | None:
-        """The paths with the time of edges, where it is known; without it otherwise."""
+        """The paths with communication if known, else without."""
         found = self.analysis
         return None if found is None else found.with_communication or found.without_communication
 
 
-#: Tasks from which on groups are shown first.
+#: From this number of tasks on, groups are shown first.
 _MANY = 150
 
-#: The most that a browser shows at once and still answers.
+#: Most tasks and edges at which a browser stays responsive.
 _TASKS, _EDGES = 4_000, 12_000
 
-#: Groups are worth a picture if there are so many fewer of them.
+#: Groups get a picture if their number is below this share of the tasks.
 _FEWER = 0.7
 
 
-def pictures(subject: Subject) -> list[dict[str, Any]]:
-    """Return one picture or two, first what is shown first.
+def pictures(subject: ReportSource) -> list[dict[str, Any]]:
+    """Return one or two pictures, the one that is shown first at the front.
 
-    Nodes and edges are in columns. A picture of groups says of each node which tasks, and of each
-    edge which edges, it stands for; in one of tasks they are those of the profile, in its order.
+    Nodes and edges are in columns. A picture of groups lists the tasks of each node and the edges
+    of each edge; in one of tasks they are those of the profile, in its order.
     """
     count, edges = len(subject.names), subject.edges
     whole = count <= _TASKS and len(edges) <= _EDGES
@@ -579,7 +581,7 @@ def _picture_columns(picture: Picture) -> dict[str, Any]:
     }
 
 
-#: Longest text of a parameter's value that is shown.
+#: Most characters of a parameter's value that are shown.
 _LONGEST = 10_000
 
 #: Rows of the tables of bottlenecks and of bounds.
@@ -600,13 +602,13 @@ _MACHINE = {
 }
 
 
-def parts(subject: Subject, names: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the parts of these names, or all, that there is something to say in."""
+def parts(subject: ReportSource, names: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the parts with these names, or all, that are not empty."""
     made = {name: _PARTS[name](subject) for name in names or _PARTS}
     return {name: part for name, part in made.items() if part is not None}
 
 
-def _about(subject: Subject) -> dict[str, Any]:
+def _about(subject: ReportSource) -> dict[str, Any]:
     profile, run = subject.profile, subject.sections.get("run", {})
     return {
         "time": _moment(profile.timestamp),
@@ -620,7 +622,7 @@ def _about(subject: Subject) -> dict[str, Any]:
 
 
 def _moment(timestamp: str | None) -> str | None:
-    """Return a time to the second, as people read it."""
+    """Return a time to the second, formatted for reading."""
     try:
         moment = datetime.fromisoformat(str(timestamp).replace("Z", "+00:00"))
     except ValueError:
@@ -630,7 +632,7 @@ def _moment(timestamp: str | None) -> str | None:
     return f"{moment.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _summary(subject: Subject) -> dict[str, Any]:
+def _summary(subject: ReportSource) -> dict[str, Any]:
     found, paths = subject.analysis, subject.paths
     summary: dict[str, Any] = {
         "total_ms": subject.profile.metrics.total_time_ms,
@@ -658,28 +660,28 @@ def _summary(subject: Subject) -> dict[str, Any]:
         "span": found.span,
         "path_length": paths.span,
         "parallelism": found.average_parallelism,
-        "bottlenecks": [asdict(one) for one in found.bottlenecks[:_ROWS]],
+        "bottlenecks": [asdict(item) for item in found.bottlenecks[:_ROWS]],
         "bounds": _bounds(subject),
     }
 
 
-def _bounds(subject: Subject) -> list[list[Any]]:
-    """Return workers, makespan and speed-up at best, until more workers are of no use."""
+def _bounds(subject: ReportSource) -> list[list[Any]]:
+    """Return the bounds for 1, 2, 4 ... workers, up to the average parallelism."""
     found = subject.analysis
     rows: list[list[Any]] = []
     if found is None or found.average_parallelism is None:
         return rows
     workers = 1
     while len(rows) < _ROWS:
-        best = found.makespan_at_least(workers), found.speedup_at_most(workers)
-        rows.append([workers, *best, found.makespan_at_most(workers)])
+        best = found.makespan_lower_bound(workers), found.speedup_bound(workers)
+        rows.append([workers, *best, found.makespan_upper_bound(workers)])
         if workers >= found.average_parallelism:
             break
         workers *= 2
     return rows
 
 
-def _tasks(subject: Subject) -> dict[str, Any]:
+def _tasks(subject: ReportSource) -> dict[str, Any]:
     found, paths, numbers = subject.analysis, subject.paths, subject.numbers
     tasks: dict[str, Any] = {
         "names": subject.names,
@@ -700,7 +702,7 @@ def _tasks(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _edges(subject: Subject) -> dict[str, Any]:
+def _edges(subject: ReportSource) -> dict[str, Any]:
     carried = {
         (edge.source, edge.target): edge.data_fields
         for edge in subject.profile.metrics.edge_metrics
@@ -714,38 +716,38 @@ def _edges(subject: Subject) -> dict[str, Any]:
 
 
 def _columns(figures: Iterable[Column]) -> list[dict[str, Any]]:
-    return [one._asdict() for one in figures]
+    return [column._asdict() for column in figures]
 
 
-def _growth(subject: Subject) -> dict[str, Any] | None:
+def _growth(subject: ReportSource) -> dict[str, Any] | None:
     """Return the steps in which the graph grew in its last round, and the step of each task."""
     origins = subject.sections.get("origins", {})
-    last = max((one["round"] for one in origins.get("fired", ())), default=0)
-    steps = [one for one in origins.get("fired", ()) if one["round"] == last and one["tasks"]]
+    last = max((entry["round"] for entry in origins.get("fired", ())), default=0)
+    steps = [step for step in origins.get("fired", ()) if step["round"] == last and step["tasks"]]
     if not steps:
         return None
-    came = {one["rule"]: step for step, one in enumerate(steps, 1)}
+    came = {step["rule"]: number for number, step in enumerate(steps, 1)}
     columns = origins["columns"]
     task, number, rule = map(columns.index, ("task", "round", "rule"))
     grown = {record[task] for record in origins["records"]}
-    # Tasks that this round had not come after its last step.
+    # Tasks that were not in this round come after its last step.
     of_task = [len(steps) + 1 if name in grown else 0 for name in subject.names]
     for record in origins["records"]:
         if record[number] == last:
             of_task[subject.numbers[record[task]]] = came.get(record[rule], 0)
     return {
-        "rules": [one["rule"] for one in steps],
-        "at_ms": [one["at_ms"] for one in steps],
+        "rules": [step["rule"] for step in steps],
+        "at_ms": [step["at_ms"] for step in steps],
         "of_task": of_task,
     }
 
 
-def _flags(subject: Subject) -> list[dict[str, Any]] | None:
+def _flags(subject: ReportSource) -> list[dict[str, Any]] | None:
     raised: dict[str, list[int]] = {}
     for name, flags in subject.sections.get("statistics", {}).get("flags", {}).items():
         for flag in flags:
             raised.setdefault(flag, []).append(subject.numbers[name])
-    # Flags of a newer version come last, without words.
+    # Flags of a newer version come last, without a meaning.
     known = [*FLAGS, *(flag for flag in raised if flag not in FLAGS)]
     return [
         {"flag": flag, "meaning": FLAGS.get(flag, ""), "tasks": raised[flag]}
@@ -754,8 +756,8 @@ def _flags(subject: Subject) -> list[dict[str, Any]] | None:
     ] or None
 
 
-def _run(subject: Subject) -> list[list[str]]:
-    """Return what the run was, and what it did besides, as rows of two cells."""
+def _run(subject: ReportSource) -> list[list[str]]:
+    """Return the run, its conditions and overhead, as rows of two cells."""
     run = dict(subject.sections.get("run", {}))
     overhead, conditions = run.pop("overhead", {}), run.pop("conditions", {})
     run.pop("tasks", None)
@@ -772,7 +774,7 @@ def _run(subject: Subject) -> list[list[str]]:
     return _texts(rows)
 
 
-def _machine(subject: Subject) -> list[list[str]] | None:
+def _machine(subject: ReportSource) -> list[list[str]] | None:
     environment = subject.sections.get("environment", {})
     memory = environment.get("memory_bytes")
     if memory is not None:
@@ -787,13 +789,13 @@ def _machine(subject: Subject) -> list[list[str]] | None:
     return _texts(rows) or None
 
 
-def _missing(subject: Subject) -> list[list[str]] | None:
+def _missing(subject: ReportSource) -> list[list[str]] | None:
     """Return what was not measured, and why."""
     reasons = subject.sections.get("environment", {}).get("not_measured", {})
     return [[label_of(key), why] for key, why in reasons.items()] or None
 
 
-def _configuration(subject: Subject) -> list[list[str]] | None:
+def _configuration(subject: ReportSource) -> list[list[str]] | None:
     values: Mapping[str, Any] = jsonable(subject.profile.config)[0]
     return [[name, _text(value)] for name, value in values.items()] or None
 
@@ -806,7 +808,7 @@ def _words(key: str) -> str:
 
 
 def _texts(rows: Iterable[list[Any]]) -> list[list[str]]:
-    """Return the rows that say something, as text."""
+    """Return the rows that are not empty, as text."""
     return [[label, _text(value)] for label, value in rows if value is not None]
 
 
@@ -822,9 +824,9 @@ def _text(value: Any) -> str:
     return text
 
 
-#: What a report holds, by the name that the page knows it by. A part that a profile has nothing
-#: for is None, and absent from the page.
-_PARTS: dict[str, Callable[[Subject], Any]] = {
+#: Parts of a report by the name that the page uses. A part without data is None, and absent from
+#: the page.
+_PARTS: dict[str, Callable[[ReportSource], Any]] = {
     "about": _about,
     "summary": _summary,
     "tasks": _tasks,

@@ -1,4 +1,4 @@
-"""Drawings: how the tasks of a DAG hang together, as SVG."""
+"""Drawings: the tasks and edges of a DAG as SVG."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class Picture(NamedTuple):
-    """Nodes and where they are.
+    """Nodes, edges and their layout.
 
     Attributes
     ----------
     labels
         Of each node.
     tasks
-        Of each node the numbers of the tasks that it stands for.
+        For each node the numbers of its tasks.
     edges
         Source and target, by the number of the node.
     of
-        Of each edge the numbers of the edges of tasks that it stands for.
+        For each edge the numbers of its edges between tasks.
     layout
-        Where nodes and edges are.
+        Positions of nodes and edges.
     """
 
     labels: Sequence[str]
@@ -67,7 +67,7 @@ FONT_PX = (12, 10)
 #: What a letter of them takes, at most on average, and the longest text that is shown whole.
 _LETTER, _LONGEST = (6.9, 5.8), 22
 
-#: Of the boxes: their least width, what is beside their text, their height by lines of text; and
+#: Of the boxes: their least width, the padding of their text, their height by lines of text; and
 #: how far layers and neighbours are apart, and the picture from its frame.
 _LEAST, _PADDING, _HEIGHT = 48, 20, (28, 40)
 _GAP, _APART, _MARGIN = 48, 14, 8
@@ -75,7 +75,7 @@ _GAP, _APART, _MARGIN = 48, 14, 8
 
 @dataclass(frozen=True)
 class Sketch:
-    """What is known of a DAG that is to be drawn.
+    """The data of a DAG to draw.
 
     Attributes
     ----------
@@ -84,13 +84,13 @@ class Sketch:
     edges
         Source and target, by number.
     notes
-        For each task what stands below its name; empty if nothing does.
+        For each task the text below its name; empty if there is none.
     costs, unit
-        For each task what it costs, None where that is not known; empty if it never is.
+        For each task its cost, or None; empty if no cost is known.
     fields
-        For each edge what it carries, in words; empty if that is not known.
+        For each edge its fields, as text; empty if they are unknown.
     sizes
-        For each edge how many bytes that is, or None; empty if it never is known.
+        For each edge its bytes, or None; empty if no size is known.
     path
         The tasks on the critical path, by number, in their order.
     unfinished
@@ -109,7 +109,7 @@ class Sketch:
 
 
 class Box(NamedTuple):
-    """A node: where it is, what it says, and how dark it is, from 0 to 1."""
+    """A node: its position, its text, and its darkness from 0 to 1."""
 
     x: float
     y: float
@@ -134,7 +134,7 @@ class Wire(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """A picture: its size, what is in it, and what is to be said of it."""
+    """A picture: its size, its content, and its caption."""
 
     width: float
     height: float
@@ -202,7 +202,7 @@ def _note(sketch: Sketch, tasks: Sequence[int], cost: Any) -> str:
 
 
 def _sum(values: Sequence[Any], numbers: Sequence[int]) -> Any:
-    """Return the sum of what is known; None if nothing is."""
+    """Return the sum of the known values; None if none is known."""
     known = [values[i] for i in numbers if values[i] is not None] if values else ()
     return sum(known) if known else None
 
@@ -215,7 +215,7 @@ def _wires(sketch: Sketch, picture: Picture, boxes: Sequence[Box]) -> list[Wire]
         Wire(
             _route(boxes[source], boxes[target], bends),
             1.2 + 3 * sqrt(share(size or 0, most)),
-            _told(sketch, edges, boxes[source], boxes[target], size),
+            _tooltip(sketch, edges, boxes[source], boxes[target], size),
             any(sketch.edges[edge] in steps for edge in edges),
             bool(sketch.fields) and not any(sketch.fields[edge] for edge in edges),
         )
@@ -225,7 +225,7 @@ def _wires(sketch: Sketch, picture: Picture, boxes: Sequence[Box]) -> list[Wire]
     ]
 
 
-def _told(sketch: Sketch, edges: Sequence[int], source: Box, target: Box, size: Any) -> str:
+def _tooltip(sketch: Sketch, edges: Sequence[int], source: Box, target: Box, size: Any) -> str:
     lines = [f"{source.label} → {target.label}"]
     if len(edges) > 1:
         lines.append(counted(len(edges), "edge"))
@@ -237,7 +237,7 @@ def _told(sketch: Sketch, edges: Sequence[int], source: Box, target: Box, size: 
 
 
 def _route(source: Box, target: Box, bends: Sequence[float]) -> list[tuple[float, float]]:
-    """Return the way from the right side of a box to the left side of another."""
+    """Return the curve from the right side of a box to the left side of another."""
     points = [(source.x + source.width, source.y + source.height / 2)]
 
     def curve(x: float, y: float) -> None:
@@ -274,10 +274,10 @@ _FITTING = "max-width:100%;height:auto;min-width:{:.0f}px"
 
 
 def svg_of(scene: Scene, *, opaque: bool) -> str:
-    """Return a picture of white paper, or else one in the colour of the text around it."""
+    """Return a picture on white, or one in the colour of the surrounding text."""
     width, height = f"{scene.width:.0f}", f"{scene.height:.0f}"
     paper = f'<rect width="{width}" height="{height}" fill="{_PAPER}"/>' if opaque else ""
-    # In a page that is too narrow it shrinks, but not to what cannot be read.
+    # On a narrow page it shrinks, but stays readable.
     look = f'color="{_INK}"' if opaque else f'style="{_FITTING.format(0.6 * scene.width)}"'
     title = text(scene.caption)
     # Wires of the critical path above others, boxes above wires.
@@ -291,7 +291,7 @@ def svg_of(scene: Scene, *, opaque: bool) -> str:
 
 
 def darkness(part: float) -> float:
-    """Return how opaque a box is that costs this part of what the most expensive one does."""
+    """Return the opacity of a box for its cost as a share of the largest one."""
     return _LIGHTEST + (_DARKEST - _LIGHTEST) * part
 
 
@@ -348,7 +348,7 @@ def _lines(title: str) -> str:
     return "\n".join(map(text, title.split("\n")))
 
 
-#: Tasks from which on an object shows no drawing of itself unasked, as that takes a while.
+#: From this number of tasks on, notebooks show no drawing by default, since it takes a while.
 _UNASKED = 50_000
 
 
@@ -358,7 +358,7 @@ def draw(sketch: Sketch, nodes: int) -> Drawing:
     Raises
     ------
     ValueError
-        If `nodes` is no integer of at least 2.
+        If `nodes` is not an integer of at least 2.
     """
     if type(nodes) is not int or nodes < 2:
         raise ValueError(f"nodes must be an integer of at least 2, got {short_repr(nodes)}")
@@ -366,5 +366,5 @@ def draw(sketch: Sketch, nodes: int) -> Drawing:
 
 
 def is_drawn_unasked(tasks: int) -> bool:
-    """Tell whether an object of so many tasks is drawn when a notebook shows it."""
+    """Return whether a notebook draws an object with this number of tasks."""
     return tasks <= _UNASKED

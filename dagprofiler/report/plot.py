@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dagprofiler._document.samples import measured_of
 from dagprofiler._util.text import printable
 from dagprofiler.errors import MissingExtraError, did_you_mean, short_repr
-from dagprofiler.report.data import Subject, timeline
+from dagprofiler.report.data import ReportSource, timeline
 from dagprofiler.report.data import samples as samples_of
 from dagprofiler.report.drawing import CRITICAL, FILL, FONT_PX, darkness
 from dagprofiler.stats.summary import median
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from dagprofiler.report.drawing import Box, Scene, Wire
 
 
-#: Of the phases of a task, as in the report.
+#: Colours of the phases of a task, as in the report.
 COLOURS = {"deserialize": "#5fae9f", "compute": "#3b82c4", "serialize": "#d9a637"}
 
-#: Texts are shown as they are: a dollar sign begins no formula.
+#: Texts are shown unchanged: a dollar sign does not begin a formula.
 PLAIN: dict[str, Any] = {"parse_math": False}
 
 #: Rows that are labelled, and letters of a label.
@@ -40,7 +40,7 @@ _WIDTH, _ROW, _AROUND = 8, 0.28, 1.1
 
 
 def axes(ax: Axes | None, width: float, height: float, *, bare: bool = False) -> Axes:
-    """Return `ax`, or the axes of a new figure of so many inches, which bare ones fill.
+    """Return `ax`, or the axes of a new figure of this size in inches.
 
     Raises
     ------
@@ -59,12 +59,12 @@ def axes(ax: Axes | None, width: float, height: float, *, bare: bool = False) ->
 
 
 def row_axes(ax: Axes | None, rows: int) -> Axes:
-    """Return `ax`, or the axes of a new figure that is as high as so many rows need it."""
+    """Return `ax`, or the axes of a new figure high enough for the rows."""
     return axes(ax, _WIDTH, _AROUND + _ROW * min(max(rows, 2), _LABELLED))
 
 
 def label_rows(ax: Axes, names: Sequence[str], what: str) -> None:
-    """Name the rows from the top down; if they are too many to be read, say how many of what."""
+    """Label the rows from the top down, or only their number if there are too many."""
     ax.set_ylim(len(names) - 0.5, -0.5)
     if len(names) <= _LABELLED:
         ax.set_yticks(range(len(names)), [_label(name) for name in names], **PLAIN)
@@ -88,7 +88,7 @@ def gantt(
     ax: Axes | None = None,
     *,
     by: str = "task",
-    round: int | None = None,  # noqa: A002  (what the library calls it)
+    round: int | None = None,  # noqa: A002  (the library's term)
 ) -> Axes:
     """Draw when each task deserialized its inputs, computed, and serialized its outputs.
 
@@ -97,9 +97,9 @@ def gantt(
     Parameters
     ----------
     profile
-        With a timeline, which every profile has but those of 0.1.0 and of other tools.
+        A profile with a timeline; those of 0.1.0 and of other tools have none.
     ax
-        Where to; by default the axes of a new figure.
+        Axes to draw on; by default those of a new figure.
     by
         ``"task"``: a row for each task, in the order of their starts; ``"worker"``: one for
         each worker.
@@ -116,14 +116,14 @@ def gantt(
     MissingExtraError
         If matplotlib is not installed.
     ValueError
-        If the profile has no timeline or no such round, or `by` is something else.
+        If the profile has no timeline or no such round, or `by` is invalid.
     """
     if by not in ("task", "worker"):
         raise ValueError(f"by must be 'task' or 'worker', got {short_repr(by)}")
-    subject = Subject(profile)
+    subject = ReportSource(profile)
     known = timeline(subject)
     if known is None:
-        raise ValueError("the profile has no timeline: nothing says when its tasks ran")
+        raise ValueError("the profile has no timeline, so the times of its tasks are unknown")
     chosen = _round(known, round)
     records = [i for i, number in enumerate(known["round"]) if number == chosen]
     records.sort(key=lambda i: _start(known, i))
@@ -141,7 +141,7 @@ def _round(known: Mapping[str, Any], number: int | None) -> int:
     if number is None:
         first: int = known["first"]
         return first
-    numbers = [one for one, _ in known["rounds"]]
+    numbers = [number for number, _ in known["rounds"]]
     if number not in numbers:
         raise ValueError(
             f"round must be one of those in the timeline ({', '.join(map(str, numbers))}), "
@@ -151,7 +151,7 @@ def _round(known: Mapping[str, Any], number: int | None) -> int:
 
 
 def _start(known: Mapping[str, Any], record: int) -> float:
-    """Return when the first phase of a record began."""
+    """Return the start of the first phase of a record."""
     starts = [column[record] for _, column, _ in known["phases"]]
     return float(min(start for start in starts if start is not None))
 
@@ -192,18 +192,18 @@ class Drawable(Protocol):
     """A DAG or a profile, which can draw itself."""
 
     def draw(self, **options: Any) -> Drawing:
-        """Return its picture."""
+        """Return a picture of it."""
 
 
 def dag(what: Drawable, ax: Axes | None = None, **options: Any) -> Axes:
-    """Draw a DAG: before a run its tasks and their outputs, of a profile what they cost.
+    """Draw a DAG: for a DAG its tasks and their outputs, for a profile their costs.
 
     Parameters
     ----------
     what
         A DAG or a profile.
     ax
-        Where to; by default the axes of a new figure.
+        Axes to draw on; by default those of a new figure.
     options
         As :meth:`DAG.draw <dagprofiler.DAG.draw>` or :meth:`Profile.draw
         <dagprofiler.Profile.draw>` takes them.
@@ -297,16 +297,16 @@ def samples(
     column: str | None = None,
     tasks: Sequence[str] | None = None,
 ) -> Axes:
-    """Draw how the rounds of each task are spread: a point for each, and a line at the median.
+    """Draw the samples of each task: a point for each round, and a line at the median.
 
-    Where the profile has statistics of the column, a band is the interval of the median.
+    If the profile has statistics of the column, a band is the interval of the median.
 
     Parameters
     ----------
     profile
-        Of a run with meters or several rounds, so that it has samples.
+        A profile with samples, from a run with meters or several rounds.
     ax
-        Where to; by default the axes of a new figure.
+        Axes to draw on; by default those of a new figure.
     column
         As it is called in ``profile.sections["samples"]``: ``"cpu_ms"``, ``"read_bytes"``; by
         default the times in ``compute()``, without run-queue delay where that was measured.
@@ -326,7 +326,7 @@ def samples(
     ValueError
         If the profile has no samples, none of this column, or none of such a task.
     """
-    subject = Subject(profile)
+    subject = ReportSource(profile)
     known = samples_of(subject)
     if known is None or not known["columns"]:
         raise ValueError("the profile has no samples: take some with run(rounds='auto')")
@@ -387,14 +387,14 @@ def _draw_row(ax: Axes, row: int, values: Sequence[float], middle: float) -> Non
 
 
 def _draw_bands(ax: Axes, profile: Profile, names: Sequence[str], key: str) -> None:
-    """Draw the intervals of the medians that are known."""
+    """Draw the known intervals of the medians."""
     statistics = profile.sections.get("statistics", {}).get("tasks", {})
-    found = [(row, statistics.get(name, {}).get(key, {})) for row, name in enumerate(names)]
-    known = [(row, one) for row, one in found if one.get("low") is not None]
+    entries = [(row, statistics.get(name, {}).get(key, {})) for row, name in enumerate(names)]
+    known = [(row, entry) for row, entry in entries if entry.get("low") is not None]
     bars = ax.barh(
         [row for row, _ in known],
-        [one["high"] - one["low"] for _, one in known],
-        left=[one["low"] for _, one in known],
+        [entry["high"] - entry["low"] for _, entry in known],
+        left=[entry["low"] for _, entry in known],
         height=0.76,
         color=COLOURS["compute"],
         alpha=0.2,

@@ -1,1 +1,1 @@
-"""What samples say: medians, intervals and rank tests."""
+"""Statistics of samples: medians, intervals and rank tests."""

@@ -14,43 +14,43 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-#: A ratio between 1 / (1 + GATE) and 1 + GATE is no difference worth a word.
+#: Ratios between 1 / (1 + GATE) and 1 + GATE count as no difference.
 GATE = 0.02
-#: Samples outside of this are none of anything, and their ratios more than a float holds.
+#: Samples outside this range are invalid, since their ratios may overflow a float.
 _LEAST, _MOST = 1e-150, 1e150
 #: Sizes up to which null distributions are computed exactly.
 _EXACT_UNPAIRED, _EXACT_PAIRED = 900, 50
 
 FASTER = "faster"
 SLOWER = "slower"
-NO_DIFFERENCE = "no difference that can be seen"
-CANT_SAY = "can't say"
+NO_DIFFERENCE = "no significant difference"
+INCONCLUSIVE = "inconclusive"
 
 
 class RankResult(NamedTuple):
-    """How long one set of samples took, seen from another.
+    """The comparison of one set of samples with another.
 
     Attributes
     ----------
     n
-        Numbers of samples of the two sets.
+        Number of samples in each set.
     paired
-        Whether sample i of one belongs to sample i of the other.
+        Whether sample i of one set belongs to sample i of the other.
     ratio
         Typical ratio of a sample to one of the other set, by Hodges and Lehmann;
-        above 1 is slower. None, like all that follows, where `reason` says why.
+        above 1 is slower. None, like all that follow, if there is nothing to test.
     ratio_of_medians
         The median divided by the other set's. In skewed samples, and in pairs whose
         times vary together, it can lie outside the interval.
     low, high
-        Confidence interval of `ratio`, which is always in it.
+        Confidence interval of `ratio`; always contains it.
     coverage
-        Probability that the interval covers the true ratio; below the one asked
-        for where there are too few samples.
+        Probability that the interval covers the true ratio; below the requested
+        confidence if there are too few samples.
     p
         Two-sided p-value of "the ratio is within 1 / (1 + gate) and 1 + gate".
     smallest_p
-        The smallest that `p` could have been for so many samples.
+        The smallest possible `p` for this number of samples.
     reason
         Why there is nothing to test, or "".
     """
@@ -68,7 +68,7 @@ class RankResult(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """A verdict (`FASTER`, `SLOWER`, `NO_DIFFERENCE`, `CANT_SAY`) and what it rests on."""
+    """A verdict (`FASTER`, `SLOWER`, `NO_DIFFERENCE`, `INCONCLUSIVE`) and its reason."""
 
     verdict: str
     reason: str
@@ -80,22 +80,22 @@ def compare_unpaired(
     gate: float = GATE,
     confidence: float = CONFIDENCE,
 ) -> RankResult:
-    """Compare independent samples, such as rounds in processes of their own.
+    """Compare independent samples, such as rounds in fresh processes.
 
     Parameters
     ----------
     times, other
         Samples in one unit, at least 0.
     gate
-        Largest relative difference that is none, at least 0.
+        Largest relative difference that counts as none, at least 0.
     confidence
-        Coverage asked of the interval, above 0 and below 1.
+        Requested coverage of the interval, above 0 and below 1.
 
     Returns
     -------
-    Comparison
-        Of `times` as seen from `other`. Where all samples are 0 there is nothing to
-        test, and the ratio is 1; a 0 among others has no ratio, nor have samples
+    RankResult
+        Of `times` divided by `other`. If all samples are 0 there is nothing to test,
+        and the ratio is 1; there is no ratio if only some are 0, or if a sample is
         outside 1e-150 to 1e150.
 
     Notes
@@ -124,13 +124,13 @@ def compare_paired(
 ) -> RankResult:
     """Compare samples taken in pairs, such as interleaved rounds.
 
-    Parameters, result and treatment of zeros are those of `compare_unpaired`, but
+    Parameters, result and treatment of zeros are those of `compare_unpaired`, except
     that ``times[i]`` belongs to ``other[i]``.
 
     Raises
     ------
     ValueError
-        If there are more samples of one than of the other.
+        If the numbers of samples differ.
 
     Notes
     -----
@@ -153,11 +153,11 @@ def compare_paired(
 
 
 def compare_interleaved(times: Sequence[float], other: Sequence[float]) -> RankResult:
-    """Compare interleaved rounds by whichever of the two tests sees more.
+    """Compare interleaved rounds by the more sensitive of the two tests.
 
-    Signed ranks see through a load that both rounds of a pair share, and are
-    blinded by rounds that one disturbance hit; rank sums are the other way
-    round. The smaller p-value is doubled, as Bonferroni would have it.
+    Signed ranks are robust to a load that both rounds of a pair share, but not to
+    disturbances of single rounds; for rank sums it is the other way round. The
+    smaller p-value is doubled (Bonferroni's correction).
     """
     pairs, sums = compare_paired(times, other), compare_unpaired(times, other)
     if pairs.p is None or sums.p is None:
@@ -175,15 +175,15 @@ def _smallest_of_both(n: int, m: int) -> float:
 def _trivial(
     times: Sequence[float], other: Sequence[float], size: tuple[int, int], *, paired: bool
 ) -> RankResult | None:
-    """Return the comparison of samples that have no logarithms, or None."""
+    """Return the comparison of samples without logarithms; None if all have one."""
     if not all(size):
         return RankResult(size, paired, reason="no samples")
     if not any(times) and not any(other):
         return RankResult(size, paired, 1.0, 1.0, 1.0, 1.0, 1.0, reason="all samples are 0")
     if 0 in times or 0 in other:
-        return RankResult(size, paired, reason="a sample is 0, to which nothing has a ratio")
+        return RankResult(size, paired, reason="a sample is 0, so there is no ratio")
     if not all(_LEAST <= value <= _MOST for value in chain(times, other)):
-        return RankResult(size, paired, reason=f"a sample is not from {_LEAST:g} to {_MOST:g}")
+        return RankResult(size, paired, reason=f"a sample is outside {_LEAST:g} to {_MOST:g}")
     return None
 
 
@@ -197,10 +197,10 @@ def _judge(
     *,
     paired: bool = False,
 ) -> RankResult:
-    """Read estimate, interval and p-value off sorted effects.
+    """Return estimate, interval and p-value from sorted effects.
 
     Both test statistics are the number of effects above 0, so that ``tails[k]`` is
-    the probability of at most k effects on one side, whichever of the two it is.
+    the probability of at most k effects on one side, for either test.
     """
     end = math.log1p(gate)
     slower = tails[bisect_right(effects, end)]
@@ -258,10 +258,10 @@ def _smallest_p(n: int, m: int, *, paired: bool) -> float:
 
 
 def rounds_needed(comparisons: int, *, paired: bool, alpha: float = 0.05) -> int:
-    """Return the fewest rounds of each side with which a verdict is possible at all.
+    """Return the smallest number of rounds of each side that allows a verdict.
 
-    With so many, a difference is seen only if no round speaks against it; a few
-    more are wise. Paired rounds are judged by :func:`compare_interleaved`.
+    With this number, a difference is found only if no round contradicts it, so take a
+    few more. Paired rounds are compared by :func:`compare_interleaved`.
 
     Examples
     --------
@@ -277,12 +277,12 @@ def rounds_needed(comparisons: int, *, paired: bool, alpha: float = 0.05) -> int
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted for their number, in the order given.
+    """Return p-values adjusted for their number, in the same order.
 
     Notes
     -----
-    The step-down procedure of Holm, Scand. J. Stat. 6(2), 1979: rejecting what is
-    at most alpha errs in any of them with a probability of at most alpha.
+    The step-down procedure of Holm, Scand. J. Stat. 6(2), 1979: rejecting where
+    the adjusted p-value is at most alpha has a family-wise error rate of at most alpha.
 
     Examples
     --------
@@ -298,22 +298,21 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def verdicts(comparisons: Mapping[str, RankResult], alpha: float = 0.05) -> dict[str, Verdict]:
-    """Return for each name whether it is faster or slower, and why so.
+    """Return a verdict and its reason for each name.
 
     Parameters
     ----------
     comparisons
-        All that are judged together; Holm's correction is for their number, those
-        without a p-value left out.
+        All comparisons that are judged together; Holm's correction is for the number
+        of those with a p-value.
     alpha
-        Probability of any difference being seen where there is none, above 0 and
-        below 1.
+        Probability of finding any difference where there is none, above 0 and below 1.
 
     Returns
     -------
     dict of str to Verdict
-        In the order given. "can't say" where even the smallest p-value that so many
-        rounds can give would not be enough among so many comparisons.
+        In the same order. "inconclusive" if not even the smallest possible p-value for
+        this number of rounds would be significant among so many comparisons.
     """
     p_values = {name: c.p for name, c in comparisons.items() if c.p is not None}
     adjusted = dict(zip(p_values, holm(list(p_values.values()))))
@@ -326,15 +325,15 @@ def verdicts(comparisons: Mapping[str, RankResult], alpha: float = 0.05) -> dict
 def _verdict(comparison: RankResult, adjusted: float, count: int, alpha: float) -> Verdict:
     ratio, smallest_p = comparison.ratio, comparison.smallest_p
     if ratio is None or smallest_p is None:
-        return Verdict(CANT_SAY if ratio is None else NO_DIFFERENCE, comparison.reason)
+        return Verdict(INCONCLUSIVE if ratio is None else NO_DIFFERENCE, comparison.reason)
     among = "1 comparison" if count == 1 else f"{count} comparisons"
     if adjusted > alpha and smallest_p * count > alpha:
         needed = rounds_needed(count, paired=comparison.paired, alpha=alpha)
         rounds = " and ".join(map(str, sorted(set(comparison.n))))
         return Verdict(
-            CANT_SAY,
+            INCONCLUSIVE,
             f"{rounds} round{'s are' if rounds != '1' else ' is'} too few for {among}: "
             f"at least {needed} of each are needed",
         )
-    found = NO_DIFFERENCE if adjusted > alpha else FASTER if ratio < 1 else SLOWER
-    return Verdict(found, f"p = {adjusted:.2g} after Holm's correction for {among}")
+    verdict = NO_DIFFERENCE if adjusted > alpha else FASTER if ratio < 1 else SLOWER
+    return Verdict(verdict, f"p = {adjusted:.2g} after Holm's correction for {among}")

@@ -1,4 +1,4 @@
-"""What repeated samples say: medians, their intervals, and flags."""
+"""Statistics of repeated samples: medians, their intervals, and flags."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dagprofiler.errors import short_repr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    #: One quantity, an entry a round; None where it was not measured.
+    #: One quantity, an entry for each round; None where it was not measured.
     Column = Sequence[Optional[float]]
 
 CONFIDENCE = 0.95
@@ -23,20 +23,20 @@ FEWEST_ROUNDS = 6
 PRECISION = 0.05
 #: Largest share of a wall time spent waiting for a core that is not flagged.
 CONTENDED = 0.05
-#: In this share of the rounds or more, a task is contended.
+#: A task is contended if at least this share of its rounds is.
 CONTENDED_ROUNDS = 0.25
 #: Largest difference between the medians of the two halves that is not flagged.
 DRIFT = 0.10
 #: Iglewicz and Hoaglin's limit for the modified z-score.
 OUTLIER_SCORE = 3.5
-#: Smallest deviation of an outlier, as a share of the median: the score alone
-#: would call ticks of the clock outliers where samples are nearly constant.
+#: Smallest deviation of an outlier, as a share of the median: by the score alone,
+#: single clock ticks would be outliers among nearly constant samples.
 OUTLIER_DEVIATION = 0.10
 #: Median below which a task is too short to time, in ms.
 SHORT_MS = 0.1
-#: Largest share of the wall time that other threads or waiting may take unflagged.
+#: Largest share of the wall time for other threads or waiting that is not flagged.
 ASIDE = 0.10
-#: Differences of wall times below this are the clock's and the meters' own, in ms.
+#: Differences of wall times below this are noise of clock and meters, in ms.
 WALL_FLOOR_MS = 0.001
 #: The same for CPU times. They are read around the other meters; Windows counts
 #: them in ticks of 15.6 ms, of which a difference of two can be off by two.
@@ -56,12 +56,12 @@ FLAGS = {
     "outliers": (
         "Some rounds lie far from the median: modified z-score over 3.5 and over 10 % away."
     ),
-    "short": "The median is under 0.1 ms: what it costs to look at the clocks is a part of it.",
+    "short": "The median is under 0.1 ms: it includes the cost of reading the clocks.",
     "several_threads": (
         "Other threads of the process used CPU time worth over 10 % of the task's wall time."
     ),
     "waits": (
-        "For over 10 % of its wall time the task had neither a core nor a wish for one: "
+        "For over 10 % of its wall time the task neither ran nor waited for a core: "
         "it slept, or waited for data, for another thread or for the machine's host."
     ),
     "outputs_differ": "The outputs, as serialized, were not the same in all rounds.",
@@ -69,7 +69,7 @@ FLAGS = {
 
 
 class Summary(NamedTuple):
-    """What is said of one column of samples.
+    """Statistics of one column of samples.
 
     Attributes
     ----------
@@ -95,9 +95,8 @@ class Summary(NamedTuple):
     def half_width(self) -> float:
         """How far the interval reaches from the median, as a share of it.
 
-        The longer side counts, so that 0.05 means "within ±5 %". Infinite where
-        nothing can be said: for one sample, and for a median of 0 whose interval
-        is wider than 0.
+        The longer side counts, so that 0.05 means "within ±5 %". Infinite for one
+        sample, and for a median of 0 whose interval is wider than 0.
         """
         if not self.coverage:
             return math.inf
@@ -115,8 +114,8 @@ def median(values: Sequence[float]) -> float:
 def mad(values: Sequence[float]) -> float:
     """Return the raw median absolute deviation from the median.
 
-    It is not scaled: divided by 0.6745 it estimates the standard deviation of
-    normal samples.
+    Unscaled: divided by 0.6745 it estimates the standard deviation of normal
+    samples.
     """
     return _deviation(values, median(values))
 
@@ -124,22 +123,22 @@ def mad(values: Sequence[float]) -> float:
 def median_interval(
     values: Sequence[float], confidence: float = CONFIDENCE
 ) -> tuple[float, float, float]:
-    """Return a confidence interval of the median, and its real coverage.
+    """Return a confidence interval of the median, and its actual coverage.
 
     Parameters
     ----------
     values
         At least one number; independent samples of one distribution.
     confidence
-        Coverage asked for, above 0 and below 1.
+        Requested coverage, above 0 and below 1.
 
     Returns
     -------
     tuple of float
         ``(low, high, coverage)``: the narrowest symmetric pair of order statistics
-        that covers the median with at least the probability asked for. Too few
+        that covers the median with at least the requested probability. Too few
         samples (at 95 % fewer than 6) give the smallest and the largest, with a
-        coverage below it: ``1 - 2 ** (1 - n)``, which is 0 for one.
+        lower coverage: ``1 - 2 ** (1 - n)``, which is 0 for one sample.
 
     Raises
     ------
@@ -169,7 +168,7 @@ def summarize(values: Sequence[float], confidence: float = CONFIDENCE) -> Summar
 
 
 def middle_of(ordered: Sequence[float]) -> float:
-    """Return the median of values that are sorted already."""
+    """Return the median of sorted values."""
     n = len(ordered)
     if not n:
         raise ValueError("no samples: a median needs at least 1")
@@ -188,7 +187,7 @@ def _interval(ordered: Sequence[float], confidence: float) -> tuple[float, float
 
 @lru_cache(maxsize=1024)
 def _median_rank(n: int, confidence: float) -> tuple[int, float]:
-    """Return how many samples lie beyond each end of the interval, and its coverage."""
+    """Return the number of samples beyond each end of the interval, and its coverage."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence {short_repr(confidence)}: expected a number between 0 and 1")
     if not n:
@@ -206,7 +205,7 @@ def _median_rank(n: int, confidence: float) -> tuple[int, float]:
 
 
 def corrected(wall_ms: float, delay_ms: float | None, cpu_ms: float | None = None) -> float | None:
-    """Return a wall time without the time that the thread waited for a core.
+    """Return a wall time without the thread's run-queue delay.
 
     Parameters
     ----------
@@ -215,15 +214,14 @@ def corrected(wall_ms: float, delay_ms: float | None, cpu_ms: float | None = Non
     delay_ms
         The calling thread's run-queue delay, or None if it was not measured.
     cpu_ms
-        The calling thread's CPU time, or None. A thread has run for at least as
-        long as it used the CPU.
+        The calling thread's CPU time, or None: a lower bound of the result.
 
     Returns
     -------
     float or None
         ``wall_ms - delay_ms``, but not less than `cpu_ms` and not more than
-        `wall_ms`: both others are read in a wider window than the wall clock, so
-        either can exceed it. None without a delay.
+        `wall_ms`: delay and CPU time are read in a wider window than the wall clock,
+        so either can exceed it. None without a delay.
     """
     if delay_ms is None:
         return None
@@ -239,7 +237,7 @@ def flags(
     *,
     outputs_differ: bool = False,
 ) -> list[str]:
-    """Return the names of the flags that a task has earned; `FLAGS` explains them.
+    """Return the names of a task's flags; `FLAGS` explains them.
 
     Parameters
     ----------
@@ -248,19 +246,19 @@ def flags(
         without run-queue delay, that delay, CPU time of the thread, CPU time of the
         process. All but the first may be empty.
     outputs_differ
-        Whether the task's outputs were seen to differ between rounds.
+        Whether the task's outputs differed between rounds.
 
     Returns
     -------
     list of str
-        In the order of `FLAGS`. A flag whose columns are missing is not raised, nor
-        is one that needs more rounds: an interval takes two, drift and outliers
-        six. Spreads are those of the corrected times, or else of the wall times.
+        In the order of `FLAGS`. A flag is not raised if its columns are missing or if
+        it needs more rounds: an interval needs two, drift and outliers six. Spreads
+        are those of the corrected times, or else of the wall times.
 
     Notes
     -----
     Modified z-score: Iglewicz and Hoaglin, How to Detect and Handle Outliers, ASQC
-    Quality Press, 1993. Differences as small as the clocks' own (`WALL_FLOOR_MS`,
+    Quality Press, 1993. Differences below the noise of the clocks (`WALL_FLOOR_MS`,
     `CPU_FLOOR_MS`) raise no flag.
     """
     walls = _measured(wall_ms)
@@ -321,6 +319,6 @@ def _has_outliers(times: Sequence[float], summary: Summary) -> bool:
 
 
 def _typical_excess(larger: Column, smaller: Column) -> float:
-    """Return the median difference over the rounds that have both; 0 without any."""
+    """Return the median difference over the rounds that have both; 0 if none has."""
     excesses = [a - b for a, b in zip(larger, smaller) if a is not None and b is not None]
     return median(excesses) if excesses else 0.0

@@ -117,6 +117,7 @@ def test_paths_with_communication_are_those_of_a_hand_calculation():
     assert paths.slack == {"read": 0, "clean": 0, "count": 5, "rank": 0, "write": 0}
     # HEFT's upward ranks.
     assert paths.bottom_level == {"read": 23, "clean": 13, "count": 8, "rank": 6, "write": 1}
+    assert (paths.upward_rank, paths.downward_rank) == (paths.bottom_level, paths.earliest_start)
     assert found.without_communication == analyze(example(), cost="wall_time").without_communication
 
 
@@ -155,22 +156,22 @@ def test_work_parallelism_widths_and_ratio_are_those_of_a_hand_calculation():
 def test_bounds_are_those_of_a_hand_calculation():
     found = analyze(example(), cost="wall_time", bandwidth_bits_per_s=LINK)
 
-    assert [found.makespan_at_least(k) for k in (1, 2)] == [15.0, 10.0]
-    assert [found.makespan_at_most(k) for k in (1, 2, 5)] == [15.0, 12.5, 11.0]
-    assert [found.speedup_at_most(k) for k in (1, 2, 100)] == [1.0, 1.5, 1.5]
+    assert [found.makespan_lower_bound(k) for k in (1, 2)] == [15.0, 10.0]
+    assert [found.makespan_upper_bound(k) for k in (1, 2, 5)] == [15.0, 12.5, 11.0]
+    assert [found.speedup_bound(k) for k in (1, 2, 100)] == [1.0, 1.5, 1.5]
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True, "2", None])
 def test_bounds_refuse_what_is_no_number_of_workers(workers):
     with pytest.raises(ValueError, match="workers must be an integer of at least 1, got"):
-        analyze(example(), cost="wall_time").speedup_at_most(workers)
+        analyze(example(), cost="wall_time").speedup_bound(workers)
 
 
 GOLDEN = """\
 5 tasks in 4 levels of up to 2, in ms
 costs: wall time, one round on host 'lab-7'
-communication: spec bits / 1,000,000 a second; the profile has no times of edges, which only \
-rounds=... measures
+communication: spec bits / 1,000,000 a second; the profile has no times of edges; only \
+runs with rounds=... measure them
 
 work                         15.000
 span                         10.000
@@ -390,10 +391,10 @@ def test_greedy_schedules_keep_within_the_bounds(graph, workers, pick):
     found = analysis_of(tasks, edges)
     makespan = greedy_makespan(tasks, edges, workers, pick)
 
-    assert found.makespan_at_least(workers) <= makespan + 1e-9
-    assert makespan <= found.makespan_at_most(workers) + 1e-9
+    assert found.makespan_lower_bound(workers) <= makespan + 1e-9
+    assert makespan <= found.makespan_upper_bound(workers) + 1e-9
     if makespan:
-        assert found.work / makespan <= found.speedup_at_most(workers) + 1e-9
+        assert found.work / makespan <= found.speedup_bound(workers) + 1e-9
 
 
 @given(graphs(st.integers(0, 2)), st.randoms(use_true_random=False))
@@ -416,7 +417,7 @@ def test_a_graph_without_tasks_costs_nothing():
 
     assert (found.work, found.span, found.widths, found.bottlenecks) == (0, 0, (), ())
     assert found.without_communication.critical_path == ()
-    assert (found.average_parallelism, found.ccr, found.speedup_at_most(2)) == (None, None, None)
+    assert (found.average_parallelism, found.ccr, found.speedup_bound(2)) == (None, None, None)
     assert "0 tasks in 0 levels of up to 0" in str(found)
 
 
@@ -425,7 +426,7 @@ def test_a_single_task_is_its_own_critical_path():
 
     assert found.without_communication.critical_path == ("a",)
     assert found.bottlenecks == (Bottleneck("a", "task", 2.0, 2.0),)
-    assert (found.average_parallelism, found.ccr, found.speedup_at_most(9)) == (1.0, 0.0, 1.0)
+    assert (found.average_parallelism, found.ccr, found.speedup_bound(9)) == (1.0, 0.0, 1.0)
 
 
 def test_where_nothing_costs_anything_the_first_names_are_the_path():
@@ -433,7 +434,7 @@ def test_where_nothing_costs_anything_the_first_names_are_the_path():
     found = analyze(profile_of(dict.fromkeys("dcba", 0.0), pairs, fields=()), cost="wall_time")
 
     assert found.without_communication.critical_path == ("a", "c")
-    assert (found.average_parallelism, found.speedup_at_most(2), found.ccr) == (None, None, None)
+    assert (found.average_parallelism, found.speedup_bound(2), found.ccr) == (None, None, None)
     assert set(found.without_communication.slack.values()) == {0}
     assert "speed-up" not in str(found)
 
@@ -525,7 +526,7 @@ def test_measured_times_of_edges_do_not_go_with_instructions():
     found = analyze(profile, cost="estimated", instructions_per_s=1e6)
 
     assert found.communication is None
-    assert "do not go with instructions, and no bandwidth_bits_per_s is given" in str(found)
+    assert "cannot be added to instructions, and no bandwidth_bits_per_s is given" in str(found)
 
 
 def test_edges_cost_what_was_measured():
@@ -575,8 +576,8 @@ def test_a_plain_profile_says_that_it_has_no_times_of_edges():
 
     assert found.with_communication is None
     assert found.communication_note == (
-        "unknown: the profile has no times of edges, which only rounds=... measures, and no "
-        "bandwidth_bits_per_s is given"
+        "unknown: the profile has no times of edges; only runs with rounds=... measure them, "
+        "and no bandwidth_bits_per_s is given"
     )
 
 

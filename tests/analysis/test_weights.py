@@ -244,7 +244,7 @@ def test_best_says_what_stands_against_each_source():
     with pytest.raises(WeightError) as caught:
         weights_of(profile_of({"a": sources(None)}))
     lines = str(caught.value).splitlines()
-    assert lines[0] == "weights from 'best': no source has one for every task:"
+    assert lines[0] == "weights from 'best': no source has a value for every task:"
     assert [line.split("'")[1] for line in lines[1:]] == list(SOURCES)
     assert lines[2] == "  - weights from 'estimated': none for 'a': the task has no cost model"
 
@@ -498,7 +498,7 @@ def test_best_takes_the_source_that_lacks_fewest():
 
 
 def test_best_does_not_choose_a_unit_for_nothing_but_fill():
-    with pytest.raises(WeightError, match="no source has any that could be filled up:") as caught:
+    with pytest.raises(WeightError, match="no source has a value for any task:") as caught:
         weights_of(profile_of({"a": sources(None)}), fill=9)
     assert len(str(caught.value).splitlines()) == 1 + len(SOURCES)
 

@@ -201,7 +201,7 @@ def compared(shape: Shape, slowed: int | None, *, swap: bool) -> Pair:
         ratio,
         [name for name, verdict in said.items() if verdict in DIFFERENT and name != target],
         [name for name, entry in result.edge_times.items() if entry["verdict"] in DIFFERENT],
-        [name for name, verdict in said.items() if verdict == "can't say"],
+        [name for name, verdict in said.items() if verdict == "inconclusive"],
         result.a.sections["run"]["rounds"],
         seconds,
     )

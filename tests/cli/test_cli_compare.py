@@ -116,7 +116,7 @@ def test_of_an_edge_that_carried_nothing_anything_is_larger(cli, write, base):
 def test_what_cannot_be_compared_has_exit_code_3_and_says_how_it_could_be(cli, write, base):
     out = cli("compare", base, write("new.json", fresh=False, a=2.0, b=2.0), code=3).out
 
-    assert "can't say [1]" in out
+    assert "inconclusive [1]" in out
     assert "compare --run BASE NEW" in " ".join(out.split())
     assert "run(rounds=" not in out
 
@@ -126,7 +126,7 @@ def test_a_profile_of_one_plain_round_cannot_be_compared(cli, shelf, folder):
         cli("run", shelf.target, "-q", "-o", f"{folder}/{name}")
 
     out = cli("compare", f"{folder}/one.json", f"{folder}/two.json", code=3).out
-    assert "there are no samples of several rounds on both sides" in " ".join(out.split())
+    assert "no samples of several rounds" in " ".join(out.split())
 
 
 def test_tasks_of_one_side_are_named_and_profiles_without_a_common_task_refused(
@@ -206,7 +206,7 @@ def test_two_targets_that_import_modules_of_one_name_are_refused(refused, folder
 
 @pytest.mark.parametrize("option", [["--rounds", "3"], ["-o", "a.json", "b.json"]])
 def test_how_targets_are_measured_is_not_asked_of_profiles(refused, base, option):
-    assert "is for --run, which measures two targets" in refused("compare", base, base, *option)
+    assert "needs --run" in refused("compare", base, base, *option)
 
 
 @pytest.mark.parametrize("condition", ["slwer", "slower > x%", "slower > 5", "> 5%"])

@@ -44,7 +44,7 @@ def test_a_target_is_a_dag_in_a_module_or_a_file_or_a_function_that_builds_one(c
 
 
 def test_without_output_a_run_says_how_to_keep_its_profile(cli, shelf):
-    assert "-o profile.json keeps the profile" in cli("run", shelf.target).out
+    assert "use -o profile.json" in cli("run", shelf.target).out
 
 
 def test_quiet_says_nothing(cli, shelf):
@@ -222,7 +222,7 @@ def test_a_task_that_fails_leaves_the_partial_profile_and_exit_code_4(refused, f
     line = refused("run", "pipeline_of_tests:failing", "-o", f"{folder}/p.json", code=4)
 
     assert line == (
-        "task 'fails' failed: ValueError: no such cell; what was measured until then is in "
+        "task 'fails' failed: ValueError: no such cell; the partial profile is in "
         f"{folder}/p.partial.json; --debug shows where it failed"
     )
     assert saved(folder, "p.partial.json").sections["run"]["state"] == "partial"
@@ -298,7 +298,7 @@ def test_a_partial_profile_has_a_second_place_if_the_folder_of_its_output_is_gon
 ):
     line = refused("run", removes, "-c", "fails=true", "-o", "results/p.json", code=4)
 
-    assert line.startswith("task 'b' failed: ValueError: no such cell; what was measured")
+    assert line.startswith("task 'b' failed: ValueError: no such cell; the partial profile")
     assert second_places.only(line).sections["run"]["state"] == "partial"
 
 
@@ -319,7 +319,7 @@ def test_a_report_that_has_no_room_needs_no_second_place_for_a_profile_that_has_
 ):
     line = refused("run", shelf.target, "-o", f"{folder}/p.json", "--report", "/dev/full")
 
-    assert "the profile is where -o says" in line
+    assert "the profile is saved by -o" in line
     assert saved(folder).dag_structure["nodes"] == ["read", "add", "show"]
     assert list(second_places.folder.iterdir()) == []
 
@@ -376,7 +376,7 @@ def test_a_profile_is_printed_if_no_file_can_hold_it(
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     assert "read" in Profile.loads(done.out).dag_structure["nodes"]
-    assert "is printed, as no file can hold it (File too large)" in done.err
+    assert "is printed, since it cannot be saved to any file (File too large)" in done.err
     assert os.listdir(folder) == ["second"]
     assert list(second_places.folder.iterdir()) == []
 
@@ -428,7 +428,7 @@ def test_resume_goes_on_as_the_run_was_started(folder, shelf):
     journaled(folder)
     options = ["--journal", "journal", "--seed", "3", "-o", "p.json"]
     failed = command("run", "twice.py", *options, cwd=folder, code=4)
-    assert "dagprofiler resume journal goes on with it" in failed.stderr
+    assert "resume it with dagprofiler resume journal" in failed.stderr
     Path(folder, "go").touch()
 
     done = command("resume", f"{folder}/journal", "--json", cwd=shelf.folder, code=0)
@@ -476,7 +476,7 @@ def test_a_command_file_that_was_edited_is_refused(cli, refused, folder, shelf, 
     path = Path(folder, "journal", "command.json")
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}), encoding="utf-8")
     line = refused("resume", f"{folder}/journal")
-    assert "command.json' is not what run --journal wrote; give TARGET as well" in line
+    assert "command.json' is not a file of run --journal" in line
     cli("resume", "-q", f"{folder}/journal", shelf.target)
 
 
@@ -484,7 +484,7 @@ def test_a_run_does_not_write_over_the_journal_of_another(cli, refused, folder, 
     cli("run", shelf.target, "--journal", f"{folder}/journal", "-q")
 
     line = refused("run", shelf.target, "--journal", f"{folder}/journal")
-    assert line.startswith(f"--journal: '{folder}/journal' holds the journal of a run: ")
+    assert line.startswith(f"--journal: '{folder}/journal' already holds the journal of a run")
 
 
 def test_resume_takes_a_target_where_no_command_began(refused, cli, folder, shelf):
@@ -570,7 +570,7 @@ def test_sigterm_saves_the_partial_profile_and_ends_all_processes(waiting, folde
     if "--fresh-process" in waiting.args:
         assert err == "dagprofiler: terminated; nothing was measured yet\n"
     else:
-        assert err.startswith("dagprofiler: terminated; what was measured until then is in ")
+        assert err.startswith("dagprofiler: terminated; the partial profile is in ")
         assert saved(folder, "p.partial.json").sections["run"]["state"] == "partial"
 
 

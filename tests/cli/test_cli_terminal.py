@@ -72,7 +72,7 @@ def test_ctrl_c_saves_the_partial_profile_and_says_where(terminal, shelf, folder
 
     assert code == 130
     said = rest.splitlines()[-1]
-    where_it_is = f"interrupted; what was measured until then is in {folder}/p.partial.json"
+    where_it_is = f"interrupted; the partial profile is in {folder}/p.partial.json"
     assert "".join(rest.split()).endswith("".join(f"dagprofiler: {where_it_is}".split())), said
     profile = Profile.load(f"{folder}/p.partial.json")
     assert profile.sections["run"]["state"] == "partial"

@@ -178,7 +178,7 @@ def test_tasks_are_matched_by_name():
 
 def test_too_few_rounds_cannot_say():
     entry = compare_runs(chain(N=10), {"N": 10}, rounds=3).task_times["spins"]
-    assert entry["verdict"] == "can't say"
+    assert entry["verdict"] == "inconclusive"
     assert entry["reason"]
 
 
@@ -313,4 +313,4 @@ def test_single_rounds_are_compared_and_found_too_few():
     dag = chain(N=10)
     found = compare_runs(dag, dag, rounds=1)
     assert found.task_times
-    assert {entry["verdict"] for entry in found.task_times.values()} == {"can't say"}
+    assert {entry["verdict"] for entry in found.task_times.values()} == {"inconclusive"}

@@ -127,7 +127,7 @@ def test_an_edge_that_the_profile_lists_twice_is_one_edge():
     profile.dag_structure["edges"] *= 2
     document, losses = export(profile)
     assert len(document["dependencies"]) == 1
-    assert "1 edge is listed more than once in the profile; here each once" in losses
+    assert "1 edge is listed more than once in the profile, but once here" in losses
 
 
 @given(names().filter(lambda tasks: not {"__super_source__", "__super_sink__"} & set(tasks)))
@@ -181,7 +181,7 @@ def test_what_has_no_samples_has_its_one_value():
 
 
 def test_stochastic_graphs_and_networks_share_no_file():
-    with pytest.raises(FormatError, match="no file that holds a stochastic graph and a network"):
+    with pytest.raises(FormatError, match="stochastic graph with a network"):
         export(made(), stochastic=True, network={"speeds": {"n": 1}})
 
 
@@ -247,7 +247,7 @@ def test_a_dag_without_tasks_is_refused():
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("__super_sink__", "SAGA has one of its own"), (3, "it must be text")],
+    [("__super_sink__", "SAGA reserves"), (3, "it must be text")],
 )
 def test_names_that_saga_takes_for_something_else_are_refused(name, message):
     with pytest.raises(FormatError, match=message):
@@ -260,7 +260,7 @@ def test_tasks_of_one_name_and_ends_that_are_no_tasks_are_refused():
     with pytest.raises(FormatError, match="edge 'a' -> 'c': there is no task 'c'"):
         export(profile)
     profile.dag_structure["nodes"].append("a")
-    with pytest.raises(FormatError, match="two tasks have one name"):
+    with pytest.raises(FormatError, match="two tasks have the same name"):
         export(profile)
 
 
@@ -287,17 +287,17 @@ def test_losses_say_what_the_numbers_are_and_what_is_left_out():
     assert losses[0].startswith("SAGA's numbers have no units: costs are ms (wall_time: wall time,")
     assert losses[0].endswith("), sizes bits (spec)")
     together = " ".join(losses)
-    for word in ("serializing", "seed", "fields", "timeline", "environment"):
+    for word in ("serialize", "seed", "fields", "timeline", "environment"):
         assert word in together
 
 
 def test_a_file_without_a_network_says_that_it_lacks_one_and_what_it_is():
     assert export(run())[1][-1] == (
-        "the file has no network, which no profile holds: it is SAGA's TaskGraph alone; network= "
-        "makes it a ProblemInstance, which schedulers need"
+        "the profile holds no network, so the file is only SAGA's TaskGraph; with network= it is "
+        "a ProblemInstance, which schedulers need"
     )
     (said,) = [loss for loss in export(run(), stochastic=True)[1] if "network" in loss]
-    assert "StochasticTaskGraph alone" in said
+    assert "only SAGA's StochasticTaskGraph" in said
     assert "network=" not in said
     assert "network" not in " ".join(export(run(), network={"speeds": {"n": 1}})[1])
 
@@ -380,7 +380,7 @@ def test_speeds_and_bandwidths_are_finite_and_above_0(speed):
         (3, "a network is {'speeds'"),
         (
             {"nodes": [{"name": "a", "speed": 1}] * 2, "edges": []},
-            "two nodes of the network have one name",
+            "two nodes of the network have the same name",
         ),
         (
             {"speeds": {"a": 1, "b": 1}, "bandwidth": {("a", "bb"): 1}},
@@ -390,8 +390,8 @@ def test_speeds_and_bandwidths_are_finite_and_above_0(speed):
             {"speeds": {"a": 1, "b": 1}, "bandwidth": {("a", "b"): 1, ("b", "a"): 2}},
             "link 'b' - 'a' is given as 1 and as 2",
         ),
-        ({"speeds": {"a": 1, "b": 1}, "bandwidth": {"ab": 1}}, "bandwidth: 'ab' is no link"),
-        ({"speeds": {"a": 1, "b": 1}, "bandwidth": {"abc": 1}}, "bandwidth: 'abc' is no link"),
+        ({"speeds": {"a": 1, "b": 1}, "bandwidth": {"ab": 1}}, "bandwidth: 'ab' is not a link"),
+        ({"speeds": {"a": 1, "b": 1}, "bandwidth": {"abc": 1}}, "bandwidth: 'abc' is not a link"),
         ({"speeds": {"a": 1, "b": 1}, "bandwidth": {5: 1}}, "a network is {'speeds'"),
     ],
 )

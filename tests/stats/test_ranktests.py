@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dagprofiler.stats import ranktests
 from dagprofiler.stats.ranktests import (
-    CANT_SAY,
     FASTER,
+    INCONCLUSIVE,
     NO_DIFFERENCE,
     SLOWER,
     RankResult,
@@ -126,7 +126,7 @@ def test_the_ratio_is_in_its_interval_and_the_other_way_round_is_its_inverse(a, 
 def test_samples_whose_ratios_no_float_holds_are_not_compared(compare, beyond):
     for times, other in (([beyond, 1.0], [1.0, 1.0]), ([1.0, 1.0], [1.0, beyond])):
         found = compare(times, other)
-        assert found.reason == "a sample is not from 1e-150 to 1e+150"
+        assert found.reason == "a sample is outside 1e-150 to 1e+150"
         assert (found.ratio, found.low, found.p) == (None, None, None)
     assert compare([1e150] * 6, [1e-150] * 6).ratio == pytest.approx(1e300)
 
@@ -164,7 +164,7 @@ def test_samples_without_a_ratio_say_so(compare):
     assert compare([], []).reason == "no samples"
     zero = compare([0.0, 1.0], [1.0, 1.0])
     assert zero == RankResult((2, 2), compare is compare_paired, reason=zero.reason)
-    assert zero.reason == "a sample is 0, to which nothing has a ratio"
+    assert zero.reason == "a sample is 0, so there is no ratio"
     for times, other in [([0.0, 0.0], [1.0, 1.0]), ([0.0, 0.0], [0.0, 1.0])]:
         assert compare(times, other) == compare(other, times) == zero
 
@@ -226,13 +226,14 @@ def test_verdicts_are_seen_from_the_other_side():
 def test_too_few_rounds_cannot_say_and_name_how_many_would_do():
     one = {"a": compare_interleaved(noisy(1, 4, factor=2.0), noisy(2, 4))}
     assert verdicts(one)["a"] == Verdict(
-        CANT_SAY, "4 rounds are too few for 1 comparison: at least 5 of each are needed"
+        INCONCLUSIVE, "4 rounds are too few for 1 comparison: at least 5 of each are needed"
     )
     single = {"a": compare_interleaved([2.0], [1.0])}
     assert verdicts(single)["a"].reason.startswith("1 round is too few for 1 comparison")
     many = {str(i): compare_unpaired(noisy(i, 6, factor=2.0), noisy(-i, 7)) for i in range(100)}
     assert verdicts(many)["7"] == Verdict(
-        CANT_SAY, "6 and 7 rounds are too few for 100 comparisons: at least 8 of each are needed"
+        INCONCLUSIVE,
+        "6 and 7 rounds are too few for 100 comparisons: at least 8 of each are needed",
     )
 
 
@@ -246,7 +247,7 @@ def test_with_the_rounds_that_are_said_to_be_needed_a_verdict_is_possible(compar
             }
         )
         enough = n == rounds_needed(comparisons, paired=True)
-        assert {one.verdict for one in found.values()} == {SLOWER if enough else CANT_SAY}
+        assert {one.verdict for one in found.values()} == {SLOWER if enough else INCONCLUSIVE}
 
 
 def test_what_cannot_be_compared_takes_no_power_from_the_rest():
@@ -255,7 +256,7 @@ def test_what_cannot_be_compared_takes_no_power_from_the_rest():
     found = verdicts({**nothing, "slow": slow, "none": compare_paired([], [])})
     assert found["slow"] == (SLOWER, "p = 0.031 after Holm's correction for 1 comparison")
     assert found["3"] == (NO_DIFFERENCE, "all samples are 0")
-    assert found["none"] == (CANT_SAY, "no samples")
+    assert found["none"] == (INCONCLUSIVE, "no samples")
     assert list(found) == [*nothing, "slow", "none"]
 
 
@@ -268,7 +269,7 @@ def test_a_difference_counts_even_where_few_rounds_had_to_be_unanimous():
 def test_a_stricter_alpha_asks_for_more():
     pair = {"a": compare_paired(noisy(1, 8, factor=1.5), noisy(2, 8))}
     assert verdicts(pair)["a"].verdict == SLOWER
-    assert verdicts(pair, alpha=0.001)["a"].verdict == CANT_SAY
+    assert verdicts(pair, alpha=0.001)["a"].verdict == INCONCLUSIVE
 
 
 def test_whole_dags_that_are_alike_are_called_alike_and_a_slow_task_is_found():

@@ -62,7 +62,9 @@ MAKERS = {
     "DAG": lambda dag, other: dag,
     "Drawing": lambda dag, other: dag.draw(),
     "Profile": lambda dag, other: dag.run(rounds=ROUNDS, meters="wall"),
-    "Comparison": lambda dag, other: dag.run(rounds=ROUNDS).compare(other.run(rounds=ROUNDS)),
+    "ProfileComparison": lambda dag, other: dag.run(rounds=ROUNDS).compare(
+        other.run(rounds=ROUNDS)
+    ),
     "RunComparison": lambda dag, other: compare_runs(dag, other, rounds=ROUNDS),
     "Analysis": lambda dag, other: analyze(dag.run(), cost="wall_time"),
 }
@@ -171,13 +173,13 @@ def test_a_profile_of_no_tasks_shows_itself():
 
 
 def test_a_comparison_is_a_dict_that_shows_what_differs(objects):
-    found = objects["Comparison"]
+    found = objects["ProfileComparison"]
     assert isinstance(found, dict)
     assert found["config_diff"] == {"n": {"self": None, "other": 20_000}}
     assert "parameters:\n   here  there\nn  None  20000" in str(found)
     words = Page(found._repr_html_()).words
-    assert "can't say" in words
-    assert words.count("rounds of one process cannot judge") == 1
+    assert "inconclusive" in words
+    assert words.count("samples from a single process") == 1
 
 
 def test_a_comparison_says_how_many_rows_it_leaves_out():
@@ -191,7 +193,7 @@ def test_a_comparison_says_how_many_rows_it_leaves_out():
 
 def test_a_comparison_of_equals_shows_that_nothing_differs():
     profile = profile_of(["a", "b"])
-    assert str(profile.compare(profile)) == "total time: not known of both"
+    assert str(profile.compare(profile)) == "total time: not known for both"
     profile = dag_of().run()
     assert str(profile.compare(profile)) == "total time: +0.000 ms here"
 
@@ -208,7 +210,7 @@ def test_a_verdict_has_its_colour_and_its_word(objects):
 
 
 def test_a_reason_that_all_verdicts_share_stands_below_them_once(objects):
-    assert str(objects["Comparison"]).count("rounds of one process cannot judge") == 1
+    assert str(objects["ProfileComparison"]).count("samples from a single process") == 1
 
 
 def test_an_analysis_shows_its_figures_and_paths(objects):

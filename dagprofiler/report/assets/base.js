@@ -1,4 +1,4 @@
-// What all parts of the page use: the data, elements, numbers as people read them, what is chosen.
+// Shared by all parts of the page: the data, elements, formatted numbers, the selected task.
 
 const report = JSON.parse(document.getElementById("data").textContent);
 const names = report.tasks.names;
@@ -102,7 +102,7 @@ function shortened(text, length) {
   return `${letters.slice(0, length - tail - 1).join("")}…${letters.slice(-tail).join("")}`;
 }
 
-// What is chosen
+// The selected task
 
 const listeners = [];
 let chosen = null;
@@ -111,7 +111,7 @@ let chosen = null;
 function choose(task, quietly = false) {
   chosen = task;
   for (const listener of listeners) listener(task);
-  if (!quietly) say(`${names[task]}: its figures are beside the DAG`);
+  if (!quietly) say(`${names[task]}: its figures are next to the DAG`);
 }
 
 function whenChosen(listener) {
@@ -148,7 +148,7 @@ function addSection(id, title, part, make) {
   sections.push({ id, title, part, make });
 }
 
-// The hint that follows the pointer
+// The tooltip that follows the pointer
 
 const tip = document.getElementById("tip");
 

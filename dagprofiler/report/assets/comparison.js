@@ -1,4 +1,4 @@
-// The profile beside its base: verdicts, and what differs.
+// The profile compared with its base: verdicts and differences.
 
 const SIGNS = { slower: "▲ slower", faster: "▼ faster" };
 
@@ -6,7 +6,7 @@ addSection("comparison", "Comparison", "comparison", (root, found) => {
   const { about } = found.base;
   root.append(element("p", { class: "note" },
     `Against the base of ${[about.host, about.time].filter(Boolean).join(", ")}: `,
-    ["slower", "faster", "no difference that can be seen", "can't say"]
+    ["slower", "faster", "no significant difference", "inconclusive"]
       .filter((verdict) => found.verdicts[verdict])
       .map((verdict) => `${verdict}: ${count(found.verdicts[verdict], "task")}`).join("; "), "."));
   if (found.scale) root.append(element("p", { class: "note" }, found.scale));

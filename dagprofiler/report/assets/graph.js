@@ -10,7 +10,7 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
   const measures = report.tasks.figures.filter((figure) => figure.values.some((value) => value > 0));
   const view = { picture: pictures[0], measure: measures[0], nodes: [], wires: [], found: [], at: -1 };
   const layer = drawn("g");
-  const svg = drawn("svg", { role: "group", "aria-label": "The DAG. Arrow keys follow its edges, Enter chooses a task." }, layer);
+  const svg = drawn("svg", { role: "group", "aria-label": "The DAG. Arrow keys follow its edges, Enter selects a task." }, layer);
   const camera = cameraOf(svg, layer);
   const hits = element("span", { class: "count", role: "status" });
   const search = element("input", { type: "search", id: "search", placeholder: "Search tasks", "aria-label": "Search tasks" });
@@ -20,9 +20,9 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
 
   const growth = report.growth;
   const last = growth ? growth.rules.length : 0;
-  // Of several rounds the last one may not have had all tasks.
+  // The last of several rounds may not have all tasks.
   const end = growth && growth.of_task.some((came) => came > last) ? last + 1 : last;
-  const step = element("input", { type: "range", id: "step", min: 0, max: end, value: end, "aria-label": "The DAG as it grew" });
+  const step = element("input", { type: "range", id: "step", min: 0, max: end, value: end, "aria-label": "Growth of the DAG" });
   const moment = element("span", { class: "count", role: "status" });
 
   /** Show what was there after a number of rules had fired. */
@@ -110,18 +110,18 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
       search, hits,
       measures.length ? element("label", {}, "size and colour", measure) : null,
       pictures.length > 1 ? element("label", {}, "show", kinds) : null,
-      growth ? element("label", {}, "as it grew", step, moment) : null,
+      growth ? element("label", {}, "growth", step, moment) : null,
       element("span", { class: "end" },
         button("Zoom in", "+", () => camera.zoom(1.3)),
         button("Zoom out", "−", () => camera.zoom(1 / 1.3)),
         button("Fit all", "Fit", () => camera.fit()))),
     element("div", { class: "stage" }, stage, panel()),
     element("ul", { class: "legend" },
-      measures.length ? element("li", {}, element("i", { class: "scale" }), "nothing to most") : null,
+      measures.length ? element("li", {}, element("i", { class: "scale" }), "least to most") : null,
       onPath.size ? element("li", {}, element("i", { class: "route" }), "critical path") : null,
-      element("li", {}, "edges lead from left to right, the wider the more bytes; dashed ones only order"),
+      element("li", {}, "edges lead from left to right, wider with more bytes; dashed edges are order-only"),
       element("li", {}, "drag to move, Ctrl and wheel to zoom")));
-  // Its size is known when it is in the page.
+  // Its size is known once it is in the page.
   return show;
 });
 
@@ -242,13 +242,13 @@ function walk(event, view, camera) {
   }
   if (!shape) return;
   const node = view.nodes[shape.dataset.node];
-  const beside = (by) => {
+  const neighbour = (by) => {
     const column = view.nodes.filter((one) => one.layer === node.layer).sort((a, b) => a.y - b.y);
     return column[column.indexOf(node) + by];
   };
   const next = {
     ArrowRight: () => node.after[0], ArrowLeft: () => node.before[0],
-    ArrowDown: () => beside(1), ArrowUp: () => beside(-1),
+    ArrowDown: () => neighbour(1), ArrowUp: () => neighbour(-1),
   }[event.key];
   if (event.key === "Enter" || event.key === " ") {
     event.preventDefault();

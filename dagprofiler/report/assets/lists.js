@@ -1,4 +1,4 @@
-// Tables of tasks and edges; what to mind; the run, the machine, the configuration.
+// Tables of tasks and edges; flags; the run, the machine, the configuration.
 
 addSection("tasks", "Tasks", "tasks", (root, { figures, cost, levels, slack, states }) => {
   const { unit, work } = report.summary;
@@ -11,7 +11,7 @@ addSection("tasks", "Tasks", "tasks", (root, { figures, cost, levels, slack, sta
     columns.push(
       { label: unit === "ms" ? "time" : unit, number: true, value: (task) => cost[task], cell: (task) => withMeter(amount(cost[task], unit), share(cost[task], most)) },
       { label: "share", number: true, value: (task) => cost[task], text: (task) => percent(cost[task] / work) },
-      { label: "slack", number: true, title: "how much later it could be without making the critical path longer", value: (task) => slack[task], text: (task) => amount(slack[task], unit) });
+      { label: "slack", number: true, title: "possible delay without a longer critical path", value: (task) => slack[task], text: (task) => amount(slack[task], unit) });
   }
   for (const figure of shown) {
     columns.push({ label: figure.label, number: true, value: (task) => figure.values[task], text: (task) => amount(figure.values[task], figure.unit) });
@@ -49,7 +49,7 @@ addSection("edges", "Edges", "edges", (root, { source, target, fields, figures }
   }));
 });
 
-addSection("mind", "What to mind", "flags", (root, flags) => {
+addSection("mind", "Flags", "flags", (root, flags) => {
   root.append(element("ul", { class: "minds" }, flags.map(({ flag, meaning, tasks }) => element("li", {},
     element("strong", {}, flag.replaceAll("_", " ")), ` · ${count(tasks.length, "task")}. `, meaning,
     element("div", { class: "chips" }, tasks.slice(0, 12).map((task) => element("span", { class: "chip" }, nameButton(task, false))),

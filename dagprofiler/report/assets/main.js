@@ -31,14 +31,14 @@ function start() {
   for (const { id, title, part, make } of sections) {
     if (part !== null && report[part] === undefined) continue;
     const first = main.childElementCount === 0;
-    // The first has the page's own heading.
+    // The first section has the page's heading.
     const root = element("section", { id, "aria-label": title, class: ["tasks", "edges", "samples"].includes(id) ? "long" : null }, first ? null : element("h2", {}, title));
     const after = make(root, report[part]);
     main.append(root);
     nav.append(element("a", { href: `#${id}` }, title));
     if (after) begin.push(after);
   }
-  main.append(element("footer", {}, `Written by dagprofiler. This file asks the network for nothing.`));
+  main.append(element("footer", {}, `Written by dagprofiler. This file makes no network requests.`));
   document.title = `${count(names.length, "task")}${report.about.host ? ` on ${report.about.host}` : ""} · dagprofiler report`;
   const cost = report.tasks.cost || [];
   if (cost.length) choose(cost.reduce((best, value, task) => (value > cost[best] ? task : best), 0), true);

@@ -1,4 +1,4 @@
-// What matters first: how long, where the time went, what stands in the way.
+// The overview: makespan, where the time went, bottlenecks.
 
 addSection("overview", "Overview", null, (root) => {
   const { about, summary } = report;
@@ -43,7 +43,7 @@ function headline(summary, base) {
     figures.push(
       ["Work", "work", unit, summary.filled ? `${count(summary.filled, "task")} without a time` : `${unit === "ms" ? "time in" : `${unit} of`} all tasks`],
       ["Critical path", "path_length", unit, summary.with_communication ? `${path} and their edges` : `${path}, edges not counted`],
-      ["Parallelism", "parallelism", "", "speed-up at most, on any number of workers"]);
+      ["Parallelism", "parallelism", "", "largest speed-up on any number of workers"]);
   }
   figures.push(["Data on edges", "bytes", "bytes", `on ${count(summary.edges, "edge")}`]);
   return figures.map(([label, key, unit, note]) => element("div", {},
@@ -62,7 +62,7 @@ function change(now, before) {
 function mostExpensive(summary) {
   const cost = report.tasks.cost || figureOf(report.tasks, "compute_time_ms").values;
   const unit = report.tasks.cost ? summary.unit : "ms";
-  if (!cost.length) return element("div", {}, element("h2", { class: "minor" }, "What tasks cost is not known"), element("p", { class: "note" }, summary.why_not));
+  if (!cost.length) return element("div", {}, element("h2", { class: "minor" }, "The costs of tasks are unknown"), element("p", { class: "note" }, summary.why_not));
   const phases = unit === "ms"
     ? [["deserialize", figureOf(report.tasks, "deserialize_time_ms")], ["compute", { values: cost }], ["serialize", figureOf(report.tasks, "serialize_time_ms")]]
     : [["compute", { values: cost }]];
@@ -115,19 +115,19 @@ function speedLimits(summary) {
   const { unit, bottlenecks, bounds } = summary;
   const made = element("div", { class: "stack" });
   if (!bounds) {
-    made.append(element("h2", { class: "minor" }, "The critical path is not known"), element("p", { class: "note" }, summary.why_not));
+    made.append(element("h2", { class: "minor" }, "The critical path is unknown"), element("p", { class: "note" }, summary.why_not));
   }
   if (!bounds || !bounds.length) return made;
   const gains = bottlenecks.slice(0, 5).map((one) => [
     one.kind === "edge" ? `${one.name} (edge)` : one.name, amount(one.cost, unit), amount(one.gain, unit)]);
   made.append(
-    element("h2", { class: "minor" }, "What would shorten the critical path"),
-    plainTable("Bottlenecks", ["task or edge", "takes", "gain if it took none"], gains, [1, 2]),
-    element("h2", { class: "minor" }, "How fast more workers could be"),
-    bounds.length < 2 ? element("p", { class: "note" }, "Not at all: each task waits for the one before it.") : plainTable("Bounds", ["workers", "makespan at least", "at most, if greedy", "speed-up at most"],
+    element("h2", { class: "minor" }, "Bottlenecks of the critical path"),
+    plainTable("Bottlenecks", ["task or edge", "cost", "gain if free"], gains, [1, 2]),
+    element("h2", { class: "minor" }, "Speed-up with more workers"),
+    bounds.length < 2 ? element("p", { class: "note" }, "None: each task waits for the one before it.") : plainTable("Bounds", ["workers", "makespan at least", "at most, if greedy", "speed-up at most"],
       bounds.map(([workers, least, speedup, most]) => [whole.format(workers), amount(least, unit), amount(most, unit), times(speedup)]), [0, 1, 2, 3]),
-    element("details", {}, element("summary", {}, "What these figures are made of"),
+    element("details", {}, element("summary", {}, "How these figures are computed"),
       element("p", { class: "note" }, `Tasks: ${summary.provenance}. Edges: ${summary.communication}. `
-        + `The critical path counts ${summary.with_communication ? "tasks and edges" : "tasks alone"}; bounds are of equal workers and free communication.`)));
+        + `The critical path counts ${summary.with_communication ? "tasks and edges" : "only tasks"}; bounds assume equal workers and free communication.`)));
   return made;
 }

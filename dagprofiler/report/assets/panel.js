@@ -1,10 +1,10 @@
-// All that is known of the chosen task.
+// All figures of the selected task.
 
 let showGroup = () => {};
 
 function panel() {
-  const content = element("div", { class: "panel", tabindex: "0", role: "region", "aria-label": "The chosen task" });
-  const hint = element("p", { class: "note" }, "Choose a task, here or in a table, to see its figures, its samples and what goes in and out.");
+  const content = element("div", { class: "panel", tabindex: "0", role: "region", "aria-label": "The selected task" });
+  const hint = element("p", { class: "note" }, "Select a task, here or in a table, to see its figures, samples, inputs and outputs.");
   let group = null;
 
   function show(task) {
@@ -32,7 +32,7 @@ function about(task, group) {
   return [
     element("h3", {}, shownName(names[task])), chips(task),
     element("dl", {}, rows.map(([label, value]) => [element("dt", {}, label), element("dd", {}, value)])),
-    besideBase(task), samplesOf(task),
+    againstBase(task), samplesOf(task),
     ends("Inputs", task, report.edges.target, report.edges.source),
     ends("Outputs", task, report.edges.source, report.edges.target),
     group ? members(group, task) : null,
@@ -50,7 +50,7 @@ function chips(task) {
   return made.length ? element("div", { class: "chips" }, made) : null;
 }
 
-function besideBase(task) {
+function againstBase(task) {
   const row = report.comparison && report.comparison.tasks.find((one) => one.task === task);
   if (!row) return null;
   return [element("h4", {}, "Against the base"), element("dl", {},

@@ -1,4 +1,4 @@
-// How the samples of each task are spread.
+// The distribution of each task's samples.
 
 addSection("samples", "Samples", "samples", (root, found) => {
   const [column] = found.columns;
@@ -24,7 +24,7 @@ addSection("samples", "Samples", "samples", (root, found) => {
     columns.push({ label: other.label, number: true, value: (task) => firstOf(other, task), text: (task) => amount(firstOf(other, task), other.unit) });
   }
   root.append(sortable("Samples by task", columns, tasks, { task: (task) => task, words: (task) => names[task] }));
-  if (found.left_out.length) root.append(element("p", { class: "note" }, `Too many for a page, and left out: ${found.left_out.join(", ")}.`));
+  if (found.left_out.length) root.append(element("p", { class: "note" }, `Left out, since too many for a page: ${found.left_out.join(", ")}.`));
 });
 
 function firstOf(column, task) {
@@ -115,6 +115,6 @@ function byRound(found, column, task) {
     chart.append(drawn("circle", { class: kind === "measured" ? "sample" : "aside", cx: x(round), cy: y(value), r: 3 },
       drawn("title", {}, `round ${round} (${kind}): ${amount(value, column.unit)}`)));
   });
-  chart.append(drawn("text", { x: left, y: height - 3 }, found.rounds.every((kind) => kind === "measured") ? "rounds" : "rounds; hollow ones do not count"));
+  chart.append(drawn("text", { x: left, y: height - 3 }, found.rounds.every((kind) => kind === "measured") ? "rounds" : "rounds; hollow ones are not measured"));
   return chart;
 }

@@ -42,7 +42,7 @@ function sortable(caption, columns, rows, { sort = null, down = true, words = nu
       const sign = state.down ? -1 : 1;
       const keyed = shown.map((row) => [value(row), row]);
       keyed.sort(([a], [b]) => {
-        // What is not known stands last either way.
+        // Unknown values are last in either order.
         const without = (a === null || a === undefined) - (b === null || b === undefined);
         if (without) return without;
         return sign * (typeof a === "string" ? a.localeCompare(b) : a - b);
