@@ -38,6 +38,8 @@ _MAX_QUOTE = 300
 _MAX_MESSAGE = 1000
 _MAX_TRACEBACK = 20_000
 _MAX_CAUSES = 10
+#: Tasks of a cycle that are named.
+_MOST_NAMES = 20
 
 
 class DagProfilerError(Exception):
@@ -70,7 +72,11 @@ class CycleError(GraphError):
         self.cycle = tuple(cycle)
 
     def __str__(self) -> str:
-        return f"tasks form a cycle: {' -> '.join(map(repr, self.cycle))}"
+        names = [*map(short_repr, self.cycle)]
+        if len(names) > _MOST_NAMES:
+            left_out = len(names) - _MOST_NAMES
+            names[_MOST_NAMES - 1 : -1] = [f"({left_out} more)"]
+        return f"tasks form a cycle: {' -> '.join(names)}"
 
 
 class ValidationError(GraphError):
