@@ -382,7 +382,7 @@ def describe(error: BaseException) -> str:
         text = " ".join(one_line(str(error), _MAX_MESSAGE).split())
     except Exception:  # noqa: BLE001  (a task's failure is reported even if it can't say it)
         text = "(its message cannot be had)"
-    name = one_line(type(error).__name__)
+    name = one_line(_class_name(error))
     return f"{name}: {text}" if text else name
 
 
@@ -402,8 +402,14 @@ def short_repr(value: Any) -> str:
     try:
         return one_line(repr(value))
     except Exception as error:  # noqa: BLE001  (a value's own __repr__ may do anything)
-        kinds = type(value).__name__, type(error).__name__
+        kinds = _class_name(value), _class_name(error)
         return one_line("<{} whose repr raises {}>".format(*kinds))
+
+
+def _class_name(value: Any) -> str:
+    # What a metaclass makes of it is a user's code.
+    name: str = type.__dict__["__name__"].__get__(type(value))
+    return name
 
 
 def one_line(text: str, limit: int = _MAX_QUOTE) -> str:
