@@ -20,6 +20,9 @@ _PREFIX = ".dagprofiler-"
 #: Folders of links to the descriptors of a process, and of its threads.
 _DESCRIPTORS = re.compile(r"/proc/\d+(/task/\d+)?/fd|/dev/fd")
 
+#: Where Linux keeps what a file grants beside its mode.
+_ACCESS_LIST = "system.posix_acl_access"
+
 #: How many links the system follows before it takes them for a circle.
 _LINKS = 40
 
@@ -85,7 +88,7 @@ def _written_on(name: str) -> IO[bytes]:
     """Open what is written on and not replaced."""
     folder, number = os.path.split(_descriptor_link(name) or "")
     own = folder == "/dev/fd" or folder.startswith(os.path.realpath("/proc/self") + os.sep)
-    if own and number.isdigit():
+    if own and number.isascii() and number.isdigit():
         # Opened by its name, a file would be written from a place of its own, and what the
         # program writes to the descriptor afterwards would be written over it.
         return open(os.dup(int(number)), "wb")
@@ -115,7 +118,7 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
         if file.tell():
             os.fsync(file.fileno())
         with _naming(path):
-            _resemble(file.fileno(), old, folder)
+            _resemble(file.fileno(), old, path)
             if os.name == "nt":
                 # There a file that is open gets no other name.
                 file.close()
@@ -269,25 +272,43 @@ def _status(path: str) -> os.stat_result | None:
     return status
 
 
-def _resemble(descriptor: int, old: os.stat_result | None, folder: str) -> None:
-    """Give a new file the owner, group and mode of the old one, as far as they can be given."""
+def _resemble(descriptor: int, old: os.stat_result | None, path: str) -> None:
+    """Give a new file what the old one at `path` grants to whom, as far as it can be given."""
     if not hasattr(os, "fchown"):
         return
     if old is None:
         # What the umask and the folder's own rules make of a file is seen by making one.
-        with _new(folder, 0o666) as probe:
+        with _new(os.path.dirname(path) or os.curdir, 0o666) as probe:
             mode = stat.S_IMODE(os.fstat(probe.fileno()).st_mode)
     else:
         mode = stat.S_IMODE(old.st_mode)
         try:
             os.fchown(descriptor, -1, old.st_gid)
+            _copy_list(descriptor, path)
         except OSError:
-            # It is for another group now, which may do no more than everybody may.
+            # The bits are for another group now, which may do no more than everybody may.
             mode &= 0o707 | (mode & 0o007) << 3
         with suppress(OSError):
             os.fchown(descriptor, old.st_uid, -1)
     with suppress(OSError):
         os.fchmod(descriptor, mode)
+
+
+def _copy_list(descriptor: int, path: str) -> None:
+    """Give a new file the access control list of the old one, or none.
+
+    In a file that has one, the mode's bits of the group are the most that the list grants.
+    """
+    if not hasattr(os, "getxattr"):
+        return
+    try:
+        granted = os.getxattr(path, _ACCESS_LIST)
+    except OSError:
+        # The folder may have one for new files.
+        with suppress(OSError):
+            os.removexattr(descriptor, _ACCESS_LIST)
+    else:
+        os.setxattr(descriptor, _ACCESS_LIST, granted)
 
 
 @contextmanager
