@@ -38,6 +38,8 @@ _MAX_QUOTE = 300
 _MAX_MESSAGE = 1000
 _MAX_TRACEBACK = 20_000
 _MAX_CAUSES = 10
+#: Tasks of a cycle that are named.
+_MOST_NAMES = 20
 
 
 class DagProfilerError(Exception):
@@ -70,7 +72,11 @@ class CycleError(GraphError):
         self.cycle = tuple(cycle)
 
     def __str__(self) -> str:
-        return f"tasks form a cycle: {' -> '.join(map(repr, self.cycle))}"
+        names = [*map(short_repr, self.cycle)]
+        if len(names) > _MOST_NAMES:
+            left_out = len(names) - _MOST_NAMES
+            names[_MOST_NAMES - 1 : -1] = [f"({left_out} more)"]
+        return f"tasks form a cycle: {' -> '.join(names)}"
 
 
 class ValidationError(GraphError):
@@ -376,7 +382,7 @@ def describe(error: BaseException) -> str:
         text = " ".join(one_line(str(error), _MAX_MESSAGE).split())
     except Exception:  # noqa: BLE001  (a task's failure is reported even if its message fails)
         text = "(its __str__ raised an error)"
-    name = one_line(type(error).__name__)
+    name = one_line(_class_name(error))
     return f"{name}: {text}" if text else name
 
 
@@ -396,8 +402,14 @@ def short_repr(value: Any) -> str:
     try:
         return one_line(repr(value))
     except Exception as error:  # noqa: BLE001  (a value's own __repr__ may do anything)
-        kinds = type(value).__name__, type(error).__name__
+        kinds = _class_name(value), _class_name(error)
         return one_line("<{} whose repr raises {}>".format(*kinds))
+
+
+def _class_name(value: Any) -> str:
+    # What a metaclass makes of it is a user's code.
+    name: str = type.__dict__["__name__"].__get__(type(value))
+    return name
 
 
 def one_line(text: str, limit: int = _MAX_QUOTE) -> str:

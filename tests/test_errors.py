@@ -103,6 +103,15 @@ def test_a_validation_error_is_a_graph_error_and_so_is_a_cycle_error():
     assert issubclass(CycleError, GraphError)
 
 
+def test_of_a_long_cycle_the_message_names_some_tasks():
+    error = CycleError([*map(str, range(100_000)), "0"])
+    message = str(error)
+    assert len(message) < 1000
+    assert message.startswith("tasks form a cycle: '0' -> '1' -> ")
+    assert message.endswith(" -> '18' -> (99981 more) -> '0'")
+    assert len(error.cycle) == 100_001
+
+
 def test_cycle_error_names_the_cycle():
     error = CycleError("aba")
     assert error.cycle == ("a", "b", "a")

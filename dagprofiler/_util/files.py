@@ -20,6 +20,9 @@ _PREFIX = ".dagprofiler-"
 #: Folders of links to the descriptors of a process, and of its threads.
 _DESCRIPTORS = re.compile(r"/proc/\d+(/task/\d+)?/fd|/dev/fd")
 
+#: Where Linux keeps what a file grants beside its mode.
+_ACCESS_LIST = "system.posix_acl_access"
+
 #: Maximum number of links to follow, as in the operating system.
 _LINKS = 40
 
@@ -84,7 +87,7 @@ def _written_on(name: str) -> IO[bytes]:
     """Open a file that is written to directly."""
     folder, number = os.path.split(_descriptor_link(name) or "")
     own = folder == "/dev/fd" or folder.startswith(os.path.realpath("/proc/self") + os.sep)
-    if own and number.isdigit():
+    if own and number.isascii() and number.isdigit():
         # Opened by name, the file would have a position of its own, and later writes of the
         # program to the descriptor would overwrite it.
         return open(os.dup(int(number)), "wb")
@@ -114,7 +117,7 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
         if file.tell():
             os.fsync(file.fileno())
         with _naming(path):
-            _resemble(file.fileno(), old, folder)
+            _resemble(file.fileno(), old, path)
             if os.name == "nt":
                 # Windows cannot rename an open file.
                 file.close()
@@ -268,18 +271,19 @@ def _status(path: str) -> os.stat_result | None:
     return status
 
 
-def _resemble(descriptor: int, old: os.stat_result | None, folder: str) -> None:
-    """Give a new file the owner, group and mode of the old one, as far as permitted."""
+def _resemble(descriptor: int, old: os.stat_result | None, path: str) -> None:
+    """Give a new file owner, group, mode and access list of the old one, as far as permitted."""
     if not hasattr(os, "fchown"):
         return
     if old is None:
         # A probe shows the mode that the umask and the folder's rules give a new file.
-        with _new(folder, 0o666) as probe:
+        with _new(os.path.dirname(path) or os.curdir, 0o666) as probe:
             mode = stat.S_IMODE(os.fstat(probe.fileno()).st_mode)
     else:
         mode = stat.S_IMODE(old.st_mode)
         try:
             os.fchown(descriptor, -1, old.st_gid)
+            _copy_list(descriptor, path)
         except OSError:
             # The group differs now, and gets no more than the rights of others.
             mode &= 0o707 | (mode & 0o007) << 3
@@ -287,6 +291,23 @@ def _resemble(descriptor: int, old: os.stat_result | None, folder: str) -> None:
             os.fchown(descriptor, old.st_uid, -1)
     with suppress(OSError):
         os.fchmod(descriptor, mode)
+
+
+def _copy_list(descriptor: int, path: str) -> None:
+    """Give a new file the access control list of the old one, or none.
+
+    In a file that has one, the mode's bits of the group are the most that the list grants.
+    """
+    if not hasattr(os, "getxattr"):
+        return
+    try:
+        granted = os.getxattr(path, _ACCESS_LIST)
+    except OSError:
+        # The folder may have one for new files.
+        with suppress(OSError):
+            os.removexattr(descriptor, _ACCESS_LIST)
+    else:
+        os.setxattr(descriptor, _ACCESS_LIST, granted)
 
 
 @contextmanager

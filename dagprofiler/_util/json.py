@@ -92,7 +92,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise _NotJson
-        return {key: _plain(item) for key, item in value.items()}
+        items = {str.__str__(key): _plain(item) for key, item in value.items()}
+        if len(items) < len(value):
+            # Keys that are none to each other, as their class has it, are one key to JSON.
+            raise _NotJson
+        return items
     numpy = imported("numpy")
     if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
         python = value.tolist()

@@ -87,7 +87,7 @@ def critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans |
     computed = {
         (record[0], record[1]): record[end] - record[begin]
         for record in timeline["records"]
-        if on_path(record) and record[end] is not None
+        if on_path(record) and None not in (record[begin], record[end])
     }
     rounds = len({number for _, number in computed})
     by_task: dict[tuple[str, int], list[tuple[float, float, int]]] = {}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from dagprofiler._document.rounds import Rounds
     from dagprofiler.executors import RoundReport
-    from dagprofiler.graph.wiring import LiveWiring, Wiring
+    from dagprofiler.graph.wiring import GrowableWiring, Wiring
     from dagprofiler.measure.instruments import Readings
     from dagprofiler.tracing.collection import Few, Packed
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Column = list[Optional[float]]
 
 
-def united(first: LiveWiring, second: LiveWiring) -> LiveWiring:
+def united(first: GrowableWiring, second: GrowableWiring) -> GrowableWiring:
     """Return the union of two wirings that grew from the same graph.
 
     If the first includes the second, the first itself is returned. A task has
@@ -59,12 +59,12 @@ def united(first: LiveWiring, second: LiveWiring) -> LiveWiring:
 
 
 def _laid_out(
-    first: LiveWiring,
+    first: GrowableWiring,
     outputs: dict[str, dict[str, None]],
     items: dict[str, dict[str, None]],
     feeds: dict[str, dict[tuple[str, str], str]],
     sources: dict[str, dict[str, None]],
-) -> LiveWiring:
+) -> GrowableWiring:
     """Return a wiring with these tasks and edges."""
     wiring = copy(first)
     given = first.names[: first.given]
@@ -107,12 +107,12 @@ def _laid_out(
     return wiring
 
 
-def _field(wiring: LiveWiring, slot: int) -> str:
+def _field(wiring: GrowableWiring, slot: int) -> str:
     source = wiring.owner[slot]
     return wiring.field(source, slot - wiring.first_slot[source])
 
 
-def renumber(round_log: RoundLog, new: LiveWiring) -> list[int] | None:
+def renumber(round_log: RoundLog, new: GrowableWiring) -> list[int] | None:
     """Renumber the log of a round for a wiring that includes the round's graph.
 
     Returns
@@ -121,7 +121,7 @@ def renumber(round_log: RoundLog, new: LiveWiring) -> list[int] | None:
         The new number of each task; None if all are the same.
     """
     growth: Any = round_log.growth
-    old: LiveWiring = growth.wiring
+    old: GrowableWiring = growth.wiring
     if new is old:
         return None
     index = {name: i for i, name in enumerate(new.names)}
@@ -155,7 +155,7 @@ def renumber(round_log: RoundLog, new: LiveWiring) -> list[int] | None:
     return tasks
 
 
-def _renumber_growth(growth: Growth, new: LiveWiring, tasks: list[int]) -> None:
+def _renumber_growth(growth: Growth, new: GrowableWiring, tasks: list[int]) -> None:
     old, count = growth.wiring, len(new.names)
     growth.estimates = {tasks[i]: value for i, value in growth.estimates.items()}
     growth.added_s = _moved(growth.added_s, tasks, count, 0.0)
@@ -176,7 +176,9 @@ def _renumber_growth(growth: Growth, new: LiveWiring, tasks: list[int]) -> None:
     growth.wiring = new
 
 
-def _places(old: LiveWiring, new: LiveWiring, tasks: list[int], slots: list[int]) -> list[int]:
+def _places(
+    old: GrowableWiring, new: GrowableWiring, tasks: list[int], slots: list[int]
+) -> list[int]:
     """Return the position of each input of a wiring in another."""
     places = []
     for i, task in enumerate(tasks):
@@ -238,7 +240,7 @@ class Growth:
         Time of evaluating rules and applying their additions, in seconds.
     """
 
-    wiring: LiveWiring
+    wiring: GrowableWiring
     estimates: dict[int, int]
     added_s: list[float]
     firings: list[Firing] = field(default_factory=list)

@@ -15,7 +15,7 @@ from dagprofiler.engine.hooks import RunInfo
 from dagprofiler.engine.log import Growth
 from dagprofiler.engine.sections import Tables
 from dagprofiler.errors import GraphError, RunError, WorkerError, describe
-from dagprofiler.graph.wiring import LiveWiring, ready_queue, ready_queue_by
+from dagprofiler.graph.wiring import GrowableWiring, ready_queue, ready_queue_by
 from dagprofiler.measure.machine import environment
 from dagprofiler.measure.random import generators_restored
 from dagprofiler.profile import Profile
@@ -401,7 +401,7 @@ class Run:
     def _begin_anew(self) -> Growth:
         """Return the growth of a round, which begins with the initial graph."""
         log = self._log
-        self._wiring = log.wiring = wiring = LiveWiring(self._given)
+        self._wiring = log.wiring = wiring = GrowableWiring(self._given)
         self._tasks, self._contracts = [*self._given_tasks], [*self._given_contracts]
         log.estimates = dict(self._given_estimates)
         return Growth(wiring, log.estimates, [0.0] * len(wiring.names))

@@ -225,7 +225,7 @@ class Wiring:
     items
         Slots, after those of outputs, that hold one item of an output, and
         its name: ``files[3]``. Empty here; see
-        :class:`~dagprofiler.graph.wiring.LiveWiring`.
+        :class:`~dagprofiler.graph.wiring.GrowableWiring`.
     routes
         Each edge, as ``source * len(names) + target``, to the fields it
         carries: by source, sources in the order in which edges first name them.
@@ -339,7 +339,7 @@ class Wiring:
         return [field for slot, field in slots if self.uses[slot]]
 
 
-class LiveWiring(Wiring):
+class GrowableWiring(Wiring):
     """A wiring that grows in place, so that references to its lists stay valid.
 
     Edges lead from existing tasks to new ones only, so a task's number, slots
@@ -493,7 +493,7 @@ class LiveWiring(Wiring):
             self._resolved = self._resolve()
         return self._resolved
 
-    def same_as(self, other: LiveWiring) -> bool:
+    def same_as(self, other: GrowableWiring) -> bool:
         """Tell whether two graphs are the same and grew in the same order."""
         mine, theirs = vars(self), vars(other)
         return all(mine[name] == theirs[name] for name in mine if name not in ("uses", "_resolved"))

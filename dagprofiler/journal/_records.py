@@ -69,11 +69,16 @@ class RecordFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        try:
-            self._file = FileIO(path, "r+")
-        except OSError as error:
-            raise JournalError(path, [f"cannot be opened: {describe(error)}"]) from error
         self._identity: tuple[int, int] | None = None
+        try:
+            # Not after it is open: to close it again would give up the lock of who has it here.
+            self._claim(os.stat(path))
+            self._file = FileIO(path, "r+")
+        except BaseException as error:
+            self._give_up()
+            if not isinstance(error, OSError):
+                raise
+            raise JournalError(path, [f"cannot be opened: {describe(error)}"]) from error
         try:
             self._lock()
             # Not by opening the file again: closing that would release the lock.
@@ -116,15 +121,22 @@ class RecordFile:
         sync_directory(os.path.dirname(path))
         return cls(path)
 
-    def _lock(self) -> None:
-        """Lock the file against other threads until it is closed, and against other processes."""
-        status = os.fstat(self._file.fileno())
+    def _claim(self, status: os.stat_result) -> None:
+        """Keep other threads out, until it is closed."""
         identity = status.st_dev, status.st_ino
         with _guard:
             if identity in _written:
                 raise JournalError(self.path, ["another run in this process is writing to it"])
             _written.add(identity)
         self._identity = identity
+
+    def _give_up(self) -> None:
+        identity, self._identity = self._identity, None
+        if identity is not None:
+            _written.discard(identity)
+
+    def _lock(self) -> None:
+        """Keep other processes out as long as it is open."""
         try:
             # Unlike with flock(), forked processes do not keep the lock.
             from fcntl import LOCK_EX, LOCK_NB, lockf
@@ -174,9 +186,7 @@ class RecordFile:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-        if self._identity is not None:
-            _written.discard(self._identity)
-            self._identity = None
+        self._give_up()
 
 
 def _give_name(temporary: str, path: str) -> None:

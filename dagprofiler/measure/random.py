@@ -6,6 +6,7 @@ which tasks ran before it, or where.
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from contextlib import contextmanager
@@ -175,6 +176,16 @@ def _saved() -> Callable[[], None]:
 
 
 _generators: ContextVar[_Generators] = ContextVar("generators")
+
+
+def _begin_anew() -> None:
+    """Forget, in a process that was forked, the runs that go on in its parent's threads."""
+    _Generators._lock = threading.Lock()  # noqa: SLF001  (one module)
+    _Generators._beside.intersection_update([_generators.get(None)])  # noqa: SLF001
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 @contextmanager

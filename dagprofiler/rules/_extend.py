@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dagprofiler.config import Config
     from dagprofiler.engine.validate import ContractReader
     from dagprofiler.graph.edges import Route
-    from dagprofiler.graph.wiring import LiveWiring
+    from dagprofiler.graph.wiring import GrowableWiring
     from dagprofiler.measure.pipeline import Contract
     from dagprofiler.rules.views import GraphEditor, Mapped
     from dagprofiler.task import Task
@@ -35,7 +35,7 @@ class GraphExtension:
     """
 
     def __init__(
-        self, wiring: LiveWiring, index: dict[str, int], reader: ContractReader, config: Config
+        self, wiring: GrowableWiring, index: dict[str, int], reader: ContractReader, config: Config
     ) -> None:
         self._wiring = wiring
         self._index = index

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dagprofiler.engine.validate import ContractReader
     from dagprofiler.executors.dispatch import Dispatcher
     from dagprofiler.executors.serial import SerialExecutor
-    from dagprofiler.graph.wiring import LiveWiring
+    from dagprofiler.graph.wiring import GrowableWiring
     from dagprofiler.measure.pipeline import Contract
     from dagprofiler.rules.views import Rules
     from dagprofiler.task import Task
@@ -95,7 +95,7 @@ class Grown:
         growth: Any = space.log.growth
         self.growth: Growth = growth
         self._space = space
-        self._wiring: LiveWiring = growth.wiring
+        self._wiring: GrowableWiring = growth.wiring
         self.names = self._wiring.names
         count = len(self.names)
         self.index = dict(zip(self.names, range(count)))

@@ -12,6 +12,7 @@ reference only functions of modules and :data:`state`, which pickle by name.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from itertools import count
 from time import perf_counter as clock
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -200,9 +201,10 @@ def in_event_loop() -> bool:
 
 
 def text_of(name: Any) -> str:
-    """Return a name of any type as text."""
-    if isinstance(name, str):
-        # A subclass may override its hash and its text.
+    """Return a name as text, whatever it is."""
+    # What a value says that its class is, and what a subclass makes of its hash and its text, is
+    # a user's code.
+    if issubclass(type(name), str):
         return str.__str__(name)
     return str(plain({"name": name})["name"])
 
@@ -234,6 +236,10 @@ _LARGEST = 2**63 - 1
 
 def _thread_name() -> str:
     me = threading.get_ident()
-    # current_thread() would register a thread that is not Python's own.
-    names = [thread.name for thread in threading.enumerate() if thread.ident == me]
-    return names[0] if names else f"thread {me}"
+    with suppress(Exception):
+        # current_thread() would register a thread that is not Python's own. What it says that
+        # its name is may be a user's code.
+        names = [thread.name for thread in threading.enumerate() if thread.ident == me]
+        if names:
+            return text_of(names[0])
+    return f"thread {me}"

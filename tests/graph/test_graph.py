@@ -272,6 +272,21 @@ def test_edges_in_opposite_directions_are_a_cycle_not_duplicates():
 # Cycles
 
 
+class Apart(str):
+    """A text that is equal to nothing but itself."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other):
+        return self is other
+
+
+def test_names_that_their_class_takes_for_two_are_refused():
+    with pytest.raises(GraphError, match="'a' stands twice"):
+        DAG({Apart("a"): Task, Apart("a"): Task})
+
+
 def test_a_cycle_is_spelled_out_without_what_only_hangs_on_it():
     tasks = {name: Node() for name in "abcdef"}
     edges = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "b"), ("d", "e"), ("e", "f")]

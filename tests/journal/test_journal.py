@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from journal_tasks import Last, Source, Total, Twice, ran
-from platforms import posix
+from platforms import needs_fork, posix
 
 from dagprofiler import (
     DAG,
@@ -513,6 +513,26 @@ def test_a_journal_is_not_resumed_while_its_run_goes_on(tmp_path):
         program().run(**ASKED, hooks=[Journal(tmp_path), Resumes()])
     # It is free again.
     assert plain(program().resume(tmp_path)) == plain(program().run(**ASKED))
+
+
+@needs_fork
+def test_a_refused_resume_leaves_the_lock_to_the_run_that_holds_it(journal):
+    fcntl = pytest.importorskip("fcntl")
+    path = journal / "journal"
+    ledger = RecordFile(str(path))
+    try:
+        with pytest.raises(JournalError, match="another run in this process"):
+            program().resume(journal)
+        child = os.fork()
+        if not child:
+            # A process that holds no lock asks for it.
+            with open(path, "r+b") as file, suppress(OSError):
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os._exit(1)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    finally:
+        ledger.close()
 
 
 def test_other_files_in_the_directory_are_left_alone(tmp_path):

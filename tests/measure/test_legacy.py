@@ -253,6 +253,26 @@ class Step(Task):
         return {}
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="about processes that fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_process_forked_beside_a_seeded_run_restores_its_own(generator):
+    come, go = threading.Event(), threading.Event()
+    run = DAG({"a": Step(come, go)}).run
+    thread = threading.Thread(target=run, kwargs={"seed": 1})
+    thread.start()
+    assert come.wait(60)
+    child = os.fork()
+    if not child:
+        before = states()
+        go.set()
+        run(seed=2)
+        os._exit(states() != before)
+    go.set()
+    thread.join()
+
+    assert os.waitpid(child, 0)[1] == 0
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_of_runs_beside_each_other_the_first_saves_and_the_last_restores(generator, first):
     before = states()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dagprofiler import DAG, CycleError, Hook, Profile, Rounds, RunError, Task, rng
 from dagprofiler.engine.log import united
-from dagprofiler.graph.wiring import LiveWiring
+from dagprofiler.graph.wiring import GrowableWiring
 from dagprofiler.rules import Rule, Rules, after, all_succeeded, complete, map_over, reduce
 
 EXECUTORS = {"serial": None, "threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
@@ -529,7 +529,7 @@ def test_values_go_when_nobody_needs_them_any_more():
 
 def test_united_graphs_are_one_where_they_are_the_same():
     given_wiring = DAG({"a": Node(1)})._wiring
-    first, second = LiveWiring(given_wiring), LiveWiring(given_wiring)
+    first, second = GrowableWiring(given_wiring), GrowableWiring(given_wiring)
     assert united(first, second) is first
 
 

@@ -702,6 +702,17 @@ def test_recursive_calls_count_once():
     assert (one.calls, one.total_ms, one.self_ms) == (3, 5, 5)
 
 
+def test_a_task_of_which_no_start_is_known_is_left_out_of_the_critical_path_by_span():
+    document = json.loads(chain().run().dumps())
+    timeline = document["timeline"]
+    for record in timeline["records"]:
+        if record[0] == "load":
+            record[timeline["columns"].index("compute_start_ms")] = None
+    found = analyze(Profile.from_dict(document), cost="wall_time")
+    assert found.critical_spans is not None
+    assert all("load" not in one.tasks for one in found.critical_spans.spans)
+
+
 @pytest.mark.parametrize(
     ("where", "value", "why"),
     [

@@ -20,6 +20,72 @@ class Silent:
     __repr__ = __str__
 
 
+class Classless:
+    """Does not say what it is."""
+
+    @property
+    def __class__(self):
+        raise RuntimeError("no class")
+
+
+class Nameless(type):
+    """The class of a class that does not say its name."""
+
+    @property
+    def __name__(cls):
+        raise RuntimeError("no name")
+
+
+class Unnamed(Exception, metaclass=Nameless):  # noqa: N818  (nobody's error)
+    pass
+
+
+class NamelessThread(threading.Thread):
+    started = False
+
+    @property
+    def name(self):
+        if self.started:
+            raise RuntimeError("no name")
+        return "thread"
+
+    @name.setter
+    def name(self, value):
+        pass
+
+
+def test_a_span_whose_name_does_not_say_its_class_raises_nothing(traced):
+    with span(Classless(), value=Classless()):
+        instant(Classless())
+    assert len(traced.events("X")) == 1
+
+
+def test_an_error_whose_class_has_no_name_passes_as_it_is(traced):
+    with pytest.raises(Unnamed), span("load"):
+        raise Unnamed
+    (event,) = traced.events("X")
+    assert event["args"] == {"error": "Unnamed"}
+
+
+def test_a_span_in_a_thread_that_does_not_say_its_name_raises_nothing(traced):
+    raised = []
+
+    def work():
+        thread.started = True
+        try:
+            with span("load"):
+                pass
+        except RuntimeError as error:
+            raised.append(error)
+        thread.started = False
+
+    thread = NamelessThread(target=work)
+    thread.start()
+    thread.join()
+    assert not raised
+    assert len(traced.events("X")) == 1
+
+
 def test_a_span_has_its_name_and_its_values(traced):
     with span("load", path="data.csv", rows=3) as load:
         load.args["bytes"] = 2**40

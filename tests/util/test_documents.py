@@ -32,6 +32,24 @@ class Stubborn:
         raise RuntimeError("I have no text")
 
 
+class Apart(str):
+    """A text that is equal to nothing but itself."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other):
+        return self is other
+
+
+def test_keys_that_their_class_takes_for_two_are_no_two_keys_of_an_object():
+    value = {Apart("a"): 1, Apart("a"): 2}
+    values, as_text = jsonable({"parameter": value, "other": {Apart("a"): 1}})
+    assert values == {"parameter": str(value), "other": {"a": 1}}
+    assert type(next(iter(values["other"]))) is str
+    assert as_text == ["parameter"]
+
+
 def test_the_time_is_utc_with_a_z_and_microseconds():
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", utc_now())
 

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -251,6 +252,55 @@ def test_a_file_keeps_its_owner_and_its_group(writer, tmp_path):
     status = path.stat()
     assert (status.st_uid, status.st_gid) == (1234, 4321)
     assert path.read_bytes() != b"old"
+
+
+def access_list(mask):
+    """Return a list that lets user 12345 read and write as far as the mask says, and no group."""
+    rows = [(0x01, 6, -1), (0x02, 6, 12345), (0x04, 0, -1), (0x10, mask, -1), (0x20, 0, -1)]
+    return b"".join([struct.pack("<I", 2), *(struct.pack("<HHi", *row) for row in rows)])
+
+
+def grant(path, kind, mask=6):
+    try:
+        os.setxattr(path, f"system.posix_acl_{kind}", access_list(mask))
+    except OSError as error:
+        pytest.skip(f"this file system has no access control lists: {error}")
+
+
+@linux
+@pytest.mark.parametrize("mask", [6, 4])
+def test_an_access_control_list_is_kept(tmp_path, profile, mask):
+    path = tmp_path / "p.json"
+    path.touch()
+    grant(path, "access", mask)
+    profile.save(path)
+    assert os.getxattr(path, "system.posix_acl_access") == access_list(mask)
+
+
+@linux
+def test_a_file_without_an_access_control_list_gets_none_of_its_folder(tmp_path, profile):
+    path = tmp_path / "p.json"
+    path.touch()
+    path.chmod(0o640)
+    grant(tmp_path, "default")
+    profile.save(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert "system.posix_acl_access" not in os.listxattr(path)
+
+
+@linux
+def test_the_group_gains_nothing_by_an_access_control_list_that_cannot_be_kept(
+    tmp_path, profile, monkeypatch
+):
+    def refuse(*_):
+        raise OSError
+
+    path = tmp_path / "p.json"
+    path.touch()
+    grant(path, "access")
+    monkeypatch.setattr(os, "setxattr", refuse)
+    profile.save(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @posix
