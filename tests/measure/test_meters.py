@@ -27,7 +27,7 @@ from dagprofiler import DAG, Task
 from dagprofiler.config import Config
 from dagprofiler.errors import ValidationError
 from dagprofiler.executors.serial import SerialExecutor
-from dagprofiler.journal._store import Store
+from dagprofiler.journal._store import OutputStore
 from dagprofiler.measure import meters as metering
 from dagprofiler.measure import meters as probes
 from dagprofiler.measure.instruments import Instrumentation
@@ -462,8 +462,8 @@ def test_ctrl_c_during_a_collection_ends_the_run(ctrl_c, meters):
 
 
 def test_ctrl_c_while_closed_meters_are_collected_is_not_lost(ctrl_c, tmp_path):
-    store = Store(str(tmp_path), "key")
-    store.found()
+    store = OutputStore(str(tmp_path), "key")
+    store.create()
     instruments = Instrumentation(select("full"), store=store).open()
     instruments.begin([], pickle.dumps)
     instruments.close()
@@ -474,6 +474,7 @@ def test_ctrl_c_while_closed_meters_are_collected_is_not_lost(ctrl_c, tmp_path):
 
 
 def test_no_bytecode_runs_when_the_collector_says_what_it_does():
+    gc.collect()
     opened, calls = select("gc").open(), []
     opened.start()
 
