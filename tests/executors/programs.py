@@ -93,6 +93,9 @@ class Act(Task):
     def _nothing(self):
         return None
 
+    def _rest(self):
+        time.sleep(0.02)
+
     def _list(self):
         return ["a", "b"]
 

@@ -173,7 +173,7 @@ def test_an_error_in_the_body_ends_the_burners_and_comes_through():
     with pytest.raises(KeyError, match="mine"), busy(1):
         raise KeyError("mine")
     assert set(children()) == set(others)
-    assert affinities() == before
+    assert affinities().items() <= before.items()
 
 
 @on_linux
@@ -321,4 +321,4 @@ def test_two_runs_of_a_process_cannot_both_keep_cores_busy():
     with busy(1), pytest.raises(DagProfilerError, match="another run of this process"), busy(1):
         pass
     if LINUX:
-        assert affinities() == before
+        assert affinities().items() <= before.items()
