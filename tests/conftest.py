@@ -20,7 +20,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadlines, nor complaints of slow data: on a busy machine they are false alarms.
 common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("dev", max_examples=25, **common)
+settings.register_profile("dev", max_examples=20, **common)
 settings.register_profile("ci", max_examples=75, **common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 

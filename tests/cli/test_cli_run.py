@@ -131,6 +131,7 @@ def test_a_report_is_written_as_well(cli, folder, shelf):
     assert Path(folder, "r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+@pytest.mark.slow
 def test_processes_and_new_processes_find_the_tasks_of_a_file(shelf, folder):
     code = (
         "import multiprocessing, sys; from dagprofiler.cli import main; "
@@ -212,6 +213,7 @@ def test_a_yaml_file_names_a_target_and_how_it_is_run(cli, shelf, folder, monkey
 
 
 @pytest.mark.parametrize("text", [YAML, "target: pipeline_of_tests.py:dag\n"])
+@pytest.mark.slow
 def test_yaml_comes_from_standard_input_too(shelf, text):
     done = command("run", "-", "--json", cwd=shelf.folder, code=0, input=text)
 
@@ -424,6 +426,7 @@ def journaled(folder):
     )
 
 
+@pytest.mark.slow
 def test_resume_goes_on_as_the_run_was_started(folder, shelf):
     journaled(folder)
     options = ["--journal", "journal", "--seed", "3", "-o", "p.json"]

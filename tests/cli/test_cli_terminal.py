@@ -104,6 +104,7 @@ def test_tables_fit_the_terminal(terminal, shelf, folder):
     assert max(map(len, rest.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_colours_are_those_of_rich_and_can_be_refused(terminal, shelf):
     pytest.importorskip("rich")
     child = terminal("show", "no_such.json")

@@ -401,6 +401,7 @@ def test_how_multiprocessing_starts_processes_stays_open(program):
         multiprocessing.set_start_method(None, force=True)
 
 
+@pytest.mark.slow
 def test_what_is_measured_there_is_what_was_asked_for(tasks):
     dag = DAG({"a": tasks.Returns("million")})
     profile = dag.run(rounds=FRESH, meters=["cpu", tasks.Counts(), tasks.Broken(), "allocation"])
@@ -419,6 +420,7 @@ def test_what_is_measured_there_is_what_was_asked_for(tasks):
 
 @pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
 @pytest.mark.parametrize(("garbage", "freezes"), [("tasks", True), ("rounds", False)])
+@pytest.mark.slow
 def test_garbage_is_collected_there_as_it_was_asked_for(tasks, garbage, freezes):
     dag = DAG({"a": tasks.Returns("frozen")})
     rounds = Rounds(1, fresh_process=True, collect_garbage=garbage)
@@ -437,6 +439,7 @@ def test_new_processes_have_the_cores_that_are_not_kept_busy(tasks):
     assert profile.final_outputs["x"] == sorted(os.sched_getaffinity(0))[:-1]
 
 
+@pytest.mark.slow
 def test_hooks_are_told_of_each_round_here(program):
     class Notes(Hook):
         calls = []
@@ -594,6 +597,7 @@ def test_outputs_that_cannot_travel_back_are_an_error_that_says_so(tasks):
 # Standard streams
 
 
+@pytest.mark.slow
 def test_what_a_task_prints_is_printed(tasks, capfd):
     DAG({"a": tasks.Returns("prints")}).run(rounds=Rounds(2, fresh_process=True))
     assert capfd.readouterr() == ("said by the task\n" * 2, "")

@@ -338,6 +338,7 @@ if __name__ == "__main__":
 
 @posix
 @pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.slow
 def test_ctrl_c_gives_the_partial_profile_and_leaves_no_file_behind(tmp_path, method):
     script, files = tmp_path / "script.py", tmp_path / "files"
     script.write_text(SCRIPT)

@@ -43,6 +43,7 @@ def test_verbose_gives_an_event_for_each_start_and_one_for_each_end(traced):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.slow
 def test_four_processes_of_three_calls_give_twelve_slices_in_one_trace(traced, method):
     if method not in __import__("multiprocessing").get_all_start_methods():
         pytest.skip("this system has no fork")
@@ -101,6 +102,7 @@ def test_five_threads_of_three_calls_give_fifteen_slices_on_five_threads(traced)
     assert len({e["tid"] for e in events}) == 5
 
 
+@pytest.mark.slow
 def test_a_thousand_coroutines_at_once_are_a_thousand_slices(traced):
     assert traced.run(COROUTINES) == "499500\n"
     events = events_of(read(traced.files()[0]))

@@ -158,6 +158,7 @@ def test_each_process_of_a_fork_has_a_file_of_its_own(traced):
 
 
 @needs_fork
+@pytest.mark.slow
 def test_a_child_adds_its_number_where_the_name_of_the_file_has_none(traced):
     traced.run(FORK, options="log-filename-include=name:name=job")
     names = [file.name for file in traced.files()]
@@ -287,6 +288,7 @@ def test_a_directory_that_is_not_there_is_made(traced):
     assert Path(flush()).parent == traced.folder / "a" / "b"
 
 
+@pytest.mark.slow
 def test_a_working_directory_that_is_gone_costs_the_program_nothing(traced):
     program = (
         "import logging, os, tempfile\n"
@@ -455,6 +457,7 @@ def test_options_can_change_as_it_goes(traced):
     assert [e["ph"] for e in traced.events()] == ["B", "E"]
 
 
+@pytest.mark.slow
 def test_traces_of_the_same_name_are_replaced(traced):
     program = "from dagprofiler import span\nwith span('a'): pass\n"
     for _ in range(2):

@@ -442,6 +442,7 @@ def test_of_few_spans_and_of_many_as_much_comes_back(many):
         assert [row["args"]["number"] for row in rows(dag.run())] == list(range(many))
 
 
+@pytest.mark.slow
 def test_what_a_run_has_collected_is_not_in_the_trace_of_the_process(tmp_path):
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
@@ -819,6 +820,7 @@ def test_opentelemetry_gets_what_it_can_hold(telemetry):
             text.encode()
 
 
+@pytest.mark.slow
 def test_opentelemetry_drops_no_span_of_a_long_run(telemetry):
     provider, _ = telemetry
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
