@@ -1,4 +1,4 @@
-"""Importers: profiles from the files of other tools."""
+"""Formats: exporters and importers of other tools' files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program asks of its trace: other options, and that it is written now."""
+"""The trace of a process: its options, when it is written, forks, threads and the end."""
 
 from __future__ import annotations
 
