@@ -171,7 +171,8 @@ def profile_with(*path):
 
 
 def keywords(call, *names):
-    return {f"{getattr(call, '__qualname__', call)}({name}=)": (call, name) for name in names}
+    function = getattr(call, "func", call)
+    return {f"{function.__qualname__}({name}=)": (call, name) for name in names}
 
 
 #: Those of any exporter; the others refuse them by name.
