@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import weakref
@@ -303,10 +304,11 @@ def test_rules_that_do_something_else_now_are_refused(journal):
 def test_a_run_that_was_killed_while_it_grew_is_gone_on_with(tmp_path):
     """The program kills itself in the middle of what a rule has added."""
     command = [sys.executable, __file__, str(tmp_path)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     for times in range(1, 4):
-        done = subprocess.run([*command, str(times)], check=False)
+        done = subprocess.run([*command, str(times)], check=False, env=env)
         assert done.returncode == -9
-    last = subprocess.run([*command, "none"], check=False, capture_output=True, text=True)
+    last = subprocess.run([*command, "none"], check=False, capture_output=True, text=True, env=env)
     assert last.returncode == 0, last.stderr
     marks = (tmp_path / "marks").read_text().split()
     assert sorted(marks) == sorted(set(marks)), "a task that had finished has run again"

@@ -447,7 +447,11 @@ def ctrl_c():
     """Ctrl-C raises KeyboardInterrupt, and nobody else has a callback that may drop it."""
     others, gc.callbacks[:] = [*gc.callbacks], []
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    # What measures coverage runs in finalizers, too, where Ctrl-C is lost.
+    tracer = sys.gettrace()
+    sys.settrace(None)
     yield
+    sys.settrace(tracer)
     signal.signal(signal.SIGINT, handler)
     gc.callbacks[:] = others
 
