@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from dagprofiler._document.checks import check_consistency
+from dagprofiler._document.table import edge_table, profiled_task, task_table
 from dagprofiler._util.files import write
 from dagprofiler._util.html import Shown
 from dagprofiler._util.json import (
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Union
 
+    from dagprofiler._document.frames import Frames
+    from dagprofiler._document.table import ProfiledTask, ProfileTable
     from dagprofiler._util.html import Drawing
     from dagprofiler.analysis.weights import Weights
 
@@ -198,6 +201,64 @@ class Profile(Shown):
         """Return the sections of the document that have no attribute of their own."""
         with collector_paused():
             return {name: held(section) for name, section in self._tables.sections()}
+
+    def __getitem__(self, task: str) -> ProfiledTask:
+        """Return what the profile holds about one task: times, sizes, samples, flags, spans.
+
+        Raises
+        ------
+        KeyError
+            If there is no such task.
+
+        Examples
+        --------
+        >>> from dagprofiler import DAG, task
+        >>> @task(outputs=["x"])
+        ... def source():
+        ...     return {"x": 1}
+        >>> DAG({"source": source}).run(rounds=3)["source"].statistics["wall_ms"]["n"]
+        3
+        """
+        return profiled_task(self, task)
+
+    @property
+    def tasks(self) -> ProfileTable:
+        """The tasks as a table: a row for each, with its times, sizes and flags.
+
+        Examples
+        --------
+        >>> from dagprofiler import DAG, task
+        >>> @task(outputs=["x"])
+        ... def source():
+        ...     return {"x": 1}
+        >>> tasks = DAG({"source": source}).run().tasks
+        >>> tasks["state"], tasks.columns["time_ms"].unit
+        (['succeeded'], 'ms')
+        """
+        return task_table(self)
+
+    @property
+    def edges(self) -> ProfileTable:
+        """The edges as a table: a row for each, with its fields and sizes."""
+        return edge_table(self)
+
+    def to_pandas(self) -> Frames:
+        """Return the profile as tidy data frames of pandas (extra ``pandas``).
+
+        Returns
+        -------
+        Frames
+            A named tuple of the frames ``tasks``, ``edges``, ``samples`` (a row for each
+            value), ``timeline`` (a row for each task and round) and ``spans``.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        from dagprofiler._document.frames import frames_of
+
+        return frames_of(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a copy of the document that :meth:`save` writes, as plain dicts and lists."""

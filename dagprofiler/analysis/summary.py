@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import COLD, MEASURED, WARM_UP
+from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.json import mapping_in
 from dagprofiler._util.text import MOST_ROWS, aligned, and_more, number, printable
-from dagprofiler.analysis.weights import entries_of_tasks
 from dagprofiler.errors import counted
 from dagprofiler.stats.summary import FLAGS
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 from dagprofiler._document.calibration import Calibration
 from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.samples import measured_of
-from dagprofiler.errors import WeightError, counted, did_you_mean, short_repr
+from dagprofiler._document.table import entries_of_tasks
+from dagprofiler.errors import WeightError, did_you_mean, short_repr
 from dagprofiler.stats.summary import median
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dagprofiler._document import ProfileData
-    from dagprofiler.metrics import TaskMetrics
 
 
 Number = Union[int, float]
@@ -72,39 +72,6 @@ def check_finite(source: str, values: Mapping[str, Number], at: str = "") -> Non
     beyond = [name for name, value in values.items() if not value < inf]
     if beyond:
         raise WeightError(source, beyond, f"the weight{at} is more than a float holds")
-
-
-def entries_of_tasks(profile: ProfileData) -> tuple[dict[str, TaskMetrics], str]:
-    """Return the entry of ``execution_metrics`` of each task that has one.
-
-    Version 0.1.0 named entries after classes and wrote one for each place of the execution
-    order, so the place identifies the task.
-
-    Returns
-    -------
-    entries, reason
-        Task name to its entry, and ``""``; or no entries, and why they cannot be assigned to
-        tasks.
-    """
-    entries, order = profile.metrics.task_metrics, profile.dag_structure["execution_order"]
-    named = {entry.task: entry for entry in entries}
-    if len(named) == len(entries) and named.keys() <= {*profile.dag_structure["nodes"]}:
-        # Files with a schema version, or with fewer entries than places, name tasks.
-        if len(entries) != len(order) or "schema_version" in profile.metadata:
-            return named, ""
-    elif len(entries) != len(order):
-        some, places = counted(len(entries), "entry", "entries"), counted(len(order), "place")
-        return {}, (
-            f"execution_metrics has {some}, not named after tasks, for {places} of execution_order"
-        )
-    placed = dict(zip(order, entries))
-    for name in named:
-        if name in placed and placed[name].task != name:
-            return {}, (
-                f"execution_metrics has an entry {short_repr(name)}, but another one at that "
-                "task's place of execution_order: whether it names tasks or classes is unknown"
-            )
-    return placed, ""
 
 
 def times_of_tasks(profile: ProfileData) -> dict[str, float]:

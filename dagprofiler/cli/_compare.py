@@ -7,9 +7,9 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.text import printable
 from dagprofiler.analysis.compare import WAY_OUT
-from dagprofiler.analysis.weights import entries_of_tasks
 from dagprofiler.cli._output import (
     check_one_stdin,
     check_outputs,

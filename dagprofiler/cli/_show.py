@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.text import aligned, printable
-from dagprofiler.analysis.weights import entries_of_tasks
 from dagprofiler.cli._output import fitted, load_profile, print_json, print_text, width
 from dagprofiler.report.data import ReportSource
 from dagprofiler.stats.summary import FLAGS

@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.analysis.weights import SOURCES, STATISTICS, entries_of_tasks
+from dagprofiler._document.table import edge_table, task_table
+from dagprofiler.analysis.weights import SOURCES, STATISTICS
 from dagprofiler.errors import WeightError, counted
 
 if TYPE_CHECKING:
@@ -157,46 +158,30 @@ def graph_of(profile: Profile, cost: str, statistic: str, fill: float | None) ->
     return Graph(_known(attributes), _tasks(profile, costs), edges, costs, losses)
 
 
+#: Columns of the table of tasks that are attributes.
+_TASK = (
+    *("execution_order", "state", "compute_time_ms", "serialize_time_ms"),
+    *("deserialize_time_ms", "bytes_in", "bytes_out"),
+)
+
+
 def _tasks(profile: Profile, costs: Costs) -> dict[str, dict[str, Any]]:
-    structure = profile.dag_structure
-    measured, _ = entries_of_tasks(profile)
-    run = profile.sections.get("run")
-    places = dict(zip(structure["execution_order"], range(len(structure["execution_order"]))))
-    failed = {} if run is None else run.get("tasks", {})
-    values = costs.values
-    tasks = {}
-    for name in structure["nodes"]:
-        attributes = {"weight": values.get(name), "execution_order": places.get(name)}
-        if run is not None:
-            attributes["state"] = failed[name]["state"] if name in failed else "succeeded"
-        entry = measured.get(name)
-        if entry is not None:
-            attributes["compute_time_ms"] = entry.compute_time_ms
-            attributes["serialize_time_ms"] = entry.serialize_time_ms
-            attributes["deserialize_time_ms"] = entry.deserialize_time_ms
-            attributes["bytes_in"] = entry.bytes_in
-            attributes["bytes_out"] = entry.bytes_out
-        tasks[name] = _known(attributes)
-    return tasks
+    table = task_table(profile)
+    weights = map(costs.values.get, table["task"])
+    rows = zip(weights, *(table[key] for key in _TASK))
+    return {
+        name: _known(dict(zip(("weight", *_TASK), row))) for name, row in zip(table["task"], rows)
+    }
 
 
 def _edges(profile: Profile) -> dict[tuple[str, str], dict[str, Any]]:
-    edges: dict[tuple[str, str], dict[str, Any]] = {
-        (edge["source"], edge["target"]): {} for edge in profile.dag_structure["edges"]
+    table = edge_table(profile)
+    keys = "size_bits", "size_bytes", "wire_bytes", "data_fields"
+    rows = zip(*(table[key] for key in keys))
+    return {
+        ends: _known(dict(zip(("weight", *keys[1:]), row)))
+        for ends, row in zip(zip(table["source"], table["target"]), rows)
     }
-    weights = profile.metrics.edge_weights
-    for edge in profile.metrics.edge_metrics:
-        source, target, size_bytes = edge.source, edge.target, edge.size_bytes
-        attributes = edges[source, target]
-        # Other programs may write bits that are not whole bytes.
-        attributes["weight"] = weights.get(f"{source}->{target}", 8 * size_bytes)
-        attributes["size_bytes"] = size_bytes
-        if edge.wire_bytes is not None:
-            attributes["wire_bytes"] = edge.wire_bytes
-        # Profiles without edge_metrics don't say which fields travel; none is something else.
-        if edge.data_fields or edge.wire_bytes is not None:
-            attributes["data_fields"] = edge.data_fields
-    return edges
 
 
 def _known(attributes: dict[str, Any]) -> dict[str, Any]:

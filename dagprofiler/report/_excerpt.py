@@ -16,8 +16,8 @@ from dagprofiler.stats.summary import FLAGS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from dagprofiler._document.table import Column
     from dagprofiler.profile import Profile
-    from dagprofiler.report.data import Column
 
 
 #: Most nodes of the picture, columns of a table, and tasks named with a flag.

@@ -9,104 +9,31 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from functools import cached_property
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable
 
-from dagprofiler._document.rounds import ALLOCATION, MEASURED
-from dagprofiler._document.samples import measured_of
+from dagprofiler._document.rounds import MEASURED
+from dagprofiler._document.table import (
+    Column,
+    edge_table,
+    edges_of,
+    label_of,
+    medians,
+    task_table,
+    unit_of,
+)
 from dagprofiler._util.json import jsonable
 from dagprofiler.analysis import Analysis, analyze
-from dagprofiler.analysis.weights import entries_of_tasks
 from dagprofiler.errors import WeightError
 from dagprofiler.report._layout import fold
 from dagprofiler.report.drawing import Sketch, of_groups, of_tasks
 from dagprofiler.stats.summary import FLAGS, median
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dagprofiler.analysis import Paths
     from dagprofiler.profile import Profile
     from dagprofiler.report.drawing import Picture
-
-
-class Column(NamedTuple):
-    """One figure for all tasks, or for all edges.
-
-    Attributes
-    ----------
-    key
-        Its name in the profile.
-    label, unit
-        Text; ``"ms"``, ``"bytes"``, ``"instructions"``, or ``""`` for a count.
-    values
-        In the order of the profile's tasks or edges; None if unknown.
-    """
-
-    key: str
-    label: str
-    unit: str
-    values: list[Any]
-
-
-_LABELS = {
-    "compute_time_ms": "time in compute()",
-    "deserialize_time_ms": "deserializing inputs",
-    "serialize_time_ms": "serializing outputs",
-    "bytes_in": "bytes in",
-    "bytes_out": "bytes out",
-    "estimated_instructions": "estimated instructions",
-    "counted_instructions": "counted instructions",
-    "cpu_time_ms": "CPU time",
-    "reference_time_ms": "time on the reference machine",
-    "node_weights": "node weight",
-    "wall_ms": "time in compute()",
-    "corrected_ms": "time without run-queue delay",
-    "deserialize_ms": "deserializing",
-    "serialize_ms": "serializing",
-    "delay_ms": "run-queue delay",
-    "cpu_ms": "CPU time",
-    "process_cpu_ms": "CPU time of the process",
-    "children_cpu_ms": "CPU time of child processes",
-    "gc_ms": "garbage collection",
-    "instructions": "counted instructions",
-    "resident_before_bytes": "resident memory before",
-    "peak_memory_bytes": "peak memory, more than before",
-    "allocation_bytes": "allocated memory",
-    "read_bytes": "bytes read",
-    "written_bytes": "bytes written",
-    "size_bytes": "payload",
-    "wire_bytes": "as serialized",
-}
-
-_METRICS = (
-    "compute_time_ms",
-    "deserialize_time_ms",
-    "serialize_time_ms",
-    "bytes_in",
-    "bytes_out",
-)
-_CANDIDATES = (
-    "estimated_instructions",
-    "counted_instructions",
-    "cpu_time_ms",
-    "reference_time_ms",
-)
-
-#: Columns of samples whose medians are other figures.
-_SHOWN = frozenset({"wall_ms", "serialize_ms", "deserialize_ms", "cpu_ms", "instructions"})
-
-
-def label_of(key: str) -> str:
-    """Return the label of a figure; for a user's meter its name."""
-    return _LABELS.get(key, key.replace("_", " "))
-
-
-def unit_of(key: str) -> str:
-    """Return the unit in a figure's name; ``""`` for a count."""
-    for unit in ("ms", "bytes", "instructions"):
-        if unit in key.split("_"):
-            return unit
-    return "instructions" if key == "node_weights" else ""
 
 
 def finite(value: Any) -> Any:
@@ -117,74 +44,36 @@ def finite(value: Any) -> Any:
     return value
 
 
+#: Columns of tasks that are no figures of the page: names, and what other parts show.
+_NO_FIGURES = frozenset(
+    {
+        *("task", "execution_order", "state", "flags", "share"),
+        *("time_ms", "low_ms", "high_ms", "wall_time_ms"),
+    }
+)
+
+_EDGE_FIGURES = ("size_bytes", "wire_bytes", "serialize_ms", "deserialize_ms")
+
+
 def task_figures(profile: Profile) -> list[Column]:
     """Return the figures of tasks, except those that are 0 for all."""
-    return [figures for figures in _of_tasks(profile) if any(figures.values)]
-
-
-def _of_tasks(profile: Profile) -> Iterator[Column]:
-    names: list[str] = profile.dag_structure["nodes"]
-    measured, _ = entries_of_tasks(profile)
-    sections = profile.sections
-    for key in _METRICS:
-        yield _figures(key, (getattr(measured.get(name), key, None) for name in names))
-    sources: Mapping[str, Mapping[str, Any]] | None = sections.get("weight_sources")
-    if sources is None:
-        weights = profile.metrics.node_weights
-        yield _figures("node_weights", (finite(weights.get(name)) for name in names))
-    else:
-        for key in _CANDIDATES:
-            yield _figures(key, (finite(sources.get(name, {}).get(key)) for name in names))
-    samples = sections.get("samples", {})
-    rows = samples.get("tasks", {})
-    for key in dict.fromkeys(key for row in rows.values() for key in row):
-        if key not in _SHOWN:
-            yield _figures(key, medians(samples["rounds"], rows, names, key))
-
-
-def edges_of(profile: Profile) -> list[tuple[str, str]]:
-    """Return source and target of each distinct edge; 0.1.0 may have listed some twice."""
-    edges = profile.dag_structure["edges"]
-    return list(dict.fromkeys((edge["source"], edge["target"]) for edge in edges))
+    columns = task_table(profile).columns
+    # The candidates say which of them the node weight is.
+    others = _NO_FIGURES | ({"node_weight"} if "estimated_instructions" in columns else set())
+    return [
+        column._replace(values=[*map(finite, column.values)])
+        for column in columns.values()
+        if column.key not in others and any(column.values)
+    ]
 
 
 def edge_figures(profile: Profile) -> list[Column]:
     """Return the figures of edges, in the order of :func:`edges_of`."""
-    keys = edges_of(profile)
-    carried = {(edge.source, edge.target): edge for edge in profile.metrics.edge_metrics}
-    samples = profile.sections.get("samples", {})
-    rows, names = samples.get("edges", {}), [f"{source}->{target}" for source, target in keys]
-    columns = [
-        _figures(key, (finite(getattr(carried.get(ends), key, None)) for ends in keys))
-        for key in ("size_bytes", "wire_bytes")
+    return [
+        column._replace(values=[*map(finite, column.values)])
+        for key, column in edge_table(profile).columns.items()
+        if key in _EDGE_FIGURES and any(value is not None for value in column.values)
     ]
-    columns += [
-        _figures(key, medians(samples["rounds"], rows, names, key))
-        for key in ("serialize_ms", "deserialize_ms")
-        if rows
-    ]
-    return [figures for figures in columns if any(value is not None for value in figures.values)]
-
-
-def medians(
-    rounds: Sequence[str], rows: Mapping[str, Mapping[str, Any]], names: Sequence[str], key: str
-) -> Iterator[Any]:
-    """Yield the median of a column for each name; None if nothing was measured."""
-    for name in names:
-        column = rows.get(name, {}).get(key, ())
-        values = measured_of(_counting(rounds, key), column)
-        yield median(values) if values else None
-
-
-def _counting(rounds: Sequence[str], key: str) -> Sequence[str]:
-    """Return the kinds of the rounds; for allocations, their own round counts as measured."""
-    if key != "allocation_bytes":
-        return rounds
-    return [MEASURED if kind == ALLOCATION else kind for kind in rounds]
-
-
-def _figures(key: str, values: Iterator[Any]) -> Column:
-    return Column(key, label_of(key), unit_of(key), list(values))
 
 
 #: Most values in a page, unless the times alone are more.

@@ -326,7 +326,7 @@ def test_samples_that_are_too_many_for_a_page_are_left_out_but_for_times(profile
 
 def test_numbers_that_no_float_holds_are_cut():
     old = profile_of(["a", "b"], {"a": 10**400, "b": -(10**400)})
-    values = figures(data_of(old)["tasks"])["node_weights"]["values"]
+    values = figures(data_of(old)["tasks"])["node_weight"]["values"]
     assert values[0] == -values[1] == pytest.approx(1.7976931348623157e308)
 
 

@@ -1,0 +1,484 @@
+"""ProfileTable: the tasks or the edges of a profile in columns, which everything shown is made of.
+
+The text, the command, the page, the exports and the data frames all read these columns, so that
+each figure of a task has one source, one name, one label and one unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dagprofiler._document.samples import counting, measured_of
+from dagprofiler._util.html import Shown, paragraph, table, view
+from dagprofiler._util.text import MOST_ROWS, aligned, and_more, number, printable
+from dagprofiler.errors import counted, did_you_mean, short_repr
+from dagprofiler.stats.summary import median
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from dagprofiler._document import ProfileData
+    from dagprofiler.metrics import TaskMetrics
+
+
+class Column(NamedTuple):
+    """One figure of all tasks, or of all edges.
+
+    Attributes
+    ----------
+    key
+        Its name in the profile.
+    label
+        Its name for people.
+    unit
+        ``"ms"``, ``"bytes"``, ``"bits"``, ``"instructions"``, or ``""``.
+    values
+        One for each task or edge, in the profile's order; None if unknown.
+    """
+
+    key: str
+    label: str
+    unit: str
+    values: list[Any]
+
+
+_LABELS = {
+    "time_ms": "time",
+    "low_ms": "time, at least",
+    "high_ms": "time, at most",
+    "share": "share of all tasks' time",
+    "compute_time_ms": "time in compute()",
+    "deserialize_time_ms": "deserializing inputs",
+    "serialize_time_ms": "serializing outputs",
+    "bytes_in": "bytes in",
+    "bytes_out": "bytes out",
+    "cpu_time_ms": "CPU time",
+    "reference_time_ms": "time on the reference machine",
+    "wall_ms": "time in compute()",
+    "corrected_ms": "time without run-queue delay",
+    "deserialize_ms": "deserializing",
+    "serialize_ms": "serializing",
+    "delay_ms": "run-queue delay",
+    "cpu_ms": "CPU time",
+    "process_cpu_ms": "CPU time of the process",
+    "children_cpu_ms": "CPU time of child processes",
+    "gc_ms": "garbage collection",
+    "instructions": "counted instructions",
+    "resident_before_bytes": "resident memory before",
+    "peak_memory_bytes": "peak memory, more than before",
+    "allocation_bytes": "allocated memory",
+    "read_bytes": "bytes read",
+    "written_bytes": "bytes written",
+    "data_fields": "fields",
+    "size_bits": "payload",
+    "size_bytes": "payload",
+    "wire_bytes": "as serialized",
+}
+
+_UNITS = ("ms", "bytes", "bits", "instructions")
+
+#: Fields of an entry of ``execution_metrics``.
+_METRICS = (
+    *("compute_time_ms", "deserialize_time_ms", "serialize_time_ms"),
+    *("bytes_in", "bytes_out"),
+)
+
+#: Candidates of ``weight_sources`` that are no other column.
+_CANDIDATES = (
+    *("estimated_instructions", "counted_instructions"),
+    *("cpu_time_ms", "reference_time_ms"),
+)
+
+#: Columns of samples whose medians are other columns.
+_ELSEWHERE = frozenset({"wall_ms", "serialize_ms", "deserialize_ms", "cpu_ms", "instructions"})
+
+
+def label_of(key: str) -> str:
+    """Return the label of a column; of a user's meter its name."""
+    return _LABELS.get(key, key.replace("_", " "))
+
+
+def unit_of(key: str) -> str:
+    """Return the unit in a column's name; ``""`` if it has none."""
+    words = key.split("_")
+    return next((unit for unit in _UNITS if unit in words), _NAMED_UNITS.get(key, ""))
+
+
+_NAMED_UNITS = {"node_weight": "instructions"}
+
+
+class ProfileTable(Shown):
+    """The tasks or the edges of a profile: columns of one length.
+
+    ``table["time_ms"]`` is the values of a column, ``table.columns["time_ms"]`` the column with
+    label and unit; iterating yields the rows as dicts, ``len()`` is their number. Printing shows
+    the first 40.
+
+    Parameters
+    ----------
+    columns
+        The columns; the first name the tasks, or the ends of the edges.
+
+    Attributes
+    ----------
+    columns
+        Key to :class:`Column`, in the order of the table.
+
+    Examples
+    --------
+    >>> table = ProfileTable([Column("task", "task", "", ["a", "b"]),
+    ...                       Column("time_ms", "time", "ms", [1.5, None])])
+    >>> table["time_ms"], list(table)[0]
+    ([1.5, None], {'task': 'a', 'time_ms': 1.5})
+    >>> print(table)
+    task  time ms
+    a       1.500
+    b           -
+    """
+
+    def __init__(self, columns: Iterable[Column]) -> None:
+        self.columns = {column.key: column for column in columns}
+
+    def __getitem__(self, key: str) -> list[Any]:
+        """Return the values of a column."""
+        if key not in self.columns:
+            known = list(self.columns)
+            raise KeyError(f"there is no column {short_repr(key)}{did_you_mean(key, known)}")
+        return self.columns[key].values
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())).values)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        keys = list(self.columns)
+        return (dict(zip(keys, row)) for row in self._rows())
+
+    def __repr__(self) -> str:
+        return f"<ProfileTable: {counted(len(self), 'row')} of {', '.join(self.columns)}>"
+
+    def __str__(self) -> str:
+        head, rows, left = self._shown()
+        return "\n".join([*aligned([head, *rows], left), *and_more(len(self), "rows")])
+
+    def _repr_html_(self) -> str:
+        more = (paragraph(line, quiet=True) for line in and_more(len(self), "rows"))
+        return view(table(*self._shown()), *more)
+
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        return zip(*(column.values for column in self.columns.values()))
+
+    def _shown(self) -> tuple[list[str], list[list[str]], list[int]]:
+        """Return head and first rows as text, without the columns that are unknown throughout."""
+        known = [c for c in self.columns.values() if any(v is not None for v in c.values)]
+        cells = [[_cell(value) for value in column.values[:MOST_ROWS]] for column in known]
+        left = [i for i, c in enumerate(known) if any(isinstance(v, (str, list)) for v in c.values)]
+        head = [column.key.replace("_", " ") for column in known]
+        return head, list(map(list, zip(*cells))), left
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, (str, list)):
+        return printable(value if isinstance(value, str) else ", ".join(value))
+    return number(value)
+
+
+def entries_of_tasks(profile: ProfileData) -> tuple[dict[str, TaskMetrics], str]:
+    """Return the entry of ``execution_metrics`` of each task that has one.
+
+    Version 0.1.0 named entries after classes and wrote one for each place of the execution
+    order, so the place identifies the task.
+
+    Returns
+    -------
+    entries, reason
+        Task name to its entry, and ``""``; or no entries, and why they cannot be assigned to
+        tasks.
+    """
+    entries, order = profile.metrics.task_metrics, profile.dag_structure["execution_order"]
+    named = {entry.task: entry for entry in entries}
+    if len(named) == len(entries) and named.keys() <= {*profile.dag_structure["nodes"]}:
+        # Files with a schema version, or with fewer entries than places, name tasks.
+        if len(entries) != len(order) or "schema_version" in profile.metadata:
+            return named, ""
+    elif len(entries) != len(order):
+        some, places = counted(len(entries), "entry", "entries"), counted(len(order), "place")
+        return {}, (
+            f"execution_metrics has {some}, not named after tasks, for {places} of execution_order"
+        )
+    placed = dict(zip(order, entries))
+    for name in named:
+        if name in placed and placed[name].task != name:
+            return {}, (
+                f"execution_metrics has an entry {short_repr(name)}, but another one at that "
+                "task's place of execution_order: whether it names tasks or classes is unknown"
+            )
+    return placed, ""
+
+
+class TaskTime(NamedTuple):
+    """The time of a task in ``compute()``, wherever one time is shown.
+
+    Attributes
+    ----------
+    median_ms
+        Without run-queue delay where that was measured, else wall time; the median over the
+        measured rounds, in milliseconds.
+    low_ms, high_ms
+        Confidence interval of the median; None without several rounds.
+    column
+        ``"corrected_ms"``, or ``"wall_ms"`` for wall time.
+    """
+
+    median_ms: float
+    low_ms: float | None
+    high_ms: float | None
+    column: str
+
+
+def default_times(profile: ProfileData, names: Iterable[str] | None = None) -> dict[str, TaskTime]:
+    """Return the one time of each task that is shown, or of those in `names`.
+
+    Tasks without a time, which did not run, are absent.
+    """
+    sections, (entries, _) = profile.sections, entries_of_tasks(profile)
+    statistics = sections.get("statistics", {}).get("tasks", {})
+    samples = sections.get("samples", {})
+    kinds, rows = samples.get("rounds", ()), samples.get("tasks", {})
+    times = {}
+    for name in profile.dag_structure["nodes"] if names is None else names:
+        summaries = statistics.get(name, {})
+        for column in ("corrected_ms", "wall_ms"):
+            summary = summaries.get(column)
+            if summary is not None:
+                ends = summary.get("low"), summary.get("high")
+                times[name] = TaskTime(summary["median"], *ends, column)
+                break
+            measured = measured_of(kinds, rows.get(name, {}).get(column, ()))
+            if measured:
+                times[name] = TaskTime(median(measured), None, None, column)
+                break
+        else:
+            if name in entries:
+                times[name] = TaskTime(entries[name].compute_time_ms, None, None, "wall_ms")
+    return times
+
+
+def task_table(profile: ProfileData, names: Sequence[str] | None = None) -> ProfileTable:
+    """Return the table of a profile's tasks, or of those in `names`.
+
+    Returns
+    -------
+    ProfileTable
+        Always with the columns ``task``, ``execution_order`` (a place, from 0), ``state``
+        (``"succeeded"``, ``"failed"``, ``"skipped"`` or ``"cancelled"``), ``time_ms`` (see
+        :class:`TaskTime`) with its interval ``low_ms`` and ``high_ms``, ``share`` (of the sum of
+        ``time_ms``, from 0 to 1), ``compute_time_ms`` (wall time), ``deserialize_time_ms``,
+        ``serialize_time_ms``, ``bytes_in``, ``bytes_out``, ``node_weight`` (None for a default)
+        and ``flags`` (a list). Where the profile holds them, also the candidates of
+        ``weight_sources`` and the median of each column of samples.
+    """
+    names = profile.dag_structure["nodes"] if names is None else names
+    return ProfileTable(_task_columns(profile, names))
+
+
+def _task_columns(profile: ProfileData, names: Sequence[str]) -> Iterator[Column]:
+    sections = profile.sections
+    order = profile.dag_structure["execution_order"]
+    places = dict(zip(order, range(len(order))))
+    times = default_times(profile, names)
+    entries, _ = entries_of_tasks(profile)
+    run, flags = sections.get("run"), sections.get("statistics", {}).get("flags", {})
+    ended = {} if run is None else run.get("tasks", {})
+    sources: Mapping[str, Any] | None = sections.get("weight_sources")
+    weights = profile.metrics.node_weights
+    succeeded = None if run is None else "succeeded"
+
+    yield _column("task", names)
+    yield _column("execution_order", map(places.get, names))
+    yield _column("state", (ended[n]["state"] if n in ended else succeeded for n in names))
+    for i, key in enumerate(("time_ms", "low_ms", "high_ms")):
+        yield _column(key, (times[name][i] if name in times else None for name in names))
+    total = sum(time.median_ms for time in times.values())
+    yield _column(
+        "share",
+        (times[name].median_ms / total if name in times and total else None for name in names),
+    )
+    for key in _METRICS:
+        yield _column(key, (getattr(entries.get(name), key, None) for name in names))
+    if sources is None:
+        yield _column("node_weight", map(weights.get, names))
+    else:
+        defaults = {n for n in names if sources.get(n, {}).get("node_weight") == "default"}
+        yield _column("node_weight", (None if n in defaults else weights.get(n) for n in names))
+        for key in _CANDIDATES:
+            yield _column(key, (sources.get(name, {}).get(key) for name in names))
+    yield _column("flags", (list(flags.get(name, ())) for name in names))
+    yield from _sampled(sections, "tasks", names, _ELSEWHERE)
+
+
+def edges_of(profile: ProfileData) -> list[tuple[str, str]]:
+    """Return source and target of each distinct edge; 0.1.0 may have listed some twice."""
+    edges = profile.dag_structure["edges"]
+    return list(dict.fromkeys((edge["source"], edge["target"]) for edge in edges))
+
+
+def edge_table(profile: ProfileData) -> ProfileTable:
+    """Return the table of a profile's edges, each of them once.
+
+    Returns
+    -------
+    ProfileTable
+        Always with the columns ``source``, ``target``, ``data_fields`` (a list; None if
+        unknown), ``size_bits``, ``size_bytes`` and ``wire_bytes``; where the profile holds
+        them, also the medians of the samples, as ``serialize_ms`` and ``deserialize_ms``.
+    """
+    return ProfileTable(_edge_columns(profile))
+
+
+def _edge_columns(profile: ProfileData) -> Iterator[Column]:
+    pairs = edges_of(profile)
+    keys = [f"{source}->{target}" for source, target in pairs]
+    metrics = profile.metrics
+    carried = {(edge.source, edge.target): edge for edge in metrics.edge_metrics}
+    edges = [carried.get(pair) for pair in pairs]
+    yield _column("source", (source for source, _ in pairs))
+    yield _column("target", (target for _, target in pairs))
+    # Profiles without edge_metrics don't say which fields travel; none is something else.
+    yield _column(
+        "data_fields",
+        (
+            e.data_fields if e and (e.data_fields or e.wire_bytes is not None) else None
+            for e in edges
+        ),
+    )
+    # Other programs may write bits that are not whole bytes.
+    yield _column(
+        "size_bits",
+        (e and metrics.edge_weights.get(key, e.size_bits) for key, e in zip(keys, edges)),
+    )
+    for key in ("size_bytes", "wire_bytes"):
+        yield _column(key, (getattr(edge, key, None) for edge in edges))
+    yield from _sampled(profile.sections, "edges", keys, frozenset({"size_bytes", "wire_bytes"}))
+
+
+def _sampled(
+    sections: Mapping[str, Any], part: str, names: Sequence[str], elsewhere: frozenset[str]
+) -> Iterator[Column]:
+    """Yield the medians of the columns of samples that are not `elsewhere`."""
+    samples = sections.get("samples", {})
+    rows: Mapping[str, Mapping[str, Any]] = samples.get(part, {})
+    for key in dict.fromkeys(key for row in rows.values() for key in row):
+        if key not in elsewhere:
+            yield _column(key, medians(samples["rounds"], rows, names, key))
+
+
+def medians(
+    kinds: Sequence[str], rows: Mapping[str, Mapping[str, Any]], names: Sequence[str], key: str
+) -> Iterator[Any]:
+    """Yield the median of a column of samples for each name; None if nothing was measured."""
+    kinds = counting(kinds, key)
+    for name in names:
+        values = measured_of(kinds, rows.get(name, {}).get(key, ()))
+        yield median(values) if values else None
+
+
+def _column(key: str, values: Iterable[Any]) -> Column:
+    return Column(key, label_of(key), unit_of(key), list(values))
+
+
+@dataclass(frozen=True)
+class ProfiledTask:
+    """What a profile holds about one task.
+
+    Attributes
+    ----------
+    name, state
+        As in :func:`task_table`; the state is None where it is unknown.
+    time_ms
+        The time in ``compute()``: without run-queue delay where that was measured, else wall
+        time; over several rounds the median. None if the task did not finish.
+    interval_ms
+        Ends of the confidence interval of the median; None without several rounds.
+    compute_time_ms, serialize_time_ms, deserialize_time_ms
+        Wall times of the phases, in milliseconds; None if unknown.
+    bytes_in, bytes_out
+        Serialized sizes of inputs and outputs, in bytes; None if unknown.
+    node_weight
+        In instructions; None if the task has no cost model.
+    flags
+        Warnings about the figures; ``dagprofiler.stats.summary.FLAGS`` explains them.
+    samples
+        Quantity, such as ``"wall_ms"``, to its values in the measured rounds, without nulls.
+    statistics
+        Quantity to ``median``, ``low``, ``high``, ``mad``, ``min`` and ``n``.
+    timeline
+        A dict for each round: ``worker`` and the moments of the phases, in milliseconds.
+    spans
+        A dict for each span: ``name``, ``kind``, ``category``, ``round``, ``start_ms``,
+        ``end_ms``, ``args``.
+    """
+
+    name: str
+    state: str | None
+    time_ms: float | None
+    interval_ms: tuple[float, float] | None
+    compute_time_ms: float | None
+    serialize_time_ms: float | None
+    deserialize_time_ms: float | None
+    bytes_in: int | None
+    bytes_out: int | None
+    node_weight: int | None
+    flags: list[str]
+    samples: dict[str, list[Any]] = field(repr=False)
+    statistics: dict[str, dict[str, Any]] = field(repr=False)
+    timeline: list[dict[str, Any]] = field(repr=False)
+    spans: list[dict[str, Any]] = field(repr=False)
+
+
+def profiled_task(profile: ProfileData, name: str) -> ProfiledTask:
+    """Return what a profile holds about one task.
+
+    Raises
+    ------
+    KeyError
+        If the profile has no such task; the message names the nearest.
+    """
+    names = profile.dag_structure["nodes"]
+    if name not in names:
+        raise KeyError(f"there is no task {short_repr(name)}{did_you_mean(name, names)}")
+    row, sections = next(iter(task_table(profile, [name]))), profile.sections
+    samples, low_ms = sections.get("samples", {}), row["low_ms"]
+    return ProfiledTask(
+        name,
+        interval_ms=None if low_ms is None else (low_ms, row["high_ms"]),
+        samples={
+            key: measured_of(counting(samples["rounds"], key), values)
+            for key, values in samples.get("tasks", {}).get(name, {}).items()
+        },
+        statistics=sections.get("statistics", {}).get("tasks", {}).get(name, {}),
+        timeline=list(timeline_rows(profile, name)),
+        spans=list(span_rows(profile, name)),
+        **{key: row[key] for key in ("state", "time_ms", *_METRICS, "node_weight", "flags")},
+    )
+
+
+def timeline_rows(profile: ProfileData, task: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the records of the timeline, or those of one task, as dicts."""
+    return _records(profile.sections.get("timeline", {}), task)
+
+
+def span_rows(profile: ProfileData, task: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the spans, or those of one task, as dicts: with label and name of the thread."""
+    section = profile.sections.get("spans", {})
+    for row in _records(section, task):
+        row.update(section["labels"][row.pop("label")])
+        row["thread"] = section["threads"][row["thread"]]["name"]
+        yield row
+
+
+def _records(section: Mapping[str, Any], task: str | None) -> Iterator[dict[str, Any]]:
+    """Yield the records of a section whose first column is the task."""
+    for record in section.get("records", ()):
+        if task is None or record[0] == task:
+            yield dict(zip(section["columns"], record))

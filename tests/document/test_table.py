@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import pytest
+
+from dagprofiler import DAG, Config, DAGMetrics, EdgeMetrics, Profile, TaskMetrics, task
+from dagprofiler._document.table import default_times, entries_of_tasks, label_of, unit_of
+
+STRUCTURE = {
+    "nodes": ["b", "a"],
+    "edges": [{"source": "a", "target": "b"}, {"source": "a", "target": "b"}],
+    "execution_order": ["a", "b"],
+}
+
+
+def profile_of(*names, metadata=None, **sections):
+    return Profile(
+        Config(),
+        STRUCTURE,
+        DAGMetrics(
+            [TaskMetrics(name, 8.0 + i, 0.5, 0.25, 10, 20) for i, name in enumerate(names)],
+            [EdgeMetrics("a", "b", ["x"], 5, 7)],
+            {"a": 3, "b": 0},
+            {"a->b": 41},
+            20.0,
+        ),
+        sections=sections,
+        metadata=metadata,
+    )
+
+
+def measured(**columns):
+    samples = {"rounds": ["warm_up", "measured", "measured", "allocation"], "tasks": {"a": columns}}
+    return profile_of("a", "b", samples=samples)
+
+
+@task(outputs=["x"])
+def source():
+    return {"x": 1}
+
+
+@task(inputs=["x"], outputs=["y"])
+def sink(x):
+    return {"y": x}
+
+
+def test_a_table_has_rows_and_columns_with_units():
+    tasks = profile_of("a", "b").tasks
+    assert tasks["task"] == ["b", "a"]
+    assert tasks["execution_order"] == [1, 0]
+    assert tasks["time_ms"] == tasks["compute_time_ms"] == [9.0, 8.0]
+    assert tasks["share"] == [9 / 17, 8 / 17]
+    assert tasks.columns["time_ms"].unit == "ms"
+    assert tasks.columns["node_weight"].unit == "instructions"
+    assert [row["bytes_in"] for row in tasks] == [10, 10]
+    assert len(tasks) == 2
+    with pytest.raises(KeyError, match=r"'time_m'.*'time_ms'"):
+        tasks["time_m"]
+
+
+def test_an_edge_is_one_row_even_if_it_is_listed_twice():
+    (row,) = profile_of("a", "b").edges
+    assert row == {
+        "source": "a",
+        "target": "b",
+        "data_fields": ["x"],
+        "size_bits": 41,
+        "size_bytes": 5,
+        "wire_bytes": 7,
+    }
+
+
+def test_what_is_unknown_is_none():
+    profile = profile_of(
+        "a",
+        run={"state": "partial", "tasks": {"b": {"state": "failed"}}},
+        weight_sources={
+            "a": {"node_weight": "estimated_instructions"},
+            "b": {"node_weight": "default"},
+        },
+    )
+    tasks = profile.tasks
+    assert tasks["state"] == ["failed", "succeeded"]
+    assert tasks["time_ms"] == [None, 8.0]
+    assert tasks["node_weight"] == [None, 3]
+    assert tasks["bytes_out"] == [None, 20]
+    bare = profile_of()
+    bare.metrics.edge_metrics = []
+    assert bare.edges["data_fields"] == bare.edges["size_bits"] == [None]
+    assert bare.tasks["state"] == [None, None]
+
+
+def test_the_time_of_a_task_is_corrected_where_that_was_measured_else_wall():
+    samples = {"wall_ms": [99.0, 2.0, 4.0, None], "corrected_ms": [99.0, 1.0, None, None]}
+    assert default_times(measured(**samples))["a"] == (1.0, None, None, "corrected_ms")
+    del samples["corrected_ms"]
+    times = default_times(measured(**samples))
+    assert times["a"] == (3.0, None, None, "wall_ms")
+    assert times["b"] == (9.0, None, None, "wall_ms")
+    summary = {"median": 5.0, "low": 4.0, "high": 6.0, "n": 6}
+    stated = profile_of("a", statistics={"tasks": {"a": {"corrected_ms": summary}}})
+    assert default_times(stated) == {"a": (5.0, 4.0, 6.0, "corrected_ms")}
+    assert stated["a"].interval_ms == (4.0, 6.0)
+    assert stated["b"].interval_ms is stated["b"].time_ms is None
+
+
+def test_metered_columns_are_medians_over_the_rounds_that_count():
+    profile = measured(allocation_bytes=[None, None, None, 640], delay_ms=[9, 1, 2, None])
+    assert profile.tasks["allocation_bytes"] == [None, 640]
+    assert profile.tasks["delay_ms"] == [None, 1.5]
+    assert profile["a"].samples == {"allocation_bytes": [640], "delay_ms": [1, 2]}
+
+
+def test_entries_of_0_1_0_belong_to_the_task_at_their_place():
+    entries, why = entries_of_tasks(profile_of("Source", "Sink", metadata={}))
+    assert entries["b"].task == "Sink"
+    assert not why
+    assert "1 entry" in entries_of_tasks(profile_of("Source"))[1]
+
+
+def test_one_task_has_its_timeline_and_spans_alone():
+    profile = DAG({"a": source, "b": sink}, [("a", "b")]).run(rounds=2)
+    profile.sections["spans"] = {
+        "labels": [{"kind": "span", "name": "work", "category": "m"}],
+        "threads": [{"worker": 0, "id": 5, "name": "MainThread", "own": True}],
+        "columns": ["task", "round", "thread", "label", "start_ms", "end_ms", "id", "args"],
+        "records": [["a", 2, 0, 0, 0.5, 0.75, None, None], ["b", 2, 0, 0, 1, 2, None, None]],
+    }
+    found = profile["a"]
+    assert (found.name, found.state, len(found.samples["wall_ms"])) == ("a", "succeeded", 2)
+    assert found.statistics["wall_ms"]["n"] == 2
+    assert {row["task"] for row in found.timeline} == {"a"}
+    assert [(s["name"], s["thread"], s["end_ms"]) for s in found.spans] == [
+        ("work", "MainThread", 0.75)
+    ]
+    with pytest.raises(KeyError, match="'c'"):
+        profile["c"]
+
+
+def test_a_table_shows_its_first_rows_as_text_and_html():
+    profile = profile_of("a", "b")
+    head, *rows = str(profile.tasks).splitlines()
+    assert head.split()[:2] == ["task", "execution"]
+    assert "state" not in head
+    assert rows[0].split()[:2] == ["b", "1"]
+    assert "<td" in profile.edges._repr_html_()
+    assert "2 rows" in repr(profile.tasks)
+    many = {f"t{i}": source for i in range(50)}
+    assert "10 more" in str(DAG(many, []).run().tasks)
+
+
+@pytest.mark.parametrize(
+    ("key", "label", "unit"),
+    [
+        ("time_ms", "time", "ms"),
+        ("size_bits", "payload", "bits"),
+        ("energy_J", "energy J", ""),
+        ("counted_instructions", "counted instructions", "instructions"),
+    ],
+)
+def test_labels_and_units_follow_from_keys(key, label, unit):
+    assert (label_of(key), unit_of(key)) == (label, unit)
+
+
+def test_data_frames_are_tidy():
+    pytest.importorskip("pandas")
+    profile = DAG({"a": source, "b": sink}, [("a", "b")]).run(rounds=2)
+    frames = profile.to_pandas()
+    assert list(frames.tasks["task"]) == profile.tasks["task"]
+    assert frames.tasks.attrs["units"]["time_ms"] == "ms"
+    assert list(frames.edges["source"]) == ["a"]
+    rounds = len(profile.sections["samples"]["rounds"])
+    walls = frames.samples[frames.samples["quantity"] == "wall_ms"]
+    assert len(walls) == 2 * rounds
+    assert set(walls["kind"]) == {"cold", "warm_up", "measured"}
+    assert list(walls[walls["task"] == "a"]["value"]) == list(
+        profile.sections["samples"]["tasks"]["a"]["wall_ms"]
+    )
+    assert len(frames.timeline) == 2 * rounds
+    assert frames.spans.empty
