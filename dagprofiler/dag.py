@@ -54,10 +54,12 @@ from dagprofiler.task import Task
 from dagprofiler.task import grows as task_grows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from types import ModuleType
     from typing import Union
 
     from dagprofiler._util.html import Drawing
+    from dagprofiler.adapters import Converted
     from dagprofiler.engine.hooks import Hook
     from dagprofiler.executors.dispatch import Dispatcher
     from dagprofiler.journal.past import ReplayLog
@@ -246,6 +248,8 @@ class DAG(Shown):
             config = Config(**(config or {}))
         self.config = config
         self.serializer = serializer
+        #: What the origin of the graph cannot give, to the reason.
+        self._unknown: Mapping[str, str] = {}
         made = self.tasks = dict[str, Task]()
         # isinstance() of an abstract class is slow, so it is called once per class.
         known: set[type] = set()
@@ -636,6 +640,7 @@ class DAG(Shown):
             outside={i: sum(map(frames_bytes, fields.values())) for i, fields in encoded.items()},
             conditions=rounds,
             priorities=ranked_by,
+            unknown=self._unknown,
         )
         if past is not None:
             past.carry_on(log)
@@ -744,6 +749,94 @@ class DAG(Shown):
             If PyYAML is not installed.
         """
         return cls(*read_dag(path))
+
+    @classmethod
+    def from_functions(
+        cls,
+        functions: ModuleType | Iterable[Callable[..., Any]],
+        config: Config | Mapping[str, Any] | None = None,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+    ) -> DAG:
+        """Make a DAG of functions, each of whose parameters is the name of another function.
+
+        Parameters
+        ----------
+        functions
+            Functions with distinct names, or a module, whose own functions without a leading
+            underscore are taken.
+        config
+            Parameters for the functions that take ``cfg``.
+        inputs
+            Values of parameters that are the name of no function; they are bound to the tasks,
+            as by :meth:`Task.bind <dagprofiler.Task.bind>`.
+
+        Returns
+        -------
+        DAG
+            With a task of each function's name, whose one output has that name too.
+
+        Raises
+        ------
+        GraphError
+            If a parameter without a default has no value, a name has two meanings, or the
+            classes in the annotations of both ends of an edge do not fit.
+        DeclarationError
+            If `functions` are not functions.
+
+        Examples
+        --------
+        >>> def total(numbers):
+        ...     return sum(numbers)
+        >>> def mean(total, numbers):
+        ...     return total / len(numbers)
+        >>> dag = DAG.from_functions([mean, total], inputs={"numbers": [1, 2, 6]})
+        >>> dag.run().final_outputs
+        {'mean': 3.0}
+        """
+        from dagprofiler.adapters.functions import from_functions
+
+        return cls._converted(from_functions(functions, inputs or {}), config)
+
+    @classmethod
+    def from_networkx(
+        cls, graph: Any, config: Config | Mapping[str, Any] | None = None, *, task: str = "task"
+    ) -> DAG:
+        """Make a DAG of a networkx graph whose nodes hold what they compute (extra ``networkx``).
+
+        Parameters
+        ----------
+        graph
+            A ``networkx.DiGraph``. The attribute ``data_fields`` of an edge has the fields that it
+            carries, in a form that the edges of a DAG have. Without it an edge carries the
+            outputs that have the name of an input; and if no edge to a function has such, its
+            parameters get the outputs of its predecessors in the order of the edges.
+        config
+            Parameters for all tasks.
+        task
+            The attribute of the nodes that holds a task, a task class or a function. The one
+            output of a function has the name of its node.
+
+        Raises
+        ------
+        GraphError
+            If a node lacks the attribute, or it is open which output is which parameter.
+        DeclarationError
+            If a node holds something else.
+        MissingExtraError
+            If networkx is not installed.
+        """
+        from dagprofiler.adapters.networkx import from_networkx
+
+        return cls._converted(from_networkx(graph, task), config)
+
+    @classmethod
+    def _converted(
+        cls, converted: Converted, config: Config | Mapping[str, Any] | None = None
+    ) -> DAG:
+        dag = cls(converted.tasks, converted.edges, config)
+        dag._unknown = converted.unknown
+        return dag
 
     def _number(self, name: str, where: str) -> int:
         """Return the number of the task `name`."""

@@ -226,6 +226,10 @@ _RUN = _object(
             _number("Time of this kind over all rounds, in milliseconds."),
         ),
         "executor": _text("Name of the executor that ran the tasks."),
+        "bound": _map(
+            "Arguments that were bound to tasks, by task; absent if there are none.",
+            _map("Argument -> its value.", _text("As text, shortened.")),
+        ),
         "priorities": _text(
             "Source of the priorities among ready tasks; absent if Kahn's order was used.",
             enum=["profile", "given", "cost_models"],

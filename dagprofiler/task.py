@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import operator
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from functools import wraps
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Callable, SupportsFloat
 
-from dagprofiler.errors import CostModelError, DeclarationError, describe, short_repr
+from dagprofiler.errors import (
+    CostModelError,
+    DeclarationError,
+    describe,
+    did_you_mean,
+    short_repr,
+)
 from dagprofiler.graph.edges import field_problem
-from dagprofiler.measure.pipeline import Contract, Parameters, Record, Work, perform
+from dagprofiler.measure.pipeline import (
+    Contract,
+    Parameters,
+    Record,
+    Work,
+    perform,
+    signature_of,
+)
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.serializers import (
     FrameList,
@@ -22,6 +38,7 @@ from dagprofiler.serializers import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from inspect import Signature
 
     from dagprofiler.config import Config
     from dagprofiler.measure.pipeline import Codec
@@ -37,6 +54,61 @@ class _ClassName:
 
     def __get__(self, task: Task | None, owner: type[Task]) -> str:
         return owner.__name__
+
+
+class _OfInstance:
+    """A method that a class calls on an instance which it makes of itself."""
+
+    def __init__(self, method: Callable[..., Task]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, task: Task | None, owner: type[Task]) -> Callable[..., Task]:
+        method = self._method
+        if task is not None:
+            return MethodType(method, task)
+
+        @wraps(method)
+        def of_new(*args: Any, **kwargs: Any) -> Task:
+            return method(instance_of(owner, f"{method.__name__}()"), *args, **kwargs)
+
+        return of_new
+
+
+class _Bound:
+    """``compute()`` of a task some of whose arguments are given.
+
+    Parameters
+    ----------
+    task
+        The task; in it, this replaces the method of its class.
+    own
+        The ``compute()`` that the instance had instead of that method, if any.
+    """
+
+    def __init__(self, task: Task, own: Callable[..., Any] | None) -> None:
+        self._task = task
+        self.own = own
+
+    @property
+    def _compute(self) -> Callable[..., Mapping[str, Any]]:
+        if self.own is not None:
+            return self.own
+        from inspect import getattr_static
+
+        # Looked up each time, since a function of a class made by @task does not pickle.
+        kind = type(self._task)
+        compute: Callable[..., Any] = getattr_static(kind, "compute").__get__(self._task, kind)
+        return compute
+
+    @property
+    def __signature__(self) -> Signature:
+        signature = signature_of(self._compute)
+        left = [p for name, p in signature.parameters.items() if name not in self._task.bound]
+        return signature.replace(parameters=left)
+
+    def __call__(self, **inputs: Any) -> Mapping[str, Any]:
+        return self._compute(**self._task.bound, **inputs)
 
 
 class Task(ABC):
@@ -73,6 +145,8 @@ class Task(ABC):
         Words that rules select tasks by.
     adds
         Tags of the tasks that its ``grow()`` may add.
+    bound
+        Arguments of ``compute()`` that :meth:`bind` has given, by name.
 
     Notes
     -----
@@ -106,6 +180,7 @@ class Task(ABC):
     serializer: Serializer | None = None
     tags: Sequence[str] = ()
     adds: Sequence[str] = ()
+    bound: Mapping[str, Any] = {}
     config: Config | None = None
     name: str = _ClassName()  # type: ignore[assignment]
 
@@ -138,6 +213,52 @@ class Task(ABC):
         mapping of str to object
             At least the declared outputs.
         """
+
+    @_OfInstance
+    def bind(self, **arguments: Any) -> Task:
+        """Return a copy of this task, some of whose arguments are given.
+
+        A class makes an instance first: ``Scale.bind(factor=2)``.
+
+        Parameters
+        ----------
+        **arguments
+            Arguments of :meth:`compute`, which are no inputs of the copy. They travel with the
+            task and over no edge; a journal compares them when a run is resumed, and the
+            profile shows them.
+
+        Raises
+        ------
+        DeclarationError
+            If :meth:`compute` does not take one.
+
+        Examples
+        --------
+        >>> from dagprofiler import task
+        >>> @task(outputs=["y"])
+        ... def scale(x, factor):
+        ...     return {"y": factor * x}
+        >>> double = scale.bind(factor=2)
+        >>> double.inputs, double.compute(x=4)
+        (['x'], {'y': 8})
+        """
+        parameters = Parameters.of(self.compute)
+        known = sorted({*parameters.required, *parameters.optional, *self.bound})
+        for name in arguments:
+            if (name not in known and not parameters.any) or name == "cfg":
+                raise DeclarationError(
+                    f"task {self.name!r}: bind(): compute() does not take {name!r} as an input "
+                    f"(it takes: {', '.join(map(repr, known)) or 'nothing'})"
+                    f"{did_you_mean(name, known)}"
+                )
+        task = copy.copy(self)
+        task.bound = {**self.bound, **arguments}
+        for attribute in ("inputs", "gathers"):
+            fields = [name for name in getattr(self, attribute) if name not in arguments]
+            setattr(task, attribute, fields)
+        own = vars(self).get("compute")
+        vars(task)["compute"] = _Bound(task, own.own if isinstance(own, _Bound) else own)
+        return task
 
     @staticmethod
     def estimate_instructions(cfg: Any) -> SupportsFloat | None:  # noqa: ARG004
@@ -387,6 +508,7 @@ def contract_of(task: Task, parameters: Parameters, default: Serializer | None =
         name,
         counts_payload=encode is PickleSerializer.dumps,
         overrides_run=overrides_run,
+        bound=task.bound,
     )
 
 

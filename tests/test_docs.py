@@ -44,6 +44,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: The pages that teach by example; the others may have none.
 WITH_EXAMPLES = {
     "README.md",
+    "adapters.md",
     "analysis.md",
     "cluster.md",
     "compatibility.md",

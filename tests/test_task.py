@@ -15,6 +15,7 @@ from dagprofiler import (
     CostModelError,
     DeclarationError,
     OutputError,
+    Profile,
     RunError,
     SerializationError,
     Task,
@@ -752,3 +753,62 @@ def test_a_task_that_is_given_a_value_instead_of_a_name_says_so():
         "task class 'f': name must be a string, got 3; "
         "the computation itself is called by compute()"
     )
+
+
+@task(outputs=["y"])
+def scale(x, factor, cfg, offset=0):
+    return {"y": factor * x + offset + cfg.N}
+
+
+class Power(Task):
+    inputs = ["x", "exponent"]
+    outputs = ["y"]
+
+    def __init__(self, name=None, config=None, sign=1):
+        super().__init__(name, config)
+        self.sign = sign
+
+    def compute(self, x, exponent):
+        return {"y": self.sign * x**exponent}
+
+
+def test_one_function_serves_many_nodes_with_bound_arguments():
+    dag = DAG(
+        {
+            "double": scale.bind(factor=2),
+            "triple": scale.bind(factor=2, offset=1).bind(factor=3),
+            "minus": Power(sign=-1).bind(exponent=2),
+        },
+        [("double", "triple", {"y": "x"}), ("triple", "minus", {"y": "x"})],
+        Config(N=0),
+    )
+    dag = pickle.loads(pickle.dumps(dag))
+    profile = dag.run(inputs={"double": {"x": 1}})
+    assert profile.final_outputs == {"y": -49}
+    assert profile.sections["run"]["bound"] == {
+        "double": {"factor": "2"},
+        "triple": {"factor": "3", "offset": "1"},
+        "minus": {"exponent": "2"},
+    }
+    assert Profile.loads(profile.dumps()) == profile
+
+
+def test_binding_leaves_the_original_alone():
+    original = Power()
+    bound = original.bind(exponent=3)
+    assert (original.inputs, original.bound) == (["x", "exponent"], {})
+    assert (bound.inputs, bound.compute(x=2)) == (["x"], {"y": 8})
+
+
+@pytest.mark.parametrize("name", ["factr", "cfg"])
+def test_a_bound_argument_that_compute_does_not_take_is_refused(name):
+    with pytest.raises(DeclarationError, match=f"'scale'.*'{name}'.*'factor'"):
+        scale.bind(**{name: 1})
+
+
+def test_an_edge_cannot_feed_a_bound_argument():
+    dag = DAG(
+        {"a": scale.bind(factor=1, x=1), "b": scale.bind(factor=1)}, [("a", "b", {"y": "factor"})]
+    )
+    with pytest.raises(ValidationError, match=r"'b'.*'factor' from 'a'"):
+        dag.validate(inputs={"b": {"x": 1}})

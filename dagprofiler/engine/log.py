@@ -601,6 +601,10 @@ class RunLog:
         Time that previous attempts worked on the run, in seconds; 0 for a first attempt.
     resumed
         The profile's entry for each resumption of the run.
+    bound
+        Task name to the arguments that were bound to it, as text; the others are absent.
+    unknown
+        What the origin of the graph cannot give, to the reason.
     prepare_s, hooks_s, garbage_s, total_s
         Time spent before the first task, in hooks, in collecting garbage
         between rounds, and in total, in seconds.
@@ -623,6 +627,8 @@ class RunLog:
     reason: str | None = None
     earlier_s: float = 0.0
     resumed: list[dict[str, Any]] = field(default_factory=list)
+    bound: dict[str, dict[str, str]] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
     prepare_s: float = 0.0
     hooks_s: float = 0.0
     garbage_s: float = 0.0

@@ -14,7 +14,7 @@ from dagprofiler._util.interpreter import asked_for, recording, sink
 from dagprofiler.engine.hooks import RunInfo
 from dagprofiler.engine.log import Growth
 from dagprofiler.engine.sections import Tables
-from dagprofiler.errors import GraphError, RunError, WorkerError, describe
+from dagprofiler.errors import GraphError, RunError, WorkerError, describe, short_repr
 from dagprofiler.graph.wiring import GrowableWiring, ready_queue, ready_queue_by
 from dagprofiler.measure.machine import environment
 from dagprofiler.measure.random import generators_restored
@@ -674,6 +674,11 @@ class Run:
         for calibration in calibrations:
             self._log.environment["calibration"] = calibration.to_dict()
         names, outputs = self._wiring.names, self._outputs
+        self._log.bound = {
+            name: {key: short_repr(value) for key, value in contract.bound.items()}
+            for name, contract in zip(names, self._contracts)
+            if contract.bound
+        }
         order = [i for i in self._wiring.order if i in outputs]
         last = self._wiring.order[-1:]
         return Profile.from_run(

@@ -412,6 +412,8 @@ class Tables:
             section["attempts"] = attempts
         if log.resumed:
             section["resumed"] = log.resumed
+        if log.bound:
+            section["bound"] = log.bound
         if log.priorities is not None:
             section["priorities"] = log.priorities
         if any(round_log.legacy_generators is False for round_log in log.rounds):
@@ -540,7 +542,7 @@ class Tables:
     def _not_measured(self) -> dict[str, str]:
         """Return the columns that no task has, and why."""
         metered = {column for round_log in self.log.rounds for column in round_log.columns}
-        reasons = dict(self._why)
+        reasons = {**self.log.unknown, **self._why}
         for candidate, column in _METERED.items():
             if candidate not in self._candidates:
                 why = NOT_FINISHED if column in metered else _HOW[candidate]

@@ -12,6 +12,7 @@ from dagprofiler.errors import DagProfilerWarning, JournalError, describe, short
 from dagprofiler.journal._records import (
     RecordFile,
     config_differences,
+    fingerprint,
     graph_differences,
     graph_of,
     packed,
@@ -142,6 +143,10 @@ class Journal(Hook):
             )
         differences, unknown = config_differences(config, header["config"])
         problems += differences
+        for name, contract in zip(wiring.names, contracts):
+            for key, value in contract.bound.items():
+                if fingerprint(value) is None:
+                    unknown[f"bound.{name}.{key}"] = "it cannot be pickled"
         if seed is not None:
             compared.append("seed")
             if seed != header["seed"]:

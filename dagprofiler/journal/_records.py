@@ -36,6 +36,9 @@ FORMAT = 2
 #: The most differences that a message lists.
 _MOST = 10
 
+#: Length of the longest bound value that is recorded as it is.
+_SHORT = 60
+
 #: The beginning of a record, with its number. It cannot occur inside a record.
 _BEGINNING = re.compile(rb'[0-9a-f]{8} \{"record":(\d{1,15}),')
 
@@ -253,6 +256,22 @@ def _record(path: str, number: int, text: bytes, begin: int) -> dict[str, Any]:
     return record
 
 
+def fingerprint(value: Any) -> str | None:
+    """Return the text of a short number or string, else a hash of the pickled value.
+
+    None if it cannot be pickled, so that another run's value cannot be compared.
+    """
+    from hashlib import blake2b
+
+    if type(value) in (str, int, float, bool, type(None)) and len(repr(value)) <= _SHORT:
+        return repr(value)
+    try:
+        digest = blake2b(packed(value).encode(), digest_size=16).hexdigest()
+    except Exception:  # noqa: BLE001  (a value's own __reduce__ may raise anything)
+        return None
+    return f"{type(value).__name__} {digest}"
+
+
 def packed(value: Any) -> str:
     """Return a value, pickled, as text; raise what pickle raises."""
     import pickle
@@ -285,6 +304,10 @@ def graph_of(contracts: Sequence[Contract], wiring: Wiring) -> dict[str, Any]:
             "fed with": feeds if contract.gathers else sorted(feeds),
             "after": sorted(names[source] for source in wiring.predecessors(i)),
         }
+        if contract.bound:
+            graph[name]["bound"] = {
+                key: fingerprint(value) for key, value in contract.bound.items()
+            }
     return graph
 
 
@@ -294,9 +317,10 @@ def graph_differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterat
     yield from _listed("the journal lacks", [name for name in now if name not in then])
     differing = [name for name in now if name in then and now[name] != then[name]]
     for name in differing[:_MOST]:
-        for part in now[name]:
-            if now[name][part] != then[name][part]:
-                new, old = short_repr(now[name][part]), short_repr(then[name][part])
+        for part in {**now[name], **then[name]}:
+            new, old = now[name].get(part), then[name].get(part)
+            if new != old:
+                new, old = short_repr(new), short_repr(old)
                 yield f"task {name!r}: {part}: {new}, in the journal {old}"
     yield from _listed("more that differ:", differing[_MOST:])
 
@@ -350,24 +374,23 @@ def sources_of(tasks: Mapping[str, Task]) -> dict[str, str | None]:
 
     The source of functions that they call is not included.
     """
-    known: dict[type[Task], str | None] = {}
+    known: dict[int, str | None] = {}
     sources = {}
     for name, task in tasks.items():
-        kind = type(task)
-        if kind not in known:
-            known[kind] = _source_of(kind)
-        sources[name] = known[kind]
+        written = vars(task).get("__wrapped__") or vars(type(task)).get("__wrapped__") or type(task)
+        if id(written) not in known:
+            known[id(written)] = _source_of(written)
+        sources[name] = known[id(written)]
     return sources
 
 
-def _source_of(kind: type[Task]) -> str | None:
+def _source_of(written: Any) -> str | None:
     import inspect
     from hashlib import blake2b
 
-    function = vars(kind).get("__wrapped__")
-    written: Iterable[Any] = [function] if function else _own_classes(kind)
+    parts = _own_classes(written) if isinstance(written, type) else [written]
     try:
-        text = "\n".join(map(inspect.getsource, written))
+        text = "\n".join(map(inspect.getsource, parts))
     except Exception:  # noqa: BLE001  (inspect reads a file that may have changed)
         return None
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

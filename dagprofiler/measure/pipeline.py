@@ -101,6 +101,8 @@ class Contract(NamedTuple):
     overrides_run
         Whether the class overrides ``run()``, as programs for version 0.1.0
         may do.
+    bound
+        Arguments of ``compute()`` that the task itself holds.
     """
 
     parameters: Parameters
@@ -112,6 +114,7 @@ class Contract(NamedTuple):
     serializer: str
     counts_payload: bool
     overrides_run: bool
+    bound: Mapping[str, Any]
 
 
 class Computes(Protocol):
@@ -215,7 +218,7 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         tasks.
     """
     name, task, contract, inputs, decoders, keep = work
-    parameters, _, declared, gathers, encode, _, _, counts_payload, overrides_run = contract
+    parameters, _, declared, gathers, encode, _, _, counts_payload, overrides_run, _ = contract
     t0 = t1 = t2 = t3 = t4 = t5 = readings = spans = outer = token = None
     field = data = outputs = None
     try:

@@ -650,6 +650,7 @@ def _run(subject: ReportSource) -> list[list[str]]:
     run = dict(subject.sections.get("run", {}))
     overhead, conditions = run.pop("overhead", {}), run.pop("conditions", {})
     run.pop("tasks", None)
+    bound = run.pop("bound", {})
     metadata = subject.profile.metadata
     rows: list[list[Any]] = [
         ["taken", subject.profile.timestamp],
@@ -657,6 +658,10 @@ def _run(subject: ReportSource) -> list[list[str]]:
         ["seed", subject.profile.seed],
         *([_words(key), value] for key, value in metadata.items()),
         *([_words(key), value] for key, value in run.items()),
+        *(
+            [f"bound: {task}", ", ".join(f"{key}={value}" for key, value in arguments.items())]
+            for task, arguments in bound.items()
+        ),
         *([f"overhead: {_words(key)}", value] for key, value in overhead.items()),
         *([f"rounds: {_words(key)}", value] for key, value in conditions.items()),
     ]

@@ -1,0 +1,192 @@
+"""FunctionTask, and graphs of functions: a parameter is the name of the function that feeds it."""
+
+from __future__ import annotations
+
+import inspect
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Callable, get_type_hints
+
+from dagprofiler.adapters import Converted
+from dagprofiler.errors import DeclarationError, GraphError, did_you_mean, short_repr
+from dagprofiler.measure.pipeline import signature_of
+from dagprofiler.task import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from inspect import Signature
+
+#: Where a value of the second type is expected, one of these may be given (PEP 484).
+_PROMOTED = {float: (int,), complex: (int, float), bytes: (bytearray, memoryview)}
+
+
+class _Calls:
+    """``compute`` of a FunctionTask, with the signature of its function."""
+
+    def __get__(self, task: Any, owner: Any = None) -> Any:
+        return self if task is None else _Named(task.__wrapped__, task.outputs[0])
+
+
+class FunctionTask(Task):
+    """A task that calls a function, whose result is its one output.
+
+    Parameters
+    ----------
+    function
+        Function of the inputs, by their names, and of ``cfg`` if it takes that.
+    name
+        Name of the task.
+    output
+        Name of the output.
+
+    Examples
+    --------
+    >>> def double(x):
+    ...     return 2 * x
+    >>> task = FunctionTask(double, "double", "y")
+    >>> task.inputs, task.compute(x=3)
+    (['x'], {'y': 6})
+    """
+
+    compute: Any = _Calls()
+
+    def __init__(self, function: Callable[..., Any], name: str, output: str) -> None:
+        super().__init__(name)
+        # Where a journal finds the source of the task.
+        self.__wrapped__ = function
+        self.inputs = list(fields_of(function))
+        self.outputs = [output]
+
+
+class _Named:
+    """A function whose result is returned under the name of an output."""
+
+    __slots__ = ("_function", "_output")
+
+    def __init__(self, function: Callable[..., Any], output: str) -> None:
+        self._function = function
+        self._output = output
+
+    @property
+    def __signature__(self) -> Signature:
+        return signature_of(self._function)
+
+    def __call__(self, **inputs: Any) -> dict[str, Any]:
+        return {self._output: self._function(**inputs)}
+
+
+def fields_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a function that can be given by name, without ``cfg``."""
+    given = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = signature_of(function).parameters
+    return {name: p for name, p in parameters.items() if p.kind in given and name != "cfg"}
+
+
+def from_functions(
+    functions: ModuleType | Iterable[Callable[..., Any]], inputs: Mapping[str, Any]
+) -> Converted:
+    """Return a task for each function, and an edge for each parameter named after a function.
+
+    The parameters are those of :meth:`dagprofiler.DAG.from_functions`.
+    """
+    known: dict[str, Callable[..., Any]] = {}
+    for function in _listed(functions):
+        other = known.setdefault(function.__name__, function)
+        if other is not function:
+            raise GraphError(
+                f"two functions are named {function.__name__!r}: {place_of(other)} and "
+                f"{place_of(function)}"
+            )
+    names = [*known, *inputs]
+    for name in inputs:
+        if name in known:
+            raise GraphError(f"{name!r} is both {place_of(known[name])} and a value in inputs")
+    tasks: dict[str, Task] = {}
+    edges: list[Any] = []
+    taken: set[str] = set()
+    for name, function in known.items():
+        fields = fields_of(function)
+        for field, parameter in fields.items():
+            if field in known:
+                _check_types(known[field], function, field)
+                edges.append((field, name, {field: field}))
+            elif field not in inputs and parameter.default is parameter.empty:
+                raise GraphError(
+                    f"{place_of(function)}: parameter {field!r} has no default and is the name of "
+                    f"no function and of no value in inputs (names: "
+                    f"{', '.join(map(repr, names))}){did_you_mean(field, [*names, 'cfg'])}"
+                )
+        bound = {field: inputs[field] for field in fields if field in inputs}
+        taken.update(fields)
+        tasks[name] = FunctionTask(function, name, name).bind(**bound)
+    for name in inputs:
+        if name not in taken:
+            raise GraphError(
+                f"inputs: no function has a parameter {name!r}{did_you_mean(name, sorted(taken))}"
+            )
+    return Converted(tasks, edges, {})
+
+
+def _listed(functions: Any) -> list[Callable[..., Any]]:
+    """Return the functions of a list, or the public ones that a module defines."""
+    if isinstance(functions, ModuleType):
+        own = functions.__name__
+        listed: list[Any] = [
+            value
+            for name, value in vars(functions).items()
+            if isinstance(value, FunctionType) and value.__module__ == own and name[:1] != "_"
+        ]
+        if not listed:
+            raise DeclarationError(f"from_functions(): module {own!r} defines no public function")
+        return listed
+    if callable(functions) or isinstance(functions, (str, bytes)):
+        raise DeclarationError(
+            f"from_functions(): expected a module or a list of functions, got "
+            f"{short_repr(functions)}"
+        )
+    listed = list(functions)
+    for function in listed:
+        if isinstance(function, type) or not hasattr(function, "__name__"):
+            raise DeclarationError(
+                f"from_functions(): expected functions, got {short_repr(function)}"
+            )
+        by_position = [
+            name
+            for name, p in signature_of(function).parameters.items()
+            if p.kind is p.POSITIONAL_ONLY
+        ]
+        if by_position:
+            raise DeclarationError(
+                f"{place_of(function)}: parameter {by_position[0]!r} is positional-only, and "
+                "inputs are passed by name"
+            )
+    return listed
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """Return the name of a function, and file and line of its code if it has any."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    name = getattr(function, "__qualname__", None) or repr(function)
+    return f"{name}()" if code is None else f"{name}() ({code.co_filename}:{code.co_firstlineno})"
+
+
+def _check_types(source: Callable[..., Any], target: Callable[..., Any], field: str) -> None:
+    """Raise a GraphError if both annotations are classes, and one does not fit the other."""
+    given, expected = _hints(source).get("return"), _hints(target).get(field)
+    if not isinstance(given, type) or not isinstance(expected, type) or Any in (given, expected):
+        return
+    try:
+        fits = issubclass(given, (expected, *_PROMOTED.get(expected, ())))
+    except TypeError:  # a parametrized class, or a protocol that cannot be checked
+        return
+    if not fits:
+        raise GraphError(
+            f"{field!r} is {given.__name__} as {place_of(source)} returns it, and "
+            f"{expected.__name__} as {place_of(target)} takes it"
+        )
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function)
+    except Exception:  # noqa: BLE001  (annotations may be anything)
+        return {}

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import pickle
+import re
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from dagprofiler import DAG, Config, DeclarationError, GraphError, Journal, JournalError, task
+
+
+def numbers(cfg):
+    return list(range(cfg.N))
+
+
+def total(numbers: list) -> int:
+    return sum(numbers)
+
+
+def mean(total: float, numbers, digits=1):
+    return round(total / len(numbers), digits)
+
+
+def test_a_parameter_gets_the_result_of_the_function_of_its_name():
+    dag = DAG.from_functions([mean, total, numbers], Config(N=4))
+    assert dag.edge_fields == {
+        ("total", "mean"): ["total"],
+        ("numbers", "mean"): ["numbers"],
+        ("numbers", "total"): ["numbers"],
+    }
+    profile = dag.run(keep=["total"])
+    assert profile.final_outputs == {"mean": 1.5}
+    assert profile.outputs["total"] == {"total": 6}
+
+
+def test_of_a_module_its_own_public_functions_are_taken():
+    module = ModuleType("steps")
+    source = """
+from json import dumps
+def one(): return _helper()
+def two(one, more=1): return one + more
+def _helper(): return 1
+"""
+    exec(source, vars(module))
+    assert DAG.from_functions(module).run().final_outputs == {"two": 2}
+
+
+def test_inputs_are_bound_and_come_before_defaults(tmp_path):
+    dag = DAG.from_functions([mean, total], inputs={"numbers": [1, 2, 5], "digits": 0})
+    assert dag.tasks["mean"].bound == {"numbers": [1, 2, 5], "digits": 0}
+    profile = dag.run()
+    assert profile.final_outputs == {"mean": 3.0}
+    assert profile.sections["run"]["bound"]["mean"] == {"numbers": "[1, 2, 5]", "digits": "0"}
+    profile.report(tmp_path / "page.html")
+    assert "digits=0" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_tasks_of_functions_go_to_other_processes():
+    [copied] = pickle.loads(pickle.dumps([DAG.from_functions([total], inputs={"numbers": [1, 2]})]))
+    assert copied.run().final_outputs == {"total": 3}
+
+
+def takes_total(total: str):
+    return total
+
+
+def positional(total, /):
+    return total
+
+
+@pytest.mark.parametrize(
+    ("functions", "inputs", "error", "words"),
+    [
+        ([mean, total], {}, GraphError, ["mean()", "test_functions.py", "'numbers'"]),
+        ([mean, total, numbers], {"numbrs": 1}, GraphError, ["'numbrs'", "'numbers'"]),
+        ([total, numbers], {"total": 1}, GraphError, ["'total'", "test_functions.py", "inputs"]),
+        ([total, eval("lambda: 1"), eval("lambda: 2")], {}, GraphError, ["'<lambda>'", "<string>"]),
+        ([total, takes_total, numbers], {}, GraphError, ["int", "str", "total()", "takes_total()"]),
+        ([positional], {}, DeclarationError, ["positional()", "'total'"]),
+        ([task(outputs=["x"])(total)], {}, DeclarationError, ["total"]),
+        (["total"], {}, DeclarationError, ["'total'"]),
+        (total, {}, DeclarationError, ["total"]),
+        (ModuleType("empty"), {}, DeclarationError, ["'empty'"]),
+    ],
+)
+def test_what_is_no_graph_of_functions_is_refused_with_its_places(functions, inputs, error, words):
+    with pytest.raises(error) as caught:
+        DAG.from_functions(functions, inputs=inputs)
+    assert not [word for word in words if word not in str(caught.value)]
+
+
+@pytest.mark.parametrize("annotation", [Any, "Unknown", "list[int]", "float", "int | str"])
+def test_annotations_that_do_not_contradict_are_left_alone(annotation):
+    def takes(total):
+        return total
+
+    takes.__annotations__["total"] = annotation
+    assert DAG.from_functions([total, takes], inputs={"numbers": [1]}).run().final_outputs
+
+
+def test_a_cycle_of_functions_is_named():
+    def a(b):
+        return b
+
+    def b(a):
+        return a
+
+    with pytest.raises(GraphError, match="'a' -> 'b' -> 'a'"):
+        DAG.from_functions([a, b])
+
+
+def test_a_journal_notices_another_value_and_another_function(tmp_path):
+    dag = DAG.from_functions([mean, total], inputs={"numbers": [1, 2]})
+    dag.run(hooks=[Journal(tmp_path)])
+    assert dag.resume(tmp_path).final_outputs == {"mean": 1.5}
+    other = DAG.from_functions([mean, total], inputs={"numbers": [1, 3]})
+    with pytest.raises(JournalError, match=re.escape("'mean': bound")):
+        other.resume(tmp_path)

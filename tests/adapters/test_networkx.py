@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from dagprofiler import DAG, Config, DeclarationError, GraphError, Task
+
+networkx = pytest.importorskip("networkx")
+
+
+def graph_of(nodes, edges=(), attribute="task"):
+    graph = networkx.DiGraph()
+    for name, held in nodes.items():
+        graph.add_node(name, **({} if held is None else {attribute: held}))
+    for source, target, *fields in edges:
+        graph.add_edge(source, target, **({"data_fields": fields[0]} if fields else {}))
+    return graph
+
+
+class Divide(Task):
+    inputs = ["above", "below"]
+    outputs = ["quotient"]
+
+    def compute(self, above, below):
+        return {"quotient": above / below}
+
+
+def one():
+    return 1
+
+
+def four(cfg):
+    return cfg.N
+
+
+def subtract(left, right=0):
+    return left - right
+
+
+@pytest.mark.parametrize(
+    ("target", "edges", "result"),
+    [
+        (lambda one, four: four - one, [("one", "last"), ("four", "last")], 3),
+        (subtract, [("one", "last"), ("four", "last")], -3),
+        (subtract, [("four", "last"), ("one", "last")], 3),
+        (subtract, [("four", "last")], 4),
+        (subtract, [("one", "last", {"one": "right"}), ("four", "last", {"four": "left"})], 3),
+        (subtract, [("one", "last", []), ("four", "last", {"four": "left"})], 4),
+        (Divide, [("one", "last", {"one": "below"}), ("four", "last", {"four": "above"})], 4.0),
+        (Divide(), [("one", "last", {"one": "above"}), ("four", "last", {"four": "below"})], 0.25),
+    ],
+)
+def test_edges_carry_what_they_say_or_names_or_their_order(target, edges, result):
+    graph = graph_of({"one": one, "four": four, "last": target}, edges, "call")
+    profile = DAG.from_networkx(graph, Config(N=4), task="call").run()
+    assert list(profile.outputs["last"].values()) == [result]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "error", "words"),
+    [
+        ({"a": one, "b": None}, [], GraphError, ["'b'", "'task'"]),
+        ({"a": one, "b": 3}, [], DeclarationError, ["'b'", "3"]),
+        ({1: one, "1": one}, [], GraphError, ["1", "'1'"]),
+        ({"a": one, "b": one}, [("a", "b")], GraphError, ["'b'", "one()", "'a'"]),
+        (
+            {"left": one, "x": one, "b": subtract},
+            [("left", "b"), ("x", "b")],
+            GraphError,
+            ["'x' -> 'b'", "'data_fields'"],
+        ),
+        (
+            {"a": type("Two", (Divide,), {"outputs": ["p", "q"]}), "b": subtract},
+            [("a", "b")],
+            GraphError,
+            ["'b'", "'left'", "'p', 'q'"],
+        ),
+        ({"a": subtract, "b": subtract}, [("a", "b"), ("b", "a")], GraphError, ["cycle"]),
+    ],
+)
+def test_what_is_no_graph_of_tasks_is_refused_with_its_node(nodes, edges, error, words):
+    with pytest.raises(error) as caught:
+        DAG.from_networkx(graph_of(nodes, edges))
+    assert not [word for word in words if word not in str(caught.value)]
+
+
+@pytest.mark.parametrize("graph", [networkx.Graph(), networkx.MultiDiGraph(), {"a": ["b"]}])
+def test_other_graphs_are_refused(graph):
+    with pytest.raises(GraphError, match="DiGraph"):
+        DAG.from_networkx(graph)
