@@ -99,6 +99,11 @@ class ValidationError(GraphError):
         return f"{len(self.problems)} problems:{lines}"
 
 
+def refused(problem: str) -> ValidationError:
+    """Return the error for a graph that has one problem, or a run."""
+    return ValidationError([GraphError(problem)])
+
+
 class OutputError(DagProfilerError, ValueError):
     """``compute()`` did not return its declared outputs."""
 

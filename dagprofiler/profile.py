@@ -425,8 +425,6 @@ class Profile(Shown):
         records = origins.get("records", ())
         grown = {record[0] for record in records}
         present = {row[0] for row in records if row[1] == round and row[3] <= moment_ms}
-        missing = next((m for m in origins.get("missing", ()) if m["round"] == round), None)
-        lacking = {tuple(edge) for edge in missing["edges"]} if missing else set()
         names = [name for name in structure["nodes"] if name not in grown or name in present]
         known = set(names)
         return {
@@ -435,7 +433,6 @@ class Profile(Shown):
                 edge
                 for edge in structure["edges"]
                 if known.issuperset((edge["source"], edge["target"]))
-                and (edge["source"], edge["target"]) not in lacking
             ],
             "execution_order": [name for name in structure["execution_order"] if name in known],
         }

@@ -569,22 +569,6 @@ _ORIGINS = _object(
                 ["round", "rule", "reason"],
             ),
         ),
-        "missing": _list(
-            "Tasks and edges of `dag_structure`, the union over all rounds, that a round lacked; "
-            "absent if all rounds had the same graph.",
-            _object(
-                "One round.",
-                {
-                    "round": _integer("Round, counted from 0."),
-                    "tasks": _list("Tasks that the round lacked.", _text("Name of a task.")),
-                    "edges": _list(
-                        "Edges between its tasks that the round lacked.",
-                        _list("Source and target.", _text("Name of a task.")),
-                    ),
-                },
-                ["round", "tasks", "edges"],
-            ),
-        ),
     },
     ["columns", "records", "fired", "never_fired"],
 )

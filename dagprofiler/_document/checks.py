@@ -202,12 +202,12 @@ def check_consistency(data: Mapping[str, Any]) -> None:
         _check_distinct(finished, "task", "execution_metrics", below="task")
     if "timeline" in data:
         _check_timeline(data["timeline"], nodes)
-        edges.check_starts(data["timeline"], data.get("origins", {}).get("missing", ()))
+        edges.check_starts(data["timeline"])
     if "spans" in data:
         _check_spans(data["spans"], data.get("timeline", {}).get("workers", ()), nodes)
     keys = dict.fromkeys(edges.keys)
     if "origins" in data:
-        _check_origins(data["origins"], nodes, keys)
+        _check_records("origins", data["origins"], nodes)
     statistics = data.get("statistics", {})
     for name in ("tasks", "flags", "cold_ms"):
         _check_keys(statistics.get(name, {}), nodes, "statistics", name)
@@ -348,7 +348,7 @@ class _Edges:
             )
         _check_fields(entries)
 
-    def check_starts(self, timeline: Mapping[str, Any], missing: Sequence[Any]) -> None:
+    def check_starts(self, timeline: Mapping[str, Any]) -> None:
         """Check that no task starts before its predecessors have ended.
 
         Where some clock differs from the others, this says nothing.
@@ -364,10 +364,8 @@ class _Edges:
             started = list(map(starts.get, self.targets, repeat(inf)))
             if all(map(le, ended, started)):
                 continue
-            # Edges that the graph of this round lacked do not count.
-            lacking = {tuple(e) for m in missing if m["round"] == number for e in m["edges"]}
             for source, target, end, start in zip(self.sources, self.targets, ended, started):
-                if end > start and (source, target) not in lacking:
+                if end > start:
                     i = [row[:2] for row in timeline["records"]].index([target, number])
                     raise _error(
                         f"the task starts at {start}, before {_quote(source)}, on which it "
@@ -513,18 +511,6 @@ def _check_records(section: str, table: Mapping[str, Any], nodes: Mapping[str, i
     _numbers(tasks, nodes, section, "records", below=0)
     if len(set(tasks)) < len(tasks):
         _check_distinct(list(zip(tasks, _column(rows, 1))), "task and round", section, "records")
-
-
-def _check_origins(
-    origins: Mapping[str, Any], nodes: Mapping[str, int], edges: Mapping[str, Any]
-) -> None:
-    _check_records("origins", origins, nodes)
-    for i, missing in enumerate(origins.get("missing", ())):
-        where = "origins", "missing", i
-        _numbers(missing["tasks"], nodes, *where, "tasks")
-        for j, edge in enumerate(missing["edges"]):
-            if "->".join(edge) not in edges:
-                raise _error(f"there is no edge {_quote('->'.join(edge))}", *where, "edges", j)
 
 
 def _check_timeline(timeline: Mapping[str, Any], nodes: Mapping[str, int]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.rounds import MEASURED, MOMENTS
-from dagprofiler.errors import CycleError
-from dagprofiler.graph.wiring import kahn_order
+from dagprofiler.errors import GraphError, short_repr
 from dagprofiler.metrics import TaskMetrics
 from dagprofiler.stats.summary import median
 
@@ -26,174 +25,104 @@ if TYPE_CHECKING:
     Column = list[Optional[float]]
 
 
-def united(first: GrowableWiring, second: GrowableWiring) -> GrowableWiring:
-    """Return the union of two wirings that grew from the same graph.
+def renumber(round_log: RoundLog, new: GrowableWiring) -> list[int | None] | None:
+    """Give the tasks of a round, in which the graph grew, the numbers that they have in `new`.
 
-    If the first includes the second, the first itself is returned. A task has
-    the outputs that it has in either.
-
-    Raises
-    ------
-    CycleError
-        If the union has a cycle.
-    """
-    if second.same_as(first):
-        return first
-    outputs: dict[str, dict[str, None]] = {}
-    items: dict[str, dict[str, None]] = {}
-    #: Task to (source, field) to the input that it feeds; to its predecessors.
-    feeds: dict[str, dict[tuple[str, str], str]] = {}
-    sources: dict[str, dict[str, None]] = {}
-    for wiring in (first, second):
-        names = wiring.names
-        for i, name in enumerate(names):
-            outputs.setdefault(name, {}).update(dict.fromkeys(wiring.outputs[i]))
-            sources.setdefault(name, {}).update((names[s], None) for s in wiring.predecessors(i))
-            fed = feeds.setdefault(name, {})
-            for target_input, slot in wiring.feeds(i):
-                fed.setdefault((names[wiring.owner[slot]], _field(wiring, slot)), target_input)
-        for slot, item in wiring.items.items():
-            items.setdefault(names[wiring.owner[slot]], {})[item] = None
-    union = _laid_out(first, outputs, items, feeds, sources)
-    return first if union.same_as(first) else union
-
-
-def _laid_out(
-    first: GrowableWiring,
-    outputs: dict[str, dict[str, None]],
-    items: dict[str, dict[str, None]],
-    feeds: dict[str, dict[tuple[str, str], str]],
-    sources: dict[str, dict[str, None]],
-) -> GrowableWiring:
-    """Return a wiring with these tasks and edges."""
-    wiring = copy(first)
-    given = first.names[: first.given]
-    after: dict[str, list[str]] = {}
-    for name in outputs.keys() - given:
-        for source in sources[name].keys() - given:
-            after.setdefault(source, []).append(name)
-    # Each task after its predecessors in both.
-    rest = kahn_order(list(outputs.keys() - given), after)
-    wiring.names = names = [*given, *rest]
-    index = {name: i for i, name in enumerate(names)}
-    wiring.outputs = [list(outputs[name]) for name in names]
-    wiring.first_slot, wiring.owner, wiring.items, wiring.after = [], [], {}, {}
-    slots: dict[tuple[str, str], int] = {}
-    for i, name in enumerate(names):
-        wiring.first_slot.append(len(wiring.owner))
-        for output in wiring.outputs[i]:
-            slots[name, output] = len(wiring.owner)
-            wiring.owner.append(i)
-    for name, of_source in items.items():
-        for item in of_source:
-            slots[name, item] = len(wiring.owner)
-            wiring.items[len(wiring.owner)] = item
-            wiring.owner.append(index[name])
-    wiring.uses = [0] * len(wiring.owner)
-    wiring.inputs, wiring.slots, wiring.first_input = [], [], [0]
-    wiring.sources, wiring.first_source = [], [0]
-    for i, name in enumerate(names):
-        wiring.inputs += feeds[name].values()
-        wiring.slots += map(slots.__getitem__, feeds[name])
-        wiring.first_input.append(len(wiring.inputs))
-        numbers = sorted(index[source] for source in sources[name])
-        for number in numbers:
-            wiring.after.setdefault(number, []).append(i)
-        wiring.sources += numbers
-        wiring.first_source.append(len(wiring.sources))
-    for slot in wiring.slots:
-        wiring.uses[slot] += 1
-    wiring.forget()
-    return wiring
-
-
-def _field(wiring: GrowableWiring, slot: int) -> str:
-    source = wiring.owner[slot]
-    return wiring.field(source, slot - wiring.first_slot[source])
-
-
-def renumber(round_log: RoundLog, new: GrowableWiring) -> list[int] | None:
-    """Renumber the log of a round for a wiring that includes the round's graph.
+    Rules may fire in another order in each round. Of a round that failed, tasks that the other
+    rounds lack are left out.
 
     Returns
     -------
-    list of int or None
-        The new number of each task; None if all are the same.
-    """
-    growth: Any = round_log.growth
-    old: GrowableWiring = growth.wiring
-    if new is old:
-        return None
-    index = {name: i for i, name in enumerate(new.names)}
-    tasks = [index[name] for name in old.names]
-    known = {(owner, _field(new, slot)): slot for slot, owner in enumerate(new.owner)}
-    slots = [known[tasks[owner], _field(old, slot)] for slot, owner in enumerate(old.owner)]
-    count = len(new.names)
+    list of int, or None
+        The new number of each task, None for one that is left out; None if all are the same.
 
-    round_log.times = [
-        moment
-        for six in _moved(
-            [round_log.times_of(i) for i in range(len(tasks))], tasks, count, [None] * 6
-        )
-        for moment in six
-    ]
+    Raises
+    ------
+    GraphError
+        If the round succeeded and its graph is another one.
+    """
+    old: GrowableWiring = round_log.wiring  # type: ignore[assignment]
+    if new.same_as(old):
+        round_log.wiring = new
+        return None
+    if round_log.complete:
+        _check_same(old, new)
+    index, count = {name: i for i, name in enumerate(new.names)}, len(new.names)
+    tasks = [index.get(name) for name in old.names]
+    known = {(owner, new.field_of(slot)): slot for slot, owner in enumerate(new.owner)}
+    slots = [known.get((tasks[i], old.field_of(slot))) for slot, i in enumerate(old.owner)]  # type: ignore[arg-type]
+    moments = [round_log.times_of(i) for i in range(len(tasks))]
+    round_log.times = [*chain.from_iterable(_moved(moments, tasks, count, [None] * 6))]
     round_log.ran_on = _moved(round_log.ran_on, tasks, count, 0)
     round_log.wire_bytes = _moved(round_log.wire_bytes, slots, len(new.owner), 0)
-    round_log.payload_bytes = {slots[slot]: size for slot, size in round_log.payload_bytes.items()}
+    round_log.payload_bytes = rekeyed(round_log.payload_bytes, slots)
     for name in ("undeclared_bytes", "errors", "meters", "digests", "attempts", "spans"):
-        setattr(round_log, name, {tasks[i]: value for i, value in getattr(round_log, name).items()})
-    round_log.skipped = {tasks[i] for i in round_log.skipped}
-    growth.empty = set(range(len(new.owner))).difference(
-        slots[slot] for slot in range(len(slots)) if slot not in growth.empty
-    )
+        setattr(round_log, name, rekeyed(getattr(round_log, name), tasks))
+    round_log.skipped = set(rekeyed(dict.fromkeys(round_log.skipped), tasks))
     if round_log.encode_s:
+        places = _places(old, new, tasks, slots)
         round_log.encode_s = _moved(round_log.encode_s, slots, len(new.owner), None)
-        round_log.decode_s = _moved(
-            round_log.decode_s, _places(old, new, tasks, slots), len(new.slots), None
-        )
-    _renumber_growth(growth, new, tasks)
+        round_log.decode_s = _moved(round_log.decode_s, places, len(new.slots), None)
+    growth: Growth = round_log.growth  # type: ignore[assignment]
+    growth.estimates = rekeyed(growth.estimates, tasks)
+    growth.added_s = _moved(growth.added_s, tasks, count, 0.0)
+    growth.firings = [
+        firing._replace(tasks=[number for i in firing.tasks if (number := tasks[i]) is not None])
+        for firing in growth.firings
+    ]
+    round_log.wiring = new
     return tasks
 
 
-def _renumber_growth(growth: Growth, new: GrowableWiring, tasks: list[int]) -> None:
-    old, count = growth.wiring, len(new.names)
-    growth.estimates = {tasks[i]: value for i, value in growth.estimates.items()}
-    growth.added_s = _moved(growth.added_s, tasks, count, 0.0)
-    growth.firings = [
-        firing._replace(tasks=[tasks[i] for i in firing.tasks]) for firing in growth.firings
+def _check_same(here: GrowableWiring, first: GrowableWiring) -> None:
+    """Raise a GraphError unless a round had the tasks, outputs and edges of the first round."""
+    of_here, of_first = here.by_name(), first.by_name()
+    differing = sorted(of_here.keys() ^ of_first.keys()) or [
+        name for name, edges in of_here.items() if edges != of_first[name]
     ]
-    absent = {tasks[i] for i in growth.absent}
-    growth.absent = absent.union(range(count)).difference(
-        task for i, task in enumerate(tasks) if i not in growth.absent
-    )
-    here = {(tasks[source], tasks[target]) for source, target, _ in old.edges()}
-    here.difference_update((tasks[s], tasks[t]) for s, t in growth.lacking)
-    growth.lacking = {
-        (source, target)
-        for source, target, _ in new.edges()
-        if (source, target) not in here and not growth.absent.intersection((source, target))
-    }
-    growth.wiring = new
+    if differing:
+        name = differing[0]
+        lacks = "lacks it" if name not in of_here else "has it, the first one does not"
+        if name in of_here and name in of_first:
+            lacks = "has other outputs of it, or other edges to it"
+        raise GraphError(
+            f"task {short_repr(name)}: a later round {lacks}; rounds can be compared only if "
+            "their graphs are the same: use rounds=1, or a seed if the graph depends on random "
+            "numbers"
+        )
 
 
 def _places(
-    old: GrowableWiring, new: GrowableWiring, tasks: list[int], slots: list[int]
-) -> list[int]:
+    old: GrowableWiring,
+    new: GrowableWiring,
+    tasks: list[int | None],
+    slots: list[int | None],
+) -> list[int | None]:
     """Return the position of each input of a wiring in another."""
     places = []
     for i, task in enumerate(tasks):
-        begin, end = new.first_input[task : task + 2]
-        place = dict(zip(new.slots[begin:end], range(begin, end)))
-        places += [place[slots[slot]] for _, slot in old.feeds(i)]
+        place: dict[Any, int] = {}
+        if task is not None:
+            place = dict(zip(new.feeds(task), range(*new.first_input[task : task + 2])))
+        places += [place.get((field, slots[slot])) for field, slot in old.feeds(i)]
     return places
 
 
-def _moved(values: Sequence[Any], places: Sequence[int], count: int, missing: Any) -> list[Any]:
+def _moved(
+    values: Sequence[Any], places: Sequence[int | None], count: int, missing: Any
+) -> list[Any]:
     """Return a list of `count` values, with each value at its new place."""
     moved = [missing] * count
     for place, value in zip(places, values):
-        moved[place] = value
+        if place is not None:
+            moved[place] = value
     return moved
+
+
+def rekeyed(values: Mapping[int, Any], numbers: Sequence[int | None]) -> dict[int, Any]:
+    """Return values under new numbers, without those that have none."""
+    pairs = ((numbers[key], value) for key, value in values.items())
+    return {key: value for key, value in pairs if key is not None}
 
 
 class Firing(NamedTuple):
@@ -220,8 +149,6 @@ class Growth:
 
     Attributes
     ----------
-    wiring
-        The graph at the end of the round.
     estimates
         As in :class:`~dagprofiler.engine.log.RunLog`, of all its tasks.
     added_s
@@ -230,24 +157,14 @@ class Growth:
         The rules that fired, in that order.
     unfired
         Name of each rule that did not fire, and why.
-    absent
-        Tasks of other rounds that this round lacks.
-    lacking
-        Edges of other rounds that this round lacks between its tasks.
-    empty
-        Slots of other rounds that this round lacks.
     rules_s
         Time of evaluating rules and applying their additions, in seconds.
     """
 
-    wiring: GrowableWiring
     estimates: dict[int, int]
     added_s: list[float]
     firings: list[Firing] = field(default_factory=list)
     unfired: dict[str, str] = field(default_factory=dict)
-    absent: set[int] = field(default_factory=set)
-    lacking: set[tuple[int, int]] = field(default_factory=set)
-    empty: set[int] = field(default_factory=set)
     rules_s: float = 0.0
 
 
@@ -259,6 +176,8 @@ class RoundLog:
     ----------
     kind
         The purpose of the round, as :mod:`dagprofiler._document.rounds` names it.
+    wiring
+        The graph, which numbers its tasks and slots.
     times
         Six readings of the clock a task, in seconds, as in
         :class:`dagprofiler.measure.pipeline.Record`; None for moments that it did not reach.
@@ -309,6 +228,7 @@ class RoundLog:
     """
 
     kind: str
+    wiring: Wiring = field(repr=False, compare=False)
     times: list[float | None]
     ran_on: list[int]
     wire_bytes: list[int]
@@ -339,13 +259,17 @@ class RoundLog:
     def of(cls, kind: str, wiring: Wiring, columns: list[str]) -> RoundLog:
         """Return the log of a round that is about to begin."""
         tasks, slots = len(wiring.names), len(wiring.owner)
-        return cls(kind, [None] * (6 * tasks), [0] * tasks, [0] * slots, columns=columns)
+        return cls(kind, wiring, [None] * (6 * tasks), [0] * tasks, [0] * slots, columns=columns)
 
-    def note(self, wiring: Wiring, i: int, readings: Readings) -> None:
+    def extend_columns(self) -> None:
+        """Extend the lists of instruments to the size of the graph, which may have grown."""
+        self.decode_s += [None] * (len(self.wiring.slots) - len(self.decode_s))
+        self.encode_s += [None] * (len(self.wiring.owner) - len(self.encode_s))
+
+    def note(self, i: int, readings: Readings) -> None:
         """Enter the readings of the instruments for task number `i`."""
-        # The first task extends the lists for all tasks, later ones only for added tasks.
-        self.decode_s += [None] * (len(wiring.slots) - len(self.decode_s))
-        self.encode_s += [None] * (len(wiring.owner) - len(self.encode_s))
+        wiring = self.wiring
+        self.extend_columns()
         begin, end = wiring.first_input[i], wiring.first_input[i + 1]
         # Inputs from outside the graph follow those from edges.
         for place, seconds in zip(range(begin, end), readings.decode_s):
@@ -362,6 +286,60 @@ class RoundLog:
             self.stored[i] = readings.stored
         if readings.digest is not None:
             self.digests[i] = readings.digest
+
+    def entry(self, i: int, zero_s: float) -> dict[str, Any]:
+        """Return what happened to task number `i`, which was measured with instruments, as JSON.
+
+        Parameters
+        ----------
+        zero_s
+            Reading of its worker's clock from which times count.
+        """
+        wiring, wire = self.wiring, self.wire_bytes
+        slots = [*enumerate(wiring.outputs[i], wiring.first_slot[i])]
+        decode_s: dict[str, list[Any]] = {}
+        for place, (name, _) in enumerate(wiring.feeds(i), wiring.first_input[i]):
+            decode_s.setdefault(name, []).append(self.decode_s[place])
+        spans, digest = self.spans.get(i), self.digests.get(i)
+        return {
+            "task": wiring.names[i],
+            "times_ms": since_ms(self.times_of(i), zero_s),
+            "spans": None if spans is None else spans.packed().shifted(-zero_s).to_dict(),
+            "bytes": {
+                name: [wire[slot], self.payload_bytes.get(slot, wire[slot])] for slot, name in slots
+            },
+            "undeclared_bytes": self.undeclared_bytes.get(i),
+            "decode_s": decode_s,
+            "encode_s": {name: self.encode_s[slot] for slot, name in slots},
+            "meters": self.meters[i],
+            "digest": None if digest is None else digest.hex(),
+            # Of the round so far.
+            "reasons": self.reasons,
+        }
+
+    def enter(self, i: int, entry: Mapping[str, Any], zero_s: float) -> None:
+        """Enter what :meth:`entry` returned for task number `i`; its worker is not part of it."""
+        wiring = self.wiring
+        self.extend_columns()
+        self.times[6 * i : 6 * i + 6] = [zero_s + ms / 1e3 for ms in entry["times_ms"]]
+        if entry["spans"] is not None:
+            from dagprofiler.tracing.collection import Packed
+
+            self.spans[i] = Packed.of(entry["spans"]).shifted(zero_s)
+        for slot, name in enumerate(wiring.outputs[i], wiring.first_slot[i]):
+            self.wire_bytes[slot], payload = entry["bytes"][name]
+            if payload != self.wire_bytes[slot]:
+                self.payload_bytes[slot] = payload
+            self.encode_s[slot] = entry["encode_s"][name]
+        decode_s = {name: iter(spent) for name, spent in entry["decode_s"].items()}
+        for place, (name, _) in enumerate(wiring.feeds(i), wiring.first_input[i]):
+            self.decode_s[place] = next(decode_s[name])
+        if entry["undeclared_bytes"] is not None:
+            self.undeclared_bytes[i] = entry["undeclared_bytes"]
+        if entry["digest"] is not None:
+            self.digests[i] = bytes.fromhex(entry["digest"])
+        self.meters[i] = entry["meters"]
+        self.reasons.update(entry["reasons"])
 
     @property
     def aside_s(self) -> float:
@@ -399,23 +377,11 @@ class RoundLog:
     @property
     def complete(self) -> bool:
         """Whether all tasks have succeeded."""
-        absent = len(self.growth.absent) if self.growth is not None else 0
-        return not self.errors and self.times[5::6].count(None) == absent
+        return not self.errors and None not in self.times[5::6]
 
     def succeeded(self, i: int) -> bool:
         """Tell whether task number `i` has finished without an error."""
         return self.times[6 * i + 5] is not None and i not in self.errors
-
-    def has_slot(self, slot: int) -> bool:
-        """Tell whether the graph had a slot in this round."""
-        return self.growth is None or slot not in self.growth.empty
-
-    def has_edge(self, source: int, target: int) -> bool:
-        """Tell whether the graph had an edge in this round."""
-        growth = self.growth
-        return growth is None or not (
-            target in growth.absent or source in growth.absent or (source, target) in growth.lacking
-        )
 
     def by_start(self) -> list[int]:
         """Return the tasks that began, in the order of their starts."""
@@ -463,11 +429,7 @@ def figures(rounds: Sequence[RoundLog], wiring: Wiring) -> Figures:
         )
     wire_bytes, payload_bytes, undeclared_bytes = [], {}, {}
     for slot, task in enumerate(wiring.owner):
-        seen = [
-            round_log
-            for round_log in rounds
-            if round_log.succeeded(task) and round_log.has_slot(slot)
-        ]
+        seen = [round_log for round_log in rounds if round_log.succeeded(task)]
         wire = _middle([round_log.wire_bytes[slot] for round_log in seen])
         payload = _middle(
             [round_log.payload_bytes.get(slot, round_log.wire_bytes[slot]) for round_log in seen]
@@ -642,40 +604,35 @@ class RunLog:
     def adopt(self, kind: str, round_log: RoundLog, worker: dict[str, Any]) -> RoundLog:
         """Add a round that another process ran."""
         round_log.kind = kind
+        if round_log.growth is None:
+            round_log.wiring = self.wiring
         if round_log.started_s:
             round_log.ran_on = [len(self.workers)] * len(round_log.ran_on)
             self.workers.append(worker)
         self.rounds.append(round_log)
         return round_log
 
-    def settle(self, round_log: RoundLog) -> list[int] | None:
-        """Renumber a round in which the graph grew, and those before it, to the same numbers.
+    def settle(self, round_log: RoundLog) -> list[int | None] | None:
+        """Give the tasks of a round in which the graph grew the numbers of the first such round.
 
         Returns
         -------
-        list of int or None
-            The new number of each task of the round; None if all are the same.
+        list of int, or None
+            As :func:`renumber`.
         """
-        growth: Any = round_log.growth
-        before = [r for r in self.rounds if r is not round_log and r.growth is not None]
+        first = next(other for other in self.rounds if other.growth is not None)
         numbers = None
-        if before:
-            first: Any = before[0].growth
+        if first is not round_log:
             try:
-                union = united(first.wiring, growth.wiring)
-            except CycleError:
+                numbers = renumber(round_log, first.wiring)  # type: ignore[arg-type]
+            except GraphError:
                 self.rounds.remove(round_log)
                 self.wiring = first.wiring
                 raise
-            for other in before:
-                renumber(other, union)
-            numbers = renumber(round_log, union)
-        self.wiring = growth.wiring
-        given = growth.wiring.given
-        self.nodes = [*self.nodes[:given], *self.wiring.names[given:]]
-        self.estimates = {}
-        for other in (*before, round_log):
-            self.estimates.update(other.growth.estimates)  # type: ignore[union-attr]
+        self.wiring = wiring = first.wiring
+        given: int = wiring.given  # type: ignore[attr-defined]
+        self.nodes = [*self.nodes[:given], *wiring.names[given:]]
+        self.estimates.update(round_log.growth.estimates)  # type: ignore[union-attr]
         return numbers
 
     def end(self) -> None:
@@ -743,8 +700,12 @@ class RunLog:
 
     def since_start_ms(self, times: Iterable[float | None]) -> list[float | None]:
         """Return readings of the clock as milliseconds since the run began."""
-        start = self.started
-        return [None if t is None else round((t - start) * 1e9) / 1e6 for t in times]
+        return since_ms(times, self.started)
+
+
+def since_ms(times: Iterable[float | None], zero_s: float) -> list[float | None]:
+    """Return readings of a clock, in seconds, as milliseconds since one of them."""
+    return [None if t is None else round((t - zero_s) * 1e9) / 1e6 for t in times]
 
 
 def _one_clock(_: int) -> float:

@@ -66,7 +66,7 @@ def _times(priorities: Any) -> Mapping[str, float]:
         return times_of_tasks(priorities)
     if not isinstance(priorities, Mapping):
         raise _refused(f"expected a Profile or {{task: time}}, got {short_repr(priorities)}")
-    from dagprofiler.measure.meters import plain_number
+    from dagprofiler._util.checks import plain_number
 
     times = {}
     for name, value in priorities.items():
@@ -130,7 +130,7 @@ def as_timeout(timeout: Any, executor: Executor | None) -> float | None:
     """
     if timeout is None:
         return None
-    from dagprofiler.measure.meters import plain_number
+    from dagprofiler._util.checks import plain_number
 
     timeout_s = plain_number(timeout)
     if timeout_s is None or timeout_s <= 0:

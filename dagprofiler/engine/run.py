@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler._document.rounds import ALLOCATION
 from dagprofiler._util.interpreter import asked_for, recording, sink
 from dagprofiler.engine.hooks import RunInfo
-from dagprofiler.engine.log import Growth
+from dagprofiler.engine.log import Growth, rekeyed
 from dagprofiler.engine.sections import Tables
 from dagprofiler.errors import GraphError, RunError, WorkerError, describe, short_repr
 from dagprofiler.graph.wiring import GrowableWiring, ready_queue, ready_queue_by
@@ -404,10 +404,10 @@ class Run:
         self._wiring = log.wiring = wiring = GrowableWiring(self._given)
         self._tasks, self._contracts = [*self._given_tasks], [*self._given_contracts]
         log.estimates = dict(self._given_estimates)
-        return Growth(wiring, log.estimates, [0.0] * len(wiring.names))
+        return Growth(log.estimates, [0.0] * len(wiring.names))
 
     def _settle_growth(self) -> None:
-        """Replace the graph by the union of all rounds, and renumber the results."""
+        """Give all results of this round the numbers that tasks have in the first one."""
         if self._grows is None:
             return
         try:
@@ -418,8 +418,8 @@ class Run:
         finally:
             self._wiring = self._log.wiring
         if numbers is not None:
-            self._outputs = {numbers[i]: outputs for i, outputs in self._outputs.items()}
-            self._errors = {numbers[i]: error for i, error in self._errors.items()}
+            self._outputs = rekeyed(self._outputs, numbers)
+            self._errors = rekeyed(self._errors, numbers)
 
     def _rule_failed(self, name: str, error: Exception) -> bool:
         """Record that a rule failed; return whether no new task may start."""
@@ -504,7 +504,7 @@ class Run:
                 declared_bytes = sum(wire[field] for field in declared)
                 entry.undeclared_bytes[i] = sum(wire.values()) - declared_bytes
             if readings is not None:
-                entry.note(wiring, i, readings)
+                entry.note(i, readings)
             # Only the slots keep the outputs after this.
             del record, frames
             if outputs is not None:

@@ -93,9 +93,7 @@ def _edge_samples(log: RunLog, timed: Sequence[RoundLog | None]) -> dict[str, An
             name: [] for name in ("serialize_ms", "deserialize_ms", "size_bytes", "wire_bytes")
         }
         for round_log in timed:
-            if round_log is None or not (
-                round_log.succeeded(source) and round_log.has_edge(source, target)
-            ):
+            if round_log is None or not round_log.succeeded(source):
                 for column in columns.values():
                     column.append(None)
                 continue
@@ -134,13 +132,7 @@ def is_precise(log: RunLog, precision: float) -> bool:
     rounds = log.measured()
     by_task = []
     for i, walls in enumerate(zip(*(phase_s(round_log, 2) for round_log in rounds))):
-        times = [
-            _corrected_s(round_log, i, wall)
-            for round_log, wall in zip(rounds, walls)
-            if round_log.growth is None or i not in round_log.growth.absent
-        ]
-        if times:
-            by_task.append(times)
+        by_task.append([_corrected_s(log, i, wall) for log, wall in zip(rounds, walls)])
     medians = [median(times) for times in by_task]
     # If no task has that share, the longest tasks decide.
     least = min(_WEIGHTY * sum(medians), max(medians, default=0.0))

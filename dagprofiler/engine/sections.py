@@ -56,18 +56,6 @@ def origins_of(log: RunLog) -> dict[str, Any]:
             for rule, why in growth.unfired.items()
         ],
     }
-    names = log.wiring.names
-    missing = [
-        {
-            "round": number,
-            "tasks": [names[i] for i in sorted(growth.absent)],
-            "edges": [[names[i] for i in edge] for edge in sorted(growth.lacking)],
-        }
-        for number, growth in grown
-        if growth.absent or growth.lacking
-    ]
-    if missing:
-        section["missing"] = missing
     return section
 
 
@@ -454,7 +442,7 @@ class Tables:
         last, number = log.rounds[-1], len(log.rounds) - 1
         states: dict[str, Any] = {}
         for i in log.wiring.order:
-            if last.succeeded(i) or (last.growth and i in last.growth.absent):
+            if last.succeeded(i):
                 continue
             if i in last.errors:
                 state = {"state": "failed", "error": last.errors[i]}

@@ -333,6 +333,11 @@ class Wiring:
             return outputs[position]
         return self.items[self.first_slot[source] + position]
 
+    def field_of(self, slot: int) -> str:
+        """Return the name of the output, or of the item of one, in a slot."""
+        source = self.owner[slot]
+        return self.field(source, slot - self.first_slot[source])
+
     def wanted(self, task: int) -> list[str]:
         """Return the outputs of a task that feed other tasks."""
         slots = enumerate(self.outputs[task], self.first_slot[task])
@@ -497,6 +502,21 @@ class GrowableWiring(Wiring):
         """Tell whether two graphs are the same and grew in the same order."""
         mine, theirs = vars(self), vars(other)
         return all(mine[name] == theirs[name] for name in mine if name not in ("uses", "_resolved"))
+
+    def by_name(self) -> dict[str, tuple[Any, ...]]:
+        """Return for each task its outputs, its predecessors and what feeds it, by names."""
+        names = self.names
+        return {
+            name: (
+                self.outputs[i],
+                {names[source] for source in self.predecessors(i)},
+                {
+                    (field, names[self.owner[slot]], self.field_of(slot))
+                    for field, slot in self.feeds(i)
+                },
+            )
+            for i, name in enumerate(names)
+        }
 
     def _resolve(self) -> Edges:
         edges = Edges(len(self.names), [], [], [])

@@ -225,28 +225,20 @@ class Journal(Hook):
         """Append the record of a task."""
         log, i = self._log, self._number(record.task)
         round_log = log.rounds[record.round]
+        ahead_s = log.ahead_s(round_log.ran_on[i])
         entry = {
-            "task": record.task,
+            **round_log.entry(i, log.started + ahead_s),
             "round": record.round,
             **_of_round(log, round_log),
-            "times_ms": list(record.phases.values()),
-            "worker": _worker(record.worker, log.ahead_s(round_log.ran_on[i])),
+            "worker": _worker(record.worker, ahead_s),
             "stored": round_log.stored.pop(i),
-            "spans": self._spans(round_log, i),
-            **_measured(round_log, log.wiring, i),
+            "costs_s": [round_log.meters_s, round_log.garbage_s, round_log.store_s],
         }
         if round_log.growth is not None:
             names, added_s = log.wiring.names, round_log.growth.added_s[i]
             entry["added_ms"] = log.since_start_ms([added_s])[0] if added_s else None
             entry["after"] = [names[source] for source in log.wiring.predecessors(i)]
         self._append(entry)
-
-    def _spans(self, round_log: RoundLog, i: int) -> dict[str, Any] | None:
-        """Return the spans that were traced inside a task, on the clock of the run."""
-        log, spans = self._log, round_log.spans.get(i)
-        if spans is None:
-            return None
-        return spans.packed().shifted(-log.started - log.ahead_s(round_log.ran_on[i])).to_dict()
 
     def _number(self, task: str) -> int:
         names = self._log.wiring.names
@@ -325,29 +317,4 @@ def _of_round(log: RunLog, round_log: RoundLog) -> dict[str, Any]:
         "began_ms": began_ms,
         "columns": round_log.columns,
         "total_s": round_log.total_s,
-    }
-
-
-def _measured(round_log: RoundLog, wiring: Wiring, i: int) -> dict[str, Any]:
-    """Return what the log of a round holds for a task, other than its times."""
-    wire, payload, begin = round_log.wire_bytes, round_log.payload_bytes, wiring.first_slot[i]
-    decode_s: dict[str, list[Any]] = {}
-    for place, (field, _) in enumerate(wiring.feeds(i), wiring.first_input[i]):
-        decode_s.setdefault(field, []).append(round_log.decode_s[place])
-    digest = round_log.digests.get(i)
-    return {
-        "bytes": {
-            field: [wire[slot], payload.get(slot, wire[slot])]
-            for slot, field in enumerate(wiring.outputs[i], begin)
-        },
-        "undeclared_bytes": round_log.undeclared_bytes.get(i),
-        "decode_s": decode_s,
-        "encode_s": {
-            field: round_log.encode_s[slot] for slot, field in enumerate(wiring.outputs[i], begin)
-        },
-        "meters": round_log.meters[i],
-        "digest": None if digest is None else digest.hex(),
-        # Of the round so far.
-        "reasons": round_log.reasons,
-        "costs_s": [round_log.meters_s, round_log.garbage_s, round_log.store_s],
     }

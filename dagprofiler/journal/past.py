@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from dagprofiler.graph.wiring import Wiring
     from dagprofiler.journal._records import RecordFile
     from dagprofiler.journal._store import OutputStore
-    from dagprofiler.tracing.collection import Packed
-
 
 #: The most missing tasks, or problems, that a message lists.
 _MOST = 10
@@ -334,16 +332,14 @@ class ReplayedRound:
         self._check(record, wiring, i)
         worker = record["worker"]
         round_log.ran_on[i] = -1 if worker is None else recall(worker)
-        times: list[float] = [log.started + ms / 1e3 for ms in record["times_ms"]]
-        round_log.times[6 * i : 6 * i + 6] = times
-        self._busy.append((times[0], times[-1]))
-        self._enter(round_log, wiring, i, record)
         if record["spans"] is not None:
-            round_log.spans[i] = self._spans(record).shifted(log.started)
-        round_log.reasons.update(record["reasons"])
+            self._check_spans(record)
+        round_log.enter(i, record, log.started)
+        begin_s, *_, end_s = round_log.times_of(i)
+        self._busy.append((begin_s, end_s))
 
-    def _spans(self, record: Mapping[str, Any]) -> Packed:
-        """Return the spans that were traced inside a task."""
+    def _check_spans(self, record: Mapping[str, Any]) -> None:
+        """Raise a JournalError unless the spans of a task are valid."""
         from dagprofiler.engine.sections import Traced, spans_section
         from dagprofiler.tracing.collection import Packed
 
@@ -355,7 +351,6 @@ class ReplayedRound:
             raise self._wrong(record, f"spans: {describe(error)}") from error
         if backwards or not surely_satisfies(section, _OF_PROFILE["spans"]):
             raise self._wrong(record, "these spans are not valid")
-        return packed
 
     def _check(self, record: Mapping[str, Any], wiring: Wiring, i: int) -> None:
         """Raise a JournalError if a task differs from its record."""
@@ -406,26 +401,6 @@ class ReplayedRound:
             round_log.ended_s = log.started + ended["ended_ms"] / 1e3
             round_log.legacy_generators = ended["legacy_generators"]
             round_log.attempts = {numbers[name]: lost for name, lost in ended["attempts"].items()}
-
-    @staticmethod
-    def _enter(round_log: RoundLog, wiring: Wiring, i: int, record: Mapping[str, Any]) -> None:
-        """Enter the measurements of a task into the log of the round."""
-        # The first task extends the lists for all tasks, later ones only for added tasks.
-        round_log.decode_s += [None] * (len(wiring.slots) - len(round_log.decode_s))
-        round_log.encode_s += [None] * (len(wiring.owner) - len(round_log.encode_s))
-        for slot, field in enumerate(wiring.outputs[i], wiring.first_slot[i]):
-            round_log.wire_bytes[slot], payload = record["bytes"][field]
-            if payload != round_log.wire_bytes[slot]:
-                round_log.payload_bytes[slot] = payload
-            round_log.encode_s[slot] = record["encode_s"][field]
-        decode_s = {field: iter(spent) for field, spent in record["decode_s"].items()}
-        for place, (field, _) in enumerate(wiring.feeds(i), wiring.first_input[i]):
-            round_log.decode_s[place] = next(decode_s[field])
-        if record["undeclared_bytes"] is not None:
-            round_log.undeclared_bytes[i] = record["undeclared_bytes"]
-        if record["digest"] is not None:
-            round_log.digests[i] = bytes.fromhex(record["digest"])
-        round_log.meters[i] = record["meters"]
 
 
 def _covered_s(spans: Sequence[tuple[float, float]]) -> float:

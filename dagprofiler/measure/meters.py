@@ -9,10 +9,10 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
-from operator import index
 from time import perf_counter
 from typing import Any, Callable, NamedTuple, Protocol
 
+from dagprofiler._util.checks import plain_number
 from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, short_repr
 from dagprofiler.measure._perf_events import INSTRUCTIONS, EventCounter, SystemCalls
 from dagprofiler.measure.procfs import KernelFiles, Unavailable
@@ -516,21 +516,6 @@ class MeterSet:
 
 def _failure(method: str, error: Exception) -> str:
     return str(error) if isinstance(error, Unavailable) else f"{method}() raised {describe(error)}"
-
-
-def plain_number(value: Any) -> float | int | None:
-    """Return a finite number of numpy or another library as a plain one; None for others."""
-    from numbers import Real
-
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number:
-        return None
-    try:
-        integer = int(index(value))
-    except TypeError:
-        number = float(value)
-        return number if isfinite(number) else None
-    return integer if -_INTEGERS <= integer < _INTEGERS else None
 
 
 #: Columns that the pipeline fills itself.

@@ -95,7 +95,7 @@ class Grown:
         growth: Any = space.log.growth
         self.growth: Growth = growth
         self._space = space
-        self._wiring: GrowableWiring = growth.wiring
+        self._wiring: GrowableWiring = space.log.wiring  # type: ignore[assignment]
         self.names = self._wiring.names
         count = len(self.names)
         self.index = dict(zip(self.names, range(count)))
@@ -581,8 +581,7 @@ class Growing(Waiting):
             self.growth.unfired[rule.name] = self._why(rule)
         log = space.log
         if log.encode_s:
-            log.decode_s += [None] * (len(wiring.slots) - len(log.decode_s))
-            log.encode_s += [None] * (len(wiring.owner) - len(log.encode_s))
+            log.extend_columns()
         for i in [i for i in space.outputs if i in wiring.after]:
             if self.names[i] not in space.asked:
                 del space.outputs[i]

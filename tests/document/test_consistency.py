@@ -559,18 +559,6 @@ def test_tasks_of_different_rounds_do_not_wait_for_each_other():
     assert words(chain(timeline=moments(*rows)))[0] == "$.timeline.records[1][3]"
 
 
-def test_in_a_round_whose_graph_lacks_an_edge_no_task_waits_for_it():
-    rows = [["a", 0, 0, 1, 2], ["b", 0, 0, 2, 3], ["a", 1, 0, 5, 7], ["b", 1, 0, 6, 8]]
-    lacks = {"round": 1, "tasks": [], "edges": [["a", "b"]]}
-    check_consistency(chain(timeline=moments(*rows), origins=origins(missing=[lacks])))
-    elsewhere = {**lacks, "edges": [["b", "c"]]}
-    refused = chain(timeline=moments(*rows), origins=origins(missing=[elsewhere]))
-    assert words(refused)[0] == "$.timeline.records[3][3]"
-
-
-# In general
-
-
 def test_long_names_are_quoted_in_part_only():
     name = "x" * 10_000
     document = chain(order=["a", name])
@@ -674,19 +662,4 @@ def test_origins_are_those_of_tasks_that_are_there():
     assert words(chain(origins=origins([*came, 1.5]))) == (
         "$.origins.records[0]",
         "5 entries for 4 columns",
-    )
-
-
-def test_what_a_round_had_not_is_part_of_the_graph():
-    def missing(tasks, edges):
-        return chain(origins=origins(missing=[{"round": 0, "tasks": tasks, "edges": edges}]))
-
-    check_consistency(missing(["c"], [["a", "b"]]))
-    assert words(missing(["x"], [])) == (
-        "$.origins.missing[0].tasks[0]",
-        "there is no task 'x'",
-    )
-    assert words(missing([], [["a", "b"], ["a", "x"]])) == (
-        "$.origins.missing[0].edges[1]",
-        "there is no edge 'a->x'",
     )

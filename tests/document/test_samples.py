@@ -31,7 +31,7 @@ def log_of(*rounds, tasks="ab"):
 
 def a_round(*walls_s, kind=MEASURED, columns=(), meters=(), total_s=0.0):
     """Return a round of tasks with these times in compute(); None for a task that failed there."""
-    round_log = RoundLog(kind, [], [], [], total_s=total_s, columns=list(columns))
+    round_log = RoundLog(kind, None, [], [], [], total_s=total_s, columns=list(columns))
     for i, wall_s in enumerate(walls_s):
         if wall_s is None:
             round_log.times += [0.0, 0.0, 0.0, 1.0, None, None]

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import json
 import pickle
+from array import array
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dagprofiler import DAG, Task
 from dagprofiler.engine.log import RoundLog, figures, phase_s
 from dagprofiler.measure.instruments import Readings
+from dagprofiler.tracing.collection import Packed
 
 
 class Any(Task):
@@ -106,8 +111,8 @@ def test_a_round_without_instruments_has_no_lists_for_them():
 
 def test_what_instruments_read_stands_where_the_wiring_has_it():
     one = a_round(1.0, 1.0, 1.0)
-    one.note(WIRING, A, readings(encode_s={"q": 2.0, "p": 1.0, "undeclared": 9.0}))
-    one.note(WIRING, B, readings([3.0, 4.0], {"r": 5.0}))
+    one.note(A, readings(encode_s={"q": 2.0, "p": 1.0, "undeclared": 9.0}))
+    one.note(B, readings([3.0, 4.0], {"r": 5.0}))
     assert sorted(s for s in one.encode_s if s is not None) == [1.0, 2.0, 5.0]
     assert one.decode_s[: WIRING.first_input[C]] == [3.0, 4.0]
     # c has not run.
@@ -116,7 +121,7 @@ def test_what_instruments_read_stands_where_the_wiring_has_it():
 
 def test_what_came_from_outside_stands_behind_what_edges_fed():
     one = a_round(1.0, 1.0, 1.0)
-    one.note(WIRING, B, readings([3.0, 4.0, 77.0, 88.0], {"r": 5.0}))
+    one.note(B, readings([3.0, 4.0, 77.0, 88.0], {"r": 5.0}))
     assert one.decode_s == [3.0, 4.0, None]
 
 
@@ -124,12 +129,10 @@ def test_costs_are_added_up_and_the_rest_is_kept_by_task():
     one = a_round(1.0, 1.0, 1.0)
     encode_s = {"p": 1.0, "q": 1.0}
     one.note(
-        WIRING,
         A,
         readings((), encode_s, meters=[7], meters_s=2.0, garbage_s=10.0, reasons={"x_J": "no"}),
     )
     one.note(
-        WIRING,
         C,
         readings([1.0], meters=[8], digest=b"hash", meters_s=3.0, garbage_s=20.0),
     )
@@ -139,9 +142,53 @@ def test_costs_are_added_up_and_the_rest_is_kept_by_task():
     assert one.reasons == {"x_J": "no"}
 
 
+SPANS = Packed(
+    (("span", "parse", "io"),),
+    ((7, "worker", True),),
+    *map(array, "IId", ([0], [0], [1.5, 2.5])),
+    {0: {"n": 1}},
+    {},
+    3,
+)
+SECONDS = st.integers(0, 10**15).map(lambda ns: ns / 1e9)
+SIZES = st.integers(0, 2**53)
+
+
+@given(
+    zero_s=st.sampled_from([0.0, 12.5, -3.25]),
+    times=st.lists(SECONDS, min_size=6, max_size=6).map(sorted),
+    spent=st.lists(st.none() | SECONDS, min_size=3, max_size=3),
+    sizes=st.lists(SIZES, min_size=2, max_size=2),
+    payload=st.none() | SIZES,
+    undeclared=st.none() | SIZES,
+    meters=st.lists(st.none() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)),
+    digest=st.none() | st.binary(max_size=32),
+    spans=st.none() | st.just(SPANS),
+    reasons=st.dictionaries(st.text(), st.text(), max_size=2),
+)
+def test_what_happened_to_a_task_is_the_same_after_it_was_written_and_read(
+    zero_s, times, spent, sizes, payload, undeclared, meters, digest, spans, reasons
+):
+    there, here = (RoundLog.of("measured", WIRING, ["x"]) for _ in range(2))
+    there.note(B, readings(spent[:2], {"r": spent[2]}, meters=meters, reasons=reasons))
+    there.note(A, readings((), {"p": spent[0]}, meters=[], digest=digest))
+    there.times[6 * B : 6 * B + 6] = there.times[:6] = times
+    there.wire_bytes[0], there.wire_bytes[2] = sizes
+    there.payload_bytes.update({} if payload in (None, sizes[0]) else {0: payload})
+    there.undeclared_bytes.update({} if undeclared is None else {A: undeclared})
+    there.spans.update({} if spans is None else {B: spans})
+    for i in (A, B):
+        entry = there.entry(i, zero_s)
+        here.enter(i, json.loads(json.dumps(entry)), zero_s)
+        assert here.entry(i, zero_s) == entry
+    assert {**vars(here), "times": 0, "spans": 0} == {**vars(there), "times": 0, "spans": 0}
+    assert here.times == [t if t is None else pytest.approx(t, abs=1e-9) for t in there.times]
+    assert here.spans.keys() == there.spans.keys()
+
+
 def test_a_round_travels_between_processes():
     one = failed(a_round(1.0, 2.0), B)
-    one.note(WIRING, A, readings((), {"p": 1.0, "q": 2.0}, meters=[1], digest=b"hash"))
+    one.note(A, readings((), {"p": 1.0, "q": 2.0}, meters=[1], digest=b"hash"))
     assert pickle.loads(pickle.dumps(one)) == one
 
 

@@ -44,7 +44,7 @@ def tables(*rounds, reason=None, calibration=None, **tasks):
 def a_round(*computes_s, kind=MEASURED, begin=0.0, total_s=0.0, **metered):
     """Return a round of tasks that decode in 1 s, compute so long, and encode in 2 s."""
     count = len(computes_s)
-    one = RoundLog(kind, [], [0] * count, [], started_s=begin, total_s=total_s)
+    one = RoundLog(kind, None, [], [0] * count, [], started_s=begin, total_s=total_s)
     for computes in computes_s:
         if computes is None:
             one.times += [None] * 6

@@ -407,19 +407,5 @@ def test_how_a_graph_grew_is_told_step_by_step():
     assert growth["of_task"] == [0, 1, 1, 1, 2]
 
 
-def test_of_several_rounds_it_is_the_last_and_what_that_had_not_comes_at_the_end():
-    lengths = iter([3, 1])
-
-    @task(outputs=["rows"])
-    def vary():
-        return {"rows": list(range(next(lengths)))}
-
-    profile = DAG({"vary": vary}, rules=[map_over("vary", "rows", look)]).run(
-        rounds=Rounds(2, warmup=0)
-    )
-
-    assert data_of(profile)["growth"]["of_task"] == [0, 1, 2, 2]
-
-
 def test_a_graph_that_was_given_has_no_growth(found):
     assert "growth" not in found

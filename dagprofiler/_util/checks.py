@@ -1,0 +1,164 @@
+"""Checks of arguments: each returns a plain value, or raises an error that names the argument.
+
+`error` makes the error of a problem; by default it is a ValidationError with that one problem.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from operator import index
+from typing import TYPE_CHECKING, Any, Callable
+
+from dagprofiler.errors import refused, short_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Refuse = Callable[[str], Exception]
+
+#: Integers have at most 64 bits, so that every reader of a file can hold them.
+_INTEGERS = 2**63
+
+
+def is_a(value: Any, kinds: Any) -> bool:
+    """Tell whether a value is an instance of a class, even if its ``__class__`` raises.
+
+    Examples
+    --------
+    >>> is_a(3, int), is_a("3", (int, float))
+    (True, False)
+    """
+    try:
+        return isinstance(value, kinds)
+    except Exception:  # noqa: BLE001  (a value's own __class__ may do anything)
+        return False
+
+
+def plain_number(value: Any) -> float | int | None:
+    """Return a finite number of numpy or another library as a plain one; None for others.
+
+    Examples
+    --------
+    >>> plain_number(2.5), plain_number(2**63), plain_number(True), plain_number("2")
+    (2.5, None, None, None)
+    """
+    from numbers import Real
+
+    if is_a(value, bool) or not is_a(value, Real):
+        return None
+    try:
+        integer = int(index(value))
+    except TypeError:
+        number = float(value)
+        return number if isfinite(number) else None
+    return integer if -_INTEGERS <= integer < _INTEGERS else None
+
+
+def integer(
+    name: str,
+    value: Any,
+    least: int = 0,
+    most: int = _INTEGERS - 1,
+    *,
+    other: str = "",
+    error: Refuse = refused,
+) -> int:
+    """Return an integer from `least` to `most`; True and False are none.
+
+    Parameters
+    ----------
+    other
+        What else the argument may be, for the message: ``"'auto'"``.
+
+    Examples
+    --------
+    >>> integer("workers", 2, 1)
+    2
+    >>> integer("workers", 0, 1)
+    Traceback (most recent call last):
+    dagprofiler.errors.ValidationError: workers must be an integer of at least 1, got 0
+    """
+    try:
+        # Before Python 3.10 the index of True is True.
+        number = None if is_a(value, bool) else int(index(value))
+    except Exception:  # noqa: BLE001  (a value's own __index__ may do anything)
+        number = None
+    if number is None or not least <= number <= most:
+        upper = "2**63 - 1" if most == _INTEGERS - 1 else most
+        limits = f"of at least {least}" if least else f"from 0 to {upper}"
+        also = f" or {other}" if other else ""
+        raise error(f"{name} must be an integer {limits}{also}, got {short_repr(value)}")
+    return number
+
+
+def number(
+    name: str, value: Any, *, zero: bool = False, unit: str = "", error: Refuse = refused
+) -> float | int:
+    """Return a finite number above 0, or of at least 0 if `zero` is true.
+
+    Examples
+    --------
+    >>> number("rate", 0.5), number("fill", 0, zero=True)
+    (0.5, 0)
+    >>> number("timeout", -1, unit="seconds")
+    Traceback (most recent call last):
+    dagprofiler.errors.ValidationError: timeout must be a finite number of seconds above 0, got -1
+    """
+    try:
+        plain = plain_number(value)
+    except Exception:  # noqa: BLE001  (the same)
+        plain = None
+    if plain is None or plain < 0 or (not plain and not zero):
+        of = f" of {unit}" if unit else ""
+        limit = " of at least 0" if zero else " above 0"
+        raise error(f"{name} must be a finite number{of}{limit}, got {short_repr(value)}")
+    return plain
+
+
+def choice(name: str, value: Any, choices: Sequence[Any], *, error: Refuse = refused) -> Any:
+    """Return a value that is one of `choices`, which are strings, or None.
+
+    Examples
+    --------
+    >>> choice("on_error", "go", ("stop", "finish"))
+    Traceback (most recent call last):
+    dagprofiler.errors.ValidationError: on_error must be 'stop' or 'finish', got 'go'
+    """
+    # Only a string is compared, since == of other values may do anything.
+    if value is None or is_a(value, str):
+        for known in choices:
+            if value == known:
+                return known
+    *others, last = map(repr, choices)
+    raise error(f"{name} must be {', '.join(others)} or {last}, got {short_repr(value)}")
+
+
+def boolean(name: str, value: Any, *, error: Refuse = refused) -> bool:
+    """Return True or False, as given."""
+    if value is not True and value is not False:
+        raise error(f"{name} must be True or False, got {short_repr(value)}")
+    return value
+
+
+def names(name: str, values: Any, what: str = "names", *, error: Refuse = refused) -> list[str]:
+    """Return an iterable of non-empty strings as a list; one string alone is none.
+
+    Examples
+    --------
+    >>> names("keep", ("a", "b"), "names of tasks")
+    ['a', 'b']
+    >>> names("keep", "a", "names of tasks")
+    Traceback (most recent call last):
+    dagprofiler.errors.ValidationError: keep must be names of tasks, got 'a'; write ['a']
+    """
+    hint = f"; write [{short_repr(values)}]" if is_a(values, str) else ""
+    try:
+        listed = None if hint else [*values]
+    except Exception:  # noqa: BLE001  (the same)
+        listed = None
+    if listed is None:
+        raise error(f"{name} must be {what}, got {short_repr(values)}{hint}")
+    for value in listed:
+        if not is_a(value, str) or not value:
+            raise error(f"{name} holds {short_repr(value)}, expected a non-empty string")
+    return listed

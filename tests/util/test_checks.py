@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dagprofiler import ValidationError
+from dagprofiler._util import checks
+
+
+class Hostile:
+    """Raises whatever it is asked."""
+
+    @property
+    def __class__(self):
+        raise RuntimeError("no class")
+
+    def __raises(self, *_):
+        raise RuntimeError("no")
+
+    __eq__ = __hash__ = __index__ = __float__ = __iter__ = __bool__ = __raises
+
+
+@pytest.mark.parametrize(
+    ("check", "value", "expected"),
+    [
+        (checks.integer, np.int8(3), 3),
+        (checks.integer, 0, 0),
+        (checks.integer, 2**63 - 1, 2**63 - 1),
+        (checks.number, np.float32(0.5), 0.5),
+        (checks.number, Fraction(1, 4), 0.25),
+        (lambda name, value: checks.number(name, value, zero=True), 0, 0),
+        (lambda name, value: checks.choice(name, value, ("a", None)), None, None),
+        (lambda name, value: checks.choice(name, value, ("a", "b")), "b", "b"),
+        (checks.boolean, False, False),
+        (checks.names, iter(["x", "y"]), ["x", "y"]),
+    ],
+)
+def test_a_value_that_fits_is_returned_as_a_plain_one(check, value, expected):
+    returned = check("argument", value)
+    assert returned == expected
+    assert type(returned) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("check", "values"),
+    [
+        (checks.integer, [-1, 2**63, True, np.True_, 1.0, "1", None]),
+        (lambda name, value: checks.integer(name, value, 1, 5), [0, 6]),
+        (checks.number, [0, -1, float("inf"), float("nan"), 2**63, True, 1j, "1", None]),
+        (lambda name, value: checks.number(name, value, zero=True), [-1e-9]),
+        (lambda name, value: checks.choice(name, value, ("a", "b")), ["c", "", None, 1, ["a"]]),
+        (checks.boolean, [0, 1, None, "yes"]),
+        (checks.names, ["x", 5, None, ["x", ""], ["x", 3], [["x"]]]),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_by_name(check, values):
+    for value in [*values, Hostile()]:
+        with pytest.raises(ValidationError, match="argument"):
+            check("argument", value)
+
+
+def test_the_error_is_of_the_kind_that_the_caller_names():
+    with pytest.raises(KeyError, match="workers must be an integer of at least 1 or 'all', got 0"):
+        checks.integer("workers", 0, 1, other="'all'", error=KeyError)
