@@ -33,6 +33,8 @@ _SCRIPTS = (
     "graph.js",
     "panel.js",
     "timeline.js",
+    "spans.js",
+    "kinds.js",
     "samples.js",
     "lists.js",
     "main.js",
@@ -132,6 +134,9 @@ def _losses(data: dict[str, Any]) -> list[str]:
     if rounds:
         left_out = counted(rounds, "round, which is", "rounds, which are")
         losses.append(f"the timeline leaves out {left_out} too many for a page")
+    spans = data.get("spans", {}).get("left_out")
+    if spans:
+        losses.append(f"{counted(spans, 'span')} inside tasks, too many for a page")
     columns = data.get("samples", {}).get("left_out")
     if columns:
         losses.append(f"samples that are too many for a page: {', '.join(columns)}")

@@ -300,6 +300,27 @@ _DEPTH, _COARSEST = 40, 24
 _ALONE = -1
 
 _DIGITS = re.compile(r"\d+")
+_LAST_DIGITS = re.compile(r"\d+(?=\D*$)")
+
+#: Most kinds of tasks that the last number of their names tells apart.
+_KINDS = 40
+
+
+def kinds_by_name(names: Sequence[str]) -> list[str]:
+    """Return for each task the pattern of its name, or its name if less than three share it.
+
+    The last number of a name is replaced by ``*``, or every number if that leaves too many kinds.
+
+    Examples
+    --------
+    >>> kinds_by_name(["split", "map_1", "map_2", "map_3"])
+    ['split', 'map_*', 'map_*', 'map_*']
+    """
+    patterns = [_LAST_DIGITS.sub("*", name) for name in names]
+    if len(set(patterns)) > min(_KINDS, len(names) / _ALIKE):
+        patterns = [_DIGITS.sub("*", name) for name in names]
+    sizes = Counter(patterns)
+    return [p if sizes[p] >= _ALIKE else name for p, name in zip(patterns, names)]
 
 
 class Folding(NamedTuple):
@@ -320,7 +341,12 @@ class Folding(NamedTuple):
     edges: dict[tuple[int, int], list[int]]
 
 
-def fold(names: Sequence[str], edges: Sequence[tuple[int, int]], nodes: int = _NODES) -> Folding:
+def fold(
+    names: Sequence[str],
+    edges: Sequence[tuple[int, int]],
+    nodes: int = _NODES,
+    kinds: Sequence[str] | None = None,
+) -> Folding:
     """Return the finest of three foldings with a readable picture.
 
     Parameters
@@ -331,11 +357,13 @@ def fold(names: Sequence[str], edges: Sequence[tuple[int, int]], nodes: int = _N
         Source and target, by number.
     nodes
         Most groups of a readable picture; the coarsest may have two.
+    kinds
+        Of the tasks; by default :func:`kinds_by_name`.
 
     Notes
     -----
-    Tasks are grouped that are in one layer and have one name but for its digits; else all of a
-    layer; else all of several layers in a row. Edges lead to later layers, so that groups form no
+    Tasks are grouped that are in one layer and of one kind; else all of a layer; else all of
+    several layers in a row. Edges lead to later layers, so that groups form no
     cycle. Tasks without edges are by themselves. O(V + E) time, plus sorting.
 
     Examples
@@ -348,7 +376,8 @@ def fold(names: Sequence[str], edges: Sequence[tuple[int, int]], nodes: int = _N
     layers = [
         layer if v in joined else _ALONE for v, layer in enumerate(layers_of(len(names), edges))
     ]
-    for labels, keys in _foldings(names, layers, min(_COARSEST, nodes - 2)):
+    kinds = kinds_by_name(names) if kinds is None else kinds
+    for labels, keys in _foldings(names, kinds, layers, min(_COARSEST, nodes - 2)):
         folding = _folded(labels, keys, edges)
         if _is_bearable(folding, nodes):
             break
@@ -362,15 +391,14 @@ def _is_bearable(folding: Folding, nodes: int) -> bool:
 
 
 def _foldings(
-    names: Sequence[str], layers: Sequence[int], coarsest: int
+    names: Sequence[str], kinds: Sequence[str], layers: Sequence[int], coarsest: int
 ) -> Iterator[tuple[list[str], list[Hashable]]]:
     """Yield for each folding the label and the group of every task, finest first."""
-    stems = [_DIGITS.sub("*", name) for name in names]
-    sizes = Counter(zip(layers, stems))
-    alike = [sizes[key] >= _ALIKE for key in zip(layers, stems)]
+    sizes = Counter(zip(layers, kinds))
+    alike = [sizes[key] >= _ALIKE for key in zip(layers, kinds)]
     yield (
-        [stem if same else name for name, stem, same in zip(names, stems, alike)],
-        [(key if same else v) for v, (key, same) in enumerate(zip(zip(layers, stems), alike))],
+        [kind if same else name for name, kind, same in zip(names, kinds, alike)],
+        [(key if same else v) for v, (key, same) in enumerate(zip(zip(layers, kinds), alike))],
     )
     for step in (1, max(layers, default=0) // max(1, coarsest) + 1):
         parts = [layer // step for layer in layers]

@@ -24,14 +24,14 @@ from dagprofiler._document.table import (
 from dagprofiler._util.json import jsonable
 from dagprofiler.analysis import Analysis, analyze
 from dagprofiler.errors import WeightError
-from dagprofiler.report._layout import fold
+from dagprofiler.report._layout import fold, kinds_by_name
 from dagprofiler.report.drawing import Sketch, of_groups, of_tasks
 from dagprofiler.stats.summary import FLAGS, median
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from dagprofiler.analysis import Paths
+    from dagprofiler.analysis import CriticalSpans, Paths
     from dagprofiler.profile import Profile
     from dagprofiler.report.drawing import Picture
 
@@ -167,6 +167,38 @@ def timeline(subject: ReportSource) -> dict[str, Any] | None:
     }
 
 
+def _spans(subject: ReportSource) -> dict[str, Any] | None:
+    """Return the spans inside tasks, in columns, and those on the critical path by name."""
+    section = subject.sections.get("spans")
+    if section is None:
+        return None
+    place = {name: i for i, name in enumerate(section["columns"])}
+    kept = [record for record in section["records"] if record[place["end_ms"]] is not None]
+    made: dict[str, Any] = {
+        key: [record[place[column]] for record in kept[:_RECORDS]]
+        for key, column in (
+            *(("round", "round"), ("thread", "thread"), ("label", "label")),
+            *(("start", "start_ms"), ("end", "end_ms")),
+        )
+    }
+    critical = None if subject.analysis is None else subject.analysis.critical_spans
+    return {
+        **made,
+        "task": [subject.numbers[record[place["task"]]] for record in kept[:_RECORDS]],
+        "labels": section["labels"],
+        "threads": section["threads"],
+        "left_out": max(0, len(kept) - _RECORDS),
+        "critical": critical and {**asdict(critical), "spans": _critical(subject, critical)},
+    }
+
+
+def _critical(subject: ReportSource, critical: CriticalSpans) -> list[dict[str, Any]]:
+    return [
+        {**asdict(span), "tasks": [subject.numbers[name] for name in span.tasks]}
+        for span in critical.spans
+    ]
+
+
 def _typical(subject: ReportSource, rounds: Sequence[int]) -> list[int]:
     """Return the rounds, measured ones with a time near the median first."""
     section = subject.sections.get("samples", {})
@@ -187,16 +219,10 @@ def _typical(subject: ReportSource, rounds: Sequence[int]) -> list[int]:
 
 def _workers(workers: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a description of each worker, without what all have in common."""
-    if len(workers) == 1:
-        return ["the only worker"]
-    telling = [
-        key
-        for key in ("host", "pid", "thread")
-        if len({str(worker.get(key)) for worker in workers}) > 1
-    ]
+    telling = [key for key in ("host", "pid") if len({str(w.get(key)) for w in workers}) > 1]
     return [
-        ", ".join(f"{key} {worker.get(key, 'unknown')}" for key in telling) or f"worker {number}"
-        for number, worker in enumerate(workers)
+        ", ".join([f"worker {i}", *(f"{key} {worker.get(key, 'unknown')}" for key in telling)])
+        for i, worker in enumerate(workers)
     ]
 
 
@@ -217,6 +243,7 @@ def comparison(subject: ReportSource, base: ReportSource) -> dict[str, Any]:
     tasks = _times(subject, base, found["task_times"], reasons)
     return {
         "base": {name: theirs[name] for name in _OF_BOTH},
+        "names": dict(zip(("base", "mine"), _names(theirs["about"], mine["about"]))),
         "scale": found.get("scale"),
         "verdicts": Counter(row["verdict"] for row in tasks),
         "tasks": tasks,
@@ -228,6 +255,13 @@ def comparison(subject: ReportSource, base: ReportSource) -> dict[str, Any]:
         "instructions": _weights(found["node_weight_diff"], 1),
         **{name: _rows(mine, theirs, name) for name in _DIFFERING},
     }
+
+
+def _names(base: Mapping[str, Any], mine: Mapping[str, Any]) -> Iterator[str]:
+    """Yield for each side its name and what tells it from the other: commit, time or host."""
+    telling = [key for key in ("commit", "time", "host") if base[key] != mine[key]][:1]
+    for side, word in ((base, "base"), (mine, "new")):
+        yield ", ".join(filter(None, (side["name"] or word, *(side[key] for key in telling))))
 
 
 def _times(
@@ -418,6 +452,19 @@ class ReportSource:
         """The figures of edges."""
         return edge_figures(self.profile)
 
+    @cached_property
+    def rules(self) -> dict[str, str]:
+        """The rule that added each task of a graph that grew."""
+        origins = self.sections.get("origins", {"columns": (), "records": ()})
+        place = {name: i for i, name in enumerate(origins["columns"])}
+        return {record[place["task"]]: record[place["rule"]] for record in origins["records"]}
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """The kind of each task: the rule that added it, else the pattern of its name."""
+        patterns = kinds_by_name(self.names)
+        return [self.rules.get(name, pattern) for name, pattern in zip(self.names, patterns)]
+
     @property
     def paths(self) -> Paths | None:
         """The paths with communication if known, else without."""
@@ -446,7 +493,7 @@ def pictures(subject: ReportSource) -> list[dict[str, Any]]:
     made = []
     if whole:
         made.append({"kind": "tasks", **_picture_columns(of_tasks(subject.names, edges))})
-    folding = fold(subject.names, edges)
+    folding = fold(subject.names, edges, kinds=subject.kinds)
     if not whole or len(folding.groups) < _FEWER * count:
         groups = of_groups(folding)
         picture = {
@@ -499,7 +546,11 @@ def parts(subject: ReportSource, names: Iterable[str] = ()) -> dict[str, Any]:
 
 def _about(subject: ReportSource) -> dict[str, Any]:
     profile, run = subject.profile, subject.sections.get("run", {})
+    git = subject.sections.get("environment", {}).get("git", {})
+    changed = "" if git.get("clean", True) else " with changes"
     return {
+        "name": profile.metadata.get("name"),
+        "commit": f"commit {git['commit'][:10]}{changed}" if git else None,
         "time": _moment(profile.timestamp),
         "host": profile.hostname,
         "seed": profile.seed,
@@ -588,6 +639,21 @@ def _tasks(subject: ReportSource) -> dict[str, Any]:
         "levels": [found.levels[name] for name in subject.names],
         "slack": [paths.slack[name] for name in subject.names],
         "path": [numbers[name] for name in paths.critical_path],
+    }
+
+
+def _kinds(subject: ReportSource) -> dict[str, Any]:
+    """Return the kinds of tasks, the most expensive first, and the kind of each task."""
+    totals = Counter(dict.fromkeys(subject.kinds, 0.0))
+    for kind, cost in zip(subject.kinds, _costs(subject)):
+        totals[kind] += cost or 0
+    labels = sorted(totals, key=lambda kind: -totals[kind])
+    place = {label: i for i, label in enumerate(labels)}
+    by_rule = "one rule added them, or their names differ only in numbers"
+    return {
+        "by": by_rule if subject.rules else "their names differ only in numbers",
+        "labels": labels,
+        "of": [place[kind] for kind in subject.kinds],
     }
 
 
@@ -727,7 +793,9 @@ _PARTS: dict[str, Callable[[ReportSource], Any]] = {
     "edges": _edges,
     "pictures": pictures,
     "growth": _growth,
+    "kinds": _kinds,
     "timeline": timeline,
+    "spans": _spans,
     "samples": samples,
     "flags": _flags,
     "missing": _missing,

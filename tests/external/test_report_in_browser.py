@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import socket
 import sys
 from pathlib import Path
@@ -9,7 +10,17 @@ from pathlib import Path
 import pytest
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
 
-from dagprofiler import DAG, Profile, Rounds, RunError, import_profile, map_over, reduce, task
+from dagprofiler import (
+    DAG,
+    Profile,
+    Rounds,
+    RunError,
+    import_profile,
+    map_over,
+    reduce,
+    task,
+    tracing,
+)
 
 pytestmark = pytest.mark.external
 
@@ -220,7 +231,8 @@ def test_search_marks_hits_and_goes_through_them(opened, measured):
     search = page.locator("#search")
     search.fill("PART_")
     assert count(page, "#graph .node.found") == 5
-    assert "5 hits" in page.locator("#graph .tools").inner_text()
+    assert page.locator("#hits").inner_text() == "5 hits"
+    assert count(page, "#tasks tr.found") == 5
     chosen = []
     for _ in range(6):
         search.press("Enter")
@@ -228,8 +240,84 @@ def test_search_marks_hits_and_goes_through_them(opened, measured):
     assert len(set(chosen[:5])) == 5
     assert chosen[5] == chosen[0]
     search.fill("nothing like it")
-    assert "no hit" in page.locator("#graph .tools").inner_text()
+    assert page.locator("#hits").inner_text() == "no hit"
     assert count(page, "#graph .searching") == 0
+
+
+def test_a_kind_of_tasks_is_found_in_all_parts_by_a_click(opened):
+    page = opened(wide(60))
+    kinds = page.locator("#kinds tbody tr")
+    assert kinds.count() == 3
+    page.locator("#kinds").get_by_role("button", name="part_*").click()
+    assert page.locator("#search").input_value() == "part_*"
+    assert page.locator("#hits").inner_text() == "60 hits"
+    assert count(page, "#graph .node.found") == 60
+    assert count(page, "#tasks tr.found") == 50
+    page.keyboard.press("Escape")
+    assert count(page, ".found") == 0
+
+
+def test_a_selected_task_is_selected_in_the_picture_and_on_the_page_of_each_table(opened):
+    page = opened(wide(120))
+    for name in ("part_7", "part_101"):
+        page.locator("#search").fill(name)
+        page.locator("#search").press("Enter")
+        page.locator("#search").fill("")
+        assert page.locator("#tasks tr.chosen th").inner_text().startswith(name)
+        assert page.locator("#graph .node.chosen").text_content().startswith(name)
+
+
+def test_tables_are_saved_as_csv_with_the_columns_that_are_chosen(opened, measured):
+    page = opened(measured)
+    tasks = page.locator("#tasks")
+    tasks.locator("summary").click()
+    tasks.get_by_label("share", exact=True).uncheck()
+    tasks.get_by_label("level", exact=True).check()
+    with page.expect_download() as download:
+        tasks.get_by_role("button", name="CSV").click()
+    assert download.value.suggested_filename == "tasks.csv"
+    with open(download.value.path(), encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["task"] for row in rows} == {*measured.dag_structure["nodes"]}
+    assert {"time (ms)", "bytes out (bytes)", "level"} <= rows[0].keys()
+    assert "share" not in rows[0]
+
+
+def test_spans_are_shown_as_a_flame_of_the_selected_task(opened):
+    @task(outputs=["rows"])
+    def split():
+        with tracing.span("outer"), tracing.span("inner"):
+            return {"rows": list(range(1000))}
+
+    page = opened(DAG({"split": split, "part": part}, [("split", "part")]).run())
+    page.locator("#graph .node", has_text="split").click()
+    flame = page.locator("#spans .flame rect")
+    assert flame.count() == 2
+    outer, inner = (flame.nth(i).bounding_box() for i in range(2))
+    assert inner["y"] > outer["y"]
+    assert inner["width"] <= outer["width"]
+    assert page.locator("#spans tbody tr").count() == 2
+    page.locator("#graph .node", has_text="part").click()
+    assert flame.count() == 0
+
+
+def test_too_many_rows_are_one_for_each_kind_until_the_timeline_zooms_in(opened):
+    page = opened(wide(300))
+    timeline = page.locator("#timeline")
+    assert "a row for each kind" in timeline.inner_text()
+    page.locator("#search").fill("part_7")
+    page.locator("#search").press("Enter")
+    timeline.get_by_role("button", name="Zoom to the selected task").click()
+    assert "a row for each kind" not in timeline.inner_text()
+
+
+def test_a_failure_is_at_the_top_with_what_did_not_run(opened):
+    page = opened(failed_at_once())
+    top = page.locator("#overview .warning").inner_text()
+    assert "no luck" in top
+    assert "1 task skipped" in top
+    assert count(page, "#graph .node.failed") == count(page, "#graph .node.skipped") == 1
+    assert page.locator(".panel h3").inner_text() == "fails"
 
 
 def test_the_picture_zooms_and_moves(opened, measured):
@@ -310,7 +398,10 @@ def test_a_base_is_shown_beside_it_with_verdicts(opened, measured):
     text = comparison.inner_text()
     for words in ("inconclusive", "Tasks that the base lacks", "part_4"):
         assert words in text
-    assert "was " in page.locator("#overview .figures").inner_text()
+    assert "base: " in page.locator("#overview .figures").inner_text()
+    assert "in all (" in page.locator("#overview .finding").inner_text()
+    assert page.locator("#colour").input_value() == "change"
+    assert "%" in page.locator("#graph .node", has_text="part_1").text_content()
 
 
 # Everybody can use it

@@ -119,4 +119,4 @@ def test_all_assets_are_in_the_page_and_in_the_package():
 
 
 def test_a_page_without_data_is_small():
-    assert len(page({})) < 100_000
+    assert len(page({})) < 150_000

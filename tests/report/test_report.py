@@ -7,7 +7,18 @@ import re
 import pytest
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
 
-from dagprofiler import DAG, Config, Profile, Rounds, RunError, WeightError, map_over, reduce, task
+from dagprofiler import (
+    DAG,
+    Config,
+    Profile,
+    Rounds,
+    RunError,
+    WeightError,
+    map_over,
+    reduce,
+    task,
+    tracing,
+)
 from dagprofiler.report import EXPORTER
 from dagprofiler.report import data as series
 from dagprofiler.stats.summary import FLAGS
@@ -146,7 +157,7 @@ def test_timeline_has_phases_of_every_round_and_begins_with_a_typical_one(profil
     assert [name for name, _, _ in timeline["phases"]] == ["deserialize", "compute", "serialize"]
     assert len(timeline["task"]) == len(profile.sections["timeline"]["records"])
     assert dict(timeline["rounds"])[timeline["first"]] == "measured"
-    assert timeline["workers"] == ["the only worker"]
+    assert timeline["workers"] == ["worker 0"]
 
 
 def test_flags_come_with_their_words(found):
@@ -332,7 +343,7 @@ def test_numbers_that_no_float_holds_are_cut():
 
 def test_workers_are_told_apart_by_what_differs():
     workers = [{"host": "h", "pid": 1, "thread": 7}, {"host": "h", "pid": 2, "thread": 7}]
-    assert series._workers(workers) == ["pid 1", "pid 2"]
+    assert series._workers(workers) == ["worker 0, pid 1", "worker 1, pid 2"]
     assert series._workers([{}, {}]) == ["worker 0", "worker 1"]
 
 
@@ -376,6 +387,59 @@ def test_an_edge_that_is_listed_twice_is_one():
     assert data_of(Profile.from_dict(document))["edges"]["source"] == [0]
 
 
+# Kinds of tasks
+
+
+def test_tasks_are_of_one_kind_if_only_the_last_number_of_their_names_differs():
+    names = [f"layer{layer}_task{i}" for layer in range(4) for i in range(5)]
+    kinds = data_of(profile_of(["read", *names, "write"]))["kinds"]
+    assert {*kinds["labels"]} == {"read", "write", *(f"layer{layer}_task*" for layer in range(4))}
+    assert [kinds["labels"][kind] for kind in kinds["of"][:2]] == ["read", "layer0_task*"]
+
+
+def test_numbers_that_tell_too_many_kinds_apart_are_no_part_of_a_kind():
+    names = [f"row{i}_column{j}" for i in range(10) for j in range(2)]
+    assert data_of(profile_of(names))["kinds"]["labels"] == ["row*_column*"]
+
+
+def test_the_most_expensive_kind_is_first():
+    names = [f"{stem}{i}" for stem in "ab" for i in range(3)]
+    kinds = data_of(profile_of(names, {name: 1 + 9 * (name[0] == "b") for name in names}))["kinds"]
+    assert kinds["labels"] == ["b*", "a*"]
+
+
+# Spans
+
+
+def test_spans_come_with_their_tasks_and_those_of_the_critical_path_by_name():
+    @task(outputs=["rows"])
+    def load():
+        with tracing.span("outer"), tracing.span("inner"):
+            return {"rows": [1]}
+
+    run = DAG({"load": load, "add": add}, [("load", "add")]).run()
+    spans = data_of(run)["spans"]
+    names = [spans["labels"][label]["name"] for label in spans["label"]]
+    assert (sorted(names), spans["task"]) == (["inner", "outer"], [0, 0])
+    assert all(start <= end for start, end in zip(spans["start"], spans["end"]))
+    inner, outer = sorted(spans["critical"]["spans"], key=lambda span: span["name"])
+    assert (inner["tasks"], inner["calls"]) == (outer["tasks"], outer["calls"]) == ([0], 1)
+    assert outer["self_ms"] == pytest.approx(outer["total_ms"] - inner["total_ms"])
+
+
+def test_spans_that_are_too_many_for_a_page_are_left_out_and_counted(monkeypatch):
+    @task(outputs=["rows"])
+    def load():
+        for _ in range(9):
+            with tracing.span("step"):
+                pass
+        return {"rows": [1]}
+
+    monkeypatch.setattr(series, "_RECORDS", 5)
+    export = EXPORTER.render(DAG({"load": load}).run())
+    assert "4 spans" in export.losses[0]
+
+
 # A graph that grew
 
 
@@ -405,6 +469,8 @@ def test_how_a_graph_grew_is_told_step_by_step():
     assert growth["rules"] == ["map look", "reduce put_together"]
     assert growth["at_ms"] == [one["at_ms"] for one in profile.sections["origins"]["fired"]]
     assert growth["of_task"] == [0, 1, 1, 1, 2]
+    kinds = data_of(profile)["kinds"]
+    assert {kinds["labels"][kind] for kind in kinds["of"]} == {"read", *growth["rules"]}
 
 
 def test_a_graph_that_was_given_has_no_growth(found):

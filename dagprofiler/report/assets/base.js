@@ -102,6 +102,79 @@ function shortened(text, length) {
   return `${letters.slice(0, length - tail - 1).join("")}…${letters.slice(-tail).join("")}`;
 }
 
+// Kinds of tasks, the most expensive first
+
+const { kinds } = report;
+const membersOf = kinds.labels.map(() => []);
+kinds.of.forEach((kind, task) => membersOf[kind].push(task));
+
+/** Whether there are fewer kinds than tasks, so that they are worth showing. */
+const hasKinds = kinds.labels.length > 1 && kinds.labels.length < names.length;
+
+/** Kinds that have a colour of their own; the others share one. */
+const COLOURED = 8;
+
+function kindColour(kind) {
+  return `kind-${kind < COLOURED ? kind : "rest"}`;
+}
+
+function kindKey(kind) {
+  return element("i", { style: { background: `var(--${kindColour(kind)})` } });
+}
+
+/** Return the items of a legend for the kinds of some tasks. */
+function kindLegend() {
+  const rest = kinds.labels.length - COLOURED;
+  return [
+    ...kinds.labels.slice(0, COLOURED).map((label, kind) => element("li", {}, kindKey(kind), shortened(shownName(label), 28))),
+    rest > 0 ? element("li", {}, kindKey(COLOURED), `${whole.format(rest)} other kinds`) : null,
+  ].filter(Boolean);
+}
+
+// States of tasks: in words and with a sign, so that no colour is needed to tell them apart
+
+const STATES = { failed: "✕ failed", skipped: "⊘ skipped", cancelled: "○ cancelled" };
+
+function stateOf(task) {
+  const entry = report.tasks.states[task];
+  return entry ? entry.state : report.about.state ? "succeeded" : "";
+}
+
+function stateSign(state) {
+  return STATES[state] || state;
+}
+
+// The change of each task's time against the base, as a ratio; null where it is unknown
+
+const changes = names.map(() => null);
+if (report.comparison) for (const row of report.comparison.tasks) changes[row.task] = row;
+
+/** Return the ratio of the times of some tasks to those of the base. */
+function ratioOf(tasks) {
+  let [mine, base] = [0, 0];
+  for (const row of tasks.map((task) => changes[task])) {
+    if (!row || row.mine === null || row.base === null) continue;
+    mine += row.mine;
+    base += row.base;
+  }
+  return base > 0 ? mine / base : null;
+}
+
+/** Return a change as a percentage with its sign. */
+function inPercent(ratio) {
+  if (ratio === null || ratio === undefined) return "–";
+  if (ratio >= 10) return times(ratio);
+  const by = Math.round((ratio - 1) * 1000) / 10;
+  return `${by > 0 ? "+" : by < 0 ? "−" : "±"}${three.format(Math.abs(by))} %`;
+}
+
+/** Return a colour for a ratio: none at 1, full at a third or at three times. */
+function changeColour(ratio, surface = "raised") {
+  if (ratio === null) return `var(--${surface})`;
+  const part = Math.min(1, Math.abs(Math.log(ratio)) / Math.log(3)) || 0;
+  return `color-mix(in oklab, var(--${ratio > 1 ? "worse" : "better"}) ${(100 * part).toFixed(0)}%, var(--${surface}))`;
+}
+
 // The selected task
 
 const listeners = [];
@@ -110,12 +183,44 @@ let chosen = null;
 /** Choose a task, wherever it was clicked; every part of the page follows. */
 function choose(task, quietly = false) {
   chosen = task;
-  for (const listener of listeners) listener(task);
-  if (!quietly) say(`${names[task]}: its figures are next to the DAG`);
+  for (const listener of listeners) listener(task, quietly);
+  if (!quietly && task !== null) say(`${names[task]}: its figures are next to the DAG`);
 }
 
 function whenChosen(listener) {
   listeners.push(listener);
+}
+
+// The search, which every part of the page follows
+
+const finders = [];
+
+/** The tasks that are searched for; null if nothing is. */
+let hits = null;
+
+/** Search for tasks whose name or kind contains a text. */
+function search(text) {
+  const wanted = text.trim().toLowerCase();
+  hits = null;
+  if (wanted) {
+    hits = new Set();
+    const found = kinds.labels.map((label) => label.toLowerCase().includes(wanted));
+    names.forEach((name, task) => {
+      if (found[kinds.of[task]] || name.toLowerCase().includes(wanted)) hits.add(task);
+    });
+  }
+  for (const finder of finders) finder();
+}
+
+function whenSearched(finder) {
+  finders.push(finder);
+}
+
+/** Put a text into the search field, and search for it. */
+function searchFor(text) {
+  const field = document.getElementById("search");
+  field.value = text;
+  field.dispatchEvent(new Event("input"));
 }
 
 function nameButton(task, onPathToo = true) {
@@ -125,6 +230,17 @@ function nameButton(task, onPathToo = true) {
     return element("span", {}, button, " ", pathMark());
   }
   return button;
+}
+
+/** Return a button for a kind of tasks: it searches for them. */
+function kindButton(kind) {
+  const tasks = membersOf[kind];
+  if (tasks.length === 1) return nameButton(tasks[0]);
+  const label = kinds.labels[kind];
+  return element("span", {},
+    element("button", { type: "button", class: "name", title: `${label}: search for its ${count(tasks.length, "task")}`, onclick: () => searchFor(label) }, shownName(label)),
+    element("span", { class: "note" }, ` × ${whole.format(tasks.length)}`),
+    tasks.some((task) => onPath.has(task)) ? [" ", pathMark()] : null);
 }
 
 function pathMark() {

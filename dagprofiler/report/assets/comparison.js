@@ -1,21 +1,21 @@
-// The profile compared with its base: verdicts and differences.
+// The profile compared with its base: verdicts and differences, the base always first.
 
 const SIGNS = { slower: "▲ slower", faster: "▼ faster" };
 
 addSection("comparison", "Comparison", "comparison", (root, found) => {
-  const { about } = found.base;
-  root.append(element("p", { class: "note" },
-    `Against the base of ${[about.host, about.time].filter(Boolean).join(", ")}: `,
+  root.append(element("p", { class: "note" }, `${found.names.base} → ${found.names.mine}: `,
     ["slower", "faster", "no significant difference", "inconclusive"]
       .filter((verdict) => found.verdicts[verdict])
       .map((verdict) => `${verdict}: ${count(found.verdicts[verdict], "task")}`).join("; "), "."));
   if (found.scale) root.append(element("p", { class: "note" }, found.scale));
   const limit = widestRatio(found.tasks);
+  const gain = (row) => (row.mine === null || row.base === null ? null : row.mine - row.base);
   const columns = [
     { label: "task", value: (row) => names[row.task], cell: (row) => nameButton(row.task) },
-    { label: "base", number: true, value: (row) => row.base, text: (row) => amount(row.base, "ms") },
-    { label: "now", number: true, value: (row) => row.mine, text: (row) => amount(row.mine, "ms") },
-    { label: "ratio", number: true, value: (row) => row.ratio, text: (row) => times(row.ratio) },
+    { label: "base", unit: "ms", number: true, value: (row) => row.base, text: (row) => amount(row.base, "ms") },
+    { label: "new", unit: "ms", number: true, value: (row) => row.mine, text: (row) => amount(row.mine, "ms") },
+    { label: "change", unit: "ms", number: true, size: (row) => Math.abs(gain(row)), value: gain, cell: (row) => element("span", { class: "change", style: { background: changeColour(row.ratio, "clear") } }, signedTime(gain(row))) },
+    { label: "new ÷ base", number: true, value: (row) => row.ratio, text: (row) => inPercent(row.ratio) },
     { label: `interval, ÷ ${three.format(limit)} to × ${three.format(limit)}`, value: (row) => row.ratio, cell: (row) => forest(row, limit) },
     { label: "verdict", value: (row) => row.verdict, cell: (row) => verdictCell(row, found.reasons) },
   ];
@@ -28,6 +28,11 @@ addSection("comparison", "Comparison", "comparison", (root, found) => {
   }
   root.append(differences(found));
 });
+
+function signedTime(ms) {
+  if (ms === null) return "–";
+  return `${ms > 0 ? "+" : ms < 0 ? "−" : "±"}${time(Math.abs(ms))}`;
+}
 
 function verdictCell(row, reasons) {
   const mark = SIGNS[row.verdict] || row.verdict;
@@ -71,11 +76,11 @@ function differences(found) {
   };
   const text = (value) => (value === null || value === undefined ? "–" : value);
   const figures = (unit) => ([name, mine, base]) => [name, amount(base, unit), amount(mine, unit)];
-  add("Configuration that differs", ["parameter", "base", "now"], found.configuration.map(([name, mine, base]) => [name, text(base), text(mine)]));
-  add("Machine that differs", ["part", "base", "now"], found.machine.map(([name, mine, base]) => [name, text(base), text(mine)]));
-  add("Bytes of edges that differ", ["edge", "base", "now"], found.bytes.map(figures("bytes")), [1, 2]);
-  add("Instructions that differ", ["task", "base", "now"], found.instructions.map(figures("")), [1, 2]);
-  add("Times of edges", ["edge", "ratio", "verdict"], found.edges.map((row) => [row.name, times(row.ratio), verdictCell(row, found.reasons)]), [1]);
+  add("Configuration that differs", ["parameter", "base", "new"], found.configuration.map(([name, mine, base]) => [name, text(base), text(mine)]));
+  add("Machine that differs", ["part", "base", "new"], found.machine.map(([name, mine, base]) => [name, text(base), text(mine)]));
+  add("Bytes of edges that differ", ["edge", "base", "new"], found.bytes.map(figures("bytes")), [1, 2]);
+  add("Instructions that differ", ["task", "base", "new"], found.instructions.map(figures("")), [1, 2]);
+  add("Times of edges", ["edge", "new ÷ base", "verdict"], found.edges.map((row) => [row.name, inPercent(row.ratio), verdictCell(row, found.reasons)]), [1]);
   add("Tasks that the base lacks", null, found.added.map((name) => [name]));
   add("Tasks that only the base has", null, found.removed.map((name) => [name]));
   return pairs;

@@ -2,21 +2,34 @@
 
 const BOX = { width: 160, slot: 60, gap: 64, least: 36, most: 54 };
 
+/** Scales below which a picture of several layers is wrapped into rows of them. */
+const READABLE = { wide: 0.85, narrow: 0.72 };
+
 addSection("graph", "DAG", "pictures", (root, pictures) => {
   if (!names.length) {
     root.append(element("p", { class: "note" }, "The DAG has no tasks."));
     return;
   }
   const measures = report.tasks.figures.filter((figure) => figure.values.some((value) => value > 0));
-  const view = { picture: pictures[0], measure: measures[0], nodes: [], wires: [], found: [], at: -1 };
+  const colours = [
+    measures.length ? ["measure", "size"] : null,
+    hasKinds ? ["kind", "kind of task"] : null,
+    report.comparison ? ["change", "change against the base"] : null,
+  ].filter(Boolean);
+  const first = colours.length ? colours[colours.length - 1][0] : "";
+  const view = {
+    picture: pictures[0], measure: measures[0], nodes: [], wires: [], per: 0,
+    colour: first === "kind" && pictures[0].kind === "tasks" && measures.length ? "measure" : first,
+  };
   const layer = drawn("g");
   const svg = drawn("svg", { role: "group", "aria-label": "The DAG. Arrow keys follow its edges, Enter selects a task." }, layer);
   const camera = cameraOf(svg, layer);
-  const hits = element("span", { class: "count", role: "status" });
-  const search = element("input", { type: "search", id: "search", placeholder: "Search tasks", "aria-label": "Search tasks" });
   const measure = element("select", { id: "measure" }, measures.map((one, i) => element("option", { value: i }, one.label)));
-  const kinds = element("select", { id: "picture" }, pictures.map((one, i) => element("option", { value: i },
+  const colour = element("select", { id: "colour" }, colours.map(([value, label]) => element("option", { value }, label)));
+  const choice = element("select", { id: "picture" }, pictures.map((one, i) => element("option", { value: i },
     one.kind === "tasks" ? `all ${whole.format(names.length)} tasks` : `${whole.format(one.labels.length)} groups`)));
+  const legend = element("ul", { class: "legend" });
+  colour.value = view.colour;
 
   const growth = report.growth;
   const last = growth ? growth.rules.length : 0;
@@ -35,31 +48,32 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
     moment.textContent = at > last ? "all rounds" : at ? `${time(growth.at_ms[at - 1])}: ${growth.rules[at - 1]}` : "at first";
   }
 
+  const least = () => (svg.clientWidth < 600 ? READABLE.narrow : READABLE.wide);
+
   function show() {
-    draw(view, layer);
-    paint(view);
+    const place = placesOf(view.picture, svg.clientWidth, least());
+    view.per = place.per;
+    draw(view, layer, place);
+    repaint();
     grow();
-    const [top, bottom] = view.nodes.reduce(([low, high], { y }) => [Math.min(low, y), Math.max(high, y)], [Infinity, -Infinity]);
-    stage.parentElement.style.setProperty("--tall", `${Math.max(430, Math.min(600, bottom - top + 160))}px`);
-    camera.fit(0.6);
+    const height = place.height * Math.min(1.15, Math.max(least(), (svg.clientWidth - 48) / place.width));
+    stage.parentElement.style.setProperty("--drawn", `${Math.max(190, Math.min(680, height + 60))}px`);
+    camera.fit(least());
     find();
-    mark(chosen, false);
+    mark(chosen, true);
+  }
+
+  function repaint() {
+    paint(view);
+    legend.replaceChildren(...legendOf(view));
   }
 
   function find() {
-    const wanted = search.value.toLowerCase();
-    view.found = [];
-    view.at = -1;
-    view.nodes.forEach((node) => {
-      const hit = wanted !== "" && node.tasks.some((task) => names[task].toLowerCase().includes(wanted));
-      node.shape.classList.toggle("found", hit);
-      if (hit) view.found.push(node);
-    });
-    svg.classList.toggle("searching", view.found.length > 0);
-    hits.textContent = wanted === "" ? "" : view.found.length ? count(view.found.length, "hit") : "no hit";
+    view.nodes.forEach((node) => node.shape.classList.toggle("found", hits !== null && node.tasks.some((task) => hits.has(task))));
+    svg.classList.toggle("searching", hits !== null && hits.size > 0);
   }
 
-  function mark(task, reveal = true) {
+  function mark(task, quietly) {
     let marked = null;
     view.nodes.forEach((node) => {
       const own = task !== null && node.tasks.includes(task);
@@ -68,24 +82,22 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
       if (own) marked = node;
     });
     view.wires.forEach((wire) => wire.shape.classList.toggle("near", marked !== null && (wire.source === marked || wire.target === marked)));
-    if (marked && reveal) camera.reveal(marked);
+    if (!marked) return;
+    showGroup(marked.tasks.length > 1 ? marked : null);
+    if (!quietly) camera.reveal(marked, hits !== null && hits.has(task));
   }
 
-  search.addEventListener("input", find);
-  search.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || !view.found.length) return;
-    view.at = (view.at + (event.shiftKey ? -1 : 1) + view.found.length) % view.found.length;
-    const node = view.found[view.at];
-    pick(node, search.value.toLowerCase());
-    camera.reveal(node, true);
-  });
   measure.addEventListener("change", () => {
     view.measure = measures[measure.value];
-    paint(view);
+    repaint();
+  });
+  colour.addEventListener("change", () => {
+    view.colour = colour.value;
+    repaint();
   });
   step.addEventListener("input", grow);
-  kinds.addEventListener("change", () => {
-    view.picture = pictures[kinds.value];
+  choice.addEventListener("change", () => {
+    view.picture = pictures[choice.value];
     show();
   });
   layer.addEventListener("click", (event) => {
@@ -98,8 +110,10 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
   });
   layer.addEventListener("pointerleave", (event) => showTip("", event));
   svg.addEventListener("keydown", (event) => walk(event, view, camera));
-  whenChosen((task) => mark(task));
+  whenChosen(mark);
+  whenSearched(find);
   whenLookChanges(() => {
+    if (view.nodes.length && placesOf(view.picture, svg.clientWidth, least()).per !== view.per) show();
     if (paper.matches) camera.fit();
   });
 
@@ -107,48 +121,106 @@ addSection("graph", "DAG", "pictures", (root, pictures) => {
   const stage = element("div", { class: "canvas" }, svg);
   root.append(
     element("div", { class: "tools" },
-      search, hits,
-      measures.length ? element("label", {}, "size and colour", measure) : null,
-      pictures.length > 1 ? element("label", {}, "show", kinds) : null,
+      measures.length ? element("label", {}, "size", measure) : null,
+      colours.length > 1 ? element("label", {}, "colour", colour) : null,
+      pictures.length > 1 ? element("label", {}, "show", choice) : null,
       growth ? element("label", {}, "growth", step, moment) : null,
       element("span", { class: "end" },
         button("Zoom in", "+", () => camera.zoom(1.3)),
         button("Zoom out", "−", () => camera.zoom(1 / 1.3)),
         button("Fit all", "Fit", () => camera.fit()))),
-    element("div", { class: "stage" }, stage, panel()),
-    element("ul", { class: "legend" },
-      measures.length ? element("li", {}, element("i", { class: "scale" }), "least to most") : null,
-      onPath.size ? element("li", {}, element("i", { class: "route" }), "critical path") : null,
-      element("li", {}, "edges lead from left to right, wider with more bytes; dashed edges are order-only"),
-      element("li", {}, "drag to move, Ctrl and wheel to zoom")));
+    element("div", { class: "stage" }, stage, panel()), legend,
+    element("p", { class: "note hint" }, "Drag to move, Ctrl and wheel to zoom. Edges lead from left to right."));
   // Its size is known once it is in the page.
   return show;
 });
 
-/** Choose a node: its task, of a group the first that is searched for, or its most expensive. */
-function pick(node, wanted = "") {
-  const fitting = wanted ? node.tasks.filter((task) => names[task].toLowerCase().includes(wanted)) : node.tasks;
-  const cost = report.tasks.cost || [];
-  choose(fitting.reduce((best, task) => ((cost[task] || 0) > (cost[best] || 0) ? task : best), fitting[0]));
-  showGroup(node.tasks.length > 1 ? node : null);
+function legendOf(view) {
+  const { measure, colour } = view;
+  const states = new Set(names.map((_, task) => stateOf(task)).filter((state) => state in STATES));
+  const edges = figureOf(report.edges, "size_bytes").values;
+  return [
+    measure ? element("li", {}, colour === "measure" ? element("i", { class: "scale" }) : null, `larger: more ${measure.label}`) : null,
+    ...(colour === "kind" ? kindLegend() : []),
+    ...(colour === "change" ? [
+      element("li", {}, element("i", { style: { background: changeColour(1 / 3) } }), "3 × faster or more"),
+      element("li", {}, element("i", { style: { background: changeColour(1 / 1.3) } }), "faster"),
+      element("li", {}, element("i", { style: { background: changeColour(1.3) } }), "slower"),
+      element("li", {}, element("i", { style: { background: changeColour(3) } }), "3 × slower or more")] : []),
+    onPath.size ? element("li", {}, element("i", { class: "route" }), "critical path") : null,
+    edges.some((value) => value > 0) ? element("li", {}, "wider edges: more bytes") : null,
+    edges.some((value) => value === 0) ? element("li", {}, element("i", { class: "dashed" }), "no data, order only") : null,
+    ...[...states].map((state) => element("li", {}, element("i", { class: state }), STATES[state])),
+  ].filter(Boolean);
 }
 
-function draw(view, layer) {
+/** Choose a node: its task, of a group the first that is searched for, or its most expensive. */
+function pick(node) {
+  const found = hits ? node.tasks.filter((task) => hits.has(task)) : [];
+  const fitting = found.length ? found : node.tasks;
+  const cost = report.tasks.cost || [];
+  choose(fitting.reduce((best, task) => ((cost[task] || 0) > (cost[best] || 0) ? task : best), fitting[0]));
+}
+
+/**
+ * Return where nodes and bends are: `at(layer, place)`, and the size of it all.
+ *
+ * A picture that is much wider than the screen and low is wrapped like text: rows of `per` layers.
+ */
+function placesOf(picture, width, least) {
+  const step = BOX.width + BOX.gap;
+  const depth = 1 + largestOf(picture.layers);
+  const per = Math.max(2, Math.floor((width / least - 48 + BOX.gap) / step));
+  const extent = (from, until) => {
+    let [low, high] = [Infinity, -Infinity];
+    const add = (layer, place) => {
+      if (layer < from || layer >= until) return;
+      low = Math.min(low, place);
+      high = Math.max(high, place);
+    };
+    picture.places.forEach((place, i) => add(picture.layers[i], place));
+    picture.bends.forEach((bends, k) => bends.forEach((place, i) => add(picture.layers[picture.source[k]] + 1 + i, place)));
+    return [low, high];
+  };
+  const rows = [];
+  let below = 0;
+  for (let from = 0; from < depth; from += per) {
+    const [low, high] = extent(from, from + per);
+    rows.push({ low, top: below });
+    below += (high - low + 1) * BOX.slot + 30;
+  }
+  const wrapped = depth > per && below * least < 900;
+  if (!wrapped) {
+    const [low, high] = extent(0, depth);
+    return { per: 0, width: depth * step, height: (high - low + 1) * BOX.slot, at: (layer, place) => [layer * step, place * BOX.slot] };
+  }
+  return {
+    per, width: per * step, height: below,
+    at: (layer, place) => {
+      const row = rows[Math.floor(layer / per)];
+      return [(layer % per) * step, (place - row.low) * BOX.slot + row.top];
+    },
+  };
+}
+
+function draw(view, layer, place) {
   const { picture } = view;
-  const places = picture.places.map((place, i) => [picture.layers[i] * (BOX.width + BOX.gap), place * BOX.slot]);
-  view.nodes = places.map(([x, y], i) => {
+  view.nodes = picture.places.map((row, i) => {
+    const [x, y] = place.at(picture.layers[i], row);
     const tasks = picture.tasks ? picture.tasks[i] : [i];
     const label = picture.labels && tasks.length > 1 ? `${picture.labels[i]} × ${whole.format(tasks.length)}` : names[tasks[0]];
-    const lost = tasks.some((task) => task in report.tasks.states);
+    const states = tasks.map(stateOf).filter((state) => state in STATES);
+    const state = ["failed", "cancelled", "skipped"].find((one) => states.includes(one)) || "";
     const path = tasks.some((task) => onPath.has(task));
+    const kind = tasks.every((task) => kinds.of[task] === kinds.of[tasks[0]]) ? kinds.of[tasks[0]] : COLOURED;
     const box = drawn("rect", { x: 0, width: BOX.width, rx: 5 });
     const title = drawn("text", { x: 10 }, shortened(shownName(label), 20));
     const figure = drawn("text", { x: 10 });
     const shape = drawn("g", {
-      class: `node${path ? " path" : ""}${lost ? " lost" : ""}`, role: "button", tabindex: i ? -1 : 0,
+      class: `node${path ? " path" : ""} ${state}`, role: "button", tabindex: i ? -1 : 0,
       transform: `translate(${x} ${y})`, "data-node": i,
     }, box, title, " ", figure);
-    return { shape, box, title, figure, tasks, label, x, y, after: [], before: [], layer: picture.layers[i], path, lost };
+    return { shape, box, title, figure, tasks, label, x, y, kind, state, lost: states.length, after: [], before: [], layer: picture.layers[i], path };
   });
   const bytes = figureOf(report.edges, "size_bytes").values;
   const carried = picture.source.map((_, k) => (picture.of ? picture.of[k] : [k]).reduce((sum, edge) => sum + (bytes[edge] || 0), 0));
@@ -162,7 +234,7 @@ function draw(view, layer) {
     const order = edges.every((edge) => bytes[edge] === 0);
     const shape = drawn("path", {
       class: `wire${edges.some(critical) ? " path" : ""}${order ? " order" : ""}`, "data-wire": k,
-      d: route(from, to, picture.bends[k]), "stroke-width": (1.2 + 6 * Math.sqrt(share(carried[k], most))).toFixed(2),
+      d: route(from, to, picture.bends[k], place), "stroke-width": (1.2 + 6 * Math.sqrt(share(carried[k], most))).toFixed(2),
     });
     from.after.push(to);
     to.before.push(from);
@@ -175,19 +247,25 @@ function draw(view, layer) {
 }
 
 /** Return a line from the right side of a node to the left side of another, through its bends. */
-function route(from, to, bends) {
+function route(from, to, bends, place) {
   let x = from.x + BOX.width;
   let y = from.y;
   let path = `M${x} ${y}`;
   const curve = (nextX, nextY) => {
-    const middle = (x + nextX) / 2;
-    path += nextY === y ? `H${nextX}` : `C${middle} ${y} ${middle} ${nextY} ${nextX} ${nextY}`;
+    if (nextX < x) {
+      // Into the next row: down, back between the rows, and on.
+      const [turn, between] = [BOX.gap / 2, nextY - BOX.slot / 2 - 8];
+      path += `C${x + turn} ${y} ${x + turn} ${between} ${x} ${between}H${nextX}C${nextX - turn} ${between} ${nextX - turn} ${nextY} ${nextX} ${nextY}`;
+    } else {
+      const middle = (x + nextX) / 2;
+      path += nextY === y ? `H${nextX}` : `C${middle} ${y} ${middle} ${nextY} ${nextX} ${nextY}`;
+    }
     [x, y] = [nextX, nextY];
   };
-  bends.forEach((place, i) => {
-    const left = from.x + (i + 1) * (BOX.width + BOX.gap);
-    curve(left, place * BOX.slot);
-    curve(left + BOX.width, place * BOX.slot);
+  bends.forEach((bend, i) => {
+    const [left, row] = place.at(from.layer + i + 1, bend);
+    curve(left, row);
+    curve(left + BOX.width, row);
   });
   curve(to.x, to.y);
   return path;
@@ -195,7 +273,7 @@ function route(from, to, bends) {
 
 /** Give the nodes the size and colour of what is measured. */
 function paint(view) {
-  const { measure } = view;
+  const { measure, colour } = view;
   const of = view.nodes.map((node) => measure && node.tasks.reduce((sum, task) => {
     const value = measure.values[task];
     return value === null ? sum : (sum || 0) + value;
@@ -204,28 +282,35 @@ function paint(view) {
   view.nodes.forEach((node, i) => {
     const part = share(of[i], most);
     const height = BOX.least + (BOX.most - BOX.least) * Math.sqrt(part);
-    const value = measure ? amount(of[i], measure.unit) : "";
-    node.value = measure ? `${measure.label}: ${value}` : "";
+    const ratio = report.comparison ? ratioOf(node.tasks) : null;
+    const value = [
+      node.state && node.tasks.length === 1 ? stateSign(node.state) : measure ? amount(of[i], measure.unit) : "",
+      colour === "change" && ratio !== null ? inPercent(ratio) : "",
+    ].filter(Boolean).join(", ");
+    node.value = [measure ? `${measure.label}: ${amount(of[i], measure.unit)}` : "", ratio === null ? "" : `against the base: ${inPercent(ratio)}`].filter(Boolean).join("\n");
     node.box.setAttribute("y", -height / 2);
     node.box.setAttribute("height", height);
-    node.box.style.fill = `color-mix(in oklab, var(--high) ${(100 * part).toFixed(1)}%, var(--low))`;
-    node.title.setAttribute("y", measure ? -2 : 4);
+    node.box.style.fill = {
+      measure: `color-mix(in oklab, var(--high) ${(100 * part).toFixed(1)}%, var(--low))`,
+      kind: `color-mix(in oklab, var(--${kindColour(node.kind)}) 45%, var(--raised))`,
+      change: changeColour(ratio),
+    }[colour] || "";
+    node.title.setAttribute("y", value ? -2 : 4);
     node.figure.setAttribute("y", 13);
     node.figure.textContent = value;
-    node.shape.setAttribute("aria-label", [`${node.title.textContent} ${value}`.trim(), ...(node.title.textContent === node.label ? [] : [node.label]), measure && measure.label, node.path && "on the critical path", stateOf(node)].filter(Boolean).join(", "));
+    node.shape.setAttribute("aria-label", [`${node.title.textContent} ${value}`.trim(), ...(node.title.textContent === node.label ? [] : [node.label]), measure && measure.label, node.path && "on the critical path", statesIn(node)].filter(Boolean).join(", "));
   });
 }
 
-function stateOf(node) {
-  const lost = node.tasks.filter((task) => task in report.tasks.states);
-  if (!lost.length) return "";
-  return node.tasks.length > 1 ? `${count(lost.length, "task")} not finished` : report.tasks.states[lost[0]].state;
+function statesIn(node) {
+  if (!node.lost) return "";
+  return node.tasks.length > 1 ? `${count(node.lost, "task")} not finished` : node.state;
 }
 
 function tipOf(view, shape) {
   if ("node" in shape.dataset) {
     const node = view.nodes[shape.dataset.node];
-    return [node.label, node.value, node.path ? "on the critical path" : "", stateOf(node)].filter(Boolean).join("\n");
+    return [node.label, node.value, node.path ? "on the critical path" : "", statesIn(node)].filter(Boolean).join("\n");
   }
   const wire = view.wires[shape.dataset.wire];
   const fields = wire.edges.length === 1 ? report.edges.fields[wire.edges[0]] : count(wire.edges.length, "edge");
@@ -308,8 +393,14 @@ function cameraOf(svg, layer) {
   }
 
   svg.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey && !event.metaKey) return;
+    const across = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+    if (!event.ctrlKey && !event.metaKey && !across) return;
     event.preventDefault();
+    if (across) {
+      at.x -= event.deltaX || event.deltaY;
+      place();
+      return;
+    }
     const box = svg.getBoundingClientRect();
     zoom(Math.exp(-event.deltaY / 400), event.clientX - box.left, event.clientY - box.top);
   }, { passive: false });

@@ -1,28 +1,32 @@
 // Tables of tasks and edges; flags; the run, the machine, the configuration.
 
+/** Figures that the table of tasks shows from the beginning. */
+const SHOWN = ["deserialize_time_ms", "serialize_time_ms", "bytes_in", "bytes_out", "cpu_time_ms", "counted_instructions", "peak_memory_bytes"];
+
 addSection("tasks", "Tasks", "tasks", (root, { figures, cost, levels, slack, states }) => {
   const { unit, work } = report.summary;
   const tasks = names.map((_, task) => task);
   const columns = [{ label: "task", value: (task) => names[task], cell: (task) => nameButton(task) }];
-  if (Object.keys(states).length) columns.push({ label: "state", value: (task) => stateIn(states, task), text: (task) => stateIn(states, task) });
-  const shown = figures.filter((figure) => !(cost && figure.key === "compute_time_ms" && unit === "ms"));
+  if (Object.keys(states).length) columns.push({ label: "state", value: stateOf, cell: (task) => element("span", { class: stateOf(task) in STATES ? "slower" : null }, stateSign(stateOf(task))) });
+  if (hasKinds) columns.push({ label: "kind", value: (task) => kinds.labels[kinds.of[task]], cell: (task) => element("span", { class: "kind" }, kindKey(kinds.of[task]), kinds.labels[kinds.of[task]]) });
   if (cost) {
     const most = largestOf(cost);
     columns.push(
-      { label: unit === "ms" ? "time" : unit, number: true, value: (task) => cost[task], cell: (task) => withMeter(amount(cost[task], unit), share(cost[task], most)) },
-      { label: "share", number: true, value: (task) => cost[task], text: (task) => percent(cost[task] / work) },
-      { label: "slack", number: true, title: "possible delay without a longer critical path", value: (task) => slack[task], text: (task) => amount(slack[task], unit) });
+      { label: unit === "ms" ? "time" : unit, unit: unit === "ms" ? unit : "", title: report.summary.provenance, number: true, value: (task) => cost[task], cell: (task) => withMeter(amount(cost[task], unit), share(cost[task], most)) },
+      { label: "share", number: true, value: (task) => (work ? cost[task] / work : null), text: (task) => percent(cost[task] / work) },
+      { label: "slack", unit, number: true, title: "possible delay without a longer critical path", value: (task) => slack[task], text: (task) => amount(slack[task], unit) });
   }
-  for (const figure of shown) {
-    columns.push({ label: figure.label, number: true, value: (task) => figure.values[task], text: (task) => amount(figure.values[task], figure.unit) });
+  if (report.comparison) columns.push({ label: "against the base", number: true, value: (task) => changes[task] && changes[task].ratio, cell: (task) => changeCell(changes[task] ? changes[task].ratio : null) });
+  const always = !cost || figures.length < 7;
+  for (const figure of figures) {
+    columns.push({ label: figure.label, unit: figure.unit, number: true, extra: !always && !SHOWN.includes(figure.key), value: (task) => figure.values[task], text: (task) => amount(figure.values[task], figure.unit) });
   }
-  if (cost) columns.push({ label: "level", number: true, value: (task) => levels[task], text: (task) => whole.format(levels[task]) });
-  root.append(sortable("Tasks", columns, tasks, { sort: cost ? columns.findIndex((column) => column.label === "share") : null, words: (task) => `${names[task]} ${stateIn(states, task)}`, task: (task) => task }));
+  if (cost) columns.push({ label: "level", number: true, extra: true, value: (task) => levels[task], text: (task) => whole.format(levels[task]) });
+  const flagged = names.map(() => []);
+  for (const { flag, tasks } of report.flags || []) for (const task of tasks) flagged[task].push(flag.replaceAll("_", " "));
+  if (report.flags) columns.push({ label: "flags", value: (task) => flagged[task].join(", "), text: (task) => flagged[task].join(", ") });
+  root.append(sortable("Tasks", columns, tasks, { sort: cost ? columns.findIndex((column) => column.label === "share") : null, words: (task) => `${names[task]} ${stateOf(task)}`, task: (task) => task }));
 });
-
-function stateIn(states, task) {
-  return task in states ? states[task].state : "succeeded";
-}
 
 addSection("edges", "Edges", "edges", (root, { source, target, fields, figures }) => {
   const edges = source.map((_, edge) => edge);
@@ -39,7 +43,7 @@ addSection("edges", "Edges", "edges", (root, { source, target, fields, figures }
     const most = largestOf(figure.values);
     const text = (edge) => amount(figure.values[edge], figure.unit);
     columns.push({
-      label: figure.label, number: true, value: (edge) => figure.values[edge], text,
+      label: figure.label, unit: figure.unit, number: true, value: (edge) => figure.values[edge], text,
       cell: figure.key === "size_bytes" ? (edge) => withMeter(text(edge), share(figure.values[edge], most)) : null,
     });
   }

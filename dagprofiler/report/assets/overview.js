@@ -1,19 +1,23 @@
-// The overview: makespan, where the time went, bottlenecks.
+// The overview: what was measured, what to do first, where the time went.
 
 addSection("overview", "Overview", null, (root) => {
   const { about, summary } = report;
   const base = report.comparison ? report.comparison.base.summary : null;
   const tasks = count(summary.tasks, "task");
+  const took = summary.total_ms === null ? tasks : `${tasks} in ${time(summary.total_ms)}`;
   root.append(
-    element("h1", {}, summary.total_ms === null ? tasks : `${tasks} in ${time(summary.total_ms)}`),
+    element("h1", {}, about.name ? `${about.name}: ${took}` : took),
     element("p", { class: "lead" }, [
-      about.host, about.time, about.seed === null ? null : `seed ${about.seed}`,
-      roundsInWords(about, summary), `dagprofiler ${about.version}`,
+      about.host, about.time, about.commit, about.seed === null ? null : `seed ${about.seed}`, roundsInWords(about, summary),
     ].filter(Boolean).join(" · ")));
-  if (about.state === "partial") root.append(element("p", { class: "warning" }, element("strong", {}, "Partial run. "), about.reason || ""));
-  const finding = findingInWords(summary);
-  if (finding) root.append(element("p", { class: "finding" }, finding));
-  root.append(element("dl", { class: "figures" }, headline(summary, base)));
+  if (about.state === "partial") root.append(failureInWords(about));
+  if (base) root.append(verdictInWords(summary, base));
+  root.append(warningsInWords(), element("dl", { class: "figures" }, headline(summary, base)));
+  const advice = adviceFor(summary);
+  if (advice.length) {
+    root.append(element("h2", { class: "minor first" }, advice.length > 1 ? "What to do first" : "Where to begin"),
+      element(advice.length > 1 ? "ol" : "div", { class: "advice" }, advice.map((words) => element(advice.length > 1 ? "li" : "p", {}, words))));
+  }
   root.append(element("div", { class: "columns" }, mostExpensive(summary), speedLimits(summary)));
 });
 
@@ -22,15 +26,83 @@ function roundsInWords(about, summary) {
   return about.rounds === 1 ? "one round" : `medians of ${summary.total ? summary.total.n : about.rounds} rounds`;
 }
 
-function findingInWords({ bottlenecks, path_length: span, unit }) {
-  const first = (bottlenecks || []).find((one) => one.gain > 0);
-  if (!first || !span) return null;
-  const what = first.kind === "edge" ? `The edge ${first.name}` : first.name;
+/** Return what failed, where, and what did not run because of it. */
+function failureInWords(about) {
+  const states = Object.entries(report.tasks.states);
+  const failed = states.filter(([, entry]) => entry.state === "failed").map(([task]) => Number(task));
+  const others = ["skipped", "cancelled"].map((state) => [state, states.filter(([, entry]) => entry.state === state).length]).filter(([, number]) => number);
+  return element("div", { class: "warning" },
+    element("p", {}, element("strong", {}, "The run did not finish. "), about.reason || ""),
+    failed.slice(0, 3).map((task) => element("div", {}, element("p", {}, stateSign("failed"), ": ", nameButton(task, false)), traceback(task))),
+    others.length ? element("p", { class: "note" }, `Because of it: ${others.map(([state, number]) => `${count(number, "task")} ${state}`).join(", ")}.`) : null);
+}
+
+/** Return where a task's error was raised: its frames, the last of them at the end. */
+function traceback(task) {
+  const { error, traceback: frames } = report.tasks.states[task] || {};
+  if (!frames || !frames.length) return error ? element("p", { class: "error" }, error) : null;
+  return element("div", { class: "scroll traceback", tabindex: "0", role: "region", "aria-label": `Traceback of ${names[task]}` },
+    element("pre", {}, frames.map(({ file, line, function: name, text }) => [
+      element("span", { class: "note" }, `${file}:${line}, in ${name}\n`), text ? `    ${text}\n` : ""]),
+    element("strong", {}, error || "")));
+}
+
+/** Return the verdict on the whole: how much faster or slower than the base. */
+function verdictInWords(summary, base) {
+  const names = report.comparison.names;
+  if (!summary.total_ms || !base.total_ms) return element("p", { class: "finding" }, `Compared with ${names.base}.`);
+  const ratio = summary.total_ms / base.total_ms;
+  const way = Math.abs(ratio - 1) < 0.0005 ? null : ratio < 1 ? "faster" : "slower";
+  const by = ratio >= 2 ? times(ratio).replace(" ×", " times as long") : percent(Math.abs(ratio - 1));
+  return element("p", { class: "finding" },
+    element("strong", { class: way }, way === null ? "As fast as the base" : ratio >= 2 ? `${sentence(by)}` : `${by} ${way}`), " in all",
+    ` (${time(base.total_ms)} → ${time(summary.total_ms)})`, `: ${names.base} → ${names.mine}. `,
+    report.comparison.noise ? element("span", { class: "note" }, report.comparison.noise) : null);
+}
+
+/** Return what makes the figures doubtful, next to them. */
+function warningsInWords() {
+  const flags = (report.flags || []).filter(({ flag }) => ["contended", "wide_interval", "drifting", "outliers"].includes(flag));
+  const words = { contended: "waited for a core", wide_interval: "measured in too few rounds, or too noisily", drifting: "drifted during the run", outliers: "with outliers" };
+  if (!flags.length) return "";
+  return element("p", { class: "doubt" }, element("strong", {}, "⚠ Read these times with care: "),
+    flags.map(({ flag, tasks, meaning }, i) => [i ? "; " : "", element("span", { title: meaning }, `${count(tasks.length, "task")} ${words[flag]}`)]), ". ",
+    element("a", { href: "#mind" }, "Which, and why"));
+}
+
+/** Return up to three things to do, the one that promises most first. */
+function adviceFor({ bottlenecks, path_length: path, work, unit, total_ms: total, parallelism, filled }) {
+  if (!path || filled) return [];
+  const advice = [];
+  const workers = report.timeline ? report.timeline.workers.length : 1;
+  const inTime = unit === "ms" && total;
+  // With equal workers no list schedule takes longer than this (Graham, 1969).
+  const greedy = work / workers + path * (1 - 1 / workers);
+  const first = bottlenecks.find((one) => one.gain > 0);
   const free = unit.endsWith("ms") ? "took no time" : `took no ${unit}`;
-  return [
-    element("strong", {}, what), ` is ${percent(first.cost / span)} of the critical path: if it ${free}, `,
-    `the path would shorten from ${amount(span, unit)} to ${amount(span - first.gain, unit)}.`,
-  ];
+  if (hasKinds && membersOf[0].length > 1 && parallelism > 1.5 * workers) {
+    const spent = membersOf[0].reduce((sum, task) => sum + (report.tasks.cost[task] || 0), 0);
+    advice.push([element("strong", {}, "Make ", kindButton(0), " cheaper: "), `${percent(spent / work)} of the work, ${amount(spent, unit)} of ${amount(work, unit)}.`]);
+  } else if (first) {
+    const task = names.indexOf(first.name);
+    advice.push([element("strong", {}, first.kind === "edge" ? `Move less data on ${first.name}: ` : ["Make ", nameButton(task, false), " faster: "]),
+      `it is ${percent(first.cost / path)} of the critical path; if it ${free}, the path would shorten from ${amount(path, unit)} to ${amount(path - first.gain, unit)}.`]);
+  }
+  if (inTime && parallelism > 1.3 * workers) {
+    const more = Math.min(2 ** Math.ceil(Math.log2(parallelism)), workers * 4);
+    advice.push([element("strong", {}, `Use more than ${count(workers, "worker")}: `),
+      `on average ${three.format(parallelism)} tasks could run at once; ${count(more, "worker")} could be done in ${time(Math.max(work / more, path))} at best.`]);
+  }
+  const outside = total - greedy;
+  if (inTime && outside > 0.25 * total && outside > 1) {
+    const sum = (key) => figureOf(report.tasks, key).values.reduce((whole, value) => whole + (value || 0), 0);
+    const moving = (sum("serialize_time_ms") + sum("deserialize_time_ms")) / workers;
+    advice.push(moving > outside / 2
+      ? [element("strong", {}, "Move less data between tasks: "), `serializing and deserializing take ${percent(moving / total)} of the makespan.`]
+      : [element("strong", {}, work / names.length < 1 ? "Make tasks larger: " : "Look outside the tasks: "),
+        `${percent(outside / total)} of the makespan is not spent in compute(), but on starting tasks, moving data, or waiting.`]);
+  }
+  return advice;
 }
 
 function headline(summary, base) {
@@ -46,17 +118,11 @@ function headline(summary, base) {
       ["Parallelism", "parallelism", "", "largest speed-up on any number of workers"]);
   }
   figures.push(["Data on edges", "bytes", "bytes", `on ${count(summary.edges, "edge")}`]);
+  const text = (of, key, unit) => (key === "parallelism" && of[key] ? times(of[key]) : amount(of[key], unit));
   return figures.map(([label, key, unit, note]) => element("div", {},
     element("dt", {}, label),
-    element("dd", { class: "value" }, key === "parallelism" && summary[key] ? times(summary[key]) : amount(summary[key], unit)),
-    element("dd", {}, base && base[key] ? `was ${key === "parallelism" ? times(base[key]) : amount(base[key], unit)}${change(summary[key], base[key])}` : note)));
-}
-
-function change(now, before) {
-  if (!now || !before) return "";
-  const by = now / before - 1;
-  if (Math.abs(by) < 0.0005) return ", as now";
-  return `, now ${by < 0 ? "−" : "+"}${percent(Math.abs(by))}`;
+    element("dd", { class: "value" }, text(summary, key, unit)),
+    element("dd", {}, base && base[key] ? `base: ${text(base, key, unit)}${summary[key] ? ` (${inPercent(summary[key] / base[key])})` : ""}` : note)));
 }
 
 function mostExpensive(summary) {
@@ -67,48 +133,29 @@ function mostExpensive(summary) {
     ? [["deserialize", figureOf(report.tasks, "deserialize_time_ms")], ["compute", { values: cost }], ["serialize", figureOf(report.tasks, "serialize_time_ms")]]
     : [["compute", { values: cost }]];
   const shownPhases = phases.filter(([, figure]) => figure.values.length);
-  const all = alike().map((tasks) => {
+  const known = (task) => shownPhases.some(([, { values }]) => values[task] !== null && values[task] !== undefined);
+  const all = membersOf.map((tasks) => tasks.filter(known)).map((tasks, kind) => {
     const parts = shownPhases.map(([, { values }]) => tasks.reduce((sum, task) => sum + (values[task] || 0), 0));
-    return { tasks, parts, whole: parts.reduce((a, b) => a + b, 0) };
+    return { kind, tasks, parts, whole: parts.reduce((a, b) => a + b, 0) };
   });
   const total = all.reduce((sum, one) => sum + one.whole, 0);
-  const order = all.sort((a, b) => b.whole - a.whole).slice(0, 8);
+  const order = all.filter(({ tasks }) => tasks.length).sort((a, b) => b.whole - a.whole).slice(0, 8);
   const bars = order.map((one) => element("li", {},
-    stemButton(one.tasks, cost),
+    kindButton(one.kind),
     element("span", { class: "track", "aria-hidden": "true" }, one.parts.map((value, i) => element("i", { class: shownPhases[i][0], style: { width: `${100 * share(value, order[0].whole)}%` } }))),
     element("span", { class: "amount" }, amount(one.whole, unit)),
     element("span", { class: "share", title: "of all tasks together" }, percent(one.whole / total))));
-  const rest = cost.length - order.reduce((sum, { tasks }) => sum + tasks.length, 0);
+  const without = names.filter((_, task) => !known(task)).length;
+  const rest = names.length - without - order.reduce((sum, { tasks }) => sum + tasks.length, 0);
+  const words = { deserialize: "deserializing", compute: unit === "ms" ? "in compute()" : unit, serialize: "serializing" };
   return element("div", {},
     element("h2", { class: "minor" }, unit === "ms" ? "Where the time went" : `Where the ${unit} went`),
     element("ul", { class: "bars" }, bars),
     element("ul", { class: "legend" },
-      shownPhases.length > 1 ? shownPhases.map(([phase]) => element("li", {}, element("i", { class: phase }), phase)) : null,
-      element("li", {}, element("span", { class: "dot", "aria-hidden": "true" }, "●"), "on the critical path"),
-      rest > 0 ? element("li", {}, `and ${count(rest, "task")} more`) : null));
-}
-
-/** Return the tasks by themselves, or, where many are alike but for numbers in their names, together. */
-function alike() {
-  const stems = new Map();
-  names.forEach((name, task) => {
-    const stem = stemOf(name);
-    if (!stems.has(stem)) stems.set(stem, []);
-    stems.get(stem).push(task);
-  });
-  return names.length > 20 && stems.size > 1 && stems.size < names.length / 2 ? [...stems.values()] : names.map((_, task) => [task]);
-}
-
-function stemOf(name) {
-  return name.replace(/\d+/g, "*");
-}
-
-function stemButton(tasks, cost) {
-  const first = tasks.reduce((best, task) => (cost[task] > cost[best] ? task : best), tasks[0]);
-  if (tasks.length === 1) return nameButton(first);
-  const path = tasks.some((task) => onPath.has(task));
-  const button = element("button", { type: "button", class: "name", title: `${stemOf(names[first])}, ${count(tasks.length, "task")}`, onclick: () => choose(first) }, stemOf(names[first]));
-  return element("span", {}, button, element("span", { class: "note" }, `× ${whole.format(tasks.length)}`), path ? pathMark() : null);
+      shownPhases.length > 1 ? shownPhases.map(([phase]) => element("li", {}, element("i", { class: phase }), words[phase])) : null,
+      onPath.size ? element("li", {}, element("span", { class: "dot", "aria-hidden": "true" }, "●"), "on the critical path") : null,
+      rest > 0 ? element("li", {}, `and ${count(rest, "task")} more`) : null,
+      without ? element("li", {}, `${count(without, "task")} without a time`) : null));
 }
 
 function speedLimits(summary) {

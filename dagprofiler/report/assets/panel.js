@@ -28,9 +28,10 @@ function about(task, group) {
   const known = report.tasks.figures.filter((figure) => figure.values[task] !== null);
   const { cost, levels, slack } = report.tasks;
   const rows = known.map((figure) => [figure.label, amount(figure.values[task], figure.unit)]);
+  if (cost && report.summary.unit === "ms") rows.unshift(["time", amount(cost[task], "ms")]);
   if (cost) rows.push(["slack", amount(slack[task], report.summary.unit)], ["level", whole.format(levels[task])]);
   return [
-    element("h3", {}, shownName(names[task])), chips(task),
+    element("h3", {}, shownName(names[task])), chips(task), traceback(task),
     element("dl", {}, rows.map(([label, value]) => [element("dt", {}, label), element("dd", {}, value)])),
     againstBase(task), samplesOf(task),
     ends("Inputs", task, report.edges.target, report.edges.source),
@@ -40,21 +41,22 @@ function about(task, group) {
 }
 
 function chips(task) {
-  const lost = report.tasks.states[task];
+  const state = stateOf(task);
   const flags = (report.flags || []).filter((flag) => flag.tasks.includes(task));
   const made = [
     onPath.has(task) ? element("span", { class: "chip hot" }, "on the critical path") : null,
-    lost ? element("span", { class: "chip bad" }, [lost.state, lost.error].filter(Boolean).join(": ")) : null,
+    state in STATES ? element("span", { class: "chip bad" }, stateSign(state)) : null,
+    hasKinds ? element("span", { class: "chip kind" }, kindKey(kinds.of[task]), kinds.labels[kinds.of[task]]) : null,
     ...flags.map(({ flag, meaning }) => element("span", { class: "chip", title: meaning }, flag.replaceAll("_", " "))),
   ].filter(Boolean);
   return made.length ? element("div", { class: "chips" }, made) : null;
 }
 
 function againstBase(task) {
-  const row = report.comparison && report.comparison.tasks.find((one) => one.task === task);
+  const row = changes[task];
   if (!row) return null;
   return [element("h4", {}, "Against the base"), element("dl", {},
-    element("dt", {}, row.quantity || "time in compute()"), element("dd", {}, `${amount(row.base, "ms")} → ${amount(row.mine, "ms")}`),
+    element("dt", {}, row.quantity || "time in compute()"), element("dd", {}, `${amount(row.base, "ms")} → ${amount(row.mine, "ms")} (${inPercent(row.ratio)})`),
     element("dt", {}, "verdict"), element("dd", {}, verdictCell(row, report.comparison.reasons)))];
 }
 

@@ -1,13 +1,15 @@
-// Tables that sort by a click on a head, and filter by their texts.
+// Tables that sort by a click on a head, filter by their texts, and can be saved as CSV.
 
 const PAGE = 50;
+const alphabetical = new Intl.Collator();
 
 /**
  * Return a table with its tools.
  *
- * Columns have `label`; `value(row)`, which sorts; `text(row)` or `cell(row)`, an element; and
- * `number`, whether it is one. The first is the row's head, and what the filter looks into, unless
- * `words(row)` says more.
+ * Columns have `label`; `value(row)`, which sorts, or `size(row)` instead; `text(row)` or
+ * `cell(row)`, an element; `number`, whether it is one; `unit`, of the values; and `extra`, whether
+ * it is not shown until it is chosen. The first is the row's head, and what the filter looks into,
+ * unless `words(row)` says more. `task(row)` is the task of a row, which selection and search follow.
  */
 function sortable(caption, columns, rows, { sort = null, down = true, words = null, task = null } = {}) {
   const state = { sort, down, filter: "", page: 0 };
@@ -37,33 +39,35 @@ function sortable(caption, columns, rows, { sort = null, down = true, words = nu
     state.page = 0;
     const wanted = state.filter;
     shown = wanted ? rows.filter((row) => texts(row).toLowerCase().includes(wanted)) : rows.slice();
-    if (state.sort !== null) {
-      const { value } = columns[state.sort];
-      const sign = state.down ? -1 : 1;
-      const keyed = shown.map((row) => [value(row), row]);
-      keyed.sort(([a], [b]) => {
-        // Unknown values are last in either order.
-        const without = (a === null || a === undefined) - (b === null || b === undefined);
-        if (without) return without;
-        return sign * (typeof a === "string" ? a.localeCompare(b) : a - b);
-      });
-      shown = keyed.map(([, row]) => row);
-    }
+    const found = (row) => (task && hits && hits.has(task(row)) ? 0 : 1);
+    const column = state.sort === null ? null : columns[state.sort];
+    const key = column ? column.size || column.value : () => 0;
+    const sign = state.down ? -1 : 1;
+    const keyed = shown.map((row) => [key(row), row, found(row)]);
+    keyed.sort(([a, , first], [b, , second]) => {
+      // What is searched for is first, unknown values are last in either order.
+      const without = (a === null || a === undefined) - (b === null || b === undefined);
+      return first - second || without || sign * (typeof a === "string" ? alphabetical.compare(a, b) : a - b) || 0;
+    });
+    shown = keyed.map(([, row]) => row);
     heads.forEach((head, i) => {
       if (state.sort === i) head.setAttribute("aria-sort", state.down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     });
-    draw();
+    show();
   }
 
   function turn(by) {
     state.page += by;
-    draw();
+    show();
   }
 
-  function draw() {
+  function show() {
     const from = state.page * PAGE;
     const page = shown.slice(from, from + PAGE);
+    heads.forEach((head, i) => {
+      head.hidden = Boolean(columns[i].extra);
+    });
     body.replaceChildren(...page.map(line));
     const last = from + PAGE >= shown.length;
     counted.textContent = shown.length > PAGE
@@ -77,27 +81,74 @@ function sortable(caption, columns, rows, { sort = null, down = true, words = nu
   function line(row) {
     const made = element("tr", {});
     columns.forEach((column, i) => {
+      if (column.extra) return;
       const content = column.cell ? column.cell(row) : column.text(row);
       made.append(element(i ? "td" : "th", { scope: i ? null : "row", class: column.number ? "number" : column.long ? "text" : null }, content));
     });
     if (task) {
       made.dataset.task = task(row);
       made.classList.toggle("chosen", task(row) === chosen);
+      made.classList.toggle("found", hits !== null && hits.has(task(row)));
     }
     return made;
   }
 
+  /** Turn to the page of the selected task. */
+  function follow() {
+    const at = shown.findIndex((row) => task(row) === chosen);
+    if (at >= 0 && Math.floor(at / PAGE) !== state.page) {
+      state.page = Math.floor(at / PAGE);
+      show();
+    }
+    for (const row of body.children) row.classList.toggle("chosen", Number(row.dataset.task) === chosen);
+  }
+
   if (task) {
-    whenChosen((one) => {
-      for (const row of body.children) row.classList.toggle("chosen", Number(row.dataset.task) === one);
+    whenChosen(follow);
+    whenSearched(() => {
+      refresh();
+      if (hits === null) follow();
     });
   }
   refresh();
   const tools = element("div", { class: "tools" },
     rows.length > 8 ? filter : null, counted,
-    element("span", { class: "end pager" }, previous, next));
+    element("span", { class: "end pager" }, previous, next,
+      columns.length > 4 ? columnChoice(caption, columns, show) : null,
+      element("button", { type: "button", title: "Save what is shown as a CSV file", onclick: () => save(`${caption}.csv`, csvOf(columns, shown)) }, "CSV")));
   const table = element("table", {}, element("caption", { class: "unseen" }, caption), element("thead", {}, element("tr", {}, heads)), body);
   return element("div", {}, tools, element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${caption}, as a table` }, table));
+}
+
+/** Return the boxes that choose which columns are shown. */
+function columnChoice(caption, columns, show) {
+  const boxes = columns.slice(1).map((column) => {
+    const box = element("input", { type: "checkbox" });
+    box.checked = !column.extra;
+    box.addEventListener("change", () => {
+      column.extra = !box.checked;
+      show();
+    });
+    return element("label", {}, box, column.label);
+  });
+  return element("details", { class: "choice" }, element("summary", { "aria-label": `Columns: ${caption}` }, "Columns"), element("div", {}, boxes));
+}
+
+/** Return rows as CSV (RFC 4180): plain numbers, with the units in the heads. */
+function csvOf(columns, rows) {
+  const quoted = (value) => {
+    const text = value === null || value === undefined ? "" : String(value);
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  const shown = columns.filter(({ extra }) => !extra);
+  const heads = shown.map(({ label, unit }) => (unit ? `${label} (${unit})` : label));
+  return [heads, ...rows.map((row) => shown.map(({ value }) => value(row)))].map((cells) => `${cells.map(quoted).join(",")}\r\n`).join("");
+}
+
+function save(name, text) {
+  const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  element("a", { href: url, download: name.replaceAll(" ", "-").toLowerCase() }).click();
+  URL.revokeObjectURL(url);
 }
 
 /** Return a small table as it is. */

@@ -1,50 +1,66 @@
-// When what ran where: on a canvas, since there may be ten thousands of spans.
+// When what ran where: on a canvas, since there may be ten thousands of bars.
 
 const LANE = 22;
 const AXIS = 26;
-const GUTTER = 170;
 const TALLEST = 460;
 
-/** More rows than these are shown without names, all at once; zooming in leaves fewer. */
+/** Heights of the row of a kind, and of a level of spans inside a task; most levels shown. */
+const KIND_LANE = 40;
+const SPAN_LANE = 11;
+const LEVELS = 4;
+
+/** More tasks in sight than these are shown in a row for each kind; zooming in leaves fewer. */
 const NAMED = 150;
 
+/** A row with more bars than this for each pixel is drawn as how busy it was. */
+const DENSE = 0.3;
+
+function gutterOf(width) {
+  return Math.min(170, Math.round(width * 0.27));
+}
+
 addSection("timeline", "Timeline", "timeline", (root, found) => {
-  const view = { round: found.first, by: "tasks", start: 0, end: 1, from: 0, until: 1, spans: [], rows: [], visible: [] };
+  const view = { round: found.first, by: "tasks", colour: "phase", start: 0, end: 1, from: 0, until: 1, bars: [], rows: [], spans: spansInside() };
   const canvas = element("canvas", { role: "img", "aria-label": "When each task ran. The table of tasks has the same times as numbers." });
   const spacer = element("div");
-  const rows = element("div", { class: "rows", tabindex: "0", role: "region", "aria-label": "Timeline; plus and minus zoom, arrow keys move" }, canvas, spacer);
+  const rows = element("div", { class: "rows", tabindex: "0", role: "region", "aria-label": "Timeline; plus and minus zoom, arrow keys move, 0 shows all" }, canvas, spacer);
   const memory = element("canvas", { class: "memory", role: "img", "aria-label": "Memory over time" });
   const rounds = element("select", { id: "round" }, found.rounds.map(([n, kind]) => element("option", { value: n }, `${n}${kind ? ` (${kind.replaceAll("_", " ")})` : ""}`)));
-  const by = element("select", { id: "lanes" }, ["tasks", "workers"].map((one) => element("option", { value: one }, one)));
+  const lanes = ["tasks", "workers", ...(hasKinds ? ["kinds"] : [])];
+  const by = element("select", { id: "lanes" }, lanes.map((one) => element("option", { value: one }, one.slice(0, -1))));
+  const colours = element("select", { id: "bars" }, element("option", { value: "phase" }, "phase"), element("option", { value: "kind" }, "kind of task"));
+  const note = element("p", { class: "note hint", role: "status" });
+  const legend = element("ul", { class: "legend" });
   const measured = memoryColumns();
-  const legend = element("ul", { class: "legend" },
-    element("li", {}, element("i", { class: "before" }), "memory that was resident when the task began"),
-    element("li", {}, element("i", { class: "peak" }), "what it took at its peak, beyond that"));
   rounds.value = view.round;
   if (names.length > 60 && found.workers.length > 1) view.by = "workers";
+  if (names.length > 60 && hasKinds) view.colour = "kind";
   by.value = view.by;
+  colours.value = view.colour;
 
   function load() {
-    view.spans = spansOf(found, view.round);
-    view.rows = rowsOf(found, view);
-    [view.start, view.end] = boundsOf(view.spans);
+    view.bars = barsOf(found, view);
+    [view.start, view.end] = boundsOf(view.bars);
     view.from = view.start;
     view.until = view.end;
-    const has = measured.length > 0 && view.spans.some((span) => memoryOf(measured, span.task, view.round));
-    memory.hidden = !has;
-    legend.hidden = !has;
+    memory.hidden = !measured.length || !view.bars.some((bar) => memoryOf(measured, bar.task, view.round));
     paintAll();
   }
 
   function paintAll() {
-    const within = ({ ready, done }) => done >= view.from && ready <= view.until;
-    view.visible = view.by === "tasks" ? view.rows.filter((row) => within(row.spans[0])) : view.rows;
-    view.lane = view.visible.length > NAMED ? (TALLEST - AXIS) / view.visible.length : LANE;
-    const height = view.visible.length * view.lane + AXIS;
+    const inSight = view.bars.filter(({ ready, done }) => done >= view.from && ready <= view.until);
+    // More rows than anyone can read: one for each kind.
+    view.lanes = view.by === "tasks" && inSight.length > NAMED ? "kinds" : view.by;
+    view.rows = rowsOf(found, view, inSight);
+    const last = view.rows[view.rows.length - 1];
+    const height = (last ? last.top + last.height : 0) + AXIS;
     const shown = Math.min(height, TALLEST);
     spacer.style.height = `${height - shown}px`;
     paintTimeline(view, canvas, rows, shown);
     if (!memory.hidden) paintMemory(view, memory, measured);
+    legend.replaceChildren(...legendOfTimeline(found, view, !memory.hidden));
+    note.textContent = (view.lanes === view.by ? "" : `${count(inSight.length, "task")} in sight, too many for a row each: a row for each kind, as high as tasks ran at once. Zoom in for more. `)
+      + "Drag to move, Ctrl and wheel to zoom, Shift and wheel to move.";
   }
 
   function zoom(factor, middle = (view.from + view.until) / 2) {
@@ -63,18 +79,37 @@ addSection("timeline", "Timeline", "timeline", (root, found) => {
     paintAll();
   }
 
+  /** Zoom to the selected task. */
+  function approach() {
+    const bar = view.bars.find(({ task }) => task === chosen);
+    if (!bar) return;
+    const margin = Math.max(bar.done - bar.begin, (view.end - view.start) / 1e5);
+    view.from = Math.max(view.start, bar.begin - margin);
+    view.until = Math.min(view.end, bar.done + margin);
+    paintAll();
+    show(chosen);
+  }
+
+  function show(task) {
+    const row = view.lanes === "tasks" ? view.rows.find(({ bars }) => bars[0].task === task) : null;
+    if (!row) return;
+    if (row.top < rows.scrollTop || row.top + row.height > rows.scrollTop + rows.clientHeight - AXIS) rows.scrollTop = row.top - 120;
+  }
+
   const momentAt = (event) => {
     const box = canvas.getBoundingClientRect();
-    return view.from + ((event.clientX - box.left - GUTTER) / (box.width - GUTTER)) * (view.until - view.from);
+    const gutter = gutterOf(box.width);
+    return view.from + ((event.clientX - box.left - gutter) / (box.width - gutter - 12)) * (view.until - view.from);
   };
-  const spanAt = (event) => {
+  const barsAt = (event) => {
     const box = canvas.getBoundingClientRect();
-    const row = view.visible[Math.floor((event.clientY - box.top - AXIS + rows.scrollTop) / view.lane)];
-    if (!row || event.clientY - box.top < AXIS) return null;
+    const y = event.clientY - box.top - AXIS + rows.scrollTop;
+    const row = event.clientY - box.top < AXIS ? null : view.rows.find(({ top, height }) => y >= top && y < top + height);
+    if (!row) return [null, []];
+    if (view.lanes === "tasks") return [row, row.bars];
     const moment = momentAt(event);
     const slack = 2 * (view.until - view.from) / box.width;
-    if (view.by === "tasks") return row.spans[0];
-    return row.spans.find((span) => span.begin - slack <= moment && moment <= span.done + slack) || null;
+    return [row, row.bars.filter((bar) => bar.begin - slack <= moment && moment <= bar.done + slack).sort((a, b) => (b.done - b.begin) - (a.done - a.begin))];
   };
   let held = null;
   canvas.addEventListener("pointerdown", (event) => {
@@ -84,28 +119,32 @@ addSection("timeline", "Timeline", "timeline", (root, found) => {
     if (held && event.buttons) {
       const by = event.clientX - held.x;
       held = { x: event.clientX, moved: held.moved + Math.abs(by) };
-      move((-by / (canvas.clientWidth - GUTTER)) * (view.until - view.from));
+      move((-by / (canvas.clientWidth - gutterOf(canvas.clientWidth))) * (view.until - view.from));
       showTip("", event);
       return;
     }
-    const span = spanAt(event);
-    showTip(span ? spanInWords(span, view) : "", event);
+    const [row, bars] = barsAt(event);
+    const head = row && view.lanes === "kinds" ? `${row.label}: ${count(bars.length, "task")} at once` : "";
+    showTip([head, bars.length ? barInWords(bars[0], view) : ""].filter(Boolean).join("\n"), event);
   });
   canvas.addEventListener("pointerleave", (event) => showTip("", event));
   canvas.addEventListener("click", (event) => {
-    const span = held && held.moved < 4 ? spanAt(event) : null;
+    const [, bars] = held && held.moved < 4 ? barsAt(event) : [null, []];
     held = null;
-    if (span) choose(span.task);
+    if (bars.length) choose(bars[0].task);
   });
+  canvas.addEventListener("dblclick", approach);
   canvas.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey && !event.metaKey) return;
+    const across = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+    if (!event.ctrlKey && !event.metaKey && !across) return;
     event.preventDefault();
-    zoom(Math.exp(event.deltaY / 300), momentAt(event));
+    if (across) move(((event.deltaX || event.deltaY) / canvas.clientWidth) * (view.until - view.from));
+    else zoom(Math.exp(event.deltaY / 300), momentAt(event));
   }, { passive: false });
   rows.addEventListener("keydown", (event) => {
     const step = (view.until - view.from) / 10;
-    const act = { "+": () => zoom(0.7), "-": () => zoom(1 / 0.7), ArrowLeft: () => move(-step), ArrowRight: () => move(step) }[event.key];
-    if (!act) return;
+    const act = { "+": () => zoom(0.7), "-": () => zoom(1 / 0.7), 0: load, ArrowLeft: () => move(-step), ArrowRight: () => move(step) }[event.key];
+    if (!act || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     act();
   });
@@ -116,74 +155,107 @@ addSection("timeline", "Timeline", "timeline", (root, found) => {
   });
   by.addEventListener("change", () => {
     view.by = by.value;
-    load();
-  });
-  whenChosen((task) => {
-    const row = view.by === "tasks" ? view.visible.findIndex(({ spans }) => spans[0].task === task) : -1;
-    const top = row * view.lane;
-    if (row >= 0 && (top < rows.scrollTop || top > rows.scrollTop + rows.clientHeight - 2 * LANE - AXIS)) rows.scrollTop = top - 120;
     paintAll();
   });
+  colours.addEventListener("change", () => {
+    view.colour = colours.value;
+    paintAll();
+  });
+  whenChosen((task) => {
+    show(task);
+    paintAll();
+  });
+  whenSearched(paintAll);
   whenLookChanges(paintAll);
 
   const button = (label, text, act) => element("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
   root.append(
     element("div", { class: "tools" },
       found.rounds.length > 1 ? element("label", {}, "round", rounds) : null,
-      element("label", {}, "a row for each of the", by),
+      element("label", {}, "a row for each", by),
+      hasKinds ? element("label", {}, "colour", colours) : null,
       element("span", { class: "end" },
         button("Zoom in on time", "+", () => zoom(0.7)), button("Zoom out of time", "−", () => zoom(1 / 0.7)),
-        button("Fit the whole round", "Fit", load))),
-    element("div", { class: "gantt" }, rows, memory),
-    element("ul", { class: "legend" },
-      element("li", {}, element("i", { class: "wait" }), "ready, waiting"),
-      found.phases.map(([phase]) => element("li", {}, element("i", { class: phase }), phase)),
-      onPath.size ? element("li", {}, element("i", { class: "route" }), "critical path") : null),
-    legend,
+        button("Zoom to the selected task", "Selected", approach), button("Fit the whole round", "Fit", load))),
+    element("div", { class: "gantt" }, rows, memory), legend, note,
     found.left_out ? element("p", { class: "note" }, `${count(found.left_out, "round")} left out: too many for a page.`) : "");
   return load;
 });
 
-function spansOf(found, round) {
-  const spans = [];
+function legendOfTimeline(found, view, withMemory) {
+  const item = (key, text) => element("li", {}, element("i", { class: key }), text);
+  return [
+    item("wait", "ready, waiting"),
+    ...(view.colour === "kind" || view.lanes === "kinds"
+      ? [...kindLegend(), element("li", {}, "paler: (de)serializing")]
+      : found.phases.map(([phase]) => item(phase, { deserialize: "deserializing", compute: "in compute()", serialize: "serializing" }[phase]))),
+    onPath.size ? item("route", "critical path") : null,
+    view.spans.size ? element("li", {}, element("i", { class: "span" }), "spans inside tasks") : null,
+    Object.keys(report.tasks.states).length ? item("stopped", "did not finish") : null,
+    ...(withMemory ? [item("before", "memory that was resident when the task began"), item("peak", "what it took at its peak, beyond that")] : []),
+  ].filter(Boolean);
+}
+
+/** Return the bars of a round: when each task was ready, began and was done. */
+function barsOf(found, view) {
+  const bars = [];
   found.round.forEach((of, i) => {
-    if (of !== round) return;
+    if (of !== view.round) return;
     const phases = found.phases
       .map(([phase, starts, ends]) => [phase, starts[i], ends[i] === null ? starts[i] : ends[i]])
       .filter(([, start]) => start !== null);
     const begin = Math.min(...phases.map(([, start]) => start));
     const done = Math.max(...phases.map(([, , end]) => end));
     const ready = found.ready[i] === null ? begin : Math.min(begin, found.ready[i]);
-    spans.push({ task: found.task[i], worker: found.worker[i], ready, begin, done, phases });
+    const task = found.task[i];
+    const spans = view.spans.get(`${task} ${view.round}`) || [];
+    bars.push({ task, worker: found.worker[i], ready, begin, done, phases, spans, levels: Math.min(LEVELS, 1 + spans.reduce((most, { level }) => Math.max(most, level), -1)) });
   });
-  return spans.sort((a, b) => a.begin - b.begin || a.task - b.task);
+  return bars.sort((a, b) => a.begin - b.begin || a.task - b.task);
 }
 
-function rowsOf(found, view) {
-  if (view.by === "tasks") return view.spans.map((span) => ({ label: names[span.task], spans: [span] }));
-  const rows = new Map();
-  for (const span of view.spans) {
-    if (!rows.has(span.worker)) rows.set(span.worker, { label: span.worker === null ? "unknown worker" : found.workers[span.worker], spans: [] });
-    rows.get(span.worker).spans.push(span);
+/** Return the rows of the bars in sight, each with its top and its height. */
+function rowsOf(found, view, bars) {
+  let rows;
+  if (view.lanes === "tasks") {
+    rows = bars.map((bar) => ({ label: names[bar.task], sign: bar.task in report.tasks.states, bars: [bar] }));
+  } else {
+    const key = view.lanes === "kinds" ? (bar) => kinds.of[bar.task] : (bar) => bar.worker;
+    const label = view.lanes === "kinds" ? (kind) => kinds.labels[kind] : (worker) => (worker === null ? "unknown worker" : found.workers[worker]);
+    const groups = new Map();
+    for (const bar of bars) {
+      if (!groups.has(key(bar))) groups.set(key(bar), []);
+      groups.get(key(bar)).push(bar);
+    }
+    rows = [...groups].sort(([a], [b]) => (a ?? Infinity) - (b ?? Infinity) || 0).map(([of, bars]) => ({ label: label(of), kind: of, bars }));
   }
-  return [...rows.values()].sort((a, b) => (a.spans[0].worker ?? Infinity) - (b.spans[0].worker ?? Infinity) || 0);
+  let top = 0;
+  for (const row of rows) {
+    row.levels = view.lanes === "kinds" ? 0 : row.bars.reduce((most, { levels }) => Math.max(most, levels), 0);
+    row.top = top;
+    row.height = view.lanes === "kinds" ? KIND_LANE : LANE + row.levels * SPAN_LANE;
+    top += row.height;
+  }
+  return rows;
 }
 
-function boundsOf(spans) {
+function boundsOf(bars) {
   let start = Infinity;
   let end = -Infinity;
-  for (const span of spans) {
-    start = Math.min(start, span.ready);
-    end = Math.max(end, span.done);
+  for (const bar of bars) {
+    start = Math.min(start, bar.ready);
+    end = Math.max(end, bar.done);
   }
   return end > start ? [start, end] : [start, start + 1];
 }
 
-function spanInWords(span, view) {
+function barInWords(bar, view) {
+  const state = report.tasks.states[bar.task];
   return [
-    names[span.task], `begins after ${time(span.begin - view.start)}, takes ${time(span.done - span.begin)}`,
-    span.begin > span.ready ? `waited ${time(span.begin - span.ready)} since it was ready` : "",
-    ...span.phases.map(([phase, start, end]) => `${phase}: ${time(end - start)}`),
+    names[bar.task], state ? stateSign(state.state) : "",
+    `begins after ${time(bar.begin - view.start)}, takes ${time(bar.done - bar.begin)}`,
+    bar.begin > bar.ready ? `waited ${time(bar.begin - bar.ready)} since it was ready` : "",
+    ...bar.phases.map(([phase, start, end]) => `${phase}: ${time(end - start)}`),
   ].filter(Boolean).join("\n");
 }
 
@@ -201,55 +273,123 @@ function contextOf(canvas, height) {
   return [context, width];
 }
 
+const PAINTS = ["text", "muted", "line", "strong-line", "critical", "compute", "on-compute", "serialize", "deserialize", "sunken", "link", "slower", "raised", "span"];
+
 function paintTimeline(view, canvas, scroller, height) {
   const [context, width] = contextOf(canvas, height);
   if (!width) return;
-  const paints = Object.fromEntries(["text", "muted", "line", "strong-line", "critical", "compute", "on-compute", "serialize", "deserialize", "sunken", "link"].map((name) => [name, colour(name)]));
-  const x = (moment) => GUTTER + ((moment - view.from) / (view.until - view.from)) * (width - GUTTER - 12);
-  const bar = (paint, left, right, y, size) => {
-    const start = Math.max(left, GUTTER);
-    if (right < GUTTER || left > width) return;
+  const paints = Object.fromEntries(PAINTS.map((name) => [name, colour(name)]));
+  const fills = [...Array(COLOURED).keys(), "rest"].map((kind) => colour(`kind-${kind}`));
+  const fill = (task) => fills[Math.min(kinds.of[task], COLOURED)];
+  const gutter = gutterOf(width);
+  const x = (moment) => gutter + ((moment - view.from) / (view.until - view.from)) * (width - gutter - 12);
+  const rect = (paint, left, right, y, size, alpha = 1) => {
+    if (right < gutter || left > width) return;
+    const start = Math.max(left, gutter);
+    context.globalAlpha = alpha;
     context.fillStyle = paint;
     context.fillRect(start, y, Math.max(right - start, 0.6), size);
+    context.globalAlpha = 1;
   };
-  paintAxis(view, context, x, width, height, paints);
-  const { lane } = view;
-  const named = lane === LANE;
-  const inset = named ? 4 : 0;
-  const first = Math.floor(scroller.scrollTop / lane);
-  const last = Math.min(view.visible.length, Math.ceil((scroller.scrollTop + height - AXIS) / lane));
+  const drawing = { view, context, width, gutter, x, rect, paints, fills, fill };
+  paintAxis(view, context, x, width, height, paints, gutter);
   context.save();
   context.beginPath();
   context.rect(0, AXIS, width, height - AXIS);
   context.clip();
-  for (let i = first; i < last; i += 1) {
-    const row = view.visible[i];
-    const top = AXIS + i * lane - scroller.scrollTop;
-    for (const span of row.spans) {
-      if (span.done < view.from || span.ready > view.until) continue;
-      if (span.task === chosen) {
-        if (view.by === "tasks") bar(paints.sunken, GUTTER, width, top, lane);
-        bar(paints.link, x(span.begin) - 2, Math.max(x(span.done) + 2, x(span.begin) + 3), top + inset / 2, Math.max(3, lane - inset));
-      }
-      if (view.by === "tasks" && named && span.begin > span.ready) bar(paints["strong-line"], x(span.ready), x(span.begin), top + lane / 2 - 1, Math.min(2, lane));
-      for (const [phase, start, end] of span.phases) bar(paints[phase], x(start), x(end), top + inset, Math.max(1, lane - 2 * inset));
-      if (onPath.has(span.task)) bar(paints.critical, x(span.begin), x(span.done), named ? top + LANE - 5 : top, named ? 3 : Math.max(1, lane));
-      const computing = span.phases.find(([phase]) => phase === "compute");
-      if (view.by === "workers" && computing) {
-        const left = Math.max(x(computing[1]), GUTTER) + 5;
-        const room = x(computing[2]) - left - 5;
-        if (room > 36) label(context, names[span.task], left, top + LANE / 2 - 1, room, paints["on-compute"]);
-      }
-    }
-    const marked = view.by === "tasks" && row.spans[0].task === chosen;
-    if (named) label(context, row.label, 12, top + LANE / 2, GUTTER - 22, marked ? paints.link : paints.text);
+  for (const row of view.rows) {
+    const top = AXIS + row.top - scroller.scrollTop;
+    if (top + row.height < AXIS || top > height) continue;
+    const marked = view.lanes === "tasks" && row.bars[0].task === chosen;
+    if (marked) rect(paints.sunken, gutter, width, top, row.height);
+    if (view.lanes === "kinds") paintBusy(drawing, row, top + 5, KIND_LANE - 9, true);
+    else if (row.bars.length > DENSE * (width - gutter)) paintBusy(drawing, row, top + 4, LANE - 8, false);
+    else for (const bar of row.bars) paintBar(drawing, row, bar, top);
+    const own = row.bars.find(({ task }) => task === chosen);
+    if (own && view.lanes !== "tasks") outline(drawing, own, top + 2, row.height - 4);
+    label(context, row.label, 12, top + (view.lanes === "kinds" ? 14 : LANE / 2), gutter - 22, marked ? paints.link : row.sign ? paints.slower : paints.text);
+    if (view.lanes === "kinds") label(context, `${whole.format(row.most)} at once`, 12, top + 29, gutter - 22, paints.muted);
   }
   context.restore();
-  if (!named) label(context, count(view.visible.length, "task"), 12, AXIS + 14, GUTTER - 22, paints.muted);
 }
 
-function paintAxis(view, context, x, width, height, paints) {
-  const step = niceStep((view.until - view.from) / Math.max(2, (width - GUTTER) / 110));
+function outline({ context, x, paints, gutter }, bar, top, height) {
+  if (x(bar.done) < gutter) return;
+  context.strokeStyle = paints.link;
+  context.lineWidth = 2;
+  const left = Math.max(gutter, x(bar.begin) - 2);
+  context.strokeRect(left, top, Math.max(4, x(bar.done) + 2 - left), height);
+}
+
+/** Draw a task: waiting, its phases, the critical path below, and its spans. */
+function paintBar({ view, context, x, rect, paints, fill, gutter }, row, bar, top) {
+  if (bar.done < view.from || bar.ready > view.until) return;
+  const alone = view.lanes === "tasks";
+  const faint = hits !== null && !hits.has(bar.task) ? 0.18 : 1;
+  if (bar.task === chosen && alone) outline({ context, x, paints, gutter }, bar, top + 2, LANE - 4);
+  if (alone && bar.begin > bar.ready) rect(paints["strong-line"], x(bar.ready), x(bar.begin), top + LANE / 2 - 1, 2, faint);
+  for (const [phase, start, end] of bar.phases) {
+    const byKind = view.colour === "kind";
+    rect(byKind ? fill(bar.task) : paints[phase], x(start), x(end), top + 4, LANE - 8, faint * (byKind && phase !== "compute" ? 0.45 : 1));
+  }
+  if (onPath.has(bar.task)) rect(paints.critical, x(bar.begin), x(bar.done), top + LANE - 5, 3, faint);
+  if (bar.task in report.tasks.states) {
+    rect(paints.slower, x(bar.done) - 2, x(bar.done) + 2, top + 1, LANE - 2);
+    label(context, "✕", Math.max(gutter, x(bar.done) + 6), top + LANE / 2, 20, paints.slower);
+  }
+  for (const { start, end, level, name } of bar.spans) {
+    if (level >= LEVELS || end < view.from || start > view.until) continue;
+    const y = top + LANE - 1 + level * SPAN_LANE;
+    rect(paints.span, x(start), x(end) - 0.5, y, SPAN_LANE - 1, faint * (level % 2 ? 0.7 : 1));
+    inside(context, name, Math.max(x(start), gutter), x(end), y + SPAN_LANE / 2, paints.text, 9);
+  }
+  const computing = bar.phases.find(([phase]) => phase === "compute");
+  if (!alone && computing) inside(context, names[bar.task], Math.max(x(computing[1]), gutter), x(computing[2]), top + LANE / 2 - 1, view.colour === "kind" ? paints.text : paints["on-compute"]);
+}
+
+/** Write into a bar, if it has room. */
+function inside(context, text, left, right, y, paint, size = 12) {
+  if (right - left < 46) return;
+  const font = context.font;
+  context.font = font.replace(/\d+px/, `${size}px`);
+  label(context, text, left + 5, y, right - left - 10, paint);
+  context.font = font;
+}
+
+/** Draw how many tasks of a row ran at each pixel, by kind; `row.most` at once, or one per worker. */
+function paintBusy({ view, context, width, gutter, fills }, row, top, height, several) {
+  const pixels = width - gutter - 12;
+  const busy = [...fills, null].map(() => null);
+  const scale = pixels / (view.until - view.from);
+  const clipped = (at) => Math.max(0, Math.min(pixels, (at - view.from) * scale));
+  for (const bar of row.bars) {
+    const [left, right] = [clipped(bar.begin), clipped(bar.done)];
+    const of = hits !== null && !hits.has(bar.task) ? fills.length : Math.min(kinds.of[bar.task], COLOURED);
+    const into = busy[of] || (busy[of] = new Float32Array(pixels + 1));
+    for (let pixel = Math.floor(left); pixel < right; pixel += 1) into[pixel] += Math.min(right, pixel + 1) - Math.max(left, pixel);
+  }
+  const layers = busy.map((into, of) => [into, fills[of]]).filter(([into]) => into);
+  let most = 1;
+  if (several) {
+    for (let pixel = 0; pixel < pixels; pixel += 1) most = Math.max(most, layers.reduce((sum, [into]) => sum + into[pixel], 0));
+  }
+  row.most = Math.round(most);
+  for (let pixel = 0; pixel < pixels; pixel += 1) {
+    let y = top + height;
+    for (const [into, paint] of layers) {
+      const size = (height * Math.min(most, into[pixel])) / most;
+      if (!size) continue;
+      context.globalAlpha = paint ? 1 : 0.2;
+      context.fillStyle = paint || fills[COLOURED];
+      context.fillRect(gutter + pixel, y - size, 1, size);
+      y -= size;
+    }
+  }
+  context.globalAlpha = 1;
+}
+
+function paintAxis(view, context, x, width, height, paints, gutter) {
+  const step = niceStep((view.until - view.from) / Math.max(2, (width - gutter) / 110));
   context.fillStyle = paints.muted;
   const origin = view.start;
   for (let k = Math.ceil((view.from - origin) / step); origin + k * step <= view.until; k += 1) {
@@ -297,21 +437,20 @@ function memoryOf(columns, task, round) {
 function paintMemory(view, canvas, columns) {
   const height = 120;
   const [context, width] = contextOf(canvas, height);
-  const known = view.spans.map((span) => [span, memoryOf(columns, span.task, view.round)]).filter(([, read]) => read);
+  const known = view.bars.map((bar) => [bar, memoryOf(columns, bar.task, view.round)]).filter(([, read]) => read);
   const most = largestOf(known.map(([, [before, more]]) => before + more)) || 1;
-  const x = (moment) => GUTTER + ((moment - view.from) / (view.until - view.from)) * (width - GUTTER - 12);
+  const gutter = gutterOf(width);
+  const x = (moment) => gutter + ((moment - view.from) / (view.until - view.from)) * (width - gutter - 12);
   const y = (bytes) => height - 10 - (height - 26) * (bytes / most);
-  context.fillStyle = colour("text");
-  context.fillText("memory", 12, 18);
-  context.fillStyle = colour("muted");
-  context.fillText(`${amount(most, "bytes")} at most`, 12, 36);
+  label(context, "memory", 12, 18, gutter - 22, colour("text"));
+  label(context, `${amount(most, "bytes")} at most`, 12, 36, gutter - 22, colour("muted"));
   context.fillStyle = colour("line");
-  context.fillRect(GUTTER, y(0), width, 1);
+  context.fillRect(gutter, y(0), width, 1);
   const [before, more] = [colour("edge"), colour("peak")];
-  for (const [span, [base, peak]] of known) {
-    const left = Math.max(GUTTER, x(span.begin));
-    const right = Math.min(width, x(span.done));
-    if (right < GUTTER || left > width) continue;
+  for (const [bar, [base, peak]] of known) {
+    const left = Math.max(gutter, x(bar.begin));
+    const right = Math.min(width, x(bar.done));
+    if (right < gutter || left > width) continue;
     const size = Math.max(1, right - left);
     context.fillStyle = before;
     context.fillRect(left, y(base), size, y(0) - y(base));
