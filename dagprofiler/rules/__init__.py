@@ -128,35 +128,31 @@ def rule(
     return lambda then: Rule(when, then, name, adds, reads)
 
 
-class Predicate:
+class Predicate(partial[bool]):
     """A predicate, and the names and tags of the tasks that it waits for."""
 
-    __slots__ = ("holds", "reads")
+    reads: tuple[str, ...]
 
-    def __init__(self, holds: Callable[[GraphView], bool], reads: tuple[str, ...]) -> None:
-        self.holds = holds
-        self.reads = reads
 
-    def __call__(self, graph: GraphView) -> bool:
-        return self.holds(graph)
+def _waiting(reads: tuple[str, ...], holds: Callable[..., bool], *arguments: Any) -> Predicate:
+    predicate = Predicate(holds, *arguments)
+    predicate.reads = reads
+    return predicate
 
 
 def after(*tasks: str | TaskView) -> Predicate:
     """Wait until these tasks, given by name or as views, have succeeded."""
     names = check_tags(names_of(tasks), "after()")
-    return Predicate(partial(_after, names), names)
+    return _waiting(names, _after, names)
 
 
 def _after(tasks: tuple[str, ...], graph: GraphView) -> bool:
-    for name in tasks:  # noqa: SIM110  (a chain of rules calls this for each task)
-        if not graph[name].succeeded:
-            return False
-    return True
+    return graph._succeeded(tasks)  # noqa: SLF001  (same package; once a task in a chain of rules)
 
 
 def complete(tag: str) -> Predicate:
     """Wait until no rule can add a task with this tag; existing ones may still be pending."""
-    return Predicate(partial(_complete, tag), check_tags([tag], "complete()"))
+    return _waiting(check_tags([tag], "complete()"), _complete, tag)
 
 
 def _complete(tag: str, graph: GraphView) -> bool:
@@ -165,7 +161,7 @@ def _complete(tag: str, graph: GraphView) -> bool:
 
 def all_succeeded(tag: str) -> Predicate:
     """Wait until no rule can add a task with this tag, and all existing ones have succeeded."""
-    return Predicate(partial(_all_succeeded, tag), check_tags([tag], "all_succeeded()"))
+    return _waiting(check_tags([tag], "all_succeeded()"), _all_succeeded, tag)
 
 
 def _all_succeeded(tag: str, graph: GraphView) -> bool:
@@ -181,7 +177,7 @@ def when_output(task: str | TaskView, field: str, condition: Callable[[Any], boo
             f"when_output(): condition must be callable, got {short_repr(condition)}"
         )
     names = check_tags(names_of([task]), "when_output()")
-    return Predicate(partial(_when_output, names[0], field, condition), names)
+    return _waiting(names, _when_output, names[0], field, condition)
 
 
 def _when_output(task: str, field: str, condition: Callable[[Any], bool], graph: GraphView) -> bool:
@@ -192,7 +188,7 @@ def count(tag: str, n: int) -> Predicate:
     """Wait until there are `n` tasks with this tag; they may still be pending."""
     if not isinstance(n, int) or isinstance(n, bool):
         raise DeclarationError(f"count(): n must be an integer, got {short_repr(n)}")
-    return Predicate(partial(_count, tag, n), check_tags([tag], "count()"))
+    return _waiting(check_tags([tag], "count()"), _count, tag, n)
 
 
 def _count(tag: str, n: int, graph: GraphView) -> bool:
@@ -325,7 +321,7 @@ def reduce(
     tags = check_tags(tags, f"reduce {name!r}: tags")
     edges = edges_of(after, name)
     return Rule(
-        Predicate(partial(_can_reduce, source, edges), check_tags([source], "reduce()")),
+        _waiting(check_tags([source], "reduce()"), _can_reduce, source, edges),
         partial(_reduce, source, task, name, fields, edges, tags),
         name=f"reduce {name}",
         adds=tags,

@@ -1,17 +1,25 @@
-"""Growing: the per-task state and the pending rules of a dynamic graph in one round."""
+"""DynamicGraph: a graph that rules extend while it runs, in one round."""
 
 from __future__ import annotations
 
-from collections import deque
 from functools import partial
 from heapq import heappop, heappush
 from itertools import chain
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler.engine.log import Firing
-from dagprofiler.errors import DeclarationError, GraphError, describe, did_you_mean, short_repr
-from dagprofiler.rules._extend import GraphExtension
+from dagprofiler.engine.validate import estimates_of, problems_of
+from dagprofiler.errors import (
+    DeclarationError,
+    GraphError,
+    ValidationError,
+    describe,
+    did_you_mean,
+    short_repr,
+)
+from dagprofiler.graph.edges import Resolver
+from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.rules.views import (
     FAILED,
     PENDING,
@@ -36,458 +44,13 @@ if TYPE_CHECKING:
     from dagprofiler.executors.serial import SerialExecutor
     from dagprofiler.graph.wiring import GrowableWiring
     from dagprofiler.measure.pipeline import Contract
-    from dagprofiler.rules.views import Rules
+    from dagprofiler.rules.views import Mapped, Rules
     from dagprofiler.task import Task
-
-
-class Space(NamedTuple):
-    """The state that a round works on: lists that get longer as the graph grows.
-
-    Attributes
-    ----------
-    log
-        Readings of the round, with its growth.
-    tasks, contracts, keep
-        For each task: the task, its contract, and whether its outputs are returned.
-    handles, uses
-        For each slot: its handle, and the number of its remaining uses.
-    outputs
-        Returned outputs, by task number.
-    executor
-        Runs the tasks.
-    asked
-        Names of tasks whose outputs are returned even if other tasks follow them.
-    fail
-        Records the failure of a rule; returns whether no new task may start.
-    added_s
-        Returns when a previous attempt at this run added these tasks, else None.
-    """
-
-    log: RoundLog
-    tasks: list[Task]
-    contracts: list[Contract]
-    keep: list[bool]
-    handles: list[Any]
-    uses: list[int]
-    outputs: dict[int, Mapping[str, Any]]
-    executor: SerialExecutor | Dispatcher
-    asked: frozenset[str]
-    fail: Callable[[str, Exception], bool]
-    added_s: Callable[[Iterable[str]], float | None] | None
-
-
-class Grown:
-    """The tasks of a growing graph.
-
-    Attributes
-    ----------
-    names, index
-        Task names by number, and numbers by name.
-    tags, by_tag
-        For each task its tags, and for each tag its tasks.
-    unfinished
-        For each tag the number of its tasks that have not ended.
-    states
-        For each task its state.
-    """
-
-    def __init__(self, space: Space) -> None:
-        growth: Any = space.log.growth
-        self.growth: Growth = growth
-        self._space = space
-        self._wiring: GrowableWiring = space.log.wiring  # type: ignore[assignment]
-        self.names = self._wiring.names
-        count = len(self.names)
-        self.index = dict(zip(self.names, range(count)))
-        self.tags: list[tuple[str, ...]] = []
-        self.by_tag: dict[str, list[int]] = {}
-        self.unfinished: dict[str, int] = {}
-        #: Classes of tasks that have been checked.
-        self.kinds: set[type] = set()
-        self._out = bytearray(count)
-        self.states = bytearray(count)
-        #: For each task the number of its predecessors that have not succeeded.
-        starts = self._wiring.first_source
-        self._waiting = [end - begin for begin, end in zip(starts, starts[1:])]
-        #: Numbers of tasks that were ready when added, and of those that became ready later.
-        self._fresh = deque(i for i, left in enumerate(self._waiting) if not left)
-        self._ready: list[int] = []
-        #: Tasks without successors so far, whose outputs are kept because rules read them.
-        self._ends: set[int] = set()
-
-    def unknown(self, name: Any) -> GraphError:
-        """Return the error for a name that no task has."""
-        return GraphError(f"there is no task {name!r}{did_you_mean(name, list(self.index))}")
-
-    def outputs_of(self, name: str) -> list[str]:
-        """Return the outputs that a task declares."""
-        return self._wiring.outputs[self._number(name)]
-
-    def contract_of(self, name: str) -> Contract:
-        """Return the contract of a task."""
-        return self._space.contracts[self._number(name)]
-
-    def _number(self, name: str) -> int:
-        number: int | None = self.index.get(name)
-        if number is None:
-            raise self.unknown(name)
-        return number
-
-    def _check_kept(self, number: int, position: int) -> None:
-        if self._space.handles[self._wiring.first_slot[number] + position] is None:
-            raise GraphError(
-                f"outputs of task {self.names[number]!r} are no longer kept: it ended before "
-                "the rule that reads them was added; name it in reads= of the rule that adds "
-                "that rule too"
-            )
-
-    def _value(self, number: int, position: int) -> Any:
-        handle = self._space.handles[self._wiring.first_slot[number] + position]
-        return self._space.executor.value(handle, self._space.contracts[number].decode)
-
-    def _next(self) -> int | None:
-        """Remove and return the smallest ready number; None if there is none."""
-        fresh, ready = self._fresh, self._ready
-        while fresh or ready:
-            older = ready and not (fresh and fresh[0] < ready[0])
-            number = heappop(ready) if older else fresh.popleft()
-            if not self.states[number]:
-                return number
-        return None
-
-    def _append(
-        self,
-        first: int,
-        editor: GraphEditor,
-        handles: list[Any],
-        tasks: list[Task],
-        contracts: list[Contract],
-        estimates: dict[int, int],
-    ) -> None:
-        """Extend every list that has an entry for each task to the size of the graph."""
-        wiring, space, log = self._wiring, self._space, self._space.log
-        if handles:
-            self._append_items(editor, handles)
-        count = len(tasks)
-        space.tasks.extend(tasks)
-        space.contracts.extend(contracts)
-        self.growth.estimates.update(estimates)
-        log.times += [None] * (6 * count)
-        log.ran_on += [0] * count
-        more = len(wiring.owner) - len(log.wire_bytes)
-        log.wire_bytes += [0] * more
-        space.handles.extend([None] * more)
-        uses = space.uses
-        for slot in wiring.slots[wiring.first_input[first] :]:
-            uses[slot] += 1
-        self._link(first)
-        asked, after = space.asked, wiring.after
-        space.keep.extend([i not in after for i in range(first, first + count)])
-        if asked:
-            for name in asked.intersection(editor.tasks_added):
-                space.keep[self.index[name]] = True
-
-    def _append_items(self, editor: GraphEditor, handles: list[Any]) -> None:
-        """Append the items of mapped outputs to the lists of slots."""
-        log = self._space.log
-        self._space.handles.extend(handles)
-        sizes = chain.from_iterable(editor.items.values())
-        for slot, (_, payload, length) in enumerate(sizes, len(log.wire_bytes)):
-            log.wire_bytes.append(length)
-            if payload != length:
-                log.payload_bytes[slot] = payload
-
-    def _link(self, first: int) -> None:
-        """Enter new tasks as successors of their predecessors; skip those after a failure."""
-        wiring, states, waiting = self._wiring, self.states, self._waiting
-        after, sources, begin = wiring.after, wiring.sources, wiring.first_source[first]
-        for i, end in enumerate(wiring.first_source[first + 1 :], first):
-            left = 0
-            state = PENDING
-            for source in sources[begin:end]:
-                followers = after.get(source)
-                if followers is None:
-                    after[source] = [i]
-                    if source < first:
-                        self._gain_successor(source)
-                else:
-                    followers.append(i)
-                before = states[source]
-                if not before:
-                    left += 1
-                elif before != SUCCEEDED:
-                    state = SKIPPED
-            begin = end
-            waiting.append(left)
-            states.append(state)
-            self._out.append(0)
-            if state:
-                self._skip(i)
-            elif not left:
-                self._fresh.append(i)
-
-    def _skip(self, number: int) -> None:
-        """Skip a new task, because a predecessor failed or was skipped."""
-        space = self._space
-        space.log.skipped.add(number)
-        for _, slot in self._wiring.feeds(number):
-            self._drop_use(slot)
-
-    def _gain_successor(self, number: int) -> None:
-        """Stop returning the outputs of a task that was an exit task until now."""
-        space = self._space
-        if number in self._ends:
-            self._ends.discard(number)
-            self._release(number)
-        elif self.names[number] not in space.asked:
-            space.keep[number] = False
-            space.outputs.pop(number, None)
-
-    def _use(self, number: int) -> None:
-        first = self._wiring.first_slot[number]
-        for slot in range(first, first + len(self._wiring.outputs[number])):
-            self._space.uses[slot] += 1
-
-    def _release(self, number: int) -> None:
-        first = self._wiring.first_slot[number]
-        for slot in range(first, first + len(self._wiring.outputs[number])):
-            self._drop_use(slot)
-
-    def _drop_use(self, slot: int) -> None:
-        uses = self._space.uses
-        uses[slot] -= 1
-        if not uses[slot]:
-            self._space.handles[slot] = None
-
 
 #: Kinds of keys in `PendingRule.looked` that change only with tasks of a tag.
 OF_TAGS = ("more", "tag", "all_ended", "ended")
 #: Kinds of keys that change only with tasks of a name: its view, or whether it exists.
 OF_NAMES = ("name", "exists")
-
-
-class Waiting(Grown):
-    """The pending rules, each of which waits for a change of what its predicate looked at.
-
-    Attributes
-    ----------
-    adders
-        For each tag the number of pending rules that may add it.
-    """
-
-    def __init__(self, space: Space) -> None:
-        super().__init__(space)
-        self._open: dict[int, PendingRule] = {}
-        self._admitted = 0
-        self._known: dict[str, int] = {}
-        self.adders: dict[str, int] = {}
-        #: Name or tag to the rules that may read outputs of its tasks.
-        self._readers: dict[str, dict[int, PendingRule]] = {}
-        #: Key that predicates looked at, to the rules that wait for it to change.
-        self._watchers: dict[Any, set[int]] = {}
-        self._watched_names: set[str] = set()
-        self._dirty: list[int] = []
-        #: Name that no task can get any more, to the rule that waited for it.
-        self._never_added: dict[str, str] = {}
-        self._branched = self._halted = False
-        self._failures = 0
-
-    def can_come(self, tag: str | None, rule: PendingRule) -> bool:
-        """Tell whether a rule other than `rule` may still add tasks with a tag."""
-        if tag is None:
-            return any(other is not rule for other in self._open.values())
-        return self.adders.get(tag, 0) > (tag in rule.adds and rule.waits)
-
-    def check_tag(self, rule: PendingRule, tag: Any) -> None:
-        """Raise a GraphError if no task can ever have had a tag."""
-        if tag not in self.by_tag and tag not in self.adders:
-            known = sorted({*self.by_tag, *self.adders})
-            raise GraphError(
-                f"rule {rule.name!r}: no task is tagged {tag!r}, and no rule adds such tasks "
-                f"(tags: {', '.join(map(repr, known)) or 'none'}){did_you_mean(tag, known)}"
-            )
-
-    def read(self, rule: PendingRule, number: int, field: str) -> Any:
-        """Return the value of an output, decoded anew."""
-        outputs, name = self._wiring.outputs[number], self.names[number]
-        if field not in outputs:
-            raise GraphError(
-                f"{field!r} is not an output of task {name!r} "
-                f"(outputs: {', '.join(map(repr, outputs)) or 'none'})"
-                f"{did_you_mean(field, outputs)}"
-            )
-        if not self._reads(rule, number):
-            raise undeclared(rule, name, f"output {field!r} of task {name!r} is read")
-        position = outputs.index(field)
-        self._check_kept(number, position)
-        return self._value(number, position)
-
-    def _reads(self, rule: PendingRule, number: int) -> bool:
-        return self.names[number] in rule.reads or not rule.reads.isdisjoint(self.tags[number])
-
-    def _admit(self, rule: Any) -> None:
-        """Add a rule to the pending ones; it is evaluated in its turn."""
-        same = self._known[rule.name] = self._known.get(rule.name, 0) + 1
-        name = rule.name if same == 1 else f"{rule.name} ({same})"
-        opened = PendingRule(rule, name, self._admitted)
-        self._admitted += 1
-        self._open[opened.number] = opened
-        for tag in opened.adds:
-            self.adders[tag] = self.adders.get(tag, 0) + 1
-        for word in opened.reads:
-            self._readers.setdefault(word, {})[opened.number] = opened
-            for number in (*self.by_tag.get(word, ()), self.index.get(word)):
-                # Outputs of other tasks are held when they start.
-                if number is not None and self._out[number]:
-                    self._hold(opened, number)
-        heappush(self._dirty, opened.number)
-
-    def _hold(self, rule: PendingRule, number: int) -> None:
-        """Keep the outputs of a task, which starts or has started, until a rule is closed."""
-        space = self._space
-        rule.held.append(number)
-        self._use(number)
-        if space.keep[number] and not self.states[number] and self.names[number] not in space.asked:
-            # An exit task so far; whether it stays one is known at the end. Until then its
-            # outputs are kept only serialized, not in memory as well.
-            space.keep[number] = False
-            self._ends.add(number)
-            self._use(number)
-
-    # Changes, and the rules that wait for them.
-
-    def _end(self, number: int, state: int) -> None:
-        """Set the final state of a task and wake the rules that wait for it."""
-        self.states[number] = state
-        watchers = self._watchers
-        if number in watchers:
-            self._wake(number)
-        for tag in self.tags[number]:
-            left = self.unfinished[tag] = self.unfinished[tag] - 1
-            if watchers:
-                self._wake(("ended", tag))
-                if not left:
-                    self._wake(("all_ended", tag))
-
-    def _wake(self, key: Any) -> None:
-        """Queue the rules whose predicates looked at `key`, which has changed."""
-        for number in self._watchers.pop(key, ()):
-            rule = self._open[number]
-            if not rule.woken:
-                rule.woken = True
-                heappush(self._dirty, number)
-
-    def _wait(self, rule: PendingRule) -> None:
-        """Let a rule wait for a change of what it looked at; close it if nothing can change."""
-        for key in rule.looked:
-            if not self._is_final(rule, key):
-                break
-        else:
-            self._close(rule)
-            return
-        for key in rule.looked:
-            self._watchers.setdefault(key, set()).add(rule.number)
-            if type(key) is tuple and key[0] in OF_NAMES:
-                self._watched_names.add(key[1])
-
-    def _forget(self, rule: PendingRule) -> None:
-        """Remove a rule from all watchers."""
-        for key in rule.looked:
-            watching = self._watchers.get(key)
-            if watching is not None:
-                watching.discard(rule.number)
-                if not watching:
-                    del self._watchers[key]
-        rule.looked = ()
-
-    def _is_final(self, rule: PendingRule, key: Any) -> bool:
-        """Tell whether what a rule has looked at can no longer change."""
-        if type(key) is int:
-            return bool(self.states[key])
-        kind, word = key
-        if kind in OF_NAMES:
-            return not self.can_come(None, rule)
-        if self.can_come(word, rule):
-            return False
-        return kind in ("more", "tag") or not self.unfinished.get(word, 0)
-
-    def _close(self, rule: PendingRule) -> None:
-        """Close a rule that can never fire."""
-        failed = [i for i in rule.looked if type(i) is int and self.states[i] > SUCCEEDED]
-        missing = self._missing(rule)
-        if missing and not (failed or self._branched or self._space.log.errors or self._failures):
-            self._fails(rule, self.unknown(missing[0]))
-            return
-        self.growth.unfired[rule.name] = self._why(rule)
-        self._branched = self._branched or not (failed or missing)
-        self._never_added.update(dict.fromkeys(missing, rule.name))
-        if failed:
-            # Rules that wait for its tasks keep waiting: the failure caused their absence.
-            self._leave(rule)
-        else:
-            self._retire(rule)
-
-    def _missing(self, rule: PendingRule) -> list[str]:
-        """Return the names of missing tasks that a rule waits for."""
-        return [key[1] for key in rule.looked if type(key) is tuple and key[0] == "name"]
-
-    def _fails(self, rule: PendingRule, error: Exception) -> None:
-        """Record that a rule failed, and close it."""
-        self._failures += 1
-        self.growth.unfired[rule.name] = f"it failed: {describe(error)}"
-        self._leave(rule)
-        self._halted = self._space.fail(rule.name, error) or self._halted
-
-    def _retire(self, rule: PendingRule) -> None:
-        """Close a rule that adds nothing any more, and wake the rules that wait for that."""
-        self._leave(rule)
-        rule.waits = False
-        for tag in rule.adds:
-            left = self.adders[tag] = self.adders[tag] - 1
-            # The last one may itself wait until the others can add no more.
-            if left <= 1:
-                for kind in OF_TAGS:
-                    self._wake((kind, tag))
-        if len(self._open) <= 1:
-            general = [key for key in self._watchers if type(key) is tuple]
-            for key in general:
-                if key[0] in OF_NAMES or key[1] is None:
-                    self._wake(key)
-
-    def _leave(self, rule: PendingRule) -> None:
-        """Remove a rule, and release the outputs that are kept for it."""
-        del self._open[rule.number]
-        if rule.looked:
-            self._forget(rule)
-        for word in rule.reads:
-            self._readers[word].pop(rule.number, None)
-            if not self._readers[word]:
-                del self._readers[word]
-        for number in rule.held:
-            self._release(number)
-        rule.held = []
-
-    def _why(self, rule: PendingRule) -> str:
-        """Return why a rule did not fire."""
-        missing = self._missing(rule)
-        if missing:
-            return f"it waits for task {missing[0]!r}, which was never added"
-        for i in rule.looked:
-            if type(i) is int and self.states[i] != SUCCEEDED:
-                state = "had not ended" if not self.states[i] else f"has {STATES[self.states[i]]}"
-                return f"task {self.names[i]!r} {state}".replace("has skipped", "was skipped")
-        for key in rule.looked:
-            if type(key) is tuple and key[0] in OF_TAGS and not self._is_final(rule, key):
-                return f"more tasks tagged {key[1]!r} could have been added, or ended"
-        return "its predicate did not hold"
-
-
-def undeclared(rule: PendingRule, name: str, what: str) -> GraphError:
-    """Return the error for an output that a rule has not declared in ``reads``."""
-    return GraphError(
-        f"rule {rule.name!r}: {what}; the rule must declare it, so that it is kept: "
-        f"reads=[{name!r}], or a tag of that task"
-    )
 
 
 class Grows:
@@ -504,44 +67,154 @@ class Grows:
     """
 
     def __init__(self, rules: Rules, reader: ContractReader, config: Config) -> None:
-        self.rules = rules
-        self.reader = reader
-        self.config = config
-
-    def begin(self, **works_on: Any) -> Growing:
-        """Return a new round on the fields of a :class:`Space`."""
-        return Growing(self, Space(**works_on))
+        self.begin = partial(DynamicGraph, rules, reader, config)
 
 
-class Growing(Waiting):
-    """One round of a dynamic graph.
+class DynamicGraph:
+    """A graph that rules extend, in one round: its tasks, and the rules that may still fire.
 
-    Returns tasks as they become ready, and evaluates rules as tasks end.
+    The run loop asks it for tasks that are ready, and tells it which ones ended.
+
+    Parameters
+    ----------
+    rules, reader, config
+        The rules of the graph, the reader of contracts, and the parameters of the run.
+    log
+        Readings of the round, with its growth, and the wiring.
+    tasks, contracts, keep
+        For each task: the task, its contract, and whether its outputs are returned.
+    handles, uses
+        For each slot: its handle, and the number of its remaining uses.
+    outputs
+        Returned outputs, by task number.
+    executor
+        Runs the tasks.
+    asked
+        Names of tasks whose outputs are returned even if other tasks follow them.
+    fail
+        Records the failure of a rule; returns whether no new task may start.
+    added_s
+        Returns when a previous attempt at this run added these tasks, else None.
+
+    Attributes
+    ----------
+    names, index
+        Task names by number, and numbers by name.
+    tags, by_tag
+        For each task its tags, and for each tag its tasks.
+    unfinished
+        For each tag the number of its tasks that have not ended.
+    states
+        For each task its state.
+    adders
+        For each tag the number of pending rules that may add it.
+    kinds
+        Classes of tasks that have been checked.
     """
 
-    def __init__(self, grows: Grows, space: Space) -> None:
-        super().__init__(space)
-        self.config = grows.config
-        self._limits = grows.rules
-        self._extension = GraphExtension(self._wiring, self.index, grows.reader, self.config)
-        self._under_way = 0
-        tagged = {n: tuple(task.tags) for n, task in zip(self.names, space.tasks) if task.tags}
-        self._admit_tasks(0, tagged)
-        for rule in self._limits.rules:
+    def __init__(
+        self,
+        rules: Rules,
+        reader: ContractReader,
+        config: Config,
+        *,
+        log: RoundLog,
+        tasks: list[Task],
+        contracts: list[Contract],
+        keep: list[bool],
+        handles: list[Any],
+        uses: list[int],
+        outputs: dict[int, Mapping[str, Any]],
+        executor: SerialExecutor | Dispatcher,
+        asked: frozenset[str],
+        fail: Callable[[str, Exception], bool],
+        added_s: Callable[[Iterable[str]], float | None] | None,
+    ) -> None:
+        growth: Any = log.growth
+        wiring: Any = log.wiring
+        self.config = config
+        self._limits = rules
+        self._reader = reader
+        self._log = log
+        self._growth: Growth = growth
+        self._wiring: GrowableWiring = wiring
+        # These lists get longer as the graph grows.
+        self._tasks = tasks
+        self._contracts = contracts
+        self._keep = keep
+        self._handles = handles
+        self._uses = uses
+        self._outputs = outputs
+        self._executor = executor
+        self._asked = asked
+        self._fail = fail
+        self._added_s = added_s
+
+        self.names: list[str] = wiring.names
+        count = len(self.names)
+        self.index = dict(zip(self.names, range(count)))
+        self.tags: list[tuple[str, ...]] = []
+        self.by_tag: dict[str, list[int]] = {}
+        self.unfinished: dict[str, int] = {}
+        self.kinds: set[type] = set()
+        self.states = bytearray(count)
+        #: For each task whether it has started.
+        self._started = bytearray(count)
+        #: For each task the number of its predecessors that have not succeeded.
+        starts = wiring.first_source
+        self._waiting = [end - begin for begin, end in zip(starts, starts[1:])]
+        #: A heap of the numbers of ready tasks.
+        self._ready = [i for i, left in enumerate(self._waiting) if not left]
+        self._running = 0
+        #: Tasks without successors so far, whose outputs are kept because rules read them.
+        self._ends: set[int] = set()
+        self._resolver = Resolver()
+        #: Combinations of fields and inputs that have passed validation.
+        self._fine: dict[Any, Contract] = {}
+
+        #: The pending rules, by their numbers.
+        self._open: dict[int, PendingRule] = {}
+        self._admitted = 0
+        self._known: dict[str, int] = {}
+        self.adders: dict[str, int] = {}
+        #: Name or tag to the rules that may read outputs of its tasks.
+        self._readers: dict[str, dict[int, PendingRule]] = {}
+        #: Key that predicates looked at, to the numbers of the rules that wait for it to change;
+        #: some may be closed, or wait for other keys by now.
+        self._watchers: dict[Any, set[int]] = {}
+        #: A heap of the numbers of the rules to evaluate.
+        self._dirty: list[int] = []
+        #: Name that no task can get any more, to the rule that waited for it.
+        self._never_added: dict[str, str] = {}
+        self._branched = self._halted = False
+        self._failures = 0
+
+        self._admit_tags({n: tuple(task.tags) for n, task in zip(self.names, tasks) if task.tags})
+        for rule in rules.rules:
             self._admit(rule)
-        self._admit_grow_rules(0)
+        for i, task in enumerate(tasks):
+            if grows(type(task)):
+                self._admit(GrowRule(self.names[i], task))
 
     # Called by the run loop.
 
+    def start(self) -> None:
+        """Evaluate all rules for the first time."""
+        self._ask()
+
     def pop(self) -> int | None:
         """Remove and return the smallest ready number; None if there is none."""
-        number = self._next()
-        while number is None:
-            if self._under_way or not self._idle():
-                return None
-            number = self._next()
-        self._under_way += 1
-        self._out[number] = 1
+        ready, states = self._ready, self.states
+        while True:
+            if not ready:
+                if self._running or not self._idle():
+                    return None
+                continue
+            number = heappop(ready)
+            if not states[number]:
+                break
+        self._running += 1
+        self._started[number] = 1
         if self._readers:
             for word in (self.names[number], *self.tags[number]):
                 for rule in self._readers.get(word, {}).values():
@@ -550,19 +223,19 @@ class Growing(Waiting):
 
     def done(self, number: int) -> None:
         """Mark a task as succeeded; its successors may become ready, and rules may fire."""
-        self._under_way -= 1
-        waiting, ready = self._waiting, self._ready
+        self._running -= 1
+        waiting = self._waiting
         for target in self._wiring.after.get(number, ()):
             waiting[target] = left = waiting[target] - 1
             if not left:
-                heappush(ready, target)
+                heappush(self._ready, target)
         self._end(number, SUCCEEDED)
         if self._dirty:
             self._ask()
 
     def failed(self, number: int, skipped: Iterable[int], *, stops: bool) -> None:
         """Mark a task as failed, and the tasks that depend on it as skipped."""
-        self._under_way -= 1
+        self._running -= 1
         self._halted = stops
         self._end(number, FAILED)
         for other in skipped:
@@ -570,64 +243,187 @@ class Growing(Waiting):
         if self._dirty:
             self._ask()
 
-    def start(self) -> None:
-        """Evaluate all rules for the first time."""
-        self._ask()
-
-    def finish(self) -> None:
-        """Complete the log of the round; always called once, also after a failure."""
-        space, wiring = self._space, self._wiring
-        for rule in self._open.values():
-            self.growth.unfired[rule.name] = self._why(rule)
-        log = space.log
-        if log.encode_s:
-            log.extend_columns()
-        for i in [i for i in space.outputs if i in wiring.after]:
-            if self.names[i] not in space.asked:
-                del space.outputs[i]
-
     def conclude(self) -> None:
         """Fetch the outputs of exit tasks, and fail on unfired rules that look like mistakes."""
-        space = self._space
         for i in sorted(self._ends):
             if self.states[i] == SUCCEEDED:
-                space.outputs[i] = {
+                self._outputs[i] = {
                     field: self._value(i, position)
                     for position, field in enumerate(self._wiring.outputs[i])
                 }
-        if self._halted or space.log.errors:
+        if self._halted or self._log.errors:
             return
         for name, error in self._unmet():
-            self._halted = space.fail(name, error) or self._halted
+            self._halted = self._fail(name, error) or self._halted
 
-    def _unmet(self) -> Iterable[tuple[str, GraphError]]:
-        """Yield unfired rules that look like mistakes, and the error of each."""
-        unfired = {**self.growth.unfired, **{r.name: self._why(r) for r in self._open.values()}}
-        if self._limits.strict:
-            for name, why in unfired.items():
-                yield name, GraphError(f"rule {name!r} never fired: {why}")
-            return
+    def finish(self) -> None:
+        """Complete the log of the round; always called once, also after a failure."""
+        wiring, log = self._wiring, self._log
         for rule in self._open.values():
-            tags = {key[1] for key in rule.looked if type(key) is tuple and key[0] in OF_TAGS}
-            others = [r for r in self._open.values() if r is not rule and r.adds & tags]
-            if others:
-                yield (
-                    rule.name,
-                    GraphError(
-                        f"rules wait for each other: {rule.name!r} waits until no more tasks "
-                        f"tagged {min(tags & others[0].adds)!r} can be added, and "
-                        f"{others[0].name!r}, which may add them, never fired"
-                    ),
-                )
+            self._growth.unfired[rule.name] = self._why(rule)
+        if log.encode_s:
+            log.extend_columns()
+        for i in [i for i in self._outputs if i in wiring.after]:
+            if self.names[i] not in self._asked:
+                del self._outputs[i]
 
-    # Rules.
+    def _idle(self) -> bool:
+        """Tell whether more tasks become ready, with none ready and none running.
+
+        Closes the rules that wait for a task name which only other waiting
+        rules could add; other rules may then fire.
+        """
+        if self._halted:
+            return False
+        for rule in [rule for rule in self._open.values() if self._missing(rule)]:
+            self._close(rule)
+        self._ask()
+        return bool(self._ready)
+
+    # Called by views.
+
+    def can_come(self, tag: str | None, rule: PendingRule) -> bool:
+        """Tell whether a rule other than `rule` may still add tasks with a tag."""
+        if tag is None:
+            return any(other is not rule for other in self._open.values())
+        return self.adders.get(tag, 0) > (tag in rule.adds and rule.waits)
+
+    def check_tag(self, rule: PendingRule, tag: Any) -> None:
+        """Raise a GraphError if no task can ever have had a tag."""
+        if tag not in self.by_tag and tag not in self.adders:
+            known = sorted({*self.by_tag, *self.adders})
+            raise GraphError(
+                f"rule {rule.name!r}: no task is tagged {tag!r}, and no rule adds such tasks "
+                f"(tags: {', '.join(map(repr, known)) or 'none'}){did_you_mean(tag, known)}"
+            )
+
+    def contract_of(self, name: str) -> Contract:
+        """Return the contract of a task."""
+        number = self.index.get(name)
+        if number is None:
+            raise self.unknown(name)
+        return self._contracts[number]
+
+    def unknown(self, name: Any) -> GraphError:
+        """Return the error for a name that no task has."""
+        return GraphError(f"there is no task {name!r}{did_you_mean(name, list(self.index))}")
+
+    def read(self, rule: PendingRule, number: int, field: str) -> Any:
+        """Return the value of an output, decoded anew."""
+        outputs, name = self._wiring.outputs[number], self.names[number]
+        if field not in outputs:
+            raise GraphError(
+                f"{field!r} is not an output of task {name!r} "
+                f"(outputs: {', '.join(map(repr, outputs)) or 'none'})"
+                f"{did_you_mean(field, outputs)}"
+            )
+        if not self._reads(rule, number):
+            raise _undeclared(rule, name, f"output {field!r} of task {name!r} is read")
+        position = outputs.index(field)
+        self._check_kept(number, position)
+        return self._value(number, position)
+
+    # The outputs that rules read.
+
+    def _reads(self, rule: PendingRule, number: int) -> bool:
+        return self.names[number] in rule.reads or not rule.reads.isdisjoint(self.tags[number])
+
+    def _check_kept(self, number: int, position: int) -> None:
+        if self._handles[self._wiring.first_slot[number] + position] is None:
+            raise GraphError(
+                f"outputs of task {self.names[number]!r} are no longer kept: it ended before "
+                "the rule that reads them was added; name it in reads= of the rule that adds "
+                "that rule too"
+            )
+
+    def _value(self, number: int, position: int) -> Any:
+        handle = self._handles[self._wiring.first_slot[number] + position]
+        return self._executor.value(handle, self._contracts[number].decode)
+
+    def _hold(self, rule: PendingRule, number: int) -> None:
+        """Keep the outputs of a task, which starts or has started, until a rule is closed."""
+        rule.held.append(number)
+        times = 1
+        if self._keep[number] and not self.states[number] and self.names[number] not in self._asked:
+            # An exit task so far; whether it stays one is known at the end. Until then its
+            # outputs are kept only serialized, not in memory as well.
+            self._keep[number] = False
+            self._ends.add(number)
+            times = 2
+        first, uses = self._wiring.first_slot[number], self._uses
+        for slot in range(first, first + len(self._wiring.outputs[number])):
+            uses[slot] += times
+
+    def _release(self, number: int) -> None:
+        first = self._wiring.first_slot[number]
+        self._drop_uses(range(first, first + len(self._wiring.outputs[number])))
+
+    def _drop_uses(self, slots: Iterable[int]) -> None:
+        uses = self._uses
+        for slot in slots:
+            uses[slot] = left = uses[slot] - 1
+            if not left:
+                self._handles[slot] = None
+
+    # Changes, and the rules that wait for them.
+
+    def _end(self, number: int, state: int) -> None:
+        """Set the final state of a task and wake the rules that wait for it."""
+        self.states[number] = state
+        watchers = self._watchers
+        if number in watchers:
+            self._wake(number)
+        for tag in self.tags[number]:
+            left = self.unfinished[tag] = self.unfinished[tag] - 1
+            if watchers:
+                self._wake(("ended", tag))
+                if not left:
+                    self._wake(("all_ended", tag))
+
+    def _wake(self, *keys: Any) -> None:
+        """Queue the rules whose predicates looked at a key that has changed."""
+        for key in keys:
+            for number in self._watchers.pop(key, ()):
+                rule = self._open.get(number)
+                if rule is not None and not rule.woken and key in rule.looked:
+                    rule.woken = True
+                    heappush(self._dirty, number)
+
+    def _wait(self, rule: PendingRule) -> None:
+        """Let a rule wait for a change of what it looked at; close it if nothing can change."""
+        for key in rule.looked:
+            if not self._is_final(rule, key):
+                break
+        else:
+            self._close(rule)
+            return
+        watchers = self._watchers
+        for key in rule.looked:
+            if key in watchers:
+                watchers[key].add(rule.number)
+            else:
+                watchers[key] = {rule.number}
+
+    def _is_final(self, rule: PendingRule, key: Any) -> bool:
+        """Tell whether what a rule has looked at can no longer change."""
+        if type(key) is int:
+            return bool(self.states[key])
+        kind, word = key
+        if kind in OF_NAMES:
+            return not self.can_come(None, rule)
+        if self.can_come(word, rule):
+            return False
+        return kind in ("more", "tag") or not self.unfinished.get(word, 0)
+
+    # Evaluating rules.
 
     def _ask(self) -> None:
         """Evaluate the woken rules in their order until none is left."""
         begun = perf_counter()
+        dirty = self._dirty
         try:
-            while self._dirty and not self._halted:
-                rule = self._open.get(heappop(self._dirty))
+            while dirty and not self._halted:
+                rule = self._open.get(heappop(dirty))
                 if rule is None:
                     continue
                 rule.woken = False
@@ -637,11 +433,10 @@ class Growing(Waiting):
                 except Exception as error:  # noqa: BLE001  (users' code may raise anything)
                     self._fails(rule, error)
         finally:
-            self.growth.rules_s += perf_counter() - begun
+            self._growth.rules_s += perf_counter() - begun
 
     def _holds(self, rule: PendingRule) -> bool:
-        if rule.looked:
-            self._forget(rule)
+        rule.looked = {}
         view = GraphView(self, rule)
         try:
             answer = rule.rule.when(view)
@@ -661,7 +456,8 @@ class Growing(Waiting):
 
     def _fire(self, rule: PendingRule) -> None:
         editor = GraphEditor(self, rule)
-        if len(self.growth.firings) >= self._limits.max_firings:
+        growth = self._growth
+        if len(growth.firings) >= self._limits.max_firings:
             raise GraphError(
                 f"rules have fired {self._limits.max_firings} times, which is the limit "
                 "(Rules(max_firings=...)); does the rule trigger itself?"
@@ -672,45 +468,178 @@ class Growing(Waiting):
             editor.close()
         if answer is not None:
             raise DeclarationError(f"its body returned {short_repr(answer)}, expected None")
-        first = len(self.names)
-        if editor.tasks_added or editor.rules_added:
-            self._apply(rule, editor)
-        then_s = self._space.added_s
-        at_s = (then_s and then_s(editor.tasks_added)) or perf_counter()
-        count = len(self.names)
-        self.growth.added_s += [at_s] * (count - first)
-        self.growth.firings.append(Firing(rule.name, at_s, range(first, count)))
-        self._retire(rule)
-
-    def _apply(self, rule: PendingRule, editor: GraphEditor) -> None:
-        """Apply what a body adds, all of it or nothing."""
         for added_rule in editor.rules_added:
             if added_rule.adds:
                 tags = check_tags(added_rule.adds, f"rule {added_rule.name!r}: adds")
-                self._check_tags(rule, tags)
+                _check_tags(rule, tags)
         first = len(self.names)
-        if editor.tasks_added:
-            self._check_tasks(rule, editor)
-            put = self._space.executor.put
-            handles = [put(frames) for items in editor.items.values() for frames, _, _ in items]
-            added = self._extension.add(editor, partial(self._check_source, rule))
-            # Nothing below is refused.
-            self._append(first, editor, handles, *added)
-            self._admit_tasks(first, editor.tags_added)
+        growing = self._add_tasks(rule, editor) if editor.tasks_added else ()
+        count = len(self.names)
         for added_rule in editor.rules_added:
             self._admit(added_rule)
-        self._admit_grow_rules(first)
+        for i in growing:
+            self._admit(GrowRule(self.names[i], self._tasks[i]))
+        at_s = None if self._added_s is None else self._added_s(editor.tasks_added)
+        at_s = at_s or perf_counter()
+        growth.added_s += [at_s] * (count - first)
+        growth.firings.append(Firing(rule.name, at_s, range(first, count)))
+        self._retire(rule)
 
-    def _check_tags(self, rule: PendingRule, tags: Iterable[str]) -> None:
-        for tag in tags:
-            if tag not in rule.adds:
-                raise GraphError(
-                    f"tag {tag!r} is not one that the rule may add: declare adds=[{tag!r}]"
+    def _admit(self, rule: Any) -> None:
+        """Add a rule to the pending ones; it is evaluated in its turn."""
+        number, name = self._admitted, rule.name
+        self._admitted = number + 1
+        same = self._known[name] = self._known.get(name, 0) + 1
+        opened = PendingRule(rule, name if same == 1 else f"{name} ({same})", number)
+        self._open[number] = opened
+        for tag in opened.adds:
+            self.adders[tag] = self.adders.get(tag, 0) + 1
+        for word in opened.reads:
+            self._readers.setdefault(word, {})[number] = opened
+            for task in (*self.by_tag.get(word, ()), self.index.get(word)):
+                # Outputs of other tasks are held when they start.
+                if task is not None and self._started[task]:
+                    self._hold(opened, task)
+        heappush(self._dirty, number)
+
+    def _fails(self, rule: PendingRule, error: Exception) -> None:
+        """Record that a rule failed, and close it."""
+        self._failures += 1
+        self._growth.unfired[rule.name] = f"it failed: {describe(error)}"
+        self._leave(rule)
+        self._halted = self._fail(rule.name, error) or self._halted
+
+    def _close(self, rule: PendingRule) -> None:
+        """Close a rule that can never fire."""
+        failed = [i for i in rule.looked if type(i) is int and self.states[i] > SUCCEEDED]
+        missing = self._missing(rule)
+        if missing and not (failed or self._branched or self._log.errors or self._failures):
+            self._fails(rule, self.unknown(missing[0]))
+            return
+        self._growth.unfired[rule.name] = self._why(rule)
+        self._branched = self._branched or not (failed or missing)
+        self._never_added.update(dict.fromkeys(missing, rule.name))
+        if failed:
+            # Rules that wait for its tasks keep waiting: the failure caused their absence.
+            self._leave(rule)
+        else:
+            self._retire(rule)
+
+    def _retire(self, rule: PendingRule) -> None:
+        """Close a rule that adds nothing any more, and wake the rules that wait for that."""
+        self._leave(rule)
+        rule.waits = False
+        for tag in rule.adds:
+            left = self.adders[tag] = self.adders[tag] - 1
+            # The last one may itself wait until the others can add no more.
+            if left <= 1:
+                self._wake(*[(kind, tag) for kind in OF_TAGS])
+        if self._watchers and len(self._open) <= 1:
+            general = [key for key in self._watchers if type(key) is tuple]
+            self._wake(*[key for key in general if key[0] in OF_NAMES or key[1] is None])
+
+    def _leave(self, rule: PendingRule) -> None:
+        """Remove a rule, and release the outputs that are kept for it."""
+        del self._open[rule.number]
+        for word in rule.reads:
+            readers = self._readers[word]
+            del readers[rule.number]
+            if not readers:
+                del self._readers[word]
+        for number in rule.held:
+            self._release(number)
+        rule.held = []
+
+    def _missing(self, rule: PendingRule) -> list[str]:
+        """Return the names of missing tasks that a rule waits for."""
+        return [key[1] for key in rule.looked if type(key) is tuple and key[0] == "name"]
+
+    def _why(self, rule: PendingRule) -> str:
+        """Return why a rule did not fire."""
+        missing = self._missing(rule)
+        if missing:
+            return f"it waits for task {missing[0]!r}, which was never added"
+        for i in rule.looked:
+            if type(i) is int and self.states[i] != SUCCEEDED:
+                state = "had not ended" if not self.states[i] else f"has {STATES[self.states[i]]}"
+                return f"task {self.names[i]!r} {state}".replace("has skipped", "was skipped")
+        for key in rule.looked:
+            if type(key) is tuple and key[0] in OF_TAGS and not self._is_final(rule, key):
+                return f"more tasks tagged {key[1]!r} could have been added, or ended"
+        return "its predicate did not hold"
+
+    def _unmet(self) -> Iterable[tuple[str, GraphError]]:
+        """Yield unfired rules that look like mistakes, and the error of each."""
+        pending = [*self._open.values()]
+        if self._limits.strict:
+            unfired = {**self._growth.unfired, **{rule.name: self._why(rule) for rule in pending}}
+            for name, why in unfired.items():
+                yield name, GraphError(f"rule {name!r} never fired: {why}")
+            return
+        for rule in pending:
+            tags = {key[1] for key in rule.looked if type(key) is tuple and key[0] in OF_TAGS}
+            others = [other for other in pending if other is not rule and other.adds & tags]
+            if others:
+                yield (
+                    rule.name,
+                    GraphError(
+                        f"rules wait for each other: {rule.name!r} waits until no more tasks "
+                        f"tagged {min(tags & others[0].adds)!r} can be added, and "
+                        f"{others[0].name!r}, which may add them, never fired"
+                    ),
                 )
 
-    def _check_tasks(self, rule: PendingRule, editor: GraphEditor) -> None:
-        """Refuse tasks that the rule may not add."""
-        tasks = editor.tasks_added
+    # Adding the tasks of a body: all of them, or nothing.
+
+    def _add_tasks(self, rule: PendingRule, editor: GraphEditor) -> list[int]:
+        """Add the tasks of a body, if they are valid; return those that define ``grow()``.
+
+        Raises
+        ------
+        GraphError, DeclarationError, CostModelError
+            If they are not; then nothing has changed.
+        """
+        names, tasks = list(editor.tasks_added), list(editor.tasks_added.values())
+        growing = self._check_tasks(rule, editor, tasks)
+        put = self._executor.put
+        handles = [put(frames) for items in editor.items.values() for frames, _, _ in items]
+        contracts = self._reader.read_all(names, tasks)
+        wiring = self._wiring
+        first, slots = len(self.names), len(wiring.owner)
+        try:
+            if not editor.ordered:
+                places = {name: place for place, name in enumerate(names)}
+                names = self._sorted(editor, names)
+                contracts = [contracts[places[name]] for name in names]
+                tasks = [tasks[places[name]] for name in names]
+            self._place(rule, editor, names, contracts)
+            problems = problems_of(wiring, contracts, {}, first, self._fine)
+            estimates, failed = estimates_of(names, tasks, self.config, first)
+            problems += failed
+            if problems:
+                raise problems[0] if len(problems) == 1 else ValidationError(problems)
+        except BaseException:
+            wiring.cut(first, slots)
+            for name in names:
+                self.index.pop(name, None)
+            raise
+        # Nothing below is refused.
+        self._tasks.extend(tasks)
+        self._contracts.extend(contracts)
+        self._growth.estimates.update(estimates)
+        self._extend_lists(first, editor, handles)
+        self._link(first)
+        self._keep.extend(i not in wiring.after for i in range(first, len(self.names)))
+        if self._asked:
+            for name in self._asked.intersection(editor.tasks_added):
+                self._keep[self.index[name]] = True
+        self._admit_tags(editor.tags_added)
+        return [i for i, task in enumerate(tasks, first) if type(task) in growing]
+
+    def _check_tasks(
+        self, rule: PendingRule, editor: GraphEditor, tasks: list[Task]
+    ) -> set[type[Task]]:
+        """Refuse tasks that the rule may not add; return the classes that define ``grow()``."""
         grown = len(self.names) - self._wiring.given
         if grown + len(tasks) > self._limits.max_tasks:
             raise GraphError(
@@ -718,66 +647,219 @@ class Growing(Waiting):
                 f"one adds {len(tasks)} to {grown}; does it trigger itself?"
             )
         for tags in set(editor.tags_added.values()):
-            self._check_tags(rule, tags)
-        for name in tasks if self._never_added else ():
-            if name in self._never_added:
+            _check_tags(rule, tags)
+        growing = {kind for kind in set(map(type, tasks)) if grows(kind)}
+        for name in self._never_added:
+            if name in editor.tasks_added:
                 raise GraphError(
                     f"task {name!r} is added too late: rule {self._never_added[name]!r}, which "
                     "waits for it, was closed when no other rule could add it"
                 )
-        for task in tasks.values():
+        for task in tasks:
             task.config = self.config
-            if grows(type(task)):
-                self._check_tags(rule, task.adds)
+            if growing and type(task) in growing:
+                _check_tags(rule, task.adds)
+        return growing
 
-    def _check_source(self, rule: PendingRule, source: int, slot: int) -> None:
+    def _sorted(self, editor: GraphEditor, names: list[str]) -> list[str]:
+        """Return the new tasks in topological order."""
+        after: dict[str, list[str]] = {}
+        for target, edges in editor.incoming.items():
+            for source, _ in edges:
+                where = f"edge {short_repr(source)} -> {short_repr(target)}"
+                if source == target:
+                    raise GraphError(f"{where}: a task cannot feed itself")
+                if source in editor.tasks_added:
+                    after.setdefault(source, []).append(target)
+                elif source not in self.index:
+                    raise GraphError(
+                        f"{where}: there is no task {short_repr(source)}"
+                        f"{did_you_mean(source, [*self.index, *names])}"
+                    )
+        return kahn_order(names, after)
+
+    def _place(
+        self, rule: PendingRule, editor: GraphEditor, names: list[str], contracts: list[Contract]
+    ) -> None:
+        """Append all new tasks to the wiring, each after its predecessors."""
+        wiring, index, incoming = self._wiring, self.index, editor.incoming
+        old = len(wiring.names)
+        #: Tasks of maps that are not added in one step: the map, and the slot of the item.
+        mapped: dict[str, tuple[Mapped, int]] = {}
+        #: First task of each other map to the map, and the slot of the first item.
+        whole: dict[str, tuple[Mapped, int]] = {}
+        if editor.maps:
+            first_items = {}
+            for (feeder, field), encoded in editor.items.items():
+                items = [f"{field}[{i}]" for i in range(len(encoded))]
+                first_items[feeder, field] = wiring.add_items(index[feeder], items)
+            for of_map in editor.maps.values():
+                members, item = of_map.names, first_items[of_map.source, of_map.field]
+                kinds = set(map(id, contracts[of_map.at : of_map.at + len(members)]))
+                if editor.ordered and len(kinds) == 1 and incoming.keys().isdisjoint(members):
+                    whole[members[0]] = of_map, item
+                else:
+                    mapped.update((name, (of_map, item + i)) for i, name in enumerate(members))
+        checked: set[int] = set()
+        number, count = 0, len(names)
+        while number < count:
+            name, contract = names[number], contracts[number]
+            if name not in whole:
+                edges, item_of = incoming.get(name, ()), mapped.get(name)
+                self._place_one(rule, name, contract, edges, item_of, old, checked)
+                number += 1
+                continue
+            of_map, item = whole[name]
+            begin, members = len(wiring.names), of_map.names
+            number += len(members)
+            index.update(zip(members, range(begin, begin + len(members))))
+            wiring.add_mapped(members, contract.outputs, index[of_map.source], item, of_map.into)
+
+    def _place_one(
+        self,
+        rule: PendingRule,
+        name: str,
+        contract: Contract,
+        edges: Iterable[tuple[str, Any]],
+        item: tuple[Mapped, int] | None,
+        old: int,
+        checked: set[int],
+    ) -> None:
+        """Append a new task to the wiring; a task of a map with its item's slot.
+
+        Parameters
+        ----------
+        old
+            Number of tasks that are older than the current addition.
+        checked
+            Slots of their outputs whose edges have been checked; grows.
+        """
+        wiring, index = self._wiring, self.index
+        outputs, first_slot, inputs = wiring.outputs, wiring.first_slot, contract.inputs
+        sources: dict[int, Any] = {}
+        slots: list[int] = []
+        fields: list[str] = []
+        if item is not None:
+            of_map, slot = item
+            sources[index[of_map.source]] = ()
+            slots.append(slot)
+            fields.append(of_map.into)
+        for source, spec in edges:
+            number = index[source]
+            declared = outputs[number]
+            routes = self._resolver.routes(source, name, spec, declared, inputs)
+            before = sources.get(number)
+            if before is None:
+                sources[number] = routes
+            else:
+                if before or not routes:
+                    self._resolver.check_parallel(source, name, before, routes, declared)
+                sources[number] = before + routes
+            first = first_slot[number]
+            for position, field in routes:
+                slot = first + position
+                if number < old and slot not in checked:
+                    self._check_source(rule, number, position)
+                    checked.add(slot)
+                slots.append(slot)
+                fields.append(field)
+        index[name] = len(wiring.names)
+        wiring.add_task(name, contract.outputs, list(sources), slots, fields)
+
+    def _check_source(self, rule: PendingRule, source: int, position: int) -> None:
         """Refuse an edge whose outputs are not kept for the rule."""
         if not self._reads(rule, source):
             name = self.names[source]
-            raise undeclared(rule, name, f"an edge carries outputs of task {name!r}")
+            raise _undeclared(rule, name, f"an edge carries outputs of task {name!r}")
         if self.states[source] == SUCCEEDED:
-            self._check_kept(source, slot - self._wiring.first_slot[source])
+            self._check_kept(source, position)
 
-    def _admit_tasks(self, first: int, tags: Mapping[str, tuple[str, ...]]) -> None:
+    def _extend_lists(self, first: int, editor: GraphEditor, handles: list[Any]) -> None:
+        """Extend the lists of the round to the new tasks and slots."""
+        log, wiring, uses = self._log, self._wiring, self._uses
+        count = len(wiring.names) - first
+        if handles:
+            self._handles.extend(handles)
+            sizes = chain.from_iterable(editor.items.values())
+            for slot, (_, payload, length) in enumerate(sizes, len(log.wire_bytes)):
+                log.wire_bytes.append(length)
+                if payload != length:
+                    log.payload_bytes[slot] = payload
+        log.times += [None] * (6 * count)
+        log.ran_on += [0] * count
+        more = len(wiring.owner) - len(log.wire_bytes)
+        log.wire_bytes += [0] * more
+        self._handles.extend([None] * more)
+        for slot in wiring.slots[wiring.first_input[first] :]:
+            uses[slot] += 1
+
+    def _link(self, first: int) -> None:
+        """Enter new tasks as successors of their predecessors; skip those after a failure."""
+        wiring, states, ready = self._wiring, self.states, self._ready
+        after, sources, begin = wiring.after, wiring.sources, wiring.first_source[first]
+        for i, end in enumerate(wiring.first_source[first + 1 :], first):
+            left, state = 0, PENDING
+            for source in sources[begin:end]:
+                if source in after:
+                    after[source].append(i)
+                else:
+                    after[source] = [i]
+                    if source < first:
+                        self._gain_successor(source)
+                before = states[source]
+                if not before:
+                    left += 1
+                elif before != SUCCEEDED:
+                    state = SKIPPED
+            begin = end
+            self._waiting.append(left)
+            self._started.append(0)
+            states.append(state)
+            if state:
+                self._log.skipped.add(i)
+                self._drop_uses([slot for _, slot in wiring.feeds(i)])
+            elif not left:
+                heappush(ready, i)
+
+    def _gain_successor(self, number: int) -> None:
+        """Stop returning the outputs of a task that was an exit task until now."""
+        if number in self._ends:
+            self._ends.discard(number)
+            self._release(number)
+        elif self.names[number] not in self._asked:
+            self._keep[number] = False
+            self._outputs.pop(number, None)
+
+    def _admit_tags(self, tags: Mapping[str, tuple[str, ...]]) -> None:
         """Enter new tasks under their tags, and wake the rules that wait for them."""
-        names, of, states, unfinished = self.names[first:], tags.get, self.states, self.unfinished
-        self.tags += [of(name, ()) for name in names]
-        new_tags: set[str] = set()
+        first = len(self.tags)
+        names, unfinished, watchers = self.names[first:], self.unfinished, self._watchers
         if tags:
+            self.tags += [tags.get(name, ()) for name in names]
             for i, words in enumerate(self.tags[first:], first):
-                new_tags.update(words)
                 for tag in words:
                     self.by_tag.setdefault(tag, []).append(i)
-                    unfinished[tag] = unfinished.get(tag, 0) + (not states[i])
-        for kind in OF_TAGS if self._watchers else ():
-            self._wake((kind, None))
-            for tag in new_tags:
-                self._wake((kind, tag))
-        if self._watched_names:
-            for name in self._watched_names.intersection(names):
-                for kind in OF_NAMES:
-                    self._wake((kind, name))
-                self._watched_names.discard(name)
+                    unfinished[tag] = unfinished.get(tag, 0) + (not self.states[i])
+        else:
+            self.tags += [()] * len(names)
+        if watchers:
+            new = [None, *{tag for words in tags.values() for tag in words}]
+            self._wake(*[(kind, tag) for kind in OF_TAGS for tag in new])
+            for kind in OF_NAMES:
+                self._wake(*watchers.keys() & {(kind, name) for name in names})
 
-    def _admit_grow_rules(self, first: int) -> None:
-        """Admit the ``grow()`` of each new task that defines it as a rule."""
-        tasks = self._space.tasks
-        classes: set[Any] = set(map(type, tasks[first:]))
-        kinds = {kind for kind in classes if grows(kind)}
-        if kinds:
-            for i, task in enumerate(tasks[first:], first):
-                if type(task) in kinds:
-                    self._admit(GrowRule(self.names[i], task))
 
-    def _idle(self) -> bool:
-        """Tell whether more tasks become ready, with none ready and none running.
+def _check_tags(rule: PendingRule, tags: Iterable[str]) -> None:
+    for tag in tags:
+        if tag not in rule.adds:
+            raise GraphError(
+                f"tag {tag!r} is not one that the rule may add: declare adds=[{tag!r}]"
+            )
 
-        Closes the rules that wait for a task name which only other waiting
-        rules could add; other rules may then fire.
-        """
-        if self._halted:
-            return False
-        for rule in [rule for rule in self._open.values() if self._missing(rule)]:
-            self._close(rule)
-        self._ask()
-        return bool(self._fresh or self._ready)
+
+def _undeclared(rule: PendingRule, name: str, what: str) -> GraphError:
+    """Return the error for an output that a rule has not declared in ``reads``."""
+    return GraphError(
+        f"rule {rule.name!r}: {what}; the rule must declare it, so that it is kept: "
+        f"reads=[{name!r}], or a tag of that task"
+    )

@@ -161,43 +161,20 @@ def natural(name: str) -> list[Any]:
 
 
 class GrowingGraph(Protocol):
-    """The part of a dynamic graph that views use; its tasks are numbered."""
+    """The part of a dynamic graph that views use; its tasks are numbered.
 
-    @property
-    def config(self) -> Config:
-        """Parameters of the run."""
+    Its attributes are those of :class:`~dagprofiler.rules.dynamic.DynamicGraph`.
+    """
 
-    @property
-    def names(self) -> Sequence[str]:
-        """Names of the tasks."""
-
-    @property
-    def index(self) -> dict[str, int]:
-        """Task name to number."""
-
-    @property
-    def states(self) -> Sequence[int]:
-        """The state of each task."""
-
-    @property
-    def tags(self) -> Sequence[tuple[str, ...]]:
-        """The tags of each task."""
-
-    @property
-    def by_tag(self) -> Mapping[str, Sequence[int]]:
-        """Tag to the numbers of its tasks."""
-
-    @property
-    def unfinished(self) -> Mapping[str, int]:
-        """Tag to the number of its tasks that have not ended."""
-
-    @property
-    def adders(self) -> Container[str]:
-        """Tags that rules may still add."""
-
-    @property
-    def kinds(self) -> set[type]:
-        """Classes of tasks that have been checked."""
+    config: Config
+    names: list[str]
+    index: dict[str, int]
+    states: bytearray
+    tags: list[tuple[str, ...]]
+    by_tag: dict[str, list[int]]
+    unfinished: dict[str, int]
+    adders: dict[str, int]
+    kinds: set[type]
 
     def can_come(self, tag: str | None, rule: PendingRule) -> bool:
         """Tell whether a rule other than `rule` may still add tasks with a tag."""
@@ -224,11 +201,10 @@ class TaskView:
         Its name in the graph.
     """
 
-    __slots__ = ("_number", "_view", "name")
+    __slots__ = ("_view", "name")
 
-    def __init__(self, view: GraphView, number: int, name: str) -> None:
+    def __init__(self, view: GraphView, name: str) -> None:
         self._view = view
-        self._number = number
         self.name = name
 
     def __repr__(self) -> str:
@@ -237,24 +213,22 @@ class TaskView:
     @property
     def tags(self) -> tuple[str, ...]:
         """Its tags."""
-        return self._view._growing.tags[self._number]  # noqa: SLF001  (same module)
+        return self._view._tags(self.name)  # noqa: SLF001  (same module, as all below)
 
     @property
     def state(self) -> str:
         """``"pending"`` until the task ends; ``"succeeded"``, ``"failed"`` or ``"skipped"``."""
-        return self._view._state(self._number)  # noqa: SLF001
+        return STATES[self._view._state(self.name)]  # noqa: SLF001
 
     @property
     def succeeded(self) -> bool:
         """Whether the task has ended without an error."""
-        # The most frequent access.
-        self._view._looked[self._number] = None  # noqa: SLF001
-        return self._view._growing.states[self._number] == SUCCEEDED  # noqa: SLF001
+        return self._view._state(self.name) == SUCCEEDED  # noqa: SLF001
 
     @property
     def ended(self) -> bool:
         """Whether the task has succeeded, failed or been skipped."""
-        return self.state != "pending"
+        return self._view._state(self.name) != PENDING  # noqa: SLF001
 
     def output(self, field: str) -> Any:
         """Return a copy of an output of the task.
@@ -266,7 +240,7 @@ class TaskView:
         GraphError
             If the task has no such output, or the rule does not declare it in ``reads``.
         """
-        return self._view._output(self._number, field)  # noqa: SLF001
+        return self._view._output(self.name, field)  # noqa: SLF001
 
 
 class GraphView:
@@ -292,7 +266,7 @@ class GraphView:
         name = name.name if isinstance(name, TaskView) else name
         exists = name in self._growing.index
         if not exists:
-            self._look("exists", name)
+            self._looked["exists", name] = None
         return exists
 
     def __getitem__(self, name: Named) -> TaskView:
@@ -302,22 +276,19 @@ class GraphView:
         rule may still add, does not hold.
         """
         name = name.name if isinstance(name, TaskView) else name
-        number = self._growing.index.get(name)
-        if number is None:
-            self._look("name", name)
+        if name not in self._growing.index:
+            self._looked["name", name] = None
             raise NotYet
-        return TaskView(self, number, name)
+        return TaskView(self, name)
 
     def tasks(self, tag: str | None = None) -> list[TaskView]:
         """Return the existing tasks, all or those with a tag, in the order of their names.
 
         Numbers in brackets count by their value: ``p[2]`` is before ``p[10]``.
         """
-        names = self._growing.names
-        numbers = self._look_at_tag("tag", tag)
-        return [
-            TaskView(self, i, names[i]) for i in sorted(numbers, key=lambda i: natural(names[i]))
-        ]
+        all_names = self._growing.names
+        names = [all_names[i] for i in self._look_at_tag("tag", tag)]
+        return [TaskView(self, name) for name in sorted(names, key=natural)]
 
     def count(self, tag: str | None = None) -> int:
         """Return the number of existing tasks, of all or of those with a tag."""
@@ -343,25 +314,37 @@ class GraphView:
         self._look_at_tag("more", tag)
         return self._growing.can_come(tag, self._rule)
 
-    def _look(self, *key: Any) -> None:
-        self._looked[key] = None
-
     def _look_at_tag(self, kind: str, tag: str | None) -> Sequence[int]:
-        self._look(kind, tag)
+        self._looked[kind, tag] = None
         if tag is None:
             return range(len(self._growing.names))
         self._growing.check_tag(self._rule, tag)
         return self._growing.by_tag.get(tag, ())
 
-    def _state(self, number: int) -> str:
-        self._looked[number] = None
-        return STATES[self._growing.states[number]]
+    def _succeeded(self, names: Iterable[str]) -> bool:
+        """Tell whether tasks have succeeded; looks at them up to the first that has not."""
+        growing, looked = self._growing, self._looked
+        for name in names:
+            number = growing.index.get(name)
+            if number is None:
+                return self[name].succeeded
+            looked[number] = None
+            if growing.states[number] != SUCCEEDED:
+                return False
+        return True
 
-    def _output(self, number: int, field: str) -> Any:
+    def _tags(self, name: str) -> tuple[str, ...]:
+        return self._growing.tags[self._growing.index[name]]
+
+    def _state(self, name: str) -> int:
+        number = self._growing.index[name]
         self._looked[number] = None
-        if self._growing.states[number] != SUCCEEDED:
+        return self._growing.states[number]
+
+    def _output(self, name: str, field: str) -> Any:
+        if self._state(name) != SUCCEEDED:
             raise NotYet
-        return self._growing.read(self._rule, number, field)
+        return self._growing.read(self._rule, self._growing.index[name], field)
 
 
 #: Source and output to its items: encoded, payload and length in bytes.
@@ -458,7 +441,8 @@ class GraphEditor(GraphView):
             If the name exists already, or an argument is not valid.
         """
         self._check_open()
-        check_names({name: None})
+        if type(name) is not str or not name or "->" in name:
+            check_names({name: None})
         if name in self._growing.index or name in self.tasks_added:
             raise GraphError(f"task {name!r} exists already")
         made = self._made(name, task)
@@ -470,7 +454,7 @@ class GraphEditor(GraphView):
         self.tasks_added[name] = made
         if edges:
             self.incoming[name] = edges
-        return NewTask(self, name)
+        return TaskView(self, name)
 
     def add_edge(self, source: Named, target: Named, fields: Any = None) -> None:
         """Add an edge to a new task; `fields` as for :class:`~dagprofiler.DAG`."""
@@ -615,52 +599,27 @@ class GraphEditor(GraphView):
                 f"rule {self._rule.name!r}: its body has returned and can add nothing any more"
             )
 
-    def _output(self, number: int, field: str) -> Any:
-        if self._growing.states[number] != SUCCEEDED:
-            raise GraphError(
-                f"task {self._growing.names[number]!r} has not succeeded, so it has no "
-                f"output {field!r} to read"
-            )
-        return self._growing.read(self._rule, number, field)
-
     def __getitem__(self, name: Named) -> TaskView:
         """Return the task `name`."""
         name = name.name if isinstance(name, TaskView) else name
-        number = self._growing.index.get(name)
-        if number is None:
+        if name not in self._growing.index:
             raise self._growing.unknown(name)
-        return TaskView(self, number, name)
+        return TaskView(self, name)
 
+    def _tags(self, name: str) -> tuple[str, ...]:
+        new = name in self.tasks_added
+        return self.tags_added.get(name, ()) if new else super()._tags(name)
 
-class NewTask(TaskView):
-    """A task that a body has added and that is not yet part of the graph: it is pending."""
+    def _state(self, name: str) -> int:
+        # A new task becomes part of the graph after the body.
+        number = self._growing.index.get(name)
+        return PENDING if number is None else self._growing.states[number]
 
-    __slots__ = ()
-
-    def __init__(self, view: GraphEditor, name: str) -> None:
-        super().__init__(view, -1, name)
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """Its tags."""
-        editor: Any = self._view
-        tags: tuple[str, ...] = editor.tags_added.get(self.name, ())
-        return tags
-
-    @property
-    def state(self) -> str:
-        """The state of the task; ``"pending"`` while the body runs."""
-        number = self._view._growing.index.get(self.name)  # noqa: SLF001  (same module)
-        return STATES[PENDING] if number is None else self._view._state(number)  # noqa: SLF001
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether the task has ended without an error."""
-        return self.state == STATES[SUCCEEDED]
-
-    def output(self, field: str) -> Any:
-        """Raise a GraphError: the task has not run."""
-        raise GraphError(f"task {self.name!r} is new, so it has no output {field!r} to read")
+    def _output(self, name: str, field: str) -> Any:
+        if self._state(name) != SUCCEEDED:
+            why = "is new" if name in self.tasks_added else "has not succeeded"
+            raise GraphError(f"task {name!r} {why}, so it has no output {field!r} to read")
+        return self._growing.read(self._rule, self._growing.index[name], field)
 
 
 def _instances(first: Task, task: Task | type[Task], count: int) -> Iterable[Task]:
@@ -673,8 +632,10 @@ def _instances(first: Task, task: Task | type[Task], count: int) -> Iterable[Tas
 
 def edges_of(after: Any, target: str) -> list[tuple[str, Any]]:
     """Return source and fields of each edge in the argument `after`, or raise a GraphError."""
-    if isinstance(after, (str, TaskView)):
-        return [(_name(after), None)]
+    if isinstance(after, str):
+        return [(after, None)]
+    if isinstance(after, TaskView):
+        return [(after.name, None)]
     if not isinstance(after, Iterable):
         raise GraphError(
             f"task {short_repr(target)}: after must be a list of tasks, got {short_repr(after)}"

@@ -484,7 +484,7 @@ def test_values_go_when_nobody_needs_them_any_more():
             return {"x": b"x" * 1000}
 
     def body(graph):
-        frames.append([handle is not None for handle in graph._growing._space.handles[:2]])
+        frames.append([handle is not None for handle in graph._growing._handles[:2]])
 
     dag = DAG(
         {"a": Source, "b": Source},
