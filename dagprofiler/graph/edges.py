@@ -104,11 +104,12 @@ def resolved_edges(
     """Return edges, in any of their forms, as numbers and routes."""
     count = len(names)
     index = dict(zip(names, range(count)))
-    matches = _Matches(outputs, inputs)
+    matches = Matches()
     plain = _plain_pairs(edges, index)
     if plain is not None:
         # Two columns at once: both loops run in C.
-        kinds = zip(*map(map, (matches.source.__getitem__, matches.target.__getitem__), plain))
+        of_tasks = matches.kinds(outputs), matches.kinds(inputs)
+        kinds = zip(*(map(kinds.__getitem__, ends) for kinds, ends in zip(of_tasks, plain)))
         return Edges(count, *plain, list(map(matches.__getitem__, kinds)))
     resolved = Edges(count, [], [], [])
     carried: dict[int, tuple[Route, ...]] = {}
@@ -118,16 +119,12 @@ def resolved_edges(
             source, target = index[name], index[target_name]
         except (KeyError, TypeError):
             raise _unknown_task(name, target_name, index) from None
-        where = f"edge {short_repr(name)} -> {short_repr(target_name)}"
         if source == target:
-            raise GraphError(f"{where}: a task cannot feed itself")
-        if spec is None:
-            routes = matches[matches.source[source], matches.target[target]]
-        else:
-            routes = _explicit(name, target_name, spec, matches.positions(matches.source[source]))
+            raise GraphError(f"{_where(name, target_name)}: a task cannot feed itself")
+        routes = matches.routes(name, target_name, spec, outputs[source], inputs[target])
         number = source * count + target
         if number in carried:
-            _check_parallel(where, carried[number], routes, outputs[source])
+            check_parallel(name, target_name, carried[number], routes, outputs[source])
         carried[number] = carried.get(number, ()) + routes
         resolved.sources.append(source)
         resolved.targets.append(target)
@@ -154,10 +151,19 @@ def _plain_pairs(
     return sources, targets
 
 
-def _check_parallel(
-    where: str, first: tuple[Route, ...], second: tuple[Route, ...], outputs: Sequence[str]
+def _where(source: Any, target: Any) -> str:
+    return f"edge {short_repr(source)} -> {short_repr(target)}"
+
+
+def check_parallel(
+    source: Any,
+    target: Any,
+    first: tuple[Route, ...],
+    second: tuple[Route, ...],
+    outputs: Sequence[str],
 ) -> None:
-    """Raise a GraphError if two parallel edges carry the same field."""
+    """Raise a GraphError if two edges between the same tasks carry the same field."""
+    where = _where(source, target)
     if first == second:
         raise GraphError(f"{where} is given twice")
     common = {position for position, _ in first}.intersection(p for p, _ in second)
@@ -185,7 +191,7 @@ def _split(edge: Any) -> tuple[Any, Any, Any]:
 def _unknown_task(source: Any, target: Any, index: Mapping[str, int]) -> GraphError:
     name = source if not isinstance(source, str) or source not in index else target
     return GraphError(
-        f"edge {short_repr(source)} -> {short_repr(target)}: there is no task "
+        f"{_where(source, target)}: there is no task "
         f"{short_repr(name)}{did_you_mean(name, [*index])}"
     )
 
@@ -201,46 +207,33 @@ def field_problem(name: Any) -> str | None:
     return None
 
 
-class _Matches(dict[tuple[int, int], tuple[Route, ...]]):
+class Matches(dict[tuple[int, int], tuple[Route, ...]]):
     """Routes of edges without fields, computed once for each pair of kinds of tasks.
 
-    The keys are pairs of an item of `source` and an item of `target`.
-
-    Attributes
-    ----------
-    source, target
-        For each task its kind as a source and as a target of edges: the identity of its
-        list of outputs, and of inputs, which tasks with equal declarations share.
+    A kind is the identity of a list of outputs or of inputs, which tasks with equal
+    declarations share. A key is the kind of a source and that of a target.
     """
 
-    def __init__(self, outputs: Sequence[list[str]], inputs: Sequence[list[str]]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.source = list(map(id, outputs))
-        self.target = list(map(id, inputs))
-        self._fields = dict(zip(self.source, outputs))
-        self._fields.update(zip(self.target, inputs))
-        self._positions: dict[int, dict[str, int]] = {}
+        #: The positions of the fields of each kind, and its list, kept so that the id stays valid.
+        self._places: dict[int, tuple[dict[str, int], Any]] = {}
+
+    def kinds(self, declared: Sequence[list[str]]) -> list[int]:
+        """Return the kinds of tasks that declare these fields."""
+        kinds = list(map(id, declared))
+        for kind, fields in dict(zip(kinds, declared)).items():
+            if kind not in self._places:
+                self._places[kind] = {field: i for i, field in enumerate(fields)}, fields
+        return kinds
 
     def __missing__(self, kinds: tuple[int, int]) -> tuple[Route, ...]:
-        match = self[kinds] = _match(*map(self.positions, kinds))
+        (outputs, _), (inputs, _) = map(self._places.__getitem__, kinds)
+        match = self[kinds] = _match(outputs, inputs)
         return match
 
-    def positions(self, kind: int) -> dict[str, int]:
-        """Return the fields of tasks of a kind, with their positions."""
-        if kind not in self._positions:
-            self._positions[kind] = {field: i for i, field in enumerate(self._fields[kind])}
-        return self._positions[kind]
-
-
-class Resolver:
-    """Resolves edges one at a time, and caches the routes between tasks of the same kinds."""
-
-    def __init__(self) -> None:
-        #: The ids of two lists of fields to the lists (kept alive: ids stay unique) and routes.
-        self._known: dict[tuple[int, int], tuple[Any, tuple[Route, ...]]] = {}
-
     def routes(
-        self, source: str, target: str, spec: Any, outputs: list[str], inputs: list[str]
+        self, source: Any, target: Any, spec: Any, outputs: list[str], inputs: list[str]
     ) -> tuple[Route, ...]:
         """Return the routes of an edge.
 
@@ -249,33 +242,17 @@ class Resolver:
         source, target
             The tasks.
         spec
-            The fields, as given; None for matching names.
+            The fields, in a form that users write; None for matching names.
         outputs, inputs
             Declared outputs of the source and inputs of the target.
         """
-        if spec is not None:
-            return _explicit(source, target, spec, _places(outputs))
         kinds = id(outputs), id(inputs)
-        if kinds not in self._known:
-            self._known[kinds] = (outputs, inputs), _match(_places(outputs), _places(inputs))
-        return self._known[kinds][1]
-
-    @staticmethod
-    def check_parallel(
-        source: str,
-        target: str,
-        first: tuple[Route, ...],
-        second: tuple[Route, ...],
-        outputs: Sequence[str],
-    ) -> None:
-        """Raise a GraphError if two edges between the same tasks carry the same field."""
-        _check_parallel(
-            f"edge {short_repr(source)} -> {short_repr(target)}", first, second, outputs
-        )
-
-
-def _places(fields: Sequence[str]) -> dict[str, int]:
-    return {field: i for i, field in enumerate(fields)}
+        if spec is None and kinds in self:
+            return self[kinds]
+        self.kinds([outputs, inputs])
+        if spec is None:
+            return self[kinds]
+        return _explicit(source, target, spec, self._places[kinds[0]][0])
 
 
 def _match(outputs: Mapping[str, int], inputs: Mapping[str, int]) -> tuple[Route, ...]:
@@ -287,7 +264,7 @@ def _match(outputs: Mapping[str, int], inputs: Mapping[str, int]) -> tuple[Route
 
 def _explicit(source: str, target: str, spec: Any, outputs: Mapping[str, int]) -> tuple[Route, ...]:
     """Return the routes of an edge with a list of fields or a mapping of names."""
-    where = f"edge {short_repr(source)} -> {short_repr(target)}"
+    where = _where(source, target)
     if isinstance(spec, Mapping):
         pairs = list(spec.items())
     elif isinstance(spec, (list, tuple)):

@@ -520,6 +520,8 @@ class GrowableWiring(Wiring):
 
     def _resolve(self) -> Edges:
         edges = Edges(len(self.names), [], [], [])
+        # Most edges carry the same fields: they share one tuple.
+        shared: dict[tuple[Route, ...], tuple[Route, ...]] = {}
         for target in range(edges.count):
             begin, end = self.first_source[target : target + 2]
             carried: dict[int, tuple[Route, ...]] = dict.fromkeys(self.sources[begin:end], ())
@@ -529,5 +531,5 @@ class GrowableWiring(Wiring):
                 carried[source] += ((slot - self.first_slot[source], field),)
             edges.sources += carried
             edges.targets += [target] * len(carried)
-            edges.routes += carried.values()
+            edges.routes += [shared.setdefault(routes, routes) for routes in carried.values()]
         return edges

@@ -18,7 +18,7 @@ from dagprofiler.errors import (
     did_you_mean,
     short_repr,
 )
-from dagprofiler.graph.edges import Resolver
+from dagprofiler.graph.edges import Matches, check_parallel
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.rules.views import (
     FAILED,
@@ -168,7 +168,7 @@ class DynamicGraph:
         self._running = 0
         #: Tasks without successors so far, whose outputs are kept because rules read them.
         self._ends: set[int] = set()
-        self._resolver = Resolver()
+        self._matches = Matches()
         #: Combinations of fields and inputs that have passed validation.
         self._fine: dict[Any, Contract] = {}
 
@@ -747,13 +747,13 @@ class DynamicGraph:
         for source, spec in edges:
             number = index[source]
             declared = outputs[number]
-            routes = self._resolver.routes(source, name, spec, declared, inputs)
+            routes = self._matches.routes(source, name, spec, declared, inputs)
             before = sources.get(number)
             if before is None:
                 sources[number] = routes
             else:
                 if before or not routes:
-                    self._resolver.check_parallel(source, name, before, routes, declared)
+                    check_parallel(source, name, before, routes, declared)
                 sources[number] = before + routes
             first = first_slot[number]
             for position, field in routes:

@@ -21,7 +21,7 @@ from dagprofiler.measure.pipeline import encoded_size
 from dagprofiler.task import Task, check_tags, instance_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Sequence
     from typing import Union
 
     from dagprofiler.config import Config
