@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 from dagprofiler._document.rounds import Plan, Rounds, rounds_of
 from dagprofiler._util.html import Shown
 from dagprofiler._util.json import utc_now
+from dagprofiler._util.text import printable
 from dagprofiler.config import Config
 from dagprofiler.engine.log import RunLog
 from dagprofiler.engine.options import (
@@ -189,6 +190,8 @@ class DAG(Shown):
     rules
         Rules that add tasks while the DAG runs: :class:`~dagprofiler.Rule`
         objects, which are checked in this order, or :class:`~dagprofiler.Rules`.
+    name
+        What profiles of the DAG are of, in a few words; they keep it as ``profile.name``.
 
     Attributes
     ----------
@@ -196,6 +199,8 @@ class DAG(Shown):
         Name to task.
     config
         Parameters for all tasks.
+    name
+        As given; None without one. The command gives a DAG without a name its target's.
     execution_order
         Task names by Kahn's algorithm, the smallest ready name first.
     edges, reverse_edges
@@ -237,6 +242,7 @@ class DAG(Shown):
         *,
         serializer: Serializer | None = None,
         rules: Rules | Iterable[Any] = (),
+        name: str | None = None,
     ) -> None:
         if serializer is not None:
             check_serializer(serializer, "DAG")
@@ -244,8 +250,11 @@ class DAG(Shown):
             raise DeclarationError(f"tasks must be {{name: task}}, got {short_repr(tasks)}")
         if isinstance(edges, Mapping):
             raise GraphError(f"edges must be a list of (source, target), got {short_repr(edges)}")
+        if name is not None and not (isinstance(name, str) and name):
+            raise DeclarationError(f"name must be a text that is not empty, got {short_repr(name)}")
         if not isinstance(config, Config):
             config = Config(**(config or {}))
+        self.name = name
         self.config = config
         self.serializer = serializer
         #: What the origin of the graph cannot give, to the reason.
@@ -255,14 +264,14 @@ class DAG(Shown):
         known: set[type] = set()
         grows = bool(rules)
         check_names(tasks)
-        for name, item in tasks.items():
+        for task_name, item in tasks.items():
             task: Any = item
             if type(item) not in known:
-                task = check_task(name, item)
+                task = check_task(task_name, item)
                 known.add(type(task))
                 grows = grows or task_grows(type(task))
             task.config = config
-            made[name] = task
+            made[task_name] = task
         self._rules: Rules | None = None
         if grows:
             from dagprofiler.rules.views import as_rules
@@ -282,7 +291,8 @@ class DAG(Shown):
 
     def __repr__(self) -> str:
         tasks, edges = counted(len(self.tasks), "task"), counted(len(self._wiring.routes), "edge")
-        return f"<DAG: {tasks}, {edges}>"
+        name = "" if self.name is None else f" {printable(self.name)!r}"
+        return f"<DAG{name}: {tasks}, {edges}>"
 
     def draw(self, *, nodes: int = 60) -> Drawing:
         """Return a picture of the DAG, which notebooks show and which can be saved as SVG.
@@ -641,6 +651,7 @@ class DAG(Shown):
             conditions=rounds,
             priorities=ranked_by,
             unknown=self._unknown,
+            name=self.name,
         )
         if past is not None:
             past.carry_on(log)

@@ -7,6 +7,7 @@ worker process arrives complete.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ _MAX_QUOTE = 300
 _MAX_MESSAGE = 1000
 _MAX_TRACEBACK = 20_000
 _MAX_CAUSES = 10
+#: Most frames of a traceback that a profile keeps.
+_MAX_FRAMES = 20
+#: The code of dagprofiler, whose frames say nothing about a task.
+_OWN_CODE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 #: Tasks of a cycle that are named.
 _MOST_NAMES = 20
 
@@ -176,6 +181,9 @@ def portable(error: BaseException) -> BaseException:
 class RemoteTraceback(Exception):  # noqa: N818  (not an error: the text of a traceback)
     """The traceback of an error from another process, as the last of its causes."""
 
+    #: As :func:`frames_of` returned it there.
+    frames: list[dict[str, Any]]
+
 
 class PackedError:
     """An error from another process, pickled with its causes and the text of its traceback.
@@ -191,6 +199,7 @@ class PackedError:
 
         lines = format_exception(type(error), error, error.__traceback__)
         self._text = shorten("".join(lines), _MAX_TRACEBACK)
+        self._frames = frames_of(error)
         self._chain: list[tuple[bytes | None, str]] = []
         link: BaseException | None = error
         while link is not None and len(self._chain) < _MAX_CAUSES:
@@ -203,7 +212,9 @@ class PackedError:
     def unpacked(self) -> BaseException:
         """Return the error, linked to its causes."""
         causes = [_unpickled(*packed) for packed in self._chain]
-        causes.append(RemoteTraceback(f'\n"""\n{self._text}"""'))
+        remote = RemoteTraceback(f'\n"""\n{self._text}"""')
+        remote.frames = self._frames
+        causes.append(remote)
         for error, cause in zip(causes, causes[1:]):
             error.__cause__ = cause
         return causes[0]
@@ -389,6 +400,37 @@ def describe(error: BaseException) -> str:
         text = "(its __str__ raised an error)"
     name = one_line(_class_name(error))
     return f"{name}: {text}" if text else name
+
+
+def frames_of(error: BaseException) -> list[dict[str, Any]]:
+    """Return where `error` was raised: the frames of its traceback, the outermost first.
+
+    Returns
+    -------
+    list of dict
+        ``file``, ``line`` (a number from 1), ``function`` and ``text`` (the line of code, "" if
+        it cannot be read) of at most 20 frames outside of dagprofiler: the first and the last
+        ones. For an error from another process, its frames there.
+    """
+    from traceback import extract_tb
+
+    found = [
+        {
+            "file": frame.filename,
+            "line": frame.lineno or 1,
+            "function": frame.name,
+            "text": shorten(frame.line or "", _MAX_QUOTE),
+        }
+        for frame in extract_tb(error.__traceback__)
+        if not frame.filename.startswith(_OWN_CODE)
+    ]
+    link: BaseException | None = error
+    for _ in range(_MAX_CAUSES + 1):
+        if found or link is None:
+            break
+        found = link.frames if isinstance(link, RemoteTraceback) else []
+        link = link.__cause__
+    return found if len(found) <= _MAX_FRAMES else [found[0], *found[1 - _MAX_FRAMES :]]
 
 
 def short_repr(value: Any) -> str:

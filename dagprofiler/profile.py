@@ -22,6 +22,7 @@ from dagprofiler._util.json import (
     render,
     utc_now,
 )
+from dagprofiler._util.text import printable
 from dagprofiler._version import __version__
 from dagprofiler.analysis.compare import ProfileComparison
 from dagprofiler.analysis.summary import summary
@@ -162,6 +163,8 @@ class Profile(Shown):
         timestamp: str,
         outputs: Mapping[str, Mapping[str, Any]],
         final_outputs: Mapping[str, Any],
+        *,
+        name: str | None = None,
     ) -> Profile:
         """Return the profile of a run that has just ended.
 
@@ -175,11 +178,16 @@ class Profile(Shown):
             seed=seed,
             timestamp=timestamp,
             hostname=machine.hostname(),
-            metadata=dict(_OUR_METADATA),
+            metadata={**_OUR_METADATA, **({} if name is None else {"name": name})},
             _edges_are_known=True,
             _tables=tables,
         )
         return profile
+
+    @property
+    def name(self) -> str | None:
+        """Return what the profile is of: the name of the DAG, or of the command's target."""
+        return self.metadata.get("name")
 
     # In the profile of a run that has just ended, the next three are computed at
     # their first use; in every other profile they are plain attributes.
@@ -636,7 +644,8 @@ class Profile(Shown):
             counted(len(structure["edges"]), "edge"),
         )
         time = "total time unknown" if total_ms is None else f"{total_ms} ms"
-        return f"<Profile: {tasks}, {edges}, {time}>"
+        name = "" if self.name is None else f" {printable(self.name)!r}"
+        return f"<Profile{name}: {tasks}, {edges}, {time}>"
 
     def __str__(self) -> str:
         return summary(self)

@@ -87,6 +87,7 @@ _METADATA = _object(
             format="date-time",
         ),
         "dagprofiler_version": _text("Version of the program that wrote the profile."),
+        "name": _text("Name of the DAG, or the target of the command; absent without one."),
         "schema_version": _integer(
             "Version of this format, counted from 1; absent in profiles of 0.1.0.", minimum=1
         ),
@@ -210,6 +211,20 @@ _RUN = _object(
                         enum=["failed", "skipped", "cancelled"],
                     ),
                     "error": _text("What a failed task raised: class and message."),
+                    "traceback": _list(
+                        "Where it was raised: the frames outside of dagprofiler, the outermost "
+                        "first, at most 20.",
+                        _object(
+                            "One frame.",
+                            {
+                                "file": _text("Path of the file."),
+                                "line": _integer("Number of the line, from 1."),
+                                "function": _text("Name of the function."),
+                                "text": _text("The line of code; empty if it cannot be read."),
+                            },
+                            ["file", "line", "function", "text"],
+                        ),
+                    ),
                     "round": _integer(
                         "Number of the round, from 0, warm-up included; absent in the first. "
                         "Earlier rounds have measured the task."
@@ -604,6 +619,19 @@ _ENVIRONMENT = _object(
         "versions": _map(
             "Versions of packages, by name.",
             _value(["string", "null"], "Version; null if the package was not loaded."),
+        ),
+        "command": _text("The command line of the program that ran the DAG."),
+        "git": _object(
+            "The git repository of the current directory; absent outside of one.",
+            {
+                "commit": _text("Hash of the commit that was checked out."),
+                "clean": _value(
+                    "boolean",
+                    "Whether the files were those of the commit; absent if git was not asked, "
+                    "as only the command does.",
+                ),
+            },
+            ["commit"],
         ),
         "calibration": _object(
             "Speed of the machine at a built-in kernel; absent if it was not calibrated.",

@@ -959,3 +959,21 @@ def test_a_task_that_was_taken_out_of_the_dag_is_named():
     for call in (dag.run, dag.validate):
         with pytest.raises(ValidationError, match="task 'b' was taken out of the DAG"):
             call()
+
+
+def test_a_dag_has_a_name_and_so_has_its_profile():
+    dag = DAG({"a": constant()}, name="first")
+    profile = dag.with_config({"n": 1}).run()
+    again = Profile.loads(profile.dumps())
+
+    assert dag.name == profile.name == again.name == again.metadata["name"] == "first"
+    assert str(profile).startswith("first\n")
+    assert "'first'" in repr(dag)
+    assert "'first'" in repr(profile)
+    assert DAG({}).run().name is None
+
+
+@pytest.mark.parametrize("name", ["", 7])
+def test_a_name_is_a_text(name):
+    with pytest.raises(DeclarationError, match=f"name .*{name!r}"):
+        DAG({}, name=name)

@@ -190,7 +190,9 @@ def test_sample_of_the_quick_start_has_the_keys_of_a_real_one_in_their_order(tmp
     written = tmp_path / "profile.json"
     # In a process of its own: this one may have a calibration, which a profile then holds.
     quickstart = ROOT / "docs" / "examples" / "quickstart.py"
-    subprocess.run([sys.executable, quickstart, written], check=True, stdout=subprocess.DEVNULL)
+    # Outside of a repository, so that it has no commit.
+    command = [sys.executable, quickstart, written]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=tmp_path)
 
     assert shape(json.loads(sample)) == shape(json.loads(written.read_text(encoding="utf-8")))
 

@@ -4,6 +4,7 @@ import copy
 import copyreg
 import inspect
 import pickle
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
 
@@ -19,7 +20,9 @@ from dagprofiler import (
     JournalError,
     MissingExtraError,
     OutputError,
+    Profile,
     ProfileError,
+    Rounds,
     RunError,
     SerializationError,
     Task,
@@ -29,7 +32,7 @@ from dagprofiler import (
     WorkerError,
     errors,
 )
-from dagprofiler.errors import PackedError, describe, did_you_mean
+from dagprofiler.errors import PackedError, describe, did_you_mean, frames_of
 
 
 def run_error():
@@ -276,6 +279,52 @@ def test_an_error_from_another_process_keeps_its_class_though_its_cause_cannot_t
     assert repr(again) == "ValueError('no such cell')"
     assert repr(again.__cause__) == "DagProfilerError('Unpicklable: holds a lambda')"
     assert "Unpicklable: holds a lambda" in str(again.__cause__.__cause__)
+
+
+class Deep(Task):
+    """Raises an error below as many calls as its config says."""
+
+    def compute(self, cfg):
+        self.fall(cfg.depth)
+
+    def fall(self, depth):
+        return self.fall(depth - 1) if depth else 1 / 0
+
+
+@pytest.mark.parametrize(
+    "how", ["serial", "threads", "processes", pytest.param("fresh", marks=pytest.mark.slow)]
+)
+def test_a_profile_holds_where_a_task_failed_wherever_it_ran(how):
+    pools = {"threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
+    pool = pools[how](1) if how in pools else None
+    with pytest.raises(RunError) as failed:
+        DAG({"deep": Deep}, config={"depth": 1}).run(
+            executor=pool, rounds=Rounds(1, fresh_process=how == "fresh")
+        )
+    if pool is not None:
+        pool.shutdown()
+
+    state = Profile.loads(failed.value.profile.dumps()).sections["run"]["tasks"]["deep"]
+    assert state["error"] == "ZeroDivisionError: division by zero"
+    assert [(frame["file"], frame["function"]) for frame in state["traceback"]] == [
+        (__file__, "compute"),
+        (__file__, "fall"),
+        (__file__, "fall"),
+    ]
+    line = state["traceback"][-1]["line"]
+    with open(__file__, encoding="utf-8") as file:
+        assert state["traceback"][-1]["text"] == file.readlines()[line - 1].strip()
+
+
+def test_of_a_long_traceback_the_first_and_the_last_frames_are_kept():
+    task = Deep("deep")
+    try:
+        task.fall(50)
+    except ZeroDivisionError as error:
+        frames = frames_of(error)
+    assert len(frames) == 20
+    assert frames[0]["text"] == "task.fall(50)"
+    assert frames_of(ValueError("never raised")) == []
 
 
 def test_did_you_mean_ignores_case():

@@ -321,9 +321,8 @@ def test_a_partial_profile_is_saved_and_loaded(tmp_path):
     loaded = Profile.load(tmp_path / "partial.json")
     assert loaded == profile
     assert loaded.sections["run"]["state"] == "partial"
-    assert loaded.sections["run"]["tasks"] == {
-        "classify": {"state": "failed", "error": "TwoPartError: classes: none"}
-    }
+    assert loaded.sections["run"]["tasks"]["classify"]["error"] == "TwoPartError: classes: none"
+    assert loaded.sections["run"]["tasks"].keys() == {"classify"}
 
 
 COPIES = [copy.copy, copy.deepcopy, lambda profile: pickle.loads(pickle.dumps(profile))]

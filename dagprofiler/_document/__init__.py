@@ -19,6 +19,10 @@ class ProfileData(Protocol):
     metadata: dict[str, Any]
 
     @property
+    def name(self) -> str | None:
+        """What the profile is of, if that is known."""
+
+    @property
     def dag_structure(self) -> dict[str, Any]:
         """``nodes``, ``edges`` and ``execution_order``."""
 

@@ -41,6 +41,7 @@ def summary(profile: ProfileData) -> str:
         if entry.get("node_weight") == "default"
     }
     lines = [
+        *([printable(profile.name)] if profile.name is not None else ()),
         origin(profile),
         ", ".join(
             [
@@ -117,10 +118,20 @@ def origin(profile: ProfileData) -> str:
         words += f" on {printable(profile.hostname)}"
     if "timestamp" not in sections.get("environment", {}).get("not_measured", {}):
         words += f", {printable(profile.timestamp)}"
+    words += commit(profile)
     if profile.seed is not None:
         return f"{words}, seed {profile.seed}"
     # Files of other tools don't record seeds.
     return words if imported else f"{words}, no seed"
+
+
+def commit(profile: ProfileData) -> str:
+    """Return the git commit of a profile as the end of a sentence, as far as known."""
+    git = mapping_in(mapping_in(profile.sections, "environment"), "git")
+    if "commit" not in git:
+        return ""
+    changed = " with changes" if git.get("clean") is False else ""
+    return f", commit {printable(git['commit'])[:10]}{changed}"
 
 
 def _rounds_line(

@@ -143,12 +143,14 @@ def _of_runs(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     from dagprofiler.cli._run import conditions, meters
     from dagprofiler.cli._targets import load_dag
     from dagprofiler.experiments import compare_runs
+    from dagprofiler.measure.machine import ask_git
 
     if len(arguments.new) != 1:
         raise CommandError("compare --run measures two targets: give BASE and one NEW")
     check_one_stdin(arguments.base, *arguments.new)
     check_outputs(*(arguments.output or ()))
     rounds = conditions(arguments, Rounds(30))
+    ask_git()
     with stdout_apart(arguments.json):
         start = [*sys.path]
         base = load_dag(arguments.base, arguments.config)

@@ -34,6 +34,7 @@ from dagprofiler.cli._targets import Place, executor_named, load_dag, run_file
 from dagprofiler.engine.hooks import Hook
 from dagprofiler.errors import RunError, short_repr
 from dagprofiler.journal import Journal
+from dagprofiler.measure.machine import ask_git
 
 if TYPE_CHECKING:
     import argparse
@@ -233,6 +234,7 @@ def run(arguments: argparse.Namespace) -> int:
     hooks = [*_journal(arguments), *progress(expected, quiet=arguments.quiet)]
     with stdout_apart(_prints_json(arguments)):
         dag = load_dag(arguments.target, arguments.config)
+        ask_git()
 
         def measured(**options: Any) -> Profile:
             return dag.run(
@@ -262,6 +264,7 @@ def resume(arguments: argparse.Namespace) -> int:
     hooks = progress(_expected(arguments), quiet=arguments.quiet)
     with stdout_apart(_prints_json(arguments)):
         dag = load_dag(arguments.target, arguments.config or [], folder)
+        ask_git()
         profile = _profile_of(
             lambda **options: dag.resume(
                 arguments.journal, hooks=hooks, trust=arguments.trust_journal, **options

@@ -278,7 +278,9 @@ def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
     else:
         value = find(target, folder)
         dag = value if isinstance(value, DAG) else _built(target, value, given)
-    return _configured(dag, given)
+    dag = _configured(dag, given)
+    dag.name = dag.name or target
+    return dag
 
 
 def run_file(target: str, folder: str = "") -> dict[str, Any] | None:

@@ -56,7 +56,8 @@ def renumber(round_log: RoundLog, new: GrowableWiring) -> list[int | None] | Non
     round_log.ran_on = _moved(round_log.ran_on, tasks, count, 0)
     round_log.wire_bytes = _moved(round_log.wire_bytes, slots, len(new.owner), 0)
     round_log.payload_bytes = rekeyed(round_log.payload_bytes, slots)
-    for name in ("undeclared_bytes", "errors", "meters", "digests", "attempts", "spans"):
+    by_task = ("undeclared_bytes", "errors", "tracebacks", "meters", "digests", "attempts", "spans")
+    for name in by_task:
         setattr(round_log, name, rekeyed(getattr(round_log, name), tasks))
     round_log.skipped = set(rekeyed(dict.fromkeys(round_log.skipped), tasks))
     if round_log.encode_s:
@@ -193,6 +194,9 @@ class RoundLog:
     errors
         Task number to its error as text: the error itself may hold values
         that cannot be copied.
+    tracebacks
+        Task number to the frames of its error, as :func:`dagprofiler.errors.frames_of`
+        returns them; tasks without any are absent.
     skipped
         Tasks that did not run because a predecessor failed or was skipped.
     started_s, total_s
@@ -235,6 +239,7 @@ class RoundLog:
     payload_bytes: dict[int, int] = field(default_factory=dict)
     undeclared_bytes: dict[int, int] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
+    tracebacks: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     skipped: set[int] = field(default_factory=set)
     started_s: float = 0.0
     total_s: float = 0.0
@@ -559,6 +564,8 @@ class RunLog:
         The machine, as :func:`dagprofiler.measure.machine.environment` returns it.
     reason
         Why the run is partial; None if it is complete.
+    name
+        Name of the DAG; None if it has none.
     earlier_s
         Time that previous attempts worked on the run, in seconds; 0 for a first attempt.
     resumed
@@ -587,6 +594,7 @@ class RunLog:
     ended_by: str | None = None
     environment: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None
+    name: str | None = None
     earlier_s: float = 0.0
     resumed: list[dict[str, Any]] = field(default_factory=list)
     bound: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -14,7 +14,14 @@ from dagprofiler._util.interpreter import asked_for, recording, sink
 from dagprofiler.engine.hooks import RunInfo
 from dagprofiler.engine.log import Growth, rekeyed
 from dagprofiler.engine.sections import Tables
-from dagprofiler.errors import GraphError, RunError, WorkerError, describe, short_repr
+from dagprofiler.errors import (
+    GraphError,
+    RunError,
+    WorkerError,
+    describe,
+    frames_of,
+    short_repr,
+)
 from dagprofiler.graph.wiring import GrowableWiring, ready_queue, ready_queue_by
 from dagprofiler.measure.machine import environment
 from dagprofiler.measure.random import generators_restored
@@ -627,6 +634,9 @@ class Run:
         """
         entry, wiring = self._round, self._wiring
         entry.errors[i] = describe(error)
+        frames = frames_of(error)
+        if frames:
+            entry.tracebacks[i] = frames
         below, skipped = [i], []
         while below:
             for target in wiring.successors(below.pop()):
@@ -686,6 +696,7 @@ class Run:
             self._config,
             self._seed,
             self._log.timestamp,
+            name=self._log.name,
             outputs={names[i]: outputs[i] for i in order},
             final_outputs=outputs.get(last[0], {}) if last else {},
         )

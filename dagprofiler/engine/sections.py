@@ -444,8 +444,11 @@ class Tables:
         for i in log.wiring.order:
             if last.succeeded(i):
                 continue
+            state: dict[str, Any]
             if i in last.errors:
                 state = {"state": "failed", "error": last.errors[i]}
+                if i in last.tracebacks:
+                    state["traceback"] = last.tracebacks[i]
             else:
                 state = {"state": "skipped" if i in last.skipped else "cancelled"}
             states[log.wiring.names[i]] = {**state, "round": number} if number else state

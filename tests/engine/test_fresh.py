@@ -489,6 +489,8 @@ def test_the_error_of_a_task_comes_back_with_its_type(program):
     assert error.__cause__ is error.failures["b"]
     run = error.profile.sections["run"]
     assert run["reason"] == "task 'b' failed in round 2 of 3: LookupError: lost"
+    place = run["tasks"]["b"].pop("traceback")[-1]
+    assert (place["function"], place["text"]) == ("fail", 'raise LookupError("lost")')
     assert run["tasks"] == {"b": {"state": "failed", "error": "LookupError: lost", "round": 1}}
     tasks = error.profile.sections["samples"]["tasks"]
     assert [wall is None for wall in tasks["b"]["wall_ms"]] == [False, True]

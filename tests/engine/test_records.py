@@ -146,6 +146,7 @@ def test_the_run_section_of_a_partial_run():
     section = partial().to_dict()["run"]
     assert section["state"] == "partial"
     assert section["reason"] == "task 'b' failed: ValueError: boom"
+    del section["tasks"]["b"]["traceback"]
     assert section["tasks"] == {
         "b": {"state": "failed", "error": "ValueError: boom"},
         "c": {"state": "skipped"},

@@ -1197,6 +1197,7 @@ def test_a_task_that_fails_in_round_3_of_6_leaves_rounds_1_and_2(clock):
     run = profile.sections["run"]
     assert run["state"] == "partial"
     assert run["reason"] == "task 'b' failed in round 3 of 6: ValueError: boom"
+    del run["tasks"]["b"]["traceback"]
     assert run["tasks"] == {
         "b": {"state": "failed", "error": "ValueError: boom", "round": 4},
         "c": {"state": "skipped", "round": 4},

@@ -53,6 +53,8 @@ from dagprofiler import (  # noqa: E402
 #: Differ from machine to machine, and from run to run.
 _MASKED = {"environment", "timestamp", "hostname", "dagprofiler_version", "workers", "host", "pid"}
 _MASKED |= {
+    "file",
+    "line",
     "process_cpu_ms",
     "cpu_ms",
     "delay_ms",

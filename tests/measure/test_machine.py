@@ -4,6 +4,7 @@ import json
 import math
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import types
@@ -13,12 +14,14 @@ import pytest
 
 from dagprofiler import DAG
 from dagprofiler.measure import machine
-from dagprofiler.measure.machine import environment, hostname
+from dagprofiler.measure.machine import ask_git, command_line, environment, hostname
 from dagprofiler.schema import PROFILE_SCHEMA, surely_satisfies
 
 
-def test_the_environment_tells_the_interpreter_the_system_and_the_machine():
+def test_the_environment_tells_the_interpreter_the_system_and_the_machine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     told = environment()
+    told.pop("command", None)
     assert list(told) == [
         "python",
         "implementation",
@@ -284,3 +287,75 @@ def test_a_run_notes_the_hostname_and_the_environment():
     assert environment().items() <= document["environment"].items()
     assert document["metadata"]["hostname"] == hostname()
     assert document["timeline"]["workers"][0]["host"] == hostname()
+
+
+def repository(folder, how):
+    """Make a git repository with one commit; return its hash."""
+
+    def git(*words):
+        own = ["-c", "user.name=x", "-c", "user.email=x@y.z"]
+        command = ["git", "-C", str(folder), *own, *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "--quiet", "--initial-branch=main")
+    (folder / "code.py").write_text("1", encoding="utf-8")
+    git("add", ".")
+    git("commit", "--quiet", "--message=first")
+    if how == "packed":
+        git("pack-refs", "--all")
+    elif how == "detached":
+        git("checkout", "--quiet", "--detach")
+    return git("rev-parse", "HEAD")
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("how", ["loose", "packed", "detached"])
+def test_the_commit_is_that_of_the_current_directory_and_the_command_asks_for_changes(
+    tmp_path, monkeypatch, how
+):
+    commit = repository(tmp_path, how)
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert environment()["git"] == {"commit": commit}
+
+    (tmp_path / "not tracked").touch()
+    ask_git()
+    assert environment()["git"] == {"commit": commit, "clean": True}
+    (tmp_path / "code.py").write_text("2", encoding="utf-8")
+    ask_git()
+    profile = DAG({}).run()
+    assert profile.sections["environment"]["git"] == {"commit": commit, "clean": False}
+    assert f"commit {commit[:10]} with changes" in str(profile)
+
+
+def test_a_commit_is_unknown_outside_of_a_repository_and_without_git(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ask_git()
+    assert "git" not in environment()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / ".git").mkdir()
+    monkeypatch.chdir(tmp_path / "broken")
+    monkeypatch.setenv("PATH", "")
+    ask_git()
+    assert "git" not in environment()
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["/usr/bin/dagprofiler", "run", "a b.py"], "dagprofiler run 'a b.py'"),
+        (["/x/dagprofiler/__main__.py", "run"], "python -m dagprofiler run"),
+        (["some/program.py", "-n", "3"], "some/program.py -n 3"),
+        (["/x/ipykernel_launcher.py", "-f", "key"], None),
+        (["-c"], None),
+        ([""], None),
+    ],
+)
+def test_the_command_line_is_that_of_the_program(monkeypatch, argv, expected):
+    monkeypatch.setattr(sys, "argv", argv)
+    assert command_line.__wrapped__() == expected
+
+
+def test_packages_that_are_loaded_have_a_version_in_several_rounds():
+    assert environment(thorough=True)["versions"]["pytest"] == pytest.__version__
+    assert [*environment()["versions"]] == ["numpy"]
