@@ -264,8 +264,8 @@ class WorkerError(DagProfilerError, RuntimeError):
     task
         Name of the task.
     in_flight
-        Names of the other tasks that were submitted then; at most two for
-        each worker.
+        Names of the other tasks that were submitted then, first those of its own job: tasks
+        of at most two jobs for each worker.
     reason
         The executor's message.
     """
@@ -277,7 +277,9 @@ class WorkerError(DagProfilerError, RuntimeError):
         self.reason = reason
 
     def __str__(self) -> str:
-        others = ", ".join(map(repr, self.in_flight))
+        others = ", ".join(map(repr, self.in_flight[:_MOST_NAMES]))
+        if len(self.in_flight) > _MOST_NAMES:
+            others += f" and {len(self.in_flight) - _MOST_NAMES:,} more"
         text = f"task {self.task!r} was lost by its executor: {self.reason}"
         return f"{text} (also in flight: {others})" if others else text
 

@@ -105,7 +105,8 @@ class Executor(ABC):
         ----------
         job
             A callable that takes the list of its inputs' serialized values,
-            never raises, and returns a result. ``job.name`` is the task's name.
+            never raises, and returns a result. It performs one task, or several short
+            ones; ``job.name`` tells which.
         handles
             The handles of its inputs, in order.
 

@@ -95,12 +95,11 @@ def perform_job(job: Any, key: str, *inputs: Any) -> Any:
         times, payload, wire, frames, values, error, readings, spans = record
         if error is not None:
             outputs = _Gone(f"task {job.name!r} failed when it was run again")
-        elif job.keep and sum(wire.values()) <= SMALL_BYTES:
-            outputs = None
         else:
-            held = {field: Held(data) for field, data in frames.items()}
+            most = SMALL_BYTES if job.keep else -1
+            held = {field: Held(data) for field, data in frames.items() if wire[field] > most}
             outputs = next(iter(held.values())) if len(held) == 1 else held
-            frames = dict.fromkeys(frames)
+            frames = {**frames, **dict.fromkeys(held)}
         record = (times, payload, wire, frames, values, error, readings, spans)
         outcome = (worker, record, attempts)
     get_worker().log_event(TOPIC, (key, pickle.dumps(outcome, pickle.HIGHEST_PROTOCOL)))

@@ -230,10 +230,11 @@ class DaskExecutor(Executor):
 
         times, payload, wire, frames, outputs, error, readings, spans = record
         handles = {}
+        stay = sum(data is None for data in frames.values())
         for field, data in frames.items():
             if data is not None:
                 handles[field] = Held(data)
-            elif len(frames) == 1:
+            elif stay == 1:
                 handles[field] = theirs
             else:
                 # Separate futures, so that a consumer fetches no more than it needs.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from itertools import islice
+from collections import deque
+from itertools import chain, islice
 from math import inf
 from queue import Empty, SimpleQueue
 from time import perf_counter
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe, short_repr
 from dagprofiler.executors import RoundReport
 from dagprofiler.executors._shared_files import OwnedFiles, SharedFile
+from dagprofiler.executors.batches import BATCH_S, Batch, Durations
 from dagprofiler.executors.jobs import Job, JobPickler, JobResult, Session, Worker, failed
 from dagprofiler.measure.machine import clock_domain
 from dagprofiler.serializers import FrameList
@@ -89,31 +91,52 @@ class Clocks:
 #: How long to wait for a result before :meth:`Executor.check` is called.
 _PATIENCE_S = 1.0
 
+#: What :meth:`Dispatcher.next` returns without a task.
+_NO_TASK: tuple[int, int, tuple[Any, ...]] = (-1, -1, ())
+
+
+class _SentTask(NamedTuple):
+    """A task on its way.
+
+    Attributes
+    ----------
+    number, name, kind
+        Of the task; its kind is its class.
+    job, handles
+        What is submitted. Keeping the handles of its inputs until the job is done keeps their
+        values.
+    decode
+        Decoder of its outputs, if this process needs them.
+    share
+        Of a job that short tasks share; 1 if it travels alone.
+    """
+
+    number: int
+    name: str
+    kind: type
+    job: Any
+    handles: list[Any]
+    decode: Callable[[Any], Any] | None
+    share: float
+
 
 class _PendingJob(NamedTuple):
     """A submitted job.
 
     Attributes
     ----------
-    number, name
-        Of its task.
+    tasks
+        Its tasks.
     job
         What was submitted.
-    handles
-        Of its inputs; keeping them until the job is done keeps their values.
-    decode
-        Decoder of its outputs, if this process needs them.
     sent_s
         When it was submitted.
     has_session
         Whether it contains the session.
     """
 
-    number: int
-    name: str
+    tasks: list[_SentTask]
     job: Any
-    handles: list[Any]
-    decode: Callable[[Any], Any] | None
     sent_s: float
     has_session: bool
 
@@ -164,17 +187,32 @@ class Dispatcher:
         #: Pickles jobs; None if they run in this process.
         self._pickler = None if executor.shares_memory else JobPickler(by_value=executor.by_value)
         self._packed_session = b""
+        self._durations = Durations()
+        #: How many tasks were submitted here and are not returned.
+        self._running = 0
+        #: Those of them that were not sent, in their order, and how many jobs they need.
+        self._waiting: list[_SentTask] = []
+        self._load = 0.0
+        #: Whether tasks came since the run loop was last asked for more.
+        self._has_new = False
+        #: How many jobs the executor accepts now.
+        self._free = 0
         self._pending: dict[Any, _PendingJob] = {}
         self._owned = OwnedFiles()
-        #: Finished futures and when they finished; a record for a job that was not submitted.
+        #: Finished futures and when they finished; None for a change of capacity.
         self._done: SimpleQueue[tuple[Any, float]] = SimpleQueue()
+        #: What :meth:`next` returns, as far as it is known.
+        self._landed: deque[tuple[int, int, tuple[Any, ...]]] = deque()
         self._attempts: dict[int, tuple[str, ...]] = {}
         self._waited_s = 0.0
 
     @property
     def capacity(self) -> int:
-        """How many tasks it accepts at once."""
-        return 0 if self._broken else self._executor.capacity
+        """How many tasks it accepts at once: one more, as long as a job has room for it."""
+        if self._broken:
+            return 0
+        self._free = self._executor.capacity - len(self._pending)
+        return self._running + (self._load < self._free)
 
     def begin(self, instrumentation: Instrumentation | None, wiring: Wiring) -> None:
         """Begin a round whose tasks are measured by these instruments, or by none.
@@ -209,27 +247,64 @@ class Dispatcher:
         name, task, contract, inputs, decoders, keep = work
         # As many as there are inputs: the iterable may be infinite.
         work = name, task, contract, inputs, [*islice(decoders, len(handles))], keep
+        self._running += 1
         job: Any
+        expected_s, decode = inf, None
         if self._pickler is None:
-            job, decode = Job(self._session, work), None
+            job = Job(self._session, work)
         else:
             try:
                 job = self._pickler.job(self._session.key, work, self._wiring.wanted(number))
             except SerializationError as error:
-                self._fail(number, error)
+                self._landed.append((number, -1, failed(error)))
                 return
-            decode = contract.decode if keep else None
-        has_session = self._pickler is None
-        self._send(_PendingJob(number, name, job, handles, decode, perf_counter(), has_session))
+            expected_s = self._durations.expected_s(name, type(task))
+            if keep:
+                decode = contract.decode
+        # Of two tasks that are no shorter, none gains by the company of the other.
+        share = expected_s / BATCH_S if expected_s <= BATCH_S / 2 else 1.0
+        self._waiting.append(_SentTask(number, name, type(task), job, handles, decode, share))
+        self._load += share
+        self._has_new = True
 
-    def _send(self, pending: _PendingJob) -> None:
+    def _flush(self) -> None:
+        """Send the waiting tasks, as far as the executor accepts jobs.
+
+        Short tasks share jobs, but leave no job that the executor accepts unused.
+        """
+        alone = sum(task.share == 1 for task in self._waiting)
+        shared = max(1, self._free - alone)
+        jobs: list[list[_SentTask]] = []
+        batches: deque[list[_SentTask]] = deque()
+        for task in self._waiting:
+            if task.share < 1 and len(batches) == shared:
+                # In turns: those of the highest priority are the first of their jobs.
+                batches.rotate(-1)
+                batches[-1].append(task)
+                continue
+            jobs.append([task])
+            if task.share < 1:
+                batches.append(jobs[-1])
+        # Nothing waits for an executor that is broken or has no job to finish.
+        accepted = max(0, self._free) if self._pending and not self._broken else len(jobs)
+        self._waiting = [task for tasks in jobs[accepted:] for task in tasks]
+        self._load = sum(task.share for task in self._waiting)
+        self._free -= accepted
+        for tasks in jobs[:accepted]:
+            job = tasks[0].job
+            if len(tasks) > 1:
+                job = Batch([task.job for task in tasks], [len(task.handles) for task in tasks])
+            self._send(tasks, job, has_session=self._pickler is None)
+
+    def _send(self, tasks: list[_SentTask], job: Any, *, has_session: bool) -> None:
+        pending = _PendingJob(tasks, job, perf_counter(), has_session)
         try:
             # A copy, since a job in this process empties the list.
-            future = self._executor.submit(pending.job, [*pending.handles])
+            future = self._executor.submit(job, [data for task in tasks for data in task.handles])
             future.add_done_callback(self._arrived)
         except Exception as error:  # noqa: BLE001  (an engine may raise anything)
             self._broken = True
-            self._fail(pending.number, self._lost(pending.name, error))
+            self._lose(tasks, error)
             return
         self._pending[future] = pending
 
@@ -237,30 +312,38 @@ class Dispatcher:
         """Queue a finished future; called in any thread."""
         self._done.put((future, perf_counter()))
 
-    def _fail(self, number: int, error: BaseException) -> None:
-        """Queue the failure of a task that was not submitted or is lost."""
-        self._done.put(((number, -1, failed(error)), 0.0))
+    def _lose(self, tasks: list[_SentTask], error: Exception) -> None:
+        """Fail tasks whose job is lost."""
+        for task in tasks:
+            lost = self._lost(task, tasks, error)
+            self._landed.append((task.number, -1, failed(lost)))
 
-    def _lost(self, name: str, error: Exception) -> BaseException:
+    def _lost(self, task: _SentTask, tasks: list[_SentTask], error: Exception) -> BaseException:
+        """Return the error of a task of a lost job; `tasks` are all that were in it."""
         if isinstance(error, WorkerError):
             return error
-        lost = WorkerError(
-            name, [pending.name for pending in self._pending.values()], describe(error)
-        )
+        jobs = chain([tasks], (pending.tasks for pending in self._pending.values()))
+        others = [other.name for job in jobs for other in job if other is not task]
+        lost = WorkerError(task.name, others, describe(error))
         lost.__cause__ = error
         return lost
 
     def _look_again(self) -> None:
         """Make :meth:`next` return; called in any thread."""
-        self._done.put(((-1, -1, ()), 0.0))
+        self._done.put((None, 0.0))
 
     def next(self) -> tuple[int, int, tuple[Any, ...]]:
         """Wait for a task; return its number, the index of its worker, and its record.
 
-        A number of -1 signals a change of capacity.
+        A number of -1 asks for more tasks, or signals a change of capacity.
         """
         self._owned.tidy()
-        while True:
+        if self._has_new and self._load < self._free and not (self._landed or self._broken):
+            self._has_new = False
+            return _NO_TASK
+        if self._waiting and (not self._landed or self._load >= self._free):
+            self._flush()
+        while not self._landed:
             begun = perf_counter()
             try:
                 future, arrived_s = self._done.get(timeout=_PATIENCE_S)
@@ -269,26 +352,39 @@ class Dispatcher:
                 continue
             finally:
                 self._waited_s += perf_counter() - begun
-            if type(future) is tuple:
-                return future
+            if future is None:
+                return _NO_TASK
             pending = self._pending.pop(future, None)
-            if pending is None:
-                # It already failed as lost.
-                continue
-            try:
-                outcome: Any = future.result()
-            except Exception as error:  # noqa: BLE001  (the same)
-                self._broken = self._broken or _is_broken(error)
-                return pending.number, -1, failed(self._lost(pending.name, error))
-            if isinstance(outcome, tuple):
-                return self._landed(pending, outcome, arrived_s)
-            if outcome is not None or pending.has_session:
-                strange = TypeError(
-                    f"its future holds {short_repr(outcome)}, not what the job returned"
-                )
-                return pending.number, -1, failed(self._lost(pending.name, strange))
-            job = pending.job.with_session(self._packed_session)
-            self._send(pending._replace(job=job, has_session=True))
+            # Without, it already failed as lost.
+            if pending is not None:
+                self._take(pending, future, arrived_s)
+        self._running -= 1
+        return self._landed.popleft()
+
+    def _take(self, pending: _PendingJob, future: Future[JobResult], arrived_s: float) -> None:
+        """Take the results of a job's tasks, or send it again with its session."""
+        tasks = pending.tasks
+        try:
+            outcome: Any = future.result()
+        except Exception as error:  # noqa: BLE001  (the same)
+            self._broken = self._broken or _is_broken(error)
+            self._lose(tasks, error)
+            return
+        if isinstance(outcome, tuple):
+            worker, record, attempts = outcome
+            records = Batch.records(record) if len(tasks) > 1 else (record,)
+            for task, own in zip(tasks, records):
+                if attempts:
+                    self._attempts[task.number] = attempts
+                if worker is None:
+                    self._landed.append((task.number, -1, own))
+                else:
+                    self._landed.append(self._entered(task, pending.sent_s, worker, own, arrived_s))
+        elif outcome is not None or pending.has_session:
+            strange = f"its future holds {short_repr(outcome)}, not what the job returned"
+            self._lose(tasks, TypeError(strange))
+        else:
+            self._send(tasks, pending.job.with_session(self._packed_session), has_session=True)
 
     def _check(self) -> None:
         """Fail all jobs if the executor's check raises."""
@@ -298,34 +394,35 @@ class Dispatcher:
             self._broken = True
             while self._pending:
                 _, pending = self._pending.popitem()
-                self._fail(pending.number, self._lost(pending.name, error))
+                self._lose(pending.tasks, error)
 
-    def _landed(
-        self, pending: _PendingJob, outcome: tuple[Any, ...], arrived_s: float
+    def _entered(
+        self,
+        task: _SentTask,
+        sent_s: float,
+        worker: tuple[Any, ...],
+        record: tuple[Any, ...],
+        arrived_s: float,
     ) -> tuple[int, int, tuple[Any, ...]]:
-        number = pending.number
-        worker, record, attempts = outcome
-        if attempts:
-            self._attempts[number] = attempts
-        if worker is None:
-            return number, -1, record
-        index = self._numbers.get(worker)
+        number = task.number
+        index = self._numbers.get(worker)  # type: ignore[call-overload]  # a bare tuple
         if index is None:
             index = self._introduced(Worker(*worker))
         times, payload, wire, frames, outputs, error, readings, spans = record
         if self._domains[index] != self._clocks.own:
-            self._clocks.note(worker[3], pending.sent_s, times, arrived_s)
+            self._clocks.note(worker[3], sent_s, times, arrived_s)
         if error is not None:
             if isinstance(error, PackedError):
                 error = error.unpacked()
             return number, index, (times, payload, wire, frames, outputs, error, readings, spans)
+        self._durations.note(task.name, task.kind, record)
         if self._session.folder is not None:
             for data in frames.values():
                 if type(data) is SharedFile:
                     self._owned.add(data)
-        if pending.decode is not None:
+        if task.decode is not None:
             try:
-                outputs = self._opened(pending.name, frames, pending.decode)
+                outputs = self._opened(task, frames, task.decode)
             except (SerializationError, WorkerError) as problem:
                 error = problem
         return number, index, (times, payload, wire, frames, outputs, error, readings, spans)
@@ -338,7 +435,7 @@ class Dispatcher:
         return index
 
     def _opened(
-        self, name: str, frames: dict[str, Any], decode: Callable[[Any], Any]
+        self, task: _SentTask, frames: dict[str, Any], decode: Callable[[Any], Any]
     ) -> dict[str, Any]:
         """Return the values of the handles of a task's outputs."""
         outputs = {}
@@ -346,11 +443,11 @@ class Dispatcher:
             try:
                 data = self._executor.fetch(handle)
             except Exception as error:
-                raise self._lost(name, error) from error
+                raise self._lost(task, [], error) from error
             try:
                 outputs[field] = _decoded(data, decode)
             except Exception as error:
-                where = f"task {name!r}: output {field!r} cannot be decoded here"
+                where = f"task {task.name!r}: output {field!r} cannot be decoded here"
                 raise SerializationError(f"{where}: {describe(error)}") from error
         return outputs
 

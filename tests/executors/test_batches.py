@@ -1,0 +1,173 @@
+"""Which tasks travel together: short ones that are ready together, as far as that is known."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import Future
+
+import programs
+import pytest
+from engine_tasks import noop
+
+from dagprofiler import DAG, Executor, Rounds, RunError, WorkerError
+from dagprofiler.executors import batches as batching
+
+
+class Records(Executor):
+    """Runs jobs in order when the run loop waits, and records the tasks of each job."""
+
+    name = "records"
+    capacity = 2
+
+    def __init__(self, capacity):
+        self.capacity = capacity
+        self.jobs = []
+        self.sent = []
+
+    def submit(self, job, handles):
+        future = Future()
+        self.jobs.append(job.name)
+        self.sent.append((future, pickle.dumps(job), handles))
+        if len(self.sent) == self.capacity:
+            self.check()
+        return future
+
+    def check(self):
+        sent, self.sent = self.sent, []
+        for future, job, handles in sent:
+            future.set_result(pickle.loads(pickle.dumps(pickle.loads(job)(handles))))
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch):
+    monkeypatch.setattr("dagprofiler.executors.dispatch._PATIENCE_S", 0.001)
+
+
+@pytest.fixture
+def takes(monkeypatch):
+    """Return a function that says what the tasks of each name take, in seconds."""
+
+    def takes(seconds):
+        expected = staticmethod(lambda name, _: seconds.get(name[0], float("inf")))
+        monkeypatch.setattr(batching.Durations, "expected_s", expected)
+
+    return takes
+
+
+def without_repeats(names):
+    """Return the jobs without those that were sent again with their session."""
+    return list(dict.fromkeys(names))
+
+
+def test_tasks_of_an_unknown_class_travel_alone_until_one_is_measured():
+    executor = Records(2)
+    DAG({f"t{i:03}": noop for i in range(200)}).run(executor=executor)
+
+    jobs = without_repeats(executor.jobs)
+    assert jobs[:2] == ["t000", "t001"]
+    assert len(jobs) < 50
+    assert any(name.endswith("more") for name in jobs)
+
+
+def test_what_a_task_took_in_the_last_round_counts_more_than_its_class():
+    durations = batching.Durations()
+    for name, took_s in (("short", 0.0), ("long", 9.0)):
+        durations.note(name, object, ((0, 0, 0, 0, 0, took_s), {}, {}))
+
+    assert durations.expected_s("short", object) < 1e-3
+    assert durations.expected_s("long", object) > 9
+    assert durations.expected_s("other", object) == pytest.approx(4.5, rel=1e-3)
+    assert durations.expected_s("other", int) == float("inf")
+
+
+def test_large_outputs_count_as_time():
+    durations = batching.Durations()
+    durations.note("t", object, ((0,) * 6, {}, {"x": 1_000_000}))
+
+    assert durations.expected_s("t", object) > batching.BATCH_S
+
+
+@pytest.mark.parametrize(
+    ("names", "capacity", "jobs"),
+    [
+        # No worker is left without work for the sake of a fuller batch.
+        ("s1 s2 s3 s4", 4, ["s1", "s2", "s3", "s4"]),
+        # In turns, so that the first tasks of all jobs are those that come first.
+        ("s1 s2 s3 s4", 2, ["s1 and 1 more", "s2 and 1 more"]),
+        ("s1 s2 s3 s4", 1, ["s1 and 3 more"]),
+        # A long one travels alone, and those before it and after it together.
+        ("l0 s1 s2 s3", 2, ["l0", "s1 and 2 more"]),
+        ("s1 s2 s3 x4", 2, ["s1 and 2 more", "x4"]),
+        # Two of these would be too much for one job.
+        ("m1 m2", 4, ["m1", "m2"]),
+        # The last does not fit, and waits for the next job.
+        ("h1 h2 h3 l4", 1, ["h1 and 1 more", "h3", "l4"]),
+    ],
+)
+def test_ready_tasks_share_the_jobs_that_the_executor_accepts(takes, names, capacity, jobs):
+    takes({"s": batching.BATCH_S / 100, "m": batching.BATCH_S / 1.9, "h": batching.BATCH_S / 2})
+    executor = Records(capacity)
+    DAG(dict.fromkeys(names.split(), noop)).run(executor=executor)
+
+    assert sorted(without_repeats(executor.jobs)) == sorted(jobs)
+
+
+def test_each_task_of_a_batch_has_its_own_record(takes):
+    takes({"s": 0.0})
+    follows = programs.Follows()
+    names = [f"s{i}" for i in range(5)]
+    executor = Records(1)
+    dag = DAG({name: programs.Act("nothing") for name in names})
+    profile = dag.run(executor=executor, rounds=Rounds(2, warmup=0), hooks=[follows])
+
+    assert {*executor.jobs} == {"s0 and 4 more"}
+    timeline = profile.sections["timeline"]
+    rows = [dict(zip(timeline["columns"], row)) for row in timeline["records"]]
+    assert [row["task"] for row in rows[:5]] == names
+    for before, after in zip(rows[:4], rows[1:5]):
+        assert before["serialize_end_ms"] <= after["deserialize_start_ms"]
+    assert follows.finished == 2 * names
+
+
+def test_a_failure_in_a_batch_leaves_its_other_tasks_alone(takes):
+    takes({"s": 0.0})
+    tasks = {f"s{i}": programs.Act("raise" if i == 1 else "list") for i in range(4)}
+    with pytest.raises(RunError) as caught:
+        DAG({**tasks, "t": programs.After}, [("s1", "t")]).run(
+            executor=Records(1), on_error="finish"
+        )
+
+    assert [*caught.value.failures] == ["s1"]
+    states = caught.value.profile.sections["run"]["tasks"]
+    assert {name: state["state"] for name, state in states.items()} == {
+        "s1": "failed",
+        "t": "skipped",
+    }
+
+
+def test_all_tasks_of_a_lost_batch_are_lost_and_named(takes):
+    class Loses(Records):
+        def check(self):
+            raise ConnectionError("gone")
+
+    takes({"s": 0.0})
+    with pytest.raises(RunError) as caught:
+        DAG({f"s{i}": noop for i in range(3)}).run(executor=Loses(1), on_error="finish")
+
+    failures = caught.value.failures
+    assert failures.keys() == {"s0", "s1", "s2"}
+    assert all(isinstance(lost, WorkerError) for lost in failures.values())
+    assert failures["s1"].in_flight == ["s0", "s2"]
+
+
+def test_what_cannot_travel_fails_without_the_tasks_beside_it(takes):
+    takes({"s": 0.0})
+    stays = programs.Act("nothing")
+    stays.lock = (i for i in range(3))
+    executor = Records(1)
+    with pytest.raises(RunError) as caught:
+        DAG({"s0": programs.Act("nothing"), "s1": stays, "s2": programs.Act("nothing")}).run(
+            executor=executor, on_error="finish"
+        )
+
+    assert [*caught.value.failures] == ["s1"]
