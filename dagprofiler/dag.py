@@ -762,6 +762,74 @@ class DAG(Shown):
         return cls(*read_dag(path))
 
     @classmethod
+    def from_dask(cls, collection: Any, *, optimize: bool = True) -> DAG:
+        """Make a DAG of what Dask would compute (extra ``dask``).
+
+        Parameters
+        ----------
+        collection
+            A Dask array, bag, dataframe or delayed value, or a list, tuple or dict of such.
+        optimize
+            Whether Dask optimizes the graph, which fuses keys, as before it runs one.
+
+        Returns
+        -------
+        DAG
+            With a task for each key, named after it without its hash, and the task ``result``,
+            whose output ``value`` is what ``collection.compute()`` returns. Keys that hold data
+            are part of the tasks that need them.
+
+        Raises
+        ------
+        GraphError
+            If there is no collection, or Dask makes no graph of it.
+        MissingExtraError
+            If Dask is not installed.
+
+        Examples
+        --------
+        ``DAG.from_dask(array.sum()).run(rounds=5).save("profile.json")`` measures each key.
+        """
+        from dagprofiler.adapters.dask import from_dask
+
+        return cls._converted(from_dask(collection, optimize=optimize))
+
+    @classmethod
+    def from_hamilton(
+        cls, driver: Any, outputs: Iterable[Any], *, inputs: Mapping[str, Any] | None = None
+    ) -> DAG:
+        """Make a DAG of what a driver of Hamilton would execute (extra ``hamilton``).
+
+        Parameters
+        ----------
+        driver
+            A ``hamilton.driver.Driver``. Of its adapters, the result builder is used.
+        outputs
+            Names of nodes, or their functions, as for the driver's ``execute()``.
+        inputs
+            Name to value, as for ``execute()``; the driver's config gives values too.
+
+        Returns
+        -------
+        DAG
+            With a task for each node that is needed, named after it, and the task ``result``,
+            whose output ``value`` is what ``driver.execute(outputs)`` returns. Inputs are part of
+            the tasks that need them.
+
+        Raises
+        ------
+        GraphError
+            If Hamilton refuses outputs or inputs, or a node is ``Parallelizable``.
+        DeclarationError
+            If `driver` is something else.
+        MissingExtraError
+            If Hamilton is not installed.
+        """
+        from dagprofiler.adapters.hamilton import from_hamilton
+
+        return cls._converted(from_hamilton(driver, outputs, inputs or {}))
+
+    @classmethod
     def from_functions(
         cls,
         functions: ModuleType | Iterable[Callable[..., Any]],

@@ -1,4 +1,4 @@
-"""FunctionTask, and graphs of functions: a parameter is the name of the function that feeds it."""
+"""Tasks of functions, and graphs of them: a parameter has the name of what feeds it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dagprofiler.measure.pipeline import signature_of
 from dagprofiler.task import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from inspect import Signature
 
 #: Where a value of the second type is expected, one of these may be given (PEP 484).
@@ -72,6 +72,52 @@ class _Named:
 
     def __call__(self, **inputs: Any) -> dict[str, Any]:
         return {self._output: self._function(**inputs)}
+
+
+class GatherTask(Task):
+    """A task that calls a function of one mapping, whose values arrive over the edges.
+
+    Parameters
+    ----------
+    function
+        Function of a mapping; its result is the output.
+    name
+        Name of the task.
+    keys
+        The keys whose values arrive, in the order of the edges.
+    given
+        Further items of the mapping.
+    output
+        Name of the output.
+    source
+        Where a journal finds the source of the task, if anywhere.
+    """
+
+    inputs: list[str] = ["values"]  # noqa: RUF012  (the standard's form)
+    outputs: list[str] = ["value"]  # noqa: RUF012
+    gathers: list[str] = ["values"]  # noqa: RUF012
+
+    def __init__(
+        self,
+        function: Callable[[dict[Any, Any]], Any],
+        name: str,
+        keys: Sequence[Any],
+        given: Mapping[Any, Any],
+        *,
+        output: str = "value",
+        source: Any = None,
+    ) -> None:
+        super().__init__(name)
+        self.__wrapped__ = function if source is None else source
+        self._function = function
+        self._keys = keys
+        self._given = given
+        if output != "value":
+            self.outputs = [output]
+
+    def compute(self, values: list[Any]) -> dict[str, Any]:
+        """Call the function with the values by their keys."""
+        return {self.outputs[0]: self._function({**self._given, **dict(zip(self._keys, values))})}
 
 
 def fields_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

@@ -1,0 +1,432 @@
+"""Graphs of Dask: collections and delayed values as tasks."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import compress
+from operator import not_
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from dagprofiler.adapters import Converted
+from dagprofiler.adapters._recorded import Observed, OwnRun, profile_of
+from dagprofiler.adapters.functions import GatherTask
+from dagprofiler.errors import (
+    DagProfilerError,
+    DeclarationError,
+    GraphError,
+    MissingExtraError,
+    counted,
+    describe,
+    short_repr,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from dagprofiler.profile import Profile
+    from dagprofiler.task import Task
+
+#: What Dask's graphs cannot give.
+_UNKNOWN = {
+    "data_fields": "Dask's keys have one value each and name no fields: all are called 'value'",
+    "estimated_instructions": "Dask's graphs have no cost models",
+}
+
+
+class _DaskResult:
+    """Puts the collections' results together, as ``compute()`` of Dask does.
+
+    Parameters
+    ----------
+    parts
+        For each collection its keys, nested, and the function and arguments that finish it.
+    repack
+        Returns the object that held the collections, given their results.
+    """
+
+    def __init__(self, parts: Sequence[tuple[Any, Any, Any]], repack: Callable[..., Any]) -> None:
+        self._parts = parts
+        self._repack = repack
+
+    def __call__(self, values: Mapping[Any, Any]) -> Any:
+        done = [
+            finish(_nested(keys, values), *arguments) for keys, finish, arguments in self._parts
+        ]
+        return self._repack(done)[0]
+
+
+def _nested(keys: Any, values: Mapping[Any, Any]) -> Any:
+    return [_nested(key, values) for key in keys] if isinstance(keys, list) else values[keys]
+
+
+def from_dask(collection: Any, *, optimize: bool) -> Converted:
+    """Return a task for each key of a Dask graph, and one for the result.
+
+    The parameters are those of :meth:`dagprofiler.DAG.from_dask`.
+    """
+    try:
+        import dask
+        from dask.base import unpack_collections
+        from dask.core import flatten
+    except ImportError as error:
+        raise MissingExtraError("DAG.from_dask", "dask") from error
+    collections, repack = unpack_collections(collection)
+    if not collections:
+        raise GraphError(
+            f"from_dask(): expected a Dask collection or delayed value, got "
+            f"{short_repr(collection)}"
+        )
+    try:
+        if optimize:
+            # Dataframes optimize themselves; dask.optimize() does not know all of theirs.
+            frames = [hasattr(type(held), "optimize") for held in collections]
+            others = iter(dask.optimize(*compress(collections, map(not_, frames))))
+            collections = [
+                held.optimize() if frame else next(others)
+                for held, frame in zip(collections, frames)
+            ]
+        graph: dict[Any, Any] = {}
+        for held in collections:
+            graph.update(held.__dask_graph__())
+    except Exception as error:
+        raise GraphError(f"from_dask(): Dask makes no graph: {describe(error)}") from error
+    parts = [(held.__dask_keys__(), *held.__dask_postcompute__()) for held in collections]
+    wanted = list(dict.fromkeys(flatten([keys for keys, *_ in parts])))
+    nodes = _nodes(graph)
+    return _converted(nodes, wanted, _DaskResult(parts, repack))
+
+
+def _nodes(graph: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return the nodes of a graph, those of older forms converted."""
+    try:
+        from dask._task_spec import convert_legacy_graph
+    except ImportError as error:
+        import dask
+
+        raise DagProfilerError(
+            f"DAG.from_dask reads graphs of Dask 2024.12 and newer, not of {dask.__version__}"
+        ) from error
+    nodes: dict[Any, Any] = convert_legacy_graph(graph)
+    return nodes
+
+
+def _converted(nodes: Mapping[Any, Any], wanted: Sequence[Any], result: _DaskResult) -> Converted:
+    """Return the tasks and edges of the keys that are wanted, and of those they need."""
+    from dask._task_spec import Alias, DataNode
+
+    def behind(key: Any) -> Any:
+        """Return the key that an alias stands for."""
+        while type(nodes.get(key)) is Alias and nodes[key].target != key:
+            key = nodes[key].target
+        return key
+
+    needs: dict[Any, list[Any]] = {}
+    literals: dict[Any, Any] = {}
+    finished: dict[Any, None] = {}
+    left = [*reversed(wanted)]
+    while left:
+        key = behind(left.pop())
+        if key in needs:
+            finished.setdefault(key)
+        elif key not in literals:
+            if key not in nodes:
+                raise GraphError(f"from_dask(): the graph needs a key {key!r} and has none")
+            node = nodes[key]
+            if type(node) is DataNode:
+                literals[key] = node.value
+            else:
+                needs[key] = _needed(node)
+                left += [key, *reversed(needs[key])]
+    names = names_of([*finished, "result"])
+    needs["result"] = [*wanted]
+    tasks: dict[str, Task] = {}
+    edges: list[Any] = []
+    fields = {"value": "values"}
+    for key, name in names.items():
+        arriving, given = [], {}
+        for needed in needs[key]:
+            source = behind(needed)
+            if source in literals:
+                given[needed] = literals[source]
+            else:
+                arriving.append(needed)
+                edges.append((names[source], name, fields))
+        node = result if key == "result" else nodes[key]
+        tasks[name] = GatherTask(node, name, arriving, given)
+    return Converted(tasks, edges, _UNKNOWN)
+
+
+def _needed(node: Any) -> list[Any]:
+    """Return the keys that a node needs, in the order of its arguments.
+
+    The set that Dask has of them is in another order in each process.
+    """
+    from dask._task_spec import Alias, GraphNode, TaskRef
+
+    found: dict[Any, None] = {}
+    left = [node]
+    while left:
+        item = left.pop()
+        if isinstance(item, TaskRef):
+            found[item.key] = None
+        elif isinstance(item, Alias):
+            found[item.target] = None
+        elif isinstance(item, GraphNode):
+            left += reversed((*getattr(item, "args", ()), *getattr(item, "kwargs", {}).values()))
+        elif type(item) is dict:
+            # The parts of a fused node.
+            left += reversed(item.values())
+    needed = node.dependencies
+    return [*(key for key in found if key in needed), *sorted(needed - found.keys(), key=str)]
+
+
+def names_of(keys: Iterable[Any]) -> dict[Any, str]:
+    """Return a name for each key: without its hash, with its place in the array.
+
+    Keys of several layers with one name are numbered from the second on.
+
+    Examples
+    --------
+    >>> list(names_of([("sum-1234567890abcdef1234567890abcdef", 0, 1), "load"]).values())
+    ['sum (0, 1)', 'load']
+    """
+    from dask.utils import key_split
+
+    names: dict[Any, str] = {}
+    taken: dict[str, int] = {}
+    for key in keys:
+        name = str(key_split(key)).replace("->", "-") or "key"
+        if isinstance(key, tuple) and len(key) > 1:
+            name += f" ({', '.join(map(str, key[1:]))})".replace("->", "-")
+        number = taken[name] = taken.get(name, 0) + 1
+        while number > 1 and f"{name} #{number}" in taken:
+            number = taken[name] = number + 1
+        names[key] = name if number == 1 else f"{name} #{number}"
+        taken.setdefault(names[key], 1)
+    return names
+
+
+@contextmanager
+def profile_dask(client: Any) -> Iterator[Recording]:
+    """Record what a cluster of Dask computes in a block.
+
+    Parameters
+    ----------
+    client
+        A ``distributed.Client``. The scheduler's environment needs dagprofiler too.
+
+    Yields
+    ------
+    Recording
+        Its `profile` is there after the block.
+
+    Raises
+    ------
+    DeclarationError
+        If `client` is something else, or asynchronous.
+    MissingExtraError
+        If distributed is not installed.
+
+    Notes
+    -----
+    A plug-in of the scheduler writes down every transition of a key; nothing is added to the
+    workers. Keys that nobody has waited for at the end of the block are in the profile as
+    cancelled.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise MissingExtraError("profile_dask", "dask") from error
+    if not isinstance(client, Client) or client.asynchronous:
+        raise DeclarationError(
+            f"profile_dask(): expected a distributed.Client that is not asynchronous, got "
+            f"{short_repr(client)}"
+        )
+    recording = Recording()
+    name = f"dagprofiler-{uuid4()}"
+    client.run_on_scheduler(_begin, name)
+    try:
+        yield recording
+    finally:
+        recording._end(client.run_on_scheduler(_end, name))  # noqa: SLF001  (one module)
+
+
+def _begin(name: str, *, dask_scheduler: Any) -> None:
+    """Add the plug-in to the scheduler, in whose process this runs."""
+    from distributed import SchedulerPlugin
+    from distributed.metrics import time
+
+    class Transitions(SchedulerPlugin):  # type: ignore[misc]
+        """Keeps what the transitions of keys tell."""
+
+        def __init__(self) -> None:
+            self.keys: dict[Any, dict[str, Any]] = {}
+
+        def transition(self, key: Any, start: str, finish: str, *_: Any, **details: Any) -> None:
+            state = dask_scheduler.tasks.get(key)
+            entry = self.keys.get(key)
+            if start == "released" and finish == "waiting" and state is not None:
+                entry = self.keys.setdefault(key, {"at": time(), "computed": 0})
+                entry["needs"] = [needed.key for needed in state.dependencies]
+            if entry is None:
+                return
+            if start == "waiting":
+                entry["ready"] = time()
+            if finish == "memory" and details.get("startstops"):
+                entry["computed"] += 1
+                if entry["computed"] > 1:
+                    # What has run since may have needed the first.
+                    return
+                entry.update(
+                    worker=details["worker"],
+                    thread=details.get("thread") or 0,
+                    nbytes=details.get("nbytes"),
+                    startstops=details["startstops"],
+                )
+            if finish == "erred":
+                own = state is not None and state.exception_blame is state
+                entry["error"] = state.exception_text if own else None
+
+    dask_scheduler.add_plugin(Transitions(), name=name)
+
+
+def _end(name: str, *, dask_scheduler: Any) -> dict[str, Any]:
+    """Remove the plug-in, and return what it has seen."""
+    from dask import __version__
+
+    keys = dask_scheduler.plugins[name].keys
+    dask_scheduler.remove_plugin(name)
+    workers = {
+        address: {
+            "host": state.host,
+            "pid": state.pid,
+            # Dask has corrected the times by it: it differs between workers of one machine, too.
+            "clock_ahead_ms": round(-state.time_delay * 1e3, 6),
+        }
+        for address, state in dask_scheduler.workers.items()
+    }
+    return {"keys": keys, "workers": workers, "version": __version__}
+
+
+class Recording:
+    """What a cluster of Dask computed in the block of :func:`profile_dask`."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, Any] | None = None
+
+    def _end(self, seen: dict[str, Any]) -> None:
+        self._seen = seen
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The profile of all keys that were computed in the block.
+
+        Times are those of Dask's workers on the scheduler's clock, sizes what Dask estimates
+        values to take in memory. The section ``dask`` has the key of each task, the transfers
+        between workers that it waited for, and how often it was computed if more than once.
+
+        Raises
+        ------
+        DagProfilerError
+            In the block, and if nothing was computed in it.
+        """
+        if self._seen is None:
+            raise DagProfilerError("the profile is there after the block of profile_dask()")
+        if not self._seen["keys"]:
+            raise DagProfilerError("nothing was computed in the block of profile_dask()")
+        return _profile(**self._seen)
+
+
+#: What a recording lacks, beside what Dask's graphs lack.
+_NOT_RECORDED = {
+    **_UNKNOWN,
+    "size_bytes": "sizes are Dask's estimates of values in memory (sizeof)",
+    "wire_bytes": "the scheduler does not know how many bytes a value is serialized to",
+    "serialize_ms": "the scheduler does not know it",
+    "deserialize_ms": "the scheduler knows of transfers only: section 'dask'",
+}
+
+
+def _profile(keys: dict[Any, dict[str, Any]], workers: dict[str, Any], version: str) -> Profile:
+    """Return the profile of what the scheduler saw.
+
+    Parameters
+    ----------
+    keys
+        Key to what is known of it, in the order in which they came to the scheduler.
+    workers
+        Address to host and process of the workers at the end.
+    version
+        Of Dask.
+    """
+    names = names_of(keys)
+    entries = {names[key]: entry for key, entry in keys.items()}
+    began_s = min(entry["at"] for entry in entries.values())
+    done = {name: entry for name, entry in entries.items() if entry["computed"]}
+    threads = dict.fromkeys((entry["worker"], entry["thread"]) for entry in done.values())
+    numbers = {thread: number for number, thread in enumerate(threads)}
+    observed = {}
+    transfers = []
+    for name, entry in done.items():
+        took = [took for took in entry["startstops"] if took["action"] == "compute"][-1]
+        observed[name] = Observed(
+            numbers[entry["worker"], entry["thread"]],
+            # The scheduler's clock and that of a worker agree only so far.
+            min(entry.get("ready", took["start"]), took["start"]),
+            took["start"],
+            took["stop"],
+            entry["nbytes"],
+        )
+        for took in entry["startstops"]:
+            if took["action"] == "transfer":
+                moments = (round((took[end] - began_s) * 1e3, 6) for end in ("start", "stop"))
+                transfers.append([name, entry["worker"], took["source"], *moments])
+    needed = {source for entry in keys.values() for source in entry["needs"]}
+    unknown = dict(_NOT_RECORDED)
+    if needed - keys.keys():
+        count = counted(len(needed - keys.keys()), "key")
+        unknown["dag_structure"] = f"{count} that the graph needs had been computed before"
+    repeated = {name: entry["computed"] for name, entry in done.items() if entry["computed"] > 1}
+    return profile_of(
+        OwnRun(
+            executor="dask",
+            began_s=began_s,
+            epoch_s=began_s,
+            fields=dict.fromkeys(entries, "value"),
+            edges=[
+                (names[source], names[target])
+                for target, entry in keys.items()
+                for source in entry["needs"]
+                if source in keys
+            ],
+            done=observed,
+            states={name: _state_of(entry) for name, entry in entries.items() if name not in done},
+            workers=[
+                {"host": address, "pid": 0, **workers.get(address, {}), "thread": thread}
+                for address, thread in threads
+            ],
+            unknown=unknown,
+            sections={
+                "dask": {
+                    "version": version,
+                    "keys": {name: str(key) for key, name in names.items()},
+                    "transfers": {
+                        "columns": ["task", "worker", "source", "start_ms", "end_ms"],
+                        "records": transfers,
+                    },
+                    **({"computed": repeated} if repeated else {}),
+                }
+            },
+        )
+    )
+
+
+def _state_of(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of a key that was not computed."""
+    if "error" not in entry:
+        return {"state": "cancelled"}
+    if entry["error"] is None:
+        return {"state": "skipped"}
+    return {"state": "failed", "error": entry["error"]}

@@ -1,0 +1,218 @@
+"""Graphs of Dask and recordings of its clusters, against what Dask itself computes."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+
+from dagprofiler import DAG, DagProfilerError, DeclarationError, GraphError, Profile, RunError
+
+if os.environ.get("DAGPROFILER_EXTERNAL") != "required":
+    pytest.importorskip("distributed")
+    pytest.importorskip("dask.array")
+    pytest.importorskip("dask.dataframe")
+import dask
+import dask.array
+import dask.bag
+import dask.dataframe
+import distributed
+import pandas
+
+from dagprofiler.adapters.dask import profile_dask
+
+pytestmark = [
+    pytest.mark.external,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+def inc(x):
+    return x + 1
+
+
+def add(x, y):
+    return x + y
+
+
+def fails():
+    raise ZeroDivisionError("on purpose")
+
+
+def doubled(x):
+    return 2 * x
+
+
+def odd(x):
+    return x % 2
+
+
+def array():
+    return dask.array.from_array(np.arange(60.0).reshape(6, 10), chunks=(2, 5))
+
+
+def frame():
+    data = {"k": np.arange(40) % 7, "v": np.arange(40.0) / 3}
+    return dask.dataframe.from_pandas(pandas.DataFrame(data), npartitions=4)
+
+
+def by_hand():
+    # https://docs.dask.org/en/stable/delayed.html
+    return dask.delayed(sum)(
+        [dask.delayed(add)(dask.delayed(inc)(x), dask.delayed(doubled)(x)) for x in range(1, 6)]
+    )
+
+
+#: What Dask's own tutorials compute: arrays, bags, dataframes, delayed values, and several.
+COLLECTIONS = {
+    "mean": lambda: (array() + array()[::-1]).mean(axis=0),
+    "transposed": lambda: array().T @ array(),
+    "svd": lambda: dask.array.linalg.svd(array().rechunk((2, 10))),
+    "bag": lambda: dask.bag.from_sequence(range(20), npartitions=3).map(doubled).sum(),
+    "frequencies": lambda: dask.bag.from_sequence("abracadabra", npartitions=3).frequencies(),
+    "filter": lambda: dask.bag.from_sequence(range(9), npartitions=2).filter(odd),
+    "groupby": lambda: frame().groupby("k").mean().v,
+    "rows": lambda: frame().query("v > 3"),
+    "describe": lambda: frame().v.std() + 1,
+    "delayed": by_hand,
+    "dict": lambda: {"a": dask.delayed(inc)(1), "b": [array().sum(), 3]},
+}
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+@pytest.mark.parametrize("name", COLLECTIONS)
+def test_results_are_those_of_dask(name, optimize):
+    collection = COLLECTIONS[name]()
+    [expected] = dask.compute(collection, scheduler="sync")
+    dag = DAG.from_dask(collection, optimize=optimize)
+    result = dag.run().final_outputs["value"]
+    if isinstance(expected, (pandas.Series, pandas.DataFrame)):
+        assert result.equals(expected)
+    elif isinstance(expected, (np.ndarray, tuple)):
+        assert all(map(np.array_equal, result, expected))
+    else:
+        assert result == expected
+
+
+def test_tasks_have_the_names_that_dask_shows_and_data_is_no_task():
+    dag = DAG.from_dask((array() + 1).sum(), optimize=False)
+    kinds = {name.partition(" (")[0] for name in dag.tasks}
+    # The blocks of the array itself are data.
+    assert kinds == {"add", "sum", "sum-partial", "sum-aggregate", "result"}
+    assert "add (0, 1)" in dag.tasks
+    assert len(DAG.from_dask((array() + 1).sum()).tasks) < len(dag.tasks)
+    assert list(DAG.from_dask(by_hand()).tasks)[:4] == ["inc", "doubled", "add", "inc #2"]
+
+
+def test_the_profile_says_what_a_graph_of_dask_cannot_give():
+    profile = DAG.from_dask(by_hand()).run(rounds=3)
+    assert "name no fields" in profile.sections["environment"]["not_measured"]["data_fields"]
+    assert Profile.loads(profile.dumps()) == profile
+
+
+def test_keys_go_to_other_processes():
+    with ProcessPoolExecutor(2, get_context("spawn")) as executor:
+        assert DAG.from_dask(by_hand()).run(executor=executor).final_outputs == {"value": 50}
+
+
+@pytest.mark.parametrize("held", [3, "text", [], {"a": np.arange(3)}])
+def test_what_holds_no_collection_is_refused(held):
+    with pytest.raises(GraphError, match="expected a Dask collection"):
+        DAG.from_dask(held)
+
+
+def test_a_graph_that_lacks_a_key_is_refused():
+    from dask.delayed import Delayed
+
+    broken = Delayed("a", {"a": (inc, "b"), "c": (inc, 1)}, layer="a")
+    ours = DAG.from_dask(broken, optimize=False)
+    with pytest.raises(RunError, match="'a'"):
+        ours.run()
+    with pytest.raises(GraphError, match="'gone'"):
+        DAG.from_dask(Delayed("gone", {"c": (inc, 1)}, layer="c"), optimize=False)
+
+
+# -- a cluster's own run ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_a_recording_has_the_keys_their_times_sizes_and_workers(client):
+    before = time.time()
+    with profile_dask(client) as recording:
+        total = (array() + array().rechunk((3, 5))).sum().compute()
+    after = time.time()
+    assert total == 2 * np.arange(60).sum()
+    profile = recording.profile
+    assert Profile.loads(profile.dumps()) == profile
+    assert profile.sections["run"]["state"] == "complete"
+    names = profile.dag_structure["nodes"]
+    assert len(profile.metrics.task_metrics) == len(names)
+    assert any(name.startswith("sum") for name in names)
+    timeline = profile.sections["timeline"]
+    assert all(0 < w["pid"] != os.getpid() for w in timeline["workers"])
+    assert {record[2] for record in timeline["records"]} <= {0, 1}
+    moments = [moment for record in timeline["records"] for moment in record[3:]]
+    assert 0 <= max(moments) <= (after - before) * 1e3
+    assert max(profile.metrics.edge_weights.values()) >= 8 * 60
+    assert set(profile.sections["dask"]["keys"]) == set(names)
+
+
+def test_a_recording_has_the_transfers_that_tasks_waited_for(client):
+    one, other = client.scheduler_info(n_workers=-1)["workers"]
+    with profile_dask(client) as recording:
+        far = client.submit(inc, 1, workers=[one], key="far")
+        client.submit(inc, far, workers=[other], key="near").result()
+    section = recording.profile.sections["dask"]["transfers"]
+    [record] = section["records"]
+    assert dict(zip(section["columns"], record)).items() >= {
+        ("task", "near"),
+        ("worker", other),
+        ("source", one),
+    }
+
+
+def test_a_recording_of_a_failure_is_partial(client):
+    with profile_dask(client) as recording, pytest.raises(ZeroDivisionError):
+        dask.delayed(inc)(dask.delayed(fails)()).compute()
+    profile = recording.profile
+    run = profile.sections["run"]
+    assert run["state"] == "partial"
+    states = {name: entry["state"] for name, entry in run["tasks"].items()}
+    assert states == {"fails": "failed", "inc": "skipped"}
+    assert "on purpose" in run["tasks"]["fails"]["error"]
+    assert Profile.loads(profile.dumps()) == profile
+
+
+def test_a_recording_says_what_was_computed_before_it_and_what_twice(client):
+    held = client.submit(inc, 1, key="before")
+    held.result()
+    with profile_dask(client) as recording:
+        for _ in range(2):
+            client.submit(add, held, 1, key="again").result()
+    profile = recording.profile
+    assert profile.dag_structure["nodes"] == ["again"]
+    assert "1 key" in profile.sections["environment"]["not_measured"]["dag_structure"]
+
+
+def test_a_recording_needs_a_client_and_an_end(client):
+    with pytest.raises(DeclarationError, match=r"'a client'"), profile_dask("a client"):
+        pass
+    with profile_dask(client) as recording, pytest.raises(DagProfilerError, match="after"):
+        _ = recording.profile
+    with pytest.raises(DagProfilerError, match="nothing"):
+        _ = recording.profile

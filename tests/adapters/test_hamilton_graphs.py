@@ -1,0 +1,101 @@
+"""Graphs of Hamilton, and its drivers' own runs, against what Hamilton itself computes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from dagprofiler import DAG, DagProfilerError, DeclarationError, GraphError, Profile
+
+if os.environ.get("DAGPROFILER_EXTERNAL") != "required":
+    pytest.importorskip("hamilton")
+    pytest.importorskip("pandas")
+import hamilton_steps
+from hamilton import base, driver
+
+from dagprofiler.adapters.hamilton import profile_hamilton
+
+pytestmark = [pytest.mark.external, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+#: As in Hamilton's hello world.
+OUTPUTS = ["spend", "signups", "avg_3wk_spend", "spend_per_signup", "spend_zero_mean_unit_variance"]
+
+
+def built(*adapters, config=None):
+    builder = driver.Builder().with_modules(hamilton_steps).with_config(config or {})
+    builder = builder.enable_dynamic_execution(allow_experimental_mode=True)
+    return builder.with_adapters(*adapters).build()
+
+
+@pytest.mark.parametrize(
+    ("adapters", "outputs", "inputs", "config"),
+    [
+        ([base.PandasDataFrameResult()], OUTPUTS, {"rows": 6}, {}),
+        ([], OUTPUTS, {"rows": 6}, {}),
+        ([], [hamilton_steps.spend_mean, "lag_1", "lag_2"], {}, {"rows": 5}),
+        ([], ["spend_std_dev"], {"rows": 6, "scale": 3.0}, {}),
+        ([], ["spend_mean", "rows"], {"rows": 6}, {}),
+    ],
+)
+def test_results_are_those_of_hamilton(adapters, outputs, inputs, config):
+    made = built(*adapters, config=config)
+    expected = made.execute(outputs, inputs=inputs)
+    result = DAG.from_hamilton(made, outputs, inputs=inputs).run().final_outputs["value"]
+    assert type(result) is type(expected)
+    assert list(result) == list(expected)
+    for name in expected:
+        same = getattr(result[name], "equals", result[name].__eq__)
+        assert same(expected[name])
+
+
+def test_tasks_and_fields_have_the_names_of_the_nodes():
+    dag = DAG.from_hamilton(built(), ["spend_zero_mean"], inputs={"rows": 6})
+    assert set(dag.tasks) == {"raw", "spend", "spend_mean", "spend_zero_mean", "result"}
+    assert dag.edge_fields["spend_mean", "spend_zero_mean"] == ["spend_mean"]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "inputs", "error", "word"),
+    [
+        (["spend_men"], {"rows": 6}, GraphError, "spend_men"),
+        (["spend_mean"], {}, GraphError, "rows"),
+        (["spend_mean"], {"rows": "six"}, GraphError, "rows"),
+        (["parts"], {"rows": 3}, GraphError, "'part"),
+        ("spend_mean", {"rows": 6}, DeclarationError, "'spend_mean'"),
+    ],
+)
+def test_what_hamilton_would_refuse_or_grow_is_refused_by_name(outputs, inputs, error, word):
+    with pytest.raises(error, match=word):
+        DAG.from_hamilton(built(), outputs, inputs=inputs)
+
+
+def test_what_is_no_driver_is_refused():
+    with pytest.raises(DeclarationError, match="'a driver'"):
+        DAG.from_hamilton("a driver", [])
+
+
+def test_a_recording_has_the_nodes_of_the_last_run():
+    recording = profile_hamilton()
+    with pytest.raises(DagProfilerError, match="nothing"):
+        _ = recording.profile
+    made = driver.Builder().with_modules(hamilton_steps).with_adapters(recording).build()
+    made.execute(["lag_1"], inputs={"rows": 6})
+    made.execute(["spend_zero_mean"], inputs={"rows": 6})
+    profile = recording.profile
+    assert Profile.loads(profile.dumps()) == profile
+    assert set(profile.dag_structure["nodes"]) == {"raw", "spend", "spend_mean", "spend_zero_mean"}
+    assert len(profile.dag_structure["edges"]) == 4
+    assert len(profile.metrics.task_metrics) == 4
+    assert "serializes none" in profile.sections["environment"]["not_measured"]["size_bytes"]
+
+
+def test_a_recording_of_a_failure_is_partial():
+    recording = profile_hamilton()
+    made = driver.Builder().with_modules(hamilton_steps).with_adapters(recording).build()
+    with pytest.raises(ValueError, match="on purpose"):
+        made.execute(["after_failing"], inputs={"rows": 6})
+    run = recording.profile.sections["run"]
+    assert run["state"] == "partial"
+    states = {name: entry["state"] for name, entry in run["tasks"].items()}
+    assert states == {"failing": "failed", "after_failing": "cancelled"}
