@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from dagprofiler.journal import Journal
     from dagprofiler.measure.calibrate import calibrate
     from dagprofiler.measure.meters import Meter
+    from dagprofiler.predict import simulate
     from dagprofiler.rules import Rule, Rules, map_over, reduce, rule
     from dagprofiler.tracing import span, trace
 
@@ -105,6 +106,7 @@ __all__ = [
     "reduce",
     "rng",
     "rule",
+    "simulate",
     "span",
     "task",
     "trace",
@@ -133,6 +135,7 @@ _LATER = {
     "map_over": "rules",
     "reduce": "rules",
     "rule": "rules",
+    "simulate": "predict",
     "span": "tracing",
     "trace": "tracing",
 }

@@ -645,7 +645,8 @@ class Profile(Shown):
         )
         time = "total time unknown" if total_ms is None else f"{total_ms} ms"
         name = "" if self.name is None else f" {printable(self.name)!r}"
-        return f"<Profile{name}: {tasks}, {edges}, {time}>"
+        what = "predicted Profile" if "prediction" in vars(self).get("sections", ()) else "Profile"
+        return f"<{what}{name}: {tasks}, {edges}, {time}>"
 
     def __str__(self) -> str:
         return summary(self)

@@ -6,7 +6,7 @@
   ``execution_metrics`` may be named after the task's class.
 * 1: names are the task's name in the DAG throughout; the optional sections
   ``run``, ``edge_metrics``, ``weight_sources``, ``samples``, ``statistics``,
-  ``timeline``, ``spans``, ``environment``.
+  ``timeline``, ``spans``, ``environment``, ``prediction``, ``engine``, ``schedule``.
 """
 
 from __future__ import annotations
@@ -613,6 +613,10 @@ _ENVIRONMENT = _object(
             "Environment variables that set the threads of numerical libraries, by name.",
             _value(["string", "null"], "The variable's text; null if it is not set."),
         ),
+        "allocator_settings": _map(
+            "Environment variables that set the C library's allocator (`MALLOC_*`), by name.",
+            _text("The variable's text."),
+        ),
         "blas_threads": _integer(
             "Threads of numpy's BLAS; null if unknown or numpy was not loaded.", null=True
         ),
@@ -661,6 +665,81 @@ _ENVIRONMENT = _object(
     },
 )
 
+_PREDICTION = _object(
+    "What the profile predicts, instead of having measured it; absent if it was measured.",
+    {
+        "kind": _text(
+            "simulation: a run on other workers; cost_models: another configuration.",
+            enum=["simulation", "cost_models"],
+        ),
+        "sources": _list(
+            "The profiles behind it.",
+            _object(
+                "One profile.",
+                {
+                    "timestamp": _value(["string", "null"], "When its run began."),
+                    "hostname": _value(["string", "null"], "Host that drove its run."),
+                },
+            ),
+        ),
+        "makespan_ms": _number("Predicted time of the whole run, in milliseconds."),
+        "interval_ms": _value(
+            ["array", "null"],
+            "Lower and upper end of its 95 % interval, in milliseconds; null without samples.",
+            items=_number("In milliseconds."),
+        ),
+        "beyond": _number(
+            "Largest ratio of a parameter, or of its least measured value, to the largest "
+            "measured value; at most 1 within the measured range."
+        ),
+        "models": _map("Cost models as formulas, by quantity.", _text("A formula.")),
+        "reasons": _list("Why it may not be trusted.", _text("A sentence.")),
+    },
+    ["kind", "sources", "reasons"],
+)
+
+_ENGINE = _object(
+    "What the executor adds to the times of tasks, as calibrated on it.",
+    {
+        "executor": _text("Name of the executor."),
+        "host": _text("Where it was calibrated."),
+        "workers": _integer("Number of tasks that it ran at once.", minimum=1),
+        "latency_ms": _number(
+            "From sending a job to an idle worker until its record is back, without the task and "
+            "without `driver_ms`, in milliseconds."
+        ),
+        "gap_ms": _number("Between two tasks of a worker if the second waited, in milliseconds."),
+        "driver_ms": _number("CPU time of the driving process for each task, in milliseconds."),
+        "write_ms_per_mb": _number(
+            "Time of the worker that made a value to hand it over, in milliseconds per 1e6 bytes."
+        ),
+        "read_ms_per_mb": _number(
+            "Time of each worker that reads it, in milliseconds per 1e6 bytes."
+        ),
+        "cores": _integer("Cores that the workers share.", minimum=1),
+        "contention": _list(
+            "How many times longer a computation takes while 1, 2, 3 ... workers compute.",
+            _positive("A factor."),
+        ),
+        "contention_range": _list(
+            "Least and most of this factor over kinds of work, with all workers busy.",
+            _positive("A factor."),
+        ),
+        "shares_memory": _value("boolean", "Whether workers are threads of one process."),
+        "allocator": _map("The workers' `MALLOC_*` variables, by name.", _text("Its text.")),
+        "spread": _map(
+            "Half the width of a figure's interval, relative to the figure, by its name.",
+            _number("Relative to the figure."),
+        ),
+    },
+    ["executor", "host", "workers", "latency_ms", "gap_ms", "driver_ms"],
+)
+
+_SCHEDULE = _map(
+    "The schedule that the run followed, by node; absent if workers took tasks from one queue.",
+    _list("The node's tasks in their order.", _text("Name of a task in the DAG.")),
+)
+
 PROFILE_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "DAG Execution Profile",
@@ -691,6 +770,9 @@ PROFILE_SCHEMA: dict[str, Any] = {
             "spans": _SPANS,
             "origins": _ORIGINS,
             "environment": _ENVIRONMENT,
+            "prediction": _PREDICTION,
+            "engine": _ENGINE,
+            "schedule": _SCHEDULE,
         },
         ["metadata", "configuration", "dag_structure", "node_weights", "edge_weights"],
     ),

@@ -60,6 +60,7 @@ WITH_EXAMPLES = {
     "migrating_adage.md",
     "migrating_perfflowaspect.md",
     "notebooks.md",
+    "prediction.md",
     "profile-format.md",
     "saga.md",
     "serializers.md",

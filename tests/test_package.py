@@ -67,6 +67,7 @@ PUBLIC = {
     "reduce",
     "rng",
     "rule",
+    "simulate",
     "span",
     "task",
     "trace",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ def share(value: Any, largest: Any) -> float:
     return float(min(value, limit) / min(largest, limit)) if largest else 0.0
 
 
+_DIGITS = re.compile(r"[0-9]+")
+
 #: Maximum rows shown for the tasks or edges of a profile.
 MOST_ROWS = 40
 
@@ -48,6 +51,29 @@ MOST_ROWS = 40
 def printable(text: Any) -> str:
     """Return `text` with unprintable characters and line breaks as escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+
+
+def class_of(name: str) -> str:
+    """Return the class of tasks that a name belongs to: the name with ``*`` for its numbers.
+
+    Examples
+    --------
+    >>> class_of("tokenize_12"), class_of("map[3]"), class_of("sink")
+    ('tokenize_*', 'map[*]', 'sink')
+    """
+    return _DIGITS.sub("*", name)
+
+
+def is_of(name: str, wanted: str) -> bool:
+    """Tell whether a task is the one, or of the class, that a user means.
+
+    Examples
+    --------
+    >>> is_of("tokenize_12", "tokenize"), is_of("tokenize_12", "tokenize_12"), is_of("a", "b")
+    (True, True, False)
+    """
+    kind = class_of(name)
+    return wanted in (name, kind, kind.rstrip("*_-.:[]() "))
 
 
 def number(value: Any) -> str:

@@ -110,6 +110,8 @@ def origin(profile: ProfileData) -> str:
     """Return version, host, time and seed of a profile, as far as known."""
     sections = profile.sections
     words = f"dagprofiler {printable(profile.metadata.get('dagprofiler_version'))}"
+    if "prediction" in sections:
+        words = f"PREDICTED, not measured; {words}"
     imported = mapping_in(sections, "imported")
     if imported:
         source = f"{imported.get('format', '')} {imported.get('version', '')}".strip()

@@ -218,6 +218,8 @@ class Reader:
 
     def provenance(self, words: str, column: str) -> str:
         """Return `words` with the number of rounds, the host and the conditions."""
+        if "prediction" in self._profile.sections:
+            return f"{words}, predicted and not measured"
         counts = {len(values) for values in self.samples(column).values()} or {self._rounds}
         count = " to ".join(map(str, sorted({min(counts), max(counts)})))
         rounds = "one round" if count == "1" else f"{self.statistic} of {count} measured rounds"

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.analysis.weights import times_of_tasks
 from dagprofiler.engine.hooks import Hook, check_methods
-from dagprofiler.errors import DeclarationError, GraphError, ValidationError, short_repr
+from dagprofiler.errors import (
+    CycleError,
+    DeclarationError,
+    GraphError,
+    ValidationError,
+    did_you_mean,
+    short_repr,
+)
 from dagprofiler.graph.edges import field_problem
-from dagprofiler.graph.wiring import bottom_levels
+from dagprofiler.graph.wiring import bottom_levels, check_orders
 from dagprofiler.profile import Profile
 from dagprofiler.task import Task, instance_of
 
@@ -19,11 +26,11 @@ if TYPE_CHECKING:
 
     from dagprofiler._document.rounds import Rounds
     from dagprofiler.executors import Executor
-    from dagprofiler.graph.wiring import Wiring
+    from dagprofiler.graph.wiring import NumberedGraph, Wiring
 
 
 def ranking(
-    wiring: Wiring, estimates: Mapping[int, int], priorities: Any
+    wiring: Wiring | NumberedGraph, estimates: Mapping[int, int], priorities: Any
 ) -> tuple[str | None, list[int] | None]:
     """Return the source of priorities, and task numbers by decreasing upward rank.
 
@@ -81,6 +88,48 @@ def _times(priorities: Any) -> Mapping[str, float]:
 
 def _refused(problem: str) -> ValidationError:
     return ValidationError([GraphError(f"priorities: {problem}")])
+
+
+def orders_of(
+    schedule: Mapping[str, Sequence[str]], graph: Wiring | NumberedGraph
+) -> list[list[int]]:
+    """Return the task numbers of each node of a schedule, in order.
+
+    Raises
+    ------
+    ValidationError
+        If a name is unknown, a task is missing or stands twice, or the orders contradict the
+        edges.
+    """
+    index = {name: i for i, name in enumerate(graph.names)}
+    if not isinstance(schedule, Mapping):
+        raise refused(f"schedule must be {{node: [tasks]}}, got {short_repr(schedule)}")
+    orders: list[list[int]] = []
+    place: dict[str, Any] = {}
+    for node, tasks in schedule.items():
+        if isinstance(tasks, str):
+            raise refused(f"schedule: node {node!r} needs a list of tasks, got {short_repr(tasks)}")
+        for name in tasks:
+            if name not in index:
+                hint = did_you_mean(name, graph.names)
+                raise refused(f"schedule: node {node!r}: there is no task {name!r}{hint}")
+            if name in place:
+                raise refused(f"schedule: task {name!r} is on {place[name]!r} and on {node!r}")
+            place[name] = node
+        orders.append([index[name] for name in tasks])
+    missing = [name for name in graph.names if name not in place]
+    if missing:
+        raise refused(f"schedule: no node has {', '.join(map(repr, missing[:5]))}")
+    try:
+        check_orders(orders, graph.targets, graph.first_target)
+    except CycleError as error:
+        numbers: Sequence[Any] = error.cycle
+        waits = " -> ".join(repr(graph.names[i]) for i in numbers)
+        raise refused(
+            f"schedule: the order of the tasks contradicts the edges: {waits} would wait for "
+            "each other forever"
+        ) from error
+    return orders
 
 
 def refused(problem: str) -> ValidationError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.errors import GraphError, MissingExtraError, ValidationError, describe, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.executors._shared_files import SharedFiles
+from dagprofiler.graph.wiring import JOBS_PER_WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -252,7 +253,9 @@ class CeleryExecutor(Executor):
                 del self._workers[name]
                 self._missed_s = now
                 self._missed = f"worker {name!r} has not answered for {now - worker.heard_s:.0f} s"
-        self._capacity = 2 * sum(worker.processes for worker in self._workers.values())
+        self._capacity = JOBS_PER_WORKER * sum(
+            worker.processes for worker in self._workers.values()
+        )
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Send the job to the broker."""

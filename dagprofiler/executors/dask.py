@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from dagprofiler.errors import GraphError, MissingExtraError, ValidationError, describe, short_repr
 from dagprofiler.executors import Executor
+from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import frames_bytes
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class DaskExecutor(Executor):
             threads = self._client.nthreads()
             self._workers = set(threads)
             # A cluster may start its workers when it has tasks.
-            self._capacity = max(1, 2 * sum(threads.values()))
+            self._capacity = max(1, JOBS_PER_WORKER * sum(threads.values()))
         return self._capacity
 
     def open(self, timeout_s: float | None) -> None:  # noqa: ARG002  (Dask ends no running task)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.errors import GraphError, ValidationError, describe, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.executors._shared_files import SharedFiles
+from dagprofiler.graph.wiring import JOBS_PER_WORKER
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -67,7 +68,7 @@ class PoolExecutor(Executor):
     @property
     def capacity(self) -> int:
         """Two tasks for each worker."""
-        return 2 * self._size()
+        return JOBS_PER_WORKER * self._size()
 
     def _size(self) -> int:
         if self._workers is not None:

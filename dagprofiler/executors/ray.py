@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import GraphError, MissingExtraError, ValidationError, describe, short_repr
 from dagprofiler.executors import Executor
+from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import FrameList
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class RayExecutor(Executor):
         if now - self._counted_at > _COUNTED_FOR_S:
             self._slots, self._counted_at = _slots(self._options), now
         # A cluster may start its nodes when it has tasks.
-        return 2 * max(1, self._slots)
+        return JOBS_PER_WORKER * max(1, self._slots)
 
     def open(self, timeout_s: float | None) -> None:
         """Connect to the cluster, or start one."""

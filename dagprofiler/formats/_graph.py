@@ -194,7 +194,9 @@ def left_out(profile: Profile, held: Iterable[str]) -> tuple[str, ...]:
     """Return a sentence on the sections that are not in `held`, or nothing if all are."""
     sections = [*(("configuration",) if profile.config else ()), *profile.sections]
     missing = [name for name in sections if name not in held]
-    return (f"sections of the profile that are left out: {', '.join(missing)}",) if missing else ()
+    predicted = ("the figures are predicted, not measured",) if "prediction" in sections else ()
+    lost = (f"sections of the profile that are left out: {', '.join(missing)}",) if missing else ()
+    return predicted + lost
 
 
 def listed_again(number: int) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from itertools import accumulate
 from operator import lt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import CycleError
 from dagprofiler.graph.edges import Edges, resolved_edges, rows_of
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from dagprofiler.graph.edges import Route
+
+#: How many jobs the driver of a run sends for each worker: one that runs, and one that starts
+#: when it ends. Executors and the simulation take the number from here.
+JOBS_PER_WORKER = 2
 
 
 def kahn_order(nodes: Sequence[str], successors: Mapping[str, Iterable[str]]) -> list[str]:
@@ -139,6 +143,72 @@ def ready_queue_by(
     return pop_number, lambda number: done(rank[number])
 
 
+def ready_queue_along(
+    orders: Sequence[Sequence[int]], targets: Sequence[int], first_target: Sequence[int]
+) -> tuple[Callable[[], int | None], Callable[[int], None]]:
+    """Return the operations of :func:`ready_queue` where each worker has its tasks in order.
+
+    A task is ready when its predecessors are done and the tasks before it in its order have
+    been removed.
+
+    Parameters
+    ----------
+    orders
+        The task numbers of each worker, in order; every task once. :func:`check_orders`
+        accepts them.
+    targets, first_target
+        As for :func:`ready_queue`.
+    """
+    count = len(first_target) - 1
+    after: list[int | None] = [None] * count
+    waiting = [0] * count
+    for target in targets:
+        waiting[target] += 1
+    for order in orders:
+        for i, following in zip(order, order[1:]):
+            after[i] = following
+            waiting[following] += 1
+    heap = [i for i, left in enumerate(waiting) if not left]
+
+    def release(number: int) -> None:
+        waiting[number] -= 1
+        if not waiting[number]:
+            heappush(heap, number)
+
+    def pop() -> int | None:
+        if not heap:
+            return None
+        number = heappop(heap)
+        following = after[number]
+        if following is not None:
+            release(following)
+        return number
+
+    def done(number: int) -> None:
+        for target in targets[first_target[number] : first_target[number + 1]]:
+            release(target)
+
+    return pop, done
+
+
+def check_orders(
+    orders: Sequence[Sequence[int]], targets: Sequence[int], first_target: Sequence[int]
+) -> None:
+    """Raise a CycleError, with task numbers, if orders contradict the edges of a graph."""
+    count = len(first_target) - 1
+    edges = {
+        source * count + target
+        for source in range(count)
+        for target in targets[first_target[source] : first_target[source + 1]]
+    }
+    edges.update(
+        number * count + following
+        for order in orders
+        for number, following in zip(order, order[1:])
+    )
+    _order(range(count), *rows_of(sorted(edges), count))
+
+
 def bottom_levels(
     order: Sequence[int],
     targets: Sequence[int],
@@ -158,7 +228,26 @@ def bottom_levels(
     return levels
 
 
-def _order(names: Sequence[str], targets: Sequence[int], first_target: Sequence[int]) -> list[int]:
+class NumberedGraph(NamedTuple):
+    """A graph in numbers, without what flows along its edges.
+
+    Attributes
+    ----------
+    names
+        Task names, sorted.
+    order
+        Task numbers in execution order.
+    targets, first_target
+        The successors of all tasks, and where those of each task begin.
+    """
+
+    names: Sequence[str]
+    order: Sequence[int]
+    targets: Sequence[int]
+    first_target: Sequence[int]
+
+
+def _order(names: Sequence[Any], targets: Sequence[int], first_target: Sequence[int]) -> list[int]:
     """Return the Kahn order of numbers of the sorted `names`."""
     pop, done = ready_queue(targets, first_target)
     order = []

@@ -83,6 +83,7 @@ def environment(*, thorough: bool = False) -> dict[str, Any]:
         "cores_usable": _cores_usable(),
         **({"cores_quota": _cores_quota(), "blas_threads": _blas_threads()} if thorough else {}),
         "thread_settings": {name: os.environ.get(name) for name in _THREAD_SETTINGS},
+        "allocator_settings": allocator_settings(),
         "versions": {
             "numpy": None if numpy is None else numpy.__version__,
             **(_versions() if thorough else {}),
@@ -171,6 +172,15 @@ def ask_git() -> None:
     except (OSError, subprocess.SubprocessError):
         return
     repository["clean"] = not changed.stdout.strip()
+
+
+def allocator_settings() -> dict[str, str]:
+    """Return the environment variables that set the C library's allocator.
+
+    With a small ``MALLOC_TRIM_THRESHOLD_``, which Dask's nannies set, arrays cost twice as
+    much: their memory is given back and mapped anew each time.
+    """
+    return {name: text for name, text in os.environ.items() if name.startswith("MALLOC_")}
 
 
 @cache

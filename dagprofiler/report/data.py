@@ -558,6 +558,7 @@ def _about(subject: ReportSource) -> dict[str, Any]:
         "state": run.get("state"),
         "reason": run.get("reason"),
         "rounds": run.get("rounds"),
+        "predicted": subject.sections.get("prediction", {}).get("reasons"),
     }
 
 

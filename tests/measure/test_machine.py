@@ -33,6 +33,7 @@ def test_the_environment_tells_the_interpreter_the_system_and_the_machine(tmp_pa
         "cores",
         "cores_usable",
         "thread_settings",
+        "allocator_settings",
         "versions",
     ]
     assert told["python"] == platform.python_version()

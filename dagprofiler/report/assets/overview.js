@@ -10,6 +10,7 @@ addSection("overview", "Overview", null, (root) => {
     element("p", { class: "lead" }, [
       about.host, about.time, about.commit, about.seed === null ? null : `seed ${about.seed}`, roundsInWords(about, summary),
     ].filter(Boolean).join(" · ")));
+  if (about.predicted) root.append(element("p", { class: "warning" }, element("strong", {}, "Predicted, not measured. "), about.predicted.join("; ")));
   if (about.state === "partial") root.append(failureInWords(about));
   if (base) root.append(verdictInWords(summary, base));
   root.append(warningsInWords(), element("dl", { class: "figures" }, headline(summary, base)));

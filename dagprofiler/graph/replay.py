@@ -1,0 +1,337 @@
+"""replay(): a graph of numbered tasks on workers, simulated event by event."""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from dagprofiler.graph.wiring import JOBS_PER_WORKER, ready_queue, ready_queue_along, ready_queue_by
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class EngineCosts(NamedTuple):
+    """What an engine adds to the times of tasks.
+
+    Attributes
+    ----------
+    latency_ms
+        From sending a job to an idle worker until its record is back, without the job and
+        without `driver_ms`; half of it each way.
+    gap_ms
+        Between two jobs of a worker that has the second one already.
+    driver_ms
+        Time of the process that drives the run for each job, half of it to send it and half
+        for its record. It does one thing at a time.
+    cores
+        Cores that workers and driver share; infinite if each has one of its own.
+    contention
+        How many times longer a computation takes while 1, 2, 3 ... workers compute; the last
+        entry holds for more.
+    """
+
+    latency_ms: float = 0.0
+    gap_ms: float = 0.0
+    driver_ms: float = 0.0
+    cores: float = inf
+    contention: Sequence[float] = (1.0,)
+
+
+class Demands(NamedTuple):
+    """What the tasks of a graph need, by task number.
+
+    Attributes
+    ----------
+    work_ms
+        Time on a worker of speed 1 that nothing else disturbs.
+    core, gil
+        Share of that time in which it needs a core, or holds the interpreter's lock; from
+        0 to 1. None: a core all the time, and no lock that others wait for.
+    """
+
+    work_ms: Sequence[float]
+    core: Sequence[float] | None = None
+    gil: Sequence[float] | None = None
+
+
+class Replay(NamedTuple):
+    """What :func:`replay` returns: moments in milliseconds since the start, by task number.
+
+    Attributes
+    ----------
+    makespan_ms
+        When the last record was handled.
+    worker
+        The worker of each task.
+    sent, begun, ended
+        When each task was sent by the driver, began on its worker, and ended there.
+    """
+
+    makespan_ms: float
+    worker: list[int]
+    sent: list[float]
+    begun: list[float]
+    ended: list[float]
+
+
+class _Share:
+    """Works that advance at one common rate: a heap of the amounts at which they end."""
+
+    __slots__ = ("at_ms", "core", "done", "ends", "gil", "rate")
+
+    def __init__(self, core: float, gil: float, rate: float) -> None:
+        self.core, self.gil, self.rate = core, gil, rate
+        self.done = self.at_ms = 0.0
+        self.ends: list[tuple[float, int]] = []
+
+    def advance(self, now_ms: float) -> None:
+        self.done += (now_ms - self.at_ms) * self.rate
+        self.at_ms = now_ms
+
+    def next_ms(self) -> float:
+        return self.at_ms + (self.ends[0][0] - self.done) / self.rate
+
+
+#: Kinds of events. Those of one moment come in the order in which they were caused.
+_SENT, _QUEUED, _BEGIN, _RECORD, _HANDLED = range(5)
+
+
+def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
+    targets: Sequence[int],
+    first_target: Sequence[int],
+    demands: Demands,
+    speeds: Sequence[float],
+    costs: EngineCosts,
+    *,
+    ranked: Sequence[int] | None = None,
+    orders: Sequence[Sequence[int]] | None = None,
+    transfers: Mapping[int, Sequence[tuple[int, float]]] | None = None,
+) -> Replay:
+    """Return when each task of a graph would run, and where.
+
+    The rules are those of a run on an :class:`~dagprofiler.executors.Executor`: the driver
+    submits ready tasks up to :data:`~dagprofiler.graph.wiring.JOBS_PER_WORKER` for each
+    worker, then handles one record, and so on; a successor is ready when the record has been
+    handled; of several ready tasks the queues of :mod:`~dagprofiler.graph.wiring` choose.
+
+    Parameters
+    ----------
+    targets, first_target
+        The successors of all tasks, and where those of each task begin.
+    demands, costs
+        Of the tasks and of the engine.
+    speeds
+        Of each worker, above 0.
+    ranked
+        All tasks by decreasing priority; None for Kahn's order.
+    orders
+        The tasks of each worker in their order; None: workers take tasks from one queue.
+    transfers
+        For each task with data for tasks of other workers: the target, and how long the link
+        between the two workers needs with nothing else on it, in milliseconds. Transfers
+        on a link at the same time share it. They need `orders`.
+
+    Notes
+    -----
+    Workers that compute at the same time share cores, the interpreter's lock and the
+    memory: each advances at a rate that follows from their number and their shares.
+    O(n log n) time for n tasks and edges.
+    """
+    count, workers = len(first_target) - 1, len(speeds)
+    if orders is not None:
+        pop, done = ready_queue_along(orders, targets, first_target)
+        home = [0] * count
+        for worker, order in enumerate(orders):
+            for i in order:
+                home[i] = worker
+        capacity: float = inf
+    else:
+        graph = targets, first_target
+        pop, done = ready_queue(*graph) if ranked is None else ready_queue_by(ranked, *graph)
+        home, capacity = [], JOBS_PER_WORKER * workers
+    work_ms, core, gil = demands
+    latency_ms, gap_ms, driver_ms, cores, contention = costs
+    each_way_ms, half_ms = latency_ms / 2, driver_ms / 2
+    sent, begun, ended = [0.0] * count, [0.0] * count, [0.0] * count
+    worker_of = [0] * count
+    queues: list[deque[int]] = [deque() for _ in range(workers if orders is not None else 1)]
+    idle = list(range(workers))  # a heap: the lowest number takes the next job
+    is_idle, free_ms = [True] * workers, [0.0] * workers
+    inbox: deque[int] = deque()
+    events: list[tuple[float, int, int, int]] = []
+    shares: dict[tuple[float, float], _Share] = {}
+    links: dict[tuple[int, int], _Share] = {}
+    #: How many transfers a task waits for.
+    awaited: dict[int, int] = {}
+    for moves in (transfers or {}).values():
+        for target, _ in moves:
+            awaited[target] = awaited.get(target, 0) + 1
+    #: Tasks whose worker has come to them, and waits for their transfers.
+    blocked: set[int] = set()
+    now = makespan = 0.0
+    running = caused = 0
+    active = core_sum = gil_sum = 0.0
+    driver_busy = False
+    plain = core is None and gil is None
+
+    def cause(at_ms: float, kind: int, i: int) -> None:
+        nonlocal caused
+        caused += 1
+        heappush(events, (at_ms, caused, kind, i))
+
+    def settle() -> None:
+        """Set the rates of all shares, after a change of what runs."""
+        busy = max(1, round(active))
+        slow = contention[min(busy, len(contention)) - 1]
+        waiting = max(1.0, gil_sum)
+        demand = core_sum - (waiting - 1.0) + driver_busy
+        if demand > cores:
+            slow *= demand / cores
+        for share in shares.values():
+            share.advance(now)
+            stretched = 1.0 + share.core * (slow - 1.0)
+            share.rate = 1.0 / (stretched * (1.0 + share.gil * (waiting - 1.0)))
+
+    def change(share: _Share, by: int) -> None:
+        nonlocal active, core_sum, gil_sum
+        active += by * min(1.0, share.core)
+        core_sum += by * share.core
+        gil_sum += by * share.gil
+        settle()
+
+    def drive() -> None:
+        """Let the driver do what it does next: submit, or handle a record."""
+        nonlocal running, driver_busy
+        while not driver_busy:
+            i = pop() if running < capacity else None
+            if i is not None:
+                running += 1
+                kind = _SENT
+            elif inbox:
+                i, kind = inbox.popleft(), _HANDLED
+            else:
+                return
+            if half_ms:
+                driver_busy = True
+                if cores < inf:
+                    settle()
+                cause(now + half_ms, kind, i)
+            else:
+                handle(kind, i)
+
+    def handle(kind: int, i: int) -> None:
+        nonlocal running, makespan
+        if kind == _SENT:
+            sent[i] = now
+            cause(now + each_way_ms, _QUEUED, i)
+        else:
+            running -= 1
+            makespan = now
+            done(i)
+
+    def give(worker: int, i: int) -> None:
+        """Let a worker come to a job, after its gap."""
+        worker_of[i] = worker
+        is_idle[worker] = False
+        cause(max(now, free_ms[worker]), _BEGIN, i)
+
+    def begin(i: int) -> None:
+        begun[i] = now
+        key = (1.0, 0.0)
+        if not plain:
+            key = core[i] if core else 1.0, gil[i] if gil else 0.0
+        share = shares.get(key)
+        if share is None:
+            share = shares[key] = _Share(*key, rate=1.0)
+            share.at_ms = now
+        change(share, 1)
+        heappush(share.ends, (share.done + work_ms[i] / speeds[worker_of[i]], i))
+
+    def end(i: int) -> None:
+        ended[i] = now
+        worker = worker_of[i]
+        free_ms[worker] = now + gap_ms
+        cause(now + each_way_ms, _RECORD, i)
+        for target, takes_ms in transfers.get(i, ()) if transfers else ():
+            pair = worker, home[target]
+            link = links.get(pair)
+            if link is None:
+                link = links[pair] = _Share(0.0, 0.0, rate=1.0)
+                link.at_ms = now
+            link.advance(now)
+            heappush(link.ends, (link.done + takes_ms, target))
+            link.rate = 1.0 / len(link.ends)
+        queue = queues[worker if home else 0]
+        if queue:
+            give(worker, queue.popleft())
+        else:
+            is_idle[worker] = True
+            if not home:
+                heappush(idle, worker)
+
+    def arrive(target: int) -> None:
+        awaited[target] -= 1
+        if not awaited[target] and target in blocked:
+            blocked.discard(target)
+            begin(target)
+
+    drive()
+    while True:
+        soonest = events[0][0] if events else inf
+        ending = None
+        for share in shares.values():
+            if share.ends:
+                at_ms = share.next_ms()
+                if at_ms < soonest:
+                    soonest, ending = at_ms, share
+        arriving = None
+        for link in links.values():
+            if link.ends:
+                at_ms = link.next_ms()
+                if at_ms < soonest:
+                    soonest, arriving = at_ms, link
+        if soonest == inf:
+            break
+        now = max(now, soonest)
+        if arriving is not None:
+            arriving.advance(now)
+            _, target = heappop(arriving.ends)
+            arriving.rate = 1.0 / max(1, len(arriving.ends))
+            arrive(target)
+            continue
+        if ending is not None:
+            ending.advance(now)
+            _, i = heappop(ending.ends)
+            change(ending, -1)
+            end(i)
+            continue
+        _, _, kind, i = heappop(events)
+        if kind == _QUEUED:
+            if home:
+                worker = home[i]
+                if is_idle[worker]:
+                    give(worker, i)
+                else:
+                    queues[worker].append(i)
+            elif idle:
+                give(heappop(idle), i)
+            else:
+                queues[0].append(i)
+        elif kind == _BEGIN:
+            if awaited.get(i):
+                blocked.add(i)
+            else:
+                begin(i)
+        elif kind == _RECORD:
+            inbox.append(i)
+            drive()
+        else:
+            driver_busy = False
+            if cores < inf:
+                settle()
+            handle(kind, i)
+            drive()
+    return Replay(makespan, worker_of, sent, begun, ended)

@@ -1,0 +1,111 @@
+"""Engine: what an executor adds to the times of tasks, as measured on that executor."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler.errors import ProfileError, describe, short_repr
+from dagprofiler.graph.replay import EngineCosts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What an executor adds to the times of tasks, as ``calibrate_engine(executor)`` measures it.
+
+    Attributes
+    ----------
+    executor
+        The executor's name in profiles.
+    host
+        Where it was calibrated.
+    workers
+        How many tasks it ran at once.
+    latency_ms
+        From sending a job to an idle worker until its record is back, without the task and
+        without `driver_ms`.
+    gap_ms
+        Between two tasks of a worker, if the second was waiting.
+    driver_ms
+        CPU time of the process that drives the run, for each task.
+    write_ms_per_mb, read_ms_per_mb
+        Time to hand a value over, for each MB (1e6 bytes) and outside the phases of the
+        tasks: with the worker that made it, and with each that reads it.
+    cores
+        Cores that the workers of its machine share.
+    contention
+        How many times longer a computation takes while 1, 2, 3 ... workers compute: the
+        geometric mean over kinds of work.
+    contention_range
+        The least and the most of these kinds with all workers busy.
+    shares_memory
+        Whether its workers are threads of one process, which share the interpreter's lock.
+    allocator
+        The ``MALLOC_*`` variables in the environment of its workers.
+    spread
+        Half the width of the interval of a figure, relative to the figure, by its name.
+
+    Notes
+    -----
+    Keep it with a profile as ``profile.sections["engine"] = engine.to_dict()``:
+    :func:`simulate` finds it there.
+    """
+
+    executor: str
+    host: str
+    workers: int
+    latency_ms: float
+    gap_ms: float
+    driver_ms: float
+    write_ms_per_mb: float = 0.0
+    read_ms_per_mb: float = 0.0
+    cores: int = 1
+    contention: tuple[float, ...] = (1.0,)
+    contention_range: tuple[float, float] = (1.0, 1.0)
+    shares_memory: bool = False
+    allocator: Mapping[str, str] = field(default_factory=dict)
+    spread: Mapping[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the engine as stored in a profile's section ``engine``."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(self).items()
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Engine:
+        """Return the engine that a profile's section ``engine`` holds.
+
+        Raises
+        ------
+        ProfileError
+            If a field is missing, unknown or of the wrong type.
+        """
+        try:
+            fields: dict[str, Any] = {
+                name: tuple(value) if name.startswith("contention") else value
+                for name, value in data.items()
+            }
+            return cls(**fields)
+        except (AttributeError, TypeError) as error:
+            raise ProfileError(f"engine {short_repr(data)}: {describe(error)}") from error
+
+    def costs(self) -> EngineCosts:
+        """Return its figures as the simulation takes them."""
+        return EngineCosts(
+            self.latency_ms, self.gap_ms, self.driver_ms, float(self.cores), self.contention
+        )
+
+    def __str__(self) -> str:
+        factors = ", ".join(f"{factor:.2f}" for factor in self.contention)
+        return (
+            f"{self.executor} on {self.host}: {self.workers} workers, {self.cores} cores\n"
+            f"latency {self.latency_ms:.3f} ms, gap {self.gap_ms:.3f} ms, "
+            f"driver {self.driver_ms:.3f} ms a task\n"
+            f"a MB: {self.write_ms_per_mb:.3f} ms to write, {self.read_ms_per_mb:.3f} ms to read\n"
+            f"computing with 1, 2, ... workers at once takes {factors} times as long"
+        )

@@ -1,0 +1,707 @@
+"""simulate(): the makespan and the timeline of a profile's DAG on workers, without running it."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from math import inf, sqrt
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dagprofiler._document.rounds import MOMENTS
+from dagprofiler._document.samples import measured_of
+from dagprofiler._document.table import entries_of_tasks
+from dagprofiler._util.checks import plain_number
+from dagprofiler._util.html import Shown, paragraph, table, view
+from dagprofiler._util.text import aligned, is_of, printable, quantity
+from dagprofiler.engine.options import orders_of, ranking, refused
+from dagprofiler.errors import ProfileError, counted, did_you_mean, short_repr
+from dagprofiler.formats.saga import network_of
+from dagprofiler.graph.edges import rows_of
+from dagprofiler.graph.replay import Demands, EngineCosts, Replay, replay
+from dagprofiler.graph.wiring import NumberedGraph, kahn_order
+from dagprofiler.metrics import DAGMetrics, TaskMetrics
+from dagprofiler.predict._engine import Engine
+from dagprofiler.profile import Profile
+from dagprofiler.stats.summary import median
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+#: Student's t for 95 % and 1, 2, 3 ... degrees of freedom; the last entry serves for more.
+_T95 = (12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.2, 2.18, 2.16, 2.14, 2.13)
+
+#: Simulated tasks for one interval, and the least and most simulations.
+_SIMULATED_TASKS, _LEAST, _MOST = 200_000, 12, 60
+
+
+@dataclass(frozen=True)
+class Simulation(Shown):
+    """The result of :func:`simulate`; ``print`` and notebooks show it.
+
+    Attributes
+    ----------
+    makespan_ms
+        From the first task sent to the last record handled, in milliseconds.
+    utilisation
+        For each worker, or node of a schedule, the share of the makespan in which it works on
+        tasks, from 0 to 1.
+    reasons
+        Why the figures may not be trusted, a sentence each; empty if nothing speaks against
+        them.
+    """
+
+    makespan_ms: float
+    utilisation: dict[str, float]
+    reasons: tuple[str, ...]
+    _case: _Case = field(repr=False, compare=False)
+    _found: Replay = field(repr=False, compare=False)
+
+    @cached_property
+    def interval_ms(self) -> tuple[float, float]:
+        """Return a 95 % interval of the makespan of one run.
+
+        Raises
+        ------
+        ProfileError
+            If the profile has samples of fewer than three rounds.
+
+        Notes
+        -----
+        From 12 to 60 simulations. In each, every task has its time of a random round, scaled
+        by how slow another random round was as a whole, so that disturbances of single tasks
+        and of the machine both count; the engine's figures vary by their spread.
+        """
+        return self._case.interval_ms(self.makespan_ms)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """Return the predicted run as a profile, marked by its section ``prediction``."""
+        interval = None
+        if self._case.rounds >= _LEAST_ROUNDS:
+            interval = [round(ms, 6) for ms in self.interval_ms]
+        return self._case.profile_of(self._found, self.utilisation, self.reasons, interval)
+
+    def __str__(self) -> str:
+        return "\n".join([self._headline(), *aligned(self._rows()), *self._notes()])
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._rows()
+        notes = map(paragraph, self._notes())
+        return view(paragraph(self._headline()), table(head, rows), *notes)
+
+    def _headline(self) -> str:
+        words = f"predicted makespan {quantity(self.makespan_ms, 'ms')}"
+        if self._case.rounds >= _LEAST_ROUNDS:
+            low, high = self.interval_ms
+            words += f", 95 % from {quantity(low, 'ms')} to {quantity(high, 'ms')}"
+        return f"{words}, {counted(len(self.utilisation), 'worker')}"
+
+    def _rows(self) -> list[tuple[str, str]]:
+        shares = [(printable(name), f"{share:.1%}") for name, share in self.utilisation.items()]
+        return [("worker", "busy"), *shares]
+
+    def _notes(self) -> list[str]:
+        return [f"not certain: {printable(reason)}" for reason in self.reasons]
+
+
+#: Fewest rounds for an interval.
+_LEAST_ROUNDS = 3
+
+
+def simulate(
+    profile: Profile,
+    *,
+    workers: int | None = None,
+    engine: Engine | None = None,
+    speeds: Mapping[str, float] | None = None,
+    bandwidth: Any = None,
+    schedule: Mapping[str, Sequence[str]] | None = None,
+    faster: Mapping[str, float] | None = None,
+    priorities: Any = None,
+) -> Simulation:
+    """Return how long the DAG of a profile would take on workers, without running it.
+
+    Parameters
+    ----------
+    profile
+        A measured profile, or a predicted one.
+    workers
+        Number of workers, at least 1; by default those of `speeds`, `schedule` or `engine`.
+    engine
+        What the executor adds to the times of tasks; by default that of the profile's section
+        ``engine``, or nothing.
+    speeds
+        Node to its speed, above 0: a node of speed 2 takes half the time of the profile.
+        A node is one worker. By default all have speed 1.
+    bandwidth
+        Of the links between nodes, in bits per millisecond (1 Gbit/s is 1e6): one number, or
+        ``{(node, node): number}`` as for :func:`~dagprofiler.formats.saga.network_of`.
+        By default data is where it is needed, beyond what `engine` says. Needs `schedule`.
+    schedule
+        Node to its tasks in order, every task once, as for ``DAG.run(schedule=)``. By default
+        workers take tasks from one queue.
+    faster
+        Task, or class of tasks, to the factor by which it computes faster: what if? Of
+        ``map_1`` and ``map_2`` the class is ``map``.
+    priorities
+        As for :meth:`DAG.run <dagprofiler.DAG.run>`, without `schedule`.
+
+    Raises
+    ------
+    ProfileError
+        If a task of the profile has no time.
+    ValidationError
+        If an argument is invalid, or the schedule contradicts the edges.
+
+    Notes
+    -----
+    Events are simulated in the dispatcher's own rules; see
+    :func:`dagprofiler.graph.replay.replay`. Times of a profile that was taken on an executor
+    contain contention: they are divided by the engine's factor for the number of workers
+    that computed beside each task. O(n log n) time for n tasks and edges.
+
+    Examples
+    --------
+    >>> from dagprofiler import DAG, task
+    >>> @task(inputs=[], outputs=["x"])
+    ... def source(cfg):
+    ...     return {"x": sum(range(cfg.N))}
+    >>> profile = DAG({"a": source, "b": source}, [], {"N": 100_000}).run(rounds=3)
+    >>> one, two = simulate(profile, workers=1), simulate(profile, workers=2)
+    >>> two.makespan_ms < one.makespan_ms
+    True
+    """
+    case = _case_of(
+        profile,
+        workers=workers,
+        engine=engine,
+        speeds=speeds,
+        bandwidth=bandwidth,
+        schedule=schedule,
+        faster=faster or {},
+        priorities=priorities,
+    )
+    found = case.play()
+    busy = [0.0] * len(case.nodes)
+    for worker, begun, ended in zip(found.worker, found.begun, found.ended):
+        busy[worker] += ended - begun
+    whole = found.makespan_ms or 1.0
+    shares = {name: ms / whole for name, ms in zip(case.nodes, busy)}
+    return Simulation(found.makespan_ms, shares, case.reasons(), case, found)
+
+
+class _Times(NamedTuple):
+    """The times of one task in milliseconds: phases, and what the engine adds to them."""
+
+    read: float
+    deserialize: float
+    compute: float
+    serialize: float
+    write: float
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What is simulated: a graph in numbers, its times, and the workers."""
+
+    source: Profile
+    graph: NumberedGraph
+    times: list[_Times]
+    #: For each measured round the time of each task relative to its median.
+    ratios: list[list[float]]
+    core: list[float] | None
+    gil: list[float] | None
+    engine: Engine | None
+    nodes: list[str]
+    speeds: list[float]
+    orders: list[list[int]] | None
+    transfers: dict[int, list[tuple[int, float]]] | None
+    ranked: Sequence[int] | None
+    gil_is_known: bool
+
+    @property
+    def rounds(self) -> int:
+        return len(self.ratios)
+
+    def play(
+        self, factors: Callable[[int], float] | None = None, costs: EngineCosts | None = None
+    ) -> Replay:
+        """Simulate the run; `factors` scale the time of each task."""
+        work = [sum(times) for times in self.times]
+        if factors is not None:
+            work = [ms * factors(i) for i, ms in enumerate(work)]
+        if costs is None:
+            costs = EngineCosts() if self.engine is None else self.engine.costs()
+        return replay(
+            self.graph.targets,
+            self.graph.first_target,
+            Demands(work, self.core, self.gil),
+            self.speeds,
+            costs,
+            ranked=self.ranked,
+            orders=self.orders,
+            transfers=self.transfers,
+        )
+
+    def interval_ms(self, makespan_ms: float) -> tuple[float, float]:
+        if self.rounds < _LEAST_ROUNDS:
+            raise ProfileError(
+                f"an interval needs samples of at least {_LEAST_ROUNDS} rounds, the profile has "
+                f"{self.rounds}; measure it with rounds={_LEAST_ROUNDS} or more"
+            )
+        count = len(self.graph.names)
+        times = min(_MOST, max(_LEAST, _SIMULATED_TASKS // max(1, count)))
+        chance = random.Random(count)  # noqa: S311  (a simulation: the same each time)
+        whole = [sum(times) for times in self.times]
+        total = sum(whole) or 1.0
+        slow = [sum(r * ms for r, ms in zip(row, whole)) / total for row in self.ratios]
+        found = []
+        for _ in range(times):
+            common = chance.choice(slow)
+
+            def factor(i: int, common: float = common) -> float:
+                k = chance.randrange(self.rounds)
+                return common * self.ratios[k][i] / slow[k]
+
+            found.append(self.play(factor, self._varied(chance)).makespan_ms)
+        # Times are above 0 and disturbances multiply; with few rounds the spread is uncertain.
+        centre = sum(found) / times
+        deviation = sqrt(sum((ms - centre) ** 2 for ms in found) / (times - 1))
+        width = _T95[min(self.rounds - 1, len(_T95)) - 1] * sqrt(1 + 1 / self.rounds) * deviation
+        return max(0.0, min(makespan_ms, centre - width)), max(makespan_ms, centre + width)
+
+    def _varied(self, chance: random.Random) -> EngineCosts:
+        """Return the engine's costs, each varied within its spread."""
+        engine = self.engine
+        if engine is None:
+            return EngineCosts()
+        costs = engine.costs()
+
+        def varied(name: str) -> float:
+            value: float = getattr(costs, name)
+            return max(0.0, value * (1 + chance.gauss(0.0, engine.spread.get(name, 0.0) / 1.96)))
+
+        low, high = engine.contention_range
+        last = costs.contention[-1]
+        by = chance.uniform(low, high) / last if last else 1.0
+        return costs._replace(
+            latency_ms=varied("latency_ms"),
+            gap_ms=varied("gap_ms"),
+            driver_ms=varied("driver_ms"),
+            contention=[1.0, *(max(1.0, factor * by) for factor in costs.contention[1:])],
+        )
+
+    def reasons(self) -> tuple[str, ...]:
+        """Return why the prediction may not be trusted."""
+        sections, engine = self.source.sections, self.engine
+        found = list(sections.get("prediction", {}).get("reasons", ()))
+        if engine is None:
+            found.append(
+                "no engine: what the executor adds, and what cores cost that compute at once, "
+                "is not known; give calibrate_engine(executor)"
+            )
+            return tuple(found)
+        if engine.host != self.source.hostname:
+            found.append(
+                f"the engine was calibrated on {engine.host}, the times were taken on "
+                f"{self.source.hostname}"
+            )
+        known = sections.get("environment", {}).get("allocator_settings")
+        if known is not None and known != engine.allocator:
+            found.append(
+                f"the workers' allocator is set to {dict(engine.allocator) or 'its defaults'}, "
+                f"that of the profile to {known or 'its defaults'}: arrays may cost twice as "
+                "much in one of them"
+            )
+        computing = min(len(self.nodes), engine.cores)
+        if computing > len(engine.contention):
+            found.append(
+                f"{computing} workers compute at once, contention was measured for "
+                f"{len(engine.contention)}"
+            )
+        if engine.shares_memory and not self.gil_is_known and len(self.nodes) > 1:
+            found.append(
+                "threads: how long tasks hold the interpreter's lock was not measured, so each "
+                "is taken to hold it while it computes"
+            )
+        return tuple(found)
+
+    def profile_of(
+        self,
+        found: Replay,
+        utilisation: Mapping[str, float],
+        reasons: Sequence[str],
+        interval: list[float] | None,
+    ) -> Profile:
+        """Return the predicted profile."""
+        source, names = self.source, self.graph.names
+        entries = entries_of_tasks(source)[0]
+        rows, metrics, walls = [], [], {}
+        for i in self.graph.order:
+            moments = _moments(self.times[i], found.begun[i], found.ended[i])
+            # With a task ready when it is sent, idle workers without ready tasks wait for it.
+            ready = min(found.sent[i], moments[0])
+            rows.append([names[i], 0, found.worker[i], *(round(ms, 6) for ms in (ready, *moments))])
+            given = entries[names[i]]
+            walls[names[i]] = round(moments[3] - moments[2], 6)
+            metrics.append(
+                TaskMetrics(
+                    names[i],
+                    walls[names[i]],
+                    round(moments[5] - moments[4], 6),
+                    round(moments[1] - moments[0], 6),
+                    given.bytes_in,
+                    given.bytes_out,
+                )
+            )
+        engine = self.engine
+        sections: dict[str, Any] = {
+            "run": {
+                "state": "complete",
+                "executor": "simulated" if engine is None else engine.executor,
+            },
+            "timeline": {
+                "workers": [
+                    {"host": node, "pid": number, "thread": 0}
+                    for number, node in enumerate(utilisation)
+                ],
+                "columns": ["task", "round", "worker", *MOMENTS],
+                "records": rows,
+            },
+            "prediction": {
+                "kind": "simulation",
+                "sources": sources_of([source]),
+                "makespan_ms": round(found.makespan_ms, 6),
+                "interval_ms": interval,
+                "reasons": list(reasons),
+            },
+            "weight_sources": predicted_sources(source, walls),
+        }
+        if engine is not None:
+            sections["engine"] = engine.to_dict()
+        if self.orders is not None:
+            sections["schedule"] = {
+                node: [names[i] for i in order] for node, order in zip(self.nodes, self.orders)
+            }
+        if "environment" in source.sections:
+            sections["environment"] = source.sections["environment"]
+        given_metrics = source.metrics
+        return Profile(
+            source.config,
+            source.dag_structure,
+            DAGMetrics(
+                metrics,
+                given_metrics.edge_metrics,
+                given_metrics.node_weights,
+                given_metrics.edge_weights,
+                round(found.makespan_ms, 6),
+            ),
+            seed=source.seed,
+            hostname=source.hostname,
+            sections=sections,
+        )
+
+
+def sources_of(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
+    """Return what the section ``prediction`` says of the profiles behind it."""
+    return [{"timestamp": profile.timestamp, "hostname": profile.hostname} for profile in profiles]
+
+
+def predicted_sources(source: Profile, walls_ms: Mapping[str, float]) -> dict[str, Any]:
+    """Return the section ``weight_sources`` of a predicted profile."""
+    known = source.sections.get("weight_sources", {})
+    found = {}
+    for name, wall_ms in walls_ms.items():
+        entry = known.get(name, {})
+        found[name] = {
+            "node_weight": entry.get("node_weight", "default"),
+            "estimated_instructions": entry.get("estimated_instructions"),
+            "wall_time_ms": wall_ms,
+        }
+    return found
+
+
+def _moments(times: _Times, begun: float, ended: float) -> list[float]:
+    """Return the start and end of each phase, spread over the time at the worker."""
+    whole = sum(times)
+    stretch = (ended - begun) / whole if whole else 0.0
+    at = [begun + ms * stretch for ms in accumulate(times)]
+    at[-1] = ended
+    return [at[0], at[1], at[1], at[2], at[2], at[3]]
+
+
+def _case_of(
+    profile: Profile,
+    *,
+    workers: int | None,
+    engine: Engine | None,
+    speeds: Mapping[str, float] | None,
+    bandwidth: Any,
+    schedule: Mapping[str, Sequence[str]] | None,
+    faster: Mapping[str, float],
+    priorities: Any,
+) -> _Case:
+    if engine is None and "engine" in profile.sections:
+        engine = Engine.from_dict(profile.sections["engine"])
+    graph = graph_of(profile)
+    orders = None
+    if schedule is not None:
+        orders = orders_of(schedule, graph)
+        if priorities is not None:
+            raise refused("priorities: a schedule has the order of the tasks already")
+    nodes = _nodes(workers, speeds, schedule, engine)
+    transfers = None
+    if bandwidth is not None:
+        if orders is None:
+            raise refused("bandwidth: links are between the nodes of a schedule; give schedule=")
+        transfers = _transfers(profile, graph, nodes, orders, bandwidth)
+    ranked = None
+    if orders is None:
+        estimates = {
+            i: value
+            for i, name in enumerate(graph.names)
+            if (value := _estimate(profile, name)) is not None
+        }
+        _, ranked = ranking(graph, estimates, priorities)
+    factors = _factors(graph.names, faster)
+    times, ratios = _times(profile, graph, engine, factors)
+    shares_gil = engine is not None and engine.shares_memory
+    core, gil = _shares(profile, graph.names)
+    return _Case(
+        profile,
+        graph,
+        times,
+        ratios,
+        core,
+        (gil or core or [1.0] * len(times)) if shares_gil else None,
+        engine,
+        list(nodes),
+        list(nodes.values()),
+        orders,
+        transfers,
+        ranked,
+        gil is not None,
+    )
+
+
+def graph_of(profile: Profile) -> NumberedGraph:
+    """Return the graph of a profile in numbers, as a run has it."""
+    structure = profile.dag_structure
+    names = sorted(structure["nodes"])
+    index = {name: i for i, name in enumerate(names)}
+    count = len(names)
+    edges = {index[e["source"]] * count + index[e["target"]] for e in structure["edges"]}
+    targets, first_target = rows_of(sorted(edges), count)
+    successors: dict[str, list[str]] = {}
+    for edge in structure["edges"]:
+        successors.setdefault(edge["source"], []).append(edge["target"])
+    order = [index[name] for name in kahn_order(names, successors)]
+    return NumberedGraph(names, order, targets, first_target)
+
+
+def _estimate(profile: Profile, name: str) -> int | None:
+    entry = profile.sections.get("weight_sources", {}).get(name, {})
+    value: int | None = entry.get("estimated_instructions")
+    return value
+
+
+def _nodes(
+    workers: int | None,
+    speeds: Mapping[str, float] | None,
+    schedule: Mapping[str, Any] | None,
+    engine: Engine | None,
+) -> dict[str, float]:
+    """Return each worker's name and speed."""
+    if workers is not None:
+        if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+            raise refused(f"workers must be an integer of at least 1, got {short_repr(workers)}")
+        if speeds is not None or schedule is not None:
+            raise refused("workers: each node of speeds and schedule is a worker; omit it")
+    if speeds is not None:
+        for node, speed in speeds.items():
+            value = plain_number(speed)
+            if value is None or not 0 < value < inf:
+                raise refused(
+                    f"speeds: that of node {node!r} must be a number above 0, got "
+                    f"{short_repr(speed)}"
+                )
+        if schedule is not None:
+            for node in schedule:
+                if node not in speeds:
+                    hint = did_you_mean(node, [*speeds])
+                    raise refused(f"schedule: node {node!r} has no speed{hint}")
+            return {node: float(speeds[node]) for node in schedule}
+        return {node: float(speed) for node, speed in speeds.items()}
+    if schedule is not None:
+        return dict.fromkeys(schedule, 1.0)
+    count = workers or (1 if engine is None else engine.workers)
+    return {f"worker {number}": 1.0 for number in range(count)}
+
+
+def _transfers(
+    profile: Profile,
+    graph: NumberedGraph,
+    nodes: Mapping[str, float],
+    orders: Sequence[Sequence[int]],
+    bandwidth: Any,
+) -> dict[int, list[tuple[int, float]]]:
+    """Return for each task the tasks on other nodes that it feeds, and the time of each."""
+    network = network_of({"speeds": dict(nodes), "bandwidth": bandwidth})
+    number = {node["name"]: i for i, node in enumerate(network["nodes"])}
+    rate: dict[tuple[int, int], float] = {}
+    for link in network["edges"]:
+        ends = number[link["source"]], number[link["target"]]
+        rate[ends] = rate[ends[::-1]] = link["speed"]
+    home = {i: node for node, order in enumerate(orders) for i in order}
+    index = {name: i for i, name in enumerate(graph.names)}
+    found: dict[int, list[tuple[int, float]]] = {}
+    for edge in profile.metrics.edge_metrics:
+        source, target = index[edge.source], index[edge.target]
+        if home[source] != home[target]:
+            bits = 8 * (edge.size_bytes if edge.wire_bytes is None else edge.wire_bytes)
+            found.setdefault(source, []).append((target, bits / rate[home[source], home[target]]))
+    return found
+
+
+def _factors(names: Sequence[str], faster: Mapping[str, float]) -> list[float]:
+    """Return the factor on the time of each task in compute()."""
+    factors = [1.0] * len(names)
+    for wanted, factor in faster.items():
+        value = plain_number(factor)
+        if value is None or not 0 < value < inf:
+            raise refused(f"faster: {wanted!r} needs a factor above 0, got {short_repr(factor)}")
+        found = [i for i, name in enumerate(names) if is_of(name, wanted)]
+        if not found:
+            raise refused(f"faster: there is no task {wanted!r}{did_you_mean(wanted, names)}")
+        for i in found:
+            factors[i] /= value
+    return factors
+
+
+def _times(
+    profile: Profile, graph: NumberedGraph, engine: Engine | None, factors: Sequence[float]
+) -> tuple[list[_Times], list[list[float]]]:
+    """Return the times of each task, and for each round its time relative to the median."""
+    entries, unclear = entries_of_tasks(profile)
+    samples = profile.sections.get("samples", {"rounds": [], "tasks": {}})
+    kinds = samples["rounds"]
+    beside = _beside(profile, engine)
+    read_bytes, write_bytes = _handed_over(profile)
+    times: list[_Times] = []
+    rows: list[list[float]] = []
+    for i, name in enumerate(graph.names):
+        entry = entries.get(name)
+        if entry is None:
+            raise ProfileError(f"task {name!r} has no time{f': {unclear}' if unclear else ''}")
+        columns = samples["tasks"].get(name, {})
+        column = "corrected_ms" if "corrected_ms" in columns else "wall_ms"
+        measured = measured_of(kinds, columns.get(column, ()))
+        typical = median(measured) if measured else entry.compute_time_ms
+        rows.append([ms / typical for ms in measured] if typical else [1.0] * len(measured))
+        shift = factors[i] / beside.get(name, 1.0)
+        read_ms, write_ms = (
+            (0.0, 0.0)
+            if engine is None
+            else (
+                read_bytes.get(name, 0) / 1e6 * engine.read_ms_per_mb,
+                write_bytes.get(name, 0) / 1e6 * engine.write_ms_per_mb,
+            )
+        )
+        times.append(
+            _Times(
+                read_ms,
+                entry.deserialize_time_ms or 0.0,
+                typical * shift,
+                entry.serialize_time_ms or 0.0,
+                write_ms,
+            )
+        )
+    rounds = min(map(len, rows), default=0)
+    return times, [[row[k] for row in rows] for k in range(rounds)]
+
+
+def _handed_over(profile: Profile) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the bytes that each task reads, and those that it leaves for others, each once."""
+    read: dict[str, int] = {}
+    fields: dict[str, dict[str, int]] = {}
+    for edge in profile.metrics.edge_metrics:
+        size = edge.size_bytes if edge.wire_bytes is None else edge.wire_bytes
+        read[edge.target] = read.get(edge.target, 0) + size
+        known = fields.setdefault(edge.source, {})
+        for name, sizes in (edge.field_bytes or {"": {"wire_bytes": size}}).items():
+            known[name] = max(known.get(name, 0), sizes.get("wire_bytes", 0))
+    return read, {name: sum(sizes.values()) for name, sizes in fields.items()}
+
+
+def _beside(profile: Profile, engine: Engine | None) -> dict[str, float]:
+    """Return for each task the contention that its measured times contain already."""
+    timeline = profile.sections.get("timeline")
+    if engine is None or timeline is None or len(timeline["workers"]) < 2:
+        return {}
+    if not {"compute_start_ms", "compute_end_ms"}.issubset(timeline["columns"]):
+        return {}
+    start, end = map(timeline["columns"].index, ("compute_start_ms", "compute_end_ms"))
+    spans = [
+        (row[0], row[start], row[end])
+        for row in timeline["records"]
+        if row[start] is not None and row[end] is not None
+    ]
+    edges = sorted([(a, 1) for _, a, _ in spans] + [(b, -1) for _, _, b in spans])
+    moments, level, area = [0.0], 0, 0.0
+    areas, levels = [0.0], [0]
+    for at, step in edges:
+        area += level * (at - moments[-1])
+        level += step
+        moments.append(at)
+        areas.append(area)
+        levels.append(level)
+
+    def integral(at: float) -> float:
+        k = bisect_right(moments, at) - 1
+        return areas[k] + levels[k] * (at - moments[k])
+
+    found: dict[str, list[float]] = {}
+    for name, begun, ended in spans:
+        if ended > begun:
+            computing = (integral(ended) - integral(begun)) / (ended - begun)
+            found.setdefault(name, []).append(_between(engine.contention, computing))
+    return {name: median(values) for name, values in found.items()}
+
+
+def _between(contention: Sequence[float], computing: float) -> float:
+    """Return the contention factor for a number of workers between two whole ones."""
+    last = len(contention) - 1
+    below = min(last, max(0, int(computing) - 1))
+    above = min(last, below + 1)
+    part = min(1.0, max(0.0, computing - 1 - below))
+    return contention[below] + part * (contention[above] - contention[below])
+
+
+def _shares(
+    profile: Profile, names: Sequence[str]
+) -> tuple[list[float] | None, list[float] | None]:
+    """Return for each task the share of its time on a core, and with the interpreter's lock."""
+    samples = profile.sections.get("samples")
+    if samples is None:
+        return None, None
+    core, gil = [], []
+    for name in names:
+        columns = samples["tasks"].get(name, {})
+        walls = measured_of(samples["rounds"], columns.get("wall_ms", ()))
+        on_core = measured_of(samples["rounds"], columns.get("cpu_ms", ()))
+        locked = measured_of(samples["rounds"], columns.get("gil_share", ()))
+        whole = sum(walls)
+        # Tenths: tasks of equal shares are simulated together.
+        core.append(_tenth(sum(on_core) / whole) if on_core and whole else None)
+        gil.append(_tenth(median(locked)) if locked else None)
+    return (
+        None if None in core else core,  # type: ignore[return-value]
+        None if None in gil else gil,
+    )
+
+
+def _tenth(share: float) -> float:
+    return round(min(1.0, max(0.0, share)), 1)

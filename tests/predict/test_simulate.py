@@ -1,0 +1,210 @@
+"""What a simulated run says of a profile on other workers, and what it refuses."""
+
+from __future__ import annotations
+
+from math import isclose
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plans import profile_of
+
+from dagprofiler import DAG, Profile, ProfileError, ValidationError, task
+from dagprofiler.formats.saga import to_task_graph  # noqa: F401  (the module loads without SAGA)
+from dagprofiler.predict import Engine, simulate
+
+FORK = {"a": 2, "b": 3, "c": 5}, [("a", "b"), ("a", "c")]
+
+
+def engine(**figures):
+    known = {"latency_ms": 0.0, "gap_ms": 0.0, "driver_ms": 0.0, "cores": 99}
+    return Engine("pool", "here", **{"workers": 2, **known, **figures})
+
+
+def chain(count, ms=1):
+    names = [f"t{i}" for i in range(count)]
+    return dict.fromkeys(names, ms), [*zip(names, names[1:])]
+
+
+@pytest.mark.parametrize(
+    ("times", "edges", "options", "makespan_ms"),
+    [
+        # Kahn's order: a and b start, c follows b.
+        ({"a": 3, "b": 2, "c": 2}, [], {"workers": 2}, 4),
+        ({"a": 3, "b": 2, "c": 2}, [], {"workers": 1}, 7),
+        (*FORK, {"workers": 2}, 7),
+        (*FORK, {"workers": 1, "faster": {"c": 2}}, 7.5),
+        # Without priorities b comes first; with them the longest.
+        ({"a": 1, "b": 1, "c": 4}, [], {"workers": 2}, 5),
+        ({"a": 1, "b": 1, "c": 4}, [], {"workers": 2, "priorities": {"a": 1, "b": 1, "c": 4}}, 4),
+        # A chain pays for each way there and back, and for the driver.
+        (*chain(3), {"engine": engine(latency_ms=0.5, driver_ms=0.25)}, 3 * 1.75),
+        # One worker with tasks in wait pays the gap between them.
+        (*({"a": 1, "b": 1, "c": 1}, []), {"workers": 1, "engine": engine(gap_ms=0.5)}, 4),
+        # Four submissions and two records before the last record: the driver is the bottleneck.
+        ({"a": 0, "b": 0, "c": 0}, [], {"engine": engine(driver_ms=2)}, 6),
+        # Who computes at the same time slows each other down.
+        ({"a": 10, "b": 10}, [], {"engine": engine(contention=(1.0, 1.5))}, 15),
+        ({"a": 10, "b": 20}, [], {"engine": engine(contention=(1.0, 2.0))}, 30),
+        ({"a": 10, "b": 10}, [], {"engine": engine(cores=1)}, 20),
+        ({"a": 10, "b": 10}, [], {"engine": engine(shares_memory=True)}, 20),
+        # The bytes: one MB written once, and read by both.
+        (
+            *FORK,
+            {"engine": engine(write_ms_per_mb=1.0, read_ms_per_mb=0.5), "workers": 1},
+            10 + 1 + 2 * 0.5,
+        ),
+        (*FORK, {"speeds": {"slow": 1, "fast": 2}, "schedule": {"fast": "acb"}}, 5),
+        # c waits for its byte: 8 bits a MB over a link of 8e6 bits a ms take 1 ms.
+        (*FORK, {"schedule": {"x": "ab", "y": "c"}, "bandwidth": 8e6}, 2 + 1 + 5),
+        # Two transfers share the link.
+        (
+            *({"a": 2, "b": 3, "c": 5}, [("a", "b"), ("a", "c")]),
+            {"schedule": {"x": "a", "y": "cb"}, "bandwidth": {("x", "y"): 8e6}},
+            2 + 2 + 5 + 3,
+        ),
+    ],
+)
+def test_the_makespan_follows_from_the_rules(times, edges, options, makespan_ms):
+    if "schedule" in options:
+        options = {**options, "schedule": {n: [*t] for n, t in options["schedule"].items()}}
+    found = simulate(profile_of(times, edges, wire=1_000_000), **options)
+    assert isclose(found.makespan_ms, makespan_ms)
+
+
+@given(st.data())
+def test_no_simulation_beats_the_bounds_of_list_scheduling(data):
+    count = data.draw(st.integers(1, 12))
+    names = [f"t{i:02}" for i in range(count)]
+    times = {name: data.draw(st.integers(0, 9)) for name in names}
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
+    edges = [pair for pair in pairs if data.draw(st.integers(0, 3)) == 0]
+    workers = data.draw(st.integers(1, 4))
+    found = simulate(profile_of(times, edges), workers=workers)
+    span = {}
+    for name in names:
+        span[name] = times[name] + max((span[a] for a, b in edges if b == name), default=0)
+    work, longest = sum(times.values()), max(span.values())
+    assert max(longest, work / workers) <= found.makespan_ms + 1e-9
+    assert found.makespan_ms <= work / workers + longest * (1 - 1 / workers) + 1e-9
+    timeline = found.profile.sections["timeline"]
+    rows = {row[0]: row for row in timeline["records"]}
+    start, end = map(timeline["columns"].index, ("deserialize_start_ms", "serialize_end_ms"))
+    assert all(rows[a][end] <= rows[b][start] + 1e-6 for a, b in edges)
+
+
+def test_times_that_were_taken_beside_others_contain_contention_already():
+    @task(outputs=["x"])
+    def spin():
+        return {"x": sum(range(100_000))}
+
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(2) as pool:
+        measured = DAG({"a": spin, "b": spin}, []).run(executor=pool)
+    alone = simulate(measured, workers=1, engine=engine(contention=(1.0, 1.0))).makespan_ms
+    shared = simulate(measured, workers=1, engine=engine(contention=(1.0, 2.0))).makespan_ms
+    assert alone / 2 <= shared <= alone
+
+
+def test_tasks_that_wait_need_no_core_and_no_lock():
+    waiting = profile_of({"a": 10, "b": 10}, rounds=[1.0], cpu=0.0)
+    busy = engine(cores=1, contention=(1.0, 2.0), shares_memory=True)
+    assert simulate(waiting, engine=busy).makespan_ms == pytest.approx(10)
+
+
+def test_the_interval_widens_with_the_samples_and_needs_three_rounds():
+    steady = simulate(profile_of(*FORK, rounds=[1.0, 1.0, 1.0]), workers=2)
+    assert steady.interval_ms == pytest.approx((7, 7))
+    noisy = simulate(profile_of(*FORK, rounds=[0.9, 1.0, 1.1, 1.0, 1.0]), workers=2)
+    low, high = noisy.interval_ms
+    assert low < 6.5
+    assert high > 7.5
+    assert noisy.interval_ms == simulate(noisy._case.source, workers=2).interval_ms
+    with pytest.raises(ProfileError, match="at least 3 rounds"):
+        _ = simulate(profile_of(*FORK), workers=2).interval_ms
+
+
+def test_the_engines_spread_widens_the_interval():
+    source = profile_of(*chain(5), rounds=[1.0, 1.0, 1.0])
+    found = simulate(source, engine=engine(latency_ms=1.0, spread={"latency_ms": 0.5}))
+    assert found.interval_ms[0] < found.makespan_ms < found.interval_ms[1]
+
+
+def test_a_predicted_profile_is_read_as_any_other_and_never_passes_for_a_measured_one():
+    found = simulate(profile_of(*FORK, rounds=[1.0, 1.0, 1.0]), engine=engine())
+    predicted = found.profile
+    assert Profile.loads(predicted.dumps()) == predicted
+    assert predicted.metrics.total_time_ms == found.makespan_ms
+    assert predicted.sections["prediction"]["interval_ms"] == [7.0, 7.0]
+    assert "samples" not in predicted.sections
+    assert "predicted" in repr(predicted)
+    assert str(predicted).startswith("PREDICTED, not measured")
+    assert "predicted" in predicted.weights("wall_time").provenance
+    assert "predicted" in predicted._repr_html_().lower()
+
+
+def test_a_simulation_can_start_from_a_simulation_and_keeps_the_engine():
+    first = simulate(profile_of(*chain(3)), engine=engine(latency_ms=1.0))
+    assert Engine.from_dict(first.profile.sections["engine"]) == engine(latency_ms=1.0)
+    assert simulate(first.profile).makespan_ms == pytest.approx(first.makespan_ms)
+
+
+@pytest.mark.parametrize(
+    ("given_engine", "reason"),
+    [
+        (None, "calibrate_engine"),
+        (Engine("pool", "there", 1, 0, 0, 0), "'?there"),
+        (engine(cores=2), "contention"),
+        (engine(shares_memory=True), "lock"),
+        (engine(allocator={"MALLOC_TRIM_THRESHOLD_": "65536"}), "MALLOC_TRIM_THRESHOLD_"),
+    ],
+)
+def test_reasons_for_distrust_are_named(given_engine, reason):
+    environment = {"environment": {"allocator_settings": {}}}
+    source = profile_of(*FORK, sections=environment)
+    found = simulate(source, engine=given_engine)
+    assert any(reason.strip("'?") in text for text in found.reasons)
+    assert found.profile.sections["prediction"]["reasons"] == [*found.reasons]
+    assert found.reasons[0] in str(found)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"workers": 0}, ["workers", "0"]),
+        ({"workers": 2, "speeds": {"a": 1}}, ["workers", "speeds"]),
+        ({"speeds": {"x": 0}}, ["'x'", "0"]),
+        ({"bandwidth": 5}, ["bandwidth", "schedule"]),
+        ({"faster": {"q": 2}}, ["faster", "'q'"]),
+        ({"faster": {"a": 0}}, ["faster", "'a'"]),
+        ({"schedule": {"x": ["a", "b", "k"]}}, ["'x'", "'k'"]),
+        ({"schedule": {"x": ["a", "b"]}}, ["'c'"]),
+        ({"schedule": {"x": ["a", "b", "c"], "y": ["a"]}}, ["'a'", "'x'", "'y'"]),
+        ({"schedule": {"x": ["b", "a", "c"]}}, ["'a' -> 'b'", "forever"]),
+        ({"schedule": {"x": "abc"}}, ["list"]),
+        ({"schedule": ["a"]}, ["schedule"]),
+        ({"schedule": {"x": ["a", "b", "c"]}, "speeds": {"y": 1}}, ["'x'", "speed"]),
+        ({"schedule": {"x": ["a", "b", "c"]}, "priorities": {"a": 1}}, ["priorities"]),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused_by_name(options, words):
+    with pytest.raises(ValidationError) as caught:
+        simulate(profile_of(*FORK), **options)
+    assert all(word in str(caught.value) for word in words)
+
+
+def test_orders_of_two_nodes_that_wait_for_each_other_are_refused():
+    crossed = profile_of({"a": 1, "b": 1, "c": 1, "d": 1}, [("a", "b"), ("c", "d")])
+    with pytest.raises(ValidationError, match="forever") as caught:
+        simulate(crossed, schedule={"x": ["d", "a"], "y": ["b", "c"]})
+    assert all(f"'{name}'" in str(caught.value) for name in "abcd")
+
+
+def test_a_task_without_a_time_and_a_broken_engine_are_refused():
+    partial = profile_of(*FORK).to_dict()
+    del partial["execution_metrics"][0]
+    with pytest.raises(ProfileError, match="'a'"):
+        simulate(Profile.from_dict(partial))
+    with pytest.raises(ProfileError, match="engine"):
+        Engine.from_dict({"executor": "x"})
