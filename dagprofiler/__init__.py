@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from dagprofiler.journal import Journal
     from dagprofiler.measure.calibrate import calibrate
     from dagprofiler.measure.meters import Meter
-    from dagprofiler.predict import simulate
+    from dagprofiler.predict import fit, simulate
     from dagprofiler.rules import Rule, Rules, map_over, reduce, rule
     from dagprofiler.tracing import span, trace
 
@@ -101,6 +101,7 @@ __all__ = [
     "analyze",
     "calibrate",
     "compare_runs",
+    "fit",
     "import_profile",
     "map_over",
     "reduce",
@@ -131,6 +132,7 @@ _LATER = {
     "analyze": "analysis._analyze",
     "calibrate": "measure.calibrate",
     "compare_runs": "experiments",
+    "fit": "predict",
     "import_profile": "formats",
     "map_over": "rules",
     "reduce": "rules",

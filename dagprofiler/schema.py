@@ -692,6 +692,10 @@ _PREDICTION = _object(
             "Largest ratio of a parameter, or of its least measured value, to the largest "
             "measured value; at most 1 within the measured range."
         ),
+        "intervals_ms": _map(
+            "95 % interval of each task's time in compute(), in milliseconds.",
+            _list("Its lower and its upper end.", _number("In milliseconds.")),
+        ),
         "models": _map("Cost models as formulas, by quantity.", _text("A formula.")),
         "reasons": _list("Why it may not be trusted.", _text("A sentence.")),
     },

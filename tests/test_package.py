@@ -62,6 +62,7 @@ PUBLIC = {
     "__version__",
     "calibrate",
     "compare_runs",
+    "fit",
     "import_profile",
     "map_over",
     "reduce",

@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dagprofiler.predict._engine import Engine
+    from dagprofiler.predict._fit import CostModel, CostModels, fit
     from dagprofiler.predict._simulate import Simulation, simulate
 
-__all__ = ["Engine", "Simulation", "simulate"]
+__all__ = ["CostModel", "CostModels", "Engine", "Simulation", "fit", "simulate"]
 
-_PLACES = {"Engine": "_engine", "Simulation": "_simulate", "simulate": "_simulate"}
+_PLACES = {
+    "CostModel": "_fit",
+    "CostModels": "_fit",
+    "Engine": "_engine",
+    "Simulation": "_simulate",
+    "fit": "_fit",
+    "simulate": "_simulate",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -600,7 +600,8 @@ def _times(
         column = "corrected_ms" if "corrected_ms" in columns else "wall_ms"
         measured = measured_of(kinds, columns.get(column, ()))
         typical = median(measured) if measured else entry.compute_time_ms
-        rows.append([ms / typical for ms in measured] if typical else [1.0] * len(measured))
+        ratios = [ms / typical for ms in measured] if typical else [1.0] * len(measured)
+        rows.append(ratios or _drawn(profile, name, typical))
         shift = factors[i] / beside.get(name, 1.0)
         read_ms, write_ms = (
             (0.0, 0.0)
@@ -621,6 +622,20 @@ def _times(
         )
     rounds = min(map(len, rows), default=0)
     return times, [[row[k] for row in rows] for k in range(rounds)]
+
+
+#: Deviations of a normal distribution with equal probability between them.
+_QUINTILES = (-1.28, -0.52, 0.0, 0.52, 1.28)
+
+
+def _drawn(profile: Profile, name: str, typical_ms: float) -> list[float]:
+    """Return ratios as of five rounds for a time that is predicted with an interval."""
+    prediction = profile.sections.get("prediction", {})
+    ends = prediction.get("intervals_ms", {}).get(name)
+    if ends is None or typical_ms <= 0:
+        return [1.0] * len(_QUINTILES) if "intervals_ms" in prediction else []
+    low, high = (max(ms / typical_ms, 1e-3) for ms in ends)
+    return [(low if z < 0 else high) ** (abs(z) / 1.96) for z in _QUINTILES]
 
 
 def _handed_over(profile: Profile) -> tuple[dict[str, int], dict[str, int]]:
@@ -684,15 +699,17 @@ def _shares(
     profile: Profile, names: Sequence[str]
 ) -> tuple[list[float] | None, list[float] | None]:
     """Return for each task the share of its time on a core, and with the interpreter's lock."""
-    samples = profile.sections.get("samples")
-    if samples is None:
-        return None, None
+    samples = profile.sections.get("samples", {"rounds": (), "tasks": {}})
+    sources = profile.sections.get("weight_sources", {})
     core, gil = [], []
     for name in names:
         columns = samples["tasks"].get(name, {})
         walls = measured_of(samples["rounds"], columns.get("wall_ms", ()))
         on_core = measured_of(samples["rounds"], columns.get("cpu_ms", ()))
         locked = measured_of(samples["rounds"], columns.get("gil_share", ()))
+        source = sources.get(name, {})
+        if not on_core and source.get("cpu_time_ms") is not None:
+            walls, on_core = [source.get("wall_time_ms") or 0.0], [source["cpu_time_ms"]]
         whole = sum(walls)
         # Tenths: tasks of equal shares are simulated together.
         core.append(_tenth(sum(on_core) / whole) if on_core and whole else None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from dagprofiler import Profile
 
 
-def profile_of(times_ms, edges=(), *, wire=0, rounds=(), cpu=None, sections=None):
+def profile_of(times_ms, edges=(), *, wire=0, rounds=(), cpu=None, sections=None, config=None):
     """Return a profile of tasks with these times, whose edges carry `wire` bytes.
 
     With `rounds`, each a factor on the times, it has samples.
@@ -19,7 +21,7 @@ def profile_of(times_ms, edges=(), *, wire=0, rounds=(), cpu=None, sections=None
             "schema_version": 1,
             "hostname": "here",
         },
-        "configuration": {},
+        "configuration": config or {},
         "dag_structure": {
             "nodes": names,
             "edges": [{"source": a, "target": b} for a, b in edges],
@@ -30,7 +32,7 @@ def profile_of(times_ms, edges=(), *, wire=0, rounds=(), cpu=None, sections=None
         "execution_metrics": [
             {
                 "task": name,
-                "compute_time_ms": float(ms),
+                "compute_time_ms": ms * float(median(rounds or [1.0])),
                 "serialize_time_ms": 0.0,
                 "deserialize_time_ms": 0.0,
                 "bytes_in": 0,

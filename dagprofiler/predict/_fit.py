@@ -1,0 +1,630 @@
+"""fit(): cost models of the tasks and edges of a DAG over the parameters of its config."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import chain, product
+from math import log2
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler._document.samples import measured_of
+from dagprofiler._document.table import entries_of_tasks
+from dagprofiler._util.checks import plain_number
+from dagprofiler._util.html import Shown, paragraph, table, view
+from dagprofiler._util.text import aligned, class_of, printable
+from dagprofiler.config import Config
+from dagprofiler.errors import ProfileError, did_you_mean, refused
+from dagprofiler.graph.wiring import kahn_order
+from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
+from dagprofiler.predict._normal_form import Fit, fit_points, longest_line
+from dagprofiler.predict._simulate import sources_of
+from dagprofiler.profile import Profile
+from dagprofiler.stats.summary import median
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+#: Fewest values of a parameter.
+_LEAST = 3
+
+#: Least uncertainty of a time, relative to it: machines differ by that from minute to minute.
+_DRIFT = 0.03
+
+#: From this ratio to the largest measured value on a prediction is not trusted.
+_FAR = 4.0
+
+#: Share of all times from which on a doubtful model makes a prediction doubtful.
+_WEIGHTY = 0.05
+
+#: Quantities of tasks: their words, unit, and columns of samples, the first of which is used.
+_TASK = {
+    "compute": ("compute()", "ms", ("corrected_ms", "wall_ms")),
+    "serialize": ("serializing", "ms", ("serialize_ms",)),
+    "deserialize": ("deserializing", "ms", ("deserialize_ms",)),
+    "cpu": ("CPU time", "ms", ("cpu_ms",)),
+    "instructions": ("counted", "instructions", ("instructions",)),
+    "estimated": ("estimated", "instructions", ()),
+    "outputs": ("outputs", "bytes", ()),
+}
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """What one quantity of a class of tasks, or of edges, costs over the configuration.
+
+    Attributes
+    ----------
+    of
+        The class: a task's name, or an edge's key, with ``*`` for numbers.
+    quantity
+        As in ``compute()``, ``bytes`` or ``tasks``.
+    unit
+        Its unit.
+    formula
+        The model, with the names of the parameters.
+    error
+        Cross-validated error relative to the measured values.
+    regime
+        What changes within the measured range; "" if nothing does.
+    """
+
+    of: str
+    quantity: str
+    unit: str
+    formula: str
+    error: float
+    regime: str
+    _fit: Fit = field(repr=False, compare=False)
+    #: Name to its cost relative to the class.
+    _ratios: Mapping[str, float] = field(repr=False, compare=False)
+    #: What the fitted values, the lowest of each size, are multiplied by to give medians.
+    _level: float = field(repr=False, compare=False)
+
+    def at(self, point: Sequence[float], name: str) -> float:
+        """Return the cost of one task or edge of the class."""
+        return self._fit.form(point) * self._level * self._ratios.get(name, 1.0)
+
+    def spread(self, point: Sequence[float]) -> tuple[float, float]:
+        """Return both ends of the 95 % interval, relative to the cost."""
+        middle = self._fit.form(point)
+        low, high = self._fit.interval(point)
+        return (low / middle, high / middle) if middle else (1.0, 1.0)
+
+
+class _Values:
+    """What was measured of the members of a class: in each profile, by name."""
+
+    def __init__(self, of: str, words: str, unit: str) -> None:
+        self.of, self.words, self.unit = of, words, unit
+        self.typical: list[dict[str, float]] = []
+        self.low: list[dict[str, float]] = []
+        self.noises: list[float] = []
+
+    def note(self, profile: int, name: str, samples: Sequence[float]) -> None:
+        while len(self.typical) <= profile:
+            self.typical.append({})
+            self.low.append({})
+        middle = median(samples)
+        self.typical[profile][name] = middle
+        self.low[profile][name] = min(samples)
+        if len(samples) > 2 and middle > 0:
+            off = median([abs(value - middle) for value in samples])
+            self.noises.append(1.48 * off / middle / len(samples) ** 0.5 * 1.25)
+
+    def model(self, points: Sequence[Sequence[float]], names: Sequence[str]) -> CostModel | None:
+        present = [k for k, values in enumerate(self.typical) if values]
+        if len(present) < _LEAST:
+            return None
+        is_time = self.unit == "ms"
+        used = self.low if is_time else self.typical
+        means = [sum(used[k].values()) / len(used[k]) for k in present]
+        levels = [
+            sum(self.typical[k].values()) / len(used[k]) / mean
+            for k, mean in zip(present, means)
+            if mean
+        ]
+        ratios: dict[str, list[float]] = {}
+        for k, mean in zip(present, means):
+            for name, value in used[k].items():
+                if mean:
+                    ratios.setdefault(name, []).append(value / mean)
+        merged = _merged([tuple(points[k]) for k in present], means)
+        noise = max(_DRIFT, median(self.noises) if self.noises else 0.0) if is_time else 0.0
+        fit = fit_points([*merged], [*merged.values()], noise)
+        return CostModel(
+            self.of,
+            self.words,
+            self.unit,
+            fit.form.formula(names),
+            fit.error,
+            fit.regime,
+            fit,
+            {name: median(several) for name, several in ratios.items()},
+            median(levels) if levels else 1.0,
+        )
+
+
+def _merged(
+    points: Sequence[tuple[float, ...]], values: Sequence[float]
+) -> dict[tuple[float, ...], float]:
+    """Return one value for each point: of several profiles of one configuration the median."""
+    several: dict[tuple[float, ...], list[float]] = {}
+    for point, value in zip(points, values):
+        several.setdefault(point, []).append(value)
+    return {point: median(found) for point, found in several.items()}
+
+
+@dataclass(frozen=True)
+class CostModels(Shown):
+    """Models of a DAG's costs over the parameters of its config; :func:`fit` makes them.
+
+    ``print`` and notebooks show each model as a formula, with its unit and error.
+
+    Attributes
+    ----------
+    parameters
+        The numeric parameters that differ between the profiles, with their measured values in
+        increasing order.
+    models
+        One for each quantity of each class of tasks and edges.
+    profiles
+        The measured profiles.
+    reasons
+        What the profiles leave open, a sentence each.
+    """
+
+    parameters: dict[str, tuple[float, ...]]
+    models: tuple[CostModel, ...]
+    profiles: tuple[Profile, ...] = field(repr=False, compare=False)
+    reasons: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join([self._ranges(), *aligned(self._rows(), left=(0, 1, 2, 3, 5))])
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._rows()
+        return view(paragraph(self._ranges()), table(head, rows, left=(0, 1, 2, 3, 5)))
+
+    def _ranges(self) -> str:
+        return ", ".join(
+            f"{printable(name)} from {values[0]:,g} to {values[-1]:,g}"
+            for name, values in self.parameters.items()
+        )
+
+    def _rows(self) -> list[Sequence[str]]:
+        return [
+            ("of", "quantity", "model", "unit", "error", ""),
+            *(
+                (
+                    printable(model.of),
+                    model.quantity,
+                    printable(model.formula),
+                    model.unit,
+                    f"{model.error:.1%}",
+                    model.regime,
+                )
+                for model in self.models
+            ),
+        ]
+
+    def predict(self, config: Config | Mapping[str, Any]) -> Profile:
+        """Return the profile that a run with another configuration would have.
+
+        Parameters
+        ----------
+        config
+            Values of the parameters; those that are left out stay as they were measured.
+
+        Returns
+        -------
+        Profile
+            Marked by its section ``prediction``, with the reasons why it may not be trusted. It
+            has no total time: :func:`~dagprofiler.simulate` tells it.
+
+        Raises
+        ------
+        ValidationError
+            If a parameter is unknown, is not a number above 0 where the models need one, or
+            differs although it did not vary.
+        """
+        base = self.profiles[-1]
+        given = {**base.config, **config}
+        for name in config:
+            if name not in base.config:
+                hint = did_you_mean(name, list(base.config))
+                raise refused(f"predict: there is no parameter {name!r}{hint}")
+            if name not in self.parameters and given[name] != base.config[name]:
+                raise refused(
+                    f"predict: {name!r} was {base.config[name]!r} in all profiles, so its "
+                    f"effect is not known; got {given[name]!r}"
+                )
+        point = []
+        for name in self.parameters:
+            value = plain_number(given[name])
+            if value is None or value <= 0:
+                raise refused(f"predict: {name!r} must be a number above 0, got {given[name]!r}")
+            point.append(float(value))
+        return _Prediction(self, Config(**given), point).profile()
+
+
+def fit(profiles: Iterable[Profile]) -> CostModels:
+    """Return models of what tasks and edges cost over the parameters of the config.
+
+    Parameters
+    ----------
+    profiles
+        Of one DAG in at least three configurations, best with several rounds each and taken
+        in turns, as :func:`dagprofiler.experiments.sweep` does. Of several parameters each
+        needs three values with the others fixed; not all combinations are needed.
+
+    Returns
+    -------
+    CostModels
+        For each class of tasks (names that differ in their numbers alone) the times of its
+        phases and its instructions; for each class of edges its bytes; and the number of
+        tasks of classes that grow.
+
+    Raises
+    ------
+    ValidationError
+        If there are fewer than three values of each parameter that varies; the message names
+        the configurations that are missing.
+
+    Notes
+    -----
+    Models are sums of few terms :math:`c n^i log_2(n)^j`
+    (:func:`dagprofiler.predict._normal_form.fit_points`). Times are fitted to the lowest
+    sample of each size, which noise disturbs least, and scaled to medians.
+
+    Examples
+    --------
+    >>> from dagprofiler import DAG, task
+    >>> @task(outputs=["x"])
+    ... def source(cfg):
+    ...     return {"x": bytes(cfg.N)}
+    >>> @task
+    ... def sink(x):
+    ...     return {}
+    >>> dag = DAG({"source": source, "sink": sink}, [("source", "sink")], {"N": 1})
+    >>> runs = [dag.with_config({"N": n}).run() for n in (1000, 2000, 4000)]
+    >>> fit(runs).predict({"N": 8000}).metrics.edge_weights["source->sink"] // 8
+    8000
+    """
+    runs = tuple(profiles)
+    if len(runs) < _LEAST:
+        raise refused(f"fit: at least {_LEAST} configurations are needed, got {len(runs)}")
+    parameters = _varied(runs)
+    names = [*parameters]
+    points = [[float(run.config[name]) for name in names] for run in runs]
+    reasons = _check_design(names, points)
+    order = sorted(range(len(runs)), key=lambda k: points[k])
+    runs, points = tuple(runs[k] for k in order), [points[k] for k in order]
+    models = tuple(
+        model for values in _collected(runs) if (model := values.model(points, names)) is not None
+    )
+    kinds = {
+        frozenset((e["source"], e["target"]) for e in run.dag_structure["edges"]) for run in runs
+    }
+    if len({frozenset(run.dag_structure["nodes"]) for run in runs} | kinds) > 2 or len(kinds) > 1:
+        reasons.append("the profiles have different graphs: that of the prediction is extended")
+    hosts = {run.hostname for run in runs}
+    if len(hosts) > 1:
+        reasons.append(f"the profiles were taken on {len(hosts)} hosts")
+    return CostModels(parameters, models, runs, tuple(reasons))
+
+
+def _varied(runs: Sequence[Profile]) -> dict[str, tuple[float, ...]]:
+    """Return the numeric parameters that differ, and their values."""
+    found = {}
+    for name in runs[0].config:
+        values = [run.config.get(name) for run in runs]
+        if all(value == values[0] for value in values):
+            continue
+        numbers = [plain_number(value) for value in values]
+        if any(number is None or number <= 0 for number in numbers):
+            raise refused(
+                f"fit: parameter {name!r} differs and has values that are no numbers above 0: "
+                f"{', '.join(map(repr, values[:5]))}"
+            )
+        found[name] = tuple(sorted({float(number) for number in numbers if number is not None}))
+    if not found:
+        raise refused("fit: no numeric parameter of the config differs between the profiles")
+    return found
+
+
+def _check_design(names: Sequence[str], points: Sequence[Sequence[float]]) -> list[str]:
+    """Refuse designs that cannot tell the parameters apart; return what they leave open."""
+    for p, name in enumerate(names):
+        line = longest_line(points, p)
+        if len(line) < _LEAST:
+            fixed = {other: points[line[0]][q] for q, other in enumerate(names) if q != p}
+            at = ", ".join(f"{other}={value:g}" for other, value in fixed.items())
+            have = ", ".join(f"{points[k][p]:g}" for k in line)
+            raise refused(
+                f"fit: {name!r} needs {_LEAST} values{f' with {at}' if at else ''}, got {have}"
+            )
+    if len(names) < 2:
+        return []
+    base = [min(point[p] for point in points) for p in range(len(names))]
+    open_pairs = []
+    for p in range(len(names)):
+        for q in range(p):
+            if not any(point[p] != base[p] and point[q] != base[q] for point in points):
+                far = [
+                    max(point[r] for point in points) if r in (p, q) else base[r]
+                    for r in range(len(names))
+                ]
+                at = ", ".join(f"{name}={value:g}" for name, value in zip(names, far))
+                open_pairs.append(
+                    f"whether {names[q]} and {names[p]} add or multiply is not known; measure {at}"
+                )
+    return open_pairs
+
+
+def _collected(runs: Sequence[Profile]) -> Iterator[_Values]:
+    """Yield what was measured of each class of tasks and edges."""
+    values: dict[tuple[str, str], _Values] = {}
+    for k, run in enumerate(runs):
+        for name, key, words, unit, samples in chain(_of_tasks(run), _of_edges(run)):
+            kind = class_of(name)
+            if (kind, key) not in values:
+                values[kind, key] = _Values(kind, words, unit)
+            values[kind, key].note(k, name, samples)
+    for each in values.values():
+        counts = {value for known in each.typical for value in known.values()}
+        # How many tasks a class has is a model only where it grows.
+        if each.unit != "tasks" or len(counts) > 1:
+            yield each
+
+
+def _of_tasks(run: Profile) -> Iterator[tuple[str, str, str, str, Sequence[Any]]]:
+    """Yield name, key, words, unit and samples of each quantity of each task."""
+    entries, unclear = entries_of_tasks(run)
+    if unclear:
+        raise ProfileError(f"fit: the profile of {run.timestamp}: {unclear}")
+    section = run.sections.get("samples", {"rounds": (), "tasks": {}})
+    sources = run.sections.get("weight_sources", {})
+    for name, entry in entries.items():
+        plain = {
+            "compute": entry.compute_time_ms,
+            "serialize": entry.serialize_time_ms,
+            "deserialize": entry.deserialize_time_ms,
+            "estimated": sources.get(name, {}).get("estimated_instructions"),
+            "outputs": entry.bytes_out,
+        }
+        columns = section["tasks"].get(name, {})
+        for key, (words, unit, wanted) in _TASK.items():
+            sampled = (measured_of(section["rounds"], columns.get(column, ())) for column in wanted)
+            samples = next(filter(None, sampled), None)
+            if samples is None and plain.get(key) is not None:
+                samples = [plain[key]]
+            if samples:
+                yield name, key, words, unit, samples
+    for kind, count in Counter(map(class_of, run.dag_structure["nodes"])).items():
+        yield kind, "count", "number", "tasks", [count]
+
+
+def _of_edges(run: Profile) -> Iterator[tuple[str, str, str, str, Sequence[Any]]]:
+    """Yield the same of each edge."""
+    for edge in run.metrics.edge_metrics:
+        name = f"{edge.source}->{edge.target}"
+        yield name, "size", "payload", "bytes", [edge.size_bytes]
+        if edge.wire_bytes is not None:
+            yield name, "wire", "on the wire", "bytes", [edge.wire_bytes]
+
+
+class _Prediction:
+    """The profile of one configuration that was not measured."""
+
+    def __init__(self, models: CostModels, config: Config, point: Sequence[float]) -> None:
+        self.models, self.config, self.point = models, config, point
+        self.known = {(model.of, model.quantity): model for model in models.models}
+        # The nearest configuration, by ratios: its figures stand where no model is known.
+        self.base = min(models.profiles, key=self._distance)
+        self.lacking: dict[str, None] = {}
+
+    def _distance(self, run: Profile) -> float:
+        return sum(
+            abs(log2(value / float(run.config[name])))
+            for name, value in zip(self.models.parameters, self.point)
+        )
+
+    def cost(self, name: str, quantity: str, fallback: float) -> float:
+        model = self.known.get((class_of(name), quantity))
+        return fallback if model is None else model.at(self.point, name)
+
+    def profile(self) -> Profile:
+        nodes, edges = self.graph()
+        entries = entries_of_tasks(self.base)[0]
+        by_class = {class_of(name): entry for name, entry in entries.items()}
+        successors: dict[str, list[str]] = {}
+        for source, target in edges:
+            successors.setdefault(source, []).append(target)
+        edge_metrics, edge_weights = self.edges(edges)
+        bytes_in = dict.fromkeys(nodes, 0)
+        for edge in edge_metrics:
+            bytes_in[edge.target] += edge.size_bytes
+        metrics, weights, sources, intervals = [], {}, {}, {}
+        order = kahn_order(nodes, successors)
+        for name in order:
+            entry = entries.get(name) or by_class.get(class_of(name))
+            if entry is None:
+                raise refused(f"predict: task {name!r} has no time in any profile")
+            compute_ms = self.cost(name, "compute()", entry.compute_time_ms)
+            metrics.append(
+                TaskMetrics(
+                    name,
+                    round(compute_ms, 6),
+                    round(self.cost(name, "serializing", entry.serialize_time_ms or 0.0), 6),
+                    round(self.cost(name, "deserializing", entry.deserialize_time_ms or 0.0), 6),
+                    bytes_in[name],
+                    round(self.cost(name, "outputs", entry.bytes_out)),
+                )
+            )
+            estimated = self.known.get((class_of(name), "estimated"))
+            weights[name] = 0 if estimated is None else round(estimated.at(self.point, name))
+            sources[name] = self.sources(
+                name, compute_ms, None if estimated is None else weights[name]
+            )
+            model = self.known.get((class_of(name), "compute()"))
+            if model is None:
+                self.lacking[f"{class_of(name)}: too few profiles have it for a model"] = None
+            else:
+                ends = model.spread(self.point)
+                intervals[name] = [round(compute_ms * end, 6) for end in ends]
+        unknown: Any = None  # the total time, which depends on the workers
+        return Profile(
+            self.config,
+            {
+                "nodes": nodes,
+                "edges": [{"source": source, "target": target} for source, target in edges],
+                "execution_order": order,
+            },
+            DAGMetrics(metrics, edge_metrics, weights, edge_weights, unknown),
+            seed=self.base.seed,
+            hostname=self.base.hostname,
+            sections={
+                "run": {"state": "complete", **self.executor()},
+                "weight_sources": sources,
+                "prediction": {
+                    "kind": "cost_models",
+                    "sources": sources_of(self.models.profiles),
+                    "beyond": round(self.beyond(), 6),
+                    "models": {
+                        f"{model.of}: {model.quantity}, {model.unit}": model.formula
+                        for model in self.models.models
+                    },
+                    "intervals_ms": intervals,
+                    "reasons": [*self.reasons(), *self.lacking],
+                },
+                **{
+                    name: self.base.sections[name]
+                    for name in ("environment", "engine")
+                    if name in self.base.sections
+                },
+            },
+        )
+
+    def executor(self) -> dict[str, Any]:
+        run = self.base.sections.get("run", {})
+        return {"executor": run["executor"]} if "executor" in run else {}
+
+    def sources(self, name: str, compute_ms: float, estimated: int | None) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "node_weight": "default" if estimated is None else "estimated_instructions",
+            "estimated_instructions": estimated,
+            "wall_time_ms": round(compute_ms, 6),
+        }
+        kind = class_of(name)
+        if (kind, "CPU time") in self.known:
+            found["cpu_time_ms"] = round(self.cost(name, "CPU time", 0.0), 6)
+        if (kind, "counted") in self.known:
+            found["counted_instructions"] = round(self.cost(name, "counted", 0.0))
+        return found
+
+    def edges(self, edges: Sequence[tuple[str, str]]) -> tuple[list[EdgeMetrics], dict[str, int]]:
+        fields = {
+            class_of(f"{edge.source}->{edge.target}"): edge
+            for edge in self.base.metrics.edge_metrics
+        }
+        metrics, weights = [], {}
+        for source, target in edges:
+            key = f"{source}->{target}"
+            known = fields.get(class_of(key))
+            size = round(self.cost(key, "payload", 0.0 if known is None else known.size_bytes))
+            wire = None
+            if known is not None and known.wire_bytes is not None:
+                wire = round(self.cost(key, "on the wire", known.wire_bytes))
+            names = [] if known is None else known.data_fields
+            metrics.append(EdgeMetrics(source, target, names, size, wire))
+            weights[key] = 8 * size
+        return metrics, weights
+
+    def beyond(self) -> float:
+        """Return how far the point is from the measured ones: at most 1 within their range."""
+        values = zip(self.point, self.models.parameters.values())
+        return max(max(x / known[-1], known[0] / x) for x, known in values)
+
+    def reasons(self) -> Iterator[str]:
+        for (name, known), x in zip(self.models.parameters.items(), self.point):
+            if x > _FAR * known[-1]:
+                yield f"{name}={x:g} is {x / known[-1]:.3g} times the largest measured value"
+            if x < known[0] / _FAR:
+                yield f"{name}={x:g} is {known[0] / x:.3g} times below the least measured value"
+        yield from self.models.reasons
+        times = {
+            model: model.at(self.point, "") for model in self.models.models if model.unit == "ms"
+        }
+        least = _WEIGHTY * sum(times.values())
+        for model in self.models.models:
+            if model.regime and times.get(model, least) >= least:
+                yield f"{model.of}, {model.quantity}: {model.regime}"
+
+    def graph(self) -> tuple[list[str], list[tuple[str, str]]]:
+        """Return the tasks and edges: those measured, with more or fewer of a class that grows."""
+        structure = self.base.dag_structure
+        nodes = [*structure["nodes"]]
+        edges = [(edge["source"], edge["target"]) for edge in structure["edges"]]
+        counts = {
+            model.of: max(0, round(model.at(self.point, model.of)))
+            for model in self.models.models
+            if model.unit == "tasks"
+        }
+        members: dict[str, list[str]] = {}
+        for name in nodes:
+            members.setdefault(class_of(name), []).append(name)
+        if all(len(members.get(kind, ())) == count for kind, count in counts.items()):
+            return nodes, edges
+        for several in members.values():
+            several.sort(key=_numbers)
+        grown = {
+            kind: _renamed(kind, several, counts.get(kind, len(several)))
+            for kind, several in members.items()
+        }
+        pairs: dict[tuple[str, str], set[tuple[int, int]]] = {}
+        place = {name: i for several in members.values() for i, name in enumerate(several)}
+        for source, target in edges:
+            kinds = class_of(source), class_of(target)
+            pairs.setdefault(kinds, set()).add((place[source], place[target]))
+        found = []
+        for (a, b), known in pairs.items():
+            sizes = len(members[a]), len(members[b])
+            found += [
+                (grown[a][i], grown[b][j])
+                for i, j in _continued(a, b, known, sizes, (len(grown[a]), len(grown[b])))
+            ]
+        return [name for several in grown.values() for name in several], found
+
+
+def _numbers(name: str) -> tuple[list[int], str]:
+    return [int(digits) for digits in re.findall(r"[0-9]+", name)], name
+
+
+def _renamed(kind: str, members: Sequence[str], count: int) -> list[str]:
+    """Return the names of `count` members of a class."""
+    if count <= len(members):
+        return [*members[:count]]
+    if kind.count("*") != 1:
+        raise refused(f"predict: the names of {count} tasks {kind!r} are not known")
+    first = _numbers(members[0])[0][0]
+    return [kind.replace("*", str(first + i)) for i in range(count)]
+
+
+def _continued(
+    a: str, b: str, known: set[tuple[int, int]], sizes: tuple[int, int], grown: tuple[int, int]
+) -> Iterable[tuple[int, int]]:
+    """Return the edges between two classes that have grown, by the pattern of those known."""
+    patterns: list[Callable[[int, int], Iterable[tuple[int, int]]]] = [
+        lambda m, n: product(range(m), range(n)),
+        lambda m, n: ((i, i) for i in range(min(m, n))),
+        lambda m, n: ((i, i + 1) for i in range(min(m, n - 1))),
+    ]
+    for pattern in patterns:
+        if known == {*pattern(*sizes)}:
+            return pattern(*grown)
+    raise refused(
+        f"predict: how the edges from {a!r} to {b!r} continue for more tasks is not known; "
+        "predict a configuration whose graph was measured"
+    )

@@ -1,0 +1,232 @@
+"""Cost models: which form is found, how far it carries, and what a prediction says of itself."""
+
+from __future__ import annotations
+
+from math import log2
+
+import numpy as np
+import pytest
+from plans import profile_of
+
+from dagprofiler import DAG, Profile, ValidationError, task
+from dagprofiler.predict import fit, simulate
+
+SIZES = [1000 * 2**k for k in range(6)]
+
+SHAPES = {
+    "constant": lambda n: 5.0,
+    "linear": lambda n: 3 + 1e-3 * n,
+    "n log n": lambda n: 1e-4 * n * log2(n),
+    "square": lambda n: 0.5 + 1e-6 * n * n,
+    "root": lambda n: 0.1 * n**0.5,
+    "cube": lambda n: 1e-9 * n**3,
+}
+
+
+def runs_of(cost, sizes=SIZES, *, rounds=(1.0, 1.0, 1.0), wire=lambda n: 8 * n + 163):
+    """Return profiles of a task and a sink, the first of which costs `cost(N)` milliseconds."""
+    return [
+        profile_of(
+            {"work": cost(n), "sink": 1.0},
+            [("work", "sink")],
+            wire=int(wire(n)),
+            rounds=rounds,
+            config={"N": n, "mode": "fast"},
+        )
+        for n in sizes
+    ]
+
+
+def compute(profile, name="work"):
+    return next(m.compute_time_ms for m in profile.metrics.task_metrics if m.task == name)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_forms_without_noise_carry_sixteen_times_beyond(shape):
+    models = fit(runs_of(SHAPES[shape]))
+    n = 16 * SIZES[-1]
+    predicted = models.predict({"N": n})
+    assert compute(predicted) == pytest.approx(SHAPES[shape](n), rel=0.02)
+    assert predicted.metrics.edge_metrics[0].wire_bytes == 8 * n + 163
+    assert compute(predicted, "sink") == 1.0
+
+
+def test_forms_with_noise_carry_and_their_intervals_hold_the_truth():
+    chance = np.random.default_rng(1)
+    errors, held = {4: [], 16: []}, []
+    for _ in range(5):
+        for cost in SHAPES.values():
+            noisy = [
+                profile_of(
+                    {"work": cost(n)},
+                    rounds=(1 + 0.05 * chance.standard_normal(5)).tolist(),
+                    config={"N": n},
+                )
+                for n in SIZES
+            ]
+            models = fit(noisy)
+            for times, found in errors.items():
+                n = times * SIZES[-1]
+                predicted = models.predict({"N": n})
+                found.append(abs(compute(predicted) / cost(n) - 1))
+                low, high = predicted.sections["prediction"]["intervals_ms"]["work"]
+                held.append(low <= cost(n) <= high)
+    assert np.median(errors[4]) < 0.02
+    assert np.median(errors[16]) < 0.03
+    assert np.quantile(errors[16], 0.9) < 0.12
+    assert np.mean(held) > 0.85
+
+
+@pytest.mark.parametrize(
+    ("cost", "words", "at", "expected"),
+    [
+        (lambda n: min(50.0, n / 100), "saturates", 64_000, 50),
+        # A cache that is too small from 4000 on.
+        (lambda n: n / 100 if n < 4000 else n / 40, "changes between 2000 and 4000", 64_000, 1600),
+        (lambda n: n / 100 if n < 8000 else n / 40, "changes between 4000 and 8000", 64_000, 1600),
+        (
+            lambda n: [9, 2, 7, 1, 8, 3][SIZES.index(n)],
+            "no form",
+            64_000,
+            None,
+        ),
+    ],
+)
+def test_changes_within_the_range_are_found_and_said(cost, words, at, expected):
+    models = fit(runs_of(cost))
+    predicted = models.predict({"N": at})
+    assert words in str(models)
+    assert any(words in reason for reason in predicted.sections["prediction"]["reasons"])
+    if expected is not None:
+        assert compute(predicted) == pytest.approx(expected, rel=0.1)
+
+
+POINTS = [(n, 4) for n in SIZES[:4]] + [(1000, m) for m in (8, 16, 32)]
+
+
+def two(cost, points):
+    return [profile_of({"w": cost(n, m)}, config={"N": n, "M": m}) for n, m in points]
+
+
+@pytest.mark.parametrize(
+    "cost", [lambda n, m: 2 + 1e-3 * n * m, lambda n, m: 1e-2 * n + 5 * m, lambda n, m: 0.01 * n]
+)
+def test_two_parameters_need_no_full_grid(cost):
+    models = fit(two(cost, [*POINTS, (8000, 32)]))
+    predicted = models.predict({"N": 32_000, "M": 128})
+    assert compute(predicted, "w") == pytest.approx(cost(32_000, 128), rel=0.03)
+    assert not any("multiply" in r for r in predicted.sections["prediction"]["reasons"])
+
+
+def test_what_a_sparse_design_leaves_open_is_said_with_the_missing_point():
+    models = fit(two(lambda n, m: n * m, POINTS))
+    assert "N=8000, M=32" in " ".join(models.reasons)
+    with pytest.raises(ValidationError, match=r"'M' needs 3 values with N=1000, got 4, 8"):
+        fit(two(lambda n, m: n * m, POINTS[:5]))
+
+
+def test_tasks_of_a_class_share_a_form_and_keep_their_ratios():
+    measured = [profile_of({"m_1": n / 100, "m_2": n / 50, "s": 1}, config={"N": n}) for n in SIZES]
+    models = fit(measured)
+    predicted = models.predict({"N": 64_000})
+    assert compute(predicted, "m_1") == pytest.approx(640, rel=0.02)
+    assert compute(predicted, "m_2") == pytest.approx(1280, rel=0.02)
+    assert [model.of for model in models.models if model.quantity == "compute()"] == ["m_*", "s"]
+
+
+def growing(n, pairs):
+    count = n // 1000
+    maps = [f"map_{i}" for i in range(count)]
+    edges = [("split", name) for name in maps] + [*pairs(maps)]
+    return profile_of({"split": 1, **dict.fromkeys(maps, 2)}, edges, config={"N": n})
+
+
+@pytest.mark.parametrize(
+    "pairs", [lambda maps: [], lambda maps: zip(maps, maps[1:])], ids=["fan", "chain"]
+)
+def test_a_graph_that_grows_with_a_parameter_is_extended_and_the_reason_said(pairs):
+    models = fit([growing(n, pairs) for n in SIZES[:4]])
+    predicted = models.predict({"N": 20_000})
+    expected = growing(20_000, pairs)
+    edges = {tuple(edge.values()) for edge in expected.dag_structure["edges"]}
+    assert {tuple(edge.values()) for edge in predicted.dag_structure["edges"]} == edges
+    assert set(predicted.dag_structure["nodes"]) == set(expected.dag_structure["nodes"])
+    assert any("graph" in reason for reason in predicted.sections["prediction"]["reasons"])
+
+
+def test_a_graph_whose_pattern_is_unknown_is_not_extended():
+    def pairs(maps):
+        return [(maps[0], name) for name in maps[2:]]
+
+    models = fit([growing(n, pairs) for n in SIZES[:4]])
+    with pytest.raises(ValidationError, match=r"map_\*"):
+        models.predict({"N": 20_000})
+
+
+def test_a_prediction_is_marked_is_read_and_is_simulated_with_an_interval():
+    models = fit(runs_of(SHAPES["linear"]))
+    near, far = models.predict({"N": 40_000}), models.predict({"N": 400_000})
+    assert Profile.loads(near.dumps()) == near
+    assert str(near).startswith("PREDICTED, not measured")
+    assert near.sections["prediction"]["kind"] == "cost_models"
+    assert near.sections["prediction"]["reasons"] == []
+    assert near.sections["prediction"]["beyond"] == 1.25
+    assert near.metrics.total_time_ms is None
+    assert near.config == {"N": 40_000, "mode": "fast"}
+    assert any("12.5 times" in reason for reason in far.sections["prediction"]["reasons"])
+    found = simulate(far, workers=1)
+    assert found.interval_ms[0] < found.makespan_ms < found.interval_ms[1]
+    assert any("12.5 times" in reason for reason in found.reasons)
+
+
+def test_models_print_formula_unit_error_and_range():
+    text = str(fit(runs_of(SHAPES["linear"])))
+    assert "N from 1,000 to 32,000" in text
+    assert "3 + 0.001 N" in text
+    assert "163 + 8 N" in text
+    assert "0.0%" in text
+    assert "<table" in fit(runs_of(SHAPES["linear"]))._repr_html_()
+
+
+def test_models_of_real_runs_have_estimates_and_instructions():
+    @task(outputs=["x"], estimate_fn=lambda cfg: 10 * cfg.N)
+    def source(cfg):
+        return {"x": bytes(cfg.N)}
+
+    dag = DAG({"source": source}, [], {"N": 1})
+    models = fit(dag.with_config({"N": n}).run() for n in (1000, 2000, 4000))
+    predicted = models.predict({"N": 16_000})
+    assert predicted.metrics.node_weights == {"source": 160_000}
+    assert predicted.metrics.task_metrics[0].bytes_out == pytest.approx(16_000, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("configs", "words"),
+    [
+        ([{"N": 1}, {"N": 2}], ["3"]),
+        ([{"N": 1}] * 3, ["numeric parameter"]),
+        ([{"N": 1}, {"N": 2}, {"N": "many"}], ["'N'", "'many'"]),
+        ([{"N": 0}, {"N": 2}, {"N": 3}], ["'N'", "0"]),
+        ([{"N": 1}, {"N": 2}, {"N": 2}], ["'N'", "3 values", "1, 2"]),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused_by_name(configs, words):
+    with pytest.raises(ValidationError) as caught:
+        fit([profile_of({"a": 1}, config=config) for config in configs])
+    assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"M": 1}, ["'M'"]),
+        ({"mode": "slow"}, ["'mode'", "'fast'", "'slow'"]),
+        ({"N": 0}, ["'N'", "0"]),
+        ({"N": "many"}, ["'N'", "'many'"]),
+    ],
+)
+def test_what_cannot_be_predicted_is_refused_by_name(config, words):
+    models = fit(runs_of(SHAPES["linear"]))
+    with pytest.raises(ValidationError) as caught:
+        models.predict(config)
+    assert all(word in str(caught.value) for word in words)
