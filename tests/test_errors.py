@@ -32,7 +32,7 @@ from dagprofiler import (
     WorkerError,
     errors,
 )
-from dagprofiler.errors import PackedError, describe, did_you_mean, frames_of
+from dagprofiler.errors import PackedError, describe, did_you_mean, frames_of, shorten
 
 
 def run_error():
@@ -330,3 +330,8 @@ def test_of_a_long_traceback_the_first_and_the_last_frames_are_kept():
 def test_did_you_mean_ignores_case():
     assert did_you_mean("DATA", ["data", "labels"]) == "; did you mean 'data'?"
     assert did_you_mean("n_ue", ["N_UE"]) == "; did you mean 'N_UE'?"
+
+
+def test_only_a_text_that_is_longer_than_its_limit_is_shortened():
+    assert shorten("abcdefgh", 8) == "abcdefgh"
+    assert shorten("abcdefghi", 8) == "abcd ... fghi"

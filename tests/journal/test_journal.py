@@ -1048,13 +1048,6 @@ def attempt(directory, executor, rounds, kill_after_s):
         process.stdout.close()
 
 
-@pytest.mark.slow
-@posix
-@pytest.mark.parametrize(("executor", "rounds"), [("serial", 3), ("pool", 1)])
-def test_nothing_is_lost_to_a_kill_at_a_random_moment(tmp_path, executor, rounds):
-    kill_at_random_moments(tmp_path, executor, rounds, 1)
-
-
 @posix
 @pytest.mark.slow
 @pytest.mark.parametrize(
