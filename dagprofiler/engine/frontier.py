@@ -91,3 +91,6 @@ class EarlierAttempts(Protocol):
 
     def of_round(self, number: int) -> EarlierRound | None:
         """Return the results of a round; None if it has none."""
+
+    def conclude(self, log: RunLog) -> None:
+        """Enter the totals of a complete run into its log, which runs nothing any more."""

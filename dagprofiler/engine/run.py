@@ -683,6 +683,8 @@ class Run:
             calibrations = [calibration_of_process()]
         for calibration in calibrations:
             self._log.environment["calibration"] = calibration.to_dict()
+        if self._past is not None:
+            self._past.conclude(self._log)
         names, outputs = self._wiring.names, self._outputs
         self._log.bound = {
             name: {key: short_repr(value) for key, value in contract.bound.items()}

@@ -21,7 +21,7 @@ from dagprofiler.journal._records import (
     sources_of,
 )
 from dagprofiler.journal._store import OutputStore, frames_in
-from dagprofiler.journal.past import ReplayLog, check_shape
+from dagprofiler.journal.past import TOTALS, ReplayLog, check_shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dagprofiler.engine.log import RoundLog, RunLog, TaskRecord
     from dagprofiler.graph.wiring import Wiring
     from dagprofiler.measure.pipeline import Contract
+    from dagprofiler.profile import Profile
     from dagprofiler.task import Task
 
 
@@ -80,6 +81,8 @@ class Journal(Hook):
         self._record_file: RecordFile | None = None
         #: The record of this resumption, written before the first record of a task.
         self._first: dict[str, Any] | None = None
+        #: Whether an earlier attempt has completed the run.
+        self._complete = False
         self._log: RunLog
         #: Names of the tasks, a list that may grow, and the numbers of those seen so far.
         self._names: list[str] = []
@@ -167,14 +170,18 @@ class Journal(Hook):
             elif source != now:
                 changed.append(name)
         _warn_of([name for name in changed if name in past.finished])
-        self._first = past.resume(
-            {"compared": compared, "not_compared": unknown, "changed": changed}
-        )
+        self._complete = past.totals is not None
+        if not self._complete:
+            self._first = past.resume(
+                {"compared": compared, "not_compared": unknown, "changed": changed}
+            )
         return past
 
     def run_started(self, run: RunInfo) -> None:
         """Write the header; in a journal that is resumed, drop an incomplete last record."""
         self._log = run.log
+        if self._complete:
+            return
         if self._first is not None:
             self._first["executor"] = run.log.executor
             self._of_run.cut()
@@ -266,6 +273,19 @@ class Journal(Hook):
         )
         self._of_run.sync()
 
+    def run_finished(self, profile: Profile) -> None:  # noqa: ARG002  (the log has it all)
+        """Append the totals of a complete run, which resuming it returns."""
+        log = self._log
+        if self._complete or log.reason is not None:
+            return
+        at_ms = log.since_start_ms([perf_counter()])[0]
+        totals = {
+            **{name: getattr(log, name) for name in TOTALS},
+            "environment": log.environment,
+        }
+        self._append({"at_ms": at_ms, "totals": totals})
+        self._of_run.sync()
+
     def _append(self, record: Mapping[str, Any]) -> None:
         if self._first is not None:
             first, self._first = self._first, None
@@ -273,10 +293,19 @@ class Journal(Hook):
         self._of_run.append(record)
 
     def close(self) -> None:
-        """Close the file of records."""
+        """Close the file of records; warn if it is not in its place any more."""
         record_file, self._record_file = self._record_file, None
-        if record_file is not None:
-            record_file.close()
+        if record_file is None:
+            return
+        there = record_file.is_there()
+        record_file.close()
+        if not there:
+            warnings.warn(
+                f"journal {record_file.path!r}: the file was removed or replaced during the run, "
+                "which therefore cannot be resumed",
+                DagProfilerWarning,
+                stacklevel=2,
+            )
 
 
 def _packed_meters(meters: Any, directory: str) -> Any:

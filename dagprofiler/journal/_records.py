@@ -186,6 +186,14 @@ class RecordFile:
         """Sync the records, so that they survive a power failure."""
         os.fsync(self._file.fileno())
 
+    def is_there(self) -> bool:
+        """Tell whether the path still leads to this file."""
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self._identity
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()

@@ -144,13 +144,28 @@ _ROUND = _object(
 )
 
 
+#: Times of a complete run in its log, in seconds.
+TOTALS = ("prepare_s", "hooks_s", "garbage_s", "total_s")
+_COMPLETE = _object(
+    {
+        **_NUMBERED,
+        "at_ms": _TIME,
+        "totals": _object(
+            {**dict.fromkeys(TOTALS, _TIME), "environment": _OF_PROFILE["environment"]}
+        ),
+    }
+)
+
+
 def check_shape(record_file: RecordFile) -> None:
     """Raise a JournalError unless all records have the fields that this version writes."""
     tasks: list[Any] = []
     rounds: list[Any] = []
     resumed: list[Any] = []
+    complete: list[Any] = []
     for record in record_file.records:
-        kind = tasks if "task" in record else resumed if "resumed" in record else rounds
+        kinds = {"task": tasks, "resumed": resumed, "totals": complete}
+        kind = next((kind for what, kind in kinds.items() if what in record), rounds)
         kind.append(record)
     others = isinstance(record_file.header.get("meters"), dict)
     for records, schema in (
@@ -158,6 +173,7 @@ def check_shape(record_file: RecordFile) -> None:
         (tasks, _TASK if others else _TASK_METERED_BY_US),
         (rounds, _ROUND),
         (resumed, _RESUMED),
+        (complete, _COMPLETE),
     ):
         if not surely_satisfies(records, _list(then=schema)):
             # None if only the sum of a meter's readings exceeds a float.
@@ -438,6 +454,8 @@ class ReplayLog:
         Names of the tasks that have results.
     resumed
         The profile's entry for each resumption of the run.
+    totals
+        The times and the environment of a complete run; None if it is not complete.
 
     Raises
     ------
@@ -473,6 +491,7 @@ class ReplayLog:
         except Exception as error:
             raise self._wrong(header, describe(error)) from error
         self.resumed: list[dict[str, Any]] = []
+        self.totals: dict[str, Any] | None = None
         self._rounds: list[ReplayedRound] = []
         self._executor = header["executor"]
         self._at_ms: float = header["at_ms"]
@@ -480,9 +499,12 @@ class ReplayLog:
             if record["at_ms"] < self._at_ms:
                 raise self._wrong(record, "it is older than the record before it")
             self._at_ms = record["at_ms"]
+            if self.totals is not None and "resumed" not in record:
+                raise self._wrong(record, "it is behind the end of the run")
+            self.totals = record.get("totals")
             if "resumed" in record:
                 self._add_resumption(record)
-            else:
+            elif self.totals is None:
                 self._add(record)
         self.earlier_s = self._at_ms / 1e3
         self._find_last()
@@ -530,6 +552,8 @@ class ReplayLog:
             last.is_last = True
             self._dropped = last.torn()
             self._drop(self._dropped)
+        if self._dropped:
+            self.totals = None
 
     def _drop(self, tasks: Iterable[str]) -> None:
         """Remove the records of tasks of the last round, and the round if it is then empty."""
@@ -569,6 +593,14 @@ class ReplayLog:
         log.started -= self.earlier_s
         log.earlier_s = self.earlier_s
         log.resumed = self.resumed
+
+
+    def conclude(self, log: RunLog) -> None:
+        """Enter the totals of a complete run into its log, which runs nothing any more."""
+        if self.totals is not None:
+            log.executor = self._executor
+            for name, value in self.totals.items():
+                setattr(log, name, value)
 
 
 def _moment(timestamp: str) -> datetime:
