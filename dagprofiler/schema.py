@@ -655,6 +655,7 @@ _ENVIRONMENT = _object(
                     "Version of the kernel; scores of different versions do not compare.",
                     minimum=1,
                 ),
+                "taken_at": _text("When it was taken, as ISO 8601 text in UTC."),
             },
             ["score", "parts", "spread", "kernel_version"],
         ),

@@ -32,6 +32,8 @@ class Calibration:
         by 5 to 15 % on a virtual machine of two cores.
     kernel_version
         Scores of different versions do not compare.
+    taken_at
+        When it was taken, as ISO 8601 text in UTC; None if that is unknown.
 
     Notes
     -----
@@ -45,6 +47,7 @@ class Calibration:
     parts: dict[str, float]
     spread: float
     kernel_version: int
+    taken_at: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the calibration as stored in a profile's ``environment``."""
@@ -53,6 +56,7 @@ class Calibration:
             "parts": dict(self.parts),
             "spread": self.spread,
             "kernel_version": self.kernel_version,
+            **({} if self.taken_at is None else {"taken_at": self.taken_at}),
         }
 
     @classmethod
@@ -71,6 +75,7 @@ class Calibration:
                 parts={str(name): float(speed) for name, speed in data["parts"].items()},
                 spread=float(data["spread"]),
                 kernel_version=int(data["kernel_version"]),
+                taken_at=data.get("taken_at"),
             )
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise ProfileError(f"calibration {short_repr(data)}: {describe(error)}") from error

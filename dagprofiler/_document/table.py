@@ -61,6 +61,7 @@ _LABELS = {
     "serialize_ms": "serializing",
     "delay_ms": "run-queue delay",
     "cpu_ms": "CPU time",
+    "kernel_ms": "CPU time of a fixed kernel next to the task",
     "process_cpu_ms": "CPU time of the process",
     "children_cpu_ms": "CPU time of child processes",
     "gc_ms": "garbage collection",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.calibration import Calibration
@@ -13,8 +14,8 @@ from dagprofiler.errors import short_repr
 from dagprofiler.stats.ranktests import (
     INCONCLUSIVE,
     Verdict,
+    compare_apart,
     compare_interleaved,
-    compare_unpaired,
     verdicts,
 )
 from dagprofiler.stats.summary import FEWEST_ROUNDS
@@ -46,11 +47,12 @@ _MACHINE = ("cpu", "machine", "cores")
 
 
 class _Pair(NamedTuple):
-    """The samples of one task or edge in two profiles."""
+    """The samples of one task or edge in two profiles, and the kernels next to them."""
 
     quantity: str
     mine: Measured
     theirs: Measured
+    kernels: tuple[Measured, Measured] = ((), ())
 
 
 def compare_samples(
@@ -88,7 +90,8 @@ def compare_samples(
     -----
     The tests are those of :mod:`dagprofiler.stats.ranktests`. All verdicts are
     "inconclusive" if the two profiles cannot be compared: different machines or conditions, too
-    few rounds, rounds of one process. ``ratio`` is present in any case. Ratio and interval are
+    few rounds, rounds of one process; a task's, if the speed of the machine changed in between
+    and may account for the difference. ``ratio`` is present in any case. Ratio and interval are
     None if a sample is 0, or so far from 1 that its ratios overflow a float.
 
     Examples
@@ -136,11 +139,12 @@ class _Side:
 
 def _task_pairs(mine: _Side, theirs: _Side) -> Iterator[tuple[str, _Pair]]:
     for name, row in mine.tasks.items():
+        other = theirs.tasks.get(name, {})
         for quantity in ("corrected_ms", "wall_ms"):
-            left = mine.measured(row, quantity)
-            right = theirs.measured(theirs.tasks.get(name, {}), quantity)
+            left, right = mine.measured(row, quantity), theirs.measured(other, quantity)
             if left and right:
-                yield name, _Pair(quantity, left, right)
+                kernels = mine.measured(row, "kernel_ms"), theirs.measured(other, "kernel_ms")
+                yield name, _Pair(quantity, left, right, kernels)
                 break
 
 
@@ -223,17 +227,29 @@ def _judged(
 
 
 def _apart(pair: _Pair, factor: float) -> RankResult:
-    mine = [value * factor for value in pair.mine if value is not None]
-    return compare_unpaired(mine, [value for value in pair.theirs if value is not None])
+    sides = [
+        [rows for rows in zip(times, kernels or repeat(None)) if rows[0] is not None]
+        for times, kernels in zip((pair.mine, pair.theirs), pair.kernels)
+    ]
+    return _compared(compare_apart, sides, factor)
 
 
 def _in_pairs(pair: _Pair, factor: float) -> RankResult:
-    both = [
-        (left * factor, right)
-        for left, right in zip(pair.mine, pair.theirs)
-        if left is not None and right is not None
-    ]
-    return compare_interleaved([left for left, _ in both], [right for _, right in both])
+    kernels = (of_side or repeat(None) for of_side in pair.kernels)
+    both = [row for row in zip(pair.mine, pair.theirs, *kernels) if None not in row[:2]]
+    sides = [[(row[side], row[side + 2]) for row in both] for side in (0, 1)]
+    return _compared(compare_interleaved, sides, factor)
+
+
+def _compared(compare: Any, sides: Sequence[Sequence[Any]], factor: float) -> RankResult:
+    """Compare two sets of (time, kernel); without kernels if one is not known."""
+    mine, theirs = ([time for time, _ in side] for side in sides)
+    kernels = tuple([kernel for _, kernel in side] for side in sides)
+    known = all(kernel for side in kernels for kernel in side)
+    result: RankResult = compare(
+        [time * factor for time in mine], theirs, kernels if known and all(kernels) else None
+    )
+    return result
 
 
 def _entry(

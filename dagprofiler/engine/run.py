@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from dagprofiler.task import Task
 
 
+#: The age of a calibration from which on rounds take it anew, in seconds.
+_CALIBRATED_S = 10.0
+
+
 class _HookFailed(Exception):  # noqa: N818  (a signal, not an error of the library)
     """A hook raised, which ends the run; internal to this module."""
 
@@ -680,7 +684,7 @@ class Run:
         if several:
             from dagprofiler.measure.calibrate import calibration_of_process
 
-            calibrations = [calibration_of_process()]
+            calibrations = [calibration_of_process(oldest_s=_CALIBRATED_S)]
         for calibration in calibrations:
             self._log.environment["calibration"] = calibration.to_dict()
         if self._past is not None:

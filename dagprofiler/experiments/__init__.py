@@ -76,7 +76,7 @@ def compare_runs(
         matched by name.
     rounds
         Rounds of each DAG, as for :meth:`DAG.run`. A verdict needs at least 5 for
-        one task and 7 for 30; with fewer it is "inconclusive".
+        one task and 8 for 30; with fewer it is "inconclusive".
     seed, inputs, meters
         As for :meth:`DAG.run`, the same for both.
 
@@ -97,8 +97,8 @@ def compare_runs(
     Notes
     -----
     Rounds of the two DAGs alternate, and so does the order within each pair, so that
-    disturbances of the machine affect both. The verdict is by the more sensitive of a
-    paired and an unpaired rank test
+    disturbances of the machine affect both. The verdict is by the most sensitive of three
+    rank tests, which know the speed of the core next to each task
     (:func:`dagprofiler.stats.ranktests.compare_interleaved`).
 
     Examples

@@ -12,13 +12,13 @@ from dagprofiler.errors import DagProfilerWarning, JournalError, describe, short
 from dagprofiler.journal._records import (
     RecordFile,
     config_differences,
-    fingerprint,
     graph_differences,
     graph_of,
     packed,
     packed_config,
     same_inputs,
     sources_of,
+    unknown_bound,
 )
 from dagprofiler.journal._store import OutputStore, frames_in
 from dagprofiler.journal.past import TOTALS, ReplayLog, check_shape
@@ -146,10 +146,7 @@ class Journal(Hook):
             )
         differences, unknown = config_differences(config, header["config"])
         problems += differences
-        for name, contract in zip(wiring.names, contracts):
-            for key, value in contract.bound.items():
-                if fingerprint(value) is None:
-                    unknown[f"bound.{name}.{key}"] = "it cannot be pickled"
+        unknown.update(unknown_bound(contracts, wiring))
         if seed is not None:
             compared.append("seed")
             if seed != header["seed"]:
@@ -162,13 +159,10 @@ class Journal(Hook):
         if problems:
             raise JournalError(directory, problems)
         past = ReplayLog(record_file, self.store, wiring, stored)
-        changed = []
-        for name, now in sources_of(tasks).items():
-            source = header["sources"].get(name)
-            if source is None or now is None:
-                unknown[f"sources.{name}"] = "its source is not known"
-            elif source != now:
-                changed.append(name)
+        sources, then = sources_of(tasks), header["sources"]
+        unsure = [name for name, now in sources.items() if None in (now, then.get(name))]
+        unknown.update((f"sources.{name}", "its source is not known") for name in unsure)
+        changed = [n for n, now in sources.items() if n not in unsure and now != then[n]]
         _warn_of([name for name in changed if name in past.finished])
         self._complete = past.totals is not None
         if not self._complete:

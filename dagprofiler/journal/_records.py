@@ -319,6 +319,16 @@ def graph_of(contracts: Sequence[Contract], wiring: Wiring) -> dict[str, Any]:
     return graph
 
 
+def unknown_bound(contracts: Sequence[Contract], wiring: Wiring) -> dict[str, str]:
+    """Return why bound values of tasks cannot be compared with those of another run."""
+    return {
+        f"bound.{name}.{key}": "it cannot be pickled"
+        for name, contract in zip(wiring.names, contracts)
+        for key, value in contract.bound.items()
+        if fingerprint(value) is None
+    }
+
+
 def graph_differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
     """Yield the differences between a graph and the one in the journal."""
     yield from _listed("the DAG lacks", [name for name in then if name not in now])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from math import prod
+from functools import partial
+from math import inf, prod
 from typing import TYPE_CHECKING
 
 from dagprofiler._document.calibration import Calibration
 from dagprofiler._util.interpreter import asked_for
+from dagprofiler._util.json import utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +32,7 @@ _REPEATS = 9
 
 #: The calibration of this process, once measured.
 _found: list[Calibration] = []
+_found_at_s: list[float] = []
 
 
 def calibrate(*, again: bool = False) -> Calibration:
@@ -72,10 +75,18 @@ def calibrate(*, again: bool = False) -> Calibration:
     return found
 
 
-def calibration_of_process(*, again: bool = False) -> Calibration:
-    """Return the calibration for a run, without marking it as requested by the program."""
-    if again or not _found:
-        _found[:] = [_measured()]
+def calibration_of_process(*, again: bool = False, oldest_s: float = inf) -> Calibration:
+    """Return the calibration of this process, without marking it as requested by the program.
+
+    Parameters
+    ----------
+    again
+        Whether to measure in any case.
+    oldest_s
+        The age from which on to measure again, in seconds: a machine's speed changes.
+    """
+    if again or not _found or time.monotonic() - _found_at_s[0] >= oldest_s:
+        _found[:], _found_at_s[:] = [_measured()], [time.monotonic()]
     return _found[0]
 
 
@@ -103,6 +114,7 @@ def _judged(rounds: list[dict[str, float]]) -> Calibration:
         parts=parts,
         spread=(of_rounds[-2] - of_rounds[1]) / 2 / score,
         kernel_version=KERNEL_VERSION,
+        taken_at=utc_now(),
     )
 
 
@@ -137,14 +149,14 @@ def _kernels() -> dict[str, Callable[[], object]]:
         for _ in range(60):
             numpy.copyto(copy, source)
 
-    return {"python": _interpret, "matrix": multiply, "memory": move}
+    return {"python": partial(interpret, 30_000), "matrix": multiply, "memory": move}
 
 
-def _interpret() -> int:
+def interpret(steps: int) -> int:
     """Run typical interpreted code: arithmetic, dictionaries, short strings, calls."""
     seen: dict[int, int] = {}
     total = 0
-    for i in range(30_000):
+    for i in range(steps):
         seen[i & 255] = total
         total += len(str(i)) + i % 7
     return total

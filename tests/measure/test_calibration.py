@@ -36,6 +36,15 @@ def test_what_is_found_is_known_for_the_rest_of_the_process(monkeypatch):
     assert calibration.asked_for == [calibrate()]
 
 
+def test_rounds_do_not_rely_on_a_calibration_that_is_old(monkeypatch):
+    monkeypatch.setattr(calibration, "_found", [])
+    found = calibration.calibration_of_process()
+    assert calibration.calibration_of_process(oldest_s=3600) is found
+    anew = calibration.calibration_of_process(oldest_s=0)
+    assert anew is not found
+    assert anew.taken_at > found.taken_at
+
+
 def test_every_kernel_has_a_part_and_the_score_is_their_geometric_mean():
     found = calibrate()
     assert list(found.parts) == list(REFERENCE_MS)
@@ -102,7 +111,7 @@ def test_windows_whose_cpu_clock_is_coarse_is_timed_by_the_wall(monkeypatch):
 def test_a_machine_as_fast_as_the_reference_has_score_1():
     found = calibration._judged([REFERENCE_MS] * 9)
     assert found == Calibration(
-        1.0, {"python": 1.0, "matrix": 1.0, "memory": 1.0}, 0.0, KERNEL_VERSION
+        1.0, {"python": 1.0, "matrix": 1.0, "memory": 1.0}, 0.0, KERNEL_VERSION, found.taken_at
     )
 
 
@@ -138,7 +147,7 @@ def test_a_calibration_is_copied_and_pickled():
 def test_a_calibration_goes_into_json_and_comes_back():
     found = calibrate()
     document = json.loads(json.dumps(found.to_dict()))
-    assert list(document) == ["score", "parts", "spread", "kernel_version"]
+    assert list(document) == ["score", "parts", "spread", "kernel_version", "taken_at"]
     assert Calibration.from_dict(document) == found
 
 

@@ -47,6 +47,7 @@ FULL_COLUMNS = [
     "gc_ms",
     "resident_before_bytes",
     "peak_memory_bytes",
+    "kernel_ms",
 ]
 OF_PROC = [
     "delay_ms",
@@ -147,7 +148,7 @@ def test_wall_asks_for_nothing_more():
 
 
 def test_the_default_is_what_corrects_the_wall_clock():
-    assert select("default").columns == ["delay_ms", "cpu_ms"]
+    assert select("default").columns == ["delay_ms", "cpu_ms", "kernel_ms"]
 
 
 def test_full_is_all_but_allocation():
@@ -157,8 +158,8 @@ def test_full_is_all_but_allocation():
 
 def test_names_and_sets_are_united_in_one_order():
     chosen = select(name for name in ["gc", "cpu", "default", "wall", "gc"])
-    assert chosen.names == ("delay", "cpu", "gc")
-    assert chosen == select(["cpu", "gc", "delay"])
+    assert chosen.names == ("delay", "cpu", "gc", "kernel")
+    assert chosen == select(["cpu", "gc", "kernel", "delay"])
 
 
 def test_users_meters_come_after_the_named_ones_in_their_own_order():
@@ -545,9 +546,16 @@ def test_delay_and_cpu_are_those_of_the_thread_that_opened_the_meters():
     for thread in threads:
         thread.join()
     assert {name: [*values] for name, (values, _) in told.items()} == {
-        "a": ["delay_ms", "cpu_ms"],
-        "b": ["delay_ms", "cpu_ms"],
+        "a": ["delay_ms", "cpu_ms", "kernel_ms"],
+        "b": ["delay_ms", "cpu_ms", "kernel_ms"],
     }
+
+
+def test_the_kernel_tells_the_speed_of_the_core_and_its_time_is_in_no_other_meter():
+    values, reasons = measure(["cpu", "kernel"], nothing)
+    assert not reasons
+    assert 0 < values["kernel_ms"] < 100
+    assert values["cpu_ms"] < values["kernel_ms"]
 
 
 # Exact allocation.

@@ -16,12 +16,15 @@ from dagprofiler.stats.ranktests import (
     SLOWER,
     RankResult,
     Verdict,
+    compare_apart,
     compare_interleaved,
     compare_paired,
     compare_unpaired,
+    fastest_p,
     holm,
     rounds_needed,
     verdicts,
+    without_speed,
 )
 
 SAMPLES = st.lists(st.floats(0.001, 1000.0), min_size=1, max_size=40)
@@ -60,16 +63,37 @@ def test_the_exact_distribution_of_signed_ranks_is_what_counting_gives(n):
     assert ranktests._signed_rank_tails(n) == expected
 
 
+def counted_depth_tail(n, total, fastest, k):
+    """Return P(depth <= k) by counting all ways to choose n of `total` ranks."""
+    depths = [
+        sum(fastest - rank for rank in ranks if rank < fastest)
+        for ranks in combinations(range(total), n)
+    ]
+    return sum(depth <= k for depth in depths) / len(depths)
+
+
+@pytest.mark.parametrize(("n", "total", "fastest"), [(1, 2, 0), (2, 7, 2), (4, 9, 3), (5, 10, 3)])
+def test_the_exact_distribution_of_the_depth_is_what_counting_gives(n, total, fastest):
+    expected = [
+        counted_depth_tail(n, total, fastest, k) for k in range(fastest * (fastest + 1) // 2 + 1)
+    ]
+    assert ranktests._depth_tails(n, total, fastest) == pytest.approx(expected)
+
+
 def test_the_normal_approximation_continues_the_exact_distributions(monkeypatch):
+    depth = 30, 60, 18
     exact = ranktests._rank_sum_tails(30, 30), ranktests._signed_rank_tails(50)
+    exact_depth = ranktests._depth_tails(*depth)
     monkeypatch.setattr(ranktests, "_EXACT_UNPAIRED", 0)
     monkeypatch.setattr(ranktests, "_EXACT_PAIRED", 0)
+    monkeypatch.setattr(ranktests, "_EXACT_FASTEST", 0)
     normal = (
         ranktests._rank_sum_tails.__wrapped__(30, 30),
         ranktests._signed_rank_tails.__wrapped__(50),
     )
     assert normal[0] == pytest.approx(exact[0], abs=0.002)
     assert normal[1] == pytest.approx(exact[1], abs=0.002)
+    assert ranktests._depth_tails.__wrapped__(*depth) == pytest.approx(exact_depth, abs=0.004)
 
 
 # Twice scipy's mannwhitneyu of log(A) - log1p(gate) and log(B), exact, one-sided.
@@ -205,7 +229,7 @@ def test_adjusted_p_values_are_larger_and_sorted_alike(p_values):
 
 @pytest.mark.parametrize(
     ("comparisons", "paired", "needed"),
-    [(1, True, 5), (5, True, 6), (30, True, 7), (1, False, 4), (30, False, 7), (0, True, 1)],
+    [(1, True, 5), (5, True, 6), (30, True, 8), (1, False, 4), (30, False, 7), (0, True, 1)],
 )
 def test_more_comparisons_need_more_rounds(comparisons, paired, needed):
     assert rounds_needed(comparisons, paired=paired) == needed
@@ -297,9 +321,66 @@ def test_interleaved_rounds_are_judged_by_whichever_test_sees_more():
     assert under_load.p < 0.001
     disturbed = [1.6 * t if i % 3 == 0 else t for i, t in enumerate(noisy(3, 20))]
     hit = compare_interleaved([1.1 * t for t in noisy(4, 20)], disturbed)
-    assert hit.p == min(
-        2 * compare_unpaired([1.1 * t for t in noisy(4, 20)], disturbed).p,
-        2 * compare_paired([1.1 * t for t in noisy(4, 20)], disturbed).p,
-    )
+    times = [1.1 * t for t in noisy(4, 20)]
+    assert hit.p == 3 * fastest_p(times, disturbed) < 0.001
+    assert min(compare_unpaired(times, disturbed).p, compare_paired(times, disturbed).p) > 0.1
     assert hit.low <= hit.ratio <= hit.high
     assert compare_interleaved([0.0, 1.0], [1.0, 1.0]).reason
+
+
+# The speed of the machine.
+
+
+def modes(seed, n, slow):
+    """Return for n samples how much slower the core was: not at all, or 1.6 times."""
+    draw = random.Random(seed)
+    return [1.6 if draw.random() < slow else 1.0 for _ in range(n)]
+
+
+def under(speeds, seed, factor=1.0, sensitivity=1.0):
+    """Return times of a task and of the kernel at these speeds."""
+    times = [t * s**sensitivity for t, s in zip(noisy(seed, len(speeds), 0.02, factor), speeds)]
+    return times, [t * s for t, s in zip(noisy(seed + 50, len(speeds), 0.01), speeds)]
+
+
+@pytest.mark.parametrize("sensitivity", [0.0, 0.6, 1.0])
+def test_samples_are_freed_of_the_speed_as_far_as_they_depend_on_it(sensitivity):
+    here, kernel = under(modes(1, 30, 0.5), 1, 1.1, sensitivity)
+    there, other_kernel = under(modes(2, 30, 0.3), 2, 1.0, sensitivity)
+    freed = without_speed((here, there), (kernel, other_kernel))
+    for times in freed:
+        middle = sorted(times)[15]
+        assert all(abs(t / middle - 1) < 0.12 for t in times)
+    assert sorted(freed[0])[15] / sorted(freed[1])[15] == pytest.approx(1.1, rel=0.03)
+
+
+def test_a_tenth_is_found_on_a_core_that_is_slow_half_of_the_time_and_nothing_in_what_is_the_same():
+    found = wrong = blind = 0
+    for seed in range(0, 600, 30):
+        here, kernel = under(modes(seed, 30, 0.5), seed, 1.1)
+        same, same_kernel = under(modes(seed + 1, 30, 0.4), seed + 1)
+        there, other_kernel = under(modes(seed + 2, 30, 0.5), seed + 2)
+        found += compare_interleaved(here, there, (kernel, other_kernel)).p < 0.005
+        wrong += compare_interleaved(same, there, (same_kernel, other_kernel)).p < 0.05
+        blind += compare_paired(here, there).p < 0.0025 or compare_unpaired(here, there).p < 0.0025
+    assert (found, wrong) == (20, 0)
+    assert blind < found
+
+
+def test_sets_that_were_taken_apart_are_judged_only_where_their_speeds_allow_it():
+    calm, kernel = under([1.0] * 10, 1)
+    slower_machine, slow_kernel = under([1.6] * 10, 2)
+    slower_task, same_kernel = under([1.0] * 10, 3, 1.3)
+    other, other_kernel = under([1.0] * 10, 4)
+
+    assert compare_apart(calm, other, (kernel, other_kernel)).p > 0.05
+    judged = verdicts(
+        {
+            "machine": compare_apart(slower_machine, calm, (slow_kernel, kernel)),
+            "task": compare_apart(slower_task, calm, (same_kernel, kernel)),
+            "both": compare_apart([3 * t for t in slower_machine], calm, (slow_kernel, kernel)),
+        }
+    )
+    assert [judged[name].verdict for name in judged] == [INCONCLUSIVE, SLOWER, SLOWER]
+    assert "speed changed" in judged["machine"].reason
+    assert compare_apart(calm, slower_machine).p < 0.001
