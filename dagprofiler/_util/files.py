@@ -250,10 +250,13 @@ def _remove_left(path: str) -> None:
 
 
 def open_untricked(path: str, flags: int) -> int:
-    """Open a file; never follow a link, nor wait for the other end of a pipe."""
+    """Open a file; never follow a link, nor wait for the other end of a pipe.
+
+    A file that it creates has the mode that the umask leaves of 666.
+    """
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC", "O_NOINHERIT"):
         flags |= getattr(os, name, 0)
-    return os.open(path, flags)
+    return os.open(path, flags, 0o666)
 
 
 def _status(path: str) -> os.stat_result | None:

@@ -24,10 +24,10 @@ class CriticalSpan:
     calls
         Number of spans per round.
     total_ms
-        Time during which at least one of them was open.
+        Time during which at least one of them was open, in any thread of a task.
     self_ms
-        The same without the time of spans nested in them; None for asynchronous spans, which
-        wait for each other.
+        Time in them without that in spans nested in them, added over threads; None for
+        asynchronous spans, which wait for each other.
     """
 
     name: str
@@ -49,7 +49,8 @@ class CriticalSpans:
     compute_ms
         Time of ``compute()`` of all tasks on the path, per round.
     uncovered_ms
-        The part of `compute_ms` in no span.
+        The part of `compute_ms` in no span, neither of the thread that ran the task nor of one
+        that the task started.
     rounds
         Number of rounds that the means are over.
     dropped
@@ -67,8 +68,8 @@ class CriticalSpans:
 def critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans | None:
     """Return the time of the tasks of a path by span; None for a profile without spans.
 
-    Over the measured rounds, or over all if none was measured. Only spans of the thread that
-    ran the task are on the path. O(n log n) time in the number of spans.
+    Over the measured rounds, or over all if none was measured. Of threads that a task started
+    counts what lies within its ``compute()``. O(n log n) time in the number of spans.
     """
     section, timeline = profile.sections.get("spans"), profile.sections.get("timeline")
     if section is None or timeline is None:
@@ -85,17 +86,22 @@ def critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans |
         return None
     begin, end = columns.index("compute_start_ms"), columns.index("compute_end_ms")
     computed = {
-        (record[0], record[1]): record[end] - record[begin]
+        (record[0], record[1]): (record[begin], record[end])
         for record in timeline["records"]
         if on_path(record) and None not in (record[begin], record[end])
     }
     rounds = len({number for _, number in computed})
-    by_task: dict[tuple[str, int], list[tuple[float, float, int]]] = {}
+    by_task: dict[tuple[str, int], list[_Interval]] = {}
     for task, number, thread, label, start_ms, end_ms, *_ in filter(on_path, section["records"]):
-        if (task, number) in computed and section["threads"][thread]["own"]:
-            by_task.setdefault((task, number), []).append((start_ms, -end_ms, label))
+        if (task, number) in computed:
+            begun_ms, ended_ms = start_ms, end_ms
+            if not section["threads"][thread]["own"]:
+                first_ms, last_ms = computed[task, number]
+                begun_ms, ended_ms = max(start_ms, first_ms), min(end_ms, last_ms)
+            if begun_ms <= ended_ms:
+                by_task.setdefault((task, number), []).append((begun_ms, -ended_ms, label, thread))
     totals: dict[int, _Total] = {}
-    uncovered_ms = sum(computed.values())
+    compute_ms = uncovered_ms = sum(end_ms - start_ms for start_ms, end_ms in computed.values())
     for (task, _), intervals in by_task.items():
         uncovered_ms -= _add(sorted(intervals), section["labels"], task, totals)
     spans = [
@@ -113,11 +119,15 @@ def critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans |
     mean_ms = 1 / rounds if rounds else 0.0
     return CriticalSpans(
         tuple(spans),
-        compute_ms=sum(computed.values()) * mean_ms,
+        compute_ms=compute_ms * mean_ms,
         uncovered_ms=max(0.0, uncovered_ms) * mean_ms,
         rounds=rounds,
         dropped=sum(n for task, n in section.get("dropped", {}).items() if task in place),
     )
+
+
+#: Start, minus the end, label and thread of a span.
+_Interval = tuple[float, float, int, int]
 
 
 class _Total:
@@ -130,7 +140,7 @@ class _Total:
 
 
 def _add(
-    spans: Sequence[tuple[float, float, int]],
+    spans: Sequence[_Interval],
     labels: Sequence[dict[str, Any]],
     task: str,
     totals: dict[int, _Total],
@@ -139,8 +149,9 @@ def _add(
     covered_ms, covered_until = 0.0, float("-inf")
     #: Label to the end of its latest span: overlapping spans of one name count once.
     until: dict[int, float] = {}
-    around: list[tuple[float, int]] = []
-    for start_ms, minus_end_ms, label in spans:
+    #: Thread to the open spans around the next one in it.
+    open_in: dict[int, list[tuple[float, int]]] = {}
+    for start_ms, minus_end_ms, label, thread in spans:
         kind, end_ms = labels[label]["kind"], -minus_end_ms
         if kind not in ("span", "async"):
             continue
@@ -153,6 +164,7 @@ def _add(
         covered_ms += max(0.0, end_ms - max(start_ms, covered_until))
         covered_until = max(covered_until, end_ms)
         if kind == "span":
+            around = open_in.setdefault(thread, [])
             while around and around[-1][0] <= start_ms:
                 around.pop()
             total.self_ms += end_ms - start_ms

@@ -41,7 +41,7 @@ def trace(function: Any = None, /, *, name: str | None = None, category: str | N
     function
         Function, method, coroutine function, generator function, asynchronous generator
         function, or a ``classmethod``, ``staticmethod`` or function decorated with
-        ``contextlib.contextmanager``.
+        ``contextlib.contextmanager``; or a class, whose instances are recorded as they are made.
     name
         Name of the span; by default the function's qualified name.
     category
@@ -55,7 +55,7 @@ def trace(function: Any = None, /, *, name: str | None = None, category: str | N
     Raises
     ------
     TraceError
-        If `function` is not callable or is a class, or `name` or `category` is not a string.
+        If `function` is not callable, or `name` or `category` is not a string.
 
     Notes
     -----
@@ -94,9 +94,31 @@ def decorated(function: Any, what: str, wrap: Callable[[Any], Any]) -> Any:
     """Return `function` wrapped, inside its ``classmethod`` or ``staticmethod`` if it has one."""
     if isinstance(function, (classmethod, staticmethod)):
         return type(function)(decorated(function.__func__, what, wrap))
-    if isinstance(function, type) or not callable(function):
-        raise TraceError(f"@{what} of {short_repr(function)}: expected a function or method")
+    if isinstance(function, type):
+        return _constructed(function, what, wrap)
+    if not callable(function):
+        raise TraceError(f"@{what} of {short_repr(function)}: expected a function or a class")
     return wrap(function)
+
+
+def _constructed(kind: type, what: str, wrap: Callable[[Any], Any]) -> type:
+    """Return a class, each of whose instances is made within what `wrap` records."""
+    own: Any = kind.__init__  # type: ignore[misc]
+    new: Any = kind.__new__
+
+    @wraps(own)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        # object's refuses the arguments that another __new__ has taken.
+        if own != object.__init__ or new is object.__new__:
+            own(self, *args, **kwargs)
+
+    # A span of the class's name, as that of a function.
+    made.__qualname__, made.__module__ = kind.__qualname__, kind.__module__
+    try:
+        kind.__init__ = wrap(made)  # type: ignore[misc]
+    except TypeError as error:
+        raise TraceError(f"@{what} of {short_repr(kind)}: a class of Python's own") from error
+    return kind
 
 
 def label_of(

@@ -12,10 +12,12 @@ import os
 from bisect import bisect_left
 from contextlib import suppress
 from functools import lru_cache
+from itertools import count
 from json.encoder import encode_basestring
+from logging import getLogger
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._util.files import open_untricked, replaced, replacing
+from dagprofiler._util.files import open_untricked, replaced
 from dagprofiler.tracing._recording import (
     ASYNC,
     ASYNC_INSTANT,
@@ -173,6 +175,22 @@ class Track:
         ]
 
 
+def _locked(descriptor: int) -> str | None:
+    """Lock a file for this process as long as it is open; say why that cannot be."""
+    try:
+        from fcntl import LOCK_EX, LOCK_NB, flock
+    except ImportError:
+        # A new file is nobody else's.
+        return "is there already" if os.fstat(descriptor).st_size else None
+    try:
+        flock(descriptor, LOCK_EX | LOCK_NB)
+    except BlockingIOError:
+        return "is written by another process"
+    except OSError:
+        return "is there already, and cannot be locked" if os.fstat(descriptor).st_size else None
+    return None
+
+
 def _apart(label: AnyLabel) -> Label:
     """Return the label of a span that has to stand apart from those of its thread."""
     if isinstance(label, str):
@@ -182,6 +200,9 @@ def _apart(label: AnyLabel) -> Label:
 
 #: The member of the document, beside what Chrome's format has, that says how it ended.
 SECTION = "dagprofiler"
+
+#: How much is read of the beginning and of the end of a file that is there.
+_READ_BYTES = 65_536
 
 #: Least length of the tail: a full disk then has room for one that says what was lost, and why.
 _TAIL_BYTES = 192
@@ -193,15 +214,24 @@ class TraceFile:
     Parameters
     ----------
     path
-        Path of the file; an existing file is replaced at the first write. A symbolic link
-        is followed within its folder, and refused if it leads elsewhere.
+        Path of the file. A closed trace that it holds is continued. If another process writes
+        to it, or it holds anything else, the trace gets a name of its own. A symbolic link is
+        followed within its folder, and refused if it leads elsewhere.
     header
         Its ``otherData``, as JSON values.
+
+    Attributes
+    ----------
+    path
+        Path of the file, once it is open that which is written.
+    zero_s
+        Reading of this process's clock, in seconds, that is 0 in the file, once it is open.
     """
 
     def __init__(self, path: str, header: Mapping[str, Any]) -> None:
         self.path = path
         self._header = header
+        self.zero_s: float = header.get("clock", {}).get("zero_s", 0.0)
         self._descriptor = -1
         #: Where the tail begins.
         self._end = 0
@@ -223,8 +253,7 @@ class TraceFile:
             If they could not be written; the file then has its previous content, if the
             system can restore it.
         """
-        if not self.is_open:
-            self._open()
+        self.open()
         text = "" if self._end else self._head()
         if events:
             text += ("\n" if self._empty else ",\n") + ",\n".join(events)
@@ -258,18 +287,79 @@ class TraceFile:
                 os.close(self._descriptor)
         self._descriptor = -1
 
-    def _open(self) -> None:
+    def open(self) -> None:
+        """Open the file, unless it is open.
+
+        Raises
+        ------
+        OSError
+            If it cannot be opened.
+        """
+        if self.is_open:
+            return
         folder = os.path.dirname(self.path)
         os.makedirs(folder, exist_ok=True)
         path = os.path.realpath(self.path)
         if os.path.dirname(path) != os.path.realpath(folder):
             # Another user may have created it: the names of traces can be guessed.
             raise OSError(errno.ELOOP, "Is a link that leads out of its folder", self.path)
-        if replaced(self.path) is not None:
-            with replacing(path):
-                """Empty at first."""
         self._end, self._empty, self._torn = 0, True, False
-        self._descriptor = open_untricked(path, os.O_WRONLY)
+        if replaced(self.path) is None:
+            self._descriptor = open_untricked(path, os.O_WRONLY)
+            return
+        why = self._claim(path)
+        if why is None:
+            return
+        stem, ending = os.path.splitext(self.path)
+        for number in count(1):
+            own = f"{stem}.{os.getpid()}{f'.{number}' * (number > 1)}{ending}"
+            if self._claim(own) is None:
+                break
+        getLogger("dagprofiler.tracing").warning("the trace is in %r: %r %s", own, path, why)
+        self.path = own
+
+    def _claim(self, path: str) -> str | None:
+        """Open a file that nobody writes to and that can be continued; else say why not."""
+        descriptor = open_untricked(path, os.O_RDWR | os.O_CREAT)
+        try:
+            why = _locked(descriptor) or self._continue(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if why is None:
+            self._descriptor = descriptor
+        else:
+            os.close(descriptor)
+        return why
+
+    def _continue(self, descriptor: int) -> str | None:
+        """Find the end of the trace in a file, and its clock; say why it cannot be continued."""
+        size = os.fstat(descriptor).st_size
+        if not size:
+            return None
+        other = "holds something else than a trace that was closed"
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        head, line, _ = os.read(descriptor, _READ_BYTES).partition(b"\n")
+        begin = max(0, size - _READ_BYTES)
+        os.lseek(descriptor, begin, os.SEEK_SET)
+        rest = os.read(descriptor, _READ_BYTES)
+        tail = rest.rfind(b"\n], ")
+        try:
+            ending = json.loads(b"{" + rest[tail + 4 :])
+            theirs = json.loads(head + b"]}")["otherData"]["clock"]
+            closed = bool(line) and tail >= 0 and ending == {SECTION: {"closed": True}}
+            mine = self._header["clock"]
+            if theirs["boot"] is not None and theirs["boot"] == mine["boot"]:
+                zero_s = float(theirs["zero_s"])
+            else:
+                zero_s = mine["zero_s"] - (mine["epoch_s"] - float(theirs["epoch_s"]))
+        except (ValueError, LookupError, TypeError):
+            return other
+        if not closed:
+            return other
+        self.zero_s = zero_s
+        self._end, self._empty = begin + tail, rest[:tail].endswith(b"[")
+        return None
 
     def _head(self) -> str:
         return f'{{"displayTimeUnit": "ms", "otherData": {encode(self._header)}, "traceEvents": ['

@@ -82,9 +82,9 @@ class _Source:
                     break
                 lines.append(line.rstrip().rstrip(","))
                 if len(lines) == _BATCH:
-                    yield self._parsed(lines)
+                    yield self.parsed(lines)
                     lines = []
-            yield self._parsed(lines)
+            yield self.parsed(lines)
         if closed is None:
             self.notes.append("it ends in the midst: the process was killed while it wrote")
         else:
@@ -93,7 +93,8 @@ class _Source:
             if closed.get("lost"):
                 self.notes.append(f"{closed['lost']} spans were lost: {closed.get('why')}")
 
-    def _parsed(self, lines: list[str]) -> list[Any]:
+    def parsed(self, lines: list[str]) -> list[Any]:
+        """Return the events in lines, one a line; of others there are notes."""
         try:
             events: list[Any] = json.loads(f"[{','.join(filter(None, lines))}]")
         except _NOT_JSON:
@@ -242,7 +243,11 @@ def _whole(source: _Source) -> list[Any]:
         try:
             document = json.loads(text.rstrip(", \n") + "]")
         except _NOT_JSON as error:
-            raise TraceError(f"{source.path!r} is no trace: {error}") from error
+            # Its forked children write into one file, each with a beginning of its own.
+            lines = [line.strip(" ,") for line in text.splitlines()]
+            document = source.parsed([line for line in lines if line not in ("", "[", "]")])
+            if not any(isinstance(event, dict) for event in document):
+                raise TraceError(f"{source.path!r} is no trace: {error}") from error
         source.notes.append("its end was open")
     if isinstance(document, dict):
         document = document.get("traceEvents")

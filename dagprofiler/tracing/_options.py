@@ -30,8 +30,7 @@ class Options:
         Parts of a file's name between ``perfflow`` and ``.pfw``: any of ``"name"``,
         ``"instance-path"``, ``"hostname"`` and ``"pid"``.
     filename
-        A custom file name instead, with the placeholders ``{name}``, ``{hostname}`` and
-        ``{pid}``.
+        A custom file name instead.
     cpu_mem_usage
         Whether CPU usage and memory are sampled when spans end.
     events
@@ -77,7 +76,9 @@ class Options:
             )
         if not isinstance(self.interval_s, (int, float)) or not 0 < self.interval_s < 1e6:
             raise TraceError(f"interval_s={short_repr(self.interval_s)}: expected seconds, above 0")
-        self._own_name("host", 1)
+        name = self.filename
+        if name is not None and not (isinstance(name, str) and os.path.basename(name)):
+            raise TraceError(f"filename={short_repr(name)}: expected a file's name")
 
     def path(self, hostname: str, pid: int, *, child: bool) -> str:
         """Return the path of a process's file.
@@ -85,12 +86,11 @@ class Options:
         If the file's name does not contain the process id, a child process adds it, since
         parent and child may both write.
         """
-        name = self._own_name(hostname, pid)
-        tells_pid = "pid" in self.filename_include
-        if name is not None:
-            tells_pid = name != self._own_name(hostname, pid + 1)
-            stem, ending = os.path.splitext(name)
+        if self.filename is not None:
+            tells_pid = False
+            stem, ending = os.path.splitext(self.filename)
         else:
+            tells_pid = "pid" in self.filename_include
             known = {"name": self.name, "hostname": hostname, "pid": str(pid)}
             parts = [
                 f"{{{_instance_path()}}}" if part == "instance-path" else known[part]
@@ -100,20 +100,6 @@ class Options:
         if child and not tells_pid:
             stem = f"{stem}.{pid}"
         return os.path.abspath(os.path.join(self.directory, stem + ending))
-
-    def _own_name(self, hostname: str, pid: int) -> str | None:
-        if self.filename is None:
-            return None
-        try:
-            name = self.filename.format(name=self.name, hostname=hostname, pid=pid)
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise TraceError(
-                f"filename={short_repr(self.filename)}: expected a file name with the placeholders "
-                "{name}, {hostname} and {pid}"
-            ) from error
-        if not os.path.basename(name):
-            raise TraceError(f"filename={short_repr(self.filename)}: expected a file's name")
-        return name
 
 
 def from_environment(text: str | None) -> tuple[Options, list[str]]:
@@ -148,8 +134,9 @@ def from_environment(text: str | None) -> tuple[Options, list[str]]:
                 given[option] = choices[value.lower()]
             else:
                 problems.append(f"{key}={short_repr(value)}: expected {' or '.join(choices)}")
-        elif key != "log-format":
-            # Of the formats that other versions write, there is one here.
+        elif key in _ELSEWHERE:
+            problems += _problem_elsewhere(key, value)
+        else:
             problems.append(f"option {short_repr(key)} is not known{did_you_mean(key, _KEYS)}")
     return Options(**given), problems
 
@@ -159,7 +146,18 @@ _CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
     "cpu-mem-usage": ("cpu_mem_usage", _BOOLEANS),
     "log-event": ("events", _EVENTS),
 }
-_KEYS = ["name", "log-dir", "log-filename-include", *_CHOICES]
+#: Options of other versions that change nothing here, and their values.
+_ELSEWHERE = {"log-format": ("array", "object"), "caliper-enable": ("true", "false")}
+_KEYS = ["name", "log-dir", "log-filename-include", *_CHOICES, *_ELSEWHERE]
+
+
+def _problem_elsewhere(key: str, value: str) -> list[str]:
+    """Return what a user has to know of an option that changes nothing here."""
+    if value.lower() not in _ELSEWHERE[key]:
+        return [f"{key}={short_repr(value)}: expected {' or '.join(_ELSEWHERE[key])}"]
+    if key == "caliper-enable" and value.lower() == "true":
+        return [f"{key}={value}: there is no Caliper here; spans are recorded without it"]
+    return []
 
 
 def _instance_path() -> str:

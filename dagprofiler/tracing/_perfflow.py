@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from functools import partial, wraps
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, overload
 
 from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import TraceError, did_you_mean, short_repr
-from dagprofiler.tracing._decorators import decorated, label_of, signed, wrapped
+from dagprofiler.tracing._decorators import Function, decorated, label_of, signed, wrapped
 from dagprofiler.tracing._process import at_close, recorder
 from dagprofiler.tracing._recording import (
     ASYNC,
@@ -33,8 +33,12 @@ _ASYNC = ("before", "instant", "after")
 _MOST_OPEN = 1000
 
 
+@overload
+def critical_path(pointcut: Function, /) -> Function: ...
+@overload
+def critical_path(pointcut: str = "around", scope: str = "") -> Callable[[Function], Function]: ...
 def critical_path(pointcut: Any = "around", scope: str = "") -> Any:
-    """Annotate a function that is likely to be on the critical path.
+    """Annotate a function, or a class, that is likely to be on the critical path.
 
     Parameters
     ----------

@@ -234,17 +234,18 @@ class Recorder:
                 self._threads.remove(thread)
             return
         del buffer[: len(rows)]
-        names, track = [], thread.track
-        if track is None:
-            verbose = self.options.events == "verbose"
-            track = thread.track = Track(os.getpid(), buffer.thread, self.zero, verbose=verbose)
-            process = process_name(os.getpid(), f"{self.options.name}, {hostname()}")
-            names = [process, track.name_line]
         left = iter(rows)
         for begin in range(0, len(rows), 3 * _CHUNK):
             try:
+                file, track, names = self._make_file(), thread.track, []
+                if track is None:
+                    file.open()
+                    verbose = self.options.events == "verbose"
+                    track = Track(os.getpid(), buffer.thread, file.zero_s, verbose=verbose)
+                    process = process_name(os.getpid(), f"{self.options.name}, {hostname()}")
+                    thread.track, names = track, [process, track.name_line]
                 lines = track.lines(islice(left, 3 * _CHUNK))
-                self._make_file().write(names + lines, **self._ending())
+                file.write(names + lines, **self._ending())
             except BaseException as error:
                 thread.track = None
                 self._lost += (len(rows) - begin) // 3
@@ -254,7 +255,6 @@ class Recorder:
                     raise
                 self._complain(error)
                 break
-            names = []
 
     def _make_file(self) -> TraceFile:
         """Return the file; a signal handler may create it concurrently."""

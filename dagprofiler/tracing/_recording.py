@@ -120,6 +120,10 @@ class Sink(threading.local):
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
 
+    def is_open(self) -> bool:
+        """Tell whether its owner still collects what it gets."""
+        return getattr(self._owner, "sink", None) is self
+
     def __getattr__(self, name: str) -> Any:
         if name != "buffer":
             raise AttributeError(name)

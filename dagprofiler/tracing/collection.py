@@ -166,14 +166,20 @@ class Collection:
         self._dropped += (len(buffer) - self._limit) // 3
         del buffer[self._limit :]
 
+    def share(self) -> Sink:
+        """Return its sink for a thread that may outlive the work, whose end closes the sink."""
+        if not self.others:
+            self.others.append(Buffer(self, self._limit))
+        return self.sink
+
     def packed(self) -> Packed:
         """Return what was recorded so far."""
         buffers = [buffer for buffer in (self.own, *self.others) if buffer]
         threads = [(*buffer.thread, buffer is self.own) for buffer in buffers]
         return _packed(threads, [buffer[:] for buffer in buffers], self._dropped)
 
-    def take(self) -> Packed | Few:
-        """Return and clear what was recorded so far."""
+    def take(self) -> Packed | Few | None:
+        """Return and clear what was recorded so far, if anything."""
         own = self.own
         if own is not None and len(own) <= _FEW and not (self.others or self._dropped):
             # As it is called for every task that records something.
@@ -184,7 +190,7 @@ class Collection:
         self._dropped = 0
         # Threads that outlive their task must not record into the next one.
         self.own, self.others, self.sink = None, [], Sink(self)
-        return packed
+        return packed if packed.labels or packed.dropped else None
 
 
 #: Length of a buffer up to which spans stay as they are.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._util.interpreter import here, recording, workers
@@ -100,22 +101,46 @@ class _Belonging:
 
     @property
     def buffer(self) -> Buffer:
-        """The buffer of this thread for the task that it belongs to.
-
-        While only one task runs, it gets the spans of threads without a task, since it may
-        have started them.
-        """
+        """The buffer of this thread for the task that it belongs to."""
         worker = here.worker
         if not worker.busy and self._worker is not None:
             worker = self._worker.innermost()
-        if not worker.busy:
-            busy = [worker for worker in workers() if worker.busy]
-            if len(busy) != 1:
-                buffer: Buffer = self._otherwise.buffer
-                return buffer
-            worker = busy[0]
-        sink: Sink = worker.spans.sink
-        return sink.buffer
+        sink: Any = _starter.sink
+        if worker.busy:
+            sink = worker.spans.sink
+        elif sink is None or not sink.is_open():
+            sink = self._otherwise
+        buffer: Buffer = sink.buffer
+        return buffer
+
+
+class _Starter(threading.local):
+    """The sink of the task that started this thread; None if no task did."""
+
+    def __init__(self) -> None:
+        # Not current_thread(), which would register a thread that is not Python's own.
+        me = threading.get_ident()
+        found = [thread for thread in threading.enumerate() if thread.ident == me]
+        self.sink: Sink | None = vars(found[0]).get(_STARTED_BY) if found else None
+
+
+#: The attribute of a thread that holds the sink of the task that started it.
+_STARTED_BY = "_dagprofiler_sink"
+
+
+def _know_starters() -> None:
+    """Let each thread know the task that starts it, which Python does not record."""
+    start = threading.Thread.start
+
+    @wraps(start)
+    def started(thread: threading.Thread) -> None:
+        worker = here.worker
+        sink = worker.spans.share() if worker.busy else _starter.sink
+        if sink is not None:
+            vars(thread)[_STARTED_BY] = sink
+        start(thread)
+
+    threading.Thread.start = started  # type: ignore[method-assign,assignment]
 
 
 class _OfRuns:
@@ -175,6 +200,8 @@ def _collector(tracing: Tracing) -> FunctionCollector:
 
 
 _shared = _Shared()
+_starter = _Starter()
+_know_starters()
 _of_process = state.fallback
 _fallback = _Belonging(_of_process)
 recording.tracing = _OfRuns

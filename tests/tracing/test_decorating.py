@@ -9,13 +9,14 @@ import pickle
 import threading
 import types
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import cloudpickle
 import pytest
 
 from dagprofiler import DAG, TraceError, span, trace
 from dagprofiler.errors import ValidationError
-from dagprofiler.tracing import configure
+from dagprofiler.tracing import configure, critical_path
 from dagprofiler.tracing._process import recorder
 
 SEEN = contextvars.ContextVar("seen", default="nothing")
@@ -493,12 +494,43 @@ def test_recursion_is_nested(traced):
     assert all(b[0] <= a[0] and a[1] <= b[1] for a, b in zip(spans, spans[1:]))
 
 
-def test_classes_and_what_cannot_be_called_are_refused_where_they_stand():
+def test_what_cannot_be_called_or_changed_is_refused_where_it_stands():
     for what in (int, 3, "name"):
-        with pytest.raises(TraceError, match=f"@trace of .*{what}.*: expected a function"):
+        with pytest.raises(TraceError, match=f"@trace of .*{what}"):
             trace(what)
     with pytest.raises(TraceError, match=r"trace\(name=3\): expected text"):
         trace(name=3)
+
+
+class Named(NamedTuple):
+    a: int
+
+
+class Plain:
+    pass
+
+
+class Counts:
+    def __init__(self, a):
+        self.a = a
+
+
+@pytest.mark.parametrize("kind", [Named, Counts, type("Made", (Named,), {"b": 2})])
+def test_a_class_stays_a_class_and_each_instance_has_a_span(traced, kind):
+    decorated = critical_path()(type(kind.__name__, (kind,), {}))
+    assert isinstance(decorated, type)
+    assert decorated(3).a == 3
+    with pytest.raises(TypeError):
+        decorated()
+    assert [event["name"] for event in traced.events("X")][:1] == [kind.__name__]
+
+
+def test_a_class_without_a_constructor_takes_no_arguments(traced):
+    decorated = trace(type("Plain", (Plain,), {}))
+    decorated()
+    with pytest.raises(TypeError):
+        decorated(3)
+    assert traced.events("X")[0]["name"] == "Plain"
 
 
 def test_a_task_that_is_traced_is_checked_and_run_as_before(traced):

@@ -142,6 +142,21 @@ def test_a_trace_of_perfflowaspect_whose_end_is_open_is_merged(tmp_path):
     ]
 
 
+def test_a_file_into_which_forked_children_of_perfflowaspect_wrote_is_merged(tmp_path):
+    theirs = tmp_path / "perfflow.host.7.pfw"
+    lines = ["["]
+    for ph in "BE":
+        for pid in (8, 9):
+            lines += ["["] * (ph == "B")
+            event = {"ph": ph, "name": "foo", "cat": "m", "pid": pid, "tid": pid, "ts": 17.0}
+            lines.append(f"{json.dumps(event)},")
+    theirs.write_text("\n".join([*lines, '{"ph": "B", "na']))
+    merged = merge(theirs, tmp_path / "merged.pfw")
+    events = read(merged.path)["traceEvents"]
+    assert [(e["ph"], e["pid"]) for e in events] == [("B", 8), ("B", 9), ("E", 8), ("E", 9)]
+    assert any("is no event" in note for note in merged.notes)
+
+
 def test_traces_of_other_tools_are_merged_and_what_is_no_event_is_left_out(tmp_path):
     paths = []
     for i, document in enumerate(([{"ph": "X"}, 3], {"traceEvents": [{"ph": "i"}, {"no": "ph"}]})):

@@ -445,26 +445,60 @@ def test_threads_lose_no_span_while_others_write(traced):
 
 def test_options_can_change_as_it_goes(traced):
     noop()
-    configure(filename="second.{pid}.json")
+    configure(filename="second.json")
     noop()
     noop()
     second = flush()
     configure(filename=None, events="verbose")
     noop()
-    assert Path(second).name == f"second.{os.getpid()}.json"
+    assert Path(second).name == "second.json"
     assert len(events_of(read(second))) == 2
     assert read(second)["dagprofiler"] == {"closed": True}
-    assert [e["ph"] for e in traced.events()] == ["B", "E"]
+    # The first file is continued.
+    assert [e["ph"] for e in traced.events()] == ["X", "B", "E"]
 
 
 @pytest.mark.slow
-def test_traces_of_the_same_name_are_replaced(traced):
+def test_a_program_continues_the_trace_of_one_that_has_ended(traced):
     program = "from dagprofiler import span\nwith span('a'): pass\n"
-    for _ in range(2):
+    for _ in range(3):
         traced.run(program, options="log-filename-include=")
     (file,) = traced.files()
     assert file.name == "perfflow.pfw"
-    assert len(events_of(read(file))) == 1
+    events = events_of(read(file))
+    assert [event["name"] for event in events] == ["a"] * 3
+    assert len({event["pid"] for event in events}) == 3
+    assert [event["ts"] for event in events] == sorted(event["ts"] for event in events)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of files are POSIX's here")
+def test_a_program_whose_file_another_one_writes_takes_a_name_of_its_own(traced, complaints):
+    inner = "from dagprofiler import span\nwith span('inner'): pass\n"
+    with span("outer"):
+        pass
+    ours = Path(flush())
+    configure(filename="same.pfw")
+    with span("outer"):
+        pass
+    ours = Path(flush())
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"from dagprofiler.tracing import configure\nconfigure(filename='same.pfw')\n{inner}",
+        ],
+        cwd=ours.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (theirs,) = ours.parent.glob("same.*.pfw")
+    assert str(theirs) in done.stderr
+    assert "written by another process" in done.stderr
+    assert [[e["name"] for e in events_of(read(file))] for file in (ours, theirs)] == [
+        ["outer"],
+        ["inner"],
+    ]
 
 
 def test_what_is_written_is_what_json_says(traced):

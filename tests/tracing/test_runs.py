@@ -113,9 +113,25 @@ def test_threads_that_a_task_starts_record_into_it(pool):
     assert {row["thread"]["name"].split("-")[0] for row in inside} == {"ThreadPoolExecutor"}
 
 
-def test_of_tasks_that_run_at_once_none_gets_what_threads_without_a_task_record():
-    both_run, recorded = threading.Barrier(2), threading.Barrier(2)
-    threads = []
+def test_a_thread_records_into_the_task_that_started_it_and_into_no_other():
+    both_run, recorded = threading.Barrier(3), threading.Barrier(3)
+    outlives, go_on, threads = threading.Barrier(2), threading.Event(), []
+
+    def beats():
+        both_run.wait(10)
+        traced_programs.count_to(1)
+        recorded.wait(10)
+
+    def starts_another():
+        inner = threading.Thread(target=traced_programs.count_to, args=(3,))
+        inner.start()
+        inner.join()
+
+    def stays():
+        traced_programs.count_to(2)
+        outlives.wait(10)
+        go_on.wait(10)
+        traced_programs.count_to(2)
 
     @task(outputs=[])
     def waits():
@@ -123,19 +139,31 @@ def test_of_tasks_that_run_at_once_none_gets_what_threads_without_a_task_record(
         recorded.wait(10)
         return {}
 
-    @task(outputs=[])
+    @task(outputs=["x"])
     def starts():
         both_run.wait(10)
-        threads.append(threading.Thread(target=traced_programs.count_to, args=(3,)))
-        threads[0].start()
+        threads.extend(threading.Thread(target=work) for work in (starts_another, stays))
+        for thread in threads:
+            thread.start()
         threads[0].join()
+        outlives.wait(10)
         recorded.wait(10)
+        return {"x": 1}
+
+    @task(outputs=[])
+    def after(x):
+        go_on.set()
+        threads[1].join()
         return {}
 
+    heart = threading.Thread(target=beats)
+    heart.start()
     with ThreadPoolExecutor(2) as pool:
-        profile = DAG({"waits": waits, "starts": starts}).run(executor=pool, hooks=[Tracer()])
-    assert threads
-    assert "spans" not in profile.sections
+        dag = DAG({"waits": waits, "starts": starts, "after": after}, [("starts", "after")])
+        profile = dag.run(executor=pool, hooks=[Tracer()])
+    heart.join()
+    assert counted(profile) == {"starts": {"count_to": 2}}
+    assert not any(row["thread"]["own"] for row in rows(profile))
 
 
 @needs_fork
@@ -687,6 +715,31 @@ def test_the_critical_path_by_span_says_where_its_time_goes():
     text = str(analyze(profile, cost="wall_time"))
     assert "critical path by span" in text
     assert "(in no span)" in text
+
+
+def test_the_critical_path_by_span_covers_threads_that_a_task_starts():
+    document = json.loads(
+        DAG({"fill": traced_programs.Fill}).run(inputs={"fill": {"text": ""}}).dumps()
+    )
+    columns, [record] = document["timeline"]["columns"], document["timeline"]["records"]
+    start = columns.index("compute_start_ms")
+    record[start:] = [100.0, 110.0, 110.0, 110.0]
+    document["execution_metrics"][0]["compute_time_ms"] = 10.0
+    threads = [{"worker": 0, "id": i, "name": "t", "own": i == 0} for i in range(3)]
+    spans = [(0, 0, 101, 103), (1, 1, 102, 108), (1, 2, 104, 105), (2, 1, 107, 115)]
+    document["spans"] = {
+        "labels": [{"kind": "span", "name": name, "category": "m"} for name in "abc"],
+        "threads": threads,
+        "columns": ["task", "round", "thread", "label", "start_ms", "end_ms", "id", "args"],
+        "records": [
+            ["fill", 0, thread, label, start, end, None, None]
+            for thread, label, start, end in spans
+        ],
+    }
+    found = analyze(Profile.from_dict(document), cost="wall_time").critical_spans
+    times = {one.name: (one.total_ms, one.self_ms) for one in found.spans}
+    assert times == {"a": (2, 2), "b": (8, 8), "c": (1, 1)}
+    assert found.uncovered_ms == pytest.approx(1)
 
 
 def test_recursive_calls_count_once():

@@ -86,12 +86,47 @@ def test_an_interrupted_write_leaves_nothing_behind_the_next(file, before):
     assert events(file)[before:] == ["after"]
 
 
-def test_a_file_that_is_there_is_replaced(file, tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "trace.pfw").write_text("x" * 10_000)
-    assert not file.is_open
-    file.write([event("a")], closed=True)
-    assert events(file) == ["a"]
+CLOCK = {"zero_s": 100.0, "epoch_s": 5000.0, "boot": "here"}
+
+
+@pytest.mark.parametrize(
+    ("clock", "zero_s"),
+    [
+        ({"zero_s": 130.0, "epoch_s": 5031.0}, 100.0),
+        ({"zero_s": 7.0, "epoch_s": 5030.0, "boot": "other"}, -23.0),
+        ({"zero_s": 7.0, "epoch_s": 5030.0, "boot": None}, -23.0),
+    ],
+)
+@pytest.mark.parametrize("before", [[], [event("a")]])
+def test_a_closed_trace_is_continued_on_its_clock(tmp_path, clock, zero_s, before):
+    first = TraceFile(str(tmp_path / "trace.pfw"), {"clock": CLOCK})
+    first.write(before, closed=True)
+    first.abandon()
+    second = TraceFile(first.path, {"clock": {**CLOCK, **clock}})
+    second.write([event("b")], closed=True)
+    assert (second.path, second.zero_s) == (first.path, zero_s)
+    second.abandon()
+    assert events(first) == ["a"] * len(before) + ["b"]
+    assert read(first.path)["otherData"] == {"clock": CLOCK}
+
+
+@pytest.mark.parametrize("text", ["x" * 10_000, "[1]", '{"traceEvents": []}\n], {}', "not closed"])
+def test_a_file_that_is_no_closed_trace_stays_as_it_is(tmp_path, caplog, text):
+    path = tmp_path / "trace.pfw"
+    if text == "not closed":
+        first = TraceFile(str(path), {"clock": CLOCK})
+        first.write([event("a")], closed=False)
+        first.abandon()
+    else:
+        path.write_text(text)
+    before = path.read_bytes()
+    file = TraceFile(str(path), {"clock": CLOCK})
+    file.write([event("b")], closed=True)
+    file.abandon()
+    assert path.read_bytes() == before
+    assert file.path == str(tmp_path / f"trace.{os.getpid()}.pfw")
+    assert events(file) == ["b"]
+    assert file.path in caplog.text
 
 
 @pytest.mark.skipif(os.name != "posix", reason="symbolic links need rights elsewhere")
@@ -120,7 +155,7 @@ def test_a_descriptor_is_such_a_link(tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="symbolic links need rights elsewhere")
 def test_a_link_within_its_folder_is_followed(file, tmp_path):
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "target.pfw").write_text("old")
+    (tmp_path / "a" / "target.pfw").touch()
     os.symlink("target.pfw", file.path)
     file.write([event("a")], closed=True)
     assert os.path.islink(file.path)

@@ -93,7 +93,6 @@ COMMANDS = {
         "export", shelf / "profile.json", "--format", "dot", "-o", path
     ),
 }
-TRACES = {"trace": lambda path, *_: trace(os.fspath(path))}
 
 
 def writers(*groups):
@@ -129,7 +128,7 @@ def mode_of(path):
 # What a path resolves to
 
 
-@writers(SAVERS, COMMANDS, TRACES)
+@writers(SAVERS, COMMANDS)
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a place below /dev")
 def test_a_file_below_dev_is_replaced_as_a_whole(writer):
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
@@ -231,7 +230,7 @@ def test_a_name_may_be_bytes_as_it_may_where_files_are_read(writer, tmp_path):
 
 
 @posix
-@writers(SAVERS, COMMANDS, TRACES)
+@writers(SAVERS, COMMANDS)
 def test_a_file_keeps_its_mode_whatever_the_umask(writer, tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
@@ -243,7 +242,7 @@ def test_a_file_keeps_its_mode_whatever_the_umask(writer, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="root gives files")
-@writers(SAVERS, COMMANDS, TRACES)
+@writers(SAVERS, COMMANDS)
 def test_a_file_keeps_its_owner_and_its_group(writer, tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
@@ -362,7 +361,7 @@ def unprivileged(function, *readable):
 
 @posix
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-@writers(SAVERS, COMMANDS, TRACES)
+@writers(SAVERS, COMMANDS)
 def test_a_file_that_its_user_could_not_open_for_writing_is_refused(writer, shelf, tmp_path, capfd):
     writer(tmp_path / "loads what it needs")
     with tempfile.TemporaryDirectory() as folder:
@@ -451,7 +450,7 @@ def left_name():
 
 
 @locks
-@writers(SAVERS, COMMANDS, TRACES)
+@writers(SAVERS, COMMANDS)
 def test_what_a_killed_writer_left_is_swept_by_the_next(writer, tmp_path, left_name):
     (tmp_path / left_name).write_text("half")
     writer(tmp_path / "file")
@@ -459,7 +458,7 @@ def test_what_a_killed_writer_left_is_swept_by_the_next(writer, tmp_path, left_n
 
 
 @locks
-@writers(SAVERS, COMMANDS, TRACES)
+@writers(SAVERS, COMMANDS)
 def test_what_another_writes_at_the_same_time_stays(writer, tmp_path):
     def pieces():
         yield "a"
