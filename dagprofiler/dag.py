@@ -7,32 +7,28 @@ import importlib
 import operator
 import os
 from collections.abc import Mapping
-from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property, partial
 from time import perf_counter
 from typing import IO, TYPE_CHECKING, Any
 
-from dagprofiler._document.rounds import Plan, Rounds, rounds_of
+from dagprofiler._document.rounds import Plan
 from dagprofiler._util.html import Shown
 from dagprofiler._util.json import utc_now
 from dagprofiler._util.text import printable
 from dagprofiler.config import Config
+from dagprofiler.engine.hooks import HookCalls, hooks_of
 from dagprofiler.engine.log import RunLog
 from dagprofiler.engine.options import (
-    as_executor,
-    as_list,
-    as_timeout,
-    check_hooks,
+    RunOptions,
+    as_seed,
     check_inputs,
     check_names,
-    check_seed,
     check_task,
     ranking,
-    refused,
-    store_of,
-    tracing_of,
 )
-from dagprofiler.engine.run import Run, close_hooks
+from dagprofiler.engine.round import ReadyQueue, Workload
+from dagprofiler.engine.run import Run
 from dagprofiler.engine.validate import ContractReader, estimates_of, problems_of
 from dagprofiler.errors import (
     DagProfilerError,
@@ -45,6 +41,7 @@ from dagprofiler.errors import (
     counted,
     describe,
     did_you_mean,
+    refused,
     short_repr,
 )
 from dagprofiler.executors.serial import SerialExecutor
@@ -59,14 +56,15 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Union
 
+    from dagprofiler._document.rounds import Rounds
     from dagprofiler._util.html import Drawing
     from dagprofiler.adapters import Converted
     from dagprofiler.engine.hooks import Hook
+    from dagprofiler.engine.round import Frontier
     from dagprofiler.executors.dispatch import Dispatcher
+    from dagprofiler.journal import Journal
     from dagprofiler.journal.past import ReplayLog
-    from dagprofiler.measure.instruments import Instrumentation
     from dagprofiler.profile import Profile
-    from dagprofiler.rules.dynamic import Grows
     from dagprofiler.rules.views import Rules
     from dagprofiler.serializers import Serializer
 
@@ -451,21 +449,13 @@ class DAG(Shown):
         KeyboardInterrupt
             On Ctrl-C, with ``.profile``.
         """
-        if seed is not None:
-            load_generators()
-        return self._execute(
-            perf_counter(),
-            check_hooks(hooks),
-            seed=seed,
-            inputs=inputs,
-            rounds=rounds,
-            meters=meters,
-            keep=keep,
-            on_error=on_error,
-            executor=executor,
-            priorities=priorities,
-            timeout=timeout,
-        )
+        watching = HookCalls(hooks_of(hooks))
+        with watching.closed_on_error():
+            options = RunOptions(
+                seed, inputs, rounds, meters, keep, on_error, executor, priorities, timeout
+            )
+            run = self._prepared(options, watching)
+        return run.execute()
 
     def resume(
         self,
@@ -520,10 +510,10 @@ class DAG(Shown):
         """
         from dagprofiler.journal import Journal
 
-        watching = check_hooks(hooks)
-        try:
+        watching = HookCalls(hooks_of(hooks))
+        with watching.closed_on_error():
             journal = Journal.reopened(path, trust=trust)
-            watching.insert(0, journal)
+            watching.hooks.insert(0, journal)
             self._current_tasks()
             check_inputs(inputs)
             past = journal.check(
@@ -531,66 +521,32 @@ class DAG(Shown):
                 self._wiring,
                 self._contracts,
                 config=self.config,
-                seed=check_seed(seed),
+                seed=as_seed(seed),
                 inputs=inputs,
                 rules=self._rule_names(),
             )
-            try:
-                self._check_asked(journal, **past.asked)
-            except (DagProfilerError, TypeError) as error:
-                problem = f"the recorded options do not fit this DAG: {error}"
-                raise JournalError(journal.store.directory, [problem]) from error
-            if past.asked["seed"] is not None:
-                load_generators()
-        except BaseException:
-            close_hooks(watching, {})
-            raise
-        return self._execute(
-            perf_counter(),
-            watching,
-            **past.asked,
-            executor=executor,
-            priorities=priorities,
-            timeout=timeout,
-            past=past,
-        )
+            self._check_recorded(journal, past.options)
+            options = replace(
+                past.options, executor=executor, priorities=priorities, timeout=timeout
+            )
+            run = self._prepared(options, watching, past=past)
+        return run.execute()
 
-    def _execute(
-        self,
-        started: float,
-        hooks: list[Hook],
-        *,
-        rounds: int | str | Rounds,
-        **options: Any,
-    ) -> Profile:
-        """Run under the conditions of `rounds`; `options` are those of :meth:`_prepared`."""
-        with ExitStack() as conditions:
-            try:
-                asked = rounds_of(rounds)
-                if asked.busy_cores:
-                    from dagprofiler.measure.busy import busy
-
-                    conditions.enter_context(busy(asked.busy_cores))
-                run = self._prepared(started, hooks, rounds=asked, **options)
-            except BaseException:
-                close_hooks(hooks, {})
-                raise
-            return run.execute()
+    def _check_recorded(self, journal: Journal, options: RunOptions) -> None:
+        """Raise a JournalError if the options that a journal recorded do not fit this DAG."""
+        try:
+            options.instrumentation(journal.store, None)
+            self._check(self._numbered(options.inputs))
+            self._kept(options)
+        except (DagProfilerError, TypeError) as error:
+            problem = f"the recorded options do not fit this DAG: {error}"
+            raise JournalError(journal.store.directory, [problem]) from error
 
     def _prepared(
         self,
-        started: float,
-        hooks: list[Hook],
+        options: RunOptions,
+        hooks: HookCalls,
         *,
-        seed: int | None,
-        inputs: Inputs | None,
-        rounds: Rounds,
-        meters: Any,
-        keep: Iterable[str],
-        on_error: str,
-        executor: Any = None,
-        priorities: Any = None,
-        timeout: float | None = None,
         alone: bool = False,
         tracing: Any = None,
         past: ReplayLog | None = None,
@@ -598,140 +554,111 @@ class DAG(Shown):
         """Return a run that is ready to be executed, or raise a ValidationError.
 
         If `alone`, the run is one of the requested rounds in its own process, without hooks,
-        and receives `tracing`. With `past` it resumes that run, and `inputs` are serialized.
+        and receives `tracing`. With `past` it resumes that run, and inputs are serialized.
         """
-        timestamp = utc_now()
-        seed = check_seed(seed)
-        if on_error not in ("stop", "finish"):
-            raise refused(f"on_error must be 'stop' or 'finish', got {short_repr(on_error)}")
-        if isinstance(keep, str):
-            raise refused(
-                f"keep must be names of tasks, got {short_repr(keep)}; write [{short_repr(keep)}]"
-            )
-        engine = as_executor(executor, rounds)
-        timeout_s = as_timeout(timeout, engine)
-        store = store_of(hooks, rounds)
-        tracing = tracing if alone else tracing_of(hooks)
-        meters = as_list(meters)
-        instrumentation, counts_allocations = _instrumentation(rounds, meters, store, tracing)
-        outside = self._numbered(inputs)
+        if options.seed is not None:
+            load_generators()
+        timestamp, started = utc_now(), perf_counter()
+        rounds = options.rounds
+        tracing = tracing if alone else hooks.tracing
+        instrumentation, counts_allocations = options.instrumentation(hooks.store, tracing)
+        outside = self._numbered(options.inputs)
         tasks = self._current_tasks()
-        wanted = [*keep]
-        known = wanted if self._rules is None else filter(self.tasks.__contains__, wanted)
-        keep_numbers = {self._number(name, "keep") for name in known}
+        keep = self._kept(options)
         estimates = self._check(outside)
         encoded: dict[int, Any] = self._encoded(outside) if past is None else {**outside}
-        runner: SerialExecutor | Dispatcher = SerialExecutor(self.config, seed)
-        if engine is not None:
-            from dagprofiler.executors.dispatch import Dispatcher
-
-            runner = Dispatcher(
-                engine,
-                config=self.config,
-                seed=seed,
-                collects=rounds.collects,
-                timeout_s=timeout_s,
-            )
-        ranked_by = ranked = None
-        if self._rules is not None:
-            if priorities is not None:
-                raise refused("priorities: not available for a graph that grows")
-        elif engine is not None:
-            ranked_by, ranked = ranking(self._wiring, estimates, priorities)
+        ranked_by, ranked = self._ranked(options, estimates)
+        executor = self._executor(options)
         log = RunLog(
             wiring=self._wiring,
             nodes=self._nodes,
             timestamp=timestamp,
             started=started,
             estimates=estimates,
-            executor=runner.name,
-            ahead_s=runner.ahead_s,
-            workers=runner.workers,
+            executor=executor.name,
+            ahead_s=executor.ahead_s,
+            workers=executor.workers,
             outside={i: sum(map(frames_bytes, fields.values())) for i, fields in encoded.items()},
             conditions=rounds,
             priorities=ranked_by,
             unknown=self._unknown,
             name=self.name,
         )
+        frontier = self._frontier(ranked)
+        plan = Plan(
+            rounds.alone() if alone else rounds,
+            partial(_is_precise, log),
+            allocation=counts_allocations and not alone,
+        )
         if past is not None:
             past.carry_on(log)
+            plan.resume(past.kinds, past.measured_s)
+            frontier = past.frontier(frontier)
         elsewhere = None
         if rounds.fresh_process and not alone:
             from dagprofiler.engine.fresh import FreshRounds
 
-            round_alone = partial(
-                self._prepared,
-                perf_counter(),
-                [],
-                seed=seed,
-                inputs=inputs,
-                rounds=rounds,
-                meters=meters,
-                keep=wanted,
-                on_error=on_error,
-                alone=True,
-                tracing=tracing,
+            asked = replace(options, priorities=None)
+            elsewhere = FreshRounds(
+                partial(self._prepared, asked, HookCalls([]), alone=True, tracing=tracing)
             )
-            elsewhere = FreshRounds(round_alone)
-        return Run(
-            log,
-            tasks,
-            self._contracts,
+        work = Workload(
+            tasks=tasks,
+            contracts=self._contracts,
             config=self.config,
-            plan=Plan(
-                rounds.alone() if alone else rounds,
-                partial(_is_precise, log),
-                allocation=counts_allocations and not alone,
-                past=() if past is None else past.kinds,
-                past_s=0.0 if past is None else past.measured_s,
-            ),
-            executor=runner,
-            instrumentation=instrumentation,
-            seed=seed,
             outside=encoded,
-            keep=keep_numbers,
-            hooks=hooks,
-            stop_on_error=on_error == "stop",
-            grows=self._grows(),
-            elsewhere=elsewhere,
-            ranked=ranked,
-            asked={
-                "rounds": rounds,
-                "meters": meters,
-                "keep": wanted,
-                "on_error": on_error,
-                "rules": self._rule_names(),
-            },
-            past=past,
+            keep=keep,
+            rules=self._rule_names(),
+            frontier=frontier,
+            executor=executor,
+            instrumentation=instrumentation,
+            conclude=None if past is None else past.conclude,
+        )
+        return Run(log, work, options, plan, hooks, elsewhere)
+
+    def _kept(self, options: RunOptions) -> set[int]:
+        """Return the numbers of the tasks to keep; rules may add others of these names."""
+        known = options.keep
+        if self._rules is not None:
+            known = filter(self.tasks.__contains__, known)
+        return {self._number(name, "keep") for name in known}
+
+    def _ranked(
+        self, options: RunOptions, estimates: Mapping[int, int]
+    ) -> tuple[str | None, list[int] | None]:
+        """Return the source of priorities, and task numbers by priority, for an executor."""
+        if self._rules is not None:
+            if options.priorities is not None:
+                raise refused("priorities: not available for a graph that grows")
+        elif options.executor is not None:
+            return ranking(self._wiring, estimates, options.priorities)
+        return None, None
+
+    def _executor(self, options: RunOptions) -> SerialExecutor | Dispatcher:
+        """Return what runs the tasks."""
+        if options.executor is None:
+            return SerialExecutor(self.config, options.seed)
+        from dagprofiler.executors.dispatch import Dispatcher
+
+        return Dispatcher(
+            options.executor,
+            config=self.config,
+            seed=options.seed,
+            collects=options.rounds.collects,
+            timeout_s=options.timeout,
         )
 
-    def _check_asked(
-        self,
-        journal: Hook,
-        *,
-        rounds: Rounds,
-        meters: Any,
-        inputs: Inputs,
-        keep: Iterable[str],
-        **_: Any,
-    ) -> None:
-        """Raise an error if the options that a journal recorded are invalid for this DAG."""
-        store_of([journal], rounds)
-        _instrumentation(rounds, as_list(meters), None, None)
-        self._check(self._numbered(inputs))
+    def _frontier(self, ranked: Sequence[int] | None) -> Callable[[int], Frontier]:
+        """Return what returns the frontier of a round, by its number."""
         if self._rules is None:
-            for name in keep:
-                self._number(name, "keep")
+            return lambda _: ReadyQueue(self._wiring, ranked)
+        from dagprofiler.rules.dynamic import DynamicGraph
+
+        reader, rules = ContractReader(self.serializer), self._rules
+        return lambda _: DynamicGraph(self._wiring, rules, reader, self.config)
 
     def _rule_names(self) -> list[str]:
         return [] if self._rules is None else [rule.name for rule in self._rules.rules]
-
-    def _grows(self) -> Grows | None:
-        if self._rules is None:
-            return None
-        from dagprofiler.rules.dynamic import Grows
-
-        return Grows(self._rules, ContractReader(self.serializer), self.config)
 
     def with_config(self, config: Config | Mapping[str, Any]) -> DAG:
         """Return a DAG with the same tasks and edges and another config."""
@@ -985,30 +912,6 @@ class DAG(Shown):
                         f"cannot be serialized: {describe(error)}"
                     ) from error
         return encoded
-
-
-def _instrumentation(
-    rounds: Rounds, meters: Any, store: Any, tracing: Any
-) -> tuple[Instrumentation | None, bool]:
-    """Return what is measured in addition to the phases, and whether a pass counts allocations.
-
-    A plain run imports no meters.
-    """
-    if meters is None:
-        meters = "default" if rounds.several else "wall"
-    plain = isinstance(meters, str) and meters == "wall" and not rounds.instrumented
-    apart = store is not None or tracing is not None
-    if plain and not apart:
-        return None, False
-    from dagprofiler.measure.instruments import Instrumentation
-    from dagprofiler.measure.meters import select
-
-    selection = select(meters)
-    instrumentation = Instrumentation(
-        selection, rounds.collect_garbage == "tasks", rounds.check_outputs, store, tracing
-    )
-    needed = rounds.instrumented or selection.columns or apart
-    return (instrumentation if needed else None), selection.allocation
 
 
 def _is_precise(log: RunLog, precision: float) -> bool:

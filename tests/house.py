@@ -29,9 +29,9 @@ LIMITS = {
     "class names that exist twice": 0,
     "lines of code": 27_000,
     "lines of tests": 52_000,
-    "parameters of Run": 17,
-    "attributes of Run": 38,
-    "methods of Run": 29,
+    "parameters of Run": 6,
+    "attributes of Run": 15,
+    "methods of Run": 15,
     "modules below 40 lines that are no faces": 0,
 }
 

@@ -325,7 +325,7 @@ def test_an_edge_may_rename_on_the_way():
 
 @pytest.mark.parametrize("timeout", ["soon", 0, -1.0, float("nan"), float("inf"), [1]])
 def test_a_timeout_is_a_number_of_seconds_above_0(timeout):
-    with pytest.raises(ValidationError, match="timeout must be a number of seconds above 0"):
+    with pytest.raises(ValidationError, match="timeout must be a finite number of seconds above 0"):
         DAG({"a": constant(x=1)}).run(timeout=timeout)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import asdict, dataclass, replace
-from sys import float_info
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable
 
-from dagprofiler.errors import GraphError, ValidationError, short_repr
+from dagprofiler._util.checks import boolean, choice, integer, is_a, number
+from dagprofiler.errors import refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,8 +18,6 @@ COLD, WARM_UP, MEASURED, ALLOCATION = "cold", "warm_up", "measured", "allocation
 
 #: The fewest samples with a 95 % interval of their median: 1 - 2**(1 - n) is its coverage.
 MIN_ROUNDS = 6
-
-_GARBAGE = ("rounds", "tasks", None)
 
 
 @dataclass(frozen=True)
@@ -86,56 +83,29 @@ class Rounds:
     check_outputs: bool = False
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.n, str) and self.n == "auto"):
-            self._set_integer("n", 1, "or 'auto'")
-        self._set_integer("max_rounds", 1)
-        self._set_integer("busy_cores", 0)
-        if self.warmup is None:
-            warmup = 0 if self.n == 1 or self.fresh_process else 2
-            object.__setattr__(self, "warmup", warmup)
-        self._set_integer("warmup", 0)
+        checked: dict[str, Any] = {}
+        if not (is_a(self.n, str) and self.n == "auto"):
+            checked["n"] = integer("Rounds: n", self.n, 1, other="'auto'")
+        for name, least in (("max_rounds", 1), ("busy_cores", 0)):
+            checked[name] = integer(f"Rounds: {name}", getattr(self, name), least)
+        warmup = self.warmup
+        if warmup is None:
+            warmup = 0 if checked.get("n") == 1 or self.fresh_process else 2
+        checked["warmup"] = integer("Rounds: warmup", warmup)
         for name in ("max_time_s", "precision"):
-            self._set_number(name)
-        if not (self.collect_garbage is None or isinstance(self.collect_garbage, str)) or (
-            self.collect_garbage not in _GARBAGE
-        ):
-            raise _refused(
-                "collect_garbage must be 'rounds', 'tasks' or None, got "
-                f"{short_repr(self.collect_garbage)}"
-            )
+            checked[name] = float(number(f"Rounds: {name}", getattr(self, name)))
+        checked["collect_garbage"] = choice(
+            "Rounds: collect_garbage", self.collect_garbage, ("rounds", "tasks", None)
+        )
         for name in ("fresh_process", "check_outputs"):
-            if not isinstance(getattr(self, name), bool):
-                raise _refused(
-                    f"{name} must be True or False, got {short_repr(getattr(self, name))}"
-                )
+            boolean(f"Rounds: {name}", getattr(self, name))
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
         if self.n == "auto" and self.max_rounds < MIN_ROUNDS:
-            raise _refused(
-                f"max_rounds={self.max_rounds} is too small for the 95 % interval of 'auto', "
-                f"which needs at least {MIN_ROUNDS} rounds"
+            raise refused(
+                f"Rounds: max_rounds={self.max_rounds} is too small for the 95 % interval of "
+                f"'auto', which needs at least {MIN_ROUNDS} rounds"
             )
-
-    def _set_integer(self, name: str, least: int, other: str = "") -> None:
-        value = getattr(self, name)
-        try:
-            number = -1 if isinstance(value, bool) else operator.index(value)
-        except TypeError:
-            number = -1
-        if not least <= number < 2**63:
-            hint = f" {other}" if other else ""
-            raise _refused(
-                f"{name} must be an integer of at least {least}{hint}, got {short_repr(value)}"
-            )
-        object.__setattr__(self, name, number)
-
-    def _set_number(self, name: str) -> None:
-        value: Any = getattr(self, name)
-        try:
-            number = value if isinstance(value, float) else operator.index(value)
-        except TypeError:
-            number = 0
-        if isinstance(value, bool) or not 0 < number <= float_info.max:
-            raise _refused(f"{name} must be a finite number above 0, got {short_repr(value)}")
-        object.__setattr__(self, name, float(number))
 
     @property
     def several(self) -> bool:
@@ -179,10 +149,6 @@ class Plan:
         Tells whether the measured rounds so far reach a precision.
     allocation
         Whether a pass that counts allocations comes last.
-    past
-        Kinds of the rounds that previous attempts began.
-    past_s
-        Time since the first measured one of these began, in seconds of running.
 
     Attributes
     ----------
@@ -197,16 +163,25 @@ class Plan:
         is_precise: Callable[[float], bool],
         *,
         allocation: bool = False,
-        past: Sequence[str] = (),
-        past_s: float = 0.0,
     ) -> None:
         self.rounds = rounds
         self.ended_by: str | None = None
         self._is_precise = is_precise
         self._allocation = allocation
-        self._past = past
-        self._past_s = past_s
+        self._past: Sequence[str] = ()
+        self._past_s = 0.0
         self._where = ""
+
+    def resume(self, kinds: Sequence[str], seconds: float) -> None:
+        """Continue the plan of previous attempts, which began rounds of these `kinds`.
+
+        Parameters
+        ----------
+        seconds
+            Time since the first measured one of these began, in seconds of running.
+        """
+        self._past = kinds
+        self._past_s = seconds
 
     @property
     def single(self) -> bool:
@@ -215,9 +190,9 @@ class Plan:
 
     def __iter__(self) -> Iterator[str]:
         """Yield the kind of each round."""
-        for number in range(self.rounds.warmup or 0):
-            self._where = f" in the {'warm-up' if number else 'cold'} round"
-            yield WARM_UP if number else COLD
+        for taken in range(self.rounds.warmup or 0):
+            self._where = f" in the {'warm-up' if taken else 'cold'} round"
+            yield WARM_UP if taken else COLD
         begun, taken = perf_counter() - self._past_s, 0
         of_how_many = "" if self.rounds.n == "auto" else f" of {self.rounds.n}"
         while self.ended_by is None:
@@ -248,10 +223,6 @@ class Plan:
             return "max_time_s"
         # The earlier attempt found them precise: it had begun the allocation pass.
         return "precision" if ALLOCATION in self._past else None
-
-
-def _refused(problem: str) -> ValidationError:
-    return ValidationError([GraphError(f"Rounds: {problem}")])
 
 
 #: The columns of the timeline after the third, in the order of time.

@@ -96,7 +96,7 @@ class Progress(Hook):
     def run_started(self, run: RunInfo) -> None:
         """Store the log and the number of rounds."""
         self._log = run.log
-        rounds = run.asked["rounds"]
+        rounds = run.options.rounds
         self._rounds = None if rounds.n == "auto" else rounds.n + (rounds.warmup or 0)
 
     def task_started(self, task: str) -> None:

@@ -20,9 +20,10 @@ from dagprofiler.errors import DagProfilerError, SerializationError, describe, p
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from dagprofiler.engine.log import RoundLog
+    from dagprofiler.engine.round import Results
 
 
 _GUARD = (
@@ -45,23 +46,17 @@ class Taken(NamedTuple):
 
     Attributes
     ----------
-    round
+    log
         The log of the round.
     worker
         The process, in the form of the profile's ``timeline.workers``.
-    outputs
-        Task number to the outputs that are returned.
-    errors
-        Task number to its error.
-    rule_failures
-        Rule to its error.
+    results
+        The outputs that are returned, and the errors.
     """
 
-    round: RoundLog
+    log: RoundLog
     worker: dict[str, Any]
-    outputs: dict[int, Mapping[str, Any]]
-    errors: dict[int, BaseException]
-    rule_failures: dict[str, BaseException]
+    results: Results
 
 
 class RunsAlone(Protocol):
@@ -146,7 +141,8 @@ class FreshRounds:
         answer = pickle.loads(written)
         if isinstance(answer, BaseException):
             raise answer
-        return Taken(*answer)
+        taken: Taken = answer
+        return taken
 
     def _converse(self, process: subprocess.Popen[bytes]) -> int:
         """Send the process its round, and wait for its end."""
@@ -195,7 +191,7 @@ def serve() -> None:
         file.writelines(_frame(written))
 
 
-def _packed(taken: tuple[Any, ...]) -> bytes:
+def _packed(taken: Taken) -> bytes:
     try:
         return pickle.dumps(taken, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
@@ -205,8 +201,8 @@ def _packed(taken: tuple[Any, ...]) -> bytes:
         ) from error
 
 
-def _round_of(order: bytes) -> tuple[Any, ...]:
-    """Run a round; return the fields of a :class:`Taken`."""
+def _round_of(order: bytes) -> Taken:
+    """Run a round."""
     global _preparing  # noqa: PLW0603  (it is about the process)
     from multiprocessing.spawn import prepare
 
@@ -226,12 +222,11 @@ def _round_of(order: bytes) -> tuple[Any, ...]:
         ) from error
     finally:
         _preparing = False
-    taken = make_run().alone()
-    failures: tuple[dict[Any, BaseException], ...] = taken[3:]
-    return (
-        *taken[:3],
-        *({what: portable(error) for what, error in failed.items()} for failed in failures),
-    )
+    taken: Taken = make_run().alone()
+    failures: Any
+    for failures in (taken.results.errors, taken.results.rule_failures):
+        failures.update({what: portable(error) for what, error in failures.items()})
+    return taken
 
 
 def _read_stdin() -> bytes:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
+from time import perf_counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import DeclarationError, did_you_mean
+from dagprofiler._util.checks import is_a
+from dagprofiler.errors import DeclarationError, did_you_mean, refused, short_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from dagprofiler.config import Config
     from dagprofiler.engine.log import RunLog, TaskRecord
+    from dagprofiler.engine.options import RunOptions
     from dagprofiler.measure.pipeline import Contract
     from dagprofiler.profile import Profile
     from dagprofiler.task import Task
@@ -30,13 +34,12 @@ class RunInfo:
         Task names in Kahn's order.
     config
         Parameters of the run.
-    seed
-        Seed of the run, or None.
+    options
+        The other arguments of :meth:`DAG.run <dagprofiler.DAG.run>`.
     inputs
         Inputs from outside the graph, by task and field, serialized.
-    asked
-        Further arguments of :meth:`DAG.run <dagprofiler.DAG.run>`: ``rounds`` (always a
-        :class:`~dagprofiler.Rounds`), ``meters``, ``keep`` and ``on_error``.
+    rules
+        Names of the rules that the run begins with.
     log
         The log of the run, updated while it runs; it numbers the tasks.
     contracts
@@ -46,9 +49,9 @@ class RunInfo:
     tasks: Mapping[str, Task]
     execution_order: Sequence[str]
     config: Config
-    seed: int | None
+    options: RunOptions
     inputs: Mapping[str, Mapping[str, Any]]
-    asked: Mapping[str, Any]
+    rules: Sequence[str]
     log: RunLog
     contracts: Sequence[Contract]
 
@@ -101,6 +104,110 @@ class Hook:
 
     def close(self) -> None:
         """Release resources; always called once, last."""
+
+
+class HookFailed(Exception):  # noqa: N818  (a signal, not an error of the library)
+    """A hook raised, which ends the run; internal to the engine."""
+
+
+class HookCalls:
+    """Calls the hooks of one run.
+
+    Attributes
+    ----------
+    hooks
+        The hooks, in the order of their calls.
+    failures
+        ``Class.method`` to the error that it raised.
+    spent_s
+        Time spent in hooks, in seconds.
+    """
+
+    def __init__(self, hooks: list[Hook]) -> None:
+        self.hooks = hooks
+        self.failures: dict[str, BaseException] = {}
+        self.spent_s = 0.0
+
+    @property
+    def store(self) -> Any:
+        """The store of outputs; None if no hook has one."""
+        stores = [hook.store for hook in self.hooks if hook.store is not None]
+        if len(stores) > 1:
+            raise refused(f"hooks: outputs can be stored in one place, got {len(stores)}")
+        return stores[0] if stores else None
+
+    @property
+    def tracing(self) -> Any:
+        """The settings of the Tracer; None if there is none."""
+        tracings = [hook.tracing for hook in self.hooks if hook.tracing is not None]
+        if len(tracings) > 1:
+            raise refused(f"hooks: one Tracer records a run, got {len(tracings)}")
+        if not tracings:
+            return None
+        from dagprofiler.tracing.runs import Tracing
+
+        if not isinstance(tracings[0], Tracing):
+            raise refused(
+                f"hooks: 'tracing' must be that of a Tracer, got {short_repr(tracings[0])}"
+            )
+        return tracings[0]
+
+    def tell(self, method: str, what: Any) -> None:
+        """Call one method of all hooks, and add its time to theirs."""
+        if not self.hooks:
+            return
+        begun = perf_counter()
+        try:
+            for hook in self.hooks:
+                try:
+                    getattr(hook, method)(what)
+                except Exception as error:
+                    self._note(hook, method, error)
+                    raise HookFailed from error
+        finally:
+            self.spent_s += perf_counter() - begun
+
+    def _note(self, hook: Hook, method: str, error: BaseException) -> None:
+        """Add a failure under a unique key."""
+        place = f"{type(hook).__name__}.{method}"
+        same = sum(key.split(" ")[0] == place for key in self.failures)
+        self.failures[f"{place} ({same + 1})" if same else place] = error
+
+    def close(self) -> None:
+        """Close all hooks, even if some raise."""
+        interrupt = None
+        for hook in self.hooks:
+            try:
+                hook.close()
+            except Exception as error:  # noqa: BLE001  (the other hooks must be closed too)
+                self._note(hook, "close", error)
+            except BaseException as error:  # noqa: BLE001  (the same; Ctrl-C is raised below)
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
+
+    @contextmanager
+    def closed_on_error(self) -> Generator[None]:
+        """Close all hooks if the block raises."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+
+def hooks_of(hooks: Any) -> list[Hook]:
+    """Return the argument of ``run(hooks=...)`` as a list, or raise a DeclarationError."""
+    if isinstance(hooks, Hook):
+        raise DeclarationError(
+            f"hooks must be a list of hooks, got {short_repr(hooks)}; put it in a list"
+        )
+    listed = list(hooks)
+    for hook in listed:
+        if not is_a(hook, Hook):
+            raise DeclarationError(f"hooks: expected instances of Hook, got {short_repr(hook)}")
+        check_methods(type(hook))
+    return listed
 
 
 #: Beginnings of names that look like those of a hook's methods.

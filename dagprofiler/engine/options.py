@@ -1,19 +1,21 @@
-"""Checks of the arguments of ``DAG()`` and ``DAG.run()``, before the run begins."""
+"""RunOptions: what is asked of a run; and checks of the arguments of ``DAG()``."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._document.rounds import Rounds, rounds_of
+from dagprofiler._util.checks import choice, integer, is_a, names, number
 from dagprofiler.analysis.weights import times_of_tasks
-from dagprofiler.engine.hooks import Hook, check_methods
 from dagprofiler.errors import (
     CycleError,
     DeclarationError,
     GraphError,
     ValidationError,
     did_you_mean,
+    refused,
     short_repr,
 )
 from dagprofiler.graph.edges import field_problem
@@ -24,9 +26,94 @@ from dagprofiler.task import Task, instance_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dagprofiler._document.rounds import Rounds
     from dagprofiler.executors import Executor
     from dagprofiler.graph.wiring import NumberedGraph, Wiring
+    from dagprofiler.measure.instruments import Instrumentation
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What is asked of a run: arguments of :meth:`DAG.run <dagprofiler.DAG.run>`, checked.
+
+    Attributes
+    ----------
+    seed, inputs, meters, priorities, on_error
+        As for :meth:`DAG.run <dagprofiler.DAG.run>`; meters are a list if they are no name.
+    rounds
+        A :class:`~dagprofiler.Rounds`.
+    keep
+        A list of names.
+    executor
+        An :class:`~dagprofiler.executors.Executor`; None for a serial run.
+    timeout
+        In seconds, or None.
+
+    Raises
+    ------
+    ValidationError
+        If one of them is not valid for any graph.
+    """
+
+    seed: int | None = None
+    inputs: Mapping[str, Mapping[str, Any]] | None = None
+    rounds: Any = 1
+    meters: Any = None
+    keep: Any = ()
+    on_error: str = "stop"
+    executor: Any = None
+    priorities: Any = None
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        rounds: Rounds = rounds_of(self.rounds)
+        executor = as_executor(self.executor, rounds)
+        checked = {
+            "seed": as_seed(self.seed),
+            "rounds": rounds,
+            "meters": as_list(self.meters),
+            "keep": names("keep", self.keep, "names of tasks"),
+            "on_error": choice("on_error", self.on_error, ("stop", "finish")),
+            "executor": executor,
+            "timeout": as_timeout(self.timeout, executor),
+        }
+        check_inputs(self.inputs)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def instrumentation(self, store: Any, tracing: Any) -> tuple[Instrumentation | None, bool]:
+        """Return what is measured in addition to the phases; a plain run imports no meters.
+
+        Parameters
+        ----------
+        store
+            To which workers write the outputs of each task, or None.
+        tracing
+            What is recorded inside of tasks in addition to annotations, or None.
+
+        Returns
+        -------
+        tuple
+            The instruments, or None, and whether a pass that counts allocations comes last.
+        """
+        rounds, meters = self.rounds, self.meters
+        if store is not None and rounds.fresh_process:
+            raise refused(
+                "hooks: rounds in fresh processes report their tasks only when they are over, so "
+                "a journal cannot record them; omit it, or fresh_process"
+            )
+        if meters is None:
+            meters = "default" if rounds.several else "wall"
+        apart = rounds.instrumented or store is not None or tracing is not None
+        if not apart and isinstance(meters, str) and meters == "wall":
+            return None, False
+        from dagprofiler.measure.instruments import Instrumentation
+        from dagprofiler.measure.meters import select
+
+        selection = select(meters)
+        made = Instrumentation(
+            selection, rounds.collect_garbage == "tasks", rounds.check_outputs, store, tracing
+        )
+        return (made if apart or selection.columns else None), selection.allocation
 
 
 def ranking(
@@ -62,7 +149,8 @@ def ranking(
         missing = [name for name in names if name not in times]
         if missing:
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-            raise _refused(f"no time for {', '.join(map(repr, missing[:5]))}{more}")
+            quoted = ", ".join(map(short_repr, missing[:5]))
+            raise refused(f"priorities: no time for {quoted}{more}")
         weights = [times[name] for name in names]
     levels = bottom_levels(wiring.order, wiring.targets, wiring.first_target, weights)
     return source, sorted(range(len(names)), key=lambda i: (-levels[i], i))
@@ -71,23 +159,14 @@ def ranking(
 def _times(priorities: Any) -> Mapping[str, float]:
     if isinstance(priorities, Profile):
         return times_of_tasks(priorities)
-    if not isinstance(priorities, Mapping):
-        raise _refused(f"expected a Profile or {{task: time}}, got {short_repr(priorities)}")
-    from dagprofiler._util.checks import plain_number
-
-    times = {}
-    for name, value in priorities.items():
-        time = plain_number(value)
-        if time is None or time < 0:
-            raise _refused(
-                f"time of task {name!r} must be a number of at least 0, got {short_repr(value)}"
-            )
-        times[name] = time
-    return times
-
-
-def _refused(problem: str) -> ValidationError:
-    return ValidationError([GraphError(f"priorities: {problem}")])
+    if not is_a(priorities, Mapping):
+        raise refused(
+            f"priorities: expected a Profile or {{task: time}}, got {short_repr(priorities)}"
+        )
+    return {
+        name: number(f"priorities: time of task {short_repr(name)}", value, zero=True)
+        for name, value in priorities.items()
+    }
 
 
 def orders_of(
@@ -132,11 +211,6 @@ def orders_of(
     return orders
 
 
-def refused(problem: str) -> ValidationError:
-    """Return the error for a run with one problem."""
-    return ValidationError([GraphError(problem)])
-
-
 def as_list(values: Any) -> Any:
     """Return an iterator as a list, and any other value unchanged."""
     return list(values) if isinstance(values, Iterator) else values
@@ -179,11 +253,7 @@ def as_timeout(timeout: Any, executor: Executor | None) -> float | None:
     """
     if timeout is None:
         return None
-    from dagprofiler._util.checks import plain_number
-
-    timeout_s = plain_number(timeout)
-    if timeout_s is None or timeout_s <= 0:
-        raise refused(f"timeout must be a number of seconds above 0, got {short_repr(timeout)}")
+    timeout_s = number("timeout", timeout, unit="seconds")
     if executor is None or not executor.enforces_timeout:
         name = "a serial run" if executor is None else f"executor {executor.name!r}"
         raise refused(f"timeout: {name} cannot end a task that takes too long")
@@ -225,54 +295,13 @@ def check_task(name: Any, task: Any) -> Task:
     return task
 
 
-def check_hooks(hooks: Any) -> list[Hook]:
-    """Return the hooks as a list, or raise a DeclarationError."""
-    if isinstance(hooks, Hook):
-        raise DeclarationError(
-            f"hooks must be a list of hooks, got {short_repr(hooks)}; put it in a list"
-        )
-    checked = list(hooks)
-    for hook in checked:
-        if not isinstance(hook, Hook):
-            raise DeclarationError(f"hooks: expected instances of Hook, got {short_repr(hook)}")
-        check_methods(type(hook))
-    return checked
-
-
-def store_of(hooks: Sequence[Hook], rounds: Rounds) -> Any:
-    """Return the store of outputs, or None if no hook has one."""
-    stores = [hook.store for hook in hooks if hook.store is not None]
-    if len(stores) > 1:
-        raise refused(f"hooks: outputs can be stored in one place, got {len(stores)}")
-    if stores and rounds.fresh_process:
-        raise refused(
-            "hooks: rounds in fresh processes report their tasks only when they are over, so a "
-            "journal cannot record them; omit it, or fresh_process"
-        )
-    return stores[0] if stores else None
-
-
-def tracing_of(hooks: Sequence[Hook]) -> Any:
-    """Return the settings of the Tracer; None if there is none."""
-    tracings = [hook.tracing for hook in hooks if hook.tracing is not None]
-    if len(tracings) > 1:
-        raise refused(f"hooks: one Tracer records a run, got {len(tracings)}")
-    if not tracings:
-        return None
-    from dagprofiler.tracing.runs import Tracing
-
-    if not isinstance(tracings[0], Tracing):
-        raise refused(f"hooks: 'tracing' must be that of a Tracer, got {short_repr(tracings[0])}")
-    return tracings[0]
-
-
 def check_inputs(inputs: Any) -> None:
     """Raise a ValidationError unless `inputs` is None or ``{task: {field: value}}``."""
     problems: list[str] = []
-    if isinstance(inputs, Mapping):
+    if is_a(inputs, Mapping):
         for name, fields in inputs.items():
             where = f"inputs of task {short_repr(name)}"
-            if not isinstance(fields, Mapping):
+            if not is_a(fields, Mapping):
                 problems.append(f"{where} must be {{field: value}}, got {short_repr(fields)}")
                 continue
             wrong = {field: field_problem(field) for field in fields}
@@ -285,17 +314,6 @@ def check_inputs(inputs: Any) -> None:
         raise ValidationError([GraphError(problem) for problem in problems])
 
 
-def check_seed(seed: Any) -> int | None:
-    """Return the seed as an int, or raise a ValidationError."""
-    if seed is None:
-        return None
-    try:
-        # Before Python 3.10 the index of True is True.
-        number = int(operator.index(seed))
-    except TypeError:
-        number = -1
-    if not 0 <= number < 2**63:
-        raise refused(
-            f"seed must be an integer from 0 to 2**63 - 1 or None, got {short_repr(seed)}"
-        )
-    return number
+def as_seed(seed: Any) -> int | None:
+    """Return the seed as an int or None, or raise a ValidationError."""
+    return None if seed is None else integer("seed", seed, other="None")

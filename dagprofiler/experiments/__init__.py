@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._document.rounds import rounds_of
 from dagprofiler._util.html import Shown, view
 from dagprofiler.analysis.compare import compare_samples, times_markup
 from dagprofiler.analysis.summary import comparison_summary
 from dagprofiler.dag import DAG
-from dagprofiler.engine.options import as_list
+from dagprofiler.engine.hooks import HookCalls
+from dagprofiler.engine.options import RunOptions
 from dagprofiler.errors import DeclarationError, short_repr
 from dagprofiler.measure.busy import busy
 
@@ -118,25 +117,13 @@ def compare_runs(
             f"compare_runs: dag_b must be a DAG or a config for dag_a, got {short_repr(dag_b)}"
         )
     other = dag_b if isinstance(dag_b, DAG) else dag_a.with_config(dag_b)
-    asked = rounds_of(rounds)
-    # Both get the same meters, even from an iterator; a single round is metered too.
-    meters = "default" if meters is None else as_list(meters)
+    # Both get the same meters; a single round is metered too.
+    options = RunOptions(seed, inputs, rounds, meters="default" if meters is None else meters)
     with ExitStack() as conditions:
-        if asked.busy_cores:
-            conditions.enter_context(busy(asked.busy_cores))
-        runs = [
-            dag._prepared(  # noqa: SLF001  (like DAG.run, but the rounds are taken one by one)
-                perf_counter(),
-                [],
-                seed=seed,
-                inputs=inputs,
-                rounds=asked,
-                meters=meters,
-                keep=(),
-                on_error="stop",
-            )
-            for dag in (dag_a, other)
-        ]
+        if options.rounds.busy_cores:
+            conditions.enter_context(busy(options.rounds.busy_cores))
+        # Like DAG.run, but the rounds are taken one by one.
+        runs = [dag._prepared(options, HookCalls([])) for dag in (dag_a, other)]  # noqa: SLF001
         steps = [run.steps() for run in runs]
         for iterator in steps:
             # If one fails, the other is closed too.

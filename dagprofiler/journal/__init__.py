@@ -200,7 +200,7 @@ class Journal(Hook):
         return self._record_file
 
     def _header(self, run: RunInfo) -> dict[str, Any]:
-        asked = run.asked
+        options = run.options
         store = self.store.open()
         store.begin()
         inputs = {name: store.put(fields) for name, fields in run.inputs.items()}
@@ -210,15 +210,15 @@ class Journal(Hook):
             "timestamp": run.log.timestamp,
             "at_ms": (perf_counter() - run.log.started) * 1e3,
             "executor": run.log.executor,
-            "seed": run.seed,
-            "rounds": asked["rounds"].to_dict(),
-            "meters": _packed_meters(asked["meters"], self.store.directory),
-            "keep": asked["keep"],
-            "on_error": asked["on_error"],
+            "seed": options.seed,
+            "rounds": options.rounds.to_dict(),
+            "meters": _packed_meters(options.meters, self.store.directory),
+            "keep": options.keep,
+            "on_error": options.on_error,
             "config": packed_config(run.config),
             "inputs": inputs,
             "sources": sources_of(run.tasks),
-            "rules": asked["rules"],
+            "rules": list(run.rules),
             "graph": graph_of(run.contracts, run.log.wiring),
         }
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from functools import partial
 from itertools import islice
 from operator import le
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.quickcheck import surely_satisfies
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP, Rounds
 from dagprofiler._util.json import utc_now
+from dagprofiler.engine.options import RunOptions
 from dagprofiler.errors import JournalError, describe, short_repr, shorten
+from dagprofiler.graph.wiring import GrowableWiring
 from dagprofiler.journal._records import unpacked
 from dagprofiler.journal._store import frames_in, torn
 from dagprofiler.schema import PROFILE_SCHEMA
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from dagprofiler.engine.log import RoundLog, RunLog
+    from dagprofiler.engine.round import Frontier, Round
     from dagprofiler.graph.wiring import Wiring
     from dagprofiler.journal._records import RecordFile
     from dagprofiler.journal._store import OutputStore
@@ -421,6 +426,118 @@ class ReplayedRound:
             round_log.attempts = {numbers[name]: lost for name, lost in ended["attempts"].items()}
 
 
+class Resumed:
+    """What to run next in a round that previous attempts began.
+
+    Takes over the tasks that have records: of a fixed graph all of them before any other
+    starts, of a dynamic graph each when it is ready, since rules fire after it.
+
+    Parameters
+    ----------
+    inner
+        What to run next without previous attempts.
+    past
+        What they recorded of this round.
+    """
+
+    def __init__(self, inner: Frontier, past: ReplayedRound) -> None:
+        self.wiring = inner.wiring
+        self.pop: Callable[[], int | None]
+        self.done: Callable[[int], None] | None
+        self._inner = inner
+        self._past = past
+        self._current: Round
+        self._finished: set[int] = set()
+
+    def begin(self, current: Round) -> None:
+        """Take over what finished, and begin with the rest."""
+        self._current = current
+        past, inner = self._past, self._inner
+        past.begin(current.log, current.run)
+        if isinstance(self.wiring, GrowableWiring):
+            current.added_s = partial(past.added_s, current.run)
+            is_finished: Callable[[int], bool] = self._take_over
+        else:
+            past.check_all(set(self.wiring.names))
+            self._take_over_all()
+            is_finished = self._finished.__contains__
+        current.start_clock(perf_counter())
+        inner.begin(current)
+        next_ready, done = inner.pop, inner.done
+
+        def pop() -> int | None:
+            number = next_ready()
+            while number is not None and is_finished(number):
+                if done is not None:
+                    done(number)
+                number = next_ready()
+            return number
+
+        self.pop, self.done = pop, done
+
+    def failed(self, task: int, skipped: Iterable[int], *, stops: bool) -> None:
+        """Mark a task as failed, and the tasks that depend on it as skipped."""
+        self._inner.failed(task, skipped, stops=stops)
+
+    def finish(self, *, ended: bool) -> None:
+        """Complete the log; raise a JournalError if the graph lacks tasks with records."""
+        current = self._current
+        try:
+            if ended and not (current.results.errors or current.results.rule_failures):
+                self._past.check_all({self.wiring.names[i] for i in self._finished})
+        except BaseException:
+            ended = False
+            raise
+        finally:
+            self._inner.finish(ended=ended)
+            self._past.end(current.log, current.run)
+
+    def _take_over_all(self) -> None:
+        """Enter all tasks with records, and keep their outputs that other tasks still need."""
+        past, current, wiring = self._past, self._current, self.wiring
+        finished = self._finished
+        finished.update(i for i, name in enumerate(wiring.names) if name in past.records)
+        for i in sorted(finished):
+            past.take_over(current.log, current.run, i, current.executor.recall)
+        if not past.complete:
+            for i in finished:
+                current.slots.release(slot for _, slot in wiring.feeds(i))
+            for i in finished:
+                self._put(i)
+        if past.is_last or not past.complete:
+            self._return(finished)
+
+    def _take_over(self, i: int) -> bool:
+        """Enter a task, if it has a record."""
+        past, current, wiring = self._past, self._current, self.wiring
+        if wiring.names[i] not in past.records:
+            return False
+        past.take_over(current.log, current.run, i, current.executor.recall)
+        self._finished.add(i)
+        current.slots.release(slot for _, slot in wiring.feeds(i))
+        self._put(i)
+        self._return([i])
+        return True
+
+    def _put(self, i: int) -> None:
+        """Keep the outputs of a task that other tasks still need."""
+        slots, put = self._current.slots, self._current.executor.put
+        name = self.wiring.names[i]
+        for slot, field in enumerate(self.wiring.outputs[i], self.wiring.first_slot[i]):
+            if slots.uses[slot]:
+                slots.handles[slot] = put(self._past.frames(name, field))
+
+    def _return(self, tasks: Iterable[int]) -> None:
+        """Decode the outputs of tasks that the profile returns."""
+        past, current = self._past, self._current
+        for i in tasks:
+            if current.slots.kept[i]:
+                name, decode = self.wiring.names[i], current.contracts[i].decode
+                current.results.outputs[i] = {
+                    field: past.value(name, field, decode) for field in past.fields(name)
+                }
+
+
 def _covered_s(spans: Sequence[tuple[float, float]]) -> float:
     """Return the total time that the union of several intervals covers, in seconds."""
     covered = until = 0.0
@@ -446,8 +563,8 @@ class ReplayLog:
 
     Attributes
     ----------
-    asked
-        The arguments of :meth:`DAG.run <dagprofiler.DAG.run>`.
+    options
+        What was asked of the run; inputs are serialized.
     kinds
         The purpose of each round that was begun.
     earlier_s, measured_s
@@ -482,14 +599,14 @@ class ReplayLog:
         meters = header["meters"]
         try:
             _moment(header["timestamp"])
-            self.asked: dict[str, Any] = {
-                "seed": header["seed"],
-                "inputs": inputs,
-                "rounds": Rounds(**header["rounds"]),
-                "meters": unpacked(meters["pickled"]) if isinstance(meters, dict) else meters,
-                "keep": header["keep"],
-                "on_error": header["on_error"],
-            }
+            self.options = RunOptions(
+                header["seed"],
+                inputs,
+                Rounds(**header["rounds"]),
+                unpacked(meters["pickled"]) if isinstance(meters, dict) else meters,
+                header["keep"],
+                header["on_error"],
+            )
         except Exception as error:
             raise self._wrong(header, describe(error)) from error
         self.resumed: list[dict[str, Any]] = []
@@ -511,7 +628,7 @@ class ReplayLog:
         self.earlier_s = self._at_ms / 1e3
         self._find_last()
         self.kinds = [past.kind for past in self._rounds]
-        wanted = self.asked["rounds"].n
+        wanted = self.options.rounds.n
         if wanted != "auto" and self.kinds.count(MEASURED) > wanted:
             raise self._wrong(header, f"it has more rounds than the {wanted} of the run")
         first = self.kinds.index(MEASURED) if MEASURED in self.kinds else None
@@ -565,9 +682,21 @@ class ReplayLog:
             if not last.records and not last.complete:
                 self._rounds.pop()
 
-    def of_round(self, number: int) -> ReplayedRound | None:
-        """Return the results of a round; None if it has none."""
-        return self._rounds[number] if number < len(self._rounds) else None
+    def frontier(self, inner: Callable[[int], Frontier]) -> Callable[[int], Frontier]:
+        """Return what returns the frontier of a round, which takes over what finished.
+
+        Parameters
+        ----------
+        inner
+            Returns the frontier of a round without previous attempts, by its number.
+        """
+
+        def resumed(number: int) -> Frontier:
+            if number >= len(self._rounds):
+                return inner(number)
+            return Resumed(inner(number), self._rounds[number])
+
+        return resumed
 
     def resume(self, compared: Mapping[str, Any]) -> dict[str, Any]:
         """Add the current resumption; return its entry in the profile."""

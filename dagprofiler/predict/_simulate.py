@@ -16,8 +16,8 @@ from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import plain_number
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import aligned, is_of, printable, quantity
-from dagprofiler.engine.options import orders_of, ranking, refused
-from dagprofiler.errors import ProfileError, counted, did_you_mean, short_repr
+from dagprofiler.engine.options import orders_of, ranking
+from dagprofiler.errors import ProfileError, counted, did_you_mean, refused, short_repr
 from dagprofiler.formats.saga import network_of
 from dagprofiler.graph.edges import rows_of
 from dagprofiler.graph.replay import Demands, EngineCosts, Replay, replay

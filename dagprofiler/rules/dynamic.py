@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from heapq import heappop, heappush
 from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.engine.log import Firing
+from dagprofiler.engine.log import Firing, Growth
 from dagprofiler.engine.validate import estimates_of, problems_of
 from dagprofiler.errors import (
     DeclarationError,
@@ -19,7 +18,7 @@ from dagprofiler.errors import (
     short_repr,
 )
 from dagprofiler.graph.edges import Matches, check_parallel
-from dagprofiler.graph.wiring import kahn_order
+from dagprofiler.graph.wiring import GrowableWiring, kahn_order
 from dagprofiler.rules.views import (
     FAILED,
     PENDING,
@@ -35,14 +34,12 @@ from dagprofiler.rules.views import (
 from dagprofiler.task import check_tags, grows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from dagprofiler.config import Config
-    from dagprofiler.engine.log import Growth, RoundLog
+    from dagprofiler.engine.round import Round
     from dagprofiler.engine.validate import ContractReader
-    from dagprofiler.executors.dispatch import Dispatcher
-    from dagprofiler.executors.serial import SerialExecutor
-    from dagprofiler.graph.wiring import GrowableWiring
+    from dagprofiler.graph.wiring import Wiring
     from dagprofiler.measure.pipeline import Contract
     from dagprofiler.rules.views import Mapped, Rules
     from dagprofiler.task import Task
@@ -53,23 +50,6 @@ OF_TAGS = ("more", "tag", "all_ended", "ended")
 OF_NAMES = ("name", "exists")
 
 
-class Grows:
-    """Creates the rounds of a run of a dynamic graph.
-
-    Parameters
-    ----------
-    rules
-        The rules.
-    reader
-        Reads the contracts of tasks.
-    config
-        Parameters of the run.
-    """
-
-    def __init__(self, rules: Rules, reader: ContractReader, config: Config) -> None:
-        self.begin = partial(DynamicGraph, rules, reader, config)
-
-
 class DynamicGraph:
     """A graph that rules extend, in one round: its tasks, and the rules that may still fire.
 
@@ -77,27 +57,15 @@ class DynamicGraph:
 
     Parameters
     ----------
+    given
+        The initial graph.
     rules, reader, config
         The rules of the graph, the reader of contracts, and the parameters of the run.
-    log
-        Readings of the round, with its growth, and the wiring.
-    tasks, contracts, keep
-        For each task: the task, its contract, and whether its outputs are returned.
-    handles, uses
-        For each slot: its handle, and the number of its remaining uses.
-    outputs
-        Returned outputs, by task number.
-    executor
-        Runs the tasks.
-    asked
-        Names of tasks whose outputs are returned even if other tasks follow them.
-    fail
-        Records the failure of a rule; returns whether no new task may start.
-    added_s
-        Returns when a previous attempt at this run added these tasks, else None.
 
     Attributes
     ----------
+    wiring
+        The graph, which grows.
     names, index
         Task names by number, and numbers by name.
     tags, by_tag
@@ -112,43 +80,33 @@ class DynamicGraph:
         Classes of tasks that have been checked.
     """
 
-    def __init__(
-        self,
-        rules: Rules,
-        reader: ContractReader,
-        config: Config,
-        *,
-        log: RoundLog,
-        tasks: list[Task],
-        contracts: list[Contract],
-        keep: list[bool],
-        handles: list[Any],
-        uses: list[int],
-        outputs: dict[int, Mapping[str, Any]],
-        executor: SerialExecutor | Dispatcher,
-        asked: frozenset[str],
-        fail: Callable[[str, Exception], bool],
-        added_s: Callable[[Iterable[str]], float | None] | None,
-    ) -> None:
-        growth: Any = log.growth
-        wiring: Any = log.wiring
+    def __init__(self, given: Wiring, rules: Rules, reader: ContractReader, config: Config) -> None:
+        self.wiring = GrowableWiring(given)
         self.config = config
         self._limits = rules
         self._reader = reader
-        self._log = log
-        self._growth: Growth = growth
-        self._wiring: GrowableWiring = wiring
+        self._begun = False
+
+    # Called by the ready loop.
+
+    def begin(self, current: Round) -> None:
+        """Prepare the round, and evaluate all rules for the first time."""
+        wiring = self._wiring = self.wiring
+        self._log = current.log
+        # Estimates of tasks that another round added stay with it.
+        given = len(wiring.names)
+        estimates = {i: value for i, value in current.run.estimates.items() if i < given}
+        self._growth = current.log.growth = Growth(estimates, [0.0] * given)
         # These lists get longer as the graph grows.
-        self._tasks = tasks
-        self._contracts = contracts
-        self._keep = keep
-        self._handles = handles
-        self._uses = uses
-        self._outputs = outputs
-        self._executor = executor
-        self._asked = asked
-        self._fail = fail
-        self._added_s = added_s
+        tasks = self._tasks = current.tasks
+        self._contracts = current.contracts
+        slots = current.slots
+        self._keep, self._handles, self._uses = slots.kept, slots.handles, slots.uses
+        self._outputs = current.results.outputs
+        self._executor = current.executor
+        self._asked = current.keep
+        self._fail = current.rule_failed
+        self._added_s = current.added_s
 
         self.names: list[str] = wiring.names
         count = len(self.names)
@@ -190,16 +148,12 @@ class DynamicGraph:
         self._failures = 0
 
         self._admit_tags({n: tuple(task.tags) for n, task in zip(self.names, tasks) if task.tags})
-        for rule in rules.rules:
+        for rule in self._limits.rules:
             self._admit(rule)
         for i, task in enumerate(tasks):
             if grows(type(task)):
                 self._admit(GrowRule(self.names[i], task))
-
-    # Called by the run loop.
-
-    def start(self) -> None:
-        """Evaluate all rules for the first time."""
+        self._begun = True
         self._ask()
 
     def pop(self) -> int | None:
@@ -243,7 +197,22 @@ class DynamicGraph:
         if self._dirty:
             self._ask()
 
-    def conclude(self) -> None:
+    def finish(self, *, ended: bool) -> None:
+        """Complete the log of the round; always called once, also after a failure."""
+        if not self._begun:
+            return
+        if ended:
+            self._conclude()
+        wiring, log = self._wiring, self._log
+        for rule in self._open.values():
+            self._growth.unfired[rule.name] = self._why(rule)
+        if log.encode_s:
+            log.extend_columns()
+        for i in [i for i in self._outputs if i in wiring.after]:
+            if self.names[i] not in self._asked:
+                del self._outputs[i]
+
+    def _conclude(self) -> None:
         """Fetch the outputs of exit tasks, and fail on unfired rules that look like mistakes."""
         for i in sorted(self._ends):
             if self.states[i] == SUCCEEDED:
@@ -255,17 +224,6 @@ class DynamicGraph:
             return
         for name, error in self._unmet():
             self._halted = self._fail(name, error) or self._halted
-
-    def finish(self) -> None:
-        """Complete the log of the round; always called once, also after a failure."""
-        wiring, log = self._wiring, self._log
-        for rule in self._open.values():
-            self._growth.unfired[rule.name] = self._why(rule)
-        if log.encode_s:
-            log.extend_columns()
-        for i in [i for i in self._outputs if i in wiring.after]:
-            if self.names[i] not in self._asked:
-                del self._outputs[i]
 
     def _idle(self) -> bool:
         """Tell whether more tasks become ready, with none ready and none running.

@@ -6,6 +6,7 @@ import pytest
 
 from dagprofiler import DAG, Config, DeclarationError, Hook, Profile, RunError, Task
 from dagprofiler import ValidationError as Invalid
+from dagprofiler.engine.options import RunOptions
 
 METHODS = [
     "run_started",
@@ -149,7 +150,7 @@ def test_a_hook_sees_what_is_about_to_run():
     assert dict(run.tasks) == dag.tasks
     assert list(run.execution_order) == ["b", "a"]
     assert run.config is config
-    assert run.seed == 7
+    assert run.options == RunOptions(7)
     with pytest.raises(dataclasses.FrozenInstanceError):
         run.seed = 8
 

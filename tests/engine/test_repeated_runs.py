@@ -108,6 +108,8 @@ def clock(monkeypatch):
     made = Clock()
     for name in (
         "dag",
+        "engine.hooks",
+        "engine.round",
         "engine.run",
         "_document.rounds",
         "measure.pipeline",
