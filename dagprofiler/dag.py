@@ -6,7 +6,7 @@ import copy
 import importlib
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from time import perf_counter
@@ -41,6 +41,7 @@ from dagprofiler.errors import (
     counted,
     describe,
     did_you_mean,
+    is_a,
     refused,
     short_repr,
 )
@@ -52,7 +53,7 @@ from dagprofiler.task import Task
 from dagprofiler.task import grows as task_grows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from types import ModuleType
     from typing import Union
 
@@ -160,6 +161,16 @@ def _edge(edge: Any, where: str) -> Any:
     return (*ends, edge["data"]) if "data" in edge else ends
 
 
+def _config_of(config: Any) -> Config:
+    """Return the parameters of a DAG as a Config."""
+    if is_a(config, Config):
+        given: Config = config
+        return given
+    if config is not None and not is_a(config, Mapping):
+        raise DeclarationError(f"config must be {{name: value}}, got {short_repr(config)}")
+    return Config(**(config or {}))
+
+
 class _Adjacency(dict[str, "list[str]"]):
     """Task name to names; a lookup of a missing task returns an empty list and adds no key."""
 
@@ -244,16 +255,14 @@ class DAG(Shown):
     ) -> None:
         if serializer is not None:
             check_serializer(serializer, "DAG")
-        if not isinstance(tasks, Mapping):
+        if not is_a(tasks, Mapping):
             raise DeclarationError(f"tasks must be {{name: task}}, got {short_repr(tasks)}")
-        if isinstance(edges, Mapping):
+        if is_a(edges, Mapping) or not is_a(edges, Iterable):
             raise GraphError(f"edges must be a list of (source, target), got {short_repr(edges)}")
-        if name is not None and not (isinstance(name, str) and name):
+        if name is not None and not (is_a(name, str) and name):
             raise DeclarationError(f"name must be a text that is not empty, got {short_repr(name)}")
-        if not isinstance(config, Config):
-            config = Config(**(config or {}))
         self.name = name
-        self.config = config
+        self.config = config = _config_of(config)
         self.serializer = serializer
         #: What the origin of the graph cannot give, to the reason.
         self._unknown: Mapping[str, str] = {}
@@ -663,7 +672,7 @@ class DAG(Shown):
     def with_config(self, config: Config | Mapping[str, Any]) -> DAG:
         """Return a DAG with the same tasks and edges and another config."""
         other = copy.copy(self)
-        other.config = config if isinstance(config, Config) else Config(**config)
+        other.config = _config_of(config)
         other.tasks = dict(self.tasks)
         return other
 
@@ -863,14 +872,16 @@ class DAG(Shown):
             return self._wired
         for i, (name, wired) in enumerate(zip(self._wiring.names, self._wired)):
             if name not in self.tasks:
-                raise refused(f"task {name!r} was taken out of the DAG, which is wired with it")
+                raise refused(
+                    f"task {short_repr(name)} was taken out of the DAG, which is wired with it"
+                )
             if self.tasks[name] is not wired:
                 task = self.tasks[name] = check_task(name, self.tasks[name])
                 contract = ContractReader(self.serializer).read(name, task)
                 outputs = self._contracts[i].outputs
                 if contract.outputs != outputs:
                     raise refused(
-                        f"task {name!r} was replaced by one with other outputs: "
+                        f"task {short_repr(name)} was replaced by one with other outputs: "
                         f"{short_repr(contract.outputs)}, wired are {short_repr(outputs)}"
                     )
                 self._contracts[i], self._wired[i] = contract, task
@@ -908,7 +919,7 @@ class DAG(Shown):
                     frames_bytes(frames)
                 except Exception as error:
                     raise SerializationError(
-                        f"inputs: {field!r} of task {name!r} ({type(value).__name__}) "
+                        f"inputs: {field!r} of task {short_repr(name)} ({type(value).__name__}) "
                         f"cannot be serialized: {describe(error)}"
                     ) from error
         return encoded

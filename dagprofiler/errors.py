@@ -152,10 +152,10 @@ class RunError(DagProfilerError, RuntimeError):
 
     def __str__(self) -> str:
         name, error = next(iter(self.failures.items()))
-        what = f"task {name!r}" if name == self.task else f"hook {name}"
+        what = f"task {short_repr(name)}" if name == self.task else f"hook {name}"
         what = name if name.startswith("rule ") else what
         more = len(self.failures) - 1
-        others = f" (and {more} more: {', '.join(map(repr, list(self.failures)[1:6]))}"
+        others = f" (and {more} more: {', '.join(map(short_repr, list(self.failures)[1:6]))}"
         others += ", ...)" if more > 5 else ")"
         text = describe(error)
         return f"{what} failed: {text}{others if more else ''}"
@@ -277,10 +277,10 @@ class WorkerError(DagProfilerError, RuntimeError):
         self.reason = reason
 
     def __str__(self) -> str:
-        others = ", ".join(map(repr, self.in_flight[:_MOST_NAMES]))
+        others = ", ".join(map(short_repr, self.in_flight[:_MOST_NAMES]))
         if len(self.in_flight) > _MOST_NAMES:
             others += f" and {len(self.in_flight) - _MOST_NAMES:,} more"
-        text = f"task {self.task!r} was lost by its executor: {self.reason}"
+        text = f"task {short_repr(self.task)} was lost by its executor: {self.reason}"
         return f"{text} (also in flight: {others})" if others else text
 
 
@@ -461,6 +461,20 @@ def _class_name(value: Any) -> str:
     return name
 
 
+def is_a(value: Any, kinds: Any) -> bool:
+    """Tell whether a value is an instance of a class, even if its ``__class__`` raises.
+
+    Examples
+    --------
+    >>> is_a(3, int), is_a("3", (int, float))
+    (True, False)
+    """
+    try:
+        return isinstance(value, kinds)
+    except Exception:  # noqa: BLE001  (a value's own __class__ may do anything)
+        return False
+
+
 def one_line(text: str, limit: int = _MAX_QUOTE) -> str:
     """Return `text` shortened, with escapes for what breaks a line or upsets a terminal."""
     # A str subclass may override __str__.
@@ -491,7 +505,7 @@ def did_you_mean(word: Any, known: Sequence[str]) -> str:
 
     lower = {name.lower(): name for name in reversed(known)}
     # A long text takes long to compare.
-    word = shorten(word) if isinstance(word, str) else short_repr(word)
+    word = shorten(word) if is_a(word, str) else short_repr(word)
     close = get_close_matches(word.lower(), lower, n=1)
     return f"; did you mean {lower[close[0]]!r}?" if close else ""
 

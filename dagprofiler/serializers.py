@@ -7,7 +7,12 @@ from functools import partial
 from typing import Any, Protocol, Union, runtime_checkable
 
 from dagprofiler._util.interpreter import imported
-from dagprofiler.errors import DeclarationError, MissingExtraError, short_repr
+from dagprofiler.errors import (
+    DeclarationError,
+    MissingExtraError,
+    is_a,
+    short_repr,
+)
 
 __all__ = [
     "PICKLED_AS_COUNTED",
@@ -209,12 +214,12 @@ def _table_kind(obj: Any) -> str:
 
 def check_serializer(serializer: Any, owner: str) -> None:
     """Raise a DeclarationError that names `owner` if `serializer` is not a serializer."""
-    if isinstance(serializer, type):
+    if is_a(serializer, type):
         raise DeclarationError(
             f"{owner}: serializer must be an instance, got the class {serializer.__name__}; "
             f"write {serializer.__name__}()"
         )
-    if not isinstance(serializer, Serializer):
+    if not is_a(serializer, Serializer):
         raise DeclarationError(
             f"{owner}: serializer must have name, dumps and loads, got {short_repr(serializer)}"
         )

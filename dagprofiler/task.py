@@ -15,6 +15,7 @@ from dagprofiler.errors import (
     DeclarationError,
     describe,
     did_you_mean,
+    is_a,
     short_repr,
 )
 from dagprofiler.graph.edges import field_problem
@@ -366,11 +367,11 @@ def check_tags(words: Any, where: str, owner: Any = None) -> tuple[str, ...]:
     """
     if isinstance(owner, type) and hasattr(words, "__get__"):
         return ()
-    if not isinstance(words, (list, tuple, set, frozenset)):
+    if not is_a(words, (list, tuple, set, frozenset)):
         hint = f"; write [{short_repr(words)}]" if isinstance(words, str) else ""
         raise DeclarationError(f"{where} must be a list of words, got {short_repr(words)}{hint}")
     for word in words:
-        if not isinstance(word, str) or not word:
+        if not is_a(word, str) or not word:
             raise DeclarationError(f"{where} holds {short_repr(word)}, expected a non-empty string")
     return tuple(words)
 
@@ -385,14 +386,14 @@ def check_declarations(task: Task | type[Task], owner: str) -> None:
         names = getattr(task, attribute)
         if isinstance(task, type) and hasattr(names, "__get__"):
             continue
-        if not isinstance(names, (list, tuple)):
+        if not is_a(names, (list, tuple)):
             hint = f"; write [{short_repr(names)}]" if isinstance(names, str) else ""
             raise DeclarationError(
                 f"{owner}: {attribute} must be a list of names, got {short_repr(names)}{hint}"
             )
         seen: set[str] = set()
         for name in names:
-            if not isinstance(name, str):
+            if not is_a(name, str):
                 raise DeclarationError(
                     f"{owner}: {attribute} holds {short_repr(name)}, expected a string"
                 )
@@ -446,7 +447,7 @@ def estimate(name: str, task: Task, config: Config) -> int | None:
     """
     if task.estimate_instructions is Task.estimate_instructions:
         return None
-    where = f"task {name!r}: estimate_instructions"
+    where = f"task {short_repr(name)}: estimate_instructions"
     try:
         value: Any = task.estimate_instructions(config)
     except Exception as error:

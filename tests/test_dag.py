@@ -11,6 +11,7 @@ from dagprofiler import (
     ORDER_ONLY,
     Config,
     CycleError,
+    DagProfilerError,
     DeclarationError,
     GraphError,
     Profile,
@@ -711,7 +712,7 @@ def test_validate_takes_inputs_too():
 # Other arguments of run()
 
 
-@pytest.mark.parametrize("seed", [-1, 2**63, 1.0, "1", [1]])
+@pytest.mark.parametrize("seed", [-1, 2**63, 1.0, "1", [1], True, np.True_])
 def test_a_seed_must_be_an_integer_in_range(seed):
     with pytest.raises(ValidationError) as caught:
         DAG({}).run(seed)
@@ -977,3 +978,59 @@ def test_a_dag_has_a_name_and_so_has_its_profile():
 def test_a_name_is_a_text(name):
     with pytest.raises(DeclarationError, match=f"name .*{name!r}"):
         DAG({}, name=name)
+
+
+Source = constant(x=1)
+
+
+class NoClass:
+    @property
+    def __class__(self):
+        raise RuntimeError("no class")
+
+
+class NoHash:
+    def __hash__(self):
+        raise RuntimeError("no hash")
+
+
+TAKES_ANYTHING = {
+    "tasks": DAG,
+    "task": lambda value: DAG({"a": value}),
+    "edges": lambda value: DAG({"a": Source}, value),
+    "edge": lambda value: DAG({"a": Source}, [value]),
+    "source": lambda value: DAG({"a": Source, "b": Sink}, [(value, "b")]),
+    "fields": lambda value: DAG({"a": Source, "b": Sink}, [("a", "b", value)]),
+    "field": lambda value: DAG({"a": Source, "b": Sink}, [("a", "b", [value])]),
+    "config": lambda value: DAG({"a": Source}, config=value),
+    "rules": lambda value: DAG({"a": Source}, rules=value),
+    "keep": lambda value: DAG({"a": Source}).run(keep=[value]),
+    **{
+        name: lambda value, name=name: DAG({"a": Source}).run(**{name: value})
+        for name in (
+            *("seed", "inputs", "rounds", "meters", "executor", "timeout", "hooks", "on_error"),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("argument", TAKES_ANYTHING)
+@pytest.mark.parametrize("hostile", [NoClass, NoHash])
+def test_an_argument_that_raises_when_it_is_looked_at_is_refused(argument, hostile):
+    with pytest.raises(DagProfilerError):
+        TAKES_ANYTHING[argument](hostile())
+
+
+@pytest.mark.parametrize(
+    "tasks",
+    [
+        {"x" * 10**6: make("Needs", ["y"], ["x"], compute=lambda self, x: {"y": x})},
+        {"x" * 10**6: 3},
+        {"x" * 10**6: make("Silent", ["x"], compute=len)},
+    ],
+    ids=["no input", "no task", "fails"],
+)
+def test_a_name_of_a_megabyte_is_cut_in_messages(tasks):
+    with pytest.raises(DagProfilerError) as caught:
+        DAG(tasks).run()
+    assert len(str(caught.value)) < 2000

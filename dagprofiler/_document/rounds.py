@@ -6,8 +6,11 @@ from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable
 
-from dagprofiler._util.checks import boolean, choice, integer, is_a, number
-from dagprofiler.errors import refused
+from dagprofiler._util.checks import boolean, choice, integer, number
+from dagprofiler.errors import (
+    is_a,
+    refused,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -135,7 +138,7 @@ class Rounds:
 
 def rounds_of(rounds: Any) -> Rounds:
     """Return the argument of ``run(rounds=...)`` as Rounds."""
-    return rounds if isinstance(rounds, Rounds) else Rounds(rounds)
+    return rounds if is_a(rounds, Rounds) else Rounds(rounds)
 
 
 class Plan:

@@ -9,7 +9,7 @@ from math import isfinite
 from operator import index
 from typing import TYPE_CHECKING, Any, Callable
 
-from dagprofiler.errors import refused, short_repr
+from dagprofiler.errors import is_a, refused, short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,20 +18,6 @@ if TYPE_CHECKING:
 
 #: Integers have at most 64 bits, so that every reader of a file can hold them.
 _INTEGERS = 2**63
-
-
-def is_a(value: Any, kinds: Any) -> bool:
-    """Tell whether a value is an instance of a class, even if its ``__class__`` raises.
-
-    Examples
-    --------
-    >>> is_a(3, int), is_a("3", (int, float))
-    (True, False)
-    """
-    try:
-        return isinstance(value, kinds)
-    except Exception:  # noqa: BLE001  (a value's own __class__ may do anything)
-        return False
 
 
 def plain_number(value: Any) -> float | int | None:
@@ -58,7 +44,7 @@ def integer(
     name: str,
     value: Any,
     least: int = 0,
-    most: int = _INTEGERS - 1,
+    most: int | None = None,
     *,
     other: str = "",
     error: Refuse = refused,
@@ -67,6 +53,8 @@ def integer(
 
     Parameters
     ----------
+    most
+        By default the largest of 64 bits, which the message does not mention.
     other
         What else the argument may be, for the message: ``"'auto'"``.
 
@@ -83,9 +71,9 @@ def integer(
         number = None if is_a(value, bool) else int(index(value))
     except Exception:  # noqa: BLE001  (a value's own __index__ may do anything)
         number = None
-    if number is None or not least <= number <= most:
+    if number is None or not least <= number <= (_INTEGERS - 1 if most is None else most):
         upper = "2**63 - 1" if most == _INTEGERS - 1 else most
-        limits = f"of at least {least}" if least else f"from 0 to {upper}"
+        limits = f"of at least {least}" if most is None else f"from {least} to {upper}"
         also = f" or {other}" if other else ""
         raise error(f"{name} must be an integer {limits}{also}, got {short_repr(value)}")
     return number

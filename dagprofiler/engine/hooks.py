@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._util.checks import is_a
-from dagprofiler.errors import DeclarationError, did_you_mean, refused, short_repr
+from dagprofiler.errors import (
+    DeclarationError,
+    did_you_mean,
+    is_a,
+    refused,
+    short_repr,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -198,7 +204,7 @@ class HookCalls:
 
 def hooks_of(hooks: Any) -> list[Hook]:
     """Return the argument of ``run(hooks=...)`` as a list, or raise a DeclarationError."""
-    if isinstance(hooks, Hook):
+    if is_a(hooks, Hook) or not is_a(hooks, Iterable):
         raise DeclarationError(
             f"hooks must be a list of hooks, got {short_repr(hooks)}; put it in a list"
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import Rounds, rounds_of
-from dagprofiler._util.checks import choice, integer, is_a, names, number
+from dagprofiler._util.checks import choice, integer, names, number
 from dagprofiler.analysis.weights import times_of_tasks
 from dagprofiler.errors import (
     CycleError,
@@ -15,6 +15,7 @@ from dagprofiler.errors import (
     GraphError,
     ValidationError,
     did_you_mean,
+    is_a,
     refused,
     short_repr,
 )
@@ -104,7 +105,7 @@ class RunOptions:
         if meters is None:
             meters = "default" if rounds.several else "wall"
         apart = rounds.instrumented or store is not None or tracing is not None
-        if not apart and isinstance(meters, str) and meters == "wall":
+        if not apart and is_a(meters, str) and meters == "wall":
             return None, False
         from dagprofiler.measure.instruments import Instrumentation
         from dagprofiler.measure.meters import select
@@ -144,7 +145,7 @@ def ranking(
         source = "cost_models"
         weights: Sequence[float] = [estimates[i] for i in range(len(names))]
     else:
-        source = "profile" if isinstance(priorities, Profile) else "given"
+        source = "profile" if is_a(priorities, Profile) else "given"
         times = _times(priorities)
         missing = [name for name in names if name not in times]
         if missing:
@@ -157,7 +158,7 @@ def ranking(
 
 
 def _times(priorities: Any) -> Mapping[str, float]:
-    if isinstance(priorities, Profile):
+    if is_a(priorities, Profile):
         return times_of_tasks(priorities)
     if not is_a(priorities, Mapping):
         raise refused(
@@ -213,7 +214,7 @@ def orders_of(
 
 def as_list(values: Any) -> Any:
     """Return an iterator as a list, and any other value unchanged."""
-    return list(values) if isinstance(values, Iterator) else values
+    return list(values) if is_a(values, Iterator) else values
 
 
 def as_executor(pool: Any, rounds: Rounds) -> Executor | None:
@@ -284,14 +285,15 @@ def check_names(names: Mapping[Any, Any]) -> None:
             )
 
 
-def check_task(name: Any, task: Any) -> Task:
+def check_task(name: Any, given: Any) -> Task:
     """Return the task `name`; for a class, an instance of it."""
-    if isinstance(task, type) and issubclass(task, Task):
-        task = instance_of(task, f"task {name!r}")
-    if not isinstance(task, Task):
+    if is_a(given, type) and issubclass(given, Task):
+        return instance_of(given, f"task {short_repr(name)}")
+    if not is_a(given, Task):
         raise DeclarationError(
-            f"task {name!r}: expected a Task or a class of them, got {short_repr(task)}"
+            f"task {short_repr(name)}: expected a Task or a class of them, got {short_repr(given)}"
         )
+    task: Task = given
     return task
 
 
@@ -316,4 +318,4 @@ def check_inputs(inputs: Any) -> None:
 
 def as_seed(seed: Any) -> int | None:
     """Return the seed as an int or None, or raise a ValidationError."""
-    return None if seed is None else integer("seed", seed, other="None")
+    return None if seed is None else integer("seed", seed, 0, 2**63 - 1, other="None")

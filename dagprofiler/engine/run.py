@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from contextlib import ExitStack, suppress
+from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from dagprofiler.measure.random import generators_restored
 from dagprofiler.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator, Sequence
 
     from dagprofiler._document.rounds import Plan
     from dagprofiler.engine.fresh import FreshRounds, Taken
@@ -209,16 +210,16 @@ class Run:
             current.log.ended_s = perf_counter()
             self._hooks.tell("round_finished", len(log.rounds) - 1)
 
-    def _conclude(self, round_log: RoundLog, contracts: Iterable[Contract]) -> None:
+    def _conclude(self, round_log: RoundLog, contracts: Sequence[Contract]) -> None:
         """Keep what a round that has ended leaves behind, numbered as in the rounds before it."""
         names, results = round_log.wiring.names, self._results
-        if round_log.growth is not None or len(self._log.rounds) == 1:
+        self._failed = {names[i]: error for i, error in results.errors.items()}
+        if any(map(attrgetter("bound"), contracts)):
             self._log.bound.update(
                 (name, {key: short_repr(value) for key, value in contract.bound.items()})
                 for name, contract in zip(names, contracts)
                 if contract.bound
             )
-        self._failed = {names[i]: error for i, error in results.errors.items()}
         if round_log.growth is None:
             return
         try:

@@ -75,7 +75,7 @@ class ContractReader:
             except AttributeError:
                 # An instance with its own compute() or run() that is not a method.
                 pass
-        check_declarations(task, f"task {name!r}")
+        check_declarations(task, f"task {short_repr(name)}")
         compute = task.compute
         function = getattr(compute, "__func__", compute)
         # By identity, since a callable need not be hashable; kept, so that the id stays valid.
@@ -86,8 +86,8 @@ class ContractReader:
                 parameters = Parameters.of(compute)
             except (TypeError, ValueError) as error:
                 raise DeclarationError(
-                    f"task {name!r}: compute() has no signature that fits: {describe(error)}; "
-                    "is 'self' missing?"
+                    f"task {short_repr(name)}: compute() has no signature that fits: "
+                    f"{describe(error)}; is 'self' missing?"
                 ) from error
             self._parameters[key] = function, parameters
         contract = contract_of(task, parameters, self._default)
@@ -176,7 +176,7 @@ def input_problems(
     wiring: Wiring, i: int, contract: Contract, outside: Collection[str]
 ) -> Iterator[GraphError]:
     """Yield the problems of binding the fields of a task to ``compute()``."""
-    where = f"task {wiring.names[i]!r}"
+    where = f"task {short_repr(wiring.names[i])}"
     takes, gathers = contract.parameters, contract.gathers
     fields = [*wiring.inputs[wiring.first_input[i] : wiring.first_input[i + 1]], *outside]
     arriving = set(fields)
@@ -215,5 +215,5 @@ def input_problems(
 
 def _producers(wiring: Wiring, i: int, field: str, outside: Collection[str]) -> list[str]:
     """Return the producers of `field` of task number `i`, quoted."""
-    names = [repr(wiring.names[wiring.owner[s]]) for f, s in wiring.feeds(i) if f == field]
+    names = [short_repr(wiring.names[wiring.owner[s]]) for f, s in wiring.feeds(i) if f == field]
     return [*names, "run(inputs=...)"] if field in outside else names

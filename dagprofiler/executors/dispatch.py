@@ -10,7 +10,13 @@ from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe, short_repr
+from dagprofiler.errors import (
+    PackedError,
+    SerializationError,
+    WorkerError,
+    describe,
+    short_repr,
+)
 from dagprofiler.executors import RoundReport
 from dagprofiler.executors._shared_files import OwnedFiles, SharedFile
 from dagprofiler.executors.batches import BATCH_S, Batch, Durations
@@ -447,7 +453,7 @@ class Dispatcher:
             try:
                 outputs[field] = _decoded(data, decode)
             except Exception as error:
-                where = f"task {task.name!r}: output {field!r} cannot be decoded here"
+                where = f"task {short_repr(task.name)}: output {field!r} cannot be decoded here"
                 raise SerializationError(f"{where}: {describe(error)}") from error
         return outputs
 

@@ -9,7 +9,12 @@ import threading
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler.errors import PackedError, SerializationError, describe, short_repr
+from dagprofiler.errors import (
+    PackedError,
+    SerializationError,
+    describe,
+    short_repr,
+)
 from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile
 from dagprofiler.measure.machine import clock_domain, hostname
 from dagprofiler.measure.pipeline import perform
@@ -216,8 +221,8 @@ class PackedJob:
             work = self.name, task, contract, inputs, decoders, self.keep
         except Exception as error:  # noqa: BLE001  (modules of users are imported here)
             problem = SerializationError(
-                f"task {self.name!r} cannot be unpickled by a worker: {describe(error)}; its "
-                "modules must be importable there"
+                f"task {short_repr(self.name)} cannot be unpickled by a worker: "
+                f"{describe(error)}; its modules must be importable there"
             )
             problem.__cause__ = error
             return worker, failed(PackedError(problem)), ()
@@ -408,7 +413,7 @@ class JobPickler:
         except Exception as error:
             culprit = self._culprit(vars(task))
             attribute = "" if culprit is None else f": its attribute {short_repr(culprit)}"
-            raise _refused(f"task {name!r}{attribute}", error) from error
+            raise _refused(f"task {short_repr(name)}{attribute}", error) from error
         finally:
             task.config = config
         return PackedJob(key, name, keep, outputs, data)

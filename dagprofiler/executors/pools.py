@@ -7,7 +7,13 @@ import os
 from concurrent import futures
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import GraphError, ValidationError, describe, short_repr
+from dagprofiler.errors import (
+    GraphError,
+    ValidationError,
+    describe,
+    is_a,
+    short_repr,
+)
 from dagprofiler.executors import Executor
 from dagprofiler.executors._shared_files import SharedFiles
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
@@ -130,6 +136,6 @@ def _refused(problem: str) -> ValidationError:
 
 def executor_of(value: Any) -> Executor | None:
     """Return `value` as an Executor, a pool wrapped in one; None if it is neither."""
-    if isinstance(value, futures.Executor):
+    if is_a(value, futures.Executor):
         return PoolExecutor(value)
-    return value if isinstance(value, Executor) else None
+    return value if is_a(value, Executor) else None

@@ -13,7 +13,11 @@ from dagprofiler.analysis.summary import comparison_summary
 from dagprofiler.dag import DAG
 from dagprofiler.engine.hooks import HookCalls
 from dagprofiler.engine.options import RunOptions
-from dagprofiler.errors import DeclarationError, short_repr
+from dagprofiler.errors import (
+    DeclarationError,
+    is_a,
+    short_repr,
+)
 from dagprofiler.measure.busy import busy
 
 if TYPE_CHECKING:
@@ -110,9 +114,9 @@ def compare_runs(
     >>> compare_runs(dag, dag.config.copy(N=10_000), rounds=20).task_times["spin"]["verdict"]
     'slower'
     """
-    if not isinstance(dag_a, DAG):
+    if not is_a(dag_a, DAG):
         raise DeclarationError(f"compare_runs: dag_a must be a DAG, got {short_repr(dag_a)}")
-    if not isinstance(dag_b, (DAG, Mapping)):
+    if not is_a(dag_b, (DAG, Mapping)):
         raise DeclarationError(
             f"compare_runs: dag_b must be a DAG or a config for dag_a, got {short_repr(dag_b)}"
         )

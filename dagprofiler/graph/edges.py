@@ -11,7 +11,7 @@ from keyword import iskeyword
 from operator import eq, ne
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import GraphError, did_you_mean, short_repr
+from dagprofiler.errors import GraphError, did_you_mean, is_a, short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -117,7 +117,7 @@ def resolved_edges(
         name, target_name, spec = _split(edge)
         try:
             source, target = index[name], index[target_name]
-        except (KeyError, TypeError):
+        except Exception:  # noqa: BLE001  (the same)
             raise _unknown_task(name, target_name, index) from None
         if source == target:
             raise GraphError(f"{_where(name, target_name)}: a task cannot feed itself")
@@ -144,7 +144,7 @@ def _plain_pairs(
     try:
         sources = [index[source] for source, _ in edges]
         targets = [index[target] for _, target in edges]
-    except (KeyError, TypeError, ValueError):
+    except Exception:  # noqa: BLE001  (a name's own __hash__ may do anything)
         return None
     if len(set(edges)) < len(edges) or any(map(eq, sources, targets)):
         return None
@@ -175,13 +175,13 @@ def check_parallel(
 def _split(edge: Any) -> tuple[Any, Any, Any]:
     """Return (source, target, spec) of an edge in any of its forms."""
     try:
-        if isinstance(edge, (str, Mapping, AbstractSet)):
+        if is_a(edge, (str, Mapping, AbstractSet)):
             raise TypeError
         if len(edge) == 2:
             source, target = edge
             return source, target, None
         source, target, spec = edge
-    except (TypeError, ValueError):
+    except Exception:  # noqa: BLE001  (the same)
         raise GraphError(
             f"edge {short_repr(edge)}: expected (source, target) or (source, target, fields)"
         ) from None
@@ -189,7 +189,7 @@ def _split(edge: Any) -> tuple[Any, Any, Any]:
 
 
 def _unknown_task(source: Any, target: Any, index: Mapping[str, int]) -> GraphError:
-    name = source if not isinstance(source, str) or source not in index else target
+    name = source if not is_a(source, str) or source not in index else target
     return GraphError(
         f"{_where(source, target)}: there is no task "
         f"{short_repr(name)}{did_you_mean(name, [*index])}"
@@ -198,7 +198,7 @@ def _unknown_task(source: Any, target: Any, index: Mapping[str, int]) -> GraphEr
 
 def field_problem(name: Any) -> str | None:
     """Return why `name` cannot be a field, a keyword argument of ``compute()``; None if it can."""
-    if not isinstance(name, str):
+    if not is_a(name, str):
         return "is not a name"
     if not name.isidentifier() or iskeyword(name):
         return "cannot be a keyword argument"
@@ -265,9 +265,9 @@ def _match(outputs: Mapping[str, int], inputs: Mapping[str, int]) -> tuple[Route
 def _explicit(source: str, target: str, spec: Any, outputs: Mapping[str, int]) -> tuple[Route, ...]:
     """Return the routes of an edge with a list of fields or a mapping of names."""
     where = _where(source, target)
-    if isinstance(spec, Mapping):
+    if is_a(spec, Mapping):
         pairs = list(spec.items())
-    elif isinstance(spec, (list, tuple)):
+    elif is_a(spec, (list, tuple)):
         pairs = [(field, field) for field in spec]
     else:
         raise GraphError(
@@ -276,7 +276,7 @@ def _explicit(source: str, target: str, spec: Any, outputs: Mapping[str, int]) -
         )
     routes: dict[int, str] = {}
     for field, destination in pairs:
-        if not isinstance(field, str) or field not in outputs:
+        if not is_a(field, str) or field not in outputs:
             raise GraphError(
                 f"{where}: field {short_repr(field)} is not an output of {short_repr(source)} "
                 f"(outputs: {', '.join(map(repr, outputs)) or 'none'})"

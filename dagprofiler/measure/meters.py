@@ -14,7 +14,14 @@ from time import perf_counter
 from typing import Any, Callable, NamedTuple, Protocol
 
 from dagprofiler._util.checks import plain_number
-from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, short_repr
+from dagprofiler.errors import (
+    GraphError,
+    ValidationError,
+    describe,
+    did_you_mean,
+    is_a,
+    short_repr,
+)
 from dagprofiler.measure._perf_events import INSTRUCTIONS, EventCounter, SystemCalls
 from dagprofiler.measure.calibrate import interpret
 from dagprofiler.measure.procfs import KernelFiles, Unavailable
@@ -691,7 +698,7 @@ def select(meters: Any) -> Selection:
     own: list[tuple[str, Meter]] = []
     problems: list[str] = []
     for meter in _listed(meters):
-        if not isinstance(meter, str):
+        if not is_a(meter, str):
             column, problem = _asked(meter)
             own += [] if problem else [(column, meter)]
         else:
@@ -710,7 +717,7 @@ def select(meters: Any) -> Selection:
 
 def _listed(meters: Any) -> list[Any]:
     """Return the meters as a list; a meter or a value that is not iterable is one item."""
-    has_any = isinstance(meters, Iterable) and not isinstance(meters, (str, bytes))
+    has_any = is_a(meters, Iterable) and not is_a(meters, (str, bytes))
     return list(meters) if has_any and not hasattr(meters, "stop") else [meters]
 
 
@@ -738,7 +745,7 @@ def _shape_problem(given: Any) -> str:
             f"meters: expected a name, or an object with name, unit, start() and stop(), "
             f"got {short_repr(given)} (it has no {', '.join(missing)})"
         )
-    if isinstance(given, type):
+    if is_a(given, type):
         return f"meters: expected an object, got the class {given.__name__}; call it"
     if not isinstance(given.name, str) or not given.name:
         return (

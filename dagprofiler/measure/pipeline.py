@@ -9,7 +9,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Protocol
 
 from dagprofiler._util.interpreter import here, sink
-from dagprofiler.errors import OutputError, SerializationError, describe
+from dagprofiler.errors import (
+    OutputError,
+    SerializationError,
+    describe,
+    short_repr,
+)
 from dagprofiler.measure.random import leave_stream
 from dagprofiler.serializers import PICKLED_AS_COUNTED, FrameList, frames_bytes, payload_bytes
 
@@ -317,14 +322,14 @@ def perform(  # noqa: C901, PLR0912, PLR0915  (the hot path of every run calls n
         # The phase that failed ends here; those after it never were.
         if t0 is not None and t1 is None:
             t1 = perf_counter()
-            where = f"task {name!r}: input {field!r} cannot be decoded"
+            where = f"task {short_repr(name)}: input {field!r} cannot be decoded"
             failure = _wrapped(error, where)
         elif t2 is not None and t3 is None:
             t3 = perf_counter()
         elif t4 is not None and t5 is None:
             t5 = perf_counter()
             kind = type(outputs[field]).__name__  # type: ignore[index]
-            where = f"task {name!r}: output {field!r} ({kind}) cannot be serialized"
+            where = f"task {short_repr(name)}: output {field!r} ({kind}) cannot be serialized"
             failure = _wrapped(error, where)
         if instruments is not None:
             instruments.stop(name)
@@ -404,18 +409,19 @@ def _length(name: str, field: str, frames: Any) -> int:
         return frames_bytes(frames)
     except TypeError as error:
         raise SerializationError(
-            f"task {name!r}: serialize() of output {field!r} returned "
+            f"task {short_repr(name)}: serialize() of output {field!r} returned "
             f"{type(frames).__name__}, expected bytes or a list of buffers"
         ) from error
 
 
 def _not_metered(name: str) -> str:
-    return f"task {name!r} is run by its own run(), around parts of which nothing can be metered"
+    which = short_repr(name)
+    return f"task {which} is run by its own run(), around parts of which nothing can be metered"
 
 
 def _no_mapping(name: str, declared: list[str], outputs: Any) -> OutputError:
     return OutputError(
-        f"task {name!r}: compute() returned {type(outputs).__name__}, expected a mapping "
+        f"task {short_repr(name)}: compute() returned {type(outputs).__name__}, expected a mapping "
         f"of its outputs ({_named('declared', declared)})"
     )
 
@@ -423,7 +429,7 @@ def _no_mapping(name: str, declared: list[str], outputs: Any) -> OutputError:
 def _missing_outputs(name: str, declared: list[str], outputs: Mapping[str, Any]) -> OutputError:
     missing = [field for field in declared if field not in outputs]
     return OutputError(
-        f"task {name!r}: compute() returned no {', '.join(map(repr, missing))} "
+        f"task {short_repr(name)}: compute() returned no {', '.join(map(repr, missing))} "
         f"({_named('declared', declared)}; {_named('returned', outputs)})"
     )
 

@@ -14,6 +14,7 @@ from dagprofiler.errors import (
     GraphError,
     SerializationError,
     describe,
+    is_a,
     short_repr,
 )
 from dagprofiler.graph.edges import field_problem
@@ -70,7 +71,7 @@ class Rules:
 
 def as_rules(rules: Any) -> Rules:
     """Return the argument of ``DAG(rules=...)`` as Rules, or raise a DeclarationError."""
-    if not isinstance(rules, (Rules, Iterable)) or isinstance(rules, (str, Mapping)):
+    if not is_a(rules, (Rules, Iterable)) or is_a(rules, (str, Mapping)):
         raise DeclarationError(f"rules must be a list of rules, got {short_repr(rules)}")
     checked: Rules = rules if isinstance(rules, Rules) else Rules(rules)
     for rule in checked.rules:

@@ -116,7 +116,7 @@ def test_any_task_name_has_a_stream(name):
     assert drawn(independent(name), 42)[name] == drawn(independent(name), 42)[name]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2**32, 2**63 - 1, np.int64(5), np.uint8(5), True])
+@pytest.mark.parametrize("seed", [0, 1, 2**32, 2**63 - 1, np.int64(5), np.uint8(5)])
 def test_seeds_are_integers_of_any_kind(seed):
     dag = independent("a")
     assert drawn(dag, seed) == drawn(dag, int(seed))
@@ -125,7 +125,7 @@ def test_seeds_are_integers_of_any_kind(seed):
     assert type(recorded) is int
 
 
-@pytest.mark.parametrize("seed", [-1, 2**63, 1.5, "42", b"1", [1], np.float64(1), float("nan")])
+@pytest.mark.parametrize("seed", [-1, 2**63, 1.5, True, "42", b"1", [1], np.float64(1)])
 def test_other_seeds_are_refused_before_anything_runs(seed):
     with pytest.raises(ValidationError) as caught:
         independent("a").run(seed=seed)
