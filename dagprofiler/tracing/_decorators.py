@@ -134,33 +134,42 @@ def wrapped(
     function: Any, *, name: str | None = None, category: str | None = None, apart: bool = False
 ) -> Any:
     """Return a function that records a span for each call; asynchronous ones if `apart`."""
+    label = label_of(function, name, category)
+    if _makes_context_managers(function):
+        import inspect
+        from contextlib import asynccontextmanager, contextmanager
+
+        inner, again = function.__wrapped__, contextmanager
+        if inspect.isasyncgenfunction(inner):
+            apart, again = True, cast("Any", asynccontextmanager)
+        call = partial(_Call, label._replace(kind=ASYNC) if apart else label)
+        return signed(again(within(inner, call)), function)
+    call = partial(_Call, label._replace(kind=ASYNC))
+    plain = None if apart else partial(_function, label=label)
+    return signed(within(function, call, plain), function)
+
+
+def within(
+    function: Any, context: Callable[[], Any], plain: Callable[[Any], Any] | None = None
+) -> Any:
+    """Return a function of the same kind, each of whose calls runs in a context of its own.
+
+    With `plain`, that wraps what is neither asynchronous nor a generator.
+    """
     import inspect
 
-    label = label_of(function, name, category)
     kind = function if hasattr(function, "__code__") else _kind_of_object(function)
     if inspect.isasyncgenfunction(kind):
-        traced = _async_generator(function, label._replace(kind=ASYNC))
-    elif inspect.iscoroutinefunction(kind):
-        traced = _coroutine(function, label._replace(kind=ASYNC))
-    elif inspect.isgeneratorfunction(kind):
-        traced = _generator(function, label._replace(kind=ASYNC))
+        return _async_generator(function, context)
+    if inspect.iscoroutinefunction(kind):
+        return _coroutine(function, context)
+    if inspect.isgeneratorfunction(kind):
+        traced = _generator(function, context)
         if kind.__code__.co_flags & inspect.CO_ITERABLE_COROUTINE:
             # By `types.coroutine`: a generator that can be awaited.
             traced = wraps(traced)(coroutine(traced))
-    elif _makes_context_managers(function):
-        from contextlib import asynccontextmanager, contextmanager
-
-        inner = function.__wrapped__
-        if inspect.isasyncgenfunction(inner):
-            traced = asynccontextmanager(_async_generator(inner, label._replace(kind=ASYNC)))
-        else:
-            label = label._replace(kind=ASYNC) if apart else label
-            traced = contextmanager(_generator(inner, label))
-    elif apart:
-        traced = _apart(function, label._replace(kind=ASYNC))
-    else:
-        traced = _function(function, label)
-    return signed(traced, function)
+        return traced
+    return _in_context(function, context) if plain is None else plain(function)
 
 
 def _kind_of_object(function: Any) -> Any:
@@ -213,37 +222,37 @@ def _function(function: Any, label: Label) -> Any:
     return traced
 
 
-def _apart(function: Any, label: Label) -> Any:
+def _in_context(function: Any, context: Callable[[], Any]) -> Any:
     @wraps(function)
     def traced(*args: Any, **kwargs: Any) -> Any:
-        with _Call(label):
+        with context():
             return function(*args, **kwargs)
 
     return traced
 
 
-def _coroutine(function: Any, label: Label) -> Any:
+def _coroutine(function: Any, context: Callable[[], Any]) -> Any:
     @wraps(function)
     async def traced(*args: Any, **kwargs: Any) -> Any:
-        with _Call(label):
+        with context():
             return await function(*args, **kwargs)
 
     return traced
 
 
-def _generator(function: Any, label: Label) -> Any:
+def _generator(function: Any, context: Callable[[], Any]) -> Any:
     @wraps(function)
     def traced(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        with _Call(label):
+        with context():
             return (yield from function(*args, **kwargs))
 
     return traced
 
 
-def _async_generator(function: Any, label: Label) -> Any:
+def _async_generator(function: Any, context: Callable[[], Any]) -> Any:
     @wraps(function)
     async def traced(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        with _Call(label):
+        with context():
             generator = function(*args, **kwargs)
             step, arguments = generator.__anext__, ()
             while True:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from functools import partial, wraps
+from functools import partial
 from typing import Any, Callable, NamedTuple, overload
 
 from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import TraceError, did_you_mean, short_repr
-from dagprofiler.tracing._decorators import Function, decorated, label_of, signed, wrapped
+from dagprofiler.tracing._decorators import Function, decorated, label_of, signed, within, wrapped
 from dagprofiler.tracing._process import at_close, recorder
 from dagprofiler.tracing._recording import (
     ASYNC,
@@ -138,54 +138,31 @@ def _check(pointcut: Any, known: tuple[str, ...]) -> None:
 
 def _marking(function: Any, *, pointcut: str, scope: str) -> Any:
     """Return a function whose calls begin, or end, a span."""
-    import inspect
-
     label = label_of(function)
     when, _, kind = pointcut.partition("_")
     if kind:
         mark = partial(async_event, when, label.name, label.category, scope)
     else:
         mark = partial(sync_event, when, label.name, label.category)
-    before, after = (mark, None) if when == "before" else (None, mark)
-    if inspect.iscoroutinefunction(function):
-
-        @wraps(function)
-        async def marked(*args: Any, **kwargs: Any) -> Any:
-            with _Marks(before, after):
-                return await function(*args, **kwargs)
-
-    elif inspect.isgeneratorfunction(function):
-
-        @wraps(function)
-        def marked(*args: Any, **kwargs: Any) -> Any:
-            with _Marks(before, after):
-                return (yield from function(*args, **kwargs))
-
-    else:
-
-        @wraps(function)
-        def marked(*args: Any, **kwargs: Any) -> Any:
-            with _Marks(before, after):
-                return function(*args, **kwargs)
-
-    return signed(marked, function)
+    marks = _Marks(mark, None) if when == "before" else _Marks(None, mark)
+    return signed(within(function, lambda: marks), function)
 
 
 class _Marks:
     """Calls one function at the start, or one at the end, also after an exception."""
 
-    __slots__ = ("after", "before")
+    __slots__ = ("_after", "_before")
 
     def __init__(self, before: Callable[[], None] | None, after: Callable[[], None] | None) -> None:
-        self.before, self.after = before, after
+        self._before, self._after = before, after
 
     def __enter__(self) -> None:
-        if self.before is not None:
-            self.before()
+        if self._before is not None:
+            self._before()
 
     def __exit__(self, *_: object) -> None:
-        if self.after is not None:
-            self.after()
+        if self._after is not None:
+            self._after()
 
 
 class _Begun(NamedTuple):

@@ -150,6 +150,8 @@ class Recorder:
         self._registered = False
         self._child = False
         self._complained = False
+        #: How many collections are open.
+        self.collections = 0
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -436,17 +438,13 @@ def at_close(finish: Callable[[], None], *, after_fork: Callable[[], None]) -> N
 
 def switch(collections: int = 0) -> None:
     """Change the number of open collections, and update whether spans are recorded."""
-    global _collections  # noqa: PLW0603  (of the process)
     if collections > 0:
         # What is collected is no concern of a process that is forked meanwhile.
         recorder.register()
     with recorder._lock:  # noqa: SLF001  (one module)
-        _collections += collections
+        recorder.collections += collections
         recording.off = not recorder.options.enable
-        state.off = recording.off and not _collections
-
-
-_collections = 0
+        state.off = recording.off and not recorder.collections
 
 
 def note(name: str, /, **args: Any) -> None:

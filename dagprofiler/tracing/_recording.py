@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from itertools import count
-from time import perf_counter as clock
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dagprofiler._util.interpreter import imported
@@ -28,34 +28,11 @@ if TYPE_CHECKING:
 
     AnyLabel = Union[str, "Label"]
 
-__all__ = [
-    "ASYNC",
-    "ASYNC_INSTANT",
-    "COUNTER",
-    "INSTANT",
-    "SPAN",
-    "Buffer",
-    "Label",
-    "Owner",
-    "Sink",
-    "clock",
-    "failed",
-    "in_event_loop",
-    "labelled",
-    "new_id",
-    "plain",
-    "record",
-    "state",
-    "text_of",
-]
+#: Seconds of the clock of all spans.
+clock = perf_counter
 
-SPAN, ASYNC, INSTANT, ASYNC_INSTANT, COUNTER = (
-    "span",
-    "async",
-    "instant",
-    "async_instant",
-    "counter",
-)
+SPAN, ASYNC, INSTANT = "span", "async", "instant"
+ASYNC_INSTANT, COUNTER = "async_instant", "counter"
 
 
 class Label(NamedTuple):
