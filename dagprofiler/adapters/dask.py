@@ -139,8 +139,12 @@ def _converted(nodes: Mapping[Any, Any], wanted: Sequence[Any], result: _DaskRes
             else:
                 needs[key] = _needed(node)
                 left += [key, *reversed(needs[key])]
-    names = names_of([*finished, "result"])
-    needs["result"] = [*wanted]
+    names = names_of(finished)
+    last = "result"
+    while last in names.values():
+        last += "_"
+    # No key is equal to it.
+    names[result], needs[result] = last, [*wanted]
     tasks: dict[str, Task] = {}
     edges: list[Any] = []
     fields = {"value": "values"}
@@ -153,7 +157,7 @@ def _converted(nodes: Mapping[Any, Any], wanted: Sequence[Any], result: _DaskRes
             else:
                 arriving.append(needed)
                 edges.append((names[source], name, fields))
-        node = result if key == "result" else nodes[key]
+        node = result if key is result else nodes[key]
         tasks[name] = GatherTask(node, name, arriving, given)
     return Converted(tasks, edges, _UNKNOWN)
 
@@ -274,7 +278,8 @@ def _begin(name: str, *, dask_scheduler: Any) -> None:
                 return
             if start == "waiting":
                 entry["ready"] = time()
-            if finish == "memory" and details.get("startstops"):
+            took = [took["action"] for took in details.get("startstops") or ()]
+            if finish == "memory" and "compute" in took:
                 entry["computed"] += 1
                 if entry["computed"] > 1:
                     # What has run since may have needed the first.
