@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from dagprofiler._document.rounds import Rounds
     from dagprofiler._util.html import Drawing
     from dagprofiler.adapters import Converted
+    from dagprofiler.engine.fresh import FreshRounds
     from dagprofiler.engine.hooks import Hook
     from dagprofiler.engine.round import Frontier
     from dagprofiler.executors.dispatch import Dispatcher
@@ -284,6 +285,8 @@ class DAG(Shown):
             from dagprofiler.rules.views import as_rules
 
             self._rules = as_rules(rules)
+        #: Whether the inputs that edges bring have passed validation.
+        self._valid = False
         self._nodes, self._given = list(self.tasks), list(self.tasks.values())
         names = sorted(self.tasks)
         self._wired = [self.tasks[name] for name in names]
@@ -603,14 +606,6 @@ class DAG(Shown):
             past.carry_on(log)
             plan.resume(past.kinds, past.measured_s)
             frontier = past.frontier(frontier)
-        elsewhere = None
-        if rounds.fresh_process and not alone:
-            from dagprofiler.engine.fresh import FreshRounds
-
-            asked = replace(options, priorities=None)
-            elsewhere = FreshRounds(
-                partial(self._prepared, asked, HookCalls([]), alone=True, tracing=tracing)
-            )
         work = Workload(
             tasks=tasks,
             contracts=self._contracts,
@@ -623,7 +618,19 @@ class DAG(Shown):
             instrumentation=instrumentation,
             conclude=None if past is None else past.conclude,
         )
+        elsewhere = None if alone else self._elsewhere(options, tracing)
         return Run(log, work, options, plan, hooks, elsewhere)
+
+    def _elsewhere(self, options: RunOptions, tracing: Any) -> FreshRounds | None:
+        """Return what runs rounds in new processes, if that is asked for."""
+        if not options.rounds.fresh_process:
+            return None
+        from dagprofiler.engine.fresh import FreshRounds
+
+        asked = replace(options, priorities=None)
+        return FreshRounds(
+            partial(self._prepared, asked, HookCalls([]), alone=True, tracing=tracing)
+        )
 
     def _kept(self, options: RunOptions) -> set[int]:
         """Return the numbers of the tasks to keep; rules may add others of these names."""
@@ -885,6 +892,7 @@ class DAG(Shown):
                         f"{short_repr(contract.outputs)}, wired are {short_repr(outputs)}"
                     )
                 self._contracts[i], self._wired[i] = contract, task
+                self._valid = False
         self._given = list(map(self.tasks.__getitem__, self._nodes))
         return self._wired
 
@@ -898,9 +906,12 @@ class DAG(Shown):
 
     def _check(self, outside: Mapping[int, Mapping[str, Any]]) -> dict[int, int]:
         """Return the results of the cost models, or raise a ValidationError."""
-        wiring, contracts = self._wiring, self._contracts
-        problems = problems_of(wiring, contracts, outside)
-        estimates, failed = estimates_of(wiring.names, self._wired, self.config)
+        problems: list[DagProfilerError] = []
+        # What edges bring does not change from run to run.
+        if outside or not self._valid:
+            problems += problems_of(self._wiring, self._contracts, outside)
+            self._valid = not (outside or problems)
+        estimates, failed = estimates_of(self._wiring.names, self._wired, self.config)
         problems += failed
         if problems:
             raise ValidationError(problems) from problems[0]

@@ -994,6 +994,17 @@ class NoHash:
         raise RuntimeError("no hash")
 
 
+def test_a_task_that_replaces_another_after_a_run_is_checked_too():
+    dag = DAG({"a": Source, "b": make("B", ["y"], ["x"], compute=lambda self, x: {"y": x})})
+    dag = DAG(dag.tasks, [("a", "b")])
+    dag.run()
+    dag.tasks["b"] = make("B", ["y"], ["x"], compute=lambda self, x, z: {"y": z})()
+    with pytest.raises(ValidationError, match="'z'"):
+        dag.run()
+    with pytest.raises(ValidationError, match="'w'"):
+        DAG({"a": Source}).run(inputs={"a": {"w": 1}})
+
+
 TAKES_ANYTHING = {
     "tasks": DAG,
     "task": lambda value: DAG({"a": value}),

@@ -63,7 +63,7 @@ class RunsAlone(Protocol):
     """A run of one round, such as :class:`~dagprofiler.engine.run.Run`."""
 
     def alone(self) -> Taken:
-        """Run all rounds of a process of their own; return the last one."""
+        """Run the only round of a process of its own."""
 
 
 class FreshRounds:

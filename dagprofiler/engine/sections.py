@@ -484,19 +484,19 @@ class Tables:
         """Each measured candidate for a node's weight, by task number."""
         spent_s = self._figures.compute_s
         walls_ms = [None if s is None else duration_ms(s) for s in spent_s]
-        found = {"wall_time_ms": walls_ms}
+        candidates = {"wall_time_ms": walls_ms}
         for candidate, column in _METERED.items():
-            found[candidate] = self._medians(column)
+            candidates[candidate] = self._medians(column)
         calibration = self.log.environment.get("calibration")
         if calibration is not None:
             times_ms = self._medians("corrected_ms")
-            found["reference_time_ms"] = [
+            candidates["reference_time_ms"] = [
                 None if ms is None else round(ms * calibration["score"], 6)
                 for ms in (walls_ms if times_ms.count(None) == len(times_ms) else times_ms)
             ]
         return {
             name: values
-            for name, values in found.items()
+            for name, values in candidates.items()
             if name == "wall_time_ms" or values.count(None) < len(values)
         }
 
