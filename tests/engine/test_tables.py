@@ -20,12 +20,6 @@ class Any(Task):
         return dict.fromkeys(self.outputs)
 
 
-class Modelled(Any):
-    @staticmethod
-    def estimate_instructions(cfg):
-        return 1000
-
-
 class Fails(Any):
     def compute(self):
         raise ValueError("boom")
@@ -204,14 +198,6 @@ def test_a_task_that_finished_is_not_said_to_have_not():
     assert reasons.get("reference_time_ms") != "the task did not finish"
 
 
-def test_models_are_told_from_defaults_over_several_rounds():
-    profile = DAG({"a": Modelled(), "b": Any()}).run(rounds=2)
-    sources = profile.sections["weight_sources"]
-    assert [sources[name]["node_weight"] for name in "ab"] == ["estimated_instructions", "default"]
-    assert "reasons" not in sources["a"]
-    assert "estimated_instructions" in sources["b"]["reasons"]
-
-
 # The run
 
 
@@ -221,17 +207,6 @@ def test_states_are_those_of_the_last_round():
     run = sections(tables(a_round(1, 1), bad, reason="boom"))["run"]
     assert run["tasks"] == {"b": {"state": "failed", "error": "ValueError: boom", "round": 1}}
     assert (run["state"], run["reason"]) == ("partial", "boom")
-
-
-def test_the_first_round_has_no_number():
-    bad = a_round(None, None)
-    bad.errors[0] = "ValueError: boom"
-    bad.skipped.add(1)
-    run = sections(tables(bad, reason="boom"))["run"]
-    assert run["tasks"] == {
-        "a": {"state": "failed", "error": "ValueError: boom"},
-        "b": {"state": "skipped"},
-    }
 
 
 @pytest.mark.parametrize("arguments", [{"rounds": 6}, {"meters": "default"}])
