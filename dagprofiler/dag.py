@@ -23,6 +23,7 @@ from dagprofiler.engine.options import (
     RunOptions,
     as_seed,
     check_inputs,
+    check_limits,
     check_names,
     check_task,
     ranking,
@@ -440,8 +441,9 @@ class DAG(Shown):
             with the longest path to a sink. By default the cost models give
             these times if all tasks have one; otherwise Kahn's order applies.
         timeout
-            How long a task may take, in seconds, on an executor that can
-            terminate tasks.
+            How long a task may take, in seconds, if it has no ``timeout`` of its
+            own; on an executor whose workers are processes. A task that takes longer
+            is ended and fails with a :class:`~dagprofiler.TaskTimeoutError`.
         hooks
             Observers of the run.
         keep
@@ -581,6 +583,7 @@ class DAG(Shown):
         encoded: dict[int, Any] = self._encoded(outside) if past is None else {**outside}
         ranked_by, ranked = self._ranked(options, estimates)
         executor = self._executor(options)
+        check_limits(executor, self.tasks)
         log = RunLog(
             wiring=self._wiring,
             nodes=self._nodes,

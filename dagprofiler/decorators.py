@@ -29,6 +29,7 @@ def task(
     *,
     gathers: Sequence[str] = (),
     serializer: Serializer | None = None,
+    timeout: float | None = None,
 ) -> Callable[[Callable[..., Mapping[str, Any]]], type[Task]]:
     """Make a task class from a function.
 
@@ -38,7 +39,7 @@ def task(
         Input fields; by default the function's parameters without ``cfg``.
     outputs
         Output fields.
-    config_deps, gathers, serializer
+    config_deps, gathers, serializer, timeout
         As the attributes of :class:`~dagprofiler.Task`.
     estimate_fn
         Cost model: a function of the config that returns instructions.
@@ -82,6 +83,7 @@ def task(
             "config_deps": _listed(config_deps or ()),
             "gathers": _listed(gathers),
             "serializer": serializer,
+            "timeout": timeout,
             "compute": staticmethod(function),
         }
         if estimate_fn is not None:

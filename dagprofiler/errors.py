@@ -28,6 +28,7 @@ __all__ = [
     "ProfileError",
     "RunError",
     "SerializationError",
+    "TaskTimeoutError",
     "TraceError",
     "ValidationError",
     "WeightError",
@@ -282,6 +283,32 @@ class WorkerError(DagProfilerError, RuntimeError):
             others += f" and {len(self.in_flight) - _MOST_NAMES:,} more"
         text = f"task {short_repr(self.task)} was lost by its executor: {self.reason}"
         return f"{text} (also in flight: {others})" if others else text
+
+
+class TaskTimeoutError(DagProfilerError, TimeoutError):
+    """A task took longer than its time limit, and was ended.
+
+    Attributes
+    ----------
+    task
+        Name of the task.
+    limit_s
+        Its limit, in seconds.
+    took_s
+        The time until it was ended, in seconds.
+    """
+
+    def __init__(self, task: str, limit_s: float, took_s: float) -> None:
+        super().__init__(task, limit_s, took_s)
+        self.task = task
+        self.limit_s = limit_s
+        self.took_s = took_s
+
+    def __str__(self) -> str:
+        return (
+            f"task {self.task!r} was ended after {self.took_s:.3g} s: its time limit is "
+            f"{self.limit_s:g} s"
+        )
 
 
 class ProfileError(DagProfilerError, ValueError):

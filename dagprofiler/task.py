@@ -146,6 +146,8 @@ class Task(ABC):
         Words that rules select tasks by.
     adds
         Tags of the tasks that its ``grow()`` may add.
+    timeout
+        The longest time that the task may take, in seconds, above 0; None for that of the run.
     bound
         Arguments of ``compute()`` that :meth:`bind` has given, by name.
 
@@ -181,6 +183,7 @@ class Task(ABC):
     serializer: Serializer | None = None
     tags: Sequence[str] = ()
     adds: Sequence[str] = ()
+    timeout: float | None = None
     bound: Mapping[str, Any] = {}
     config: Config | None = None
     name: str = _ClassName()  # type: ignore[assignment]

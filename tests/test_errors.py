@@ -26,6 +26,7 @@ from dagprofiler import (
     RunError,
     SerializationError,
     Task,
+    TaskTimeoutError,
     TraceError,
     ValidationError,
     WeightError,
@@ -56,6 +57,7 @@ INSTANCES = [
     (JournalError("/journal", ["a record is damaged"], 7), ValueError),
     (TraceError("module 'x' is not found"), ValueError),
     (WorkerError("a", ["b"], "the process died"), RuntimeError),
+    (TaskTimeoutError("a", 2.5, 2.6), TimeoutError),
 ]
 every_error = pytest.mark.parametrize(
     ("error", "builtin"), INSTANCES, ids=[type(error).__name__ for error, _ in INSTANCES]

@@ -53,6 +53,7 @@ PUBLIC = {
     "SerializationError",
     "Task",
     "TaskMetrics",
+    "TaskTimeoutError",
     "TraceError",
     "Tracer",
     "ValidationError",

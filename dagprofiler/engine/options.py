@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dagprofiler._document.rounds import Rounds, rounds_of
 from dagprofiler._util.checks import choice, integer, names, number
@@ -19,6 +19,7 @@ from dagprofiler.errors import (
     refused,
     short_repr,
 )
+from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.graph.edges import field_problem
 from dagprofiler.graph.wiring import bottom_levels, check_orders
 from dagprofiler.profile import Profile
@@ -244,8 +245,18 @@ def as_executor(pool: Any, rounds: Rounds) -> Executor | None:
     return executor
 
 
+class EndsTasks(Protocol):
+    """What an executor says of time limits."""
+
+    name: str
+
+    @property
+    def enforces_timeout(self) -> bool:
+        """Whether a task that exceeds its time limit is ended."""
+
+
 def as_timeout(timeout: Any, executor: Executor | None) -> float | None:
-    """Return the longest time of a task on an executor, in seconds; None for no limit.
+    """Return the time limit of tasks that have none of their own, in seconds; None for none.
 
     Raises
     ------
@@ -255,10 +266,27 @@ def as_timeout(timeout: Any, executor: Executor | None) -> float | None:
     if timeout is None:
         return None
     timeout_s = number("timeout", timeout, unit="seconds")
-    if executor is None or not executor.enforces_timeout:
-        name = "a serial run" if executor is None else f"executor {executor.name!r}"
-        raise refused(f"timeout: {name} cannot end a task that takes too long")
-    return timeout_s
+    check_ends(executor or SerialExecutor, "timeout")
+    return float(timeout_s)
+
+
+def check_limits(executor: EndsTasks, tasks: Mapping[str, Task]) -> None:
+    """Raise a ValidationError if a task's own time limit is none, or cannot be kept."""
+    for name, task in tasks.items():
+        if task.timeout is not None:
+            which = f"task {short_repr(name)}: timeout"
+            number(which, task.timeout, unit="seconds")
+            check_ends(executor, which)
+
+
+def check_ends(executor: EndsTasks, which: str) -> None:
+    """Raise a ValidationError that names the argument if an executor cannot end a task."""
+    if not executor.enforces_timeout:
+        name = "a serial run" if executor.name == "serial" else f"executor {executor.name!r}"
+        raise refused(
+            f"{which}: {name} cannot end a task, since it runs in a thread of this process; "
+            "use an executor whose workers are processes"
+        )
 
 
 def check_names(names: Mapping[Any, Any]) -> None:

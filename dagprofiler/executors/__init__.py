@@ -61,8 +61,6 @@ class Executor(ABC):
     by_value
         Whether what the main program defines is sent by value, since workers
         do not import it.
-    enforces_timeout
-        Whether it ends a task that exceeds its time limit.
     starts_workers
         Whether workers are processes that this one has started: a worker that has run a task
         then ends with this process, even if that is killed.
@@ -86,7 +84,6 @@ class Executor(ABC):
     name: str
     shares_memory = False
     by_value = True
-    enforces_timeout = False
     starts_workers = False
     folder: str | None = None
     #: Called by :meth:`capacity_changed`; a run sets it.
@@ -96,6 +93,14 @@ class Executor(ABC):
     @abstractmethod
     def capacity(self) -> int:
         """How many jobs it accepts at once, running and waiting; 0 if it accepts none."""
+
+    @property
+    def enforces_timeout(self) -> bool:
+        """Whether a task that exceeds its time limit is ended.
+
+        Jobs in other processes do so themselves, in a process that they start for the task.
+        """
+        return not self.shares_memory
 
     @abstractmethod
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
@@ -116,15 +121,8 @@ class Executor(ABC):
             Of the job's result. An exception means that the executor lost the job.
         """
 
-    def open(self, timeout_s: float | None) -> None:  # noqa: B027  (most have nothing to do)
-        """Prepare for a run; called once before the first job.
-
-        Parameters
-        ----------
-        timeout_s
-            Time limit of a task, in seconds; None for no limit. It is a
-            number only if :attr:`enforces_timeout`.
-        """
+    def open(self) -> None:  # noqa: B027  (most have nothing to do)
+        """Prepare for a run; called once before the first job."""
 
     def announce(self, key: str, session: bytes) -> None:  # noqa: B027  (the same)
         """Send workers what all jobs of the next round share; called before each round.

@@ -111,8 +111,6 @@ class CeleryExecutor(Executor):
     worker stopped answering.
     """
 
-    enforces_timeout = True
-
     def __init__(
         self,
         app: Any,
@@ -132,7 +130,6 @@ class CeleryExecutor(Executor):
         self._patience_s = patience_s
         self._backend: Any = None
         self._shared_files: SharedFiles | None = None
-        self._timeout_s: float | None = None
         self._workers: dict[str, _Worker] = {}
         self._capacity = 0
         #: How many workers answered at first, including those that take no jobs.
@@ -149,7 +146,7 @@ class CeleryExecutor(Executor):
         """Two jobs for each process of the workers."""
         return self._capacity
 
-    def open(self, timeout_s: float | None) -> None:
+    def open(self) -> None:
         """Find the workers.
 
         Raises
@@ -160,7 +157,6 @@ class CeleryExecutor(Executor):
         """
         from celery.backends.base import DisabledBackend
 
-        self._timeout_s = timeout_s
         # Each thread has its own; results arrive at that of the sending thread.
         self._backend = self._app.backend
         if isinstance(self._backend, DisabledBackend):
@@ -204,11 +200,6 @@ class CeleryExecutor(Executor):
                 f"start one, of an app with include=[{_WORKER_MODULE!r}]"
             )
         for name, worker in self._workers.items():
-            if self._timeout_s is not None and worker.pool != "prefork":
-                raise _refused(
-                    f"timeout: worker {name!r} runs tasks in a pool, {worker.pool!r}, that cannot "
-                    "end them; start it with --pool=prefork"
-                )
             if self._shared_folder is not None and not worker.reaches:
                 raise _refused(
                     f"folder: worker {name!r} cannot write into {self._shared_folder!r}, or it is "
@@ -264,7 +255,6 @@ class CeleryExecutor(Executor):
         result = self._app.send_task(
             JOB,
             (as_text((job, handles)),),
-            time_limit=self._timeout_s,
             ignore_result=False,
             # Shown by monitors.
             argsrepr=f"({job.name!r},)",
@@ -388,16 +378,12 @@ def _refused(problem: str) -> ValidationError:
 
 def _outcome(result: Any) -> JobResult:
     """Return the job's result in a result of Celery's, or raise its error."""
-    from celery.exceptions import TimeLimitExceeded
-
     from dagprofiler.executors.celery_worker import from_text
 
     value = result.result
     if result.state == "SUCCESS":
         outcome: JobResult = from_text(value)
         return outcome
-    if isinstance(value, TimeLimitExceeded):
-        raise TimeoutError(f"it took longer than {value.args[0]} s") from value
     if isinstance(value, Exception):
         raise value
     raise RuntimeError(f"its state in Celery is {result.state}: {short_repr(value)}")

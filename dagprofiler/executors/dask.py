@@ -96,7 +96,7 @@ class DaskExecutor(Executor):
             self._capacity = max(1, JOBS_PER_WORKER * sum(threads.values()))
         return self._capacity
 
-    def open(self, timeout_s: float | None) -> None:  # noqa: ARG002  (Dask ends no running task)
+    def open(self) -> None:
         """Connect to the cluster, or start one."""
         from concurrent.futures import ThreadPoolExecutor
 

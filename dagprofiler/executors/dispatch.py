@@ -19,8 +19,7 @@ from dagprofiler.errors import (
 )
 from dagprofiler.executors import RoundReport
 from dagprofiler.executors._shared_files import OwnedFiles, SharedFile
-from dagprofiler.executors.batches import BATCH_S, Batch, Durations
-from dagprofiler.executors.jobs import Job, JobPickler, JobResult, Session, Worker, failed
+from dagprofiler.executors.jobs import Batch, Job, JobPickler, JobResult, Session, Worker, failed
 from dagprofiler.measure.machine import clock_domain
 from dagprofiler.serializers import FrameList
 
@@ -94,11 +93,47 @@ class Clocks:
         return abs(most - least) / 2
 
 
+#: How long a job of several tasks may keep a worker, in seconds: long enough to pay for its way,
+#: short enough that no task waits long for the others.
+BATCH_S = 1.5e-3
+#: What a task costs a worker besides its own time, in seconds.
+_TASK_S = 25e-6
+#: What a byte of its outputs costs on its way, in seconds.
+_BYTE_S = 10e-9
+
 #: How long to wait for a result before :meth:`Executor.check` is called.
 _PATIENCE_S = 1.0
 
 #: What :meth:`Dispatcher.next` returns without a task.
 _NO_TASK: tuple[int, int, tuple[Any, ...]] = (-1, -1, ())
+
+
+class Durations:
+    """How long tasks keep a worker, as measured in this run."""
+
+    def __init__(self) -> None:
+        self._of_task: dict[str, float] = {}
+        #: The sum and the number of those that tasks of a class had.
+        self._of_class: dict[type, tuple[float, int]] = {}
+
+    def expected_s(self, name: str, kind: type) -> float:
+        """Return how long a task will keep a worker, in seconds; infinite if unknown.
+
+        That is as long as in the last round, or else the mean of the tasks of its class.
+        """
+        known = self._of_task.get(name)
+        if known is None:
+            total_s, count = self._of_class.get(kind, (inf, 1))
+            known = total_s / count
+        return known
+
+    def note(self, name: str, kind: type, record: tuple[Any, ...]) -> None:
+        """Learn from the record of a task that succeeded."""
+        times, _, wire = record[:3]
+        took_s = times[5] - times[0] + _TASK_S + _BYTE_S * sum(wire.values())
+        self._of_task[name] = took_s
+        total_s, count = self._of_class.get(kind, (0.0, 0))
+        self._of_class[kind] = total_s + took_s, count + 1
 
 
 class _SentTask(NamedTuple):
@@ -161,7 +196,7 @@ class Dispatcher:
     collects
         Whether workers collect garbage before each round.
     timeout_s
-        Time limit of a task, in seconds; None for no limit.
+        Time limit of a task that has none of its own, in seconds; None for no limit.
     """
 
     serial = False
@@ -176,6 +211,7 @@ class Dispatcher:
         timeout_s: float | None,
     ) -> None:
         self.name = executor.name
+        self.enforces_timeout = executor.enforces_timeout
         self.workers: list[dict[str, Any]] = []
         self._executor = executor
         self._config = config
@@ -229,7 +265,7 @@ class Dispatcher:
         if not self._open:
             self._open = True
             self._executor.on_capacity = self._look_again
-            self._executor.open(self._timeout_s)
+            self._executor.open()
         self._round += 1
         self._attempts, self._waited_s = {}, 0.0
         self._session = Session(
@@ -264,7 +300,11 @@ class Dispatcher:
             except SerializationError as error:
                 self._landed.append((number, -1, failed(error)))
                 return
-            expected_s = self._durations.expected_s(name, type(task))
+            limit_s = self._timeout_s if task.timeout is None else task.timeout
+            if limit_s is None:
+                expected_s = self._durations.expected_s(name, type(task))
+            else:
+                job = job.with_session(self._packed_session, float(limit_s))
             if keep:
                 decode = contract.decode
         # Of two tasks that are no shorter, none gains by the company of the other.

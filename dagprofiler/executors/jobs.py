@@ -16,13 +16,14 @@ from dagprofiler.errors import (
     short_repr,
 )
 from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile
+from dagprofiler.executors.limits import perform_limited
 from dagprofiler.measure.machine import clock_domain, hostname
 from dagprofiler.measure.pipeline import perform
 from dagprofiler.measure.random import Streams, generators_restored
 from dagprofiler.serializers import FrameList, PickleSerializer, frames_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dagprofiler.config import Config
     from dagprofiler.measure.instruments import Instrumentation, Instruments
@@ -180,9 +181,11 @@ class PackedJob:
         name; its contract is bytes if many tasks share it.
     session
         The pickled fields of the session, for a worker that does not have it.
+    limit_s
+        Time limit of the task, in seconds; None for none.
     """
 
-    __slots__ = ("_data", "_key", "_session", "keep", "name", "outputs")
+    __slots__ = ("_data", "_key", "_session", "keep", "limit_s", "name", "outputs")
 
     def __init__(
         self,
@@ -192,6 +195,7 @@ class PackedJob:
         outputs: list[str],
         data: bytes,
         session: bytes | None = None,
+        limit_s: float | None = None,
     ) -> None:
         self._key = key
         self.name = name
@@ -199,16 +203,30 @@ class PackedJob:
         self.outputs = outputs
         self._data = data
         self._session = session
+        self.limit_s = limit_s
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = self._key, self.name, self.keep, self.outputs, self._data, self._session
-        return PackedJob, fields
+        return PackedJob, (fields if self.limit_s is None else (*fields, self.limit_s))
 
-    def with_session(self, session: bytes) -> PackedJob:
-        """Return this job with the pickled session, for a worker that does not have it."""
-        return PackedJob(self._key, self.name, self.keep, self.outputs, self._data, session)
+    def with_session(self, session: bytes, limit_s: float | None = None) -> PackedJob:
+        """Return this job with the pickled session, for a worker that does not have it.
+
+        A job with a time limit always has it.
+        """
+        fields = self._key, self.name, self.keep, self.outputs, self._data
+        return PackedJob(*fields, session, limit_s)
 
     def __call__(self, frames: list[Any]) -> tuple[Any, ...] | None:
+        """Perform the task in this thread, or in the process beside it if it has a time limit.
+
+        Returns None without its session.
+        """
+        if self.limit_s is None:
+            return self.perform(frames)
+        return perform_limited(self, frames, self.limit_s)
+
+    def perform(self, frames: list[Any]) -> tuple[Any, ...] | None:
         """Perform the task in this thread; return None without its session."""
         worker = this_worker()
         try:
@@ -237,6 +255,77 @@ class PackedJob:
         fields = encoded if self.keep else self.outputs
         leaving = {field: _leaving(encoded[field], session.folder) for field in fields}
         return worker, (times, payload, wire, leaving, None, None, readings, spans), ()
+
+
+class Batch:
+    """Several jobs as one, which an executor cannot tell from a single task's.
+
+    Its inputs are those of its tasks, one after the other. Its outputs are those of its tasks
+    as well, each named by the position of its task and its field.
+
+    Parameters
+    ----------
+    jobs
+        The jobs of its tasks.
+    counts
+        How many inputs each of them has.
+    """
+
+    __slots__ = ("_counts", "_jobs")
+
+    #: Small outputs return with the record, as those that the driving process needs.
+    keep = True
+
+    def __init__(self, jobs: Sequence[PackedJob], counts: Sequence[int]) -> None:
+        self._jobs = jobs
+        self._counts = counts
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Batch, (self._jobs, self._counts)
+
+    @property
+    def name(self) -> str:
+        """The first task's name, and the number of the others."""
+        return f"{self._jobs[0].name} and {len(self._jobs) - 1} more"
+
+    @property
+    def outputs(self) -> list[tuple[int, str]]:
+        """The outputs that other tasks need."""
+        return [(k, field) for k, job in enumerate(self._jobs) for field in job.outputs]
+
+    def with_session(self, session: bytes) -> Batch:
+        """Return this batch with the pickled session, for a worker that does not have it."""
+        first, *others = self._jobs
+        return Batch([first.with_session(session), *others], self._counts)
+
+    def __call__(self, frames: list[Any]) -> tuple[Any, ...] | None:
+        """Perform the tasks one after the other; return None without their session.
+
+        The record has the outputs of all; what else there is of each is in its readings.
+        """
+        worker, begin = None, 0
+        sizes, encoded, rest = {}, {}, []
+        for k, (job, count) in enumerate(zip(self._jobs, self._counts)):
+            outcome = job(frames[begin : begin + count])
+            if outcome is None:
+                return None
+            begin += count
+            worker, record, _ = outcome
+            times, payload, wire, leaving, outputs, error, readings, spans = record
+            for field, data in leaving.items():
+                sizes[k, field] = wire[field]
+                encoded[k, field] = data
+            rest.append((times, payload, wire, outputs, error, readings, spans))
+        return worker, ((None,) * 6, {}, sizes, encoded, None, None, rest, None), ()
+
+    @staticmethod
+    def records(record: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        """Yield the record of each task, by that of the batch."""
+        handles: list[dict[str, Any]] = [{} for _ in record[6]]
+        for (k, field), handle in record[3].items():
+            handles[k][field] = handle
+        for frames, (times, payload, wire, *others) in zip(handles, record[6]):
+            yield times, payload, wire, frames, *others
 
 
 def this_worker() -> tuple[Any, ...]:

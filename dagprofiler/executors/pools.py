@@ -76,6 +76,11 @@ class PoolExecutor(Executor):
         """Two tasks for each worker."""
         return JOBS_PER_WORKER * self._size()
 
+    @property
+    def enforces_timeout(self) -> bool:
+        """Whether its workers are processes; interpreters of this one cannot start any."""
+        return not isinstance(self._pool, futures.ThreadPoolExecutor)
+
     def _size(self) -> int:
         if self._workers is not None:
             return self._workers
@@ -84,7 +89,7 @@ class PoolExecutor(Executor):
         size = getattr(self._pool, "_max_workers", None)
         return size if isinstance(size, int) else os.cpu_count() or 1
 
-    def open(self, timeout_s: float | None) -> None:  # noqa: ARG002  (a pool enforces none)
+    def open(self) -> None:
         """Create the folder for large values, if the workers can share one.
 
         Raises

@@ -18,7 +18,7 @@ from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import FrameList
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from dagprofiler.executors.jobs import JobResult
 
@@ -60,15 +60,9 @@ class RayExecutor(Executor):
     ValidationError
         If an argument has another type or value; at the start of a run, if a cluster
         that was started for it lacks the resources in `options`.
-
-    Notes
-    -----
-    A task that takes longer than ``timeout=`` is ended with its process, and is
-    not retried. The time counts from the start of its first attempt.
     """
 
     name = "ray"
-    enforces_timeout = True
 
     def __init__(
         self,
@@ -90,13 +84,11 @@ class RayExecutor(Executor):
         self._address = address
         self._retries = retries
         self._options = _checked(options)
-        self._timeout_s: float | None = None
         self._is_ours = False
         self._perform: Any = None
         self._slots, self._counted_at = 0, 0.0
         #: Ray's references of pending results.
         self._waiting: set[Any] = set()
-        self._watch: _Watch | None = None
 
     @property
     def capacity(self) -> int:
@@ -107,14 +99,14 @@ class RayExecutor(Executor):
         # A cluster may start its nodes when it has tasks.
         return JOBS_PER_WORKER * max(1, self._slots)
 
-    def open(self, timeout_s: float | None) -> None:
+    def open(self) -> None:
         """Connect to the cluster, or start one."""
         import ray
         from ray.util.client import ray as client
 
         if client.is_connected():
             raise _refused(_NO_CLIENT.format("a connected Ray Client"))
-        self._timeout_s, self._counted_at = timeout_s, 0.0
+        self._counted_at = 0.0
         if not ray.is_initialized():
             self._is_ours = True
             address = self._address or os.environ.get("RAY_ADDRESS")
@@ -127,19 +119,13 @@ class RayExecutor(Executor):
                     raise _refused(
                         f"options {short_repr(self._options)} ask for more than this machine has"
                     )
-        if timeout_s is not None:
-            self._watch = _Watch()
-        function = _perform if timeout_s is None else _perform_watched
-        self._perform = ray.remote(max_retries=self._retries, **self._options)(function)
+        self._perform = ray.remote(max_retries=self._retries, **self._options)(_perform)
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Have a worker call the job with the values of Ray's references."""
-        returns = "streaming" if self._watch else 1 + len(job.outputs)
-        perform = self._perform.options(name=job.name, num_returns=returns)
+        perform = self._perform.options(name=job.name, num_returns=1 + len(job.outputs))
         call = pickle.dumps((job, self._retries), pickle.HIGHEST_PROTOCOL)
         results = perform.remote(call, *handles)
-        if self._watch:
-            return self._watch.follow(self._watched(results, job))
         first, *others = results if job.outputs else [results]
         self._waiting.add(first)
         mine: Future[JobResult] = Future()
@@ -156,27 +142,6 @@ class RayExecutor(Executor):
         first.future().add_done_callback(ended)
         return mine
 
-    async def _watched(self, results: Any, job: Any) -> Any:
-        """Return the result of a job, or end the job at its time limit."""
-        import asyncio
-
-        import ray
-
-        try:
-            # It has begun.
-            await results.__anext__()
-            first = await asyncio.wait_for(results.__anext__(), self._timeout_s)
-            packed = await first
-            others = [await results.__anext__() for _ in job.outputs]
-        except asyncio.TimeoutError:
-            ray.cancel(results, force=True)
-            late = f"it took longer than {self._timeout_s:g} s and was ended"
-            raise TimeoutError(late) from None
-        except asyncio.CancelledError:
-            ray.cancel(results)
-            raise
-        return _with_handles(packed, job, others)
-
     def fetch(self, handle: Any) -> Any:
         """Fetch a value, unless it came with its record."""
         import ray
@@ -191,9 +156,6 @@ class RayExecutor(Executor):
         """Cancel pending tasks; end the cluster, if :meth:`open` started it."""
         import ray
 
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
         if self._is_ours:
             self._is_ours = False
             with _uninterrupted():
@@ -205,66 +167,23 @@ class RayExecutor(Executor):
         self._perform = None
 
 
-class _Watch:
-    """A thread with an event loop, which waits for many results at once."""
-
-    def __init__(self) -> None:
-        begun: Future[Any] = Future()
-        self._thread = threading.Thread(target=self._run, args=(begun,), daemon=True)
-        self._thread.start()
-        self._loop, self._over = begun.result()
-
-    @staticmethod
-    def _run(begun: Future[Any]) -> None:
-        import asyncio
-
-        async def stay() -> None:
-            over = asyncio.Event()
-            begun.set_result((asyncio.get_running_loop(), over))
-            await over.wait()
-
-        asyncio.run(stay())
-
-    def follow(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
-        """Run a coroutine in the thread."""
-        import asyncio
-
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def close(self) -> None:
-        """Cancel the coroutines, and end the thread."""
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join()
-
-
 def _perform(call: bytes, *inputs: Any) -> Any:
     """Run a job in a worker; return its result, and each output that other tasks need."""
-    answer = _answer(call, inputs)
-    return answer if len(answer) > 1 else answer[0]
-
-
-def _perform_watched(call: bytes, *inputs: Any) -> Iterator[Any]:
-    """Yield None when the job begins, then the items of :func:`_answer`."""
-    yield None
-    # Ray sends values into the generator, which a list's iterator does not accept.
-    for part in _answer(call, inputs):  # noqa: UP028
-        yield part
-
-
-def _answer(call: bytes, inputs: tuple[Any, ...]) -> list[Any]:
     job, retries = pickle.loads(call)
     lost = _lost(retries)
     outcome, others = job([*inputs]), [None] * len(job.outputs)
     if outcome is not None:
         worker, record, attempts = outcome
         times, payload, wire, frames, outputs, error, readings, spans = record
-        others = [frames.get(field) for field in job.outputs]
+        needed = {field: frames.get(field) for field in job.outputs}
+        others = [*needed.values()]
         # Outputs that no other task needs go to the process that drives the run.
-        final = {field: None if field in job.outputs else data for field, data in frames.items()}
+        final = {field: None if field in needed else data for field, data in frames.items()}
         record = (times, payload, wire, final, outputs, error, readings, spans)
         outcome = (worker, record, (*attempts, *lost))
     # Takes a third of the time of Ray's own serialization.
-    return [pickle.dumps(outcome, pickle.HIGHEST_PROTOCOL), *others]
+    packed = pickle.dumps(outcome, pickle.HIGHEST_PROTOCOL)
+    return [packed, *others] if others else packed
 
 
 def _lost(retries: int) -> list[str]:

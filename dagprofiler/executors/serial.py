@@ -33,6 +33,8 @@ class SerialExecutor:
         Its name in the profile.
     capacity
         How many tasks it accepts at once.
+    enforces_timeout
+        Whether it ends a task that exceeds its time limit.
     serial
         Whether it runs one task after the other, so that Kahn's order is enough.
     workers
@@ -42,6 +44,7 @@ class SerialExecutor:
     name = "serial"
     capacity = 1
     serial = True
+    enforces_timeout = False
 
     def __init__(self, config: Config, seed: int | None) -> None:
         self.workers: list[dict[str, Any]] = [

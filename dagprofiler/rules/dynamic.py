@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.engine.log import Firing, Growth
+from dagprofiler.engine.options import check_limits
 from dagprofiler.engine.validate import estimates_of, problems_of
 from dagprofiler.errors import (
     DeclarationError,
@@ -559,6 +560,7 @@ class DynamicGraph:
         """
         names, tasks = list(editor.tasks_added), list(editor.tasks_added.values())
         growing = self._check_tasks(rule, editor, tasks)
+        check_limits(self._executor, editor.tasks_added)
         put = self._executor.put
         handles = [put(frames) for items in editor.items.values() for frames, _, _ in items]
         contracts = self._reader.read_all(names, tasks)

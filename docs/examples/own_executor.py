@@ -24,7 +24,7 @@ class MultiprocessingPool(Executor):
         self.pool = pool
         self.processes = []
 
-    def open(self, timeout_s):
+    def open(self):
         self.processes = multiprocessing.active_children()
 
     @property

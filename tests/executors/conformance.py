@@ -16,7 +16,9 @@ from dagprofiler import (
     Rounds,
     RunError,
     SerializationError,
+    TaskTimeoutError,
     Tracer,
+    ValidationError,
     WorkerError,
     map_over,
 )
@@ -60,10 +62,13 @@ class Conformance:
         How many tasks the executor runs at once.
     can_die
         Whether a worker's death leaves this process alive.
+    are_replaced
+        Whether another worker soon replaces one that died.
     """
 
     workers = 2
     can_die = True
+    are_replaced = True
 
     @pytest.fixture(autouse=True, params=[1, 50], ids=["alone", "batches"])
     def batch(self, request, batches_of):
@@ -264,8 +269,8 @@ class Conformance:
     def test_a_worker_that_dies_is_an_error_that_names_the_tasks_in_flight(
         self, executor, how, batch
     ):
-        if not self.can_die:
-            pytest.skip("the worker is this process")
+        if not (self.can_die and self.are_replaced):
+            pytest.skip("the tests that follow need the worker")
         tasks = {f"a{i:02}": programs.Act("nothing") for i in range(40)}
         with pytest.raises(RunError) as caught:
             DAG({**tasks, "0": programs.Act(how)}).run(executor=executor)
@@ -276,6 +281,39 @@ class Conformance:
         assert len(lost.in_flight) < 2 * self.workers * batch
         # No task of its batch has reported.
         assert batch == 1 or len(lost.in_flight) >= 40 // (2 * self.workers)
+
+    def test_a_task_that_exceeds_its_time_limit_is_ended_and_the_others_go_on(self, executor):
+        dag = programs.failing("hold")
+        dag.tasks["bad"].timeout = 0.3
+        if not self.can_die:
+            with pytest.raises(ValidationError, match=r"task 'bad': timeout: .*thread"):
+                dag.run(executor=executor)
+            return
+        with pytest.raises(RunError) as caught:
+            dag.run(executor=executor, on_error="finish")
+
+        error = caught.value.failures["bad"]
+        assert isinstance(error, TaskTimeoutError)
+        assert (error.task, error.limit_s) == ("bad", 0.3)
+        assert error.took_s >= 0.3
+        done = {one.task for one in caught.value.profile.metrics.task_metrics}
+        assert done == {"beside", "other"}
+
+    def test_a_time_limit_that_is_kept_changes_nothing(self, executor):
+        if not self.can_die:
+            pytest.skip("threads cannot be ended")
+        asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw"]}
+        profile = programs.program().run(**asked, executor=executor, timeout=60)
+
+        assert equal(profile.outputs, programs.program().run(**asked).outputs)
+        assert edge_bytes(profile) == edge_bytes(programs.program().run(**asked))
+        assert Profile.loads(profile.dumps()) == profile
+
+        with pytest.raises(RunError, match="exit code 3") as caught:
+            programs.failing("exit").run(executor=executor, timeout=60, on_error="finish")
+        assert isinstance(caught.value.failures["bad"], WorkerError)
+        done = {one.task for one in caught.value.profile.metrics.task_metrics}
+        assert done == {"beside", "other"}
 
     def test_no_more_than_two_jobs_a_worker_are_in_flight(self, executor, monkeypatch):
         from dagprofiler.executors.dispatch import Dispatcher

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from dagprofiler.executors.batches import BATCH_S, Durations
+from dagprofiler.executors.dispatch import BATCH_S, Durations
 
 
 @pytest.fixture

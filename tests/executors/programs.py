@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import sys
 import threading
@@ -145,6 +146,10 @@ class Act(Task):
             if os.path.exists(self.path):
                 break
             time.sleep(0.01)
+
+    def _hold(self):
+        # A call into C that lets no other thread run, nor ends.
+        re.match(r"(a+)+$", "a" * 100 + "b")
 
     def _thread(self):
         return os.getpid(), threading.get_ident()

@@ -10,7 +10,7 @@ import pytest
 from engine_tasks import noop
 
 from dagprofiler import DAG, Executor, Rounds, RunError, WorkerError
-from dagprofiler.executors import batches as batching
+from dagprofiler.executors import dispatch as batching
 
 
 class Records(Executor):

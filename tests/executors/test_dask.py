@@ -336,11 +336,6 @@ def test_retries_are_a_number(retries):
         DaskExecutor(retries=retries)
 
 
-def test_time_limits_are_refused():
-    with pytest.raises(ValidationError, match="executor 'dask' cannot end a task"):
-        programs.program().run(executor=DaskExecutor("tcp://127.0.0.1:9"), timeout=3)
-
-
 SCRIPT = r"""
 import os, sys, threading
 from dagprofiler import DAG, DaskExecutor, Hook, Task, task

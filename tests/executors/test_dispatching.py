@@ -6,7 +6,6 @@ import pickle
 from concurrent.futures import BrokenExecutor, Future
 from threading import Lock
 
-import numpy as np
 import programs
 import pytest
 
@@ -30,7 +29,7 @@ class Here(Executor):
     def __init__(self):
         self.calls = []
 
-    def open(self, timeout_s):
+    def open(self):
         self.calls.append("open")
 
     def close(self):
@@ -299,8 +298,8 @@ def test_an_output_that_cannot_be_decoded_here_is_named():
 
 def test_an_executor_that_cannot_be_opened_is_closed():
     class Unreachable(Here):
-        def open(self, timeout_s):
-            super().open(timeout_s)
+        def open(self):
+            super().open()
             raise ConnectionError("nobody there")
 
     executor = Unreachable()
@@ -328,21 +327,6 @@ def test_after_ctrl_c_what_has_not_begun_is_cancelled(monkeypatch):
     opened, *futures, closed = executor.calls
     assert (opened, closed) == ("open", "close")
     assert [future.cancelled() for future in futures] == [True, True]
-
-
-@pytest.mark.parametrize("limit", [2.5, np.float32(2.5)])
-def test_the_time_limit_reaches_an_executor_that_enforces_one(limit):
-    class Limits(Here):
-        enforces_timeout = True
-
-        def open(self, timeout_s):
-            self.calls.append(timeout_s)
-
-    executor = Limits()
-    independent("a").run(executor=executor, timeout=limit)
-
-    assert executor.calls[0] == 2.5
-    assert type(executor.calls[0]) is float
 
 
 def test_in_this_process_values_need_no_pickle_and_arrive_unchanged():

@@ -20,7 +20,7 @@ class Growing(Executor):
     shares_memory = True
     capacity = 1
 
-    def open(self, timeout_s):
+    def open(self):
         self._pool = ThreadPoolExecutor(3)
 
     def submit(self, job, handles):

@@ -10,8 +10,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import programs
 import pytest
-from conformance import goes_on_from_its_journal
+from conformance import Conformance
 
 from dagprofiler import DAG, PoolExecutor, RunError, Task, ValidationError, WorkerError
 
@@ -80,29 +81,24 @@ def failure(executor, dag, **options):
 
 
 @external
-def test_a_dag_comes_out_as_in_a_serial_run_and_can_run_again(cluster):
-    from engine_tasks import monte_carlo
+class TestIPython(Conformance):
+    are_replaced = False
+    # An engine's main thread runs an event loop, and these tasks another one.
+    test_spans_come_home_to_their_task_worker_and_round = None
+    test_functions_without_annotations_are_recorded_for_their_task = None
 
-    dag, how = monte_carlo()
-    expected = dag.run(**how)
+    @pytest.fixture
+    def executor(self, cluster):
+        return cluster.executor
 
-    for _ in range(2):
-        profile = dag.run(executor=cluster.executor, rounds=2, meters=["cpu"], **how)
-        assert profile.outputs == expected.outputs
-        assert profile.metrics.edge_weights == expected.metrics.edge_weights
+    def test_engines_work_in_their_main_threads(self, executor, cluster):
+        dag = programs.failing("legacy")
+        profile = dag.run(seed=1, executor=executor)
+
+        assert profile.outputs == dag.run(seed=1).outputs
+        assert "legacy_generators" not in profile.sections["run"]
         workers = {worker["pid"] for worker in profile.sections["timeline"]["workers"]}
         assert workers <= {*cluster.pids}
-    assert None not in profile.sections["samples"]["tasks"]["gather"]["cpu_ms"]
-    # Engines work in their main threads, so that a seed reaches the legacy generators.
-    assert "legacy_generators" not in profile.sections["run"]
-
-
-@external
-def test_a_run_that_ended_early_goes_on_from_its_journal(cluster, tmp_path):
-    from engine_tasks import monte_carlo
-
-    dag, how = monte_carlo()
-    goes_on_from_its_journal(cluster.executor, dag, "count1", tmp_path, how)
 
 
 @external
@@ -134,17 +130,6 @@ def test_tasks_of_the_main_program_travel(cluster, monkeypatch):
     monkeypatch.setattr(sys.modules["__main__"], "Mine", Mine, raising=False)
 
     assert DAG({"mine": Mine}, []).run(executor=cluster.executor).outputs == {"mine": {"x": 5}}
-
-
-@external
-@pytest.mark.parametrize("on_error", ["stop", "finish"])
-def test_a_task_that_raises_fails_with_its_cause(cluster, on_error):
-    from engine_tasks import noop, raises
-
-    error = failure(cluster.executor, DAG({"bad": raises, "good": noop}, []), on_error=on_error)
-
-    assert error.task == "bad"
-    assert isinstance(error.__cause__, ValueError)
 
 
 @external

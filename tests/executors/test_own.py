@@ -143,7 +143,7 @@ if __name__ == "__main__":
 def printed(path):
     done = subprocess.run(
         [sys.executable, path],
-        env={**os.environ, "PYTHONPATH": str(EXAMPLES)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLES), *sys.path])},
         capture_output=True,
         text=True,
         timeout=60,

@@ -89,10 +89,6 @@ class TestForkedProcesses(Processes):
 
         assert isinstance(caught.value.__cause__, WorkerError)
 
-    def test_time_limits_are_refused(self, executor):
-        with pytest.raises(ValidationError, match="'ProcessPoolExecutor' cannot end a task"):
-            programs.failing("nothing").run(executor=executor, timeout=1)
-
     def test_a_task_that_the_worker_cannot_import_is_named(self, executor):
         dag = DAG({"a": Counts})
         dag.tasks["a"].other = Unknown()

@@ -83,43 +83,6 @@ class TestRay(Conformance):
         done = {one.task for one in caught.value.profile.metrics.task_metrics}
         assert done == {"beside", "other"}
 
-    @pytest.mark.parametrize("retries", [0, 2])
-    def test_a_task_that_takes_too_long_is_ended_and_others_go_on(self, retries, tmp_path):
-        dag = programs.failing("wait", str(tmp_path / "never"))
-        with pytest.raises(RunError, match=r"longer than 0\.5 s") as caught:
-            dag.run(executor=RayExecutor(retries=retries), timeout=0.5, on_error="finish")
-
-        lost = caught.value.__cause__
-        assert isinstance(lost, WorkerError)
-        assert isinstance(lost.__cause__, TimeoutError)
-        done = {one.task for one in caught.value.profile.metrics.task_metrics}
-        assert done == {"beside", "other"}
-
-    def test_code_that_lets_no_other_thread_run_is_ended_too(self, executor):
-        with pytest.raises(RunError, match=r"longer than 0\.5 s"):
-            DAG({"a": Backtracks}).run(executor=executor, timeout=0.5)
-
-    def test_a_time_limit_changes_nothing_else(self, executor, tmp_path):
-        dag = programs.program()
-        asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw"]}
-        once = programs.failing("exit_once", str(tmp_path / "once"))
-
-        profile = dag.run(**asked, executor=executor, timeout=60)
-        retried = once.run(executor=RayExecutor(retries=1), timeout=60)
-
-        assert repr(profile.outputs) == repr(dag.run(**asked).outputs)
-        assert len(retried.sections["run"]["attempts"]["bad"]) == 1
-        with pytest.raises(RunError, match="WorkerCrashedError"):
-            programs.failing("exit").run(executor=executor, timeout=60)
-
-    def test_time_spent_in_the_queue_is_no_time_of_the_task(self, executor, tmp_path):
-        # Two for each of the two workers: the second waits as long as the first naps.
-        dag = DAG({f"a{i}": Naps for i in range(4)})
-        # The workers have imported what they need then.
-        dag.run(executor=executor)
-
-        assert len(dag.run(executor=executor, timeout=1.9 * Naps.SECONDS).outputs) == 4
-
     @pytest.mark.parametrize(
         ("options", "capacity"),
         [
@@ -139,8 +102,7 @@ class TestRay(Conformance):
 
         assert programs.failing("nothing").run(executor=executor).outputs["other"] == {"y": None}
 
-    @pytest.mark.parametrize("timeout", [None, 60])
-    def test_after_ctrl_c_a_users_cluster_is_free_again(self, executor, tmp_path, timeout):
+    def test_after_ctrl_c_a_users_cluster_is_free_again(self, executor, tmp_path):
         class Stop(Hook):
             def task_finished(self, record):
                 raise KeyboardInterrupt
@@ -149,7 +111,7 @@ class TestRay(Conformance):
             {"a": programs.Act("wait", str(tmp_path / "never")), "b": programs.Act("nothing")}
         )
         with pytest.raises(KeyboardInterrupt):
-            dag.run(executor=executor, hooks=[Stop()], timeout=timeout)
+            dag.run(executor=executor, hooks=[Stop()])
 
         until = time.monotonic() + 20
         while ray.available_resources().get("CPU") != 2 and time.monotonic() < until:
@@ -193,25 +155,6 @@ class Views(Task):
 
     def compute(self):
         return {"data": np.ones(self.SIZE, dtype=np.uint8), "more": [1]}
-
-
-class Backtracks(Task):
-    outputs = ["x"]
-
-    def compute(self):
-        import re
-
-        # One call into C that would take years.
-        return {"x": bool(re.match(r"(a+)+$", "a" * 60 + "b"))}
-
-
-class Naps(Task):
-    outputs = ["x"]
-    SECONDS = 1
-
-    def compute(self):
-        time.sleep(self.SECONDS)
-        return {"x": 1}
 
 
 @pytest.mark.parametrize("retries", [-1, 1.5, True])
