@@ -209,7 +209,7 @@ def _belong_to(driver: int) -> None:
     """End with the driver, and ignore Ctrl-C, which the driver handles."""
     import signal
 
-    from dagprofiler.executors.jobs import end_with
+    from dagprofiler.executors.worker import end_with
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with(driver)

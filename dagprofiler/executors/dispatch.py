@@ -19,7 +19,8 @@ from dagprofiler.errors import (
 )
 from dagprofiler.executors import RoundReport
 from dagprofiler.executors._shared_files import OwnedFiles, SharedFile
-from dagprofiler.executors.jobs import Batch, Job, JobPickler, JobResult, Session, Worker, failed
+from dagprofiler.executors.jobs import Batch, Job, JobPickler, JobResult, Session, failed
+from dagprofiler.executors.worker import Worker
 from dagprofiler.measure.machine import clock_domain
 from dagprofiler.serializers import FrameList
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import pickle
 import threading
 from contextlib import nullcontext, suppress
@@ -16,8 +15,7 @@ from dagprofiler.errors import (
     short_repr,
 )
 from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile
-from dagprofiler.executors.limits import perform_limited
-from dagprofiler.measure.machine import clock_domain, hostname
+from dagprofiler.executors.worker import Worker, end_with, perform_limited, this_worker
 from dagprofiler.measure.pipeline import perform
 from dagprofiler.measure.random import Streams, generators_restored
 from dagprofiler.serializers import FrameList, PickleSerializer, frames_bytes
@@ -28,26 +26,6 @@ if TYPE_CHECKING:
     from dagprofiler.config import Config
     from dagprofiler.measure.instruments import Instrumentation, Instruments
     from dagprofiler.measure.pipeline import Contract
-
-
-class Worker(NamedTuple):
-    """The worker that ran a task.
-
-    Attributes
-    ----------
-    host, pid, thread
-        As in the profile's ``timeline.workers``.
-    clock
-        Its clock domain: workers of the same domain read the same clock.
-    alone
-        Whether no other task runs in its process: whether it is the main thread.
-    """
-
-    host: str
-    pid: int
-    thread: int
-    clock: str
-    alone: bool
 
 
 class JobResult(NamedTuple):
@@ -224,7 +202,11 @@ class PackedJob:
         """
         if self.limit_s is None:
             return self.perform(frames)
-        return perform_limited(self, frames, self.limit_s)
+        outcome: tuple[Any, ...] | Exception | None
+        worker, outcome = perform_limited(self, frames, self.limit_s)
+        if isinstance(outcome, Exception):
+            return worker, failed(PackedError(outcome)), ()
+        return outcome
 
     def perform(self, frames: list[Any]) -> tuple[Any, ...] | None:
         """Perform the task in this thread; return None without its session."""
@@ -328,13 +310,6 @@ class Batch:
             yield times, payload, wire, frames, *others
 
 
-def this_worker() -> tuple[Any, ...]:
-    """Return the fields of the :class:`Worker` that this thread is."""
-    # Outside of the main thread, other tasks or the engine run in the process.
-    alone = threading.current_thread() is threading.main_thread()
-    return hostname(), os.getpid(), threading.get_ident(), clock_domain(), alone
-
-
 def failed(error: BaseException | PackedError) -> tuple[Any, ...]:
     """Return the record of a task that failed before its first phase."""
     return (None,) * 6, {}, {}, {}, None, error, None, None
@@ -400,46 +375,6 @@ def _known_session(key: str, packed: bytes | None) -> Session | None:
             _sessions.pop(old, None)
         _sessions[key] = session
     return session
-
-
-#: The processes with which this one ends.
-_parents: set[int] = set()
-
-
-def end_with(parent: int) -> None:
-    """End this worker process when the process that started it ends, even if it is killed.
-
-    Parameters
-    ----------
-    parent
-        The id of that process.
-
-    Notes
-    -----
-    A thread waits for it without ever waking up, so that it does not disturb measurements. On
-    Linux it waits for the process itself, elsewhere for multiprocessing's sentinel, which in a
-    forked worker does not fire while another forked worker without a task is alive.
-    """
-    from multiprocessing import parent_process
-
-    if parent in _parents:
-        return
-    _parents.add(parent)
-    ends: list[Any] = []
-    known = parent_process()
-    if known is not None and known.pid == parent and known.sentinel is not None:
-        ends.append(known.sentinel)
-    with suppress(OSError, AttributeError):
-        ends.append(os.pidfd_open(parent))
-    if ends:
-        threading.Thread(target=_end_after, args=(ends,), daemon=True).start()
-
-
-def _end_after(ends: list[Any]) -> None:
-    from multiprocessing.connection import wait
-
-    wait(ends)
-    os._exit(1)
 
 
 class JobPickler:

@@ -37,7 +37,8 @@ def test_a_worker_that_does_not_know_the_session_says_so():
 
     worker, record, attempts = job.with_session(packed)([])
     assert record[3] == {"x": pickle.dumps(None, pickle.HIGHEST_PROTOCOL)}
-    assert worker[:3] == (jobs.hostname(), os.getpid(), threading.get_ident())
+    assert worker == jobs.this_worker()
+    assert worker[1:3] == (os.getpid(), threading.get_ident())
     assert attempts == ()
     # From now on it does.
     assert job([])[1][5] is None

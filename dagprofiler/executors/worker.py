@@ -1,4 +1,7 @@
-"""Time limits: a task that has one runs in a process beside its worker, which can be ended."""
+"""Worker: which process and thread runs a task, and what ends it.
+
+A task with a time limit runs in a process beside its worker, which can be ended.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,99 @@ import pickle
 import threading
 from contextlib import suppress
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from dagprofiler.errors import PackedError, TaskTimeoutError, WorkerError
+from dagprofiler.errors import TaskTimeoutError, WorkerError
+from dagprofiler.measure.machine import clock_domain, hostname
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
 
-    from dagprofiler.executors.jobs import PackedJob
+    #: The worker, and what became of the job.
+    _Ended = tuple[tuple[Any, ...], Any]
+
 
 #: How long the process stays without a task, in seconds.
 _IDLE_S = 10.0
 #: How long it may take to end when its connection is closed, in seconds.
 _END_S = 1.0
+
+
+class Worker(NamedTuple):
+    """The worker that ran a task.
+
+    Attributes
+    ----------
+    host, pid, thread
+        As in the profile's ``timeline.workers``.
+    clock
+        Its clock domain: workers of the same domain read the same clock.
+    alone
+        Whether no other task runs in its process: whether it is the main thread.
+    """
+
+    host: str
+    pid: int
+    thread: int
+    clock: str
+    alone: bool
+
+
+def this_worker() -> tuple[Any, ...]:
+    """Return the fields of the :class:`Worker` that this thread is."""
+    # Outside of the main thread, other tasks or the engine run in the process.
+    alone = threading.current_thread() is threading.main_thread()
+    return hostname(), os.getpid(), threading.get_ident(), clock_domain(), alone
+
+
+#: The processes with which this one ends.
+_parents: set[int] = set()
+
+
+def end_with(parent: int) -> None:
+    """End this worker process when the process that started it ends, even if it is killed.
+
+    Parameters
+    ----------
+    parent
+        The id of that process.
+
+    Notes
+    -----
+    A thread waits for it without ever waking up, so that it does not disturb measurements. On
+    Linux it waits for the process itself, elsewhere for multiprocessing's sentinel, which in a
+    forked worker does not fire while another forked worker without a task is alive.
+    """
+    from multiprocessing import parent_process
+
+    if parent in _parents:
+        return
+    _parents.add(parent)
+    ends: list[Any] = []
+    known = parent_process()
+    if known is not None and known.pid == parent and known.sentinel is not None:
+        ends.append(known.sentinel)
+    with suppress(OSError, AttributeError):
+        ends.append(os.pidfd_open(parent))
+    if ends:
+        threading.Thread(target=_end_after, args=(ends,), daemon=True).start()
+
+
+def _end_after(ends: list[Any]) -> None:
+    from multiprocessing.connection import wait
+
+    wait(ends)
+    os._exit(1)
+
+
+class LimitedJob(Protocol):
+    """What this module needs of a :class:`~dagprofiler.executors.jobs.PackedJob`."""
+
+    name: str
+
+    def perform(self, frames: list[Any]) -> tuple[Any, ...] | None:
+        """Perform the task in this thread."""
 
 
 class _Beside(threading.local):
@@ -33,10 +115,10 @@ class _Beside(threading.local):
     #: The worker that it is.
     worker: tuple[Any, ...]
 
-    def perform(self, job: PackedJob, frames: list[Any], limit_s: float) -> tuple[Any, ...] | None:
+    def perform(
+        self, job: LimitedJob, frames: list[Any], limit_s: float
+    ) -> tuple[tuple[Any, ...], Any]:
         """Perform a job, and end the process at the time limit; see :func:`perform_limited`."""
-        from dagprofiler.executors.jobs import failed
-
         data = pickle.dumps((job, frames), pickle.HIGHEST_PROTOCOL)
         frames.clear()
         error: Exception
@@ -49,8 +131,7 @@ class _Beside(threading.local):
                 self._send(data)
             begun = perf_counter()
             if self.connection.poll(limit_s):
-                outcome: tuple[Any, ...] | None = pickle.loads(self.connection.recv_bytes())
-                return outcome
+                return self.worker, pickle.loads(self.connection.recv_bytes())
             error = TaskTimeoutError(job.name, limit_s, perf_counter() - begun)
         except (EOFError, OSError):
             self.process.join(_END_S)
@@ -61,7 +142,7 @@ class _Beside(threading.local):
             self._end()
             raise
         self._end()
-        return self.worker, failed(PackedError(error)), ()
+        return self.worker, error
 
     def _send(self, data: bytes) -> None:
         """Send a job, and wait until it begins."""
@@ -120,7 +201,9 @@ class _Beside(threading.local):
 _beside = _Beside()
 
 
-def perform_limited(job: PackedJob, frames: list[Any], limit_s: float) -> tuple[Any, ...] | None:
+def perform_limited(
+    job: LimitedJob, frames: list[Any], limit_s: float
+) -> tuple[tuple[Any, ...], Any]:
     """Perform a job in the process beside this thread, and end that at the time limit.
 
     Parameters
@@ -135,7 +218,8 @@ def perform_limited(job: PackedJob, frames: list[Any], limit_s: float) -> tuple[
     Returns
     -------
     tuple
-        The fields of the job's result.
+        The fields of the worker that the process was, and those of the job's result, or a
+        TaskTimeoutError, or a WorkerError if the process has ended.
 
     Raises
     ------
@@ -148,8 +232,6 @@ def perform_limited(job: PackedJob, frames: list[Any], limit_s: float) -> tuple[
 def _serve(connection: Connection[Any, Any], parent: int) -> None:
     """Perform jobs until there are none for a while, or the worker has ended."""
     import signal
-
-    from dagprofiler.executors.jobs import end_with, this_worker
 
     # The worker hears of Ctrl-C, and ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
