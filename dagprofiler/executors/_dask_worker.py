@@ -92,15 +92,14 @@ def perform_job(job: Any, key: str, *inputs: Any) -> Any:
     outputs: Any = _Gone("its worker does not have the session of the run")
     if outcome is not None:
         worker, record, attempts = outcome
-        times, payload, wire, frames, values, error, readings, spans = record
+        _, _, wire, frames, _, error, *_ = record
         if error is not None:
             outputs = _Gone(f"task {job.name!r} failed when it was run again")
         else:
             most = SMALL_BYTES if job.keep else -1
             held = {field: Held(data) for field, data in frames.items() if wire[field] > most}
             outputs = next(iter(held.values())) if len(held) == 1 else held
-            frames = {**frames, **dict.fromkeys(held)}
-        record = (times, payload, wire, frames, values, error, readings, spans)
-        outcome = (worker, record, attempts)
+            record = (*record[:3], {**frames, **dict.fromkeys(held)}, *record[4:])
+            outcome = (worker, record, attempts)
     get_worker().log_event(TOPIC, (key, pickle.dumps(outcome, pickle.HIGHEST_PROTOCOL)))
     return outputs

@@ -8,7 +8,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import GraphError, MissingExtraError, ValidationError, describe, short_repr
+from dagprofiler.errors import MissingExtraError, ValidationError, describe, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.executors._shared_files import SharedFiles
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
@@ -160,17 +160,19 @@ class CeleryExecutor(Executor):
         # Each thread has its own; results arrive at that of the sending thread.
         self._backend = self._app.backend
         if isinstance(self._backend, DisabledBackend):
-            raise _refused("the app has no result backend: Celery(..., backend=...)")
+            raise refused("CeleryExecutor: the app has no result backend: Celery(..., backend=...)")
         try:
             self._shared_files = SharedFiles(self._shared_folder)
         except OSError as error:
-            raise _refused(f"folder: {describe(error)}") from error
+            raise refused(f"CeleryExecutor: folder: {describe(error)}") from error
         try:
             self._introduce()
         except ValidationError:
             raise
         except Exception as error:
-            raise _refused(f"the workers cannot be reached: {describe(error)}") from error
+            raise refused(
+                f"CeleryExecutor: the workers cannot be reached: {describe(error)}"
+            ) from error
         self._check_workers()
         if all(worker.reaches for worker in self._workers.values()):
             self.folder = self._shared_files.folder
@@ -195,15 +197,15 @@ class CeleryExecutor(Executor):
 
     def _check_workers(self) -> None:
         if not self._workers:
-            raise _refused(
-                f"no worker of app {self._app.main!r} takes jobs from queue {self._queue()!r}: "
-                f"start one, of an app with include=[{_WORKER_MODULE!r}]"
+            raise refused(
+                f"CeleryExecutor: no worker of app {self._app.main!r} takes jobs from queue "
+                f"{self._queue()!r}: start one, of an app with include=[{_WORKER_MODULE!r}]"
             )
         for name, worker in self._workers.items():
             if self._shared_folder is not None and not worker.reaches:
-                raise _refused(
-                    f"folder: worker {name!r} cannot write into {self._shared_folder!r}, or it is "
-                    "not the same folder there"
+                raise refused(
+                    f"CeleryExecutor: folder: worker {name!r} cannot write into "
+                    f"{self._shared_folder!r}, or it is not the same folder there"
                 )
 
     def _queue(self) -> str:
@@ -370,10 +372,6 @@ class CeleryExecutor(Executor):
         if self._shared_files is not None:
             self._shared_files.close()
             self._shared_files = self.folder = None
-
-
-def _refused(problem: str) -> ValidationError:
-    return ValidationError([GraphError(f"CeleryExecutor: {problem}")])
 
 
 def _outcome(result: Any) -> JobResult:

@@ -9,7 +9,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from dagprofiler.errors import GraphError, MissingExtraError, ValidationError, describe, short_repr
+from dagprofiler._util.checks import integer
+from dagprofiler.errors import MissingExtraError, describe, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import frames_bytes
@@ -62,14 +63,12 @@ class DaskExecutor(Executor):
         except ImportError as error:
             raise MissingExtraError("DaskExecutor", "dask") from error
         if not (client_or_address is None or isinstance(client_or_address, (str, Client))):
-            raise _refused(
-                "expected a distributed.Client, the address of a scheduler or None, "
+            raise refused(
+                "DaskExecutor: expected a distributed.Client, the address of a scheduler or None, "
                 f"got {short_repr(client_or_address)}"
             )
-        if type(retries) is not int or retries < 0:
-            raise _refused(f"retries must be an integer of at least 0, got {short_repr(retries)}")
         self._given = client_or_address
-        self._retries = retries
+        self._retries = integer("DaskExecutor: retries", retries)
         self._client: Any = None
         self._cluster: Any = None
         self._run = ""
@@ -130,7 +129,9 @@ class DaskExecutor(Executor):
                 )
         elif isinstance(given, Client):
             if given.status != "running":
-                raise _refused(f"expected a client that is connected, got {short_repr(given)}")
+                raise refused(
+                    f"DaskExecutor: expected a client that is connected, got {short_repr(given)}"
+                )
             given, security = given.scheduler.address, given.security
         # A separate client: the subscriptions of the given one belong to its owner.
         self._client = Client(given, security=security, set_as_default=False)
@@ -229,8 +230,7 @@ class DaskExecutor(Executor):
         """Return a record with a handle for each output."""
         from dagprofiler.executors._dask_worker import Held
 
-        times, payload, wire, frames, outputs, error, readings, spans = record
-        handles = {}
+        frames, handles = record[3], {}
         stay = sum(data is None for data in frames.values())
         for field, data in frames.items():
             if data is not None:
@@ -240,7 +240,7 @@ class DaskExecutor(Executor):
             else:
                 # Separate futures, so that a consumer fetches no more than it needs.
                 handles[field] = self._client.submit(itemgetter(field), theirs, pure=False)
-        return times, payload, wire, handles, outputs, error, readings, spans
+        return (*record[:3], handles, *record[4:])
 
     def _heard_of_workers(self, event: tuple[float, Any]) -> None:
         """Update the workers by an event of the scheduler, and record lost jobs."""
@@ -331,9 +331,5 @@ def _checked(client: Any) -> int:
     for where, theirs in versions.items():
         if theirs != ours:
             what = describe(theirs) if isinstance(theirs, Exception) else theirs
-            raise _refused(f"expected dagprofiler {ours}, got {what} at {where}")
+            raise refused(f"DaskExecutor: expected dagprofiler {ours}, got {what} at {where}")
     return count
-
-
-def _refused(problem: str) -> ValidationError:
-    return ValidationError([GraphError(f"DaskExecutor: {problem}")])

@@ -116,6 +116,8 @@ class Durations:
         self._of_task: dict[str, float] = {}
         #: The sum and the number of those that tasks of a class had.
         self._of_class: dict[type, tuple[float, int]] = {}
+        #: Classes of which a worker has run a task.
+        self._seen: set[tuple[type, int]] = set()
 
     def expected_s(self, name: str, kind: type) -> float:
         """Return how long a task will keep a worker, in seconds; infinite if unknown.
@@ -128,13 +130,17 @@ class Durations:
             known = total_s / count
         return known
 
-    def note(self, name: str, kind: type, record: tuple[Any, ...]) -> None:
+    def note(self, name: str, kind: type, worker: int, record: tuple[Any, ...]) -> None:
         """Learn from the record of a task that succeeded."""
         times, _, wire = record[:3]
         took_s = times[5] - times[0] + _TASK_S + _BYTE_S * sum(wire.values())
         self._of_task[name] = took_s
-        total_s, count = self._of_class.get(kind, (0.0, 0))
-        self._of_class[kind] = total_s + took_s, count + 1
+        if (kind, worker) in self._seen:
+            total_s, count = self._of_class.get(kind, (0.0, 0))
+            self._of_class[kind] = total_s + took_s, count + 1
+        else:
+            # A class's first task in a worker may import modules and compile functions.
+            self._seen.add((kind, worker))
 
 
 class _SentTask(NamedTuple):
@@ -462,7 +468,7 @@ class Dispatcher:
             if isinstance(error, PackedError):
                 error = error.unpacked()
             return number, index, (times, payload, wire, frames, outputs, error, readings, spans)
-        self._durations.note(task.name, task.kind, record)
+        self._durations.note(task.name, task.kind, index, record)
         if self._session.folder is not None:
             for data in frames.values():
                 if type(data) is SharedFile:

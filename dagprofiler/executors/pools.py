@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from concurrent import futures
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import (
-    GraphError,
-    ValidationError,
-    describe,
-    is_a,
-    short_repr,
-)
+from dagprofiler._util.checks import integer
+from dagprofiler.errors import describe, is_a, refused
 from dagprofiler.executors import Executor
 from dagprofiler.executors._shared_files import SharedFiles
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
@@ -57,7 +51,7 @@ class PoolExecutor(Executor):
     ) -> None:
         self.name = type(pool).__name__
         self._pool = pool
-        self._workers = None if workers is None else _count(workers)
+        self._workers = None if workers is None else integer("executor: workers", workers, 1)
         interpreters = getattr(futures, "InterpreterPoolExecutor", ())
         self.shares_memory = isinstance(pool, futures.ThreadPoolExecutor) and not isinstance(
             pool, interpreters
@@ -101,12 +95,14 @@ class PoolExecutor(Executor):
             self._view.targets, int
         ):
             problem = "runs a job on all its engines; use client.load_balanced_view().executor"
-            raise _refused(f"a {type(self._view).__name__} {problem}")
+            raise refused(f"executor: a {type(self._view).__name__} {problem}")
         if self.starts_workers or self._shared_folder is not None:
             try:
                 self._shared_files = SharedFiles(self._shared_folder)
             except (OSError, TypeError) as error:
-                raise _refused(f"folder {self._shared_folder!r}: {describe(error)}") from error
+                raise refused(
+                    f"executor: folder {self._shared_folder!r}: {describe(error)}"
+                ) from error
             self.folder = self._shared_files.folder
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
@@ -123,20 +119,6 @@ class PoolExecutor(Executor):
         if self._shared_files is not None:
             self._shared_files.close()
             self._shared_files = self.folder = None
-
-
-def _count(workers: Any) -> int:
-    try:
-        count = 0 if isinstance(workers, bool) else operator.index(workers)
-    except TypeError:
-        count = 0
-    if count < 1:
-        raise _refused(f"workers must be an integer of at least 1, got {short_repr(workers)}")
-    return count
-
-
-def _refused(problem: str) -> ValidationError:
-    return ValidationError([GraphError(f"executor: {problem}")])
 
 
 def executor_of(value: Any) -> Executor | None:

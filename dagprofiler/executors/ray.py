@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import GraphError, MissingExtraError, ValidationError, describe, short_repr
+from dagprofiler._util.checks import integer
+from dagprofiler.errors import MissingExtraError, describe, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.serializers import FrameList
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _COUNTED_FOR_S = 1.0
 
 _NO_CLIENT = (
-    "Ray Client is not supported, got {}; run the program on a node of the "
+    "RayExecutor: Ray Client is not supported, got {}; run the program on a node of the "
     "cluster, or as a job (ray job submit)"
 )
 
@@ -76,13 +77,13 @@ class RayExecutor(Executor):
         except ImportError as error:
             raise MissingExtraError("RayExecutor", "ray") from error
         if not (address is None or isinstance(address, str)):
-            raise _refused(f"address must be a string or None, got {short_repr(address)}")
+            raise refused(
+                f"RayExecutor: address must be a string or None, got {short_repr(address)}"
+            )
         if address is not None and address.startswith("ray://"):
-            raise _refused(_NO_CLIENT.format(repr(address)))
-        if type(retries) is not int or retries < 0:
-            raise _refused(f"retries must be an integer of at least 0, got {short_repr(retries)}")
+            raise refused(_NO_CLIENT.format(repr(address)))
         self._address = address
-        self._retries = retries
+        self._retries = integer("RayExecutor: retries", retries)
         self._options = _checked(options)
         self._is_ours = False
         self._perform: Any = None
@@ -105,7 +106,7 @@ class RayExecutor(Executor):
         from ray.util.client import ray as client
 
         if client.is_connected():
-            raise _refused(_NO_CLIENT.format("a connected Ray Client"))
+            raise refused(_NO_CLIENT.format("a connected Ray Client"))
         self._counted_at = 0.0
         if not ray.is_initialized():
             self._is_ours = True
@@ -116,8 +117,9 @@ class RayExecutor(Executor):
                 with _uninterrupted(), _path_for_workers():
                     ray.init("local", include_dashboard=False, logging_level="error")
                 if not _slots(self._options):
-                    raise _refused(
-                        f"options {short_repr(self._options)} ask for more than this machine has"
+                    raise refused(
+                        f"RayExecutor: options {short_repr(self._options)} ask for more than "
+                        "this machine has"
                     )
         self._perform = ray.remote(max_retries=self._retries, **self._options)(_perform)
 
@@ -174,13 +176,12 @@ def _perform(call: bytes, *inputs: Any) -> Any:
     outcome, others = job([*inputs]), [None] * len(job.outputs)
     if outcome is not None:
         worker, record, attempts = outcome
-        times, payload, wire, frames, outputs, error, readings, spans = record
+        frames = record[3]
         needed = {field: frames.get(field) for field in job.outputs}
         others = [*needed.values()]
         # Outputs that no other task needs go to the process that drives the run.
         final = {field: None if field in needed else data for field, data in frames.items()}
-        record = (times, payload, wire, final, outputs, error, readings, spans)
-        outcome = (worker, record, (*attempts, *lost))
+        outcome = worker, (*record[:3], final, *record[4:]), (*attempts, *lost)
     # Takes a third of the time of Ray's own serialization.
     packed = pickle.dumps(outcome, pickle.HIGHEST_PROTOCOL)
     return [packed, *others] if others else packed
@@ -206,10 +207,9 @@ def _with_handles(packed: bytes, job: Any, others: list[Any]) -> Any:
     if outcome is None:
         return None
     worker, record, attempts = outcome
-    times, payload, wire, frames, outputs, error, readings, spans = record
     references = dict(zip(job.outputs, others))
-    handles = {field: references.get(field, data) for field, data in frames.items()}
-    return worker, (times, payload, wire, handles, outputs, error, readings, spans), attempts
+    handles = {field: references.get(field, data) for field, data in record[3].items()}
+    return worker, (*record[:3], handles, *record[4:]), attempts
 
 
 def _slots(options: Mapping[str, Any]) -> int:
@@ -231,12 +231,13 @@ def _checked(options: Any) -> dict[str, Any]:
         known = dict(options or {})
         ray.remote(**known)(_perform) if known else None
     except (TypeError, ValueError) as error:
-        raise _refused(
-            f"options must be those of ray.remote, got {short_repr(options)}: {describe(error)}"
+        raise refused(
+            "RayExecutor: options must be those of ray.remote, got "
+            f"{short_repr(options)}: {describe(error)}"
         ) from error
     ours = [name for name in ("max_retries", "num_returns", "name") if name in known]
     if ours:
-        raise _refused(f"options: {ours[0]!r} is set by the executor itself")
+        raise refused(f"RayExecutor: options: {ours[0]!r} is set by the executor itself")
     return known
 
 
@@ -268,7 +269,3 @@ def _path_for_workers() -> Iterator[None]:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
-
-
-def _refused(problem: str) -> ValidationError:
-    return ValidationError([GraphError(f"RayExecutor: {problem}")])

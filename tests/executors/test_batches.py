@@ -69,10 +69,15 @@ def test_tasks_of_an_unknown_class_travel_alone_until_one_is_measured():
     assert any(name.endswith("more") for name in jobs)
 
 
+def took(durations, name, kind, seconds, worker=0, nbytes=0):
+    durations.note(name, kind, worker, ((0, 0, 0, 0, 0, seconds), {}, {"x": nbytes}))
+
+
 def test_what_a_task_took_in_the_last_round_counts_more_than_its_class():
     durations = batching.Durations()
-    for name, took_s in (("short", 0.0), ("long", 9.0)):
-        durations.note(name, object, ((0, 0, 0, 0, 0, took_s), {}, {}))
+    for _ in range(2):
+        took(durations, "short", object, 0.0)
+    took(durations, "long", object, 9.0)
 
     assert durations.expected_s("short", object) < 1e-3
     assert durations.expected_s("long", object) > 9
@@ -80,9 +85,19 @@ def test_what_a_task_took_in_the_last_round_counts_more_than_its_class():
     assert durations.expected_s("other", int) == float("inf")
 
 
+def test_the_first_task_of_a_class_in_a_worker_says_nothing_of_the_others():
+    durations = batching.Durations()
+    for worker in (0, 1):
+        took(durations, f"first{worker}", object, 1.0, worker)
+        assert worker or durations.expected_s("other", object) == float("inf")
+        took(durations, f"second{worker}", object, 0.0, worker)
+
+    assert durations.expected_s("other", object) < 1e-3
+
+
 def test_large_outputs_count_as_time():
     durations = batching.Durations()
-    durations.note("t", object, ((0,) * 6, {}, {"x": 1_000_000}))
+    took(durations, "t", object, 0.0, nbytes=1_000_000)
 
     assert durations.expected_s("t", object) > batching.BATCH_S
 

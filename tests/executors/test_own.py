@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dagprofiler import DAG, Executor, PoolExecutor, RunError, WorkerError, task
+from dagprofiler import DAG, Executor, PoolExecutor, RunError, task
 
 
 @task(inputs=[], outputs=["x"])
@@ -57,18 +57,6 @@ def failure(executor, dag):
     with pytest.raises(RunError) as caught:
         dag.run(executor=executor)
     return caught.value
-
-
-def test_jobs_that_an_executor_says_are_lost_are_given_up():
-    executor = Odd(runs=1)
-    error = failure(executor, DAG({"a": one, "b": one, "c": one, "d": one}, []))
-
-    assert executor.checked == 2
-    assert [*error.failures] == ["c", "b"]
-    assert all(isinstance(lost, WorkerError) for lost in error.failures.values())
-    assert error.failures["c"].in_flight == ["b"]
-    assert "ConnectionError: all workers are gone" in str(error)
-    assert error.profile.sections["run"]["state"] == "partial"
 
 
 def test_an_executor_without_workers_is_no_run_that_did_nothing():
