@@ -229,6 +229,9 @@ class RoundLog:
         Task number to the outcomes, as text, of failed attempts that its executor retried.
     growth
         The growth of a dynamic graph; None for a fixed one.
+    versions
+        The versions of the packages that the workers had loaded, by name, as far as instruments
+        have read them.
     """
 
     kind: str
@@ -259,6 +262,7 @@ class RoundLog:
     legacy_generators: bool | None = None
     attempts: dict[int, Sequence[str]] = field(default_factory=dict)
     growth: Growth | None = None
+    versions: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, kind: str, wiring: Wiring, columns: list[str]) -> RoundLog:
@@ -291,6 +295,8 @@ class RoundLog:
             self.stored[i] = readings.stored
         if readings.digest is not None:
             self.digests[i] = readings.digest
+        if readings.versions is not None:
+            self.versions.update(readings.versions)
 
     def entry(self, i: int, zero_s: float) -> dict[str, Any]:
         """Return what happened to task number `i`, which was measured with instruments, as JSON.

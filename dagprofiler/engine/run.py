@@ -259,6 +259,9 @@ class Run:
             calibrations = [calibration_of_process(oldest_s=_CALIBRATED_S)]
         for calibration in calibrations:
             log.environment["calibration"] = calibration.to_dict()
+        for round_log in log.rounds:
+            # Of the processes that computed.
+            log.environment["versions"].update(round_log.versions)
         if work.conclude is not None:
             work.conclude(log)
         names, outputs = log.wiring.names, self._results.outputs

@@ -12,6 +12,7 @@ import sys
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
+from dagprofiler.measure.machine import versions
 from dagprofiler.measure.meters import ALLOCATION
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class Readings(NamedTuple):
         The store's location of the outputs; None without a store.
     store_s
         How long storing took, in seconds.
+    versions
+        The versions of the packages that the process has loaded, by name; None if they are as
+        for the task before.
     """
 
     decode_s: list[float]
@@ -56,6 +60,7 @@ class Readings(NamedTuple):
     garbage_s: float
     stored: Any = None
     store_s: float = 0.0
+    versions: Mapping[str, str] | None = None
 
 
 class Instrumentation(NamedTuple):
@@ -117,6 +122,7 @@ class Instruments:
         self._decode_s: list[float] = []
         self._encode_s: list[float] = []
         self._read: list[Number] = []
+        self._modules = 0
         self._garbage_s = self._meters_s = self._store_s = 0.0
 
     def begin(self, decoders: Iterable[Codec], encode: Codec) -> tuple[Iterator[Codec], Codec]:
@@ -158,6 +164,7 @@ class Instruments:
             begun = perf_counter()
             stored = self._store.put(encoded)
             self._store_s += perf_counter() - begun
+        loaded, self._modules = self._modules, len(sys.modules)
         return Readings(
             self._decode_s,
             dict(zip(encoded, self._encode_s)),
@@ -168,6 +175,7 @@ class Instruments:
             self._garbage_s,
             stored,
             self._store_s,
+            None if loaded == self._modules else versions(self._modules),
         )
 
     def rest(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.interpreter import imported
@@ -86,15 +86,22 @@ def environment(*, thorough: bool = False) -> dict[str, Any]:
         "allocator_settings": allocator_settings(),
         "versions": {
             "numpy": None if numpy is None else numpy.__version__,
-            **(_versions() if thorough else {}),
+            **(versions(len(sys.modules)) if thorough else {}),
         },
         **({} if command is None else {"command": command}),
         **({"git": {**repository}} if repository else {}),
     }
 
 
-def _versions() -> dict[str, str]:
-    """Return the versions of the packages that are loaded, by name."""
+@lru_cache(maxsize=1)
+def versions(modules: int) -> dict[str, str]:  # noqa: ARG001  (the key of the cache)
+    """Return the versions of the packages that are loaded, by name.
+
+    Parameters
+    ----------
+    modules
+        How many modules are loaded: with more of them there may be other packages.
+    """
     versions = {}
     for name, module in sorted(sys.modules.items()):
         attributes = getattr(module, "__dict__", {})

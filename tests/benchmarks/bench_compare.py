@@ -1,6 +1,6 @@
 """Measure how often compare_runs is wrong: about identical DAGs, and about real slowdowns.
 
-``python tests/benchmarks/bench_compare.py [--quick] [--pairs N] [--seed N]``
+``python tests/benchmarks/bench_compare.py [--quick] [--heavy] [--pairs N] [--seed N]``
 
 Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
 how to read it.
@@ -140,12 +140,16 @@ class Shape(NamedTuple):
 
     @classmethod
     def draw(
-        cls, draw: random.Random, unit_ms: Mapping[Callable[[], Any], float], tasks: int
+        cls,
+        draw: random.Random,
+        unit_ms: Mapping[Callable[[], Any], float],
+        tasks: int,
+        shortest_ms: float = SHORTEST_MS,
     ) -> Shape:
         work = []
         for _ in range(tasks):
             unit = draw.choice(UNITS)
-            length_ms = SHORTEST_MS * (LONGEST_MS / SHORTEST_MS) ** draw.random()
+            length_ms = shortest_ms * (LONGEST_MS / shortest_ms) ** draw.random()
             # A tenth more of them has to be a whole number too.
             work.append((unit, 10 * max(1, round(length_ms / unit_ms[unit] / 10))))
         edges = [
@@ -237,6 +241,9 @@ def main() -> None:
     """Compare all pairs and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="3 pairs of each kind, 10 tasks each")
+    parser.add_argument(
+        "--heavy", action="store_true", help="10 tasks of 5 ms, beside four processes"
+    )
     parser.add_argument("--pairs", type=int, help="so many of each kind (default: 30)")
     parser.add_argument("--seed", type=int, default=1, help="of the DAGs and of the load")
     options = parser.parse_args()
@@ -247,9 +254,11 @@ def main() -> None:
     draw = random.Random(options.seed)
     same, slowed = [], []
     # A burner for every core: together with this program there is one too many, at times.
-    with burners(os.cpu_count() or 1, seed=str(options.seed)):
+    with burners(4 if options.heavy else os.cpu_count() or 1, seed=str(options.seed)):
         for number in range(pairs):
-            shape = Shape.draw(draw, unit_ms, 10 if options.quick else draw.randint(10, 30))
+            few = options.quick or options.heavy
+            shortest_ms = LONGEST_MS if options.heavy else SHORTEST_MS
+            shape = Shape.draw(draw, unit_ms, 10 if few else draw.randint(10, 30), shortest_ms)
             swap = bool(number % 2)
             same.append(compared(shape, None, swap=swap))
             slowed.append(compared(shape, draw.randrange(len(shape.work)), swap=swap))

@@ -273,6 +273,32 @@ def test_a_pool_that_does_not_say_how_many_workers_it_has_can_be_told():
         assert DAG({"a": Counts}).run(executor=ours).final_outputs == {"x": 1}
 
 
+class Imports(Task):
+    """Imports a package that only its worker has."""
+
+    outputs = ["x"]
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = folder
+
+    def compute(self):
+        sys.path.insert(0, self.folder)
+        import only_of_workers
+
+        return {"x": only_of_workers.__version__}
+
+
+def test_versions_are_those_of_the_workers_that_computed(tmp_path):
+    package = tmp_path / "dist-packages" / "only_of_workers.py"
+    package.parent.mkdir()
+    package.write_text("__version__ = '1.2.3'\n")
+    with ProcessPoolExecutor(1) as pool:
+        profile = DAG({"imports": Imports(str(package.parent))}).run(rounds=2, executor=pool)
+    assert "only_of_workers" not in sys.modules
+    assert profile.sections["environment"]["versions"]["only_of_workers"] == "1.2.3"
+
+
 def test_the_task_with_the_longest_path_behind_it_goes_first():
     dag = DAG(
         {**dict.fromkeys("abcd", Counts), "y": programs.After, "z": programs.After},
