@@ -201,7 +201,7 @@ class Tables:
         wiring = self.log.wiring
         return {
             "nodes": list(self.log.nodes),
-            "edges": Table(map(self._ends, batched(wiring.routes))),
+            "edges": Table(map(self._ends, batched(wiring.pairs()))),
             "execution_order": [wiring.names[i] for i in wiring.order],
         }
 

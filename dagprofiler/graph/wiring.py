@@ -391,6 +391,10 @@ class Wiring:
         """The predecessors of all tasks, and where those of each task begin."""
         return self._edges.columns
 
+    def pairs(self) -> Iterable[int]:
+        """Return the numbers of all edges, in the order of `routes`."""
+        return self.routes
+
     def edges(self) -> Iterator[tuple[int, int, tuple[Route, ...]]]:
         """Yield source, target and routes of each edge, by source."""
         count = len(self.names)
@@ -566,6 +570,13 @@ class GrowableWiring(Wiring):
     def successors(self, task: int) -> list[int]:
         """Return the direct successors of `task`."""
         return self.after.get(task, [])
+
+    def pairs(self) -> Iterable[int]:
+        """Return the numbers of all edges, in the order of `routes`, without resolving them."""
+        count = len(self.names)
+        return (
+            source * count + target for source, targets in self.after.items() for target in targets
+        )
 
     def wanted(self, task: int) -> list[str]:
         """Return all outputs of a task: later tasks may need any of them."""

@@ -497,6 +497,14 @@ def test_values_go_when_nobody_needs_them_any_more():
     assert frames == [[True, True], [True, True]]
 
 
+def test_edges_stand_in_one_order_whether_they_are_resolved_or_not():
+    rules = [map_over("list", "items", Item, name="p"), Rule(after("b"), lambda g: None)]
+    wiring = DAG({"list": List([1, 2]), "b": Node(1), "a": Node(2)}, [("b", "a", [])], rules=rules)
+    run = wiring.run()._tables.log.wiring
+    assert [*run.pairs()] == [*run.routes]
+    assert len([*run.pairs()]) == 3
+
+
 def test_ten_thousand_tasks_with_a_tag_ask_a_waiting_rule_once_more():
     asked = []
 
