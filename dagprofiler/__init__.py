@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from dagprofiler.executors.dask import DaskExecutor
     from dagprofiler.executors.pools import PoolExecutor
     from dagprofiler.executors.ray import RayExecutor
-    from dagprofiler.experiments import RunComparison, compare_runs
+    from dagprofiler.experiments import RunComparison, calibrate_engine, compare_runs, sweep
     from dagprofiler.formats import import_profile
     from dagprofiler.journal import Journal
     from dagprofiler.measure.calibrate import calibrate
@@ -102,6 +102,7 @@ __all__ = [
     "__version__",
     "analyze",
     "calibrate",
+    "calibrate_engine",
     "compare_runs",
     "fit",
     "import_profile",
@@ -111,6 +112,7 @@ __all__ = [
     "rule",
     "simulate",
     "span",
+    "sweep",
     "task",
     "trace",
 ]
@@ -133,6 +135,7 @@ _LATER = {
     "Weights": "analysis.weights",
     "analyze": "analysis._analyze",
     "calibrate": "measure.calibrate",
+    "calibrate_engine": "experiments",
     "compare_runs": "experiments",
     "fit": "predict",
     "import_profile": "formats",
@@ -140,6 +143,7 @@ _LATER = {
     "reduce": "rules",
     "rule": "rules",
     "simulate": "predict",
+    "sweep": "experiments",
     "span": "tracing",
     "trace": "tracing",
 }

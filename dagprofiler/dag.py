@@ -26,6 +26,7 @@ from dagprofiler.engine.options import (
     check_limits,
     check_names,
     check_task,
+    orders_of,
     ranking,
 )
 from dagprofiler.engine.round import ReadyQueue, Workload
@@ -403,6 +404,7 @@ class DAG(Shown):
         meters: Any = None,
         executor: Any = None,
         priorities: Any = None,
+        schedule: Mapping[str, Sequence[str]] | None = None,
         timeout: float | None = None,
         hooks: Iterable[Hook] = (),
         keep: Iterable[str] = (),
@@ -440,6 +442,10 @@ class DAG(Shown):
             profile of this DAG, or a mapping of task names to times, the one
             with the longest path to a sink. By default the cost models give
             these times if all tasks have one; otherwise Kahn's order applies.
+        schedule
+            Node to its tasks in the order in which they run there, every task once; `executor`
+            is then ``{node: pool}``, with a pool of one worker for each node. Assignment and
+            order are kept exactly.
         timeout
             How long a task may take, in seconds, if it has no ``timeout`` of its
             own; on an executor whose workers are processes. A task that takes longer
@@ -466,7 +472,16 @@ class DAG(Shown):
         watching = HookCalls(hooks_of(hooks))
         with watching.closed_on_error():
             options = RunOptions(
-                seed, inputs, rounds, meters, keep, on_error, executor, priorities, timeout
+                seed,
+                inputs,
+                rounds,
+                meters,
+                keep,
+                on_error,
+                executor,
+                priorities,
+                timeout,
+                schedule,
             )
             run = self._prepared(options, watching)
         return run.execute()
@@ -598,8 +613,9 @@ class DAG(Shown):
             priorities=ranked_by,
             unknown=self._unknown,
             name=self.name,
+            schedule=options.schedule,
         )
-        frontier = self._frontier(ranked)
+        frontier = self._frontier(ranked, options.schedule)
         plan = Plan(
             rounds.alone() if alone else rounds,
             partial(_is_precise, log),
@@ -649,7 +665,7 @@ class DAG(Shown):
         if self._rules is not None:
             if options.priorities is not None:
                 raise refused("priorities: not available for a graph that grows")
-        elif options.executor is not None:
+        elif options.executor is not None and options.schedule is None:
             return ranking(self._wiring, estimates, options.priorities)
         return None, None
 
@@ -667,10 +683,15 @@ class DAG(Shown):
             timeout_s=options.timeout,
         )
 
-    def _frontier(self, ranked: Sequence[int] | None) -> Callable[[int], Frontier]:
+    def _frontier(
+        self, ranked: Sequence[int] | None, schedule: Mapping[str, Sequence[str]] | None
+    ) -> Callable[[int], Frontier]:
         """Return what returns the frontier of a round, by its number."""
         if self._rules is None:
-            return lambda _: ReadyQueue(self._wiring, ranked)
+            orders = None if schedule is None else orders_of(schedule, self._wiring)
+            return lambda _: ReadyQueue(self._wiring, ranked, orders)
+        if schedule is not None:
+            raise refused("schedule: not available for a graph that grows")
         from dagprofiler.rules.dynamic import DynamicGraph
 
         reader, rules = ContractReader(self.serializer), self._rules

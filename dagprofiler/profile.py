@@ -573,6 +573,9 @@ class Profile(Shown):
             them; with ``scale`` if machines differ in speed.
             ``only_in_self``, ``only_in_other``: tasks that the other profile lacks,
             in the order of the graph; absent if there are none.
+            ``prediction``: only if one of the profiles is predicted, how far off its makespan
+            is, and which parts; see
+            :func:`dagprofiler.analysis.makespan.prediction_error`.
         """
         from dagprofiler.analysis.compare import compare_samples
 
@@ -590,6 +593,7 @@ class Profile(Shown):
             **compare_samples(self, other),
             **_alone("only_in_self", self, other),
             **_alone("only_in_other", other, self),
+            **_prediction(self, other),
         )
 
     def weights(
@@ -650,6 +654,17 @@ class Profile(Shown):
 
     def __str__(self) -> str:
         return summary(self)
+
+
+def _prediction(mine: Profile, theirs: Profile) -> dict[str, Any]:
+    """Return ``{"prediction": error}`` if one profile predicts what the other has measured."""
+    if ("prediction" in mine.sections) == ("prediction" in theirs.sections):
+        return {}
+    from dagprofiler.analysis.makespan import prediction_error
+
+    real, predicted = (theirs, mine) if "prediction" in mine.sections else (mine, theirs)
+    error = prediction_error(real, predicted)
+    return {} if error is None else {"prediction": error}
 
 
 def _alone(key: str, mine: Profile, theirs: Profile) -> dict[str, list[str]]:

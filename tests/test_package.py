@@ -62,6 +62,7 @@ PUBLIC = {
     "Weights",
     "__version__",
     "calibrate",
+    "calibrate_engine",
     "compare_runs",
     "fit",
     "import_profile",
@@ -71,6 +72,7 @@ PUBLIC = {
     "rule",
     "simulate",
     "span",
+    "sweep",
     "task",
     "trace",
 }

@@ -9,6 +9,7 @@ from dagprofiler._document.calibration import Calibration
 from dagprofiler._document.rounds import MEASURED
 from dagprofiler._util.html import Markup, Shown, cut_table, paragraph, text, view
 from dagprofiler._util.text import MOST_ROWS, aligned, and_more, number, printable
+from dagprofiler.analysis.makespan import PARTS
 from dagprofiler.analysis.summary import comparison_rows, comparison_summary
 from dagprofiler.errors import short_repr
 from dagprofiler.stats.ranktests import (
@@ -324,11 +325,30 @@ class ProfileComparison(dict[str, Any], Shown):
 
     def _parts(self) -> Iterator[_Part]:
         """Yield the differences other than times."""
+        if "prediction" in self:
+            yield _Part("makespan, predicted against real:", _makespan(self["prediction"]), (0, 4))
         if self["config_diff"]:
             yield _Part("parameters:", _values(self["config_diff"]), (0, 1, 2))
         for key, title in (("node_weight_diff", "instructions:"), ("edge_weight_diff", "bits:")):
             if self[key]:
                 yield _Part(title, _weights(self[key]), (0,))
+
+
+def _makespan(error: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    rows = {"makespan": error, **error["parts"]}
+    return [
+        ("", "predicted ms", "real ms", "of the error", ""),
+        *(
+            (
+                name,
+                f"{row['predicted_ms']:,.3f}",
+                f"{row['real_ms']:,.3f}",
+                f"{row['error']:+.1%}",
+                PARTS.get(name, ""),
+            )
+            for name, row in rows.items()
+        ),
+    ]
 
 
 def _values(differing: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:

@@ -562,6 +562,8 @@ class RunLog:
         The rounds that the run was called with.
     priorities
         The source of priorities; None for Kahn's order.
+    schedule
+        Node to its tasks in order; None without a schedule.
     rounds
         The log of each round so far.
     ended_by
@@ -596,6 +598,7 @@ class RunLog:
     outside: dict[int, int]
     conditions: Rounds
     priorities: str | None = None
+    schedule: Mapping[str, Sequence[str]] | None = None
     rounds: list[RoundLog] = field(default_factory=list)
     ended_by: str | None = None
     environment: dict[str, Any] = field(default_factory=dict)

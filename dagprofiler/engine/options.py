@@ -49,6 +49,8 @@ class RunOptions:
         An :class:`~dagprofiler.executors.Executor`; None for a serial run.
     timeout
         In seconds, or None.
+    schedule
+        Node to its tasks in order; None for a run in which workers take tasks from one queue.
 
     Raises
     ------
@@ -65,10 +67,11 @@ class RunOptions:
     executor: Any = None
     priorities: Any = None
     timeout: float | None = None
+    schedule: Mapping[str, Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
         rounds: Rounds = rounds_of(self.rounds)
-        executor = as_executor(self.executor, rounds)
+        executor = as_executor(self._pinned(), rounds)
         checked = {
             "seed": as_seed(self.seed),
             "rounds": rounds,
@@ -81,6 +84,20 @@ class RunOptions:
         check_inputs(self.inputs)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+    def _pinned(self) -> Any:
+        """Return the executor, of a run along a schedule one that keeps tasks on their nodes."""
+        if self.schedule is None:
+            return self.executor
+        if not isinstance(self.schedule, Mapping):
+            raise refused(f"schedule must be {{node: [tasks]}}, got {short_repr(self.schedule)}")
+        if self.priorities is not None:
+            raise refused("priorities: a schedule has the order of the tasks already")
+        if self.on_error == "finish":
+            raise refused("on_error: after a failure the order of a schedule cannot be kept")
+        from dagprofiler.executors.pools import PinnedExecutor
+
+        return PinnedExecutor(self.executor, self.schedule)
 
     def instrumentation(self, store: Any, tracing: Any) -> tuple[Instrumentation | None, bool]:
         """Return what is measured in addition to the phases; a plain run imports no meters.

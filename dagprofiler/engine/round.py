@@ -15,7 +15,7 @@ from dagprofiler._document.rounds import ALLOCATION
 from dagprofiler._util.interpreter import recording, sink
 from dagprofiler.engine.log import rekeyed
 from dagprofiler.errors import WorkerError, describe, frames_of
-from dagprofiler.graph.wiring import GrowableWiring, ready_queue, ready_queue_by
+from dagprofiler.graph.wiring import GrowableWiring, ready_queue, ready_queue_along, ready_queue_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -82,13 +82,20 @@ class ReadyQueue:
     ranked
         All task numbers by decreasing priority: of several ready tasks, the first one
         starts first. None for Kahn's order.
+    orders
+        The task numbers of each node of a schedule, in order; None without one.
     """
 
-    def __init__(self, wiring: Wiring, ranked: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        wiring: Wiring,
+        ranked: Sequence[int] | None = None,
+        orders: Sequence[Sequence[int]] | None = None,
+    ) -> None:
         self.wiring = wiring
         self.pop: Callable[[], int | None]
         self.done: Callable[[int], None] | None = None
-        self._ranked = ranked
+        self._ranked, self._orders = ranked, orders
 
     def begin(self, current: Round) -> None:
         """Prepare the two operations."""
@@ -99,6 +106,9 @@ class ReadyQueue:
             self.pop = partial(next, left, None)
             return
         graph = wiring.targets, wiring.first_target
+        if self._orders is not None:
+            self.pop, self.done = ready_queue_along(self._orders, *graph)
+            return
         self.pop, self.done = (
             ready_queue(*graph) if ranked is None else ready_queue_by(ranked, *graph)
         )

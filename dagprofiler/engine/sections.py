@@ -356,6 +356,8 @@ class Tables:
             # Only a dynamic graph needs this import.
 
             yield "origins", origins_of(log)
+        if log.schedule is not None:
+            yield "schedule", {node: [*tasks] for node, tasks in log.schedule.items()}
         yield "environment", {**log.environment, "not_measured": self._not_measured()}
 
     def _spans(self) -> dict[str, Any]:

@@ -64,6 +64,8 @@ class Executor(ABC):
     starts_workers
         Whether workers are processes that this one has started: a worker that has run a task
         then ends with this process, even if that is killed.
+    keeps_order
+        Whether each task travels in a job of its own, in the order of submission.
     folder
         Folder through which workers pass large outputs; None if they share none.
 
@@ -85,6 +87,7 @@ class Executor(ABC):
     shares_memory = False
     by_value = True
     starts_workers = False
+    keeps_order = False
     folder: str | None = None
     #: Called by :meth:`capacity_changed`; a run sets it.
     on_capacity: Callable[[], None] | None = None

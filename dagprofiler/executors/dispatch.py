@@ -308,10 +308,10 @@ class Dispatcher:
                 self._landed.append((number, -1, failed(error)))
                 return
             limit_s = self._timeout_s if task.timeout is None else task.timeout
-            if limit_s is None:
-                expected_s = self._durations.expected_s(name, type(task))
-            else:
+            if limit_s is not None:
                 job = job.with_session(self._packed_session, float(limit_s))
+            elif not self._executor.keeps_order:
+                expected_s = self._durations.expected_s(name, type(task))
             if keep:
                 decode = contract.decode
         # Of two tasks that are no shorter, none gains by the company of the other.

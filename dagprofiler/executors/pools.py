@@ -1,18 +1,22 @@
-"""PoolExecutor: tasks on any pool that is a ``concurrent.futures.Executor``."""
+"""PoolExecutor: tasks on any pool that is a ``concurrent.futures.Executor``; one for schedules."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
 from concurrent import futures
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.checks import integer
-from dagprofiler.errors import describe, is_a, refused
+from dagprofiler._util.text import printable
+from dagprofiler.errors import describe, is_a, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.executors._shared_files import SharedFiles
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from concurrent.futures import Future
 
     from dagprofiler.executors.jobs import JobResult
@@ -68,14 +72,16 @@ class PoolExecutor(Executor):
     @property
     def capacity(self) -> int:
         """Two tasks for each worker."""
-        return JOBS_PER_WORKER * self._size()
+        return JOBS_PER_WORKER * self.workers
 
     @property
     def enforces_timeout(self) -> bool:
         """Whether its workers are processes; interpreters of this one cannot start any."""
         return not isinstance(self._pool, futures.ThreadPoolExecutor)
 
-    def _size(self) -> int:
+    @property
+    def workers(self) -> int:
+        """How many tasks it runs at once."""
         if self._workers is not None:
             return self._workers
         if self._view is not None:
@@ -126,3 +132,101 @@ def executor_of(value: Any) -> Executor | None:
     if is_a(value, futures.Executor):
         return PoolExecutor(value)
     return value if is_a(value, Executor) else None
+
+
+class PinnedExecutor(Executor):
+    """Runs the tasks of a schedule, each node's on a pool of one worker.
+
+    ``dag.run(executor={node: pool}, schedule={node: tasks})`` creates one.
+
+    Parameters
+    ----------
+    pools
+        Node to its ``concurrent.futures.Executor``, or a
+        :class:`~dagprofiler.executors.pools.PoolExecutor` of it, with one worker.
+    schedule
+        Node to its tasks in order.
+
+    Raises
+    ------
+    ValidationError
+        If a node has no pool, a pool has another number of workers than one, or the pools
+        share values in different ways.
+
+    Notes
+    -----
+    A pool of one worker runs jobs in the order in which they are submitted. The run loop
+    submits those of each node in the order of the schedule, as soon as their inputs are there.
+    """
+
+    keeps_order = True
+
+    def __init__(self, pools: Mapping[str, Any], schedule: Mapping[str, Sequence[str]]) -> None:
+        if not isinstance(pools, Mapping):
+            raise refused(
+                "schedule: executor must be {node: pool} with a pool of one worker for each node, "
+                f"got {short_repr(pools)}"
+            )
+        self._pools = {node: _pool_of(node, pools) for node in schedule}
+        self._node = {name: node for node, tasks in schedule.items() for name in tasks}
+        several = [*self._pools.values()]
+        for attribute in ("shares_memory", "starts_workers"):
+            values = {getattr(pool, attribute) for pool in several}
+            if len(values) > 1:
+                raise refused(
+                    "schedule: the pools of all nodes must be of one kind, threads or processes"
+                )
+            setattr(self, attribute, values.pop())
+        self.by_value = any(pool.by_value for pool in several)
+        self.name = printable(f"schedule on {several[0].name}")
+        self._files: SharedFiles | None = None
+        self._session = b""
+        #: Nodes that have no job of this round yet.
+        self._unheard: set[str] = set()
+
+    @property
+    def capacity(self) -> int:
+        """As many as there are: the order says which task waits."""
+        return sys.maxsize
+
+    def open(self) -> None:
+        """Create the folder for large values, if the workers can share one."""
+        if self.starts_workers:
+            self._files = SharedFiles()
+            self.folder = self._files.folder
+
+    def announce(self, key: str, session: bytes) -> None:  # noqa: ARG002  (jobs have the key)
+        """Keep the session for the first job of each node."""
+        self._session, self._unheard = session, {*self._pools}
+
+    def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
+        """Submit the job to its node's pool."""
+        node = self._node[job.name]
+        if node in self._unheard:
+            # A job without its session would be sent again, behind the next one.
+            self._unheard.discard(node)
+            job = job.with_session(self._session, job.limit_s)
+        return self._pools[node].submit(job, handles)
+
+    def close(self) -> None:
+        """Remove the folder for large values."""
+        if self._files is not None:
+            self._files.close()
+            self._files = self.folder = None
+
+
+def _pool_of(node: str, pools: Mapping[str, Any]) -> PoolExecutor:
+    if node not in pools:
+        raise refused(f"schedule: node {short_repr(node)} has no executor")
+    pool = executor_of(pools[node])
+    if not isinstance(pool, PoolExecutor):
+        raise refused(
+            f"schedule: the executor of node {short_repr(node)} must be a "
+            f"concurrent.futures.Executor, got {short_repr(pools[node])}"
+        )
+    if pool.workers != 1:
+        raise refused(
+            f"schedule: the pool of node {short_repr(node)} must have one worker to keep the "
+            f"order, got {pool.workers}"
+        )
+    return pool

@@ -1,4 +1,4 @@
-"""compare_runs: measures two DAGs, or two configs, with interleaved rounds."""
+"""Questions that take several runs: comparisons, sweeps, and the calibration of an engine."""
 
 from __future__ import annotations
 
@@ -13,22 +13,20 @@ from dagprofiler.analysis.summary import comparison_summary
 from dagprofiler.dag import DAG
 from dagprofiler.engine.hooks import HookCalls
 from dagprofiler.engine.options import RunOptions
-from dagprofiler.errors import (
-    DeclarationError,
-    is_a,
-    short_repr,
-)
+from dagprofiler.errors import DeclarationError, did_you_mean, is_a, refused, short_repr
+from dagprofiler.executors import Executor
+from dagprofiler.experiments.calibration import calibrate_engine
 from dagprofiler.measure.busy import busy
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
     from dagprofiler._document.rounds import Rounds
     from dagprofiler.dag import Inputs
     from dagprofiler.profile import Profile
 
 
-__all__ = ["RunComparison", "compare_runs"]
+__all__ = ["RunComparison", "calibrate_engine", "compare_runs", "sweep"]
 
 #: Enough for 29 of 30 slowdowns of 10 % at 5 % noise, with 30 tasks.
 _ROUNDS = 30
@@ -123,18 +121,122 @@ def compare_runs(
     other = dag_b if isinstance(dag_b, DAG) else dag_a.with_config(dag_b)
     # Both get the same meters; a single round is metered too.
     options = RunOptions(seed, inputs, rounds, meters="default" if meters is None else meters)
+    a, b = _interleaved([(dag_a, options), (other, options)])
+    return RunComparison(a, b, **compare_samples(a, b, paired=True))
+
+
+def sweep(
+    dag: DAG,
+    over: Mapping[str, Sequence[Any]],
+    *,
+    rounds: int | str | Rounds = 5,
+    seed: int | None = None,
+    inputs: Inputs | None = None,
+    meters: Any = None,
+    executor: Any = None,
+) -> list[Profile]:
+    """Measure a DAG in several configurations with interleaved rounds.
+
+    Parameters
+    ----------
+    dag
+        The DAG; the parameters that are not swept are those of its config.
+    over
+        Parameter to its values. Of several parameters each takes its values with the others at
+        their first, and one configuration has the last of all: what
+        :func:`~dagprofiler.fit` needs, and far fewer than all combinations.
+    rounds, seed, inputs, meters
+        As for :meth:`DAG.run`, the same for all.
+    executor
+        None, or a ``concurrent.futures.Executor``: rounds on the workers that will run the
+        tasks predict best.
+
+    Returns
+    -------
+    list of Profile
+        One for each configuration.
+
+    Raises
+    ------
+    ValidationError
+        If a parameter is unknown or has no values, or a configuration is invalid; before any
+        task runs.
+    RunError
+        If a task failed.
+
+    Notes
+    -----
+    Rounds of the configurations take turns, so that disturbances of the machine affect all.
+
+    Examples
+    --------
+    >>> from dagprofiler import task
+    >>> @task(outputs=["x"])
+    ... def spin(cfg):
+    ...     return {"x": sum(range(cfg.N))}
+    >>> dag = DAG({"spin": spin}, [], {"N": 1})
+    >>> [profile.config.N for profile in sweep(dag, {"N": [100, 200, 400]})]
+    [100, 200, 400]
+    """
+    configs = _design(dag, over)
+    if len(configs) > 1 and is_a(executor, Executor):
+        raise refused(
+            f"sweep: executor must be a concurrent.futures.Executor, got {short_repr(executor)}"
+        )
+    return _interleaved(
+        [
+            (
+                dag.with_config(config),
+                RunOptions(
+                    seed,
+                    inputs,
+                    rounds,
+                    meters="default" if meters is None else meters,
+                    executor=executor,
+                ),
+            )
+            for config in configs
+        ]
+    )
+
+
+def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return the configurations of a sweep, each once."""
+    if not is_a(over, Mapping) or not over:
+        raise refused(f"sweep: over must be {{parameter: [values]}}, got {short_repr(over)}")
+    values = {}
+    for name, several in over.items():
+        if name not in dag.config:
+            hint = did_you_mean(name, [*dag.config])
+            raise refused(f"sweep: there is no parameter {short_repr(name)}{hint}")
+        values[name] = [] if is_a(several, str) else [*several]
+        if not values[name]:
+            raise refused(f"sweep: {name!r} needs a list of values, got {short_repr(several)}")
+    first = {name: several[0] for name, several in values.items()}
+    chosen = [{**first, name: value} for name, several in values.items() for value in several]
+    chosen.append({name: several[-1] for name, several in values.items()})
+    found: list[dict[str, Any]] = []
+    for each in chosen:
+        config = {**dag.config, **each}
+        if config not in found:
+            found.append(config)
+    return found
+
+
+def _interleaved(cases: Sequence[tuple[DAG, RunOptions]]) -> list[Profile]:
+    """Run DAGs with their options, one round of each in turns; return their profiles."""
     with ExitStack() as conditions:
-        if options.rounds.busy_cores:
-            conditions.enter_context(busy(options.rounds.busy_cores))
+        busy_cores = cases[0][1].rounds.busy_cores
+        if busy_cores:
+            conditions.enter_context(busy(busy_cores))
         # Like DAG.run, but the rounds are taken one by one.
-        runs = [dag._prepared(options, HookCalls([])) for dag in (dag_a, other)]  # noqa: SLF001
+        runs = [dag._prepared(options, HookCalls([])) for dag, options in cases]  # noqa: SLF001
         steps = [run.steps() for run in runs]
         for iterator in steps:
-            # If one fails, the other is closed too.
+            # If one fails, the others are closed too.
             conditions.callback(iterator.close)
         _take_turns(steps)
-    a, b = (run.profile for run in runs)
-    return RunComparison(a, b, **compare_samples(a, b, paired=True))
+    return [run.profile for run in runs]
 
 
 def _take_turns(steps: list[Generator[None]]) -> None:

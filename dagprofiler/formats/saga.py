@@ -313,6 +313,50 @@ def to_network(network: Any) -> Any:
     return Network.model_validate(document)
 
 
+def from_saga(schedule: Any) -> dict[str, list[str]]:
+    """Return a schedule of SAGA as ``DAG.run`` and :func:`~dagprofiler.simulate` take it.
+
+    Parameters
+    ----------
+    schedule
+        SAGA's ``Schedule``, or its ``mapping`` of nodes to scheduled tasks.
+
+    Returns
+    -------
+    dict
+        Node to its tasks in the order of their start, without the source and the sink that
+        SAGA adds to graphs with several of them.
+
+    Raises
+    ------
+    FormatError
+        If it is no schedule.
+
+    Notes
+    -----
+    The run and the simulation refuse names that the DAG does not have.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace as Scheduled
+    >>> tasks = [Scheduled(name="b", start=2.0), Scheduled(name="a", start=0.0)]
+    >>> from_saga({"edge": tasks, "cloud": [Scheduled(name="__super_sink__", start=3.0)]})
+    {'edge': ['a', 'b'], 'cloud': []}
+    """
+    mapping = getattr(schedule, "mapping", schedule)
+    try:
+        return {
+            str(node): [
+                task.name
+                for task in sorted(tasks, key=lambda task: task.start)
+                if task.name not in _RESERVED
+            ]
+            for node, tasks in mapping.items()
+        }
+    except (AttributeError, TypeError) as error:
+        raise FormatError(f"expected a Schedule of SAGA, got {short_repr(schedule)}") from error
+
+
 class _Graph:
     """The task graph of a profile in SAGA's JSON format."""
 

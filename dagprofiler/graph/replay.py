@@ -66,13 +66,12 @@ class Replay(NamedTuple):
         When the last record was handled.
     worker
         The worker of each task.
-    sent, begun, ended
-        When each task was sent by the driver, began on its worker, and ended there.
+    begun, ended
+        When each task began on its worker, and ended there.
     """
 
     makespan_ms: float
     worker: list[int]
-    sent: list[float]
     begun: list[float]
     ended: list[float]
 
@@ -155,7 +154,7 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
     work_ms, core, gil = demands
     latency_ms, gap_ms, driver_ms, cores, contention = costs
     each_way_ms, half_ms = latency_ms / 2, driver_ms / 2
-    sent, begun, ended = [0.0] * count, [0.0] * count, [0.0] * count
+    begun, ended = [0.0] * count, [0.0] * count
     worker_of = [0] * count
     queues: list[deque[int]] = [deque() for _ in range(workers if orders is not None else 1)]
     idle = list(range(workers))  # a heap: the lowest number takes the next job
@@ -225,7 +224,6 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
     def handle(kind: int, i: int) -> None:
         nonlocal running, makespan
         if kind == _SENT:
-            sent[i] = now
             cause(now + each_way_ms, _QUEUED, i)
         else:
             running -= 1
@@ -334,4 +332,4 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
                 settle()
             handle(kind, i)
             drive()
-    return Replay(makespan, worker_of, sent, begun, ended)
+    return Replay(makespan, worker_of, begun, ended)

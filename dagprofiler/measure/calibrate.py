@@ -91,8 +91,8 @@ def calibration_of_process(*, again: bool = False, oldest_s: float = inf) -> Cal
 
 
 def _measured() -> Calibration:
-    kernels = _kernels()
-    rounds = [{name: _time_ms(work) for name, work in kernels.items()} for _ in range(_REPEATS + 1)]
+    works = kernels()
+    rounds = [{name: _time_ms(work) for name, work in works.items()} for _ in range(_REPEATS + 1)]
     # The first round finds caches and page tables empty.
     return _judged(rounds[1:])
 
@@ -130,7 +130,8 @@ def _time_ms(work: Callable[[], object]) -> float:
     return (clock_ns() - start_ns) / 1e6
 
 
-def _kernels() -> dict[str, Callable[[], object]]:
+def kernels() -> dict[str, Callable[[], object]]:
+    """Return the kernels by name: each a function that does a fixed amount of work."""
     import numpy
 
     # Small enough for a core's own cache, and for OpenBLAS to stay in the calling thread.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from math import inf, sqrt
@@ -15,7 +15,7 @@ from dagprofiler._document.samples import measured_of
 from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import plain_number
 from dagprofiler._util.html import Shown, paragraph, table, view
-from dagprofiler._util.text import aligned, is_of, printable, quantity
+from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity
 from dagprofiler.engine.options import orders_of, ranking
 from dagprofiler.errors import ProfileError, counted, did_you_mean, refused, short_repr
 from dagprofiler.formats.saga import network_of
@@ -77,6 +77,14 @@ class Simulation(Shown):
         return self._case.interval_ms(self.makespan_ms)
 
     @cached_property
+    def gains(self) -> dict[str, float]:
+        """Return for each class of tasks how much shorter all is if it computes twice as fast.
+
+        As a share of the makespan, the largest first; of the ten classes that compute longest.
+        """
+        return self._case.gains(self.makespan_ms)
+
+    @cached_property
     def profile(self) -> Profile:
         """Return the predicted run as a profile, marked by its section ``prediction``."""
         interval = None
@@ -104,8 +112,18 @@ class Simulation(Shown):
         return [("worker", "busy"), *shares]
 
     def _notes(self) -> list[str]:
-        return [f"not certain: {printable(reason)}" for reason in self.reasons]
+        faster = [
+            f"{printable(name)} twice as fast: {gain:.1%} shorter"
+            for name, gain in self.gains.items()
+        ]
+        return faster + [f"not certain: {printable(reason)}" for reason in self.reasons]
 
+
+#: Share of their time that tasks wait for a core from which on a machine is called busy.
+_BUSY = 0.05
+
+#: Classes of tasks for which gains are simulated.
+_CLASSES = 10
 
 #: Fewest rounds for an interval.
 _LEAST_ROUNDS = 3
@@ -273,6 +291,20 @@ class _Case:
         width = _T95[min(self.rounds - 1, len(_T95)) - 1] * sqrt(1 + 1 / self.rounds) * deviation
         return max(0.0, min(makespan_ms, centre - width)), max(makespan_ms, centre + width)
 
+    def gains(self, makespan_ms: float) -> dict[str, float]:
+        members: dict[str, list[int]] = {}
+        for i, name in enumerate(self.graph.names):
+            members.setdefault(class_of(name), []).append(i)
+        costs = {name: sum(self.times[i].compute for i in m) for name, m in members.items()}
+        found = {}
+        for name in sorted(costs, key=costs.__getitem__, reverse=True)[:_CLASSES]:
+            times = list(self.times)
+            for i in members[name]:
+                times[i] = times[i]._replace(compute=times[i].compute / 2)
+            shorter_ms = makespan_ms - replace(self, times=times).play().makespan_ms
+            found[name] = shorter_ms / makespan_ms if makespan_ms else 0.0
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
     def _varied(self, chance: random.Random) -> EngineCosts:
         """Return the engine's costs, each varied within its spread."""
         engine = self.engine
@@ -298,6 +330,12 @@ class _Case:
         """Return why the prediction may not be trusted."""
         sections, engine = self.source.sections, self.engine
         found = list(sections.get("prediction", {}).get("reasons", ()))
+        delayed = _delayed(sections.get("samples", {"rounds": (), "tasks": {}}))
+        if delayed > _BUSY:
+            found.append(
+                f"tasks waited {delayed:.0%} of their time for a core when they were measured: "
+                "other programs ran, and what they do to the run is not predicted"
+            )
         if engine is None:
             found.append(
                 "no engine: what the executor adds, and what cores cost that compute at once, "
@@ -340,11 +378,14 @@ class _Case:
         source, names = self.source, self.graph.names
         entries = entries_of_tasks(source)[0]
         rows, metrics, walls = [], [], {}
+        ready = [0.0] * len(names)
+        for i, ended in enumerate(found.ended):
+            for target in self.graph.targets[slice(*self.graph.first_target[i : i + 2])]:
+                ready[target] = max(ready[target], ended)
         for i in self.graph.order:
             moments = _moments(self.times[i], found.begun[i], found.ended[i])
-            # With a task ready when it is sent, idle workers without ready tasks wait for it.
-            ready = min(found.sent[i], moments[0])
-            rows.append([names[i], 0, found.worker[i], *(round(ms, 6) for ms in (ready, *moments))])
+            at_ms = (round(ms, 6) for ms in (ready[i], *moments))
+            rows.append([names[i], 0, found.worker[i], *at_ms])
             given = entries[names[i]]
             walls[names[i]] = round(moments[3] - moments[2], 6)
             metrics.append(
@@ -718,6 +759,15 @@ def _shares(
         None if None in core else core,  # type: ignore[return-value]
         None if None in gil else gil,
     )
+
+
+def _delayed(samples: Mapping[str, Any]) -> float:
+    """Return the share of their time in compute() in which tasks waited for a core."""
+    delays = walls = 0.0
+    for columns in samples["tasks"].values():
+        delays += sum(measured_of(samples["rounds"], columns.get("delay_ms", ())))
+        walls += sum(measured_of(samples["rounds"], columns.get("wall_ms", ())))
+    return delays / walls if walls else 0.0
 
 
 def _tenth(share: float) -> float:

@@ -86,7 +86,7 @@ print(reported(1)[0])
 
 
 def test_the_kernels_do_what_is_said_of_them(monkeypatch):
-    kernels = calibration._kernels()
+    kernels = calibration.kernels()
     assert list(kernels) == list(REFERENCE_MS)
     calls = []
     for name in ("matmul", "copyto"):

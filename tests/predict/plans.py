@@ -7,7 +7,9 @@ from statistics import median
 from dagprofiler import Profile
 
 
-def profile_of(times_ms, edges=(), *, wire=0, rounds=(), cpu=None, sections=None, config=None):
+def profile_of(
+    times_ms, edges=(), *, wire=0, rounds=(), cpu=None, delay=None, sections=None, config=None
+):
     """Return a profile of tasks with these times, whose edges carry `wire` bytes.
 
     With `rounds`, each a factor on the times, it has samples.
@@ -53,6 +55,7 @@ def profile_of(times_ms, edges=(), *, wire=0, rounds=(), cpu=None, sections=None
                 name: {
                     "wall_ms": [ms * factor for factor in rounds],
                     **({} if cpu is None else {"cpu_ms": [ms * factor * cpu for factor in rounds]}),
+                    **({} if delay is None else {"delay_ms": [ms * delay for _ in rounds]}),
                 }
                 for name, ms in times_ms.items()
             },

@@ -125,6 +125,20 @@ def test_the_interval_widens_with_the_samples_and_needs_three_rounds():
         _ = simulate(profile_of(*FORK), workers=2).interval_ms
 
 
+def test_a_profile_of_a_busy_machine_is_not_trusted():
+    busy, quiet = (profile_of(*FORK, rounds=[1.0], delay=share) for share in (0.3, 0.01))
+    assert any("30% of their time" in reason for reason in simulate(busy).reasons)
+    assert not any("of their time" in reason for reason in simulate(quiet).reasons)
+
+
+def test_classes_are_ranked_by_what_all_gains_if_they_are_twice_as_fast():
+    source = profile_of({"a": 4, "b_1": 4, "b_2": 2, "c": 0.1}, [("a", "b_1"), ("a", "b_2")])
+    found = simulate(source, workers=2)
+    assert found.makespan_ms == pytest.approx(8)
+    assert found.gains == pytest.approx({"a": 0.25, "b_*": 0.25, "c": 0})
+    assert "b_* twice as fast: 25.0% shorter" in str(found)
+
+
 def test_the_engines_spread_widens_the_interval():
     source = profile_of(*chain(5), rounds=[1.0, 1.0, 1.0])
     found = simulate(source, engine=engine(latency_ms=1.0, spread={"latency_ms": 0.5}))

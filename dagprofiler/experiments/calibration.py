@@ -1,0 +1,299 @@
+"""calibrate_engine(): what an executor adds to the times of tasks, measured on that executor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from math import prod
+from time import perf_counter, process_time, sleep
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler._document.rounds import Rounds
+from dagprofiler.dag import DAG, ORDER_ONLY
+from dagprofiler.engine.options import as_executor
+from dagprofiler.errors import refused
+from dagprofiler.measure.calibrate import kernels
+from dagprofiler.measure.machine import allocator_settings, hostname
+from dagprofiler.predict import Engine
+from dagprofiler.stats.summary import median, summarize
+from dagprofiler.task import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dagprofiler.profile import Profile
+
+__all__ = ["calibrate_engine"]
+
+#: Tasks of a chain; tasks for each worker that wait for it, and how long each takes.
+_CHAIN, _WAITING, _WAIT_S = 20, 8, 4e-3
+#: Sizes of the values that pairs of tasks hand over, in MB.
+_SIZES_MB = (1, 4)
+#: Runs of each DAG.
+_RUNS = 5
+#: How long a kernel is repeated to measure contention.
+_KERNEL_S = 0.03
+
+_MB = 1_000_000
+
+
+class Idle(Task):
+    """Does nothing, or sleeps."""
+
+    outputs = ["x"]  # noqa: RUF012  (how tasks declare)
+
+    def __init__(self, seconds: float = 0.0, size: int = 1) -> None:
+        super().__init__()
+        self.seconds, self.size = seconds, size
+
+    def compute(self) -> dict[str, Any]:
+        """Sleep; return bytes."""
+        if self.seconds:
+            sleep(self.seconds)
+        return {"x": bytes(self.size)}
+
+
+class Receiver(Task):
+    """Takes a value, and sleeps."""
+
+    inputs = ["x"]  # noqa: RUF012  (how tasks declare)
+    outputs = ["y"]  # noqa: RUF012  (how tasks declare)
+
+    def compute(self, x: Any) -> dict[str, Any]:
+        """Sleep; return the size of the value."""
+        sleep(_WAIT_S)
+        return {"y": len(x)}
+
+
+class KernelRun(Task):
+    """Repeats a kernel of the machine's calibration."""
+
+    outputs = ["passes"]  # noqa: RUF012  (how tasks declare)
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def compute(self) -> dict[str, Any]:
+        """Repeat the kernel; the time of one pass is what counts."""
+        work = kernels()[self.name]
+        work()
+        times, end = [], perf_counter() + _KERNEL_S
+        while perf_counter() < end:
+            begun = perf_counter()
+            work()
+            times.append(perf_counter() - begun)
+        return {"passes": times}
+
+
+class Surroundings(Task):
+    """Tells where a worker runs."""
+
+    outputs = ["cores", "allocator"]  # noqa: RUF012  (how tasks declare)
+
+    def compute(self) -> dict[str, Any]:
+        """Return the usable cores and the allocator's settings."""
+        try:
+            cores = len(os.sched_getaffinity(0))
+        except AttributeError:
+            cores = os.cpu_count() or 1
+        return {"cores": cores, "allocator": allocator_settings()}
+
+
+def calibrate_engine(executor: Any) -> Engine:
+    """Measure what an executor adds to the times of tasks, on that executor.
+
+    Parameters
+    ----------
+    executor
+        As for :meth:`DAG.run <dagprofiler.DAG.run>`; its workers should be those of the runs
+        to predict. Of runs along a schedule, ``{node: pool}``.
+
+    Returns
+    -------
+    Engine
+        For :func:`~dagprofiler.simulate`, or to keep with profiles as
+        ``profile.sections["engine"] = engine.to_dict()``.
+
+    Raises
+    ------
+    ValidationError
+        If it is not an executor.
+
+    Notes
+    -----
+    Takes a few seconds. A chain of tasks that do nothing tells the latency; tasks that sleep,
+    more than there are workers, tell the gap and the driver's CPU time; tasks that hand over
+    bytes tell the cost of a MB; the kernels of :func:`~dagprofiler.calibrate`, on one worker
+    and on more, tell the contention. Figures are medians, and their spreads those of the
+    medians' intervals.
+    """
+    nodes: Mapping[str, Any] = executor if isinstance(executor, Mapping) else {}
+    if nodes:
+        executor = next(iter(nodes.values()))
+    engine = as_executor(executor, Rounds())
+    if engine is None:
+        raise refused("calibrate_engine: a serial run has no engine; give an executor")
+    found = _run(DAG({"surroundings": Surroundings()}), executor).outputs["surroundings"]
+    own = _workers(executor)
+    workers = len(nodes) or own
+    spreads: dict[str, float] = {}
+    chain_ms = [
+        wait_ms
+        for profile in _rounds(_chain(), executor)
+        for wait_ms in _between(profile, [f"task_{i:02}" for i in range(_CHAIN)])
+    ]
+    # What it does beside its threads is no more than what a chain waits for.
+    driver_ms = min(_driver_ms(executor, own), median(chain_ms))
+    latency_ms = _typical("latency_ms", [ms - driver_ms for ms in chain_ms], spreads)
+    gap_ms = _typical("gap_ms", _gaps(executor, own), spreads)
+    write_ms, read_ms = _per_mb(executor, own, median(chain_ms), gap_ms)
+    busy = min(workers, found["cores"])
+
+    def at_once(dag: DAG) -> Profile:
+        if not nodes:
+            return _run(dag, executor)
+        return dag.run(executor=nodes, schedule={n: [t] for n, t in zip(nodes, dag.tasks)})
+
+    contention, between = _contention(at_once, busy, threads=engine.shares_memory)
+    return Engine(
+        executor=engine.name,
+        host=hostname(),
+        workers=workers,
+        latency_ms=round(max(0.0, latency_ms), 6),
+        gap_ms=round(max(0.0, gap_ms), 6),
+        driver_ms=round(driver_ms, 6),
+        write_ms_per_mb=round(write_ms, 6),
+        read_ms_per_mb=round(read_ms, 6),
+        cores=found["cores"],
+        contention=tuple(round(factor, 4) for factor in contention),
+        contention_range=(round(between[0], 4), round(between[1], 4)),
+        shares_memory=engine.shares_memory,
+        allocator=found["allocator"],
+        spread={name: round(value, 4) for name, value in spreads.items()},
+    )
+
+
+def _run(dag: DAG, executor: Any) -> Profile:
+    return dag.run(executor=executor)
+
+
+def _rounds(dag: DAG, executor: Any) -> list[Profile]:
+    """Run a DAG several times, after once to warm up."""
+    return [_run(dag, executor) for _ in range(_RUNS + 1)][1:]
+
+
+def _workers(executor: Any) -> int:
+    """Return how many tasks the executor runs at once, by running enough of them."""
+    waiting = DAG({f"wait_{i:03}": Idle(_WAIT_S) for i in range(4 * (os.cpu_count() or 1) + 8)})
+    _run(waiting, executor)
+    spans = [moments for _, moments in _rows(_run(waiting, executor))]
+    edges = sorted([(begun, 1) for begun, _ in spans] + [(ended, -1) for _, ended in spans])
+    most = level = 0
+    for _, step in edges:
+        level += step
+        most = max(most, level)
+    return most
+
+
+def _rows(profile: Profile) -> Iterator[tuple[tuple[str, int], tuple[float, float]]]:
+    """Yield name and worker of each task, and when it began and ended there."""
+    timeline = profile.sections["timeline"]
+    start, end = map(timeline["columns"].index, ("deserialize_start_ms", "serialize_end_ms"))
+    for row in timeline["records"]:
+        yield (row[0], row[2]), (row[start], row[end])
+
+
+def _between(profile: Profile, names: Sequence[str]) -> list[float]:
+    """Return the time between the end of each task and the start of the next."""
+    moments = {name: span for (name, _), span in _rows(profile)}
+    return [moments[after][0] - moments[before][1] for before, after in zip(names, names[1:])]
+
+
+def _chain() -> DAG:
+    names = [f"task_{i:02}" for i in range(_CHAIN)]
+    edges = [(a, b, ORDER_ONLY) for a, b in zip(names, names[1:])]
+    return DAG({name: Idle() for name in names}, edges)
+
+
+def _waiting(count: int) -> DAG:
+    return DAG({f"wait_{i:03}": Idle(_WAIT_S) for i in range(count)})
+
+
+def _driver_ms(executor: Any, workers: int) -> float:
+    """Return the CPU time of this process for each task: what more tasks cost more."""
+    few, many = _waiting(workers), _waiting(workers * (1 + _WAITING))
+    found = []
+    for _ in range(3):
+        used = []
+        for dag in (few, many):
+            begun = process_time()
+            _run(dag, executor)
+            used.append(process_time() - begun)
+        found.append((used[1] - used[0]) / (workers * _WAITING) * 1e3)
+    return max(0.0, median(found))
+
+
+def _gaps(executor: Any, workers: int) -> list[float]:
+    """Return the times between two tasks of a worker, while others wait for one."""
+    dag = _waiting(workers * _WAITING)
+    return [ms for profile in _rounds(dag, executor) for ms in _gaps_of(profile)]
+
+
+def _gaps_of(profile: Profile) -> Iterator[float]:
+    spans: dict[int, list[tuple[float, float]]] = {}
+    for (_, worker), span in _rows(profile):
+        spans.setdefault(worker, []).append(span)
+    for several in spans.values():
+        # The first may have found its worker idle, the last ones wait for the driver.
+        inner = sorted(several)[1:-2]
+        yield from (after[0] - before[1] for before, after in zip(inner, inner[1:]))
+
+
+def _per_mb(executor: Any, workers: int, empty_ms: float, gap_ms: float) -> tuple[float, float]:
+    """Return the time to hand over a MB, outside the tasks: of who writes, and of who reads."""
+    whole, part = [], []
+    names = [f"read_{i:03}" for i in range(workers * _WAITING)]
+    for size in _SIZES_MB:
+        tasks = {"write": Idle(size=size * _MB), **{name: Receiver() for name in names}}
+        for profile in _rounds(DAG(tasks, [("write", name) for name in names]), executor):
+            moments = {name: span for (name, _), span in _rows(profile)}
+            first = min(moments[name][0] for name in names)
+            whole.append((first - moments["write"][1] - empty_ms) / size)
+            part += [(ms - gap_ms) / size for ms in _gaps_of(profile)]
+    read_ms = max(0.0, median(part))
+    return max(0.0, median(whole) - read_ms), read_ms
+
+
+def _contention(
+    at_once: Callable[[DAG], Profile], workers: int, *, threads: bool
+) -> tuple[list[float], tuple[float, float]]:
+    """Return how much longer kernels take on 1, 2, ... workers at once, and their range.
+
+    `at_once` runs a DAG of tasks without edges, each on a worker of its own.
+    """
+    # Threads that run Python code share the interpreter's lock, which is no contention.
+    names = ["matrix", "memory"] if threads else ["python", "matrix", "memory"]
+    counts = sorted({1, min(2, workers), (workers + 1) // 2, workers})
+    factors: dict[int, list[float]] = {count: [] for count in counts}
+    for name in names:
+        passes: dict[int, list[float]] = {count: [] for count in counts}
+        for _ in range(_RUNS):
+            for count in counts:
+                dag = DAG({f"kernel_{i:03}": KernelRun(name) for i in range(count)})
+                for outputs in at_once(dag).outputs.values():
+                    passes[count].append(median(outputs["passes"]))
+        for count, found in factors.items():
+            found.append(max(1.0, median(passes[count]) / median(passes[1])))
+    filled = [1.0]
+    for count in range(2, workers + 1):
+        known = factors.get(count)
+        filled.append(max(filled[-1], prod(known) ** (1 / len(known))) if known else filled[-1])
+    return filled, (min(factors[workers]), max(factors[workers]))
+
+
+def _typical(name: str, values: Sequence[float], spreads: dict[str, float]) -> float:
+    """Return the median, and note its interval relative to it."""
+    summary = summarize(values)
+    spreads[name] = min(1.0, summary.half_width) if summary.median else 0.0
+    return summary.median

@@ -1,0 +1,74 @@
+"""How far off a predicted makespan is, and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from dagprofiler import DAG, Config, DAGMetrics, Profile, task
+from dagprofiler.predict import simulate
+
+COLUMNS = [
+    *("task", "round", "worker", "ready_ms", "deserialize_start_ms", "deserialize_end_ms"),
+    *("compute_start_ms", "compute_end_ms", "serialize_start_ms", "serialize_end_ms"),
+]
+
+
+def profile_of(*rows, predicted=False):
+    """Return a profile whose tasks are ready, begin, compute from, to, and end at these moments."""
+    names = [row[0] for row in rows]
+    records = [[n, 0, w, ready, a, b, b, c, c, d] for n, w, ready, a, b, c, d in rows]
+    sections = {
+        "timeline": {"workers": [{}, {}], "columns": COLUMNS, "records": records},
+        **(
+            {"prediction": {"kind": "simulation", "sources": [], "reasons": []}}
+            if predicted
+            else {}
+        ),
+    }
+    structure = {"nodes": names, "edges": [], "execution_order": names}
+    return Profile(
+        Config(), structure, DAGMetrics([], [], dict.fromkeys(names, 0), {}, 1.0), sections=sections
+    )
+
+
+REAL = profile_of(("a", 0, 0, 2, 3, 9, 10), ("b", 1, 0, 2, 2, 8, 8), ("c", 0, 10, 12, 12, 16, 16))
+GUESS = profile_of(
+    ("a", 0, 0, 0, 0, 8, 8), ("b", 1, 0, 0, 0, 8, 8), ("c", 0, 8, 8, 8, 12, 12), predicted=True
+)
+
+
+@pytest.mark.parametrize("compared", [REAL.compare(GUESS), GUESS.compare(REAL)])
+def test_every_moment_of_every_worker_belongs_to_one_part(compared):
+    error = compared["prediction"]
+    parts = error["parts"]
+    assert error["real_ms"] == 16
+    assert error["predicted_ms"] == 12
+    assert error["error"] == pytest.approx(-0.25)
+    assert sum(part["error"] for part in parts.values()) == pytest.approx(-0.25)
+    real = {name: part["real_ms"] for name, part in parts.items()}
+    # Both workers waited 2 ms for ready tasks, one of them 2 ms more, with one task ready.
+    assert real == {"tasks": 8, "transfers": 1, "engine": 3, "waiting": 4}
+    assert {name: part["predicted_ms"] for name, part in parts.items()} == {
+        "tasks": 10,
+        "transfers": 0,
+        "engine": 0,
+        "waiting": 2,
+    }
+    assert "-25.0%" in str(compared)
+    assert "waiting" in compared._repr_html_()
+
+
+def test_measured_profiles_and_those_without_a_timeline_have_no_prediction_to_judge():
+    assert "prediction" not in REAL.compare(REAL)
+    bare = profile_of(predicted=True)
+    assert "prediction" not in REAL.compare(bare)
+
+
+def test_a_simulated_run_compares_with_the_measured_one():
+    @task(outputs=["x"])
+    def spin():
+        return {"x": sum(range(10_000))}
+
+    measured = DAG({"a": spin, "b": spin}, []).run(rounds=3)
+    error = measured.compare(simulate(measured, workers=1).profile)["prediction"]
+    assert set(error["parts"]) == {"tasks", "transfers", "engine", "waiting"}

@@ -1,0 +1,113 @@
+"""Runs along a schedule: who runs what, in which order, and what is refused before it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import pytest
+
+from dagprofiler import DAG, Profile, RunError, Task, ValidationError
+from dagprofiler.executors.dask import DaskExecutor
+
+
+class Source(Task):
+    outputs = ["x"]
+
+    def compute(self):
+        return {"x": bytes(200_000)}
+
+
+class Middle(Task):
+    inputs = ["x"]
+    outputs = ["y"]
+
+    def compute(self, x):
+        return {"y": len(x)}
+
+
+class End(Task):
+    gathers = ["y"]
+
+    def compute(self, y):
+        return {}
+
+
+class Failing(Task):
+    outputs = ["x"]
+
+    def compute(self):
+        raise RuntimeError("no")
+
+
+NAMES = [f"m{i}" for i in range(6)]
+EDGES = [*(("s", name) for name in NAMES), *((name, "e") for name in NAMES)]
+PLAN = {"edge": ["s", "m5", "m0", "m3", "e"], "cloud": ["m4", "m1", "m2"]}
+
+
+def dag(source=Source):
+    return DAG({"s": source(), **{name: Middle() for name in NAMES}, "e": End()}, EDGES)
+
+
+def orders(profile):
+    """Return for each round the tasks of each worker, in the order in which they ran."""
+    timeline = profile.sections["timeline"]
+    start = timeline["columns"].index("compute_start_ms")
+    found = {}
+    for row in sorted(timeline["records"], key=lambda row: row[start]):
+        found.setdefault(row[1], {}).setdefault(row[2], []).append(row[0])
+    return [sorted(workers.values()) for workers in found.values()]
+
+
+@pytest.mark.parametrize("pool", [ProcessPoolExecutor, ThreadPoolExecutor])
+def test_assignment_and_order_are_kept_in_every_round(pool):
+    with pool(1) as edge, pool(1) as cloud:
+        profile = dag().run(executor={"edge": edge, "cloud": cloud}, schedule=PLAN, rounds=3)
+    assert orders(profile) == [sorted(PLAN.values())] * len(profile.sections["samples"]["rounds"])
+    assert profile.sections["schedule"] == PLAN
+    assert Profile.loads(profile.dumps()) == profile
+
+
+def test_a_failure_ends_the_run_without_waiting_for_the_others_turn():
+    pools = {"edge": thread(), "cloud": thread()}
+    with pytest.raises(RunError) as caught:
+        dag(Failing).run(executor=pools, schedule=PLAN)
+    assert caught.value.task == "s"
+
+
+def thread(count=1):
+    return ThreadPoolExecutor(count)
+
+
+@pytest.mark.parametrize(
+    ("plan", "pools", "words"),
+    [
+        (PLAN, None, ["{node: pool}"]),
+        (PLAN, {"edge": thread()}, ["'cloud'"]),
+        (PLAN, {"edge": thread(), "cloud": thread(2)}, ["'cloud'", "one worker", "2"]),
+        (PLAN, {"edge": thread(), "cloud": ProcessPoolExecutor(1)}, ["one kind"]),
+        (PLAN, {"edge": thread(), "cloud": 3}, ["'cloud'", "3"]),
+        ({"edge": ["s", *NAMES]}, {"edge": thread()}, ["'e'"]),
+        ({"edge": ["s", *NAMES, "e", "q"]}, {"edge": thread()}, ["'edge'", "'q'"]),
+        ({"edge": ["e", "s", *NAMES]}, {"edge": thread()}, ["'e' -> 's'", "forever"]),
+        ([], None, ["schedule", "[]"]),
+    ],
+)
+def test_what_cannot_be_followed_is_refused_before_the_run(plan, pools, words):
+    with pytest.raises(ValidationError) as caught:
+        dag().run(executor=pools, schedule=plan)
+    assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.parametrize(
+    ("option", "word"),
+    [({"priorities": {"s": 1}}, "priorities"), ({"on_error": "finish"}, "on_error")],
+)
+def test_options_that_contradict_a_schedule_are_refused(option, word):
+    with pytest.raises(ValidationError, match=word):
+        dag().run(executor={"edge": thread(), "cloud": thread()}, schedule=PLAN, **option)
+
+
+def test_an_engine_without_pinned_workers_is_refused():
+    pytest.importorskip("distributed")
+    with pytest.raises(ValidationError, match="'edge'"):
+        dag().run(executor={"edge": DaskExecutor(), "cloud": thread()}, schedule=PLAN)

@@ -1,0 +1,95 @@
+"""Sweeps over configurations, and the calibration of an engine."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from dagprofiler import DAG, ValidationError, calibrate_engine, sweep, task
+from dagprofiler.executors.pools import PoolExecutor
+from dagprofiler.experiments import calibration
+from dagprofiler.predict import Engine, fit, simulate
+
+SEEN = []
+
+
+@task(outputs=["x"])
+def note(cfg):
+    SEEN.append(cfg.N)
+    return {"x": bytes(cfg.N * cfg.M)}
+
+
+DAG_OF_ONE = DAG({"note": note}, [], {"N": 1, "M": 1, "mode": "fast"})
+
+
+def test_rounds_of_all_configurations_take_turns():
+    SEEN.clear()
+    profiles = sweep(DAG_OF_ONE, {"N": [1, 2, 3]}, rounds=2)
+    assert SEEN[:6] == [1, 2, 3, 3, 2, 1]
+    assert [profile.config.N for profile in profiles] == [1, 2, 3]
+    assert all(profile.sections["run"]["rounds"] == 2 for profile in profiles)
+
+
+def test_a_sweep_of_several_parameters_is_sparse_and_enough_to_fit():
+    profiles = sweep(DAG_OF_ONE, {"N": [100, 200, 400], "M": [1, 2, 4]}, rounds=1)
+    points = [(profile.config.N, profile.config.M) for profile in profiles]
+    assert points == [(100, 1), (200, 1), (400, 1), (100, 2), (100, 4), (400, 4)]
+    predicted = fit(profiles).predict({"N": 1600, "M": 8})
+    assert predicted.metrics.task_metrics[0].bytes_out == pytest.approx(12_800, rel=0.02)
+
+
+def test_a_sweep_runs_on_a_pool():
+    with ThreadPoolExecutor(2) as pool:
+        profiles = sweep(DAG_OF_ONE, {"N": [1, 2]}, rounds=1, executor=pool)
+    assert [profile.sections["run"]["executor"] for profile in profiles] == [
+        "ThreadPoolExecutor",
+        "ThreadPoolExecutor",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("over", "options", "words"),
+    [
+        ({}, {}, ["over"]),
+        ({"n": [1]}, {}, ["'n'", "'N'"]),
+        ({"N": []}, {}, ["'N'"]),
+        ({"mode": "slow"}, {}, ["'mode'", "'slow'"]),
+        ({"N": [1, 2]}, {"executor": PoolExecutor(ThreadPoolExecutor(1))}, ["executor"]),
+    ],
+)
+def test_what_cannot_be_swept_is_refused_by_name(over, options, words):
+    with pytest.raises(ValidationError) as caught:
+        sweep(DAG_OF_ONE, over, **options)
+    assert all(word in str(caught.value) for word in words)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(calibration, "_RUNS", 1)
+    monkeypatch.setattr(calibration, "_CHAIN", 5)
+    monkeypatch.setattr(calibration, "_KERNEL_S", 0.001)
+    monkeypatch.setattr(calibration, "_SIZES_MB", (1,))
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_an_engine_is_calibrated_on_the_executor_and_kept_with_profiles(quick, monkeypatch, pinned):
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other, ThreadPoolExecutor(2) as two:
+        engine = calibrate_engine({"a": one, "b": other} if pinned else two)
+    assert engine.executor == "ThreadPoolExecutor"
+    assert engine.workers == 2
+    assert engine.shares_memory
+    assert engine.allocator["MALLOC_ARENA_MAX"] == "2"
+    assert len(engine.contention) == min(2, engine.cores)
+    assert engine.contention[0] == 1
+    assert Engine.from_dict(engine.to_dict()) == engine
+    profile = DAG_OF_ONE.run()
+    profile.sections["engine"] = engine.to_dict()
+    assert simulate(profile).makespan_ms >= profile.metrics.task_metrics[0].compute_time_ms
+    assert "2 workers" in str(engine)
+
+
+def test_a_serial_run_has_no_engine():
+    with pytest.raises(ValidationError, match="serial"):
+        calibrate_engine(None)
