@@ -61,15 +61,10 @@ def test_what_is_wrong_is_said_and_passed_over(text, problem):
     assert options.enable
 
 
-def test_a_program_says_what_is_wrong_in_the_environment_and_runs(traced):
+def test_files_go_where_the_environment_says_whatever_else_is_wrong_in_it(traced):
     program = "from dagprofiler import span\nwith span('a'): pass\nprint('done')\n"
-    assert traced.run(program, options="log-enable=Maybe", check=False) == "done\n"
-    assert len(traced.files()) == 1
-
-
-def test_files_go_where_the_environment_says(traced):
-    program = "from dagprofiler import span\nwith span('a'): pass\n"
-    traced.run(program, options="log-dir=deep/below:name=solver:log-filename-include=name")
+    options = "log-enable=Maybe:log-dir=deep/below:name=solver:log-filename-include=name"
+    assert traced.run(program, options=options, check=False) == "done\n"
     (file,) = traced.files()
     assert file.relative_to(traced.folder).as_posix() == "deep/below/perfflow.solver.pfw"
 
@@ -130,16 +125,8 @@ def test_a_child_tells_its_number_in_any_case(options, name):
     ],
 )
 def test_options_that_make_no_sense_are_refused(traced, options, message):
-    before = configure()
+    before = configure(limit=77, filename_include=["pid"])
+    assert (before.limit, before.filename_include) == (77, ("pid",))
     with pytest.raises(TraceError, match=message):
         configure(**options)
     assert configure() == before
-
-
-def test_without_an_option_configure_says_which_hold(traced):
-    assert configure(limit=77).limit == 77
-    assert configure().limit == 77
-
-
-def test_lists_of_parts_are_fine(traced):
-    assert configure(filename_include=["pid"]).filename_include == ("pid",)
