@@ -24,13 +24,12 @@ from dagprofiler._util.json import (
 )
 from dagprofiler._util.text import printable
 from dagprofiler._version import __version__
-from dagprofiler.analysis.compare import ProfileComparison
-from dagprofiler.analysis.summary import summary
-from dagprofiler.config import Config, same_value
+from dagprofiler.config import Config
 from dagprofiler.errors import ProfileError, counted
 from dagprofiler.measure import machine
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
+from dagprofiler.stats.ranktests import DIFFERENCE
 
 if TYPE_CHECKING:
     import os
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from dagprofiler._document.frames import Frames
     from dagprofiler._document.table import ProfiledTask, ProfileTable
     from dagprofiler._util.html import Drawing
+    from dagprofiler.analysis.compare import ProfileComparison
     from dagprofiler.analysis.weights import Weights
 
     PathLike = Union[str, os.PathLike[str]]
@@ -553,13 +553,20 @@ class Profile(Shown):
         excerpt: str = registry.load(registry.EXPORTERS, "html").excerpt(self)
         return excerpt
 
-    def compare(self, other: Profile) -> ProfileComparison:
-        """Return how this profile differs from `other`, as a dict that prints as tables.
+    def compare(self, other: Profile, *, difference: float = DIFFERENCE) -> ProfileComparison:
+        """Return how this profile differs from `other`, its base; the dict prints as tables.
+
+        Parameters
+        ----------
+        difference
+            The smallest relative difference of times that matters, above 0: where it might
+            not have been seen, the verdict is "inconclusive".
 
         Returns
         -------
         ProfileComparison
-            A dict. ``config_diff``: parameter to its value in ``self`` and ``other``,
+            A dict. ``base`` and ``new``: what `other` and this profile are called.
+            ``config_diff``: parameter to its value in ``self`` and ``other``,
             None if it has none. ``node_weight_diff`` (instructions) and
             ``edge_weight_diff`` (bits): name to ``self``, ``other``, ``diff``
             (self - other) and ``pct`` (``diff`` in percent of ``other``,
@@ -567,34 +574,20 @@ class Profile(Shown):
             counts as 0 there. ``time_diff_ms``: total time, self - other;
             None if a profile has no total time.
             Equal values are left out.
-            ``task_times`` and ``edge_times``: for tasks and edges with samples in
-            both profiles, the ratio of the medians, self / other, its interval and a
-            verdict, as :func:`dagprofiler.analysis.compare.compare_samples` explains
-            them; with ``scale`` if machines differ in speed.
+            ``total_time``, ``task_times`` and ``edge_times``: for the DAG, the tasks of both
+            profiles and the edges with samples in both, the times, their ratio, self / other,
+            its interval and a verdict on this profile, as
+            :func:`dagprofiler.analysis.compare.compare_profiles` explains them; with ``scale``
+            if machines differ in speed.
             ``only_in_self``, ``only_in_other``: tasks that the other profile lacks,
             in the order of the graph; absent if there are none.
             ``prediction``: only if one of the profiles is predicted, how far off its makespan
             is, and which parts; see
             :func:`dagprofiler.analysis.makespan.prediction_error`.
         """
-        from dagprofiler.analysis.compare import compare_samples
+        from dagprofiler.analysis.compare import compare_profiles
 
-        mine, theirs = self.metrics, other.metrics
-        times = mine.total_time_ms, theirs.total_time_ms
-        return ProfileComparison(
-            config_diff={
-                name: {"self": self.config.get(name), "other": other.config.get(name)}
-                for name in _union(self.config, other.config)
-                if not _same_parameter(self.config.get(name), other.config.get(name))
-            },
-            node_weight_diff=_weight_diff(mine.node_weights, theirs.node_weights),
-            edge_weight_diff=_weight_diff(mine.edge_weights, theirs.edge_weights),
-            time_diff_ms=None if None in times else times[0] - times[1],
-            **compare_samples(self, other),
-            **_alone("only_in_self", self, other),
-            **_alone("only_in_other", other, self),
-            **_prediction(self, other),
-        )
+        return compare_profiles(self, other, difference=difference)
 
     def weights(
         self,
@@ -653,25 +646,9 @@ class Profile(Shown):
         return f"<{what}{name}: {tasks}, {edges}, {time}>"
 
     def __str__(self) -> str:
+        from dagprofiler.analysis.summary import summary
+
         return summary(self)
-
-
-def _prediction(mine: Profile, theirs: Profile) -> dict[str, Any]:
-    """Return ``{"prediction": error}`` if one profile predicts what the other has measured."""
-    if ("prediction" in mine.sections) == ("prediction" in theirs.sections):
-        return {}
-    from dagprofiler.analysis.makespan import prediction_error
-
-    real, predicted = (theirs, mine) if "prediction" in mine.sections else (mine, theirs)
-    error = prediction_error(real, predicted)
-    return {} if error is None else {"prediction": error}
-
-
-def _alone(key: str, mine: Profile, theirs: Profile) -> dict[str, list[str]]:
-    """Return ``{key: tasks}`` for the tasks that `theirs` lacks; an empty dict if it has all."""
-    common = set(theirs.dag_structure["nodes"])
-    names = [name for name in mine.dag_structure["nodes"] if name not in common]
-    return {key: names} if names else {}
 
 
 def _pointing_to_import(error: ProfileError, data: Any) -> ProfileError:
@@ -685,11 +662,6 @@ def _pointing_to_import(error: ProfileError, data: Any) -> ProfileError:
     if not formats:
         return error
     return ProfileError(f"not a profile but {' or '.join(formats)}, which import_profile() reads")
-
-
-def _same_parameter(mine: Any, theirs: Any) -> bool:
-    """Tell whether two values, or their JSON forms, are equal."""
-    return same_value(mine, theirs) or jsonable({"": mine})[0] == jsonable({"": theirs})[0]
 
 
 def _edge_entry(edge: EdgeMetrics) -> dict[str, Any]:
@@ -734,31 +706,3 @@ def _edges_of(data: dict[str, Any]) -> list[EdgeMetrics]:
         EdgeMetrics(ends[key]["source"], ends[key]["target"], [], bits // 8)
         for key, bits in weights.items()
     ]
-
-
-def _union(first: Iterable[str], second: Iterable[str]) -> list[str]:
-    """Return the names of both, in order of first appearance."""
-    return list(dict.fromkeys([*first, *second]))
-
-
-def _percent(diff: int, base: int) -> float:
-    try:
-        return diff / base * 100
-    except (ZeroDivisionError, OverflowError):
-        # Version 0.1.0 wrote weights that no float holds.
-        return float("inf") if diff > 0 else float("-inf") if base else float("inf")
-
-
-def _weight_diff(mine: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str, Any]:
-    differences = {}
-    for name in _union(mine, theirs):
-        left, right = mine.get(name, 0), theirs.get(name, 0)
-        if left != right:
-            diff = left - right
-            differences[name] = {
-                "self": left,
-                "other": right,
-                "diff": diff,
-                "pct": _percent(diff, right),
-            }
-    return differences

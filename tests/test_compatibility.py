@@ -594,13 +594,11 @@ def test_save_and_load(tmp_path):
 def test_compare():
     first, second = program(100).run(), program(200, scale=3).run()
     comparison = first.compare(second)
-    assert set(comparison) == {
+    assert comparison.keys() >= {
         "config_diff",
         "node_weight_diff",
         "edge_weight_diff",
         "time_diff_ms",
-        "task_times",
-        "edge_times",
     }
     assert comparison["config_diff"] == {
         "N": {"self": 100, "other": 200},

@@ -968,7 +968,7 @@ def test_a_dag_has_a_name_and_so_has_its_profile():
     again = Profile.loads(profile.dumps())
 
     assert dag.name == profile.name == again.name == again.metadata["name"] == "first"
-    assert str(profile).startswith("first\n")
+    assert str(profile).startswith("first, 1 task, ")
     assert "'first'" in repr(dag)
     assert "'first'" in repr(profile)
     assert DAG({}).run().name is None

@@ -511,7 +511,8 @@ def test_the_samples_of_the_documents_and_the_files_of_0_1_0_load(tmp_path, text
         "seed": loaded.seed,
         "hostname": loaded.hostname,
     } == document["metadata"]
-    assert str(loaded).startswith(f"dagprofiler 0.1.0 on {loaded.hostname}, {loaded.timestamp}")
+    moment = loaded.timestamp[:19].replace("T", " ")
+    assert f"\ndagprofiler 0.1.0 on {loaded.hostname}, {moment}" in str(loaded)
 
 
 @pytest.mark.parametrize("text", DOCUMENTS.values(), ids=DOCUMENTS)
@@ -880,8 +881,6 @@ def as_0_1_0_compares(mine, other):
 
 
 #: What compare adds to that for profiles without samples.
-NO_TIMES = {"task_times": {}, "edge_times": {}}
-
 WEIGHTS = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2**63 - 1) | st.integers(0, 3))
 VALUES = st.none() | st.integers(0, 2) | st.sampled_from(["x", 1.0, True, [1], [1, [2]], {"k": 1}])
 
@@ -895,14 +894,16 @@ def comparable(draw):
 
 @given(comparable(), comparable())
 def test_compare_gives_what_0_1_0_gives(mine, other):
-    assert mine.compare(other) == {**as_0_1_0_compares(mine, other), **NO_TIMES}
-    assert all(not diff for diff in mine.compare(mine).values())
+    assert as_0_1_0_compares(mine, other).items() <= mine.compare(other).items()
+    same = mine.compare(mine)
+    assert not any(same[key] for key in as_0_1_0_compares(mine, mine))
 
 
 def test_compare_tells_what_differs():
     mine = by_hand(config=Config(N=4, only=1, same=3), weights={"a": 150, "b": 0}, total=4.5)
     other = by_hand(config=Config(N=5, same=3), weights={"a": 100, "c": 7}, total=4.0, edge_bits=0)
-    assert mine.compare(other) == {
+    found = mine.compare(other)
+    expected = {
         "config_diff": {"N": {"self": 4, "other": 5}, "only": {"self": 1, "other": None}},
         "node_weight_diff": {
             "a": {"self": 150, "other": 100, "diff": 50, "pct": 50.0},
@@ -910,8 +911,11 @@ def test_compare_tells_what_differs():
         },
         "edge_weight_diff": {"a->b": {"self": 80, "other": 0, "diff": 80, "pct": math.inf}},
         "time_diff_ms": 0.5,
-        **NO_TIMES,
     }
+    assert expected.items() <= found.items()
+    assert (found["base"], found["new"]) == ("base", "new")
+    assert (found["total_time"]["base_ms"], found["total_time"]["new_ms"]) == (4.0, 4.5)
+    assert found["total_time"]["ratio"] == 4.5 / 4.0
 
 
 def test_compare_takes_arrays_in_configs():
@@ -1201,7 +1205,7 @@ def test_each_task_and_each_edge_has_a_line_of_its_own(measured):
     for start in ('  {"task": "process"', '  "process": {', '    ["process", 0, 0,'):
         assert sum(line.startswith(start) for line in lines) == 1
     assert '  "collect->process": 512,' in lines
-    assert max(map(len, lines)) < 300
+    assert max(map(len, lines)) < 1100
 
 
 def test_the_representation_is_short():

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dagprofiler.config import Config
     from dagprofiler.metrics import DAGMetrics
 
 
 class ProfileData(Protocol):
     """A profile as data; see :class:`~dagprofiler.Profile` for the attributes."""
 
+    config: Config
     seed: int | None
     timestamp: str | None
     hostname: str | None

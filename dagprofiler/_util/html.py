@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler._util.files import write
-from dagprofiler._util.text import printable
+from dagprofiler._util.text import printable, render
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Union
+
+    from dagprofiler._util.text import Block
 
     PathLike = Union[str, os.PathLike[str]]
 
@@ -56,6 +59,20 @@ class Shown:
         """Return the object in all its forms; IPython selects among them."""
         del include, exclude
         return {"text/plain": str(self), "text/html": self._repr_html_()}
+
+
+class ShownInBlocks(Shown):
+    """An object that shows itself in blocks: notebooks as HTML, terminals as text."""
+
+    def blocks(self) -> list[Block]:
+        """Return what is shown, in its order."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return render(self.blocks())
+
+    def _repr_html_(self) -> str:
+        return view(*map(markup, self.blocks()))
 
 
 def text(value: Any) -> Markup:
@@ -110,6 +127,28 @@ def cut_table(
     more = len(body) - most
     rest = paragraph(f"… and {more:,} more {what}", quiet=True) if more > 0 else ""
     return Markup(f"{table(head, body[:most], left)}{rest}")
+
+
+#: Words of a cell or a title that have a colour.
+_COLOURED = re.compile(r"\b(slower|faster)\b")
+
+
+def markup(block: Block) -> Markup:
+    """Return a block; a table with a title unfolds at a click on it."""
+
+    def coloured(words: str) -> Markup:
+        return Markup(_COLOURED.sub(r'<b class="\1">\1</b>', text(words)))
+
+    notes = [paragraph(note, quiet=True) for note in block.notes]
+    if len(block.rows) < 2:
+        title = paragraph(coloured(block.title)) if block.title and not block.rows else ""
+        return Markup("".join([title, *notes]))
+    head, *body = block.rows
+    rows = [head, *((*row[:-1], coloured(row[-1])) for row in body)]
+    table = cut_table(rows, block.what, block.left)
+    if block.title:
+        return details(block.title, table, *notes)
+    return Markup("".join([table, *notes]))
 
 
 def details(head: str, *parts: str) -> Markup:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 #: Units that have a prefix; the first is that of edge weights.
@@ -77,10 +78,30 @@ def is_of(name: str, wanted: str) -> bool:
 
 
 def number(value: Any) -> str:
-    """Return a number with three decimals, a whole one without; ``-`` for None."""
+    """Return a number with three decimals, or three digits below 0.1; ``-`` for None.
+
+    Examples
+    --------
+    >>> number(1234.5), number(0.01234), number(1234), number(None)
+    ('1,234.500', '0.0123', '1,234', '-')
+    """
     if value is None:
         return "-"
-    return f"{value:,.3f}" if isinstance(value, float) else f"{value:,}"
+    if not isinstance(value, float):
+        return f"{value:,}"
+    return f"{value:.3g}" if 0 < abs(value) < 0.1 else f"{value:,.3f}"
+
+
+def some(names: Sequence[Any], most: int = 5) -> str:
+    """Return the first names, and how many more there are.
+
+    Examples
+    --------
+    >>> some(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(printable, names[:most])) + more
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
@@ -101,3 +122,100 @@ def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[s
 def and_more(count: int, what: str) -> list[str]:
     """Return the line below a cut table with the number of rows left out, if any."""
     return [f"... and {count - MOST_ROWS:,} more {what}"] if count > MOST_ROWS else []
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of what is shown: a title, a table and notes, each of which may be missing.
+
+    Attributes
+    ----------
+    title
+        A sentence, or the name of the table.
+    rows
+        Text of the cells; the first row is the head. A table of a head alone is not shown.
+    left
+        Numbers of the columns that are left-aligned.
+    what
+        What the rows are, in the plural.
+    notes
+        Sentences below the table, or below the title.
+    """
+
+    title: str = ""
+    rows: Sequence[Sequence[str]] = ()
+    left: Sequence[int] = (0,)
+    what: str = "rows"
+    notes: Iterable[str] = ()
+
+
+def render(
+    blocks: Iterable[Block], top: int = MOST_ROWS, width: int | None = None, hint: str = ""
+) -> str:
+    """Return blocks as text, with an empty line between them.
+
+    Parameters
+    ----------
+    top
+        Maximum number of rows of a table; 0 for all.
+    width
+        Width to which sentences are wrapped and names in the first column shortened; None for
+        lines of any length.
+    hint
+        What follows the number of rows that are left out.
+    """
+    parts = (_lines(block, top, width, hint) for block in blocks)
+    return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+
+def _lines(block: Block, top: int, width: int | None, hint: str) -> list[str]:
+    head, body = block.rows[:1], block.rows[1:]
+    shown = body[:top] if top else body
+    table = fitted_table([*head, *shown], width) if shown else []
+    notes = list(block.notes)
+    if not table and not notes and (block.rows or not block.title):
+        return []
+    # The head of a table says what its rows are.
+    has_title = block.title and not (table and block.title == block.what)
+    lines = wrapped(block.title, width) if has_title else []
+    lines += aligned(table, block.left) if table else []
+    if len(body) > len(shown):
+        lines.append(f"... and {len(body) - len(shown):,} more {block.what}{hint}")
+    return [*lines, *(line for note in notes for line in wrapped(note, width))]
+
+
+#: Names are not shortened below this length.
+_LEAST_NAME = 12
+
+
+def fitted_table(rows: Sequence[Sequence[str]], width: int | None) -> Sequence[Sequence[str]]:
+    """Return rows, the names in the first column shortened so that they fit."""
+    if width is None:
+        return rows
+    rest = sum(max(map(len, column)) + 2 for column in list(zip(*rows))[1:])
+    most = max(_LEAST_NAME, width - rest)
+    return [[fitted(row[0], most), *row[1:]] for row in rows]
+
+
+def fitted(text: str, most: int) -> str:
+    """Return `text`, its middle left out if it is longer than `most` characters."""
+    if len(text) <= most:
+        return text
+    end = (most - 3) // 2
+    return f"{text[: most - 3 - end]}...{text[len(text) - end :]}"
+
+
+def wrapped(line: str, width: int | None) -> list[str]:
+    """Return a sentence in lines of a width; further ones are indented."""
+    if width is None:
+        return [line]
+    from textwrap import wrap
+
+    own = line[: len(line) - len(line.lstrip())]
+    return wrap(
+        line,
+        width,
+        subsequent_indent=own or "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

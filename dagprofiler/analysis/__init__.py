@@ -4,11 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dagprofiler.analysis._analyze import Analysis, analyze
+    from dagprofiler.analysis._analyze import Analysis, analysis_of, analyze
     from dagprofiler.analysis._paths import Bottleneck, Paths
     from dagprofiler.analysis._spans import CriticalSpan, CriticalSpans
 
-__all__ = ["Analysis", "Bottleneck", "CriticalSpan", "CriticalSpans", "Paths", "analyze"]
+__all__ = [
+    "Analysis",
+    "Bottleneck",
+    "CriticalSpan",
+    "CriticalSpans",
+    "Paths",
+    "analysis_of",
+    "analyze",
+]
 
 #: Imported at their first use: a profile needs weights and comparisons only.
 _LATER = {
@@ -17,6 +25,7 @@ _LATER = {
     "CriticalSpan": "_spans",
     "CriticalSpans": "_spans",
     "Paths": "_paths",
+    "analysis_of": "_analyze",
     "analyze": "_analyze",
 }
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._util.html import Markup, Shown, cut_table, details, paragraph, table, view
+from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import collector_paused
-from dagprofiler._util.text import MOST_ROWS, aligned, and_more, printable
+from dagprofiler._util.text import Block, number, printable, some
 from dagprofiler.analysis._communication import Communication, communication_of
 from dagprofiler.analysis._paths import Bottleneck, Paths, WeightedGraph, in_units, paths_of
 from dagprofiler.analysis._spans import CriticalSpans, critical_spans
@@ -17,84 +17,51 @@ from dagprofiler.analysis.weights import weights_of
 from dagprofiler.errors import WeightError, counted, short_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from dagprofiler._document import ProfileData
     from dagprofiler.analysis.weights import Number, Weights
 
 
 #: The assumptions of the bounds.
-BOUNDS = "equal workers, communication free:"
+_BOUNDS = "equal workers, communication free"
 
 
-def analysis_text(found: Analysis) -> str:
-    """Return the figures of an analysis, and tables of bounds, bottlenecks and tasks.
-
-    At most 40 bottlenecks and tasks are shown.
-    """
-    return "\n".join(
-        [
-            *notes(found)[0],
-            "",
-            *aligned(figure_rows(found)),
-            "",
-            *notes(found)[1],
-            *_table(BOUNDS, bound_rows(found), left=()),
-            *_table("", bottleneck_rows(found), "bottlenecks", left=(0, 1)),
-            *_spans(found),
-            *_table("", task_rows(found), "tasks"),
-        ]
-    )
-
-
-def _table(
-    head: str, rows: Sequence[Sequence[str]], what: str = "", left: Sequence[int] = (0,)
-) -> list[str]:
-    """Return an empty line, the head and a table, cut after its first rows."""
-    if len(rows) < 2:
-        return []
-    lines = ["", *([head] if head else ()), *aligned(rows[: MOST_ROWS + 1], left=left)]
-    return [*lines, *(and_more(len(rows) - 1, what) if what else ())]
-
-
-def notes(found: Analysis) -> tuple[list[str], list[str]]:
-    """Return a line for each source of the figures, and the critical paths."""
-    weights, without = found.weights, found.without_communication
-    communicating, widest = found.with_communication, max(found.widths, default=0)
-    tasks, levels = counted(len(found.levels), "task"), counted(len(found.widths), "level")
-    lines = [
-        f"{tasks} in {levels} of up to {widest:,}, in {weights.unit}",
-        f"costs: {printable(weights.provenance)}",
-        f"communication: {found.communication_note}",
-    ]
+def _notes(found: Analysis) -> Iterator[str]:
+    """Yield a line for each source of the figures."""
+    weights = found.weights
+    yield f"costs: {printable(weights.provenance)}"
+    yield f"communication: {found.communication_note}"
     if weights.filled:
-        lines.append(
-            f"given, not measured, for {counted(len(weights.filled), 'task')}: "
-            f"{_few(weights.filled)}"
-        )
+        tasks = counted(len(weights.filled), "task")
+        yield f"given, not measured, for {tasks}: {some(weights.filled)}"
     if found.unknown_edges:
         edges = counted(len(found.unknown_edges), "edge")
-        lines.append(f"unknown, counted as 0, on {edges}: {_few(found.unknown_edges)}")
-    paths = [f"critical path: {_route(without.critical_path)}"]
-    if communicating is not None and communicating.critical_path != without.critical_path:
-        paths.append(f"with communication: {_route(communicating.critical_path)}")
-    return lines, paths
+        yield f"unknown, counted as 0, on {edges}: {some(found.unknown_edges)}"
 
 
-def figure_rows(found: Analysis) -> list[tuple[str, str]]:
+def _paths(found: Analysis) -> Iterator[str]:
+    """Yield the critical paths."""
+    alone, communicating = found.without_communication, found.with_communication
+    yield f"critical path: {route(alone.critical_path)}"
+    if communicating is not None and communicating.critical_path != alone.critical_path:
+        yield f"with communication: {route(communicating.critical_path)}"
+
+
+def _figure_rows(found: Analysis) -> list[tuple[str, str]]:
     """Return the figures of the whole DAG."""
     communicating = found.with_communication
-    rows = [("work", _figure(found.work)), ("span", _figure(found.span))]
+    rows = [("", found.weights.unit), ("work", number(found.work)), ("span", number(found.span))]
     if communicating is not None:
-        rows.append(("span with communication", _figure(communicating.span)))
+        rows.append(("span with communication", number(communicating.span)))
     return [
         *rows,
-        ("average parallelism", _figure(found.average_parallelism)),
-        ("communication / computation", _figure(found.ccr)),
+        ("average parallelism", number(found.average_parallelism)),
+        ("communication / computation", number(found.ccr)),
     ]
 
 
-def bound_rows(found: Analysis) -> list[Sequence[str]]:
+def _bound_rows(found: Analysis) -> list[Sequence[str]]:
     """Return a head and the bounds for 1, 2, 4 ... workers, up to the average parallelism."""
     rows: list[Sequence[str]] = [
         ("workers", "makespan at least", "at most, if greedy", "speed-up at most")
@@ -106,62 +73,54 @@ def bound_rows(found: Analysis) -> list[Sequence[str]]:
             found.makespan_upper_bound(workers),
             found.speedup_bound(workers),
         )
-        rows.append((f"{workers:,}", *map(_figure, bounds)))
+        rows.append((f"{workers:,}", *map(number, bounds)))
         if workers >= parallelism:
             break
         workers *= 2
     return rows
 
 
-def bottleneck_rows(found: Analysis) -> list[Sequence[str]]:
+def _bottleneck_rows(found: Analysis) -> list[Sequence[str]]:
     """Return a head and the bottlenecks."""
     return [
         ("bottleneck", "", "cost", "gain if free"),
         *(
-            (printable(item.name), item.kind, _figure(item.cost), _figure(item.gain))
+            (printable(item.name), item.kind, number(item.cost), number(item.gain))
             for item in found.bottlenecks
         ),
     ]
 
 
-def _spans(found: Analysis) -> list[str]:
-    """Return a table of the spans inside the tasks on the critical path."""
-    critical = found.critical_spans
-    if critical is None:
-        return []
-    more = and_more(len(critical.spans), "spans")
-    return ["", *aligned(span_rows(critical, MOST_ROWS), left=(0, 1)), *more, span_note(critical)]
-
-
-def span_rows(critical: CriticalSpans, most: int) -> list[Sequence[str]]:
-    """Return a head, at most `most` spans of the critical path, and the time in no span."""
+def span_rows(critical: Mapping[str, Any]) -> list[Sequence[str]]:
+    """Return a head, the spans of the critical path, and the time in no span."""
     rows: list[Sequence[str]] = [
         ("critical path by span", "in", "calls", "total ms", "self ms", "of the path")
     ]
-    for span in critical.spans[:most]:
-        taken_ms = span.total_ms if span.self_ms is None else span.self_ms
-        figures = map(_figure, (span.calls, span.total_ms, span.self_ms))
-        share = _share(taken_ms, critical.compute_ms)
-        rows.append((printable(span.name), _few(span.tasks), *figures, share))
-    uncovered_ms = critical.uncovered_ms
-    share = _share(uncovered_ms, critical.compute_ms)
-    return [*rows, ("(in no span)", "", "", "", _figure(uncovered_ms), share)]
+    for span in critical["spans"]:
+        taken_ms = span["total_ms"] if span["self_ms"] is None else span["self_ms"]
+        figures = (number(span[key]) for key in ("calls", "total_ms", "self_ms"))
+        share = _share(taken_ms, critical["compute_ms"])
+        rows.append((printable(span["name"]), some(span["tasks"], 1), *figures, share))
+    uncovered_ms = critical["uncovered_ms"]
+    share = _share(uncovered_ms, critical["compute_ms"])
+    return [*rows, ("(in no span)", "", "", "", number(uncovered_ms), share)]
 
 
-def span_note(critical: CriticalSpans) -> str:
+def span_note(critical: Mapping[str, Any]) -> str:
     """Return the time that the shares of spans refer to."""
-    means = f"means of {counted(critical.rounds, 'round')}" if critical.rounds > 1 else "one round"
-    note = f"time of compute() on the path: {_figure(critical.compute_ms)} ms, {means}"
-    if not critical.dropped:
+    rounds, dropped = critical["rounds"], critical["dropped"]
+    means = f"means of {counted(rounds, 'round')}" if rounds > 1 else "one round"
+    note = f"time of compute() on the path: {number(critical['compute_ms'])} ms, {means}"
+    if not dropped:
         return note
-    return f"{note}; there was no room for {counted(critical.dropped, 'span')}: Tracer(limit=...)"
+    return f"{note}; there was no room for {counted(dropped, 'span')}: Tracer(limit=...)"
 
 
 def _share(part_ms: float, whole_ms: float) -> str:
     return f"{part_ms / whole_ms:.1%}" if whole_ms else "-"
 
 
-def task_rows(found: Analysis) -> list[Sequence[str]]:
+def _task_rows(found: Analysis) -> list[Sequence[str]]:
     """Return a head and the tasks by their earliest start."""
     paths = found.with_communication or found.without_communication
     starts = paths.earliest_start
@@ -176,57 +135,16 @@ def task_rows(found: Analysis) -> list[Sequence[str]]:
             paths.latest_start[name],
             paths.slack[name],
         )
-        rows.append((printable(name), *map(_figure, figures)))
+        rows.append((printable(name), *map(number, figures)))
     return rows
 
 
-def _figure(value: float | None) -> str:
-    """Return a number with three decimals, or three significant digits below 0.1."""
-    if value is None:
-        return "-"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.3g}" if 0 < value < 0.1 else f"{value:,.3f}"
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(map(printable, names[:5])) + (", ..." if len(names) > 5 else "")
-
-
-def _route(names: Sequence[str]) -> str:
+def route(names: Sequence[str]) -> str:
     """Return the tasks of a path; of a long path the first and the last tasks."""
     shown = [*map(printable, names)]
     if len(shown) > 12:
         shown[6:-5] = [f"... {len(shown) - 11:,} more ..."]
     return " -> ".join(shown) or "-"
-
-
-#: Most spans that are shown.
-_SPANS = 15
-
-
-def analysis_markup(found: Analysis) -> str:
-    """Return figures and critical path; bounds, bottlenecks and tasks are folded."""
-    about, paths = notes(found)
-    bounds, bottlenecks, tasks = bound_rows(found), bottleneck_rows(found), task_rows(found)
-    return view(
-        *(paragraph(line, quiet=True) for line in about),
-        table(("", found.weights.unit), figure_rows(found)),
-        *map(paragraph, paths),
-        details(BOUNDS.rstrip(":"), cut_table(bounds, "", left=())) if len(bounds) > 1 else "",
-        details("bottlenecks", cut_table(bottlenecks, "bottlenecks", left=(0, 1))),
-        _spans_html(found),
-        details("tasks", cut_table(tasks, "tasks")),
-    )
-
-
-def _spans_html(found: Analysis) -> Markup:
-    critical = found.critical_spans
-    if critical is None:
-        return Markup()
-    rows = span_rows(critical, _SPANS)
-    note = paragraph(span_note(critical), quiet=True)
-    return details("critical path by span", cut_table(rows, "", left=(0, 1)), note)
 
 
 #: Times are added as integer picoseconds, exactly, so that paths of equal length tie and the
@@ -235,7 +153,7 @@ _PER_MS = 10**9
 
 
 @dataclass(frozen=True)
-class Analysis(Shown):
+class Analysis(ShownInBlocks):
     """The result of :func:`analyze`; ``print`` and notebooks show it.
 
     Attributes
@@ -330,18 +248,30 @@ class Analysis(Shown):
         """
         return self.work / self.makespan_lower_bound(workers) if self.span else None
 
-    def __str__(self) -> str:
-        return analysis_text(self)
-
-    def _repr_html_(self) -> str:
-
-        return analysis_markup(self)
+    def blocks(self) -> list[Block]:
+        """Return the figures and paths, and tables of bounds, bottlenecks, spans and tasks."""
+        tasks = counted(len(self.levels), "task")
+        levels, widest = counted(len(self.widths), "level"), max(self.widths, default=0)
+        blocks = [
+            Block(
+                f"{tasks} in {levels} of up to {widest:,}, in {self.weights.unit}",
+                notes=_notes(self),
+            ),
+            Block(rows=_figure_rows(self)),
+            Block(notes=_paths(self)),
+            Block(_BOUNDS, _bound_rows(self), ()),
+            Block("bottlenecks", _bottleneck_rows(self), (0, 1), "bottlenecks"),
+        ]
+        if self.critical_spans is not None:
+            spans = asdict(self.critical_spans)
+            blocks.append(Block("spans", span_rows(spans), (0, 1), "spans", [span_note(spans)]))
+        return [*blocks, Block("tasks", _task_rows(self), what="tasks")]
 
 
 def analyze(
     profile: ProfileData,
     *,
-    cost: str = "best",
+    cost: str = "time",
     statistic: str = "median",
     fill: Number | None = None,
     instructions_per_s: float | None = None,
@@ -353,8 +283,8 @@ def analyze(
     Parameters
     ----------
     cost, statistic, fill
-        Where the costs of tasks come from, as for :meth:`Profile.weights`. The statistic applies
-        to the samples of edges too.
+        Where the costs of tasks come from, as for :meth:`Profile.weights`; by default their
+        times. The statistic applies to the samples of edges too.
     instructions_per_s
         Speed of a worker, finite and above 0, which turns instructions into ms; only for
         weights in instructions.
@@ -433,6 +363,38 @@ def analyze(
         raise WeightError(weights.source, [], reason) from error
     paths = found.with_communication or found.without_communication
     return replace(found, critical_spans=critical_spans(profile, paths.critical_path))
+
+
+def analysis_of(
+    profile: ProfileData, cost: str | None = None, statistic: str = "median"
+) -> tuple[Analysis | None, str]:
+    """Return the analysis that is shown of any profile; without one, None and the reason.
+
+    Tasks without a cost, which did not run, cost 0. Without `cost` it is by times, or, if no
+    task has one, by the best source that all tasks have.
+
+    Raises
+    ------
+    WeightError
+        If `cost` is given, and no task has such a cost.
+    """
+    if cost is not None:
+        return _partly_known(profile, cost, statistic), ""
+    try:
+        return _partly_known(profile, "time", statistic), ""
+    except WeightError as error:
+        try:
+            return analyze(profile, cost="best", statistic=statistic), ""
+        except WeightError:
+            return None, str(error)
+
+
+def _partly_known(profile: ProfileData, cost: str, statistic: str) -> Analysis:
+    found = analyze(profile, cost=cost, statistic=statistic, fill=0)
+    if found.levels and len(found.weights.filled) == len(found.levels):
+        # No task has a cost: this raises an error with the reason.
+        weights_of(profile, cost, statistic)
+    return found
 
 
 def _checked(workers: Any) -> int:

@@ -1,4 +1,4 @@
-"""ProfileComparison: how two profiles differ, as a dict, as text, and in notebooks."""
+"""compare_profiles: how a profile differs from a base, as a dict, as text, and in notebooks."""
 
 from __future__ import annotations
 
@@ -7,22 +7,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.calibration import Calibration
 from dagprofiler._document.rounds import MEASURED
-from dagprofiler._util.html import Markup, Shown, cut_table, paragraph, text, view
-from dagprofiler._util.text import MOST_ROWS, aligned, and_more, number, printable
-from dagprofiler.analysis.makespan import PARTS
-from dagprofiler.analysis.summary import comparison_rows, comparison_summary
+from dagprofiler._document.table import default_times
+from dagprofiler._util.html import ShownInBlocks
+from dagprofiler._util.json import jsonable
+from dagprofiler._util.text import Block, number, printable, some
+from dagprofiler.analysis.makespan import PARTS, prediction_error
+from dagprofiler.config import same_value
 from dagprofiler.errors import short_repr
 from dagprofiler.stats.ranktests import (
+    DIFFERENCE,
     INCONCLUSIVE,
+    SLOWER,
     Verdict,
     compare_apart,
     compare_interleaved,
     verdicts,
 )
-from dagprofiler.stats.summary import FEWEST_ROUNDS
+from dagprofiler.stats.summary import FEWEST_ROUNDS, median
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Optional
 
     from dagprofiler._document import ProfileData
@@ -34,12 +38,14 @@ if TYPE_CHECKING:
 #: How to take two profiles so that they can be compared.
 WAY_OUT = (
     "take both profiles with run(rounds=Rounds(10, fresh_process=True)), "
-    "or let compare_runs(dag_a, dag_b) take them in turns"
+    "or let compare_runs(base, new) take them in turns"
 )
 _ONE_PROCESS = (
     "samples from a single process cannot be compared across processes, which differ 2 to 4 "
     f"times as much as rounds do; {WAY_OUT}"
 )
+_NO_SAMPLES = f"a profile has no samples of several rounds; {WAY_OUT}"
+
 #: Parts of ``run.conditions`` that times depend on, with their defaults.
 _CONDITIONS = {"busy_cores": 0, "collect_garbage": "rounds"}
 
@@ -47,36 +53,40 @@ _CONDITIONS = {"busy_cores": 0, "collect_garbage": "rounds"}
 _MACHINE = ("cpu", "machine", "cores")
 
 
-class _Pair(NamedTuple):
-    """The samples of one task or edge in two profiles, and the kernels next to them."""
-
-    quantity: str
-    mine: Measured
-    theirs: Measured
-    kernels: tuple[Measured, Measured] = ((), ())
-
-
-def compare_samples(
-    mine: ProfileData, theirs: ProfileData, *, paired: bool = False
-) -> dict[str, Any]:
-    """Compare the times of tasks and edges in one profile with those in another.
+def compare_profiles(
+    new: ProfileData,
+    base: ProfileData,
+    *,
+    paired: bool = False,
+    difference: float = DIFFERENCE,
+    names: tuple[str, str] | None = None,
+) -> ProfileComparison:
+    """Compare a profile with a base.
 
     Parameters
     ----------
     paired
         Whether round i of one profile was interleaved with round i of the other, so that a
         disturbance affects both. Otherwise both must hold rounds in fresh processes.
+    difference
+        The smallest relative difference of times that matters, above 0; see
+        :func:`dagprofiler.stats.ranktests.verdicts`.
+    names
+        What the base and the new profile are called; by default by their own names.
 
     Returns
     -------
-    dict
-        ``task_times`` and ``edge_times``: for the name of each task or edge with measured
-        samples in both profiles
+    ProfileComparison
+        In addition to what :meth:`Profile.compare <dagprofiler.Profile.compare>` describes,
+        ``task_times`` has for each task of both profiles, ``edge_times`` for each edge with
+        samples in both, and ``total_time`` for the whole DAG
 
         * ``quantity``: ``"corrected_ms"``, without run-queue delay, if both have it, else
-          ``"wall_ms"``; for edges ``"transfer_ms"``, serializing plus deserializing.
-        * ``ratio``: median of `mine` divided by that of `theirs`; above 1 is slower. For
-          interleaved rounds the typical ratio, since medians lose what pairs have in common.
+          ``"wall_ms"``; for edges ``"transfer_ms"``, serializing plus deserializing; for the
+          DAG ``"total_ms"``.
+        * ``base_ms``, ``new_ms``: medians, in milliseconds; None if unknown.
+        * ``ratio``: `new` divided by `base`; above 1 is slower. For interleaved rounds the
+          typical ratio, since medians lose what pairs have in common.
         * ``low``, ``high``, ``coverage``: interval of the typical ratio (Hodges and Lehmann),
           and the probability that it covers the ratio, as far as rounds differ; None for
           single samples.
@@ -94,44 +104,127 @@ def compare_samples(
     few rounds, rounds of one process; a task's, if the speed of the machine changed in between
     and may account for the difference. ``ratio`` is present in any case. Ratio and interval are
     None if a sample is 0, or so far from 1 that its ratios overflow a float.
-
-    Examples
-    --------
-    >>> from dagprofiler import DAG
-    >>> compare_samples(DAG({}).run(), DAG({}).run())
-    {'task_times': {}, 'edge_times': {}}
     """
-    samples, others = mine.sections.get("samples"), theirs.sections.get("samples")
-    if samples is None or others is None:
-        return {"task_times": {}, "edge_times": {}}
-    sides = (_Side(mine, samples), _Side(theirs, others))
+    sides = _Side(new), _Side(base)
     factor, scale = _common_scale(*sides)
     obstacles = "; ".join(_obstacles(*sides, scaled=bool(scale), paired=paired))
-    result: dict[str, Any] = {
-        f"{kind}_times": _judged(dict(pairs(*sides)), factor, obstacles, paired=paired)
-        for kind, pairs in (("task", _task_pairs), ("edge", _edge_pairs))
+    judge = _Judge(factor, obstacles, difference, paired=paired)
+    total = judge.judged({"": _Pair("total_ms", sides[0].total_ms, sides[1].total_ms)})
+    totals: Any = new.metrics.total_time_ms, base.metrics.total_time_ms
+    tasks = {
+        **{name: _unjudged(*sides, name) for name in sides[0].times if name in sides[1].times},
+        **judge.judged(dict(_task_pairs(*sides))),
     }
-    if scale:
-        result["scale"] = scale
-    return result
+    nodes = [profile.dag_structure["nodes"] for profile in (new, base)]
+    return ProfileComparison(
+        base=_called(base, new, names)[0],
+        new=_called(base, new, names)[1],
+        config_diff={
+            name: {"self": new.config.get(name), "other": base.config.get(name)}
+            for name in _union(new.config, base.config)
+            if not _same_parameter(new.config.get(name), base.config.get(name))
+        },
+        node_weight_diff=_weight_diff(new.metrics.node_weights, base.metrics.node_weights),
+        edge_weight_diff=_weight_diff(new.metrics.edge_weights, base.metrics.edge_weights),
+        time_diff_ms=None if None in totals else totals[0] - totals[1],
+        total_time=total.get("") or _entry_without_samples(totals[1], totals[0], "total_ms"),
+        task_times={name: tasks[name] for name in nodes[0] if name in tasks},
+        edge_times=judge.judged(dict(_edge_pairs(*sides))),
+        **_alone("only_in_self", *nodes),
+        **_alone("only_in_other", *reversed(nodes)),
+        **({"scale": scale} if scale else {}),
+        **_prediction(new, base),
+    )
+
+
+def _prediction(new: ProfileData, base: ProfileData) -> dict[str, Any]:
+    """Return ``{"prediction": error}`` if one profile predicts what the other has measured."""
+    if ("prediction" in new.sections) == ("prediction" in base.sections):
+        return {}
+    real, predicted = (base, new) if "prediction" in new.sections else (new, base)
+    error = prediction_error(real, predicted)
+    return {} if error is None else {"prediction": error}
+
+
+def _called(base: ProfileData, new: ProfileData, names: tuple[str, str] | None) -> tuple[str, str]:
+    """Return what two profiles are called, so that they can be told apart."""
+    if names is not None:
+        return names
+    if base.name is None or new.name is None or base.name == new.name:
+        about = f" ({base.name})" if base.name is not None and base.name == new.name else ""
+        return f"base{about}", "new"
+    return base.name, new.name
+
+
+def _alone(key: str, mine: Sequence[str], theirs: Sequence[str]) -> dict[str, list[str]]:
+    """Return ``{key: tasks}`` for the tasks that `theirs` lacks; an empty dict if it has all."""
+    common = set(theirs)
+    names = [name for name in mine if name not in common]
+    return {key: names} if names else {}
+
+
+def _same_parameter(mine: Any, theirs: Any) -> bool:
+    """Tell whether two values, or their JSON forms, are equal."""
+    return same_value(mine, theirs) or jsonable({"": mine})[0] == jsonable({"": theirs})[0]
+
+
+def _union(first: Iterable[str], second: Iterable[str]) -> list[str]:
+    """Return the names of both, in order of first appearance."""
+    return list(dict.fromkeys([*first, *second]))
+
+
+def _percent(diff: int, base: int) -> float:
+    try:
+        return diff / base * 100
+    except (ZeroDivisionError, OverflowError):
+        # Version 0.1.0 wrote weights that no float holds.
+        return float("inf") if diff > 0 else float("-inf") if base else float("inf")
+
+
+def _weight_diff(mine: Mapping[str, int], theirs: Mapping[str, int]) -> dict[str, Any]:
+    differences = {}
+    for name in _union(mine, theirs):
+        left, right = mine.get(name, 0), theirs.get(name, 0)
+        if left != right:
+            diff = left - right
+            differences[name] = {
+                "self": left,
+                "other": right,
+                "diff": diff,
+                "pct": _percent(diff, right),
+            }
+    return differences
+
+
+class _Pair(NamedTuple):
+    """The samples of one task, of one edge or of the whole DAG, and the kernels next to them."""
+
+    quantity: str
+    mine: Measured
+    theirs: Measured
+    kernels: tuple[Measured, Measured] = ((), ())
 
 
 class _Side:
     """One of two profiles: its samples in the measured rounds, its machine and conditions."""
 
-    def __init__(self, profile: ProfileData, samples: Mapping[str, Any]) -> None:
+    def __init__(self, profile: ProfileData) -> None:
         sections = profile.sections
+        samples = sections.get("samples", {})
         run, environment = sections.get("run", {}), sections.get("environment", {})
-        self.tasks: Mapping[str, Any] = samples["tasks"]
+        self.times = default_times(profile)
+        self.tasks: Mapping[str, Any] = samples.get("tasks", {})
         self.edges: Mapping[str, Any] = samples.get("edges", {})
-        self.rounds = [i for i, kind in enumerate(samples["rounds"]) if kind == MEASURED]
+        kinds = samples.get("rounds", ())
+        self.rounds = [i for i, kind in enumerate(kinds) if kind == MEASURED]
+        self.total_ms = self.measured(samples, "total_ms")
         self.host = profile.hostname
         self.machine = (self.host, *map(environment.get, _MACHINE))
         self.conditions: Mapping[str, Any] = run.get("conditions", {})
         calibration = environment.get("calibration")
         self.calibration = None if calibration is None else Calibration.from_dict(calibration)
 
-    def measured(self, row: Mapping[str, Sequence[Any]], column: str) -> Measured:
+    def measured(self, row: Mapping[str, Any], column: str) -> Measured:
         """Return a column of a task or an edge in the measured rounds; empty if all are None."""
         values = row.get(column)
         samples = [values[i] for i in self.rounds] if values else []
@@ -177,6 +270,9 @@ def _common_scale(mine: _Side, theirs: _Side) -> tuple[float, str]:
 
 def _obstacles(mine: _Side, theirs: _Side, *, scaled: bool, paired: bool) -> Iterator[str]:
     """Yield the reasons why there can be no verdict."""
+    if not mine.rounds or not theirs.rounds:
+        yield _NO_SAMPLES
+        return
     if mine.host is None or theirs.host is None:
         yield "a profile without a hostname cannot be compared with another"
     elif mine.machine != theirs.machine:
@@ -212,130 +308,180 @@ def _other_machine(mine: _Side, theirs: _Side, *, scaled: bool) -> str:
     )
 
 
-def _judged(
-    pairs: Mapping[str, _Pair], factor: float, obstacles: str, *, paired: bool
+class _Judge(NamedTuple):
+    """Compares pairs of samples, and says what the comparisons mean."""
+
+    factor: float
+    obstacles: str
+    difference: float
+    paired: bool
+
+    def judged(self, pairs: Mapping[str, _Pair]) -> dict[str, Any]:
+        """Return an entry for each pair that has samples on both sides."""
+        compare = self._in_pairs if self.paired else self._apart
+        pairs = {name: pair for name, pair in pairs.items() if pair.mine and pair.theirs}
+        results = {name: compare(pair) for name, pair in pairs.items()}
+        if self.obstacles:
+            judged = dict.fromkeys(pairs, Verdict(INCONCLUSIVE, self.obstacles))
+        else:
+            judged = verdicts(results, difference=self.difference)
+        return {
+            name: self._entry(pair, results[name], judged[name]) for name, pair in pairs.items()
+        }
+
+    def _apart(self, pair: _Pair) -> RankResult:
+        sides = [
+            [rows for rows in zip(times, kernels or repeat(None)) if rows[0] is not None]
+            for times, kernels in zip((pair.mine, pair.theirs), pair.kernels)
+        ]
+        return self._compared(compare_apart, sides)
+
+    def _in_pairs(self, pair: _Pair) -> RankResult:
+        kernels = (of_side or repeat(None) for of_side in pair.kernels)
+        both = [row for row in zip(pair.mine, pair.theirs, *kernels) if None not in row[:2]]
+        sides = [[(row[side], row[side + 2]) for row in both] for side in (0, 1)]
+        return self._compared(compare_interleaved, sides)
+
+    def _compared(self, compare: Any, sides: Sequence[Sequence[Any]]) -> RankResult:
+        """Compare two sets of (time, kernel); without kernels if one is not known."""
+        mine, theirs = ([time for time, _ in side] for side in sides)
+        kernels = tuple([kernel for _, kernel in side] for side in sides)
+        known = all(kernel for side in kernels for kernel in side)
+        times = [time * self.factor for time in mine]
+        result: RankResult = compare(times, theirs, kernels if known and all(kernels) else None)
+        return result
+
+    def _entry(self, pair: _Pair, result: RankResult, verdict: Verdict) -> dict[str, Any]:
+        spread = min(result.n) > 1
+        base_ms, new_ms = (
+            median([value for value in side if value is not None])
+            for side in (pair.theirs, pair.mine)
+        )
+        entry = {
+            "quantity": pair.quantity,
+            "base_ms": base_ms,
+            "new_ms": new_ms,
+            "ratio": result.ratio if self.paired else result.ratio_of_medians,
+            "low": result.low if spread else None,
+            "high": result.high if spread else None,
+            "coverage": result.coverage if spread else None,
+            "verdict": verdict.verdict,
+        }
+        return {**entry, "reason": verdict.reason} if verdict.reason else entry
+
+
+def _unjudged(mine: _Side, theirs: _Side, name: str) -> dict[str, Any]:
+    new, base = mine.times[name], theirs.times[name]
+    quantity = "wall_ms" if "wall_ms" in (new.column, base.column) else "corrected_ms"
+    return _entry_without_samples(base.median_ms, new.median_ms, quantity)
+
+
+def _entry_without_samples(
+    base_ms: float | None, new_ms: float | None, quantity: str
 ) -> dict[str, Any]:
-    compare = _in_pairs if paired else _apart
-    comparisons = {name: compare(pair, factor) for name, pair in pairs.items()}
-    if obstacles:
-        judged = dict.fromkeys(pairs, Verdict(INCONCLUSIVE, obstacles))
-    else:
-        judged = verdicts(comparisons)
     return {
-        name: _entry(pair.quantity, comparisons[name], judged[name], paired=paired)
-        for name, pair in pairs.items()
-    }
-
-
-def _apart(pair: _Pair, factor: float) -> RankResult:
-    sides = [
-        [rows for rows in zip(times, kernels or repeat(None)) if rows[0] is not None]
-        for times, kernels in zip((pair.mine, pair.theirs), pair.kernels)
-    ]
-    return _compared(compare_apart, sides, factor)
-
-
-def _in_pairs(pair: _Pair, factor: float) -> RankResult:
-    kernels = (of_side or repeat(None) for of_side in pair.kernels)
-    both = [row for row in zip(pair.mine, pair.theirs, *kernels) if None not in row[:2]]
-    sides = [[(row[side], row[side + 2]) for row in both] for side in (0, 1)]
-    return _compared(compare_interleaved, sides, factor)
-
-
-def _compared(compare: Any, sides: Sequence[Sequence[Any]], factor: float) -> RankResult:
-    """Compare two sets of (time, kernel); without kernels if one is not known."""
-    mine, theirs = ([time for time, _ in side] for side in sides)
-    kernels = tuple([kernel for _, kernel in side] for side in sides)
-    known = all(kernel for side in kernels for kernel in side)
-    result: RankResult = compare(
-        [time * factor for time in mine], theirs, kernels if known and all(kernels) else None
-    )
-    return result
-
-
-def _entry(
-    quantity: str, comparison: RankResult, verdict: Verdict, *, paired: bool
-) -> dict[str, Any]:
-    spread = min(comparison.n) > 1
-    entry = {
         "quantity": quantity,
-        "ratio": comparison.ratio if paired else comparison.ratio_of_medians,
-        "low": comparison.low if spread else None,
-        "high": comparison.high if spread else None,
-        "coverage": comparison.coverage if spread else None,
-        "verdict": verdict.verdict,
+        "base_ms": base_ms,
+        "new_ms": new_ms,
+        "ratio": new_ms / base_ms if base_ms and new_ms is not None else None,
+        **dict.fromkeys(("low", "high", "coverage")),
+        "verdict": INCONCLUSIVE,
+        "reason": _NO_SAMPLES,
     }
-    return {**entry, "reason": verdict.reason} if verdict.reason else entry
 
 
-_RATIOS = "times, as ratios to those there:"
+class ProfileComparison(ShownInBlocks, dict[str, Any]):
+    """How a profile differs from a base: the result of `Profile.compare`.
 
-#: Verdicts that have a colour.
-_COLOURED = ("faster", "slower")
-
-
-class _Part(NamedTuple):
-    """A table of differences; its first row is the head."""
-
-    title: str
-    rows: Sequence[Sequence[str]]
-    left: Sequence[int]
-
-
-class ProfileComparison(dict[str, Any], Shown):
-    """How two profiles differ: the result of :meth:`Profile.compare <dagprofiler.Profile.compare>`.
-
-    A dict with the keys that are described there; ``print`` and notebooks show it as tables.
+    A dict with the keys that :meth:`Profile.compare <dagprofiler.Profile.compare>` describes;
+    ``print`` and notebooks show it as tables.
     """
 
-    def __str__(self) -> str:
-        lines = self._notes()
-        if self._times:
-            lines += ["", _RATIOS, comparison_summary(self._times)]
-        for title, rows, left in self._parts():
-            lines += ["", title, *aligned(rows[: MOST_ROWS + 1], left)]
-            lines += and_more(len(rows) - 1, "rows")
-        return "\n".join(lines)
+    def blocks(self) -> list[Block]:
+        """Return the verdict on the total, a table of times, and the other differences."""
+        times = {**self["task_times"], **self["edge_times"]}
+        marks: dict[str, int] = {}
+        head = f"{self['new']} against {self['base']}: {self.headline(marks)}"
+        scale = [self["scale"]] if "scale" in self else []
+        rows: list[Sequence[str]] = [("", "base ms", "new ms", "ratio", "interval", "verdict")]
+        rows += [_row(name, entry, marks) for name, entry in times.items()]
+        return [
+            Block(head, notes=scale),
+            Block(rows=rows, left=(0, 5), what="tasks and edges"),
+            Block(notes=[f"[{mark}] {reason}" for reason, mark in marks.items()]),
+            Block("makespan, predicted against real", _makespan(self), (0, 4)),
+            Block("parameters", _values(self["config_diff"]), (0, 1, 2)),
+            Block("bytes of edges", _weights(self["edge_weight_diff"], 8), what="edges"),
+            Block("instructions", _weights(self["node_weight_diff"], 1), what="tasks"),
+            Block(notes=self._alone()),
+        ]
 
-    def _repr_html_(self) -> str:
-        notes = map(paragraph, self._notes())
-        times = [paragraph(_RATIOS), times_markup(self._times)] if self._times else []
-        parts = (
-            part
-            for title, rows, left in self._parts()
-            for part in (paragraph(title), cut_table(rows, "rows", left))
-        )
-        return view(*notes, *times, *parts)
+    def headline(self, marks: dict[str, int] | None = None) -> str:
+        """Return the verdict on the total time, as in "12 % faster in all (1.31 s -> 1.15 s)".
 
-    @property
-    def _times(self) -> dict[str, Any]:
-        return {**self["task_times"], **self["edge_times"]}
+        Parameters
+        ----------
+        marks
+            Numbers the reasons of inconclusive verdicts; None for a headline without a mark.
+        """
+        total = self["total_time"]
+        base_ms, new_ms, ratio = total["base_ms"], total["new_ms"], total["ratio"]
+        if base_ms is None or new_ms is None:
+            return "total time unknown"
+        unit, per_ms = ("s", 1e3) if max(base_ms, new_ms) >= 1000 else ("ms", 1.0)
+        times = " -> ".join(f"{_three_digits(ms / per_ms)} {unit}" for ms in (base_ms, new_ms))
+        change = "" if ratio is None else _change(ratio)
+        if total["verdict"] == INCONCLUSIVE:
+            verdict = INCONCLUSIVE if marks is None else _marked(total, marks)
+            return f"{verdict} in all ({', '.join(filter(None, [times, change]))})"
+        if total["verdict"] in _COLOURED:
+            return f"{change} in all ({times})"
+        return f"{total['verdict']} in all ({times})"
 
-    def _notes(self) -> list[str]:
-        difference, scale = self["time_diff_ms"], self.get("scale")
-        known = "not known for both" if difference is None else f"{difference:+,.3f} ms here"
-        notes = [f"total time: {known}", *([printable(scale)] if scale else ())]
-        for key, where in (("only_in_self", "here"), ("only_in_other", "there")):
-            names = self.get(key, ())
-            if names:
-                more = f" and {len(names) - MOST_ROWS:,} more" if len(names) > MOST_ROWS else ""
-                listed = ", ".join(map(printable, names[:MOST_ROWS]))
-                notes.append(f"tasks only {where}: {listed}{more}")
-        return notes
-
-    def _parts(self) -> Iterator[_Part]:
-        """Yield the differences other than times."""
-        if "prediction" in self:
-            yield _Part("makespan, predicted against real:", _makespan(self["prediction"]), (0, 4))
-        if self["config_diff"]:
-            yield _Part("parameters:", _values(self["config_diff"]), (0, 1, 2))
-        for key, title in (("node_weight_diff", "instructions:"), ("edge_weight_diff", "bits:")):
-            if self[key]:
-                yield _Part(title, _weights(self[key]), (0,))
+    def _alone(self) -> Iterator[str]:
+        for key, where in (("only_in_other", "base"), ("only_in_self", "new")):
+            if key in self:
+                yield f"only in {self[where]}, so not compared: {some(self[key], 10)}"
 
 
-def _makespan(error: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    rows = {"makespan": error, **error["parts"]}
+#: Verdicts on a difference.
+_COLOURED = ("faster", SLOWER)
+
+
+def _change(ratio: float) -> str:
+    if ratio >= 2:
+        return f"{ratio:.2f} times as long"
+    return f"{abs(1 - ratio):.0%} {'faster' if ratio < 1 else 'slower'}".replace("%", " %")
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _row(name: str, entry: Mapping[str, Any], marks: dict[str, int]) -> tuple[str, ...]:
+    """Return a row of the table of times; `marks` numbers the reasons of open verdicts."""
+    known = entry.get("low") is not None
+    return (
+        printable(name),
+        number(entry["base_ms"]),
+        number(entry["new_ms"]),
+        number(entry["ratio"]),
+        f"{entry['low']:.2f} to {entry['high']:.2f}" if known else "-",
+        _marked(entry, marks),
+    )
+
+
+def _marked(entry: Mapping[str, Any], marks: dict[str, int]) -> str:
+    """Return the verdict, with the number of its reason if it is inconclusive."""
+    verdict, reason = entry["verdict"], entry.get("reason")
+    if verdict != INCONCLUSIVE or not reason:
+        return str(verdict)
+    return f"{verdict} [{marks.setdefault(reason, len(marks) + 1)}]"
+
+
+def _makespan(differences: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    error = differences.get("prediction", {"parts": {}})
+    rows = {"makespan": error, **error["parts"]} if error["parts"] else {}
     return [
         ("", "predicted ms", "real ms", "of the error", ""),
         *(
@@ -353,43 +499,23 @@ def _makespan(error: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 def _values(differing: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
     return [
-        ("", "here", "there"),
+        ("", "base", "new"),
         *(
-            (
-                printable(name),
-                *(printable(short_repr(entry[side])) for side in ("self", "other")),
-            )
+            (printable(name), *(printable(short_repr(entry[key])) for key in ("other", "self")))
             for name, entry in differing.items()
         ),
     ]
 
 
-def _weights(differing: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
+def _weights(differing: Mapping[str, Mapping[str, Any]], divisor: int) -> list[tuple[str, ...]]:
     return [
-        ("", "here", "there", "difference", "%"),
+        ("", "base", "new", "difference"),
         *(
             (
                 printable(name),
-                *(number(entry[key]) for key in ("self", "other")),
-                f"{entry['diff']:+,}",
-                f"{entry['pct']:+,.1f}",
+                *(number(entry[key] // divisor) for key in ("other", "self")),
+                "new" if not entry["other"] else f"{entry['pct']:+,.1f} %",
             )
             for name, entry in differing.items()
         ),
     ]
-
-
-def times_markup(times: Mapping[str, Mapping[str, Any]]) -> Markup:
-    """Return a table of the compared times of tasks and edges."""
-    (head, *rows), reason = comparison_rows(times)
-    body = [(*row[:3], _coloured(row[3])) for row in rows]
-    note = paragraph(reason, quiet=True) if reason else ""
-    return Markup(f"{cut_table([head, *body], 'tasks and edges', left=(0, 3))}{note}")
-
-
-def _coloured(words: str) -> str:
-    """Return a verdict in its colour, and its reason."""
-    verdict, colon, reason = words.partition(":")
-    if verdict not in _COLOURED:
-        return words
-    return Markup(f'<b class="{verdict}">{verdict}</b>{colon}{text(reason)}')

@@ -1,146 +1,163 @@
-"""summary(): a profile as text for a terminal."""
+"""figures() and blocks(): what is shown of a profile, as data and as text."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import COLD, MEASURED, WARM_UP
-from dagprofiler._document.table import entries_of_tasks
+from dagprofiler._document.table import edge_table, entries_of_tasks, task_table
 from dagprofiler._util.json import mapping_in
-from dagprofiler._util.text import MOST_ROWS, aligned, and_more, number, printable
+from dagprofiler._util.text import BYTES, Block, number, printable, quantity, render, some
+from dagprofiler.analysis._analyze import analysis_of, route, span_note, span_rows
 from dagprofiler.errors import counted
 from dagprofiler.stats.summary import FLAGS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from dagprofiler._document import ProfileData
+    from dagprofiler.analysis._analyze import Analysis
 
 
-#: Columns of samples that are in other tables.
-_SHOWN = ("wall_ms", "corrected_ms", "serialize_ms", "deserialize_ms")
+#: The parts of what is shown, in their order.
+PARTS = ("summary", "tasks", "edges", "path", "meters", "flags")
 
-#: Fields of a task's entry of ``execution_metrics``, in the order of the table.
-_FIGURES = (
-    *("compute_time_ms", "serialize_time_ms", "deserialize_time_ms"),
-    *("bytes_in", "bytes_out"),
-)
+#: Orders of the tasks.
+SORTS: dict[str, Any] = {
+    "time": lambda task: -(task["cost"] or 0),
+    "in": lambda task: -(task["bytes_in"] or 0),
+    "out": lambda task: -(task["bytes_out"] or 0),
+    "weight": lambda task: -(task["node_weight"] or 0),
+    "name": lambda task: task["task"],
+    "order": lambda task: task["execution_order"],
+}
+
+#: Columns of the table of tasks that are no meters of their own.
+_OWN = {
+    *("task", "execution_order", "state", "time_ms", "low_ms", "high_ms", "share", "flags"),
+    *("compute_time_ms", "deserialize_time_ms", "serialize_time_ms", "bytes_in", "bytes_out"),
+    *("node_weight", "estimated_instructions", "reference_time_ms", "corrected_ms", "cost"),
+}
+
+#: How many tasks a sentence names.
+_NAMED = 5
 
 
 def summary(profile: ProfileData) -> str:
-    """Return tables of tasks, edges, statistics and meters, and the run's conditions.
+    """Return what is shown of a profile, as text; at most 40 rows of each table."""
+    return render(blocks(figures(profile)))
 
-    A weight marked ``*`` is a default: the task has no cost model. At most 40
-    tasks and edges are shown.
+
+def figures(profile: ProfileData, sort: str = "time", cost: str | None = None) -> dict[str, Any]:
+    """Return what is shown of a profile, by part.
+
+    Parameters
+    ----------
+    sort
+        Order of the tasks, one of `SORTS`.
+    cost
+        Source of the tasks' costs, as for :func:`dagprofiler.analyze`; by default their times.
+
+    Raises
+    ------
+    WeightError
+        If `cost` is given and no task has such a cost.
     """
-    metrics, structure = profile.metrics, profile.dag_structure
-    run = profile.sections.get("run", {})
-    defaults = {
-        name
-        for name, entry in profile.sections.get("weight_sources", {}).items()
-        if entry.get("node_weight") == "default"
+    found, why_not = analysis_of(profile, cost)
+    tasks = list(task_table(profile))
+    costs = _costs(found)
+    total = sum(costs.values())
+    for task in tasks:
+        task["cost"] = costs.get(task["task"])
+        task["share"] = task["cost"] / total if total and task["cost"] is not None else None
+    _, unclear = entries_of_tasks(profile)
+    return {
+        "summary": _summary(profile, found, unclear),
+        "tasks": sorted(tasks, key=SORTS[sort]),
+        "edges": sorted(edge_table(profile), key=lambda edge: -(edge["size_bytes"] or 0)),
+        "path": _path(found, why_not),
+        "flags": _flags(profile),
     }
-    lines = [
-        *([printable(profile.name)] if profile.name is not None else ()),
-        origin(profile),
-        ", ".join(
-            [
-                counted(len(structure["nodes"]), "task"),
-                counted(len(structure["edges"]), "edge"),
-                "total time unknown"
-                if metrics.total_time_ms is None
-                else f"total {number(metrics.total_time_ms)} ms",
-            ]
-        ),
-    ]
-    if run.get("state") == "partial":
-        states = run.get("tasks", {})
-        lines.append(f"PARTIAL: {printable(run.get('reason'))}")
-        lines += [f"  {printable(t)}: {states[t].get('state')}" for t in list(states)[:MOST_ROWS]]
-        lines += and_more(len(states), "tasks")
-    conditions = run.get("conditions")
-    if conditions is not None:
-        kinds = profile.sections.get("samples", {}).get("rounds")
-        lines.append(_rounds_line(run, conditions, kinds))
-    entries, unclear = entries_of_tasks(profile)
-    names = structure["execution_order"] if unclear else list(entries)
-    rows = [
-        (
-            printable(name),
-            *(number(getattr(entries.get(name), figure, None)) for figure in _FIGURES),
-            number(metrics.node_weights.get(name)) + "*" * (name in defaults),
-        )
-        for name in names[:MOST_ROWS]
-    ]
-    head = ("task", "compute ms", "serialize ms", "deserialize ms", "bytes in", "bytes out")
-    lines += ["", *aligned([(*head, "instructions"), *rows])]
-    lines += and_more(len(names), "tasks")
-    if defaults.intersection(names[:MOST_ROWS]):
-        lines.append("* default: no cost model")
-    if unclear:
-        lines.append(f"no times: {unclear}")
-    if metrics.edge_metrics:
-        edges = [
-            (
-                f"{printable(edge.source)} -> {printable(edge.target)}",
-                number(edge.size_bytes),
-                number(edge.wire_bytes),
-                printable(", ".join(edge.data_fields)),
-            )
-            for edge in metrics.edge_metrics[:MOST_ROWS]
-        ]
-        lines += ["", *aligned([("edge", "bytes", "on the wire", "fields"), *edges], left=(0, 3))]
-        lines += and_more(len(metrics.edge_metrics), "edges")
-    if "statistics" in profile.sections:
-        lines += _statistics(profile.sections["statistics"])
-        lines += _metered(profile.sections["statistics"])
-    elif "samples" in profile.sections:
-        lines += _metered_once(profile.sections["samples"])
-    lines += _not_measured(profile.sections)
-    lines += _never_fired(profile.sections.get("origins", {}))
-    if "overhead" in run:
-        kinds = ", ".join(
-            f"{kind[: -len('_ms')]} {number(value)} ms" for kind, value in run["overhead"].items()
-        )
-        lines += ["", f"overhead: {kinds}"]
-    return "\n".join(lines)
+
+
+def _costs(found: Analysis | None) -> dict[str, Any]:
+    """Return the costs of the tasks that have one."""
+    if found is None:
+        return {}
+    filled = set(found.weights.filled)
+    return {name: cost for name, cost in found.weights.values.items() if name not in filled}
+
+
+def _summary(profile: ProfileData, found: Analysis | None, unclear: str) -> dict[str, Any]:
+    sections, structure = profile.sections, profile.dag_structure
+    run, environment = sections.get("run", {}), mapping_in(sections, "environment")
+    return {
+        "name": profile.name,
+        "tasks": len(structure["nodes"]),
+        "edges": len(structure["edges"]),
+        "total_time_ms": profile.metrics.total_time_ms,
+        "cost": None if found is None else found.weights.source,
+        "unit": None if found is None else found.weights.unit,
+        "state": run.get("state"),
+        "reason": run.get("reason"),
+        "failures": {
+            name: entry for name, entry in run.get("tasks", {}).items() if "error" in entry
+        },
+        "rounds": run.get("rounds"),
+        "conditions": _conditions(sections),
+        "executor": run.get("executor"),
+        "overhead": run.get("overhead"),
+        "predicted": "prediction" in sections,
+        "origin": _origin(profile),
+        "command": environment.get("command"),
+        "notes": [*_notes(sections, unclear)],
+    }
 
 
 def origin(profile: ProfileData) -> str:
-    """Return version, host, time and seed of a profile, as far as known."""
+    """Return whether a profile is predicted, and its origin."""
+    predicted = f"{_PREDICTED}; " if "prediction" in profile.sections else ""
+    return f"{predicted}{_origin(profile)}"
+
+
+#: The first words on a profile of times that nothing took.
+_PREDICTED = "PREDICTED, not measured"
+
+
+def _origin(profile: ProfileData) -> str:
+    """Return version, host, time, commit and seed of a profile, as far as known."""
     sections = profile.sections
     words = f"dagprofiler {printable(profile.metadata.get('dagprofiler_version'))}"
-    if "prediction" in sections:
-        words = f"PREDICTED, not measured; {words}"
     imported = mapping_in(sections, "imported")
     if imported:
         source = f"{imported.get('format', '')} {imported.get('version', '')}".strip()
         words += f" (imported{f' from {printable(source)}' if source else ''})"
+    environment = mapping_in(sections, "environment")
+    if "python" in environment:
+        words += f", Python {printable(environment['python'])}"
     if profile.hostname is not None:
         words += f" on {printable(profile.hostname)}"
-    if "timestamp" not in sections.get("environment", {}).get("not_measured", {}):
-        words += f", {printable(profile.timestamp)}"
-    words += commit(profile)
+    if "timestamp" not in environment.get("not_measured", {}):
+        words += f", {printable(profile.timestamp)[:19].replace('T', ' ')}"
+    git = mapping_in(environment, "git")
+    if "commit" in git:
+        changed = " with changes" if git.get("clean") is False else ""
+        words += f", commit {printable(git['commit'])[:10]}{changed}"
     if profile.seed is not None:
         return f"{words}, seed {profile.seed}"
     # Files of other tools don't record seeds.
     return words if imported else f"{words}, no seed"
 
 
-def commit(profile: ProfileData) -> str:
-    """Return the git commit of a profile as the end of a sentence, as far as known."""
-    git = mapping_in(mapping_in(profile.sections, "environment"), "git")
-    if "commit" not in git:
-        return ""
-    changed = " with changes" if git.get("clean") is False else ""
-    return f", commit {printable(git['commit'])[:10]}{changed}"
-
-
-def _rounds_line(
-    run: Mapping[str, Any], conditions: Mapping[str, Any], kinds: Sequence[str] | None
-) -> str:
+def _conditions(sections: Mapping[str, Any]) -> str | None:
     """Return the number of rounds, their conditions, and the statistic of the times."""
+    run = sections.get("run", {})
+    conditions = run.get("conditions")
+    if conditions is None:
+        return None
     complete, warm_up = run.get("rounds", 0), conditions.get("warmup", 0)
+    kinds: Sequence[str] | None = sections.get("samples", {}).get("rounds")
     count = complete
     if kinds is not None:
         # After a failure there may be fewer rounds than requested.
@@ -165,114 +182,199 @@ def _rounds_line(
     return ", ".join(words)
 
 
-def _statistics(section: Mapping[str, Any]) -> list[str]:
-    """Return a table of the times in compute(), and the meanings of its flags."""
-    tasks, flags = section.get("tasks", {}), section.get("flags", {})
-    rows = [("task", "median ms", "interval", "coverage", "MAD", "min", "n", "flags")]
-    for name in list(tasks)[:MOST_ROWS]:
-        best = tasks[name].get("corrected_ms", tasks[name].get("wall_ms"))
-        if best is None:
-            continue
-        interval = f"{number(best.get('low'))} to {number(best.get('high'))}"
-        coverage = best.get("coverage")
-        figures = (
-            number(best["median"]),
-            interval,
-            "-" if coverage is None else f"{coverage:.1%}",
-            number(best.get("mad")),
-            number(best.get("min")),
-            number(best["n"]),
-        )
-        rows.append((printable(name), *figures, printable(", ".join(flags.get(name, ())))))
-    lines = ["", "compute(), without run-queue delay where that was measured:"]
-    lines += aligned(rows, left=(0, 7))
-    lines += and_more(len(tasks), "tasks")
-    raised = {flag for names in flags.values() for flag in names}
-    return lines + [f"{flag}: {meaning}" for flag, meaning in FLAGS.items() if flag in raised]
-
-
-def _metered(section: Mapping[str, Any]) -> list[str]:
-    """Return a table of the medians of metered quantities other than times."""
-    tasks = {
-        name: {column: summary["median"] for column, summary in columns.items()}
-        for name, columns in section.get("tasks", {}).items()
-    }
-    return _metered_table("medians of what was metered:", tasks)
-
-
-def _metered_once(section: Mapping[str, Any]) -> list[str]:
-    """Return the same table for one round."""
-    tasks = {
-        name: {
-            column: next((v for v in values if v is not None), None)
-            for column, values in columns.items()
-        }
-        for name, columns in section.get("tasks", {}).items()
-    }
-    return _metered_table("what was metered:", tasks)
-
-
-def _metered_table(head: str, tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    # Columns that are 0 throughout are left out.
-    shown = dict.fromkeys(
-        column
-        for row in tasks.values()
-        for column, value in row.items()
-        if value and column not in _SHOWN
-    )
-    if not shown:
-        return []
-    rows = [
-        (printable(name), *(number(tasks[name].get(column)) for column in shown))
-        for name in list(tasks)[:MOST_ROWS]
-    ]
-    return [
-        "",
-        head,
-        *aligned([("task", *map(printable, shown)), *rows]),
-        *and_more(len(tasks), "tasks"),
-    ]
-
-
-def _never_fired(origins: Mapping[str, Any]) -> list[str]:
-    """Return the rules that never fired, and why."""
-    reasons = {entry["rule"]: entry["reason"] for entry in origins.get("never_fired", ())}
-    fired = {entry["rule"] for entry in origins.get("fired", ())}
-    lines = [
-        f"rule {printable(repr(rule))} never fired: {printable(why)}"
-        for rule, why in reasons.items()
-        if rule not in fired
-    ]
-    return ["", *lines[:MOST_ROWS], *and_more(len(lines), "rules")] if lines else []
-
-
-def _not_measured(sections: Mapping[str, Any]) -> list[str]:
-    """Return why requested meters gave no values."""
+def _notes(sections: Mapping[str, Any], unclear: str) -> Iterator[str]:
+    """Yield why figures are missing, and which rules never fired."""
+    if unclear:
+        yield f"no times: {unclear}"
     tasks = sections.get("samples", {}).get("tasks", {})
     columns = {column for row in tasks.values() for column in row}
-    reasons = sections.get("environment", {}).get("not_measured", {})
+    for column, why in mapping_in(sections, "environment").get("not_measured", {}).items():
+        if column in columns:
+            yield f"{column}: {why}"
+    origins = sections.get("origins", {})
+    fired = {entry["rule"] for entry in origins.get("fired", ())}
+    reasons = {entry["rule"]: entry["reason"] for entry in origins.get("never_fired", ())}
+    for rule, why in reasons.items():
+        if rule not in fired:
+            yield f"rule {rule!r} never fired: {why}"
+
+
+def _path(found: Analysis | None, why_not: str) -> dict[str, Any]:
+    """Return the critical path, the parallelism and the bottlenecks."""
+    if found is None:
+        return {"tasks": [], "why_not": why_not}
+    alone, with_edges = found.without_communication, found.with_communication
+    return {
+        "tasks": list(alone.critical_path),
+        "tasks_with_edges": None if with_edges is None else list(with_edges.critical_path),
+        "unit": found.weights.unit,
+        "span": found.span,
+        "span_with_edges": None if with_edges is None else with_edges.span,
+        "work": found.work,
+        "parallelism": found.average_parallelism,
+        "gains": [
+            {"name": item.name, "kind": item.kind, "cost": item.cost, "gain": item.gain}
+            for item in alone.bottlenecks
+        ],
+        "spans": None if found.critical_spans is None else asdict(found.critical_spans),
+    }
+
+
+def _flags(profile: ProfileData) -> list[dict[str, Any]]:
+    raised = profile.sections.get("statistics", {}).get("flags", {})
     return [
-        f"{printable(column)}: {printable(why)}"
-        for column, why in reasons.items()
-        if column in columns
+        {"flag": flag, "meaning": meaning, "tasks": names}
+        for flag, meaning in FLAGS.items()
+        if (names := [name for name in raised if flag in raised[name]])
     ]
 
 
-def comparison_summary(times: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a table of the compared times of tasks and edges."""
-    rows, reason = comparison_rows(times)
-    return "\n".join([*aligned(rows, left=(0, 3)), *([reason] if reason else ())])
+def blocks(shown: Mapping[str, Any], parts: Sequence[str] = PARTS) -> list[Block]:
+    """Return the blocks of some parts of what :func:`figures` returned."""
+    made: list[Block] = []
+    tasks: Sequence[Mapping[str, Any]] = shown["tasks"]
+    if "summary" in parts:
+        made += _summary_blocks(shown["summary"], shown["flags"])
+    if "tasks" in parts:
+        made.append(_task_block(tasks, shown["summary"]))
+    if "edges" in parts:
+        made.append(_edge_block(shown["edges"]))
+    if "path" in parts:
+        made += _path_blocks(shown["path"])
+    if "meters" in parts:
+        made.append(_meter_block(tasks))
+    if "flags" in parts:
+        made.append(
+            Block(notes=[f"{entry['flag']}: {entry['meaning']}" for entry in shown["flags"]])
+        )
+    return made
 
 
-def comparison_rows(times: Mapping[str, Mapping[str, Any]]) -> tuple[list[tuple[str, ...]], str]:
-    """Return a head and the rows of a comparison, and the reason that all verdicts share."""
-    reasons = {printable(entry.get("reason", "")) for entry in times.values()}
-    common = reasons.pop() if len(times) > 1 and len(reasons) == 1 else ""
-    rows: list[tuple[str, ...]] = [("", "ratio", "interval", "verdict")]
-    for name, entry in times.items():
-        known = entry.get("low") is not None
-        interval = f"{number(entry['low'])} to {number(entry['high'])}" if known else "-"
-        keys = ("verdict",) if common else ("verdict", "reason")
-        verdict = ": ".join(printable(entry[key]) for key in keys if key in entry)
-        rows.append((printable(name), number(entry.get("ratio")), interval, verdict))
-    return rows, common
+def _summary_blocks(
+    about: Mapping[str, Any], flags: Sequence[Mapping[str, Any]]
+) -> Iterator[Block]:
+    """Yield what the profile is of, its size and total, and what is wrong with its figures."""
+    total = about["total_time_ms"]
+    head = [] if about["name"] is None else [printable(about["name"])]
+    head += [
+        counted(about["tasks"], "task"),
+        counted(about["edges"], "edge"),
+        "total time unknown" if total is None else f"{number(total)} ms in all",
+    ]
+    if about["executor"] is not None:
+        head.append(printable(about["executor"]))
+    notes = [] if about["conditions"] is None else [about["conditions"]]
+    notes += [f"{entry['flag']}: {some(entry['tasks'], _NAMED)}" for entry in flags]
+    if about["state"] == "partial":
+        notes.insert(0, f"PARTIAL: {printable(about['reason'])}")
+    notes += [printable(note) for note in about["notes"]]
+    if about["overhead"] is not None:
+        kinds = (
+            f"{_words(kind[: -len('_ms')])} {number(ms)} ms"
+            for kind, ms in about["overhead"].items()
+        )
+        notes.append(f"outside of the tasks: {', '.join(kinds)}")
+    predicted = f"{_PREDICTED}; " if about["predicted"] else ""
+    yield Block(f"{predicted}{', '.join(head)}", notes=[*notes, printable(about["origin"])])
+    for name, entry in about["failures"].items():
+        yield failure_block(name, entry)
+
+
+def failure_block(name: str, entry: Mapping[str, Any]) -> Block:
+    """Return where and how a task failed."""
+    lines = [
+        line
+        for frame in entry.get("traceback", ())
+        for line in (
+            f"  {frame['file']}, line {frame['line']}, in {frame['function']}",
+            *([f"    {frame['text']}"] if frame["text"] else ()),
+        )
+    ]
+    return Block(
+        f"task {printable(name)!r} failed: {printable(entry['error'])}",
+        notes=list(map(printable, lines)),
+    )
+
+
+def _task_block(tasks: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> Block:
+    """Return the table of tasks; columns that nothing is known of are left out."""
+    known = {key for task in tasks for key, value in task.items() if value is not None}
+    is_time = about["cost"] in ("time", None)
+    head = ["task", "time ms" if is_time else f"{about['cost']} {about['unit']}"]
+    has_interval = is_time and "low_ms" in known
+    has_state = any(task["state"] not in ("succeeded", None) for task in tasks)
+    head += ["+-"] * has_interval + ["share", "in", "out"]
+    head += ["instructions"] * ("node_weight" in known) + ["state"] * has_state
+    rows = [head]
+    for task in tasks:
+        row = [printable(task["task"]), number(task["cost"])]
+        row += [_half_width(task)] * has_interval
+        row.append("-" if task["share"] is None else f"{task['share']:.1%}")
+        row += [quantity(task[key], BYTES) for key in ("bytes_in", "bytes_out")]
+        row += [number(task["node_weight"])] * ("node_weight" in known)
+        rows.append(row + [printable(task["state"])] * has_state)
+    left = (0, len(head) - 1) if has_state else (0,)
+    return Block("", rows, left, "tasks")
+
+
+def _half_width(task: Mapping[str, Any]) -> str:
+    """Return the half-width of the median's interval, in percent of the median."""
+    low, median, high = task["low_ms"], task["time_ms"], task["high_ms"]
+    if low is None or high is None or not median:
+        return "-"
+    return f"{max(high - median, median - low) / median:.1%}"
+
+
+def _edge_block(edges: Sequence[Mapping[str, Any]]) -> Block:
+    rows = [["edge", "bytes", "on the wire", "fields"]]
+    rows += [
+        [
+            f"{printable(edge['source'])} -> {printable(edge['target'])}",
+            quantity(edge["size_bytes"], BYTES),
+            quantity(edge["wire_bytes"], BYTES),
+            some(edge["data_fields"] or (), 3),
+        ]
+        for edge in edges
+    ]
+    return Block("", rows, (0, 3), "edges")
+
+
+def _path_blocks(path: Mapping[str, Any]) -> Iterator[Block]:
+    names = path["tasks"]
+    if not names:
+        if path.get("why_not"):
+            yield Block(f"no critical path: {path['why_not']}")
+        return
+    unit, with_edges = path["unit"], path["span_with_edges"]
+    head = f"critical path: {number(path['span'])} of {number(path['work'])} {unit} in all tasks"
+    if path["parallelism"] is not None:
+        head += f", so that concurrency gives a speed-up of at most {path['parallelism']:.2f}"
+    notes = [f"  {route(names)}"]
+    if with_edges is not None:
+        also = path["tasks_with_edges"]
+        notes.append(
+            f"  with serializing between tasks: {number(with_edges)} {unit}"
+            + (f", {route(also)}" if also != names else "")
+        )
+    gains = [item for item in path["gains"] if item["gain"]][:3]
+    if gains:
+        words = ", ".join(f"{printable(item['name'])} {number(item['gain'])}" for item in gains)
+        notes.append(f"  {unit} that it would be shorter without: {words}")
+    yield Block(head, notes=notes)
+    if path["spans"] is not None:
+        yield Block("", span_rows(path["spans"]), (0, 1), "spans", [span_note(path["spans"])])
+
+
+def _words(key: str) -> str:
+    return printable(key.replace("_", " "))
+
+
+def _meter_block(tasks: Sequence[Mapping[str, Any]]) -> Block:
+    """Return a table of what was metered; columns that are 0 throughout are left out."""
+    keys = dict.fromkeys(key for task in tasks for key in task if key not in _OWN)
+    shown = [key for key in keys if any(task[key] for task in tasks)]
+    if not shown:
+        return Block(rows=[[]])
+    rows = [["task", *map(_words, shown)]]
+    rows += [[printable(task["task"]), *(number(task[key]) for key in shown)] for task in tasks]
+    return Block("", rows, (0,), "tasks")

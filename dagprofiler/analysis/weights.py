@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 from dagprofiler._document.calibration import Calibration
 from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.samples import measured_of
-from dagprofiler._document.table import entries_of_tasks
+from dagprofiler._document.table import default_times, entries_of_tasks
 from dagprofiler.errors import WeightError, did_you_mean, short_repr
 from dagprofiler.stats.summary import median
 
@@ -43,6 +43,13 @@ SOURCES = {
     "cpu_time": Source("cpu_time_ms", "cpu_ms", "ms", "CPU time of the task's thread"),
     "wall_time": Source("wall_time_ms", "wall_ms", "ms", "wall time"),
 }
+
+#: The one time of a task, wherever one time is shown, as
+#: :func:`dagprofiler._document.table.default_times` returns it.
+_TIME = Source("", "time", "ms", "wall time, without run-queue delay where that was measured")
+
+#: Every source that can be asked for by name.
+NAMED = {"time": _TIME, **SOURCES}
 
 #: Column of samples to the name of its times.
 TIMES = {"corrected_ms": "wall time without run-queue delay", "wall_ms": "wall time"}
@@ -136,7 +143,7 @@ class Reader:
 
     def values(self, source: str) -> dict[str, Number]:
         """Return a value for every task; raise a WeightError if a task has none."""
-        candidate, column, _, _ = SOURCES[source]
+        candidate, column, _, _ = NAMED[source]
         sampled = self._from_samples(source, column)
         if sampled is not None and len(sampled) == len(self.tasks):
             return sampled
@@ -146,7 +153,9 @@ class Reader:
                 return sampled
         elif len(found) < len(self.tasks):
             missing = [name for name in self.tasks if name not in found]
-            raise WeightError(source, missing, self._reasons(missing, candidate, column))
+            raise WeightError(
+                source, missing, self._reasons(missing, candidate or "wall_time_ms", column)
+            )
         if source != "estimated":
             self.check_samples(source, self.statistic)
         return found
@@ -155,13 +164,17 @@ class Reader:
         """Return the measured samples in a column, for the tasks that have any."""
         if self._samples is None:
             return {}
+        if column == _TIME.column:
+            return {**self.samples("wall_ms"), **self.samples("corrected_ms")}
         kinds, rows = self._samples["rounds"], self._samples["tasks"]
         measured = ((n, measured_of(kinds, rows.get(n, {}).get(column, ()))) for n in self.tasks)
         return {name: values for name, values in measured if values}
 
     def _from_samples(self, source: str, column: str) -> dict[str, Number] | None:
         """Return the statistic of a column, for the tasks that have samples in it."""
-        if self._samples is None or not column:
+        # The median time is the one that the profile's statistics and tables have.
+        is_shown = column == _TIME.column and self.statistic == "median"
+        if self._samples is None or not column or is_shown:
             return None
         of = STATISTICS[self.statistic]
         found = {name: of(values) for name, values in self.samples(column).items()}
@@ -170,6 +183,8 @@ class Reader:
 
     def _single(self, candidate: str) -> dict[str, Any]:
         """Return the single value that the profile holds for each task, or None."""
+        if not candidate:
+            return {name: time.median_ms for name, time in default_times(self._profile).items()}
         estimated = candidate == "estimated_instructions"
         if not self._rounds and not estimated:
             return {}
@@ -257,7 +272,7 @@ class Weights:
         ``"instructions"``; ``"ms"``; ``"reference ms"``, milliseconds on the reference machine;
         or, with a rate, ``"reference units (... a second)"``.
     source
-        Source of all values, one of `SOURCES`.
+        Source of all values, one of `NAMED`.
     statistic
         Statistic of the samples, one of `STATISTICS`; of a single value each is that value.
     provenance
@@ -291,7 +306,8 @@ def weights_of(
         cost models. ``"reference_time"``: time without run-queue delay, if that was measured, on
         a scale that machines share. ``"cpu_time"``: CPU time of the task's thread, in ms.
         ``"wall_time"``: in ms. ``"best"``: the first of these, in this order, that has a value
-        for every task.
+        for every task. ``"time"``: the time that tables show, in ms: wall time, without
+        run-queue delay where that was measured.
     statistic
         ``"median"``, ``"mean"``, ``"min"`` or ``"max"`` of the measured samples; ignored for
         estimates.
@@ -374,7 +390,7 @@ def samples_behind(profile: ProfileData, weights: Weights) -> dict[str, list[Num
     reader = Reader(profile, "median")
     own = single.keys() - set(weights.filled)
     columns = ["corrected_ms", "wall_ms"] if source == "reference_time" else []
-    for column in columns or [SOURCES[source].column]:
+    for column in columns or [NAMED[source].column]:
         samples = reader.samples(column)
         if all(name in samples for name in own):
             break
@@ -387,7 +403,7 @@ def samples_behind(profile: ProfileData, weights: Weights) -> dict[str, list[Num
 
 
 def _check_arguments(source: Any, statistic: Any, rate: Any) -> None:
-    sources, statistics = ["best", *SOURCES], list(STATISTICS)
+    sources, statistics = ["best", *NAMED], list(STATISTICS)
     for value, known, what in ((source, sources, "source"), (statistic, statistics, "statistic")):
         if value not in known:
             words = ", ".join(map(repr, known))
@@ -441,7 +457,7 @@ def _from_source(
 def _found_in(reader: Reader, source: str, rate: float | None) -> Weights:
     if source == "reference_time":
         return _reference_time(reader, rate)
-    _, column, unit, words = SOURCES[source]
+    _, column, unit, words = NAMED[source]
     values = reader.values(source)
     if source == "estimated":
         provenance = "what the cost models of the tasks say; none of it is measured"

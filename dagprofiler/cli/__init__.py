@@ -24,7 +24,7 @@ __all__ = ["entry", "main"]
 _COMMANDS = {
     "run": ("_run", "run"),
     "resume": ("_run", "resume"),
-    "show": ("_show", "show"),
+    "show": ("_convert", "show"),
     "compare": ("_compare", "compare"),
     "report": ("_convert", "report"),
     "export": ("_convert", "export"),

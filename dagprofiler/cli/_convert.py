@@ -1,4 +1,4 @@
-"""The commands ``report``, ``export``, ``import``, ``validate`` and ``completion``."""
+"""The commands that read files: ``show``, ``report``, ``export``, ``import``, ``validate``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.analysis.summary import PARTS, figures
 from dagprofiler.cli._output import (
     check_one_stdin,
     check_outputs,
@@ -15,6 +16,7 @@ from dagprofiler.cli._output import (
     print_text,
     problem_of,
     source_name,
+    text,
 )
 from dagprofiler.cli._parser import CommandError, build_parser
 from dagprofiler.cli._targets import assignments, guessed
@@ -29,6 +31,19 @@ _FILES = {"FILE", "PROFILE", "TARGET", "BASE", "NEW", "DIR", "('BASE.json', 'NEW
 
 #: Exit code of `validate` for an invalid profile.
 _INVALID = 1
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Print what a profile says."""
+    profile = load_profile(arguments.profile)
+    shown = figures(profile, arguments.sort, arguments.cost)
+    parts = arguments.part or PARTS
+    if arguments.json:
+        # The columns of meters are in the tasks.
+        print_json({part: shown[part] for part in PARTS if part in parts and part in shown})
+    else:
+        print_text(text(shown, parts, arguments.top))
+    return 0
 
 
 def report(arguments: argparse.Namespace) -> int:

@@ -9,12 +9,13 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler._util.files import check_writable, second_place
-from dagprofiler._util.text import printable
+from dagprofiler._util.text import printable, render
+from dagprofiler.analysis.summary import PARTS, blocks
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.errors import ProfileError, describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dagprofiler.profile import Profile
 
@@ -76,12 +77,9 @@ def width() -> int | None:
     return max(40, get_terminal_size().columns)
 
 
-def fitted(text: str, most: int) -> str:
-    """Return `text`, its middle left out if it is longer than `most` characters."""
-    if len(text) <= most:
-        return text
-    end = (most - 3) // 2
-    return f"{text[: most - 3 - end]}...{text[len(text) - end :]}"
+def text(shown: Mapping[str, Any], parts: Sequence[str] = PARTS, top: int = 0) -> str:
+    """Return figures of a profile as text; `top` rows of each table, or all for 0."""
+    return render(blocks(shown, parts), top, width() or 80, "; --top 0 shows all")
 
 
 def source_name(path: str) -> str:

@@ -41,6 +41,10 @@ RUN_FILE_KEYS = (
 )
 
 
+#: Sources of costs; the parser imports nothing that knows them.
+_COSTS = ("time", "counted", "estimated", "reference_time", "cpu_time", "wall_time", "best")
+
+
 class CommandError(DagProfilerError):
     """A command failed; the message is all that the user sees.
 
@@ -238,7 +242,7 @@ def _show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--part",
         action="append",
-        choices=("summary", "tasks", "edges", "path", "flags"),
+        choices=("summary", "tasks", "edges", "path", "meters", "flags"),
         help="show only this part; repeatable",
     )
     parser.add_argument(
@@ -248,8 +252,19 @@ def _show(parser: argparse.ArgumentParser) -> None:
         help="sort tasks by time (the default), bytes in, bytes out, instructions (weight), "
         "name, or execution order",
     )
+    _cost(parser)
     parser.add_argument(
         "--top", type=_rows, default=20, metavar="N", help="rows of each table; 0 for all"
+    )
+
+
+def _cost(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--cost",
+        choices=_COSTS,
+        metavar="SOURCE",
+        help=f"costs of the tasks: {', '.join(_COSTS)}; by default time: wall time, without "
+        "run-queue delay where that was measured",
     )
 
 
@@ -294,9 +309,7 @@ def _report(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="FILE", help="the file to write; by default PROFILE with .html"
     )
     parser.add_argument("--base", metavar="PROFILE", help="another profile to compare with")
-    parser.add_argument(
-        "--cost", metavar="SOURCE", help="source of the task costs, such as wall_time"
-    )
+    _cost(parser)
     parser.add_argument("--statistic", choices=("median", "mean", "min", "max"), default="median")
 
 

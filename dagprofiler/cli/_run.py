@@ -14,11 +14,11 @@ from typing import IO, TYPE_CHECKING, Any
 from dagprofiler._document.quickcheck import surely_satisfies
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._util.files import replaced, replacing, write
-from dagprofiler._util.text import printable
+from dagprofiler._util.text import fitted, printable
+from dagprofiler.analysis.summary import figures
 from dagprofiler.analysis.weights import times_of_tasks
 from dagprofiler.cli._output import (
     check_outputs,
-    fitted,
     keep,
     load_profile,
     note,
@@ -28,6 +28,7 @@ from dagprofiler.cli._output import (
     reason_of,
     source_name,
     stdout_apart,
+    text,
 )
 from dagprofiler.cli._parser import CommandError, parse
 from dagprofiler.cli._targets import Place, executor_named, load_dag, run_file
@@ -464,13 +465,11 @@ def _deliver(profile: Profile, arguments: argparse.Namespace) -> None:
         written["report"] = arguments.report
     if arguments.output == "-" or (arguments.quiet and not arguments.json):
         return
-    from dagprofiler.cli._show import figures, text
-
     shown = figures(profile)
     if arguments.json:
         print_json({"written": written, **shown})
         return
-    lines = [text(shown, parts=("summary", "tasks", "path"), top=10), ""]
+    lines = [text(shown, ("summary", "tasks", "path"), top=10), ""]
     lines += [f"{what}: {path}" for what, path in written.items()]
     if not written:
         lines.append("the profile was not saved: use -o profile.json")

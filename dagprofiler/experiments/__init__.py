@@ -7,9 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._util.html import Shown, view
-from dagprofiler.analysis.compare import compare_samples, times_markup
-from dagprofiler.analysis.summary import comparison_summary
+from dagprofiler._util.html import ShownInBlocks
+from dagprofiler.analysis.compare import compare_profiles
 from dagprofiler.dag import DAG
 from dagprofiler.engine.hooks import HookCalls
 from dagprofiler.engine.options import RunOptions
@@ -17,11 +16,14 @@ from dagprofiler.errors import DeclarationError, did_you_mean, is_a, refused, sh
 from dagprofiler.executors import Executor
 from dagprofiler.experiments.calibration import calibrate_engine
 from dagprofiler.measure.busy import busy
+from dagprofiler.stats.ranktests import DIFFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from dagprofiler._document.rounds import Rounds
+    from dagprofiler._util.text import Block
+    from dagprofiler.analysis.compare import ProfileComparison
     from dagprofiler.dag import Inputs
     from dagprofiler.profile import Profile
 
@@ -33,63 +35,74 @@ _ROUNDS = 30
 
 
 @dataclass(frozen=True)
-class RunComparison(Shown):
-    """The result of :func:`compare_runs`; ``print`` and notebooks show it as a table.
+class RunComparison(ShownInBlocks):
+    """The result of :func:`compare_runs`; ``print`` and notebooks show it as tables.
 
     Attributes
     ----------
-    a, b
+    base, new
         The profile of each DAG.
-    task_times, edge_times
-        As in :meth:`Profile.compare <dagprofiler.Profile.compare>`: for each task,
-        or edge, the ratio of a's time to b's, its interval and a verdict on a
-        relative to b.
+    comparison
+        As ``new.compare(base)`` returns it, with verdicts by interleaved rounds.
     """
 
-    a: Profile
-    b: Profile
-    task_times: dict[str, dict[str, Any]]
-    edge_times: dict[str, dict[str, Any]]
+    base: Profile
+    new: Profile
+    comparison: ProfileComparison
 
-    def __str__(self) -> str:
-        return comparison_summary({**self.task_times, **self.edge_times})
+    @property
+    def task_times(self) -> dict[str, dict[str, Any]]:
+        """For each task both times, their ratio, its interval and a verdict on the new one."""
+        times: dict[str, dict[str, Any]] = self.comparison["task_times"]
+        return times
 
-    def _repr_html_(self) -> str:
-        return view(times_markup({**self.task_times, **self.edge_times}))
+    @property
+    def edge_times(self) -> dict[str, dict[str, Any]]:
+        """The same for each edge."""
+        times: dict[str, dict[str, Any]] = self.comparison["edge_times"]
+        return times
+
+    def blocks(self) -> list[Block]:
+        """Return what is shown of the comparison."""
+        return self.comparison.blocks()
 
 
 def compare_runs(
-    dag_a: DAG,
-    dag_b: DAG | Mapping[str, Any],
+    base: DAG,
+    new: DAG | Mapping[str, Any],
     *,
     rounds: int | str | Rounds = _ROUNDS,
     seed: int | None = None,
     inputs: Inputs | None = None,
     meters: Any = None,
+    difference: float = DIFFERENCE,
 ) -> RunComparison:
-    """Measure two DAGs with interleaved rounds, and compare the times of each task.
+    """Measure two DAGs with interleaved rounds, and compare a new one with a base.
 
     Parameters
     ----------
-    dag_a, dag_b
-        The DAGs to compare. A mapping as `dag_b` is a complete config for `dag_a`:
-        ``dag_a.config.copy(N=10)`` changes one parameter. Tasks and edges are
+    base, new
+        The DAGs to compare. A mapping as `new` is a complete config for `base`:
+        ``base.config.copy(N=10)`` changes one parameter. Tasks and edges are
         matched by name.
     rounds
         Rounds of each DAG, as for :meth:`DAG.run`. A verdict needs at least 5 for
         one task and 8 for 30; with fewer it is "inconclusive".
     seed, inputs, meters
         As for :meth:`DAG.run`, the same for both.
+    difference
+        The smallest relative difference of times that matters, above 0: where it might not
+        have been seen, the verdict is "inconclusive".
 
     Returns
     -------
     RunComparison
-        Both profiles, and the verdicts.
+        Both profiles, and the verdicts on `new`.
 
     Raises
     ------
     DeclarationError
-        If `dag_a` is not a DAG, or `dag_b` neither a DAG nor a mapping.
+        If `base` is not a DAG, or `new` neither a DAG nor a mapping.
     ValidationError
         If a DAG is invalid; raised before any task runs.
     RunError
@@ -110,19 +123,20 @@ def compare_runs(
     ...     return {"x": sum(range(cfg.N))}
     >>> dag = DAG({"spin": spin}, [], {"N": 20_000})
     >>> compare_runs(dag, dag.config.copy(N=10_000), rounds=20).task_times["spin"]["verdict"]
-    'slower'
+    'faster'
     """
-    if not is_a(dag_a, DAG):
-        raise DeclarationError(f"compare_runs: dag_a must be a DAG, got {short_repr(dag_a)}")
-    if not is_a(dag_b, (DAG, Mapping)):
+    if not is_a(base, DAG):
+        raise DeclarationError(f"compare_runs: base must be a DAG, got {short_repr(base)}")
+    if not is_a(new, (DAG, Mapping)):
         raise DeclarationError(
-            f"compare_runs: dag_b must be a DAG or a config for dag_a, got {short_repr(dag_b)}"
+            f"compare_runs: new must be a DAG or a config for base, got {short_repr(new)}"
         )
-    other = dag_b if isinstance(dag_b, DAG) else dag_a.with_config(dag_b)
+    changed = new if isinstance(new, DAG) else base.with_config(new)
     # Both get the same meters; a single round is metered too.
     options = RunOptions(seed, inputs, rounds, meters="default" if meters is None else meters)
-    a, b = _interleaved([(dag_a, options), (other, options)])
-    return RunComparison(a, b, **compare_samples(a, b, paired=True))
+    before, after = _interleaved([(base, options), (changed, options)])
+    found = compare_profiles(after, before, paired=True, difference=difference)
+    return RunComparison(before, after, found)
 
 
 def sweep(

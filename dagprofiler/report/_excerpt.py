@@ -26,7 +26,8 @@ _NODES, _COLUMNS, _NAMED = 60, 6, 5
 
 def excerpt(profile: Profile) -> str:
     """Return the outcome of the run, the DAG, and folded tables of tasks and edges."""
-    about = paragraph(origin(profile), quiet=True)
+    words = [] if profile.name is None else [profile.name]
+    about = paragraph("; ".join([*words, origin(profile)]), quiet=True)
     if not is_drawn_unasked(len(profile.dag_structure["nodes"])):
         return view(paragraph(repr(profile)), about)
     subject = ReportSource(profile)
@@ -39,10 +40,10 @@ def _head(subject: ReportSource) -> Iterator[Markup]:
     total_ms = subject.profile.metrics.total_time_ms
     known = "total time unknown" if total_ms is None else f"total {quantity(total_ms, 'ms')}"
     words = [Markup(f"<b>{text(known)}</b>")]
-    found, paths = subject.analysis, subject.paths
-    if found is not None and paths is not None:
+    found = subject.analysis
+    if found is not None:
         unit = found.weights.unit
-        span, work = quantity(paths.span, unit), quantity(found.work, unit)
+        span, work = quantity(found.span, unit), quantity(found.work, unit)
         words.append(text(f"; critical path {span}, work {work} ({found.weights.provenance})"))
     yield paragraph(Markup("".join(words)))
     run = subject.sections.get("run", {})

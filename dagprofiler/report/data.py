@@ -22,8 +22,7 @@ from dagprofiler._document.table import (
     unit_of,
 )
 from dagprofiler._util.json import jsonable
-from dagprofiler.analysis import Analysis, analyze
-from dagprofiler.errors import WeightError
+from dagprofiler.analysis import analysis_of
 from dagprofiler.report._layout import fold, kinds_by_name
 from dagprofiler.report.drawing import Sketch, of_groups, of_tasks
 from dagprofiler.stats.summary import FLAGS, median
@@ -390,8 +389,8 @@ class ReportSource:
     profile
         Fresh or loaded.
     cost, statistic
-        As for :func:`dagprofiler.analyze`; by default wall times if there are any, else the
-        best costs that all tasks have.
+        As for :func:`dagprofiler.analyze`; by default times if there are any, else the best
+        costs that all tasks have.
 
     Attributes
     ----------
@@ -416,26 +415,7 @@ class ReportSource:
         self.numbers = {name: number for number, name in enumerate(self.names)}
         self.pairs = edges_of(profile)
         self.edges = [(self.numbers[source], self.numbers[target]) for source, target in self.pairs]
-        self.analysis: Analysis | None = None
-        self.why_not = ""
-        if cost is not None:
-            self.analysis = self._partly_known(cost, statistic)
-            return
-        try:
-            self.analysis = self._partly_known("wall_time", statistic)
-        except WeightError as error:
-            try:
-                self.analysis = analyze(profile, statistic=statistic)
-            except WeightError:
-                self.why_not = str(error)
-
-    def _partly_known(self, cost: str, statistic: str) -> Analysis:
-        """Return an analysis in which tasks without a cost, which did not run, cost 0."""
-        found = analyze(self.profile, cost=cost, statistic=statistic, fill=0)
-        if self.names and len(found.weights.filled) == len(self.names):
-            # No task has a cost: this raises an error with the reason.
-            self.profile.weights(cost, statistic)
-        return found
+        self.analysis, self.why_not = analysis_of(profile, cost, statistic)
 
     @property
     def sections(self) -> Mapping[str, Any]:

@@ -21,6 +21,8 @@ GATE = 0.02
 GATE_APART = 0.05
 #: Probability of finding any difference where there is none.
 ALPHA = 0.05
+#: The smallest relative difference that matters, unless another one is asked for.
+DIFFERENCE = 0.10
 #: Samples outside this range are invalid, since their ratios may overflow a float.
 _LEAST, _MOST = 1e-150, 1e150
 #: Sizes up to which null distributions are computed exactly.
@@ -475,7 +477,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def verdicts(comparisons: Mapping[str, RankResult], alpha: float = ALPHA) -> dict[str, Verdict]:
+def verdicts(
+    comparisons: Mapping[str, RankResult], alpha: float = ALPHA, difference: float = DIFFERENCE
+) -> dict[str, Verdict]:
     """Return a verdict and its reason for each name.
 
     Parameters
@@ -485,23 +489,30 @@ def verdicts(comparisons: Mapping[str, RankResult], alpha: float = ALPHA) -> dic
         of those with a p-value.
     alpha
         Probability of finding any difference where there is none, above 0 and below 1.
+    difference
+        The smallest relative difference that matters, above 0.
 
     Returns
     -------
     dict of str to Verdict
         In the same order. "inconclusive" if not even the smallest possible p-value for
-        this number of rounds would be significant among so many comparisons.
+        this number of rounds would be significant among so many comparisons, or if nothing was
+        found while the interval has ratios outside ``1 / (1 + difference)`` to
+        ``1 + difference``: a difference that matters might not have been seen.
     """
     p_values = {name: c.p for name, c in comparisons.items() if c.p is not None}
     adjusted = dict(zip(p_values, holm(list(p_values.values()))))
     return {
-        name: _verdict(comparison, adjusted.get(name, 1.0), len(adjusted), alpha)
+        name: _verdict(comparison, adjusted.get(name, 1.0), len(adjusted), alpha, difference)
         for name, comparison in comparisons.items()
     }
 
 
-def _verdict(comparison: RankResult, adjusted: float, count: int, alpha: float) -> Verdict:
+def _verdict(
+    comparison: RankResult, adjusted: float, count: int, alpha: float, difference: float
+) -> Verdict:
     ratio, smallest_p = comparison.ratio, comparison.smallest_p
+    low, high, most = comparison.low, comparison.high, 1 + difference
     if ratio is None or smallest_p is None:
         return Verdict(INCONCLUSIVE if ratio is None else NO_DIFFERENCE, comparison.reason)
     among = "1 comparison" if count == 1 else f"{count} comparisons"
@@ -515,5 +526,11 @@ def _verdict(comparison: RankResult, adjusted: float, count: int, alpha: float) 
         )
     if adjusted > alpha and comparison.doubt:
         return Verdict(INCONCLUSIVE, comparison.doubt)
+    if adjusted > alpha and not (low and high and low * most >= 1 and high <= most):
+        return Verdict(
+            INCONCLUSIVE,
+            f"a difference of {100 * difference:.3g} % might not have been seen, as the interval "
+            "is wider; take more rounds, or longer tasks",
+        )
     verdict = NO_DIFFERENCE if adjusted > alpha else FASTER if ratio < 1 else SLOWER
     return Verdict(verdict, f"p = {adjusted:.2g} after Holm's correction for {among}")

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from dagprofiler import DAG, Config, DAGMetrics, Profile, ProfileError
-from dagprofiler.analysis.compare import compare_samples
+from dagprofiler import DAG, Config, DAGMetrics, Profile, ProfileError, task
+from dagprofiler.analysis.compare import compare_profiles
 from dagprofiler.stats.ranktests import FASTER, INCONCLUSIVE, NO_DIFFERENCE, SLOWER
 
 CALIBRATION = {"score": 2.0, "parts": {"python": 2.0}, "spread": 0.01, "kernel_version": 1}
@@ -43,7 +43,7 @@ def timed(factor=1.0, **settings):
 
 
 def task_a(mine, theirs, **how):
-    return compare_samples(mine, theirs, **how)["task_times"]["a"]
+    return compare_profiles(mine, theirs, **how)["task_times"]["a"]
 
 
 # Verdicts
@@ -58,7 +58,8 @@ def test_rounds_in_fresh_processes_and_rounds_in_pairs_get_verdicts(factor, verd
     conditions = {**FRESH, "fresh_process": not paired}
     mine, theirs = timed(factor, conditions=conditions), timed(conditions=conditions)
     entry = task_a(mine, theirs, paired=paired)
-    assert list(entry) == ["quantity", "ratio", "low", "high", "coverage", "verdict", "reason"]
+    assert list(entry)[:4] == ["quantity", "base_ms", "new_ms", "ratio"]
+    assert entry["new_ms"] / entry["base_ms"] == pytest.approx(factor)
     assert entry["verdict"] == verdict
     assert entry["quantity"] == "wall_ms"
     assert entry["ratio"] == pytest.approx(factor)
@@ -84,15 +85,15 @@ def test_tasks_and_edges_are_families_of_their_own():
     rows = {f"t{i}": {"wall_ms": TEN} for i in range(4)}
     parts = {"serialize_ms": TEN, "deserialize_ms": TEN}
     profile = profile_of(rows, {"t0->t1": parts, "t1->t2": parts})
-    result = compare_samples(profile, profile)
-    assert list(result) == ["task_times", "edge_times"]
+    result = compare_profiles(profile, profile)
     assert result["task_times"]["t0"]["reason"].endswith("for 4 comparisons")
+    assert result["total_time"]["reason"].endswith("for 1 comparison")
     assert result["edge_times"]["t0->t1"]["reason"].endswith("for 2 comparisons")
 
 
 def test_too_few_rounds_for_so_many_tasks_cannot_say():
     many = profile_of({f"t{i}": {"wall_ms": TEN[:6]} for i in range(60)})
-    entry = compare_samples(many, many)["task_times"]["t7"]
+    entry = compare_profiles(many, many)["task_times"]["t7"]
     assert entry["verdict"] == INCONCLUSIVE
     assert entry["reason"].startswith("6 rounds are too few for 60 comparisons: at least")
 
@@ -115,7 +116,7 @@ def test_edges_are_compared_by_what_both_ends_spend_in_the_same_round():
     other = {"serialize_ms": [1.0] * 4, "deserialize_ms": [1.0] * 4}
     ends = {"a": {"wall_ms": [1.0] * 4}, "b": {"wall_ms": [1.0] * 4}}
     mine, theirs = profile_of(ends, {"a->b": edge}), profile_of(ends, {"a->b": other})
-    entry = compare_samples(mine, theirs)["edge_times"]["a->b"]
+    entry = compare_profiles(mine, theirs)["edge_times"]["a->b"]
     assert (entry["quantity"], entry["ratio"]) == ("transfer_ms", 2.5)
 
 
@@ -130,8 +131,53 @@ def test_only_what_has_measured_samples_on_both_sides_is_compared():
         {"a": {"wall_ms": [1.0]}, "b": {"wall_ms": [1.0]}, "d": {"wall_ms": [1.0]}},
         {"a->b": something},
     )
-    assert list(compare_samples(mine, theirs)["task_times"]) == ["a"]
-    assert compare_samples(mine, theirs)["edge_times"] == {}
+    assert list(compare_profiles(mine, theirs)["task_times"]) == ["a"]
+    assert compare_profiles(mine, theirs)["edge_times"] == {}
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_no_difference_is_only_said_where_one_of_the_size_asked_for_could_be_seen(paired):
+    noisy = [9, 14, 9, 14, 9, 14, 9, 14, 14, 9.0]
+    mine, theirs = profile_of({"a": {"wall_ms": noisy}}), timed()
+
+    entry = task_a(mine, theirs, paired=paired)
+    assert entry["high"] > 1.1
+    assert entry["verdict"] == INCONCLUSIVE
+    assert "a difference of 10 %" in entry["reason"]
+    assert task_a(mine, theirs, paired=paired, difference=0.6)["verdict"] == NO_DIFFERENCE
+    same = timed(1.001)
+    assert task_a(same, theirs, paired=paired)["verdict"] == NO_DIFFERENCE
+    assert task_a(same, theirs, paired=paired, difference=1e-4)["verdict"] == INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("factor", "headline"),
+    [
+        (0.88, "12 % faster in all (1.31 s -> 1.15 s)"),
+        (1.25, "25 % slower in all (1.31 s -> 1.64 s)"),
+        (3.847, "3.85 times as long in all (1.31 s -> 5.04 s)"),
+        (1.0, "no significant difference in all (1.31 s -> 1.31 s)"),
+    ],
+)
+def test_the_headline_is_the_verdict_on_the_total_time(factor, headline):
+    def lasting(total_ms):
+        document = timed().to_dict()
+        document["samples"]["total_ms"] = [total_ms] * 10
+        document["total_time_ms"] = total_ms
+        return Profile.from_dict(document)
+
+    found = compare_profiles(lasting(factor * 1310.0), lasting(1310.0), names=("old", "new"))
+    assert found.headline() == headline
+    assert str(found).startswith(f"new against old: {headline}\n")
+
+
+def test_profiles_are_called_by_their_names_where_these_differ():
+    named = [timed(), timed()]
+    for profile, name in zip(named, ("first", "second")):
+        profile.metadata["name"] = name
+    assert str(named[1].compare(named[0])).startswith("second against first: ")
+    assert str(named[0].compare(named[0])).startswith("new against base (first): ")
+    assert str(timed().compare(timed())).startswith("new against base: ")
 
 
 def test_warm_up_rounds_do_not_count():
@@ -149,7 +195,7 @@ def test_pairs_are_the_rounds_that_both_have():
     entry = task_a(mine, theirs, paired=True)
     assert entry["verdict"] == SLOWER
     assert (entry["low"], entry["high"]) == (pytest.approx(1.5), pytest.approx(1.5))
-    assert task_a(mine, theirs)["verdict"] == NO_DIFFERENCE
+    assert task_a(mine, theirs)["verdict"] == INCONCLUSIVE
 
 
 def test_without_a_common_round_there_is_no_pair():
@@ -173,11 +219,18 @@ def test_a_sample_of_0_has_no_ratio():
     assert entry["reason"] == "a sample is 0, so there is no ratio"
 
 
-def test_profiles_without_samples_have_nothing_to_compare():
-    plain = DAG({}).run()
-    nothing = {"task_times": {}, "edge_times": {}}
-    assert compare_samples(plain, plain) == nothing
-    assert compare_samples(plain, timed()) == compare_samples(timed(), plain) == nothing
+def test_profiles_without_samples_have_times_and_no_verdict():
+    @task(outputs=["x"])
+    def a():
+        return {"x": 1}
+
+    plain = DAG({"a": a}).run()
+    for mine, theirs in ((plain, plain), (plain, timed()), (timed(), plain)):
+        entry = task_a(mine, theirs)
+        assert entry["ratio"] == pytest.approx(entry["new_ms"] / entry["base_ms"])
+        assert (entry["verdict"], entry["low"]) == (INCONCLUSIVE, None)
+        assert "no samples of several rounds" in entry["reason"]
+    assert compare_profiles(plain, DAG({}).run())["task_times"] == {}
 
 
 # What stands against a verdict
@@ -193,7 +246,7 @@ def test_samples_of_one_process_cannot_judge_those_of_another(conditions):
         assert (entry["verdict"], entry["ratio"]) == (INCONCLUSIVE, pytest.approx(1.5))
         assert "differ 2 to 4 times as much as rounds do" in entry["reason"]
         assert "run(rounds=Rounds(10, fresh_process=True))" in entry["reason"]
-        assert "compare_runs(dag_a, dag_b)" in entry["reason"]
+        assert "compare_runs(base, new)" in entry["reason"]
 
 
 def test_fewer_than_six_fresh_rounds_on_either_side_cannot_say():
@@ -222,7 +275,7 @@ def test_conditions_that_differ_cannot_be_compared(name, value, usual, paired):
 def test_calibrated_machines_are_put_on_one_scale_that_is_told():
     mine = timed(3.0, host="fast", calibration={**CALIBRATION, "score": 0.5})
     theirs = timed(host="slow", calibration=CALIBRATION)
-    result = compare_samples(mine, theirs)
+    result = compare_profiles(mine, theirs)
     entry = result["task_times"]["a"]
     assert (entry["ratio"], entry["verdict"]) == (pytest.approx(0.75), INCONCLUSIVE)
     assert entry["low"] <= 0.75 <= entry["high"]
@@ -238,7 +291,7 @@ def test_calibrated_machines_are_put_on_one_scale_that_is_told():
 @pytest.mark.parametrize("calibration", [{}, {"calibration": {**CALIBRATION, "kernel_version": 2}}])
 def test_machines_without_a_common_scale_are_compared_by_raw_times(calibration):
     mine, theirs = timed(3.0, host="x", calibration=CALIBRATION), timed(host="y", **calibration)
-    result = compare_samples(mine, theirs)
+    result = compare_profiles(mine, theirs)
     assert "scale" not in result
     assert result["task_times"]["a"]["ratio"] == pytest.approx(3.0)
     assert result["task_times"]["a"]["verdict"] == INCONCLUSIVE
@@ -251,7 +304,7 @@ def test_a_host_with_another_processor_is_another_machine():
 
 def test_two_calibrations_of_one_machine_change_nothing():
     mine, theirs = timed(calibration={**CALIBRATION, "score": 1.9}), timed(calibration=CALIBRATION)
-    result = compare_samples(mine, theirs)
+    result = compare_profiles(mine, theirs)
     assert "scale" not in result
     assert result["task_times"]["a"]["ratio"] == 1.0
     assert result["task_times"]["a"]["verdict"] == NO_DIFFERENCE
@@ -286,7 +339,7 @@ def test_samples_need_not_be_of_edges():
     del document["samples"]["edges"]
     without = Profile.from_dict(document)
     for mine, theirs in ((without, timed()), (timed(), without), (without, without)):
-        assert compare_samples(mine, theirs)["edge_times"] == {}
+        assert compare_profiles(mine, theirs)["edge_times"] == {}
         assert task_a(mine, theirs)["verdict"] == NO_DIFFERENCE
 
 
@@ -298,7 +351,7 @@ def test_ratios_that_no_float_holds_are_none_and_say_why(time, paired):
     parts = {"serialize_ms": TEN, "deserialize_ms": TEN}
     usual = profile_of({"a": {"wall_ms": TEN}, "b": {}}, {"a->b": parts})
     for mine, theirs in ((extreme, usual), (usual, extreme), (extreme, extreme)):
-        found = compare_samples(mine, theirs, paired=paired)
+        found = compare_profiles(mine, theirs, paired=paired)
         for entry in (found["task_times"]["a"], found["edge_times"]["a->b"]):
             assert (entry["ratio"], entry["low"], entry["high"]) == (None, None, None)
             assert (entry["verdict"], entry["reason"]) == (
@@ -313,6 +366,8 @@ def test_one_round_beside_another_has_a_ratio_and_no_verdict(kinds):
     profile = profile_of({"a": row}, kinds=kinds, conditions=None)
     assert task_a(profile, profile, paired=True) == {
         "quantity": "wall_ms",
+        "base_ms": 2.0,
+        "new_ms": 2.0,
         "ratio": 1.0,
         "low": None,
         "high": None,

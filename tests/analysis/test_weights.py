@@ -383,7 +383,9 @@ def test_entries_of_some_tasks_only_go_by_their_names():
 
 @pytest.mark.parametrize("source", ["cuonted", "", None, 3, ["counted"]])
 def test_an_unknown_source_lists_the_known_ones(source):
-    with pytest.raises(WeightError, match=r"source must be one of 'best', 'counted', .*, got") as e:
+    with pytest.raises(
+        WeightError, match=r"source must be one of 'best', 'time', 'counted', .*, got"
+    ) as e:
         weights_of(sampled(), source)
     assert ("did you mean 'counted'?" in str(e.value)) == (source not in ("", None, 3))
 

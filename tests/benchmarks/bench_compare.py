@@ -206,7 +206,7 @@ def compared(shape: Shape, slowed: int | None, *, swap: bool) -> Pair:
         [name for name, verdict in said.items() if verdict in DIFFERENT and name != target],
         [name for name, entry in result.edge_times.items() if entry["verdict"] in DIFFERENT],
         [name for name, verdict in said.items() if verdict == "inconclusive"],
-        result.a.sections["run"]["rounds"],
+        result.base.sections["run"]["rounds"],
         seconds,
     )
 

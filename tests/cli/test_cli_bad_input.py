@@ -246,5 +246,5 @@ def test_an_error_that_nobody_expected_is_a_line_too(refused, monkeypatch):
     def fails(_):
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr("dagprofiler.cli._show.show", fails)
+    monkeypatch.setattr("dagprofiler.cli._convert.show", fails)
     assert refused("show", "x") == "ZeroDivisionError: by zero (--debug shows where)"

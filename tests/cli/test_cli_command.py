@@ -93,7 +93,7 @@ def test_ctrl_c_has_its_exit_code(monkeypatch, capsys):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dagprofiler.cli._show.show", interrupted)
+    monkeypatch.setattr("dagprofiler.cli._convert.show", interrupted)
 
     assert main(["show", "x"]) == 130
     assert capsys.readouterr().err == "dagprofiler: interrupted\n"

@@ -56,16 +56,18 @@ def base(write):
 def test_compare_prints_a_table_of_verdicts(cli, write, base):
     new = write("new.json", {"N": 3}, a=1.2, b=0.8)
     out = cli("compare", base, new, "--json").out
-    one = json.loads(out)["comparisons"][0]
+    found = json.loads(out)["comparisons"][0]
 
-    assert {name: entry["verdict"] for name, entry in one["tasks"].items()} == {
+    assert (found["base"], found["new"]) == (base, new)
+    assert {name: entry["verdict"] for name, entry in found["task_times"].items()} == {
         "a": "slower",
         "b": "faster",
     }
     shown = cli("compare", base, new).out
-    assert shown.split()[:2] == [new, "against"]
-    assert "1.200  1.20-1.20  slower" in shown
-    assert "config N: None -> 3" in shown
+    assert "".join(shown.split()).startswith(f"{new}against{base}:nosignificantdifferenceinall")
+    assert "1.200  1.20 to 1.20  slower" in shown
+    assert shown.index(" base ms ") < shown.index(" new ms ")
+    assert "N  None  3" in shown
 
 
 @pytest.mark.parametrize(
@@ -86,19 +88,21 @@ def test_fail_if_slower_looks_at_the_verdict_and_by_how_much(
     assert ("failed: " in done.out) == bool(code)
 
 
-def test_a_difference_in_the_noise_is_no_reason_to_fail(cli, write, base, folder):
+def test_noise_that_could_hide_the_slowdown_asked_for_is_inconclusive(cli, write, base, folder):
     new = write("new.json", a=1.0, b=1.0)
     document = json.loads(Path(new).read_text(encoding="utf-8"))
     document["samples"]["tasks"]["a"]["wall_ms"] = [9, 14, 9, 14, 9, 14, 9, 14, 14, 9.0]
     Path(new).write_text(json.dumps(document), encoding="utf-8")
 
-    cli("compare", base, new, "--fail-if", "slower > 5%")
+    out = cli("compare", base, new, "--fail-if", "slower > 5%", code=3).out
+    assert "a difference of 5 % might not have been seen" in " ".join(out.split())
+    cli("compare", base, new, "--fail-if", "slower > 80%")
 
 
 def test_fail_if_larger_looks_at_the_bytes_of_edges(cli, write, base):
     new = write("new.json", edge_bytes=110, a=1.0, b=1.0)
 
-    assert "bytes of edges: a->b 100 -> 110" in cli("compare", base, new).out
+    assert "a->b   100  110     +10.0 %" in cli("compare", base, new).out
     cli("compare", base, new, "--fail-if", "larger > 10%")
     out = cli("compare", base, new, "--fail-if", "larger > 5%", code=1).out
     assert "failed: larger > 5%: a->b (+10.0%)" in out
@@ -133,8 +137,9 @@ def test_tasks_of_one_side_are_named_and_profiles_without_a_common_task_refused(
     cli, refused, write, base
 ):
     out = cli("compare", base, write("new.json", a=1.0, c=1.0)).out
-    assert "only in the base, so not compared: b" in out
-    assert "only in the new, so not compared: c" in out
+    out = " ".join(out.split())
+    assert "base.json, so not compared: b" in out
+    assert "new.json, so not compared: c" in out
 
     line = refused("compare", base, write("other.json", c=1.0, d=1.0), code=3)
     assert "have no task in common: they are profiles of different DAGs" in line
@@ -153,7 +158,7 @@ def test_markdown_is_a_table_in_which_names_are_text(cli, write, base, folder):
     out = cli("compare", first, second, "--markdown").out
 
     assert "| a\\|\\<b\\>\\*x\\*\\@me | " in out
-    assert "|---|---:|---:|---:|---|---|" in out
+    assert "|---|---:|---:|---:|---:|---|" in out
 
 
 def test_a_base_comes_from_standard_input(write, base, folder, shelf):
@@ -187,21 +192,9 @@ def test_two_targets_are_measured_in_turns(cli, folder):
     ).out
     (one,) = json.loads(found)["comparisons"]
 
-    assert one["config"] == {"N": {"self": 40000, "other": 4000}}
-    assert one["tasks"]["spin"]["verdict"] == "slower"
+    assert one["config_diff"] == {"N": {"self": 40000, "other": 4000}}
+    assert one["task_times"]["spin"]["verdict"] == "slower"
     assert Profile.load(outputs[1]).config.N == 40000
-
-
-def test_two_targets_that_import_modules_of_one_name_are_refused(refused, folder):
-    for side in ("one", "two"):
-        Path(folder, side).mkdir()
-        Path(folder, side, "helper_of_tests.py").write_text("N = 1\n", encoding="utf-8")
-        text = f"import helper_of_tests\n{TARGET}"
-        Path(folder, side, f"spins_{side}.py").write_text(text, encoding="utf-8")
-
-    targets = [f"{folder}/{side}/spins_{side}.py:build" for side in ("one", "two")]
-    line = refused("compare", "--run", *targets)
-    assert line.startswith("compare --run: both targets have a module 'helper_of_tests'")
 
 
 @pytest.mark.parametrize("option", [["--rounds", "3"], ["-o", "a.json", "b.json"]])

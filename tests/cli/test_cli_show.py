@@ -7,16 +7,16 @@ import pytest
 from cli_runner import command
 
 from dagprofiler import DAG, Profile, RunError, span, task
-from dagprofiler.cli._show import figures, text
-
-PARTS = ("summary", "tasks", "edges", "path", "flags")
+from dagprofiler._util.text import fitted
+from dagprofiler.analysis.summary import PARTS, figures
+from dagprofiler.cli._output import text
 
 
 def test_show_prints_every_part_in_80_columns(shelf):
     done = command("show", shelf.profile, cwd=shelf.folder, code=0)
     blocks = done.stdout.split("\n\n")
 
-    assert blocks[0].startswith("3 tasks, 2 edges, ")
+    assert blocks[0].startswith(f"{shelf.target}, 3 tasks, 2 edges, ")
     assert blocks[1].startswith("task  time ms")
     assert blocks[2].startswith("edge ")
     assert blocks[3].startswith("critical path: ")
@@ -29,19 +29,27 @@ def test_parts_are_shown_alone(cli, shelf):
     assert [line.split()[0] for line in out.splitlines()] == ["edge", "read", "add"]
 
 
-def test_numbers_are_aligned_to_the_right_and_words_to_the_left():
-    found = {
-        "edges": [
-            {"source": "a", "target": "b", "bytes": 5, "wire_bytes": 1200, "fields": ["x", "yy"]},
-            {"source": "aa", "target": "b", "bytes": 10, "wire_bytes": 7, "fields": ["z"]},
-        ]
-    }
+def test_a_name_that_is_too_long_loses_its_middle():
+    assert fitted("abcdefghij", 9) == "abc...hij"
+    assert fitted("abc", 9) == "abc"
 
-    assert [line.rstrip() for line in text(found, parts=("edges",), top=0).splitlines()] == [
-        "edge     bytes  on the wire  fields",
-        "a -> b     5 B       1.2 kB  x, yy",
-        "aa -> b   10 B          7 B  z",
-    ]
+
+def test_costs_are_of_the_source_that_was_asked_for(cli, shelf, refused):
+    shown = cli("show", shelf.profile, "--cost", "cpu_time").out
+    assert "task  cpu_time ms" in shown
+    found = json.loads(cli("show", shelf.profile, "--cost", "cpu_time", "--json").out)
+    assert found["summary"]["cost"] == "cpu_time"
+    assert found["path"]["work"] == pytest.approx(sum(task["cost"] for task in found["tasks"]))
+    assert "none for" in refused("show", shelf.profile, "--cost", "counted")
+
+
+def test_work_critical_path_and_the_table_are_of_the_same_times():
+    found = figures(DAG({"a": hostile, "b": hostile}, [("a", "b", [])]).run(rounds=6))
+    times = {task["task"]: task["time_ms"] for task in found["tasks"]}
+
+    assert {task["task"]: task["cost"] for task in found["tasks"]} == times
+    assert found["path"]["tasks"] == ["a", "b"]
+    assert found["path"]["span"] == found["path"]["work"] == pytest.approx(sum(times.values()))
 
 
 def test_tasks_are_sorted_as_asked_and_the_rest_is_counted(cli, shelf):
@@ -59,7 +67,7 @@ def test_tasks_are_sorted_as_asked_and_the_rest_is_counted(cli, shelf):
 def test_json_has_the_same_figures(cli, shelf):
     found = json.loads(cli("show", shelf.profile, "--json").out)
 
-    assert list(found) == list(PARTS)
+    assert list(found) == [part for part in PARTS if part != "meters"]
     assert {task["task"] for task in found["tasks"]} == {"read", "add", "show"}
     assert found["path"]["tasks"] == ["read", "add", "show"]
 
@@ -68,7 +76,7 @@ def test_a_profile_comes_from_standard_input(shelf):
     text_of_it = Path(shelf.profile).read_text(encoding="utf-8")
     done = command("show", "-", "--part", "summary", cwd=shelf.folder, code=0, input=text_of_it)
 
-    assert done.stdout.startswith("3 tasks")
+    assert done.stdout.startswith(f"{shelf.target}, 3 tasks")
 
 
 @task(outputs=["x"], estimate_fn=lambda cfg: 1200)
@@ -82,7 +90,7 @@ def test_names_cannot_upset_a_terminal_and_numbers_have_units():
 
     assert "a\\x1b[31m\\nb" in shown
     assert "\x1b" not in shown
-    assert "12.3 MB" in shown
+    assert "12.35 MB" in shown
     assert "1,200" in shown
 
 
@@ -101,7 +109,7 @@ def test_what_a_profile_does_not_say_is_not_shown_as_0():
 
 
 def test_a_profile_without_tasks_can_be_shown():
-    assert text(figures(DAG({}).run()), parts=PARTS, top=3).startswith("0 tasks, 0 edges")
+    assert text(figures(DAG({}).run())).startswith("0 tasks, 0 edges")
 
 
 @task(outputs=["x"])
@@ -121,10 +129,12 @@ def test_a_partial_profile_says_why():
 def test_flags_are_explained_with_their_tasks():
     profile = DAG(dict.fromkeys("abc", hostile)).run(rounds=2)
     profile.sections["statistics"]["flags"] = {"a": ["short"], "b": ["short"], "c": ["waits"]}
-    shown = text(figures(profile), parts=("flags",), top=1)
+    shown = text(figures(profile), ("summary", "flags"))
 
-    assert "short: a and 1 more\n  The median is under 0.1 ms" in shown
-    assert "waits: c\n" in shown
+    head = shown.split("\n\n")[0]
+    assert "\nshort: a, b\n" in head
+    assert "\nwaits: c\n" in head
+    assert "\nshort: The median is under 0.1 ms" in shown
 
 
 @task(outputs=["x"])
@@ -138,19 +148,19 @@ def traced():
 
 def test_a_run_that_was_traced_shows_the_spans_on_its_critical_path():
     found = figures(DAG({"traced": traced}).run())
-    lines = text(found, parts=("path",), top=1).splitlines()[-5:]
+    lines = text(found, parts=("path",), top=1).split("\n\n")[1].splitlines()
 
-    assert [one["calls"] for one in found["path"]["spans"]["spans"]] in ([1, 3], [3, 1])
-    assert lines[0] == ""
-    assert " ".join(lines[1].split()) == "critical path by span calls total ms self ms of the path"
-    assert lines[3].startswith("(in no span)")
-    assert lines[4] == "... and 1 more span; --top 0 shows all"
-    assert "in\\x1bner" in text(found, parts=("path",), top=0)
+    assert [span["calls"] for span in found["path"]["spans"]["spans"]] in ([1, 3], [3, 1])
+    head = "critical path by span in calls total ms self ms of the path"
+    assert " ".join(lines[0].split()) == head
+    assert lines[2] == "... and 2 more spans; --top 0 shows all"
+    assert "in\\x1bner" in text(found, parts=("path",))
+    assert "(in no span)" in text(found, parts=("path",))
 
 
 def test_a_long_critical_path_is_shown_by_its_ends():
     names = [f"t{i}" for i in range(30)]
     dag = DAG(dict.fromkeys(names, hostile), [(a, b, []) for a, b in zip(names, names[1:])])
-    shown = " ".join(text(figures(dag.run()), parts=("path",), top=4).split())
+    shown = " ".join(text(figures(dag.run()), parts=("path",)).split())
 
-    assert "t0 -> t1 -> (26 more) -> t28 -> t29" in shown
+    assert "t0 -> t1 -> t2 -> t3 -> t4 -> t5 -> ... 19 more ... -> t25 -> " in shown

@@ -52,7 +52,7 @@ def test_progress_says_how_far_a_run_is_and_goes_away(terminal, shelf):
 
     assert code == 0
     # A line of blanks goes over it, and what is said of the run begins there.
-    assert re.search(r"\r +\r3 tasks, 2 edges", rest)
+    assert re.search(r"\r +\rpipeline_of_tests.py:dag, 3 tasks, 2 edges", rest)
 
 
 def test_quiet_draws_nothing(terminal, shelf):

@@ -64,7 +64,10 @@ _MASKED |= {
     "gap_ms",
 }
 _FORMATS = ("csv", "dot", "graphml", "mermaid", "node_link", "saga", "chrome_trace")
-_STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.]*(Z|[+]00:00)?")
+_STAMP = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.]*(Z|[+]00:00)?|(?<=, Python )3[.][\d.]+"
+    r"|(?<=  )/\S+[.]py, line \d+"
+)
 
 
 @task(outputs=["x"], config_deps=["n"], estimate_fn=lambda cfg: 10 * cfg.n)
