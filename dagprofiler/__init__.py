@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dagprofiler._document.calibration import Calibration
     from dagprofiler.analysis import Analysis, analyze
     from dagprofiler.analysis.weights import Weights
+    from dagprofiler.engine.progress import Progress
     from dagprofiler.engine.tracer import Tracer
     from dagprofiler.executors import Executor
     from dagprofiler.executors.celery import CeleryExecutor
@@ -83,6 +84,7 @@ __all__ = [
     "PoolExecutor",
     "Profile",
     "ProfileError",
+    "Progress",
     "RayExecutor",
     "Rounds",
     "Rule",
@@ -127,6 +129,7 @@ _LATER = {
     "Journal": "journal",
     "Meter": "measure.meters",
     "PoolExecutor": "executors.pools",
+    "Progress": "engine.progress",
     "RayExecutor": "executors.ray",
     "Rule": "rules",
     "Rules": "rules",

@@ -44,6 +44,7 @@ PUBLIC = {
     "PoolExecutor",
     "Profile",
     "ProfileError",
+    "Progress",
     "RayExecutor",
     "Rounds",
     "Rule",

@@ -159,7 +159,12 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
         base = load_dag(names[0], arguments.config)
         new = load_dag(names[1], [*arguments.config, *arguments.new_config])
         found = compare_runs(
-            base, new, rounds=rounds, seed=arguments.seed, meters=meters(arguments)
+            base,
+            new,
+            rounds=rounds,
+            seed=arguments.seed,
+            meters=meters(arguments),
+            progress=True,
         )
     if arguments.output is not None:
         keep(zip((found.base, found.new), arguments.output))

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from contextlib import suppress
-from datetime import datetime, timedelta
-from shutil import get_terminal_size
-from time import perf_counter
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.quickcheck import surely_satisfies
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._util.files import replaced, replacing, write
-from dagprofiler._util.text import fitted, printable
 from dagprofiler.analysis.summary import figures
-from dagprofiler.analysis.weights import times_of_tasks
 from dagprofiler.cli._output import (
     check_outputs,
     keep,
@@ -33,6 +27,7 @@ from dagprofiler.cli._output import (
 from dagprofiler.cli._parser import CommandError, parse
 from dagprofiler.cli._targets import Place, executor_named, load_dag, run_file
 from dagprofiler.engine.hooks import Hook
+from dagprofiler.engine.progress import Progress
 from dagprofiler.errors import RunError, short_repr
 from dagprofiler.journal import Journal
 from dagprofiler.measure.machine import ask_git
@@ -42,164 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from dagprofiler.engine.hooks import RunInfo
-    from dagprofiler.engine.log import RunLog, TaskRecord
     from dagprofiler.profile import Profile
 
 
-#: Drawing may take this share of the time so far, plus this many seconds.
-_SHARE, _ALLOWANCE_S = 0.05, 0.1
-
-#: Width of the bar, in characters.
-_BAR = 12
-
-
 def progress(expected: Profile | None, *, quiet: bool) -> list[Hook]:
-    """Return a list with the hook that draws progress; an empty one without a terminal."""
-    if quiet or not sys.stderr.isatty():
-        return []
-    return [Progress(expected, sys.stderr)]
-
-
-class Progress(Hook):
-    """Draws a progress line: tasks done, rounds, estimated end time, running tasks.
-
-    It is drawn when a task starts or ends, not by a thread, which would disturb the
-    measurements. So it shows the time at which the run will end, not a countdown. It is plain
-    text, since the bars of rich take a hundred times as long, longer than many tasks.
-
-    Parameters
-    ----------
-    expected
-        A profile to estimate the duration from; without one, the first round is used.
-    stream
-        A terminal.
-    """
-
-    def __init__(self, expected: Profile | None, stream: IO[str]) -> None:
-        self._stream, self._length = stream, 0
-        self._known = {} if expected is None else times_of_tasks(expected)
-        # A task that is not in the profile counts with the mean time.
-        self._typical = sum(self._known.values()) / len(self._known) if self._known else 1.0
-        #: Weights of the tasks in this round.
-        self._weights: dict[str, float] = {}
-        total_ms = None if expected is None else expected.metrics.total_time_ms
-        self._round_s: float | None = None if total_ms is None else total_ms / 1e3
-        self._log: RunLog
-        self._rounds: int | None = None
-        self._whole = self._left = 0.0
-        #: The first round of this attempt, and the one that is under way.
-        self._first = self._round = -1
-        self._done: set[str] = set()
-        self._running: dict[str, None] = {}
-        self._began_s = perf_counter()
-        self._drawing_s = 0.0
-
-    def run_started(self, run: RunInfo) -> None:
-        """Store the log and the number of rounds."""
-        self._log = run.log
-        rounds = run.options.rounds
-        self._rounds = None if rounds.n == "auto" else rounds.n + (rounds.warmup or 0)
-
-    def task_started(self, task: str) -> None:
-        """Add the task to the running ones, and draw."""
-        self._look()
-        self._running[task] = None
-        self._draw()
-
-    def task_finished(self, record: TaskRecord) -> None:
-        """Count the task as done, and draw."""
-        self._look()
-        self._running.pop(record.task, None)
-        self._finish(record.task)
-        self._draw()
-
-    task_failed = task_finished
-
-    def run_finished(self, profile: Profile) -> None:  # noqa: ARG002  (the hook's signature)
-        """Remove the line before the summary is printed."""
-        self.close()
-
-    def close(self) -> None:
-        """Remove the line."""
-        if self._length:
-            self._write("")
-
-    def _look(self) -> None:
-        """Update to a new round, or to tasks that were added to the graph."""
-        number = len(self._log.rounds) - 1
-        if number != self._round:
-            self._begin_round(number)
-        for name in self._log.wiring.names[len(self._weights) :]:
-            self._take(name)
-
-    def _take(self, task: str) -> None:
-        self._weights[task] = weight = self._known.get(task, self._typical)
-        self._whole += weight
-        self._left += weight
-
-    def _begin_round(self, number: int) -> None:
-        """Begin a round, with the tasks that a previous attempt finished."""
-        log, now_s = self._log, perf_counter()
-        if self._first < 0:
-            self._first, self._began_s = number, now_s
-        elif number > self._first:
-            self._round_s = (now_s - self._began_s) / (number - self._first)
-        self._round, self._whole, self._left = number, 0.0, 0.0
-        self._done.clear()
-        self._weights.clear()
-        for name in log.wiring.names:
-            self._take(name)
-        for name, ended_s in zip(log.wiring.names, log.rounds[-1].times[5::6]):
-            if ended_s is not None:
-                self._finish(name)
-
-    def _finish(self, task: str) -> None:
-        if task not in self._done:
-            self._done.add(task)
-            self._left -= self._weights[task]
-
-    def _draw(self) -> None:
-        now_s = perf_counter()
-        is_last = len(self._done) == len(self._weights)
-        if self._drawing_s > _ALLOWANCE_S + _SHARE * (now_s - self._began_s) and not is_last:
-            return
-        self._write(fitted(self.text(), get_terminal_size().columns - 1))
-        self._drawing_s += perf_counter() - now_s
-
-    def _write(self, text: str) -> None:
-        """Overwrite the line, by carriage returns, which every terminal supports."""
-        # A closed terminal must not end the run.
-        with suppress(OSError, ValueError):
-            self._stream.write(f"\r{text.ljust(self._length)}" + "\r" * (not text))
-            self._stream.flush()
-        self._length = len(text)
-
-    def text(self) -> str:
-        """Return the line."""
-        done = 1 - self._left / self._whole if self._whole > 0 else 1.0
-        if self._rounds is not None:
-            done = (self._round + done) / self._rounds
-        bar = ("#" * int(_BAR * min(1.0, done))).ljust(_BAR, ".")
-        parts = [f"[{bar}] {len(self._done):,} of {len(self._weights):,} tasks"]
-        if self._rounds != 1:
-            of_how_many = "" if self._rounds is None else f" of {self._rounds}"
-            parts.append(f"round {self._round + 1}{of_how_many}")
-        end = self._end()
-        if end is not None:
-            parts.append(f"done at {end:%H:%M:%S}")
-        if self._running:
-            names = [printable(name) for name in list(self._running)[:3]]
-            more = f" and {len(self._running) - 3} more" if len(self._running) > 3 else ""
-            parts.append(f"running {', '.join(names)}{more}")
-        return " | ".join(parts)
-
-    def _end(self) -> datetime | None:
-        """Return the estimated end time; None if unknown."""
-        if self._round_s is None or self._rounds is None or self._whole <= 0:
-            return None
-        to_go = self._rounds - self._round - 1 + max(0.0, self._left / self._whole)
-        # Shown in local time.
-        return datetime.now().astimezone() + timedelta(seconds=self._round_s * max(0.0, to_go))
+    """Return a list with the hook that shows progress; an empty one for ``--quiet``."""
+    return [] if quiet else [Progress(expected)]
 
 
 #: File in a journal's directory: the arguments of its run.

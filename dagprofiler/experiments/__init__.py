@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.html import ShownInBlocks
@@ -12,6 +13,7 @@ from dagprofiler.analysis.compare import compare_profiles
 from dagprofiler.dag import DAG
 from dagprofiler.engine.hooks import HookCalls
 from dagprofiler.engine.options import RunOptions
+from dagprofiler.engine.progress import Progress
 from dagprofiler.errors import DeclarationError, did_you_mean, is_a, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.experiments.calibration import calibrate_engine
@@ -19,12 +21,13 @@ from dagprofiler.measure.busy import busy
 from dagprofiler.stats.ranktests import DIFFERENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
     from dagprofiler._document.rounds import Rounds
     from dagprofiler._util.text import Block
     from dagprofiler.analysis.compare import ProfileComparison
     from dagprofiler.dag import Inputs
+    from dagprofiler.engine.hooks import Hook
     from dagprofiler.profile import Profile
 
 
@@ -76,6 +79,7 @@ def compare_runs(
     inputs: Inputs | None = None,
     meters: Any = None,
     difference: float = DIFFERENCE,
+    progress: bool = False,
 ) -> RunComparison:
     """Measure two DAGs with interleaved rounds, and compare a new one with a base.
 
@@ -93,6 +97,8 @@ def compare_runs(
     difference
         The smallest relative difference of times that matters, above 0: where it might not
         have been seen, the verdict is "inconclusive".
+    progress
+        Whether to show how far both runs are, as :class:`~dagprofiler.Progress` does.
 
     Returns
     -------
@@ -134,7 +140,8 @@ def compare_runs(
     changed = new if isinstance(new, DAG) else base.with_config(new)
     # Both get the same meters; a single round is metered too.
     options = RunOptions(seed, inputs, rounds, meters="default" if meters is None else meters)
-    before, after = _interleaved([(base, options), (changed, options)])
+    cases = [(base, options), (changed, options)]
+    before, after = _interleaved(cases, _watching(progress=progress))
     found = compare_profiles(after, before, paired=True, difference=difference)
     return RunComparison(before, after, found)
 
@@ -237,20 +244,33 @@ def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]
     return found
 
 
-def _interleaved(cases: Sequence[tuple[DAG, RunOptions]]) -> list[Profile]:
-    """Run DAGs with their options, one round of each in turns; return their profiles."""
+def _interleaved(
+    cases: Sequence[tuple[DAG, RunOptions]], hooks: Iterable[list[Hook]] = repeat([])  # noqa: B008
+) -> list[Profile]:
+    """Run DAGs with their options and hooks, one round of each in turns; return their profiles."""
     with ExitStack() as conditions:
         busy_cores = cases[0][1].rounds.busy_cores
         if busy_cores:
             conditions.enter_context(busy(busy_cores))
         # Like DAG.run, but the rounds are taken one by one.
-        runs = [dag._prepared(options, HookCalls([])) for dag, options in cases]  # noqa: SLF001
+        runs = [
+            dag._prepared(options, HookCalls(watching))  # noqa: SLF001
+            for (dag, options), watching in zip(cases, hooks)
+        ]
         steps = [run.steps() for run in runs]
         for iterator in steps:
             # If one fails, the others are closed too.
             conditions.callback(iterator.close)
         _take_turns(steps)
     return [run.profile for run in runs]
+
+
+def _watching(*, progress: bool) -> list[list[Hook]]:
+    """Return the hooks of both runs."""
+    if not progress:
+        return [[], []]
+    first = Progress(label="base")
+    return [[first], [Progress(label="new", beside=first)]]
 
 
 def _take_turns(steps: list[Generator[None]]) -> None:

@@ -1,0 +1,249 @@
+"""Progress: what is shown of a run while it runs."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+
+from dagprofiler import DAG, Progress, Rounds, RunError, compare_runs, map_over, task
+from dagprofiler.engine import progress as module
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Draw at every event, and by no thread; return a function that runs a DAG and the lines."""
+    monkeypatch.setattr(module._Terminal, "pause_s", -1.0)
+    monkeypatch.setattr(module._Moving, "_move", lambda _: None)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def lines(dag, expected=None, **options):
+        stream = Terminal()
+        with suppress(RunError):
+            dag.run(hooks=[Progress(expected, stream=stream)], **options)
+        return shown(stream)
+
+    return lines
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def shown(stream):
+    """Return the lines that were drawn, with times as T."""
+    lines = [line.rstrip() for line in stream.getvalue().split("\r")[1:]]
+    return [re.sub(r"\d+\.\d s|\d+:\d\d", "T", line) for line in lines]
+
+
+@task(outputs=["x"])
+def first():
+    return {"x": 1}
+
+
+@task(inputs=["x"], outputs=["y"])
+def second(x):
+    return {"y": x}
+
+
+@task(inputs=["x"], outputs=["z"])
+def fails(x):
+    raise ValueError(x)
+
+
+@task(outputs=["x"])
+def many():
+    return {"x": [1, 2]}
+
+
+TWO = DAG({"first": first, "second": second}, [("first", "second")])
+
+
+def test_the_line_tells_of_each_task_and_nothing_of_it_remains(drawn):
+    assert drawn(TWO) == [
+        "[............] 0 of 2 tasks | T | first for T",
+        "[######......] 1 of 2 tasks | T, T left",
+        "[######......] 1 of 2 tasks | T, T left | second for T",
+        "[############] 2 of 2 tasks | T, T left",
+        "",
+        "",
+    ]
+
+
+def test_rounds_are_counted_without_the_warm_up(drawn):
+    lines = drawn(TWO, rounds=Rounds(2, warmup=1))
+    where = [line.split(" | ")[1] for line in lines if line]
+
+    assert where == ["warm-up 1 of 1"] * 4 + ["round 1 of 2"] * 4 + ["round 2 of 2"] * 4
+    assert lines[4].startswith("[####........] 0 of 2 tasks")
+    assert lines[11].startswith("[############] 2 of 2 tasks")
+
+
+def test_of_auto_nobody_knows_how_many_rounds_there_will_be(drawn):
+    lines = drawn(TWO, rounds=Rounds("auto", warmup=0, max_rounds=6))
+    assert lines[0] == "0 of 2 tasks | round 1 | T | first for T"
+
+
+def test_an_expected_profile_says_from_the_beginning_when_the_run_will_end(drawn):
+    expected = TWO.run()
+    for metrics, time_ms in zip(expected.metrics.task_metrics, (1.0, 3.0)):
+        metrics.compute_time_ms = time_ms
+    lines = drawn(TWO, expected=expected)
+
+    assert lines[0].startswith("[............] 0 of 2 tasks | T, T left")
+    assert lines[1].startswith("[###.........] 1 of 2 tasks")
+    unknown = drawn(TWO, expected=DAG({"first": first}).run())
+    assert unknown[1].startswith("[######......] 1 of 2 tasks")
+
+
+def test_tasks_that_a_rule_adds_are_counted_as_they_come(drawn):
+    lines = drawn(DAG({"many": many}, rules=[map_over("many", "x", second)]))
+
+    assert lines[1].startswith("[############] 1 of 1 tasks")
+    assert lines[2].startswith("[####........] 1 of 3 tasks")
+    assert "3 of 3 tasks" in lines[5]
+
+
+def test_a_task_that_fails_is_done_too(drawn):
+    dag = DAG({"first": first, "fails": fails}, [("first", "fails")])
+    assert [line for line in drawn(dag) if line][-1].startswith("[############] 2 of 2 tasks")
+
+
+def test_of_tasks_that_run_concurrently_the_first_is_named(drawn):
+    barrier = threading.Barrier(3, timeout=30)
+
+    @task(outputs=["x"])
+    def waits():
+        barrier.wait()
+        return {"x": 1}
+
+    with ThreadPoolExecutor(3) as pool:
+        lines = drawn(DAG({"a": waits, "b": waits, "c": waits}), executor=pool)
+    assert lines[2] == "[............] 0 of 3 tasks | T | a for T and 2 more"
+
+
+def test_the_line_fits_any_width(drawn, monkeypatch):
+    dag = DAG({"a name that is longer than most": first})
+    for width in range(20, 90):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines = drawn(dag)
+        assert max(map(len, lines)) < width
+        assert "0 of 1 tasks" in lines[0]
+    assert "a name that is longer than most for T" in lines[0]
+
+
+def test_what_tasks_print_stands_above_the_line(drawn, monkeypatch):
+    @task(outputs=["x"])
+    def prints():
+        print("hello")
+        print("un", end="")
+        print("finished")
+        return {"x": 1}
+
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    DAG({"prints": prints}).run(hooks=[Progress(stream=screen)])
+
+    assert sys.stdout is screen
+    left = [line.split("\r")[-1] for line in screen.getvalue().split("\n")]
+    assert left[:2] == ["hello", "unfinished"]
+
+
+def test_a_line_moves_while_one_long_task_runs(monkeypatch):
+    monkeypatch.setattr(module._Terminal, "pause_s", 0.001)
+    moved = threading.Event()
+
+    class Watched(Terminal):
+        def write(self, text):
+            if self.getvalue().count("waits for") > 3:
+                moved.set()
+            return super().write(text)
+
+    @task(outputs=["x"])
+    def waits():
+        assert moved.wait(60)
+        return {"x": 1}
+
+    DAG({"waits": waits}).run(hooks=[Progress(stream=Watched())])
+    assert moved.is_set()
+
+
+def test_where_there_is_no_terminal_lines_come_now_and_then(monkeypatch):
+    log = io.StringIO()
+    TWO.run(hooks=[Progress(stream=log)])
+    assert log.getvalue() == ""
+
+    monkeypatch.setattr(module._Line, "pause_s", -1.0)
+    TWO.run(hooks=[Progress(stream=log)])
+    lines = log.getvalue().splitlines()
+    assert len(lines) == 4
+    assert lines[-1].startswith("[############] 2 of 2 tasks")
+
+
+def test_a_terminal_that_is_gone_ends_no_run():
+    class Gone(Terminal):
+        def write(self, text):
+            raise OSError("gone")
+
+    profile = TWO.run(hooks=[Progress(stream=Gone())])
+    assert profile.sections["run"]["state"] == "complete"
+
+
+def test_no_thread_is_left_after_any_end(monkeypatch):
+    monkeypatch.setattr(module._Terminal, "pause_s", 0.001)
+    for dag in (TWO, DAG({"first": first, "fails": fails}, [("first", "fails")])):
+        with suppress(RunError):
+            dag.run(hooks=[Progress(stream=Terminal())])
+    for thread in threading.enumerate():
+        if thread.name == "dagprofiler progress":
+            thread.join(30)
+            assert not thread.is_alive()
+
+
+def test_two_runs_that_are_compared_share_a_line(drawn, monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    compare_runs(TWO, {}, rounds=Rounds(2, warmup=0), progress=True)
+
+    lines = [line for line in shown(screen) if line]
+    assert lines[0].startswith("[............] base: 0 of 2 tasks | round 1 of 2")
+    assert lines[4].startswith("[............] new: 0 of 2 tasks | round 1 of 2")
+    assert lines[-1].startswith("[############] base: 2 of 2 tasks | round 2 of 2")
+
+
+def test_a_notebook_has_a_bar(monkeypatch):
+    shell = type("Shell", (), {"kernel": None})()
+    updates = []
+
+    class Display:
+        HTML = str
+
+        @staticmethod
+        def display(html, display_id):
+            assert display_id
+            return type("Handle", (), {"update": staticmethod(updates.append)})
+
+    ipython = type(sys)("IPython")
+    ipython.get_ipython, ipython.display = lambda: shell, Display
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setattr(module._Notebook, "pause_s", -1.0)
+    monkeypatch.setattr(module._Moving, "_move", lambda _: None)
+    DAG({"<a>": first}).run(hooks=[Progress()])
+
+    assert updates[0].startswith('<progress value="0.0000"></progress> 0 of 1 tasks | ')
+    assert "&lt;a&gt; for " in updates[0]
+    assert updates[-1] == ""
+
+
+def test_a_dumb_terminal_has_no_line(monkeypatch):
+    monkeypatch.setitem(os.environ, "TERM", "dumb")
+    screen = Terminal()
+    TWO.run(hooks=[Progress(stream=screen)])
+    assert screen.getvalue() == ""
