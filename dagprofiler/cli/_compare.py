@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._util.text import Block, printable, render
@@ -10,6 +12,7 @@ from dagprofiler.analysis.compare import WAY_OUT, compare_profiles
 from dagprofiler.cli._output import (
     check_one_stdin,
     check_outputs,
+    check_profile_suffix,
     keep,
     load_profile,
     print_json,
@@ -111,7 +114,7 @@ def compare(arguments: argparse.Namespace) -> int:
             if (reasons := condition.holds(comparison))
         }
     if arguments.json:
-        print_json({"comparisons": comparisons})
+        print_json({"comparisons": list(map(_finite, comparisons))})
     elif arguments.markdown:
         print_text("\n\n".join(map(_markdown, comparisons)))
     else:
@@ -126,6 +129,17 @@ def compare(arguments: argparse.Namespace) -> int:
     return _NOT_COMPARABLE if unsure else 0
 
 
+def _finite(comparison: ProfileComparison) -> dict[str, Any]:
+    """Return a comparison for JSON, which has no infinite percentages."""
+    found = dict(comparison)
+    for key in ("node_weight_diff", "edge_weight_diff"):
+        found[key] = {
+            name: {**entry, "pct": entry["pct"] if isfinite(entry["pct"]) else None}
+            for name, entry in comparison[key].items()
+        }
+    return found
+
+
 def _is_judged(comparison: Mapping[str, Any]) -> bool:
     """Return whether there is a verdict on any task."""
     return any(entry["verdict"] != INCONCLUSIVE for entry in comparison["task_times"].values())
@@ -136,6 +150,12 @@ def _of_files(arguments: argparse.Namespace, difference: float) -> list[ProfileC
         if getattr(arguments, option.replace("-", "_")):
             raise CommandError(f"compare: --{option} needs --run, which measures two targets")
     check_one_stdin(arguments.base, *arguments.new)
+    for path in (arguments.base, *arguments.new):
+        if path.endswith(".py") or (":" in path and not os.path.exists(path)):
+            raise CommandError(
+                f"compare: {path!r} is a target, not a profile; "
+                "compare --run BASE NEW measures two targets"
+            )
     base = load_profile(arguments.base)
     names = [(arguments.base, path) for path in arguments.new]
     return [_compared(load_profile(name[1]), base, name, difference=difference) for name in names]
@@ -153,6 +173,8 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
         raise CommandError("compare --run measures two targets: give BASE and one NEW")
     names = arguments.base, arguments.new[0]
     check_outputs(*(arguments.output or ()))
+    for path in arguments.output or ():
+        check_profile_suffix(path)
     rounds = conditions(arguments, Rounds(30))
     ask_git()
     with stdout_apart(arguments.json):

@@ -11,7 +11,7 @@ from dagprofiler.cli._output import (
     check_one_stdin,
     check_outputs,
     load_profile,
-    note,
+    note_left_out,
     print_json,
     print_text,
     problem_of,
@@ -72,6 +72,8 @@ def export(arguments: argparse.Namespace) -> int:
 
     output = arguments.output
     check_outputs(output, read=[arguments.profile])
+    if output == "-" and arguments.json:
+        raise CommandError("export: --json prints what was written; give -o FILE as well")
     if output == "-" and arguments.format is None:
         raise CommandError("export: give -o FILE, whose suffix selects the format, or --format")
     try:
@@ -118,8 +120,7 @@ def _print_written(arguments: argparse.Namespace, output: str, losses: tuple[str
     if output != "-" and arguments.json:
         print_json({"written": output, "left_out": list(losses)})
         return
-    for loss in losses:
-        note(f"left out: {loss}")
+    note_left_out(losses)
     if output != "-":
         print_text(f"written: {output}")
 

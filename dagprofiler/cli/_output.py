@@ -113,6 +113,8 @@ def problem_of(error: ProfileError) -> str:
 
 def _way_out(path: str, error: ProfileError) -> str:
     """Return how to fix a file that is not a valid profile."""
+    if path.endswith(".py"):
+        return f"; it is a program: dagprofiler run {path} -o profile.json measures it"
     if error.message.startswith("not JSON"):
         return "; if a run was writing it, the run did not finish: run it again"
     if error.path == "$" and "is a required property" in error.message:
@@ -148,6 +150,21 @@ def check_outputs(*paths: str | None, read: Sequence[str] = ()) -> None:
             problem = "is also an input of the command; give another file"
         if problem:
             raise CommandError(f"output {path!r}: {problem}")
+
+
+def check_profile_suffix(path: str | None) -> None:
+    """Raise a CommandError if a profile would be written to a file for a page."""
+    if path is not None and path.lower().endswith((".html", ".htm")):
+        raise CommandError(
+            f"-o {path}: -o writes the profile, which is JSON; --report {path} writes the page"
+        )
+
+
+def note_left_out(losses: Sequence[str]) -> None:
+    """Print on one line what a file could not hold."""
+    if losses:
+        more = len(losses) - 1
+        note(f"left out: {losses[0]}{f' (and {more} more: --json lists them)' if more else ''}")
 
 
 def _unwritable(path: str) -> str | None:

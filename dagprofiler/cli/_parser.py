@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dagprofiler.errors import DagProfilerError
+from dagprofiler.errors import DagProfilerError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,23 +23,6 @@ examples:
 exit codes: 0 done; 1 a --fail-if condition holds, or a file is not valid; 2 wrong
 usage or bad input; 3 not comparable, no verdict; 4 a task failed; 130 Ctrl-C
 """
-
-#: Keys of a YAML file that names a target, in addition to ``target``.
-RUN_FILE_KEYS = (
-    "config",
-    "seed",
-    "rounds",
-    "warmup",
-    "precision",
-    "max_time",
-    "fresh_process",
-    "busy_cores",
-    "meters",
-    "executor",
-    "timeout",
-    "on_error",
-)
-
 
 #: Sources of costs; the parser imports nothing that knows them.
 _COSTS = ("time", "counted", "estimated", "reference_time", "cpu_time", "wall_time", "best")
@@ -72,7 +55,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Return the parsed arguments, and the unparsed ones as ``argv``.
+    """Return the parsed arguments.
 
     Raises
     ------
@@ -83,9 +66,23 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if not argv:
         parser.print_help(sys.stderr)
         raise CommandError("a command is missing")
-    arguments = parser.parse_args(argv)
-    arguments.argv = list(argv)
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        known = _options_of(parser, arguments.command)
+        hint = did_you_mean(unknown[0].partition("=")[0], known)
+        command = f"{parser.prog} {arguments.command}"
+        raise CommandError(f"unknown arguments: {' '.join(unknown)}{hint}; see {command} --help")
     return arguments
+
+
+def _options_of(parser: argparse.ArgumentParser, command: str) -> list[str]:
+    """Return the options of a command."""
+    subparsers = next(
+        action
+        for action in parser._actions  # noqa: SLF001  (argparse has no public access)
+        if isinstance(action.choices, dict)
+    )
+    return [*subparsers.choices[command]._option_string_actions]  # type: ignore[index]  # noqa: SLF001
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -127,8 +124,7 @@ def _run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target",
         metavar="TARGET",
-        help="module:dag, file.py:dag, a function that builds one, a YAML file, or - for YAML "
-        "on standard input",
+        help="module:dag, file.py:dag, a function that builds one, or a YAML file",
     )
     _measuring(parser, parser.add_argument_group("rounds"), usual="1")
     parser.add_argument(
@@ -349,10 +345,11 @@ def _validate(parser: argparse.ArgumentParser) -> None:
 
 def _rounds(text: str) -> int | str:
     """Return a number of rounds, or ``"auto"``."""
-    try:
-        return "auto" if text == "auto" else int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a number or auto, got {text!r}") from None
+    if text == "auto":
+        return text
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, or auto, got {text!r}")
+    return int(text)
 
 
 def _rows(text: str) -> int:

@@ -10,31 +10,32 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler._document.quickcheck import surely_satisfies
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._util.files import replaced, replacing, write
-from dagprofiler.analysis.summary import figures
+from dagprofiler._util.text import render
+from dagprofiler.analysis.summary import failure_block, figures
 from dagprofiler.cli._output import (
     check_outputs,
+    check_profile_suffix,
     keep,
     load_profile,
-    note,
+    note_left_out,
     placed,
     print_json,
     print_text,
     reason_of,
-    source_name,
     stdout_apart,
     text,
 )
-from dagprofiler.cli._parser import CommandError, parse
-from dagprofiler.cli._targets import Place, executor_named, load_dag, run_file
+from dagprofiler.cli._parser import CommandError
+from dagprofiler.cli._targets import Place, executor_named, load_dag
 from dagprofiler.engine.hooks import Hook
 from dagprofiler.engine.progress import Progress
-from dagprofiler.errors import RunError, short_repr
+from dagprofiler.errors import RunError
 from dagprofiler.journal import Journal
 from dagprofiler.measure.machine import ask_git
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
 
     from dagprofiler.engine.hooks import RunInfo
     from dagprofiler.profile import Profile
@@ -56,8 +57,8 @@ _FIELDS: dict[str, Any] = {
     "timeout": {"type": ["number", "null"]},
 }
 
-#: Exit code of a run in which a task failed.
-_FAILED = 4
+#: Exit code of a run in which a task failed, and how many failures are shown with their place.
+_FAILED, _MOST_FAILURES = 4, 5
 
 #: Fields of Rounds to the names of their options.
 _CONDITIONS = {
@@ -70,9 +71,9 @@ _CONDITIONS = {
 
 def run(arguments: argparse.Namespace) -> int:
     """Run a DAG, write its profile, and print a summary."""
-    arguments = _with_run_file(arguments)
     target = arguments.target
     check_outputs(arguments.output, arguments.report, read=[target, Place.of(target).where])
+    check_profile_suffix(arguments.output)
     expected = _expected(arguments)
     rounds = conditions(arguments, Rounds(1))
     hooks = [*_journal(arguments), *progress(expected, quiet=arguments.quiet)]
@@ -105,6 +106,7 @@ def resume(arguments: argparse.Namespace) -> int:
             if getattr(arguments, key) is None:
                 setattr(arguments, key, value)
     check_outputs(arguments.output, arguments.report)
+    check_profile_suffix(arguments.output)
     hooks = progress(_expected(arguments), quiet=arguments.quiet)
     with stdout_apart(_prints_json(arguments)):
         dag = load_dag(arguments.target, arguments.config or [], folder)
@@ -145,8 +147,7 @@ class _Started(Hook):
         outputs = (arguments.output, arguments.report)
         output, report = (path and os.path.abspath(path) for path in outputs)
         self._document = {
-            # Standard input cannot be read again.
-            "target": None if arguments.target == "-" else arguments.target,
+            "target": arguments.target,
             "folder": os.getcwd(),
             "config": arguments.config,
             "executor": arguments.executor,
@@ -182,35 +183,7 @@ def _started(directory: str, *, trust: bool) -> dict[str, Any]:
     shape = {"type": "object", "properties": _FIELDS, "required": [*_FIELDS]}
     if not surely_satisfies(document, shape) or len(document) > len(_FIELDS):
         raise CommandError(f"resume: {path!r} is not a file of run --journal; give TARGET as well")
-    if document["target"] is None:
-        raise CommandError("resume: the DAG came from standard input; give TARGET as well")
     return document
-
-
-def _with_run_file(arguments: argparse.Namespace) -> argparse.Namespace:
-    """Return the arguments, completed by the options in a YAML file that names a target."""
-    document = run_file(arguments.target)
-    if document is None:
-        return arguments
-    try:
-        return parse(["run", *_options(document), *arguments.argv[1:]])
-    except CommandError as error:
-        raise CommandError(f"{source_name(arguments.target)}: {error}") from error
-
-
-def _options(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the options in a YAML file as arguments, without its target and parameters."""
-    for key, value in document.items():
-        if key in ("target", "config") or value is None:
-            continue
-        option = f"--{key.replace('_', '-')}"
-        if key == "fresh_process":
-            if not isinstance(value, bool):
-                raise CommandError(f"{key}: expected true or false, got {short_repr(value)}")
-            yield from [option] * value
-        else:
-            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-            yield f"{option}={text}"
 
 
 def conditions(arguments: argparse.Namespace, default: Rounds) -> Rounds:
@@ -251,24 +224,44 @@ def _profile_of(
             return measured(executor=executor, timeout=arguments.timeout)
     except RunError as error:
         code = CommandError.exit_code if error.task is None else _FAILED
-        left = _left(error.profile, arguments)
-        raise CommandError(f"{error}{left}; --debug shows where it failed", code) from error
+        written, left = _left(error.profile, arguments)
+        if arguments.json:
+            print_json({"error": str(error), "written": written, **figures(error.profile)})
+        states = error.profile.sections["run"].get("tasks", {})
+        failures = [failure_block(*item) for item in states.items() if "error" in item[1]]
+        places = "".join(f"\n{render([block], width=None)}" for block in failures[:_MOST_FAILURES])
+        raise CommandError(f"{error}{left}{places}", code) from error
     except KeyboardInterrupt as interrupt:
-        left = _left(getattr(interrupt, "profile", None), arguments)
+        _, left = _left(getattr(interrupt, "profile", None), arguments)
         interrupt.args = (f"{str(interrupt) or 'interrupted'}{left}",)
         raise
 
 
-def _left(profile: Profile | None, arguments: argparse.Namespace) -> str:
-    """Save a partial profile; return the part of the message that says where it is."""
+def _left(profile: Profile | None, arguments: argparse.Namespace) -> tuple[dict[str, str], str]:
+    """Save a partial profile and its report.
+
+    Returns
+    -------
+    written, words
+        What was written where, and the part of the message that says so.
+    """
+    written: dict[str, str] = {}
     if profile is None or not profile.metrics.task_metrics:
         words = "; nothing was measured yet"
     else:
-        words = f"; the partial profile is {_saved(profile, arguments.output)}"
+        place = _saved(profile, arguments.output)
+        words = f"; the partial profile is {place}"
+        if place.startswith("in "):
+            written["profile"] = place[len("in ") :]
+    if arguments.report is not None and profile is not None:
+        with suppress(OSError):
+            profile.report(arguments.report)
+            written["report"] = arguments.report
+            words += f", its report in {arguments.report}"
     journal = arguments.journal
     if journal is not None and os.path.exists(os.path.join(journal, _STARTED)):
         words += f"; resume it with dagprofiler resume {journal}"
-    return words
+    return written, words
 
 
 def _saved(profile: Profile, output: str | None) -> str:
@@ -303,8 +296,7 @@ def _deliver(profile: Profile, arguments: argparse.Namespace) -> None:
                 f"report {arguments.report!r}: cannot be written: {reason_of(error)}; the profile "
                 f"is {place}"
             ) from error
-        for loss in losses:
-            note(f"report: {loss}")
+        note_left_out(losses)
         written["report"] = arguments.report
     if arguments.output == "-" or (arguments.quiet and not arguments.json):
         return
@@ -314,6 +306,6 @@ def _deliver(profile: Profile, arguments: argparse.Namespace) -> None:
         return
     lines = [text(shown, ("summary", "tasks", "path"), top=10), ""]
     lines += [f"{what}: {path}" for what, path in written.items()]
-    if not written:
+    if "profile" not in written:
         lines.append("the profile was not saved: use -o profile.json")
     print_text("\n".join(lines))

@@ -7,13 +7,11 @@ import os
 import sys
 from contextlib import contextmanager
 from importlib import import_module
-from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler.cli._output import source_name
-from dagprofiler.cli._parser import RUN_FILE_KEYS, CommandError
-from dagprofiler.dag import DAG, read_mapping
-from dagprofiler.errors import describe, did_you_mean, short_repr
+from dagprofiler.cli._parser import CommandError
+from dagprofiler.dag import DAG
+from dagprofiler.errors import describe, did_you_mean, frames_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -123,6 +121,7 @@ def _integer(text: str) -> int:
         return int(number)
 
 
+_KINDS = ("serial", "threads", "processes", "dask", "ray")
 _KNOWN = "serial, threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, or file.py:executor"
 
 
@@ -150,6 +149,10 @@ def executor_named(spec: str | None, folder: str = "") -> Iterator[Any]:
 
         yield RayExecutor(rest or None)
     else:
+        if not Place.of(str(spec)).is_file:
+            hint = did_you_mean(kind, _KINDS)
+            if hint:
+                raise CommandError(f"--executor: expected {_KNOWN}; got {spec!r}{hint}")
         with _imported(str(spec), folder) as executor:
             yield executor
 
@@ -247,8 +250,8 @@ class Place(NamedTuple):
 
 
 def is_yaml(target: str) -> bool:
-    """Return whether a target is a YAML file, or YAML on standard input."""
-    return target == "-" or target.lower().endswith((".yaml", ".yml"))
+    """Return whether a target is a YAML file."""
+    return target.lower().endswith((".yaml", ".yml"))
 
 
 def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
@@ -269,68 +272,14 @@ def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
         If there is no such DAG or parameter.
     """
     given = assignments(config, "--config")
-    named = run_file(target, folder)
-    if named is not None:
-        where = os.path.join(folder, os.path.dirname(target))
-        return load_dag(named["target"], [*parameters(named, source_name(target)), *config], where)
     if is_yaml(target):
-        dag = _read_yaml(target, folder, DAG.from_yaml)
+        dag = _read_yaml(target, folder)
     else:
         value = find(target, folder)
         dag = value if isinstance(value, DAG) else _built(target, value, given)
     dag = _configured(dag, given)
     dag.name = dag.name or target
     return dag
-
-
-def run_file(target: str, folder: str = "") -> dict[str, Any] | None:
-    """Return the content of a YAML file that names a target; None for any other target."""
-    if not is_yaml(target):
-        return None
-    if target == "-" and not isinstance(sys.stdin, _Again):
-        sys.stdin = _Again(sys.stdin.read())
-    document: dict[str, Any] = _read_yaml(target, folder, read_mapping)
-    where = source_name(target)
-    if "tasks" in document:
-        return None
-    if "target" not in document:
-        raise CommandError(
-            f"{where}: expected 'tasks', as DAG.from_yaml reads them, or 'target', as in "
-            "target: pipeline.py:dag"
-        )
-    known = ["target", *RUN_FILE_KEYS]
-    for key in document:
-        if key not in known:
-            raise CommandError(f"{where}: unknown key {key!r}{did_you_mean(key, known)}")
-    if not isinstance(document["target"], str) or is_yaml(document["target"]):
-        raise CommandError(
-            f"{where}: target: expected module:dag or file.py:dag, got {document['target']!r}"
-        )
-    if not isinstance(document.get("config") or {}, dict):
-        raise CommandError(f"{where}: config: expected a mapping, got {document['config']!r}")
-    return document
-
-
-class _Again(StringIO):
-    """Standard input that can be read twice."""
-
-    name = "standard input"
-
-
-def parameters(document: Mapping[str, Any], where: str) -> list[str]:
-    """Return the parameters in a YAML file that names a target, as ``NAME=VALUE``."""
-    config = document.get("config") or {}
-    texts = []
-    for name, value in config.items():
-        try:
-            text = value if isinstance(value, str) else json.dumps(value)
-        except TypeError as error:
-            raise CommandError(
-                f"{where}: config: {name}: expected a JSON value, got {short_repr(value)}; "
-                "put text in quotes"
-            ) from error
-        texts.append(f"{name}={text}")
-    return texts
 
 
 def find(target: str, folder: str = "") -> Any:
@@ -348,8 +297,8 @@ def find(target: str, folder: str = "") -> Any:
         try:
             value = getattr(value, part)
         except AttributeError:
-            names = [name for name in vars(module) if not name.startswith("_")]
-            hint = did_you_mean(place.name, names) or _what_there_is(place.where, module)
+            hint = did_you_mean(place.name, _candidates(module))
+            hint = hint or _what_there_is(place.where, module)
             raise CommandError(
                 f"target {target!r}: {place.where} has no {place.name!r}{hint}"
             ) from None
@@ -409,13 +358,11 @@ def _import(name: str, target: str) -> ModuleType:
 
 
 def _at(error: BaseException) -> str:
-    """Return where an error was raised, in words; a SyntaxError already says it."""
-    from traceback import extract_tb
-
-    frames = extract_tb(error.__traceback__)
+    """Return where the user's code raised an error, in words; a SyntaxError already says it."""
+    frames = frames_of(error)
     if not frames or isinstance(error, SyntaxError):
         return ""
-    return f" ({frames[-1].filename}, line {frames[-1].lineno})"
+    return f" ({frames[-1]['file']}, line {frames[-1]['line']})"
 
 
 def _only_dag(target: str, module: ModuleType) -> DAG:
@@ -431,19 +378,24 @@ def _only_dag(target: str, module: ModuleType) -> DAG:
     raise CommandError(f"target {target!r} holds no DAG{_what_there_is(target, module)}")
 
 
-def _what_there_is(where: str, module: ModuleType) -> str:
-    """Return a hint with the DAGs of a module, or else its functions."""
+def _candidates(module: ModuleType) -> list[str]:
+    """Return the names of a module's DAGs, then of its own functions."""
     values = vars(module).items()
-    names = [name for name, value in values if isinstance(value, DAG)]
-    if names:
-        return f"; it has {', '.join(f'{where}:{name}' for name in names[:5])}"
-    names = [
+    return [name for name, value in values if isinstance(value, DAG)] + [
         name
         for name, value in values
         if getattr(value, "__module__", "") == module.__name__
         and type(value).__name__ == "function"
         and not name.startswith("_")
     ]
+
+
+def _what_there_is(where: str, module: ModuleType) -> str:
+    """Return a hint with the DAGs of a module, or else its functions."""
+    names = [name for name, value in vars(module).items() if isinstance(value, DAG)]
+    if names:
+        return f"; it has {', '.join(f'{where}:{name}' for name in names[:5])}"
+    names = _candidates(module)
     if not names:
         return "; define one, as in dag = DAG(tasks, edges)"
     return f"; does one of these build it: {', '.join(f'{where}:{name}' for name in names[:5])}?"
@@ -494,16 +446,12 @@ def _annotated(name: str, text: str, annotation: Any) -> Any:
     return as_like(name, text, zeros[kind]) if kind in zeros else guessed(text)
 
 
-def _read_yaml(target: str, folder: str, read: Callable[[Any], Any]) -> Any:
-    if isinstance(sys.stdin, _Again) and target == "-":
-        sys.stdin.seek(0)
-        _search_in(os.path.abspath(folder))
-        return read(sys.stdin)
+def _read_yaml(target: str, folder: str) -> DAG:
     path = os.path.join(folder, target)
     # Modules that the file names are searched in its folder.
     _search_in(os.path.dirname(os.path.abspath(path)))
     try:
-        return read(path)
+        return DAG.from_yaml(path)
     except OSError as error:
         raise CommandError(f"target {target!r}: cannot be read: {error.strerror}") from error
 

@@ -167,7 +167,8 @@ class Progress(Hook):
         if self._round_s is None:
             return None
         conditions: Any = self._log.conditions
-        return self._round_s * (conditions.n + (conditions.warmup or 0)) * (1 - share)
+        whole_s: float = self._round_s * (conditions.n + (conditions.warmup or 0))
+        return whole_s * (1 - share)
 
     def parts(self) -> Iterator[str]:
         """Yield what is shown, the most important first."""

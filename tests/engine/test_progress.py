@@ -142,9 +142,8 @@ def test_the_line_fits_any_width(drawn, monkeypatch):
 def test_what_tasks_print_stands_above_the_line(drawn, monkeypatch):
     @task(outputs=["x"])
     def prints():
-        print("hello")
-        print("un", end="")
-        print("finished")
+        for words in ("hello\n", "un", "finished\n"):
+            sys.stdout.write(words)
         return {"x": 1}
 
     screen = Terminal()
