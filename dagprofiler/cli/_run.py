@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler._document.quickcheck import surely_satisfies
 from dagprofiler._document.rounds import Rounds
 from dagprofiler._util.files import replaced, replacing, write
-from dagprofiler._util.text import render
+from dagprofiler._util.text import Block, render
 from dagprofiler.analysis.summary import failure_block, figures
 from dagprofiler.cli._output import (
     check_outputs,
@@ -229,8 +229,11 @@ def _profile_of(
             print_json({"error": str(error), "written": written, **figures(error.profile)})
         states = error.profile.sections["run"].get("tasks", {})
         failures = [failure_block(*item) for item in states.items() if "error" in item[1]]
-        places = "".join(f"\n{render([block], width=None)}" for block in failures[:_MOST_FAILURES])
-        raise CommandError(f"{error}{left}{places}", code) from error
+        # The message is that of the first failure.
+        places = render([Block(notes=block.notes) for block in failures[:1]])
+        others = render(failures[1:_MOST_FAILURES])
+        words = "\n".join(filter(None, (f"{error}{left}", places, others)))
+        raise CommandError(words, code) from error
     except KeyboardInterrupt as interrupt:
         _, left = _left(getattr(interrupt, "profile", None), arguments)
         interrupt.args = (f"{str(interrupt) or 'interrupted'}{left}",)

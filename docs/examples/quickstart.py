@@ -83,6 +83,7 @@ def main():
     print(f"Edge weights: {profile.metrics.edge_weights}")
     print()
     print(profile)
+    print(f"\nprofile: {path}")
 
 
 if __name__ == "__main__":

@@ -216,6 +216,7 @@ def main() -> None:
     print(f"\nfiles that fit {dag.config.query!r} best:")
     for file, score in profile.final_outputs["ranking"]:
         print(f"  {score:.3f}  {file}")
+    print(f"\nprofile: {path}")
 
 
 if __name__ == "__main__":

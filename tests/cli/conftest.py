@@ -113,7 +113,9 @@ def refused(cli):
     """Return a function that runs a command which is refused; it returns its one line."""
 
     def run(*arguments, code=2):
+        # Below it may be the place of a failure.
         lines = cli(*arguments, code=code).err.splitlines()
+        lines = [line for line in lines if not line.startswith("  ")]
         assert len(lines) == 1, lines
         assert lines[0].startswith("dagprofiler: ")
         return lines[0][len("dagprofiler: ") :]

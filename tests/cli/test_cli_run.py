@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -196,45 +197,39 @@ def test_a_yaml_file_holds_a_dag(cli, shelf):
     assert "2 tasks, 1 edge" in cli("run", "dag.yaml", "--config", "N=6").out
 
 
-def test_a_yaml_file_names_a_target_and_how_it_is_run(cli, shelf, folder, monkeypatch):
-    (shelf.folder / "run.yaml").write_text(
-        "target: pipeline_of_tests.py:dag\nconfig: {N: 50, label: hello}\nseed: 7\nrounds: 3\n"
-        "warmup: 0\nmeters: [wall, cpu]\nexecutor: threads:2\nfresh_process: false\n",
-        encoding="utf-8",
-    )
-    monkeypatch.chdir(folder)
-    options = ["--rounds", "2", "--config", "N=60", "-o", "p.json"]
-    cli("run", os.path.join("..", "run.yaml"), *options)
-    profile = saved(folder)
-
-    assert (profile.seed, profile.config.N, profile.config.label) == (7, 60, "hello")
-    assert profile.sections["run"]["conditions"]["n"] == 2
-    assert profile.sections["run"]["executor"] == "ThreadPoolExecutor"
-
-
-@pytest.mark.parametrize("text", [YAML, "target: pipeline_of_tests.py:dag\n"])
-@pytest.mark.slow
-def test_yaml_comes_from_standard_input_too(shelf, text):
-    done = command("run", "-", "--json", cwd=shelf.folder, code=0, input=text)
-
-    assert json.loads(done.stdout)["summary"]["edges"] in (1, 2)
-
-
 def test_a_task_that_fails_leaves_the_partial_profile_and_exit_code_4(refused, folder):
     line = refused("run", "pipeline_of_tests:failing", "-o", f"{folder}/p.json", code=4)
 
     assert line == (
         "task 'fails' failed: ValueError: no such cell; the partial profile is in "
-        f"{folder}/p.partial.json; --debug shows where it failed"
+        f"{folder}/p.partial.json"
     )
     assert saved(folder, "p.partial.json").sections["run"]["state"] == "partial"
     assert not os.path.exists(f"{folder}/p.json")
 
 
+def test_a_run_that_failed_says_where_and_writes_its_report(cli, folder):
+    options = ["-o", f"{folder}/p.json", "--report", f"{folder}/r.html", "--json"]
+    done = cli("run", "pipeline_of_tests:failing", *options, code=4)
+    found = json.loads(done.out)
+
+    place, text = done.err.splitlines()[-2:]
+    assert re.fullmatch(r"  .*pipeline_of_tests.py, line \d+, in fails", place)
+    assert text == '    raise ValueError("no such cell")'
+    assert f"its report in {folder}/r.html" in done.err
+    assert "no such cell" in Path(folder, "r.html").read_text(encoding="utf-8")
+    assert found["error"] == "task 'fails' failed: ValueError: no such cell"
+    assert found["written"] == {
+        "profile": f"{folder}/p.partial.json",
+        "report": f"{folder}/r.html",
+    }
+    assert found["summary"]["failures"]["fails"]["traceback"][-1]["function"] == "fails"
+
+
 def test_a_partial_profile_has_a_place_where_there_is_no_output(refused, shelf):
     line = refused("run", "pipeline_of_tests:failing", "-o", "-", code=4)
 
-    assert "is in profile.partial.json; " in line
+    assert line.endswith("is in profile.partial.json")
     (shelf.folder / "profile.partial.json").unlink()
 
 
@@ -398,7 +393,7 @@ def test_a_partial_profile_follows_no_link(refused, folder, second_places):
 def test_a_partial_profile_of_a_run_for_a_device_has_no_place_beside_it(refused, shelf):
     line = refused("run", "pipeline_of_tests:failing", "-o", "/dev/null", code=4)
 
-    assert "is in profile.partial.json; " in line
+    assert line.endswith("is in profile.partial.json")
     (shelf.folder / "profile.partial.json").unlink()
 
 

@@ -46,7 +46,7 @@ def ended(child):
 
 def test_progress_says_how_far_a_run_is_and_goes_away(terminal, shelf):
     child = terminal("run", shelf.target, "--rounds", "3", "--eta-from", shelf.profile)
-    child.expect(r"0 of 3 tasks \| warm-up 1 of 2 \| 0.0 s, \d.\d s left")
+    child.expect(r"0 of 3 tasks \| warm-up 1 of 2 \| \d.\d s, \d.\d s left")
     rest, code = ended(child)
 
     assert code == 0

@@ -1,0 +1,50 @@
+"""What commands print with --json is what docs/cli.schema.json describes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+SCHEMA = json.loads(
+    (Path(__file__).resolve().parents[2] / "docs" / "cli.schema.json").read_text(encoding="utf-8")
+)
+
+
+@pytest.fixture
+def printed(cli):
+    """Return a function that runs a command with --json; what it prints fits the schema."""
+
+    def run(name, *arguments, code=0):
+        found = json.loads(cli(name, *arguments, "--json", code=code).out)
+        schema = {**SCHEMA, "$ref": f"#/$defs/{name}"}
+        assert [error.message for error in Draft202012Validator(schema).iter_errors(found)] == []
+        return found
+
+    return run
+
+
+def test_the_json_of_every_command_is_as_documented(printed, shelf, folder):
+    measured = ["--rounds", "2", "--meters", "full", "-o", f"{folder}/p.json"]
+    printed("run", shelf.target, *measured, "--report", f"{folder}/r.html")
+    printed("run", "pipeline_of_tests.py:failing", "-o", f"{folder}/f.json", code=4)
+    printed("run", shelf.target, "--journal", f"{folder}/journal")
+    printed("resume", f"{folder}/journal")
+    for path in (shelf.profile, f"{folder}/p.json", f"{folder}/f.partial.json"):
+        printed("show", path)
+    printed("show", shelf.profile, "--part", "path")
+    printed("compare", shelf.profile, f"{folder}/p.json", f"{folder}/f.partial.json", code=3)
+    printed("report", shelf.profile, "-o", f"{folder}/x.html")
+    printed("export", shelf.profile, "-o", f"{folder}/x.wfformat.json")
+    printed("import", f"{folder}/x.wfformat.json", "-o", f"{folder}/imported.json")
+    printed("validate", shelf.profile, f"{folder}/x.html", code=1)
+    printed("show", f"{folder}/imported.json")
+
+
+def test_the_schema_is_one_and_describes_every_command():
+    from dagprofiler.cli import _COMMANDS
+
+    Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["$defs"].keys() == _COMMANDS.keys()
