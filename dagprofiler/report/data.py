@@ -17,18 +17,18 @@ from dagprofiler._document.table import (
     edge_table,
     edges_of,
     label_of,
-    medians,
     task_table,
     unit_of,
 )
 from dagprofiler._util.json import jsonable
+from dagprofiler._util.text import BYTES, quantity
 from dagprofiler.analysis import analysis_of
 from dagprofiler.report._layout import fold, kinds_by_name
 from dagprofiler.report.drawing import Sketch, of_groups, of_tasks
 from dagprofiler.stats.summary import FLAGS, median
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dagprofiler.analysis import CriticalSpans, Paths
     from dagprofiler.profile import Profile
@@ -47,7 +47,7 @@ def finite(value: Any) -> Any:
 _NO_FIGURES = frozenset(
     {
         *("task", "execution_order", "state", "flags", "share"),
-        *("time_ms", "low_ms", "high_ms", "wall_time_ms"),
+        *("low_ms", "high_ms", "wall_time_ms", "corrected_ms"),
     }
 )
 
@@ -93,11 +93,8 @@ def samples(subject: ReportSource) -> dict[str, Any] | None:
     if section is None:
         return None
     rows, rounds = section["tasks"], section["rounds"]
-    keys = list(dict.fromkeys(key for row in rows.values() for key in row))
-    keys.sort(key=lambda key: key not in ("corrected_ms", "wall_ms"))
-    if "corrected_ms" in keys:
-        keys.remove("corrected_ms")
-        keys.insert(0, "corrected_ms")
+    found = dict.fromkeys(key for row in rows.values() for key in row)
+    keys = dict.fromkeys([*("corrected_ms", "wall_ms"), *found])
     columns: list[dict[str, Any]] = []
     left_out, room = [], _SAMPLES
     for key in keys:
@@ -201,19 +198,16 @@ def _critical(subject: ReportSource, critical: CriticalSpans) -> list[dict[str, 
 def _typical(subject: ReportSource, rounds: Sequence[int]) -> list[int]:
     """Return the rounds, measured ones with a time near the median first."""
     section = subject.sections.get("samples", {})
-    kinds: Sequence[str] = section.get("rounds", ())
-    totals: Sequence[float | None] = section.get("total_ms", ())
+    kinds, totals = section.get("rounds", ()), section.get("total_ms", ())
     times = {n: totals[n] for n in rounds if n < len(totals) and totals[n] is not None}
-    measured = [n for n in times if kinds[n] == MEASURED]
+    measured = {n: time for n, time in times.items() if kinds[n] == MEASURED}
     if not measured:
         return list(rounds)
-    middle = median([times[n] or 0 for n in measured])
-
-    def distance(n: int) -> tuple[bool, bool, float]:
-        time = times.get(n)
-        return (n not in measured, time is None, abs((time or 0) - middle))
-
-    return sorted(rounds, key=distance)
+    middle = median(list(measured.values()))
+    return sorted(
+        rounds,
+        key=lambda n: (n not in measured, n not in times, abs(times.get(n, middle) - middle)),
+    )
 
 
 def _workers(workers: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -231,92 +225,46 @@ _OF_BOTH = ("about", "summary")
 #: Tables whose differing rows are shown.
 _DIFFERING = ("configuration", "machine")
 
-_ONE_ROUND = "a single round has no information on noise: take both with run(rounds=...)"
-
 
 def comparison(subject: ReportSource, base: ReportSource) -> dict[str, Any]:
     """Return the differences: times with verdicts, bytes, instructions, parameters, machine."""
     found = subject.profile.compare(base.profile)
     mine, theirs = (parts(side, (*_OF_BOTH, *_DIFFERING)) for side in (subject, base))
     reasons: dict[str, int] = {}
-    tasks = _times(subject, base, found["task_times"], reasons)
+    times = found["task_times"]
     return {
         "base": {name: theirs[name] for name in _OF_BOTH},
-        "names": dict(zip(("base", "mine"), _names(theirs["about"], mine["about"]))),
+        "names": [found["base"], found["new"]],
+        "headline": found.headline(),
+        "total": _judgement(found["total_time"], reasons),
         "scale": found.get("scale"),
-        "verdicts": Counter(row["verdict"] for row in tasks),
-        "tasks": tasks,
-        "edges": _edge_times(found["edge_times"], reasons),
+        "verdicts": Counter(entry["verdict"] for entry in times.values()),
+        "tasks": [
+            {"task": subject.numbers[name], **_judgement(entry, reasons)}
+            for name, entry in times.items()
+        ],
+        "edges": [
+            {"name": name, **_judgement(entry, reasons)}
+            for name, entry in found["edge_times"].items()
+        ],
         "reasons": list(reasons),
-        "added": [name for name in subject.names if name not in base.numbers],
-        "removed": [name for name in base.names if name not in subject.numbers],
+        "added": found.get("only_in_self", []),
+        "removed": found.get("only_in_other", []),
         "bytes": _weights(found["edge_weight_diff"], 8),
         "instructions": _weights(found["node_weight_diff"], 1),
         **{name: _rows(mine, theirs, name) for name in _DIFFERING},
     }
 
 
-def _names(base: Mapping[str, Any], mine: Mapping[str, Any]) -> Iterator[str]:
-    """Yield for each side its name and what tells it from the other: commit, time or host."""
-    telling = [key for key in ("commit", "time", "host") if base[key] != mine[key]][:1]
-    for side, word in ((base, "base"), (mine, "new")):
-        yield ", ".join(filter(None, (side["name"] or word, *(side[key] for key in telling))))
-
-
-def _times(
-    subject: ReportSource, base: ReportSource, compared: Mapping[str, Any], reasons: dict[str, int]
-) -> list[dict[str, Any]]:
-    """Return a row for each common task: both times, their ratio, and a verdict."""
-    names = [name for name in subject.names if name in base.numbers]
-    quantities = dict.fromkeys(entry["quantity"] for entry in compared.values())
-    sides = [
-        {key: _medians(side, names, key) for key in (*quantities, "")} for side in (subject, base)
-    ]
-    rows = []
-    for i, name in enumerate(names):
-        entry = compared.get(
-            name, {"verdict": "inconclusive", "reason": _ONE_ROUND, "quantity": ""}
-        )
-        mine, theirs = (side[entry["quantity"]][i] for side in sides)
-        ratio = entry.get("ratio")
-        if ratio is None and mine is not None and theirs:
-            ratio = mine / theirs
-        rows.append(
-            {
-                "task": subject.numbers[name],
-                "mine": mine,
-                "base": theirs,
-                **_judgement(entry, reasons),
-                "ratio": _known(ratio),
-            }
-        )
-    return rows
-
-
-def _edge_times(compared: Mapping[str, Any], reasons: dict[str, int]) -> list[dict[str, Any]]:
-    return [{"name": name, **_judgement(entry, reasons)} for name, entry in compared.items()]
-
-
 def _judgement(entry: Mapping[str, Any], reasons: dict[str, int]) -> dict[str, Any]:
     reason = entry.get("reason")
+    numbers = ("base_ms", "new_ms", "ratio", "low", "high", "coverage")
     return {
         "quantity": label_of(entry["quantity"]),
-        **{key: _known(entry.get(key)) for key in ("ratio", "low", "high", "coverage")},
+        **{key: _known(entry[key]) for key in numbers},
         "verdict": entry["verdict"],
         "reason": None if reason is None else reasons.setdefault(reason, len(reasons)),
     }
-
-
-def _medians(subject: ReportSource, names: Sequence[str], key: str) -> list[Any]:
-    """Return the medians of a column of samples; without a key, the times in compute()."""
-    section = subject.sections.get("samples")
-    if key and section is not None:
-        return list(medians(section["rounds"], section["tasks"], names, key))
-    times: dict[str, Any] = {}
-    for figures in subject.task_figures:
-        if figures.key == "compute_time_ms":
-            times = dict(zip(subject.names, figures.values))
-    return [times.get(name) for name in names]
 
 
 def _weights(differing: Mapping[str, Mapping[str, Any]], divisor: int) -> list[list[Any]]:
@@ -331,13 +279,9 @@ def _rows(mine: Mapping[str, Any], theirs: Mapping[str, Any], part: str) -> list
     left, right = dict(mine.get(part, ())), dict(theirs.get(part, ()))
     return [
         [label, left.get(label), right.get(label)]
-        for label in _union(left, right)
-        if left.get(label) != right.get(label)
+        for label in dict.fromkeys([*left, *right])
+        if left.get(label) != right.get(label) and not label.startswith(_SPEED)
     ]
-
-
-def _union(first: Iterable[str], second: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys([*first, *second]))
 
 
 def _known(value: Any) -> Any:
@@ -503,19 +447,43 @@ _LONGEST = 10_000
 #: Rows of the tables of bottlenecks and of bounds.
 _ROWS = 10
 
-_MACHINE = {
+#: Words for the keys of metadata, a run and an environment that do not read as words.
+_WORDS = {
+    "dagprofiler_version": "dagprofiler",
+    "schema_version": "version of the file's schema",
+    "rounds": "complete rounds",
+    "elapsed_ms": "elapsed time",
+    "ended_by": "what ended the rounds",
+    "resumed": "times resumed",
+    "n": "measured rounds asked for",
+    "warmup": "warm-up rounds",
+    "max_rounds": "rounds, at most",
+    "max_time_s": "time of all rounds, at most",
+    "precision": "precision asked for, as a share of the median",
+    "collect_garbage": "garbage collected before",
+    "fresh_process": "each round in a new process",
+    "busy_cores": "other cores kept busy",
+    "check_outputs": "outputs compared between rounds",
+    "prepare_ms": "overhead: preparing the run",
+    "loop_ms": "overhead: run loop, outside of tasks",
+    "hooks_ms": "overhead: hooks",
+    "meters_ms": "overhead: meters",
+    "garbage_ms": "overhead: collecting garbage",
+    "between_rounds_ms": "overhead: between rounds",
     "cpu": "processor",
-    "cpu_mhz": "MHz, at most",
+    "cpu_mhz": "clock, at most, in MHz",
     "cores": "logical processors",
     "cores_usable": "of them usable",
     "cores_quota": "granted by control groups, in cores",
     "memory_bytes": "memory",
     "machine": "architecture",
     "os": "operating system",
-    "implementation": "implementation",
     "python": "Python",
     "blas_threads": "threads of BLAS",
 }
+
+#: Begins the rows of measured speeds, which differ from run to run.
+_SPEED = "speed, reference machine = 1"
 
 
 def parts(subject: ReportSource, names: Iterable[str] = ()) -> dict[str, Any]:
@@ -573,13 +541,14 @@ def _summary(subject: ReportSource) -> dict[str, Any]:
     return {
         **summary,
         "unit": found.weights.unit,
+        "source": found.weights.source.replace("_", " "),
         "provenance": found.weights.provenance,
         "filled": len(found.weights.filled),
         "communication": found.communication_note,
         "with_communication": found.with_communication is not None,
         "work": found.work,
         "span": found.span,
-        "path_length": paths.span,
+        "with_edges": paths.span,
         "parallelism": found.average_parallelism,
         "bottlenecks": [asdict(item) for item in found.bottlenecks[:_ROWS]],
         "bounds": _bounds(subject),
@@ -611,12 +580,17 @@ def _tasks(subject: ReportSource) -> dict[str, Any]:
             numbers[name]: entry
             for name, entry in subject.sections.get("run", {}).get("tasks", {}).items()
         },
+        "bound": {
+            numbers[name]: [[key, _text(value)] for key, value in values.items()]
+            for name, values in subject.sections.get("run", {}).get("bound", {}).items()
+            if name in numbers
+        },
     }
     if found is None or paths is None:
         return tasks
     return {
         **tasks,
-        "cost": [found.weights.values[name] for name in subject.names],
+        "cost": _costs(subject),
         "levels": [found.levels[name] for name in subject.names],
         "slack": [paths.slack[name] for name in subject.names],
         "path": [numbers[name] for name in paths.critical_path],
@@ -694,40 +668,23 @@ def _flags(subject: ReportSource) -> list[dict[str, Any]] | None:
 
 def _run(subject: ReportSource) -> list[list[str]]:
     """Return the run, its conditions and overhead, as rows of two cells."""
-    run = dict(subject.sections.get("run", {}))
-    overhead, conditions = run.pop("overhead", {}), run.pop("conditions", {})
-    run.pop("tasks", None)
-    bound = run.pop("bound", {})
-    metadata = subject.profile.metadata
-    rows: list[list[Any]] = [
-        ["taken", subject.profile.timestamp],
-        ["host", subject.profile.hostname],
-        ["seed", subject.profile.seed],
-        *([_words(key), value] for key, value in metadata.items()),
-        *([_words(key), value] for key, value in run.items()),
-        *(
-            [f"bound: {task}", ", ".join(f"{key}={value}" for key, value in arguments.items())]
-            for task, arguments in bound.items()
-        ),
-        *([f"overhead: {_words(key)}", value] for key, value in overhead.items()),
-        *([f"rounds: {_words(key)}", value] for key, value in conditions.items()),
-    ]
-    return _texts(rows)
+    profile, run = subject.profile, subject.sections.get("run", {})
+    origin = {"taken": profile.timestamp, "host": profile.hostname, "seed": profile.seed}
+    parts = (origin, profile.metadata, run, run.get("conditions", {}), run.get("overhead", {}))
+    return [row for part in parts for row in _named(part)]
 
 
 def _machine(subject: ReportSource) -> list[list[str]] | None:
     environment = subject.sections.get("environment", {})
-    memory = environment.get("memory_bytes")
-    if memory is not None:
-        environment = {**environment, "memory_bytes": f"{memory / 2**30:.1f} GiB"}
-    rows = [[label, environment.get(key)] for key, label in _MACHINE.items()]
+    rows = _named(environment)
     for key in ("versions", "thread_settings"):
-        rows += [[name, text] for name, text in environment.get(key, {}).items()]
-    calibration = dict(environment.get("calibration", {}))
-    parts = calibration.pop("parts", {})
-    rows += [[f"calibration: {kind}", speed] for kind, speed in parts.items()]
-    rows += [[f"calibration: {_words(key)}", value] for key, value in calibration.items()]
-    return _texts(rows) or None
+        rows += _texts(environment.get(key, {}).items())
+    speeds = environment.get("calibration", {})
+    rows += _texts(
+        (f"{_SPEED}: {kind}", speed)
+        for kind, speed in {"all": speeds.get("score"), **speeds.get("parts", {})}.items()
+    )
+    return rows or None
 
 
 def _missing(subject: ReportSource) -> list[list[str]] | None:
@@ -741,14 +698,29 @@ def _configuration(subject: ReportSource) -> list[list[str]] | None:
     return [[name, _text(value)] for name, value in values.items()] or None
 
 
-def _words(key: str) -> str:
-    for unit in ("_ms", "_bytes"):
-        if key.endswith(unit):
-            return f"{key[: -len(unit)].replace('_', ' ')}, in {unit[1:]}"
-    return key.replace("_", " ")
+def _named(section: Mapping[str, Any]) -> list[list[str]]:
+    """Return the single values of a section, with the units that their keys end in."""
+    return _texts(
+        (_WORDS.get(key, key.replace("_", " ")), _with_unit(key, value))
+        for key, value in section.items()
+        if not isinstance(value, dict)
+    )
 
 
-def _texts(rows: Iterable[list[Any]]) -> list[list[str]]:
+def _with_unit(key: str, value: Any) -> Any:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return len(value)
+    if key == "ended_by":
+        return _WORDS.get(value, value)
+    unit = key.rpartition("_")[2]
+    if unit in ("ms", "s", "bytes") and isinstance(value, (int, float)):
+        return quantity(value, BYTES if unit == "bytes" else unit).strip()
+    return value
+
+
+def _texts(rows: Iterable[tuple[str, Any]]) -> list[list[str]]:
     """Return the rows that are not empty, as text."""
     return [[label, _text(value)] for label, value in rows if value is not None]
 
@@ -757,7 +729,7 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         text = value
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        text = f"{value:,}" if isinstance(value, int) else f"{value:,.12g}"
+        text = f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
     else:
         text = json.dumps(value, ensure_ascii=False)
     if len(text) > _LONGEST:

@@ -387,6 +387,7 @@ def build_dag(
             ("schedule", "evaluate"),
         ],
         config=Config(N_UE=N_UE, N_CELL=N_CELL, N_SLICE=N_SLICE, K=K, N_PRB=N_PRB),
+        name="slice scheduler",
     )
 
 

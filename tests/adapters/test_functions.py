@@ -53,7 +53,7 @@ def test_inputs_are_bound_and_come_before_defaults(tmp_path):
     assert profile.final_outputs == {"mean": 3.0}
     assert profile.sections["run"]["bound"]["mean"] == {"numbers": "[1, 2, 5]", "digits": "0"}
     profile.report(tmp_path / "page.html")
-    assert "digits=0" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert '["digits","0"]' in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_tasks_of_functions_go_to_other_processes():

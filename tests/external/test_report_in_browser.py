@@ -219,13 +219,6 @@ def test_a_click_on_a_task_shows_its_figures_samples_and_ends(opened, measured):
     assert panel.locator("h3").inner_text() == "split"
 
 
-def test_a_click_on_a_group_lists_its_tasks(opened):
-    page = opened(wide(200))
-    page.locator("#graph .node", has_text="part_*").click()
-    assert "In the group part_*" in page.locator(".panel").inner_text()
-    assert page.locator(".panel li").count() >= 50
-
-
 def test_search_marks_hits_and_goes_through_them(opened, measured):
     page = opened(measured)
     search = page.locator("#search")
@@ -301,8 +294,11 @@ def test_spans_are_shown_as_a_flame_of_the_selected_task(opened):
     assert flame.count() == 0
 
 
-def test_too_many_rows_are_one_for_each_kind_until_the_timeline_zooms_in(opened):
-    page = opened(wide(300))
+def test_many_tasks_are_groups_in_the_picture_and_rows_of_kinds_until_the_timeline_zooms_in(opened):
+    page = opened(wide(200))
+    page.locator("#graph .node", has_text="part_*").click()
+    assert "In the group part_*" in page.locator(".panel").inner_text()
+    assert page.locator(".panel li").count() >= 50
     timeline = page.locator("#timeline")
     assert "a row for each kind" in timeline.inner_text()
     page.locator("#search").fill("part_7")
@@ -433,7 +429,9 @@ def test_axe_finds_nothing_serious(opened, measured, axe, scheme):
     assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in serious] == []
 
 
-def test_the_theme_follows_the_system_and_the_button(opened, measured):
+def test_the_theme_follows_the_system_and_the_button_and_paper_is_light_and_without_tools(
+    opened, measured
+):
     page = opened(measured, color_scheme="dark")
     background = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(background)
@@ -442,10 +440,6 @@ def test_the_theme_follows_the_system_and_the_button(opened, measured):
     assert page.evaluate(background) != dark
     page.locator("#theme").click()
     assert page.evaluate(background) == dark
-
-
-def test_on_paper_it_is_light_and_without_tools(opened, measured):
-    page = opened(measured, color_scheme="dark")
     page.emulate_media(media="print")
     assert not page.locator(".bar").is_visible()
     assert not page.locator("#graph .tools").is_visible()
@@ -453,10 +447,22 @@ def test_on_paper_it_is_light_and_without_tools(opened, measured):
     assert page.pdf().startswith(b"%PDF")
 
 
-@pytest.mark.parametrize("width", [400, 800])
-def test_on_a_narrow_screen_nothing_sticks_out(opened, measured, width):
-    page = opened(measured, viewport={"width": width, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+def test_on_a_narrow_screen_nothing_sticks_out_and_navigation_says_that_there_is_more(
+    opened, measured
+):
+    page = opened(measured)
+    assert count(page, "nav.after") == 0
+    for width in (800, 400):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.evaluate("new Promise(requestAnimationFrame)")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.wait_for_selector("nav.after")
+    page.locator("#nav").evaluate("nav => { nav.scrollLeft = nav.scrollWidth; }")
+    page.wait_for_selector("nav.before:not(.after)")
+    tasks = page.locator("#tasks .scroll")
+    tasks.evaluate("table => { table.scrollLeft = 200; }")
+    first, frame = tasks.locator("tbody th").first.bounding_box(), tasks.bounding_box()
+    assert first["x"] == pytest.approx(frame["x"], abs=2)
 
 
 def test_the_policy_keeps_the_network_out(browser, tmp_path):

@@ -112,7 +112,7 @@ kinds.of.forEach((kind, task) => membersOf[kind].push(task));
 const hasKinds = kinds.labels.length > 1 && kinds.labels.length < names.length;
 
 /** Kinds that have a colour of their own; the others share one. */
-const COLOURED = 8;
+const COLOURED = 16;
 
 function kindColour(kind) {
   return `kind-${kind < COLOURED ? kind : "rest"}`;
@@ -153,9 +153,9 @@ if (report.comparison) for (const row of report.comparison.tasks) changes[row.ta
 function ratioOf(tasks) {
   let [mine, base] = [0, 0];
   for (const row of tasks.map((task) => changes[task])) {
-    if (!row || row.mine === null || row.base === null) continue;
-    mine += row.mine;
-    base += row.base;
+    if (!row || row.new_ms === null || row.base_ms === null) continue;
+    mine += row.new_ms;
+    base += row.base_ms;
   }
   return base > 0 ? mine / base : null;
 }

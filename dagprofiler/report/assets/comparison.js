@@ -3,17 +3,17 @@
 const SIGNS = { slower: "▲ slower", faster: "▼ faster" };
 
 addSection("comparison", "Comparison", "comparison", (root, found) => {
-  root.append(element("p", { class: "note" }, `${found.names.base} → ${found.names.mine}: `,
+  root.append(element("p", { class: "note" }, `${found.names.join(" → ")}: `,
     ["slower", "faster", "no significant difference", "inconclusive"]
       .filter((verdict) => found.verdicts[verdict])
       .map((verdict) => `${verdict}: ${count(found.verdicts[verdict], "task")}`).join("; "), "."));
   if (found.scale) root.append(element("p", { class: "note" }, found.scale));
   const limit = widestRatio(found.tasks);
-  const gain = (row) => (row.mine === null || row.base === null ? null : row.mine - row.base);
+  const gain = (row) => (row.new_ms === null || row.base_ms === null ? null : row.new_ms - row.base_ms);
   const columns = [
     { label: "task", value: (row) => names[row.task], cell: (row) => nameButton(row.task) },
-    { label: "base", unit: "ms", number: true, value: (row) => row.base, text: (row) => amount(row.base, "ms") },
-    { label: "new", unit: "ms", number: true, value: (row) => row.mine, text: (row) => amount(row.mine, "ms") },
+    { label: "base", unit: "ms", number: true, value: (row) => row.base_ms, text: (row) => amount(row.base_ms, "ms") },
+    { label: "new", unit: "ms", number: true, value: (row) => row.new_ms, text: (row) => amount(row.new_ms, "ms") },
     { label: "change", unit: "ms", number: true, size: (row) => Math.abs(gain(row)), value: gain, cell: (row) => element("span", { class: "change", style: { background: changeColour(row.ratio, "clear") } }, signedTime(gain(row))) },
     { label: "new ÷ base", number: true, value: (row) => row.ratio, text: (row) => inPercent(row.ratio) },
     { label: `interval, ÷ ${three.format(limit)} to × ${three.format(limit)}`, value: (row) => row.ratio, cell: (row) => forest(row, limit) },

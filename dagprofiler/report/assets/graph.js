@@ -170,7 +170,7 @@ function pick(node) {
 function placesOf(picture, width, least) {
   const step = BOX.width + BOX.gap;
   const depth = 1 + largestOf(picture.layers);
-  const per = Math.max(2, Math.floor((width / least - 48 + BOX.gap) / step));
+  const per = Math.max(2, Math.floor((width - 48) / least / step));
   const extent = (from, until) => {
     let [low, high] = [Infinity, -Infinity];
     const add = (layer, place) => {

@@ -2,7 +2,7 @@
 
 addSection("kinds", "Kinds of tasks", null, (root) => {
   if (!hasKinds) return;
-  const cost = report.tasks.cost || figureOf(report.tasks, "compute_time_ms").values;
+  const cost = report.tasks.cost || figureOf(report.tasks, "time_ms").values;
   const unit = report.tasks.cost ? report.summary.unit : "ms";
   const rows = kindRows(cost);
   const total = rows.reduce((sum, row) => sum + row.total, 0);

@@ -1,10 +1,15 @@
 // Tables of tasks and edges; flags; the run, the machine, the configuration.
 
 /** Figures that the table of tasks shows from the beginning. */
-const SHOWN = ["deserialize_time_ms", "serialize_time_ms", "bytes_in", "bytes_out", "cpu_time_ms", "counted_instructions", "peak_memory_bytes"];
+const SHOWN = ["time_ms", "deserialize_time_ms", "serialize_time_ms", "bytes_in", "bytes_out", "cpu_time_ms", "counted_instructions", "peak_memory_bytes"];
+
+/** Return a part of a whole; null if it is not known. */
+function shareOf(part, whole) {
+  return part === null || !whole ? null : part / whole;
+}
 
 addSection("tasks", "Tasks", "tasks", (root, { figures, cost, levels, slack, states }) => {
-  const { unit, work } = report.summary;
+  const { unit, work, source } = report.summary;
   const tasks = names.map((_, task) => task);
   const columns = [{ label: "task", value: (task) => names[task], cell: (task) => nameButton(task) }];
   if (Object.keys(states).length) columns.push({ label: "state", value: stateOf, cell: (task) => element("span", { class: stateOf(task) in STATES ? "slower" : null }, stateSign(stateOf(task))) });
@@ -12,19 +17,19 @@ addSection("tasks", "Tasks", "tasks", (root, { figures, cost, levels, slack, sta
   if (cost) {
     const most = largestOf(cost);
     columns.push(
-      { label: unit === "ms" ? "time" : unit, unit: unit === "ms" ? unit : "", title: report.summary.provenance, number: true, value: (task) => cost[task], cell: (task) => withMeter(amount(cost[task], unit), share(cost[task], most)) },
-      { label: "share", number: true, value: (task) => (work ? cost[task] / work : null), text: (task) => percent(cost[task] / work) },
+      { label: unit.endsWith("ms") ? source : unit, unit: unit === "ms" ? unit : "", title: report.summary.provenance, number: true, value: (task) => cost[task], cell: (task) => withMeter(amount(cost[task], unit), share(cost[task], most)) },
+      { label: "share", number: true, value: (task) => shareOf(cost[task], work), text: (task) => percent(shareOf(cost[task], work)) },
       { label: "slack", unit, number: true, title: "possible delay without a longer critical path", value: (task) => slack[task], text: (task) => amount(slack[task], unit) });
   }
   if (report.comparison) columns.push({ label: "against the base", number: true, value: (task) => changes[task] && changes[task].ratio, cell: (task) => changeCell(changes[task] ? changes[task].ratio : null) });
   const always = !cost || figures.length < 7;
-  for (const figure of figures) {
+  for (const figure of figures.filter(({ key }) => source !== "time" || key !== "time_ms")) {
     columns.push({ label: figure.label, unit: figure.unit, number: true, extra: !always && !SHOWN.includes(figure.key), value: (task) => figure.values[task], text: (task) => amount(figure.values[task], figure.unit) });
   }
   if (cost) columns.push({ label: "level", number: true, extra: true, value: (task) => levels[task], text: (task) => whole.format(levels[task]) });
   const flagged = names.map(() => []);
   for (const { flag, tasks } of report.flags || []) for (const task of tasks) flagged[task].push(flag.replaceAll("_", " "));
-  if (report.flags) columns.push({ label: "flags", value: (task) => flagged[task].join(", "), text: (task) => flagged[task].join(", ") });
+  if (report.flags) columns.push({ label: "flags", value: (task) => flagged[task].join(", "), text: (task) => flagged[task].join(", "), long: true });
   root.append(sortable("Tasks", columns, tasks, { sort: cost ? columns.findIndex((column) => column.label === "share") : null, words: (task) => `${names[task]} ${stateOf(task)}`, task: (task) => task }));
 });
 

@@ -12,7 +12,8 @@ addSection("overview", "Overview", null, (root) => {
     ].filter(Boolean).join(" · ")));
   if (about.predicted) root.append(element("p", { class: "warning" }, element("strong", {}, "Predicted, not measured. "), about.predicted.join("; ")));
   if (about.state === "partial") root.append(failureInWords(about));
-  if (base) root.append(verdictInWords(summary, base));
+  if (base) root.append(...verdictInWords(report.comparison));
+  if (about.predicted) root.append(element("p", { class: "warning" }, "These times are predicted, not measured."));
   root.append(warningsInWords(), element("dl", { class: "figures" }, headline(summary, base)));
   const advice = adviceFor(summary);
   if (advice.length) {
@@ -48,17 +49,14 @@ function traceback(task) {
     element("strong", {}, error || "")));
 }
 
-/** Return the verdict on the whole: how much faster or slower than the base. */
-function verdictInWords(summary, base) {
-  const names = report.comparison.names;
-  if (!summary.total_ms || !base.total_ms) return element("p", { class: "finding" }, `Compared with ${names.base}.`);
-  const ratio = summary.total_ms / base.total_ms;
-  const way = Math.abs(ratio - 1) < 0.0005 ? null : ratio < 1 ? "faster" : "slower";
-  const by = ratio >= 2 ? times(ratio).replace(" ×", " times as long") : percent(Math.abs(ratio - 1));
-  return element("p", { class: "finding" },
-    element("strong", { class: way }, way === null ? "As fast as the base" : ratio >= 2 ? `${sentence(by)}` : `${by} ${way}`), " in all",
-    ` (${time(base.total_ms)} → ${time(summary.total_ms)})`, `: ${names.base} → ${names.mine}. `,
-    report.comparison.noise ? element("span", { class: "note" }, report.comparison.noise) : null);
+/** Return the verdict on the whole, and what was compared. */
+function verdictInWords({ names: sides, headline, total, base, reasons }) {
+  const times = [base.about.time, report.about.time];
+  return [
+    element("p", { class: "finding" }, element("strong", { class: total.verdict in SIGNS ? total.verdict : null }, sentence(headline.replace("->", "→")))),
+    element("p", { class: "lead" }, sides.map((side, i) => [side, times[i]].filter(Boolean).join(", ")).join(" → "), ".",
+      total.reason === null ? "" : ` ${sentence(reasons[total.reason])}.`),
+  ];
 }
 
 /** Return what makes the figures doubtful, next to them. */
@@ -71,39 +69,36 @@ function warningsInWords() {
     element("a", { href: "#mind" }, "Which, and why"));
 }
 
-/** Return up to three things to do, the one that promises most first. */
-function adviceFor({ bottlenecks, path_length: path, work, unit, total_ms: total, parallelism, filled }) {
+/** Return up to three things to do, the one that promises the shortest makespan first. */
+function adviceFor({ bottlenecks, with_edges: path, with_communication: edges, work, unit, total_ms: total, parallelism, filled }) {
   if (!path || filled) return [];
   const advice = [];
+  const add = (gain, what, why) => advice.push({ gain, words: [element("strong", {}, what, ": "), why] });
   const workers = report.timeline ? report.timeline.workers.length : 1;
-  const inTime = unit === "ms" && total;
-  // With equal workers no list schedule takes longer than this (Graham, 1969).
-  const greedy = work / workers + path * (1 - 1 / workers);
   const first = bottlenecks.find((one) => one.gain > 0);
-  const free = unit.endsWith("ms") ? "took no time" : `took no ${unit}`;
   if (hasKinds && membersOf[0].length > 1 && parallelism > 1.5 * workers) {
     const spent = membersOf[0].reduce((sum, task) => sum + (report.tasks.cost[task] || 0), 0);
-    advice.push([element("strong", {}, "Make ", kindButton(0), " cheaper: "), `${percent(spent / work)} of the work, ${amount(spent, unit)} of ${amount(work, unit)}.`]);
+    add(spent / workers, ["Make ", kindButton(0), " cheaper"], `${percent(spent / work)} of the work, ${amount(spent, unit)} of ${amount(work, unit)}.`);
   } else if (first) {
-    const task = names.indexOf(first.name);
-    advice.push([element("strong", {}, first.kind === "edge" ? `Move less data on ${first.name}: ` : ["Make ", nameButton(task, false), " faster: "]),
-      `it is ${percent(first.cost / path)} of the critical path; if it ${free}, the path would shorten from ${amount(path, unit)} to ${amount(path - first.gain, unit)}.`]);
+    add(first.gain, first.kind === "edge" ? `Move less data on ${first.name}` : ["Make ", nameButton(names.indexOf(first.name), false), " faster"],
+      `it is ${percent(first.cost / path)} of the critical path${edges ? ", edges included" : ""}; if it ${unit.endsWith("ms") ? "took no time" : `took no ${unit}`}, the path would shorten from ${amount(path, unit)} to ${amount(path - first.gain, unit)}.`);
   }
+  // With equal workers no list schedule takes longer than this (Graham, 1969).
+  const greedy = work / workers + path * (1 - 1 / workers);
+  const inTime = unit === "ms" && total;
   if (inTime && parallelism > 1.3 * workers) {
     const more = Math.min(2 ** Math.ceil(Math.log2(parallelism)), workers * 4);
-    advice.push([element("strong", {}, `Use more than ${count(workers, "worker")}: `),
-      `on average ${three.format(parallelism)} tasks could run at once; ${count(more, "worker")} could be done in ${time(Math.max(work / more, path))} at best.`]);
+    const best = Math.max(work / more, path);
+    add(greedy - best, `Use more than ${count(workers, "worker")}`, `on average ${three.format(parallelism)} tasks could run at once; ${count(more, "worker")} could take ${time(best)} instead of ${time(greedy)}, not counting what is outside of tasks.`);
   }
   const outside = total - greedy;
   if (inTime && outside > 0.25 * total && outside > 1) {
     const sum = (key) => figureOf(report.tasks, key).values.reduce((whole, value) => whole + (value || 0), 0);
     const moving = (sum("serialize_time_ms") + sum("deserialize_time_ms")) / workers;
-    advice.push(moving > outside / 2
-      ? [element("strong", {}, "Move less data between tasks: "), `serializing and deserializing take ${percent(moving / total)} of the makespan.`]
-      : [element("strong", {}, work / names.length < 1 ? "Make tasks larger: " : "Look outside the tasks: "),
-        `${percent(outside / total)} of the makespan is not spent in compute(), but on starting tasks, moving data, or waiting.`]);
+    if (moving > outside / 2) add(moving, "Move less data between tasks", `serializing and deserializing take ${percent(moving / total)} of the makespan.`);
+    else add(outside, work / names.length < 1 ? "Make tasks larger" : "Look outside of the tasks", `${percent(outside / total)} of the makespan is not spent in compute(), but on starting tasks, moving data, or waiting.`);
   }
-  return advice;
+  return advice.sort((a, b) => b.gain - a.gain).map(({ words }) => words);
 }
 
 function headline(summary, base) {
@@ -115,7 +110,7 @@ function headline(summary, base) {
     const path = count((report.tasks.path || []).length, "task");
     figures.push(
       ["Work", "work", unit, summary.filled ? `${count(summary.filled, "task")} without a time` : `${unit === "ms" ? "time in" : `${unit} of`} all tasks`],
-      ["Critical path", "path_length", unit, summary.with_communication ? `${path} and their edges` : `${path}, edges not counted`],
+      ["Critical path", "span", unit, summary.with_communication ? `tasks alone; with edges ${amount(summary.with_edges, unit)}` : path],
       ["Parallelism", "parallelism", "", "largest speed-up on any number of workers"]);
   }
   figures.push(["Data on edges", "bytes", "bytes", `on ${count(summary.edges, "edge")}`]);
@@ -127,7 +122,7 @@ function headline(summary, base) {
 }
 
 function mostExpensive(summary) {
-  const cost = report.tasks.cost || figureOf(report.tasks, "compute_time_ms").values;
+  const cost = report.tasks.cost || figureOf(report.tasks, "time_ms").values;
   const unit = report.tasks.cost ? summary.unit : "ms";
   if (!cost.length) return element("div", {}, element("h2", { class: "minor" }, "The costs of tasks are unknown"), element("p", { class: "note" }, summary.why_not));
   const phases = unit === "ms"

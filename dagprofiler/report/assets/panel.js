@@ -28,12 +28,11 @@ function about(task, group) {
   const known = report.tasks.figures.filter((figure) => figure.values[task] !== null);
   const { cost, levels, slack } = report.tasks;
   const rows = known.map((figure) => [figure.label, amount(figure.values[task], figure.unit)]);
-  if (cost && report.summary.unit === "ms") rows.unshift(["time", amount(cost[task], "ms")]);
   if (cost) rows.push(["slack", amount(slack[task], report.summary.unit)], ["level", whole.format(levels[task])]);
   return [
     element("h3", {}, shownName(names[task])), chips(task), traceback(task),
     element("dl", {}, rows.map(([label, value]) => [element("dt", {}, label), element("dd", {}, value)])),
-    againstBase(task), samplesOf(task),
+    boundTo(task), againstBase(task), samplesOf(task),
     ends("Inputs", task, report.edges.target, report.edges.source),
     ends("Outputs", task, report.edges.source, report.edges.target),
     group ? members(group, task) : null,
@@ -52,11 +51,18 @@ function chips(task) {
   return made.length ? element("div", { class: "chips" }, made) : null;
 }
 
+/** Return the values that the task's parameters were bound to. */
+function boundTo(task) {
+  const values = report.tasks.bound[task];
+  if (!values) return null;
+  return [element("h4", {}, "Bound values"), element("dl", {}, values.map(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]))];
+}
+
 function againstBase(task) {
   const row = changes[task];
   if (!row) return null;
   return [element("h4", {}, "Against the base"), element("dl", {},
-    element("dt", {}, row.quantity || "time in compute()"), element("dd", {}, `${amount(row.base, "ms")} → ${amount(row.mine, "ms")} (${inPercent(row.ratio)})`),
+    element("dt", {}, row.quantity || "time in compute()"), element("dd", {}, `${amount(row.base_ms, "ms")} → ${amount(row.new_ms, "ms")} (${inPercent(row.ratio)})`),
     element("dt", {}, "verdict"), element("dd", {}, verdictCell(row, report.comparison.reasons)))];
 }
 

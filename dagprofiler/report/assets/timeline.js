@@ -397,7 +397,7 @@ function paintAxis(view, context, x, width, height, paints, gutter) {
     context.fillStyle = paints.line;
     context.fillRect(at, AXIS - 4, 1, height);
     context.fillStyle = paints.muted;
-    context.fillText(time(k * step), at + 4, AXIS / 2);
+    if (at < width - 44) context.fillText(time(k * step), at + 4, AXIS / 2);
   }
 }
 
