@@ -91,9 +91,10 @@ function adviceFor({ bottlenecks, with_edges: path, with_communication: edges, w
     const best = Math.max(work / more, path);
     add(greedy - best, `Use more than ${count(workers, "worker")}`, `on average ${three.format(parallelism)} tasks could run at once; ${count(more, "worker")} could take ${time(best)} instead of ${time(greedy)}, not counting what is outside of tasks.`);
   }
-  const outside = total - greedy;
+  // The makespan holds what tasks waited for a core, which their times may leave out.
+  const sum = (key) => figureOf(report.tasks, key).values.reduce((whole, value) => whole + (value || 0), 0);
+  const outside = total - greedy * Math.max(1, sum("compute_time_ms") / work);
   if (inTime && outside > 0.25 * total && outside > 1) {
-    const sum = (key) => figureOf(report.tasks, key).values.reduce((whole, value) => whole + (value || 0), 0);
     const moving = (sum("serialize_time_ms") + sum("deserialize_time_ms")) / workers;
     if (moving > outside / 2) add(moving, "Move less data between tasks", `serializing and deserializing take ${percent(moving / total)} of the makespan.`);
     else add(outside, work / names.length < 1 ? "Make tasks larger" : "Look outside of the tasks", `${percent(outside / total)} of the makespan is not spent in compute(), but on starting tasks, moving data, or waiting.`);
