@@ -11,6 +11,7 @@ from math import inf, isclose
 from operator import eq, itemgetter, le, mul
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._document.references import check_references
 from dagprofiler._document.rounds import MEASURED, MOMENTS
 from dagprofiler._document.samples import counting, measured_of
 from dagprofiler.errors import CycleError, ProfileError, json_path, short_repr, shorten
@@ -188,7 +189,8 @@ def check_consistency(data: Mapping[str, Any]) -> None:
     edges = _Edges(structure["edges"], nodes)
     edges.check_order(structure["execution_order"])
     weights = data["node_weights"]
-    _check_keys(weights, nodes, "node_weights")
+    keys = dict.fromkeys(edges.keys)
+    check_references(data, {"task": nodes, "edge": keys}, versioned=versioned)
     if versioned:
         _check_names(structure["nodes"])
         _check_bounds(weights)
@@ -198,31 +200,23 @@ def check_consistency(data: Mapping[str, Any]) -> None:
     finished: list[str] = []
     if versioned and "execution_metrics" in data:
         finished = _column(data["execution_metrics"], "task")
-        _numbers(finished, nodes, "execution_metrics", below="task")
         _check_distinct(finished, "task", "execution_metrics", below="task")
     if "timeline" in data:
-        _check_timeline(data["timeline"], nodes)
+        _check_records("timeline", data["timeline"])
+        _check_moments(data["timeline"])
         edges.check_starts(data["timeline"])
     if "spans" in data:
-        _check_spans(data["spans"], data.get("timeline", {}).get("workers", ()), nodes)
-    keys = dict.fromkeys(edges.keys)
+        _check_spans(data["spans"]["records"])
     if "origins" in data:
-        _check_records("origins", data["origins"], nodes)
+        _check_records("origins", data["origins"])
     statistics = data.get("statistics", {})
-    for name in ("tasks", "flags", "cold_ms"):
-        _check_keys(statistics.get(name, {}), nodes, "statistics", name)
-    _check_keys(statistics.get("edges", {}), keys, "statistics", "edges", what="edge")
     if "samples" in data:
-        _check_keys(data["samples"]["tasks"], nodes, "samples", "tasks")
-        _check_keys(data["samples"].get("edges", {}), keys, "samples", "edges", what="edge")
         metrics = data.get("execution_metrics", ()) if versioned else ()
         check_samples(data["samples"], statistics, metrics)
     check_intervals(statistics)
-    sources = data.get("weight_sources", {})
-    _check_keys(sources, nodes, "weight_sources")
-    _check_sources(sources, weights)
+    _check_sources(data.get("weight_sources", {}), weights)
     if "run" in data:
-        _check_run(data["run"], nodes, finished)
+        _check_run(data["run"], finished)
 
 
 class _Edges:
@@ -435,9 +429,8 @@ def _check_sources(sources: Mapping[str, Mapping[str, Any]], weights: Mapping[st
                 )
 
 
-def _check_run(run: Mapping[str, Any], nodes: Mapping[str, int], finished: Sequence[str]) -> None:
+def _check_run(run: Mapping[str, Any], finished: Sequence[str]) -> None:
     tasks = run.get("tasks", {})
-    _check_keys(tasks, nodes, "run", "tasks")
     if tasks and run["state"] == "complete":
         name = next(iter(tasks))
         raise _error(
@@ -500,7 +493,7 @@ def _check_sums(entries: Sequence[Mapping[str, Any]], numbers: Sequence[int], si
         )
 
 
-def _check_records(section: str, table: Mapping[str, Any], nodes: Mapping[str, int]) -> None:
+def _check_records(section: str, table: Mapping[str, Any]) -> None:
     """Check a table whose first columns, task and round, identify a record."""
     rows, columns = table["records"], table["columns"]
     _check_distinct(columns, "column", section, "columns")
@@ -508,26 +501,8 @@ def _check_records(section: str, table: Mapping[str, Any], nodes: Mapping[str, i
     if i is not None:
         raise _error(f"{len(rows[i])} entries for {len(columns)} columns", section, "records", i)
     tasks = _column(rows, 0)
-    _numbers(tasks, nodes, section, "records", below=0)
     if len(set(tasks)) < len(tasks):
         _check_distinct(list(zip(tasks, _column(rows, 1))), "task and round", section, "records")
-
-
-def _check_timeline(timeline: Mapping[str, Any], nodes: Mapping[str, int]) -> None:
-    _check_records("timeline", timeline, nodes)
-    rows = timeline["records"]
-    for column in (1, 2):
-        _check_whole(_column(rows, column), *_ROWS, below=column)
-    workers = _column(rows, 2)
-    known = {*range(len(timeline["workers"])), None}
-    if not known.issuperset(workers):
-        i = next(i for i, worker in enumerate(workers) if worker not in known)
-        raise _error(
-            f"there is no worker {workers[i]}, only {len(known) - 1} in timeline.workers",
-            *_ROWS,
-            *(i, 2),
-        )
-    _check_moments(timeline)
 
 
 def _check_moments(timeline: Mapping[str, Any]) -> None:
@@ -551,37 +526,11 @@ def _check_moments(timeline: Mapping[str, Any]) -> None:
         latest = moments
 
 
-def _check_spans(
-    spans: Mapping[str, Any], workers: Sequence[Any], nodes: Mapping[str, int]
-) -> None:
-    threads, rows = spans["threads"], spans["records"]
-    _check_whole(_column(threads, "worker"), "spans", "threads", below="worker")
-    for column in (1, 2, 3):
-        _check_whole(_column(rows, column), "spans", "records", below=column)
-    for i, thread in enumerate(threads):
-        _check_index(thread["worker"], workers, "worker", "spans", "threads", i, "worker")
-    _check_keys(spans.get("dropped", {}), nodes, "spans", "dropped")
-    _numbers(_column(rows, 0), nodes, "spans", "records", below=0)
-    for column, (known, what) in enumerate([(threads, "thread"), (spans["labels"], "label")], 2):
-        if max(_column(rows, column), default=0) >= len(known) and rows:
-            for i, row in enumerate(rows):
-                _check_index(row[column], known, what, "spans", "records", i, column)
+def _check_spans(rows: Sequence[Sequence[Any]]) -> None:
     starts, ends = _column(rows, 4), _column(rows, 5)
     if not all(map(le, starts, ends)):
         i = list(map(le, starts, ends)).index(False)
         raise _error(f"ends at {ends[i]}, before it starts at {starts[i]}", "spans", "records", i)
-
-
-def _check_index(index: int | None, known: Sequence[Any], what: str, *place: Any) -> None:
-    if index is not None and index >= len(known):
-        raise _error(f"there is no {what} {index}, only {len(known)}", *place)
-
-
-def _check_whole(numbers: Sequence[Any], *above: str, below: str | int) -> None:
-    """Check that indices are no floats: 1.0 is an integer to JSON Schema."""
-    if float in {*map(type, numbers)}:
-        i = next(i for i, number in enumerate(numbers) if type(number) is float)
-        raise _error(f"expected an integer without a point, got {numbers[i]}", *above, i, below)
 
 
 def _column(entries: Sequence[Any], name: str | int) -> list[Any]:
@@ -602,14 +551,6 @@ def _numbers(
         path = (*above, i) if below is None else (*above, i, below)
         raise _error(f"there is no task {_quote(names[i])}", *path)
     return numbers  # type: ignore[return-value]
-
-
-def _check_keys(
-    section: Mapping[str, Any], known: Mapping[str, Any], *above: str, what: str = "task"
-) -> None:
-    if not section.keys() <= known.keys():
-        name = next(name for name in section if name not in known)
-        raise _error(f"there is no {what} {_quote(name)}", *above, name)
 
 
 def _check_distinct(

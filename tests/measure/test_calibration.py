@@ -13,9 +13,10 @@ import pytest
 
 from dagprofiler import ProfileError
 from dagprofiler._document.calibration import Calibration
+from dagprofiler._document.quickcheck import surely_satisfies
 from dagprofiler.measure import calibrate as calibration
 from dagprofiler.measure.calibrate import KERNEL_VERSION, REFERENCE_MS, calibrate
-from dagprofiler.schema import PROFILE_SCHEMA, surely_satisfies
+from dagprofiler.schema import PROFILE_SCHEMA
 
 #: The reference machine, twice as fast at matrices, with one round slow and one fast.
 ROUNDS = [

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from dagprofiler import DAG
+from dagprofiler._document.quickcheck import surely_satisfies
 from dagprofiler.measure import machine
 from dagprofiler.measure.machine import ask_git, command_line, environment, hostname
-from dagprofiler.schema import PROFILE_SCHEMA, surely_satisfies
+from dagprofiler.schema import PROFILE_SCHEMA
 
 
 def test_the_environment_tells_the_interpreter_the_system_and_the_machine(tmp_path, monkeypatch):
