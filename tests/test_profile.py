@@ -1152,45 +1152,45 @@ def test_a_process_killed_from_outside_leaves_a_whole_file(tmp_path):
 
 GOLDEN = """\
 {
-"metadata": {
-  "timestamp": "2026-11-20T23:59:32.123456Z",
-  "dagprofiler_version": "VERSION",
-  "schema_version": 1,
-  "seed": null,
-  "hostname": "worker-01"
+"metadata":{
+"timestamp":"2026-11-20T23:59:32.123456Z",
+"dagprofiler_version":"VERSION",
+"schema_version":1,
+"seed":null,
+"hostname":"worker-01"
 },
-"configuration": {
-  "N": 4
+"configuration":{
+"N":4
 },
-"dag_structure": {
-  "nodes": [
-    "a",
-    "b"
-  ],
-  "edges": [
-    {"source": "a", "target": "b"}
-  ],
-  "execution_order": [
-    "a",
-    "b"
-  ]
-},
-"node_weights": {
-  "a": 100,
-  "b": 0
-},
-"edge_weights": {
-  "a->b": 80
-},
-"execution_metrics": [
-  {"task": "a", "compute_time_ms": 1.5, "serialize_time_ms": 0.25, \
-"deserialize_time_ms": 0.0, "bytes_in": 0, "bytes_out": 10},
-  {"task": "b", "compute_time_ms": 2.5, "serialize_time_ms": 0.125, \
-"deserialize_time_ms": 0.0625, "bytes_in": 10, "bytes_out": 7}
+"dag_structure":{
+"nodes":[
+"a",
+"b"
 ],
-"total_time_ms": 4.5,
-"edge_metrics": [
-  {"source": "a", "target": "b", "data_fields": ["x"], "size_bytes": 10}
+"edges":[
+{"source":"a","target":"b"}
+],
+"execution_order":[
+"a",
+"b"
+]
+},
+"node_weights":{
+"a":100,
+"b":0
+},
+"edge_weights":{
+"a->b":80
+},
+"execution_metrics":[
+{"task":"a","compute_time_ms":1.5,"serialize_time_ms":0.25,\
+"deserialize_time_ms":0.0,"bytes_in":0,"bytes_out":10},
+{"task":"b","compute_time_ms":2.5,"serialize_time_ms":0.125,\
+"deserialize_time_ms":0.0625,"bytes_in":10,"bytes_out":7}
+],
+"total_time_ms":4.5,
+"edge_metrics":[
+{"source":"a","target":"b","data_fields":["x"],"size_bytes":10}
 ]
 }
 """
@@ -1202,10 +1202,24 @@ def test_the_file_has_one_record_a_line():
 
 def test_each_task_and_each_edge_has_a_line_of_its_own(measured):
     lines = measured.dumps().splitlines()
-    for start in ('  {"task": "process"', '  "process": {', '    ["process", 0, 0,'):
+    for start in ('{"task":"process"', '"process":{', '["process",0,0,'):
         assert sum(line.startswith(start) for line in lines) == 1
-    assert '  "collect->process": 512,' in lines
+    assert '"collect->process":512,' in lines
     assert max(map(len, lines)) < 1100
+
+
+def test_a_file_whose_name_ends_in_gz_is_compressed(tmp_path):
+    plain, small, again = (tmp_path / name for name in ("p.json", "p.json.gz", "again.json.gz"))
+    for path in (plain, small, again):
+        by_hand().save(path)
+    assert gzip.decompress(small.read_bytes()) == plain.read_bytes()
+    assert small.read_bytes() == again.read_bytes()
+    assert Profile.load(small) == by_hand()
+    small.write_bytes(small.read_bytes()[:-20])
+    for content in (small.read_bytes()[:-20], plain.read_bytes()):
+        small.write_bytes(content)
+        with pytest.raises(ProfileError, match=re.escape("p.json.gz")):
+            Profile.load(small)
 
 
 def test_the_representation_is_short():

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 _PREFIX = ".dagprofiler-"
 
+#: Ending of the names of files that are compressed.
+COMPRESSED = ".gz"
+
+#: Half the time of gzip's own level, 6, for files that are 5 % larger.
+_COMPRESSION = 4
+
 #: Folders of links to the descriptors of a process, and of its threads.
 _DESCRIPTORS = re.compile(r"/proc/\d+(/task/\d+)?/fd|/dev/fd")
 
@@ -32,6 +38,7 @@ def write(path: Any, pieces: Iterable[str]) -> str:
 
     A path that resolves to a regular file, or to no file, is replaced or created; a descriptor
     (``/dev/stdout``, ``/proc/self/fd/3``), a pipe, a device and the like is written to directly.
+    What is written to a name that ends in ``.gz`` is compressed; equal texts give equal files.
 
     Raises
     ------
@@ -43,7 +50,13 @@ def write(path: Any, pieces: Iterable[str]) -> str:
         return str(getattr(path, "name", ""))
     name = os.fsdecode(path)
     target = replaced(name)
-    with _written_on(name) if target is None else replacing(target) as file:
+    with _naming_full(name), ExitStack() as stack:
+        file: Any = stack.enter_context(_written_on(name) if target is None else replacing(target))
+        if name.endswith(COMPRESSED):
+            from gzip import GzipFile
+
+            # Neither name nor time are in the header.
+            file = stack.enter_context(GzipFile("", "wb", _COMPRESSION, file, mtime=0))
         _write_pieces(file, pieces)
     return name
 
@@ -57,8 +70,11 @@ def replaced(name: str) -> str | None:
         If `name` is not the name of a file, or cannot be resolved.
     """
     if os.path.basename(name) in ("", os.curdir, os.pardir):
-        code = errno.EISDIR if name else errno.ENOENT
-        raise OSError(code, os.strerror(code), name)
+        if os.path.isdir(name) or not name:
+            code = errno.EISDIR if name else errno.ENOENT
+            raise OSError(code, os.strerror(code), name)
+        # What it ends in says that it is a folder, and there is none.
+        raise NotADirectoryError(errno.ENOTDIR, "Not the name of a file", name)
     try:
         is_file = stat.S_ISREG(os.stat(name).st_mode)
     except FileNotFoundError:
@@ -320,6 +336,17 @@ def _naming(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise type(error)(error.errno, error.strerror, path) from None
+
+
+@contextmanager
+def _naming_full(name: str) -> Iterator[None]:
+    """Make an error in writing, such as that of a full device, name the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = name
+        raise
 
 
 def _write_pieces(stream: IO[Any], pieces: Iterable[str]) -> None:

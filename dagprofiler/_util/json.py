@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._util.files import COMPRESSED
 from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import ProfileError, json_path, short_repr
 
@@ -249,16 +250,29 @@ def file_name(path: Any) -> str:
 
 
 def read(path: Any) -> str | bytes:
-    """Return the content of a file or an open stream."""
+    """Return the content of an open stream or a file; that of one named ``*.gz`` decompressed."""
     try:
         if hasattr(path, "read"):
             content: str | bytes = path.read()
             return content
+        if os.fsdecode(path).endswith(COMPRESSED):
+            return _decompressed(path)
         # Directly as text: bytes in addition would double the memory of a large file.
         with open(path, encoding="utf-8-sig") as file:
             return file.read()
     except UnicodeDecodeError as error:
         raise ProfileError(f"not JSON: {error}") from error
+
+
+def _decompressed(path: Any) -> str:
+    import gzip
+    import zlib
+
+    try:
+        with gzip.open(path, "rt", encoding="utf-8-sig") as file:
+            return file.read()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ProfileError(f"cannot be decompressed: {error}") from error
 
 
 def mapping_in(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -290,8 +304,8 @@ def plain_number(value: Any) -> Any:
 
 # A cycle ends in a RecursionError, which render() reports; looking for one costs a tenth.
 _STRICT: Any = {"allow_nan": False, "default": plain_number, "check_circular": False}
-_encode = json.JSONEncoder(**_STRICT).encode
-_encode_lines = json.JSONEncoder(**_STRICT, separators=("\n", ": ")).encode
+_encode = json.JSONEncoder(**_STRICT, separators=(",", ":")).encode
+_encode_lines = json.JSONEncoder(**_STRICT, separators=("\n", ":")).encode
 
 
 def batched(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -343,12 +357,12 @@ class Columns:
         """Return the JSON text of the rows, as columns of pieces."""
         count = len(self)
         opening, closing = "[]" if self.names is None else "{}"
-        labels = [f"{_encode(name)}: " for name in self.names or ()] or [""] * len(self.columns)
+        labels = [f"{_encode(name)}:" for name in self.names or ()] or [""] * len(self.columns)
         pieces = []
         for i, (label, column) in enumerate(zip(labels, self.columns)):
-            pieces += [[(", " if i else opening) + label] * count, *_pieces(column)]
+            pieces += [[("," if i else opening) + label] * count, *_pieces(column)]
         if self.optional:
-            label, texts = f", {labels[-1]}", pieces.pop()
+            label, texts = f",{labels[-1]}", pieces.pop()
             pieces[-1] = ["" if text == "null" else label + text for text in texts]
         return [*pieces, [closing] * count]
 
@@ -396,7 +410,7 @@ def render(document: Iterable[tuple[str, Any]]) -> Iterator[str]:
     """
     lead = "{\n"
     for name, section in document:
-        yield f"{lead}{_encode(name)}: "
+        yield f"{lead}{_encode(name)}:"
         try:
             yield from _table(section, nested=name in _TABLES)
         except (TypeError, ValueError, RecursionError) as error:
@@ -405,15 +419,15 @@ def render(document: Iterable[tuple[str, Any]]) -> Iterator[str]:
     yield "\n}\n"
 
 
-def _table(value: Any, *, nested: bool = False, indent: str = "\n  ") -> Iterator[str]:
+def _table(value: Any, *, nested: bool = False) -> Iterator[str]:
     """Yield the text of a list or a dict with each item on a line of its own."""
     if nested and isinstance(value, dict) and value:
         lead = "{"
         for key, item in value.items():
-            yield f"{lead}{indent}{_encode(key)}: "
-            yield from _table(item, indent=indent + "  ")
+            yield f"{lead}\n{_encode(key)}:"
+            yield from _table(item)
             lead = ","
-        yield f"{indent[:-2]}}}"
+        yield "\n}"
         return
     batches: Iterator[list[list[str]]]
     if isinstance(value, dict):
@@ -429,18 +443,18 @@ def _table(value: Any, *, nested: bool = False, indent: str = "\n  ") -> Iterato
         return
     lead = brackets[0]
     for pieces in batches:
-        breaks = [f",{indent}"] * len(pieces[0])
-        breaks[0] = f"{lead}{indent}"
+        breaks = [",\n"] * len(pieces[0])
+        breaks[0] = f"{lead}\n"
         yield _woven([breaks, *pieces])
         lead = ","
-    yield f"{indent[:-2]}{brackets[1]}" if lead == "," else brackets
+    yield f"\n{brackets[1]}" if lead == "," else brackets
 
 
 def _item_pieces(keys: Sequence[str], values: Rows) -> list[list[str]]:
     if not all(isinstance(key, str) for key in keys):
         # Numbers as keys, which json turns into text.
         return [[_encode(dict(zip(keys, values)))[1:-1]]]
-    return [*_pieces(keys), [": "] * len(keys), *_pieces(values)]
+    return [*_pieces(keys), [":"] * len(keys), *_pieces(values)]
 
 
 def _pieces(rows: Rows) -> list[list[str]]:
@@ -460,7 +474,7 @@ def _pieces(rows: Rows) -> list[list[str]]:
     mark = os.urandom(8).hex()
     flat: list[Any] = [mark] * (2 * len(rows) - 1)
     flat[::2] = rows
-    return [_encode(flat)[1:-1].split(f', "{mark}", ')]
+    return [_encode(flat)[1:-1].split(f',"{mark}",')]
 
 
 def _woven(pieces: list[list[str]]) -> str:

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._util.files import COMPRESSED
 from dagprofiler.analysis.summary import PARTS, figures
 from dagprofiler.cli._output import (
     check_one_stdin,
@@ -51,7 +52,7 @@ def report(arguments: argparse.Namespace) -> int:
     check_one_stdin(arguments.profile, arguments.base)
     output = arguments.output
     if output is None:
-        name = "report" if arguments.profile == "-" else os.path.splitext(arguments.profile)[0]
+        name = "report" if arguments.profile == "-" else _stem(arguments.profile)
         output = f"{name}.html"
     check_outputs(output, read=[arguments.profile, *filter(None, [arguments.base])])
     profile = load_profile(arguments.profile)
@@ -64,6 +65,11 @@ def report(arguments: argparse.Namespace) -> int:
     )
     _print_written(arguments, output, losses)
     return 0
+
+
+def _stem(path: str) -> str:
+    """Return the path of a profile without its endings, ``.json`` and ``.gz``."""
+    return os.path.splitext(path.removesuffix(COMPRESSED))[0]
 
 
 def export(arguments: argparse.Namespace) -> int:

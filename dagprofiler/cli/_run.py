@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.quickcheck import surely_satisfies
 from dagprofiler._document.rounds import Rounds
-from dagprofiler._util.files import replaced, replacing, write
+from dagprofiler._util.files import COMPRESSED, replaced, replacing, write
 from dagprofiler._util.text import Block, render
 from dagprofiler.analysis.summary import failure_block, figures
 from dagprofiler.cli._output import (
@@ -275,7 +275,7 @@ def _saved(profile: Profile, output: str | None) -> str:
     path = "profile.partial.json"
     try:
         if output not in (None, "-") and replaced(output) is not None:
-            path = "{}.partial{}".format(*os.path.splitext(output))
+            path = "{}.partial{}".format(*os.path.splitext(output.removesuffix(COMPRESSED)))
         # The user did not choose this name, so a link must not be followed.
         with replacing(path) as file:
             profile.save(file)

@@ -474,7 +474,7 @@ class Tables:
                     "default" if estimated is None else "estimated_instructions"
                     for estimated in estimates
                 ],
-                "estimated_instructions": estimates,
+                **({"estimated_instructions": estimates} if self.log.estimates else {}),
                 **measured,
                 "reasons": reasons,
             },
@@ -514,7 +514,8 @@ class Tables:
 
     def _reasons(self, estimated: int | None, measured: Sequence[Any]) -> dict[str, str] | None:
         """Return why a task lacks figures; None if it has all."""
-        reasons = {} if estimated is not None else {"estimated_instructions": NO_MODEL}
+        lacking = estimated is None and self.log.estimates
+        reasons = {"estimated_instructions": NO_MODEL} if lacking else {}
         # The wall time is first; every finished task has it.
         finished = measured[0] is not None
         for candidate, value in zip(self._candidates, measured):
@@ -540,6 +541,8 @@ class Tables:
             if candidate not in self._candidates:
                 why = NOT_FINISHED if column in metered else _HOW[candidate]
                 reasons[candidate] = reasons.get(column, why)
+        if not self.log.estimates:
+            reasons["estimated_instructions"] = NO_MODEL
         if "reference_time_ms" not in self._candidates:
             reasons["reference_time_ms"] = NOT_CALIBRATED
         return reasons

@@ -212,11 +212,20 @@ def test_what_names_no_file_is_the_systems_error(writer, tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     if there:
         Path("file.json").write_text("old")
-    with pytest.raises((IsADirectoryError, FileNotFoundError)):
+    # "file.json/" names a folder, and there is none.
+    of = NotADirectoryError if "file" in name else (IsADirectoryError, FileNotFoundError)
+    with pytest.raises(of):
         writer(name)
     assert os.listdir() == ["file.json"] * there
     if there:
         assert Path("file.json").read_text() == "old"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@writers(SAVERS)
+def test_an_error_in_writing_names_the_file(writer):
+    with pytest.raises(OSError, match="/dev/full"):
+        writer("/dev/full")
 
 
 @writers(SAVERS)

@@ -27,39 +27,39 @@ DOCUMENT = [
 
 TEXT = """\
 {
-"metadata": {
-  "seed": null,
-  "host": "worker-01"
+"metadata":{
+"seed":null,
+"host":"worker-01"
 },
-"configuration": {},
-"dag_structure": {
-  "nodes": [
-    "a",
-    "b"
-  ],
-  "edges": [
-    {"source": "a", "target": "b"}
-  ],
-  "order": []
-},
-"weights": {
-  "a": 1,
-  "b": 2.5
-},
-"metrics": [
-  {"task": "a", "fields": ["x", "y"]},
-  {"task": "b", "fields": []}
+"configuration":{},
+"dag_structure":{
+"nodes":[
+"a",
+"b"
 ],
-"total_time_ms": 45.2,
-"timeline": {
-  "columns": [
-    "task"
-  ],
-  "records": [
-    ["a", 0, null]
-  ]
+"edges":[
+{"source":"a","target":"b"}
+],
+"order":[]
 },
-"nothing": []
+"weights":{
+"a":1,
+"b":2.5
+},
+"metrics":[
+{"task":"a","fields":["x","y"]},
+{"task":"b","fields":[]}
+],
+"total_time_ms":45.2,
+"timeline":{
+"columns":[
+"task"
+],
+"records":[
+["a",0,null]
+]
+},
+"nothing":[]
 }
 """
 
@@ -192,7 +192,7 @@ def test_a_column_is_as_strict_as_a_row(number):
 
 def test_a_table_without_batches_is_written_as_empty():
     document = {"list": Table([]), "dict": Items([])}
-    assert "".join(render(document.items())) == '{\n"list": [],\n"dict": {}\n}\n'
+    assert "".join(render(document.items())) == '{\n"list":[],\n"dict":{}\n}\n'
 
 
 def test_tables_inside_of_a_section_are_made_with_it():
