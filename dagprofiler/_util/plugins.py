@@ -21,19 +21,6 @@ EXPORTERS, IMPORTERS = "dagprofiler.exporters", "dagprofiler.importers"
 
 _METHODS = {EXPORTERS: ("render",), IMPORTERS: ("recognizes", "read")}
 
-#: Other words for formats, or the tools that read them: for hints, not accepted as names.
-_ALIASES = {
-    **dict.fromkeys(("graphviz", "gv", "xdot"), "dot"),
-    **dict.fromkeys(("networkx", "nx", "d3", "json_graph"), "node_link"),
-    **dict.fromkeys(("gephi", "igraph", "xml", "yed"), "graphml"),
-    **dict.fromkeys(("chrome", "perfetto", "timeline", "trace", "tracing"), "chrome_trace"),
-    **dict.fromkeys(("simgrid", "wf", "wfcommons", "wfinstances", "wrench"), "wfformat"),
-    **dict.fromkeys(("excel", "pandas", "spreadsheet", "table", "tsv", "xlsx"), "csv"),
-    **dict.fromkeys(("github", "gitlab", "markdown", "md", "mmd"), "mermaid"),
-    **dict.fromkeys(("browser", "htm", "page", "report"), "html"),
-    **dict.fromkeys(("anrg_saga", "probleminstance"), "saga"),
-}
-
 
 def formats(group: str) -> list[str]:
     """Return the names of the formats of a group, sorted."""
@@ -55,7 +42,7 @@ def load(group: str, name: str) -> Any:
         raise FormatError(
             f"there is no format {short_repr(name)} among the {what} (known: "
             f"{', '.join(known) or 'none'})"
-            f"{_meant(name, list(known))}"
+            f"{did_you_mean(name, list(known))}"
         )
     return _loaded(group, known[name])
 
@@ -128,18 +115,10 @@ def format_of(path: str) -> str:
         endings = ", ".join(f"{extension} ({name})" for name, extension in extensions.items())
         hint = f"give format=, or one of the extensions {endings}"
         if not best:
-            hint += _meant(ending.rpartition(".")[2], list(extensions))
+            hint += did_you_mean(ending.rpartition(".")[2], list(extensions))
         subject = repr(path) if path else "a stream without a name"
         raise FormatError("; ".join([f"{subject} {what}", hint, *reasons]))
     return best[0]
-
-
-def _meant(name: Any, known: Sequence[str]) -> str:
-    """Return the hint of an error message: the format that was probably meant, or ""."""
-    if not isinstance(name, str):
-        return ""
-    alias = _ALIASES.get(name.lower().replace("-", "_").replace(" ", "_"))
-    return f"; did you mean {alias!r}?" if alias in known else did_you_mean(name, known)
 
 
 def _points(group: str) -> dict[str, list[EntryPoint]]:
@@ -172,27 +151,10 @@ def _loaded(group: str, points: Sequence[EntryPoint]) -> Any:
         raise FormatError(
             f"format {point.name!r} cannot be loaded from {point.value!r}: {describe(error)}"
         ) from error
-    lacking = _lacking(group, plugin)
-    if lacking:
+    methods = _METHODS[group]
+    if isinstance(plugin, type) or not all(callable(getattr(plugin, m, None)) for m in methods):
         raise FormatError(
-            f"format {point.name!r}: {point.value!r} (entry points {group!r}) {lacking}"
+            f"format {point.name!r}: {point.value!r} (entry points {group!r}) is "
+            f"{short_repr(plugin)}; expected an instance with {' and '.join(methods)}"
         )
     return plugin
-
-
-def _lacking(group: str, plugin: Any) -> str:
-    """Return why an object is not an exporter or an importer; "" if it is."""
-    if isinstance(plugin, type):
-        return f"is the class {plugin.__name__}; expected an instance, {plugin.__name__}()"
-    for method in _METHODS[group]:
-        if not callable(getattr(plugin, method, None)):
-            return f"is {short_repr(plugin)}, which has no method {method}()"
-    if group == IMPORTERS:
-        return ""
-    extension = getattr(plugin, "extension", None)
-    if isinstance(extension, str) and extension == extension.lower() and extension[:1] == ".":
-        return ""
-    return (
-        f"has the extension {short_repr(extension)}; expected lower-case text that begins "
-        "with a dot"
-    )

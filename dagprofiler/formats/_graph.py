@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.table import edge_table, task_table
+from dagprofiler._util.text import BITS, quantity, share
 from dagprofiler.analysis.weights import SOURCES, STATISTICS
 from dagprofiler.errors import WeightError, counted
+from dagprofiler.formats import Export
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dagprofiler.analysis.weights import Weights
     from dagprofiler.profile import Profile
@@ -77,6 +79,100 @@ class Graph:
     edges: dict[tuple[str, str], dict[str, Any]]
     costs: Costs
     losses: tuple[str, ...]
+
+
+class GraphExporter:
+    """Base class of the exporters that write a graph with attributes.
+
+    Attributes
+    ----------
+    note
+        What no file of the format holds, as a sentence; or an empty string.
+    """
+
+    name: str
+    extension: str
+    note = ""
+
+    def render(
+        self,
+        profile: Profile,
+        *,
+        cost: str = "best",
+        statistic: str = "median",
+        fill: float | None = None,
+    ) -> Export:
+        r"""Return the graph of tasks and edges.
+
+        Parameters
+        ----------
+        cost
+            Where the tasks' weights come from: a source of :meth:`dagprofiler.Profile.weights`.
+            If no source has a value for every task, ``"best"`` is the one that has most.
+        statistic
+            As there.
+        fill
+            The weight of tasks without a value; by default they have none.
+
+        Raises
+        ------
+        WeightError
+            If `cost`, `statistic` or `fill` is nothing that it may be.
+
+        Notes
+        -----
+        Characters that a file of the format cannot hold stand as ``\uXXXX``; `losses` says so.
+        """
+        return self.export(graph_of(profile, cost, statistic, fill))
+
+    def export(self, graph: Graph) -> Export:
+        """Return the text of the graph, and what it lacks."""
+        names = legible_names(list(graph.tasks))
+        notes = (self.note,) if self.note else ()
+        return Export(self.text(graph, names), (*graph.losses, *notes, *renamed(names)))
+
+    def text(self, graph: Graph, names: Mapping[str, str]) -> str:
+        """Return the text of a graph whose tasks have these legible names."""
+        raise NotImplementedError
+
+
+#: The note of formats that are pictures.
+PICTURE = "a picture shows only names, states, weights and sizes of tasks and edges"
+
+
+class Drawn(NamedTuple):
+    """A task or an edge in a picture.
+
+    Attributes
+    ----------
+    ends
+        Number of the task; or numbers of source and target.
+    words
+        Legible name, weight with unit, and the state if it is not that of a success; of an
+        edge its size.
+    part
+        Weight relative to the largest, from 0 to 1; None if it is unknown.
+    """
+
+    ends: tuple[int, ...]
+    words: tuple[str, ...]
+    part: float | None
+
+
+def drawn(graph: Graph, names: Mapping[str, str]) -> Iterator[Drawn]:
+    """Yield the tasks of a picture, then its edges."""
+    numbers = {name: number for number, name in enumerate(graph.tasks)}
+    largest = max(graph.costs.values.values(), default=0)
+    for name, task in graph.tasks.items():
+        weight, state = task.get("weight"), task.get("state")
+        failed = () if state in (None, "succeeded") else (state,)
+        words = names[name], quantity(weight, graph.costs.unit), *failed
+        yield Drawn((numbers[name],), words, None if weight is None else share(weight, largest))
+    largest = max((edge.get("weight", 0) for edge in graph.edges.values()), default=0)
+    for (source, target), edge in graph.edges.items():
+        weight = edge.get("weight")
+        part = None if weight is None else share(weight, largest)
+        yield Drawn((numbers[source], numbers[target]), (quantity(weight, BITS),), part)
 
 
 def costs_of(profile: Profile, cost: str, statistic: str, fill: float | None) -> Costs:

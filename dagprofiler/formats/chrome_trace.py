@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 import json
-import sys
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._util.json import plain_number
 from dagprofiler.analysis import analyze
-from dagprofiler.errors import CycleError, FormatError, WeightError, counted
+from dagprofiler.errors import CycleError, WeightError, counted
 from dagprofiler.formats import Export
 from dagprofiler.formats._graph import left_out, legible
+from dagprofiler.formats._task_spans import TaskSpan, moment_ns, task_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from dagprofiler.profile import Profile
-
-
-#: The last moment that is finite in nanoseconds.
-_MAX_MS = sys.float_info.max / 1e7
-
-
-_PHASES = ("deserialize", "compute", "serialize")
-
-
-class Ran(NamedTuple):
-    """One task in one round; times in ns from the start of the run."""
-
-    start: int
-    end: int
-    task: str
-    round: int
-    phases: tuple[tuple[str, int, int], ...]
-    ready_ms: float | None
 
 
 class Home(NamedTuple):
@@ -163,44 +145,6 @@ def _events(kind: str, span: _Seen, place: str, numbers: Iterator[int]) -> Itera
             yield f'{{"ph": "e", {what}, "ts": {span.end / 1000}}}'
 
 
-def all_that_ran(timeline: Mapping[str, Any]) -> list[tuple[int | None, Ran]]:
-    """Return the spans of all records in which something began, and their workers."""
-    columns: list[str] = timeline["columns"]
-    place = {name: i for i, name in enumerate(columns)}
-    ready = place.get("ready_ms")
-    phases = [
-        (phase, place[f"{phase}_start_ms"], place[f"{phase}_end_ms"])
-        for phase in _PHASES
-        if {f"{phase}_start_ms", f"{phase}_end_ms"} <= place.keys()
-    ]
-    spans = []
-    for record in timeline["records"]:
-        done: list[tuple[str, int, int]] = []
-        now = first = None
-        for phase, start_column, end_column in phases:
-            start_ms, end_ms = record[start_column], record[end_column]
-            if start_ms is None:
-                continue
-            # Whatever a file says, phases follow one another.
-            start = moment_ns(start_ms) if now is None else max(now, moment_ns(start_ms))
-            first = start if first is None else first
-            now = start if end_ms is None else max(start, moment_ns(end_ms))
-            # Without a duration it could as well lie in the next span.
-            if now > start:
-                done.append((phase, start, now))
-        if first is not None and now is not None:
-            ready_ms = None if ready is None else record[ready]
-            # An arrow must find its span.
-            span = Ran(first, max(now, first + 1), record[0], record[1], tuple(done), ready_ms)
-            spans.append((record[2], span))
-    return spans
-
-
-def moment_ns(time_ms: float) -> int:
-    """Return a moment in whole nanoseconds; one that is too late for them as late as can be."""
-    return round(max(-_MAX_MS, min(time_ms, _MAX_MS)) * 1e6)
-
-
 def times(start: int, end: int) -> str:
     """Return start and duration of an event, from moments in ns."""
     return f'"ts": {start / 1000}, "dur": {(end - start) / 1000}'
@@ -241,13 +185,8 @@ class ChromeTrace:
         has, are put side by side. An arrow leads from the last phase of a task to the first of
         the next. O(n log n) time.
         """
-        timeline = profile.sections.get("timeline")
-        if timeline is None:
-            raise FormatError(
-                "the profile has no section 'timeline', so the times of its tasks are "
-                "unknown; runs of dagprofiler 0.2 and later write one"
-            )
-        spans = all_that_ran(timeline)
+        spans = task_spans(profile)
+        timeline = profile.sections["timeline"]
         critical = _critical(profile) if "spans" in profile.sections else frozenset()
         trace = _Trace(_Words(profile, critical))
         trace.add_rounds(spans)
@@ -277,23 +216,21 @@ class _Words:
         sections = profile.sections
         self._critical = critical
         self._kinds: Sequence[str] = sections.get("samples", {}).get("rounds", ())
-        self._states: Mapping[str, Any] = sections.get("run", {}).get("tasks", {})
 
     def of_round(self, number: int) -> str:
         kind = f" ({self._kinds[number]})" if number < len(self._kinds) else ""
         return f"round {number}{kind}"
 
-    def of_span(self, span: Ran) -> dict[str, Any]:
+    def of_span(self, span: TaskSpan) -> dict[str, Any]:
         words: dict[str, Any] = {"round": span.round}
         if span.ready_ms is not None:
             words["ready_ms"] = span.ready_ms
         if span.task in self._critical:
             words["critical_path"] = True
-        failure = self._states.get(span.task)
-        if failure is not None and failure.get("round", 0) == span.round:
-            words["state"] = failure["state"]
-            if "error" in failure:
-                words["error"] = legible(failure["error"])
+        if span.failure is not None:
+            words["state"] = span.failure["state"]
+            if "error" in span.failure:
+                words["error"] = legible(span.failure["error"])
         return words
 
 
@@ -309,15 +246,15 @@ class _Trace:
         self._ends: dict[int, dict[str, tuple[str, str]]] = {}
         self._homes: dict[tuple[str, int], Home] = {}
 
-    def add_rounds(self, spans: Iterable[tuple[int | None, Ran]]) -> None:
+    def add_rounds(self, spans: Iterable[TaskSpan]) -> None:
         """Add a track with a span for each round."""
         add = self.events.append
         bounds: dict[int, tuple[int, int]] = {}
-        for _, span in spans:
+        for span in spans:
             start, end = bounds.get(span.round, (span.start, span.end))
             bounds[span.round] = min(start, span.start), max(end, span.end)
         process = self._process("run", None)
-        rounds = [Ran(*ends, "", number, (), None) for number, ends in bounds.items()]
+        rounds = [TaskSpan(*ends, "", number) for number, ends in bounds.items()]
         for lane, of_lane in enumerate(_lanes(rounds)):
             place = self._thread(process, "rounds", lane)
             for round_span in of_lane:
@@ -325,7 +262,7 @@ class _Trace:
                 bounds_us = times(round_span.start, round_span.end)
                 add(f'{{"ph": "X", "name": {name}, "cat": "round", {place}, {bounds_us}}}')
 
-    def add_worker(self, worker: Mapping[str, Any] | None, spans: Sequence[Ran]) -> None:
+    def add_worker(self, worker: Mapping[str, Any] | None, spans: Sequence[TaskSpan]) -> None:
         """Add a track, or as many as it takes, with the spans of one worker."""
         if worker is None:
             process, name = self._process("unknown worker", None), "unknown thread"
@@ -337,7 +274,7 @@ class _Trace:
             for span in of_lane:
                 self._add_span(span, place)
 
-    def _add_span(self, span: Ran, place: str) -> None:
+    def _add_span(self, span: TaskSpan, place: str) -> None:
         add, words = self.events.append, as_json(self._words.of_span(span))
         add(
             f'{{"ph": "X", "name": {as_json(legible(span.task))}, "cat": "task", {place}, '
@@ -408,18 +345,18 @@ def _critical(profile: Profile) -> frozenset[str]:
 
 
 def _by_worker(
-    workers: Sequence[Mapping[str, Any]], spans: Iterable[tuple[int | None, Ran]]
-) -> Iterator[tuple[Mapping[str, Any] | None, list[Ran]]]:
-    by_worker: dict[int | None, list[Ran]] = {}
-    for worker, span in spans:
-        by_worker.setdefault(worker, []).append(span)
+    workers: Sequence[Mapping[str, Any]], spans: Iterable[TaskSpan]
+) -> Iterator[tuple[Mapping[str, Any] | None, list[TaskSpan]]]:
+    by_worker: dict[int | None, list[TaskSpan]] = {}
+    for span in spans:
+        by_worker.setdefault(span.worker, []).append(span)
     for worker, of_worker in by_worker.items():
         yield None if worker is None else workers[worker], of_worker
 
 
-def _lanes(spans: Iterable[Ran]) -> list[list[Ran]]:
+def _lanes(spans: Iterable[TaskSpan]) -> list[list[TaskSpan]]:
     """Return the spans in as few lists as there must be for none to overlap in any."""
-    lanes: list[list[Ran]] = []
+    lanes: list[list[TaskSpan]] = []
     ends: list[tuple[int, int]] = []
     for span in sorted(spans):
         if ends and ends[0][0] <= span.start:
@@ -444,7 +381,7 @@ def _losses(profile: Profile, timeline: Mapping[str, Any], spans: Sequence[Any])
     if missing:
         records = counted(missing, "record of the timeline has", "records of the timeline have")
         losses.append(f"{records} no start, and so no span")
-    never = len(profile.dag_structure["nodes"]) - len({span.task for _, span in spans})
+    never = len(profile.dag_structure["nodes"]) - len({span.task for span in spans})
     if never:
         losses.append(f"{counted(never, 'task')} never began: no span")
     return tuple(losses)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import FormatError, short_repr
 from dagprofiler.formats import Export
-from dagprofiler.formats._graph import graph_of, legible, legible_names, renamed
+from dagprofiler.formats._graph import GraphExporter, graph_of, legible, legible_names, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ _FORMULAS, _QUOTE = (
 )
 
 
-class Csv:
+class Csv(GraphExporter):
     """Renders profiles as tables of comma-separated values (RFC 4180)."""
 
     name, extension = "csv", ".csv"
@@ -65,7 +65,7 @@ class Csv:
             ``"tasks"`` or ``"edges"``: a row for each, with the columns `TASK_COLUMNS` or
             `EDGE_COLUMNS`.
         cost, statistic, fill
-            As :func:`dagprofiler.formats.node_link.to_networkx`.
+            As of every graph.
 
         Raises
         ------

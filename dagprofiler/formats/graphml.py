@@ -7,13 +7,12 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.json import plain_number
-from dagprofiler.formats import Export
-from dagprofiler.formats._graph import graph_of, legible, legible_names, renamed
+from dagprofiler.formats._graph import GraphExporter, legible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from dagprofiler.profile import Profile
+    from dagprofiler.formats._graph import Graph
 
 
 _HEAD = """\
@@ -38,33 +37,16 @@ _ESCAPES = str.maketrans(
 )
 
 
-class GraphML:
-    """Renders profiles as GraphML."""
+class GraphML(GraphExporter):
+    """Renders profiles as GraphML, with the attributes of :func:`.node_link.to_networkx`.
+
+    Ids are the tasks' names; ``data_fields`` are a JSON list.
+    """
 
     name, extension = "graphml", ".graphml"
 
-    def render(
-        self,
-        profile: Profile,
-        *,
-        cost: str = "best",
-        statistic: str = "median",
-        fill: float | None = None,
-    ) -> Export:
-        r"""Return the graph, its attributes those of :func:`.node_link.to_networkx`.
-
-        Parameters
-        ----------
-        cost, statistic, fill
-            As :func:`dagprofiler.formats.node_link.to_networkx`.
-
-        Notes
-        -----
-        Ids are the tasks' names. What XML cannot hold stands as ``\uXXXX`` in them.
-        ``data_fields`` are a JSON list.
-        """
-        graph = graph_of(profile, cost, statistic, fill)
-        names = legible_names(list(graph.tasks))
+    def text(self, graph: Graph, names: Mapping[str, str]) -> str:
+        """Return the document."""
         ids = {name: _escaped(text) for name, text in names.items()}
         keys = {
             "graph": _Keys("graph", [graph.attributes]),
@@ -87,7 +69,7 @@ class GraphML:
             for (source, target), values in graph.edges.items()
         ]
         lines.append("</graph>\n</graphml>\n")
-        return Export("".join(lines), (*graph.losses, *renamed(names)))
+        return "".join(lines)
 
 
 class _Keys:

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dagprofiler._util.text import BITS, quantity, share
-from dagprofiler.errors import FormatError, counted
-from dagprofiler.formats import Export
-from dagprofiler.formats._graph import graph_of, legible, legible_names, renamed, shade
+from dagprofiler.formats._graph import PICTURE, GraphExporter, drawn, legible, shade
 
 if TYPE_CHECKING:
-    from dagprofiler.formats._graph import Costs
-    from dagprofiler.profile import Profile
+    from collections.abc import Mapping
 
+    from dagprofiler.formats._graph import Costs, Graph
 
-#: What GitHub draws: Mermaid's defaults of ``maxEdges`` and ``maxTextSize``, which a diagram
-#: cannot raise for itself.
-MAX_EDGES, MAX_CHARACTERS = 500, 50_000
 
 _LEVELS = 5
 
@@ -26,79 +20,36 @@ _LEVELS = 5
 # of Mermaid's own marks (fl-ligature, degree, pilcrow, sharp s) a name could bring its own HTML.
 _CODED = re.compile(r"(?<![^\W_])[ _.-]|[ _.-](?![^\W_])|[^\w .-]|[\ufb02\xdf]")
 
-_NOTE = "a picture shows only names, states, weights and sizes of tasks and edges"
 
+class Mermaid(GraphExporter):
+    """Renders profiles as Mermaid flowcharts, top down, with tasks in five shades by cost.
 
-class Mermaid:
-    """Renders profiles as Mermaid flowcharts."""
+    Ids are numbers; names stand in labels, in entity codes as far as needed. Unknown weights are
+    ``-``, and the boxes of their tasks dashed. GitHub draws at most 500 edges and 50,000
+    characters.
+    """
 
-    name, extension = "mermaid", ".mmd"
+    name, extension, note = "mermaid", ".mmd", PICTURE
 
-    def render(
-        self,
-        profile: Profile,
-        *,
-        cost: str = "best",
-        statistic: str = "median",
-        fill: float | None = None,
-        github: bool = True,
-    ) -> Export:
-        r"""Return the graph, top down, its tasks in five shades by cost.
-
-        Parameters
-        ----------
-        cost, statistic, fill
-            As :func:`dagprofiler.formats.node_link.to_networkx`; of a task without a value the
-            label says ``-``, and its box is dashed.
-        github
-            Whether to refuse what GitHub would not draw: more than 500 edges, or 50,000
-            characters.
-
-        Raises
-        ------
-        FormatError
-            If GitHub would not draw it.
-
-        Notes
-        -----
-        Ids are numbers; names stand in labels, in entity codes as far as needed. What a file
-        cannot hold stands as ``\uXXXX`` in them.
-        """
-        graph = graph_of(profile, cost, statistic, fill)
-        if github and len(graph.edges) > MAX_EDGES:
-            raise _too_large(counted(len(graph.edges), "edge"))
-        names, unit = legible_names(list(graph.tasks)), graph.costs.unit
-        ids = {name: f"t{number}" for number, name in enumerate(names)}
+    def text(self, graph: Graph, names: Mapping[str, str]) -> str:
+        """Return the flowchart."""
         lines = ["flowchart TD\n", f"    %% {_comment(graph.costs)}\n"]
-        largest = max(graph.costs.values.values(), default=0)
         # The last is for tasks without a cost.
         groups: list[list[str]] = [[] for _ in range(_LEVELS + 1)]
-        for name, task in graph.tasks.items():
-            weight, state = task.get("weight"), task.get("state")
-            label = f"{_coded(names[name])}<br/>{_coded(quantity(weight, unit))}"
-            if state not in (None, "succeeded"):
-                label += f"<br/>{state}"
-            lines.append(f'    {ids[name]}["{label}"]\n')
-            groups[_level(weight, largest)].append(ids[name])
-        for (source, target), edge in graph.edges.items():
-            label = _coded(quantity(edge.get("weight"), BITS))
-            lines.append(f'    {ids[source]} -->|"{label}"| {ids[target]}\n')
+        for ends, words, part in drawn(graph, names):
+            label = "<br/>".join(map(_coded, words))
+            if len(ends) == 1:
+                (number,) = ends
+                lines.append(f'    t{number}["{label}"]\n')
+                level = _LEVELS if part is None else min(_LEVELS - 1, int(_LEVELS * part))
+                groups[level].append(f"t{number}")
+            else:
+                lines.append(f'    t{ends[0]} -->|"{label}"| t{ends[1]}\n')
         for level, group in enumerate(groups):
             if group:
                 lines.append(f"    classDef c{level} {_look(level)}\n")
                 lines.append(f"    class {','.join(group)} c{level}\n")
-        text = "".join(lines)
-        # Mermaid counts as JavaScript does.
-        if github and len(text.encode("utf-16-le")) > 2 * MAX_CHARACTERS:
-            raise _too_large(counted(len(text), "character"))
-        return Export(text, (*graph.losses, _NOTE, *renamed(names)))
-
-
-def _too_large(what: str) -> FormatError:
-    return FormatError(
-        f"{what} are more than GitHub draws ({MAX_EDGES:,} edges, {MAX_CHARACTERS:,} characters); "
-        "github=False writes the diagram anyway, and format 'dot' has no limits"
-    )
+        return "".join(lines)
 
 
 def _coded(text: str) -> str:
@@ -109,12 +60,6 @@ def _coded(text: str) -> str:
 def _comment(costs: Costs) -> str:
     """Return the description of the costs, escaped for a comment."""
     return re.sub(r"[^\w .,:;()/'-]", "?", " ".join(legible(str(costs)).split()))
-
-
-def _level(weight: Any, largest: Any) -> int:
-    if weight is None:
-        return _LEVELS
-    return min(_LEVELS - 1, int(_LEVELS * share(weight, largest)))
 
 
 def _look(level: int) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler._util.json import plain_number
 from dagprofiler.errors import FormatError, MissingExtraError, short_repr
 from dagprofiler.formats import Export
-from dagprofiler.formats._graph import graph_of
+from dagprofiler.formats._graph import GraphExporter, graph_of
 
 if TYPE_CHECKING:
     import networkx
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _KEYS = ("both", "edges", "links")
 
 
-class NodeLink:
+class NodeLink(GraphExporter):
     """Renders profiles as node-link JSON, which networkx and many viewers read."""
 
     name, extension = "node_link", ".node_link.json"
@@ -38,7 +38,7 @@ class NodeLink:
         Parameters
         ----------
         cost, statistic, fill
-            As :func:`to_networkx`.
+            As of every graph.
         edges
             The key of the edges: ``"edges"``, which networkx reads from 3.6 on,
             ``"links"``, which it reads before, as D3 does; by default ``"both"``.
@@ -72,13 +72,9 @@ def to_networkx(
 
     Parameters
     ----------
-    cost
-        Where the nodes' ``weight`` comes from: a source of :meth:`dagprofiler.Profile.weights`.
-        If no source has a value for every task, ``"best"`` is the one that has most.
-    statistic
-        As there.
-    fill
-        The weight of tasks without a value; by default they have no ``weight``.
+    cost, statistic, fill
+        Where the nodes' ``weight`` comes from, and that of tasks without a value; as in
+        ``profile.export("x.graphml")``.
 
     Returns
     -------

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler.errors import FormatError, MissingExtraError, short_repr
 from dagprofiler.formats._graph import legible
-from dagprofiler.formats.chrome_trace import all_that_ran, moment_ns
+from dagprofiler.formats._task_spans import moment_ns, task_spans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dagprofiler.formats.chrome_trace import Ran
+    from dagprofiler.formats._task_spans import TaskSpan
     from dagprofiler.profile import Profile
 
 
@@ -69,18 +69,14 @@ def to_opentelemetry(profile: Profile, tracer_provider: Any = None) -> int:
         from opentelemetry import trace
     except ImportError as error:
         raise MissingExtraError("to_opentelemetry()", "otel") from error
-    timeline = profile.sections.get("timeline")
-    if timeline is None:
-        raise FormatError(
-            "the profile has no section 'timeline', so the times of its tasks are unknown"
-        )
+    ran = task_spans(profile)
     provider = trace.get_tracer_provider() if tracer_provider is None else tracer_provider
     if isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):
         raise FormatError(
             "there is no tracer provider for the spans; pass one, or call "
             "opentelemetry.trace.set_tracer_provider() first"
         )
-    return _Sender(profile, trace, provider).send(timeline)
+    return _Sender(profile, trace, provider).send(ran)
 
 
 class _Sender:
@@ -93,22 +89,21 @@ class _Sender:
         self._epoch_ns = _epoch_ns(profile.timestamp)
         self._sent = self._ended = 0
 
-    def send(self, timeline: Mapping[str, Any]) -> int:
+    def send(self, everything: Sequence[TaskSpan]) -> int:
         """Send the spans of all rounds; return their number."""
-        by_round: dict[int, list[tuple[int | None, Ran]]] = {}
-        for worker, ran in all_that_ran(timeline):
-            by_round.setdefault(ran.round, []).append((worker, ran))
+        by_round: dict[int, list[TaskSpan]] = {}
+        for ran in everything:
+            by_round.setdefault(ran.round, []).append(ran)
         if not by_round:
             return 0
-        everything = [ran for of_round in by_round.values() for _, ran in of_round]
         attributes = {"dag.tasks": len(self._profile.dag_structure["nodes"])}
         root = self._span("dag run", None, min(ran.start for ran in everything), attributes)
         seen = self._seen_by_task()
         for number, of_round in by_round.items():
-            begun = min(ran.start for _, ran in of_round)
+            begun = min(ran.start for ran in of_round)
             round_span = self._span("round", root, begun, {"dag.round": number})
-            self._send_round(of_round, round_span, timeline["workers"], seen)
-            self._end(round_span, max(ran.end for _, ran in of_round))
+            self._send_round(of_round, round_span, seen)
+            self._end(round_span, max(ran.end for ran in of_round))
         self._end(root, max(ran.end for ran in everything))
         if self._flush is not None:
             self._flush()
@@ -116,33 +111,39 @@ class _Sender:
 
     def _send_round(
         self,
-        of_round: Sequence[tuple[int | None, Ran]],
+        of_round: Sequence[TaskSpan],
         parent: Any,
-        workers: Sequence[Mapping[str, Any]],
         seen: Mapping[tuple[str, int], list[Sequence[Any]]],
     ) -> None:
         sent: dict[str, Any] = {}
         incoming = self._incoming()
+        workers = self._profile.sections["timeline"]["workers"]
         # In execution order, since a link needs an existing span; files may have any times.
-        of_task = {ran.task: (worker, ran) for worker, ran in of_round}
+        of_task = {ran.task: ran for ran in of_round}
         for name in self._profile.dag_structure["execution_order"]:
             if name not in of_task:
                 continue
-            worker, ran = of_task[name]
+            ran = of_task[name]
+            worker = {} if ran.worker is None else workers[ran.worker]
             links = [
                 self._trace.Link(sent[source].get_span_context(), _attributes(attributes))
                 for source, attributes in incoming.get(name, ())
                 if source in sent
             ]
-            attributes = {"dag.task": name, "dag.round": ran.round}
-            if worker is not None:
-                attributes.update(_of_worker(workers[worker]))
+            attributes = {"dag.task": name, "dag.round": ran.round, **_of_worker(worker)}
             span = sent[name] = self._span(name, parent, ran.start, attributes, links)
-            self._send_inside(span, ran, seen.get((name, ran.round), ()))
-            self._fail(span, ran)
+            self._send_inside(span, ran, worker, seen.get((name, ran.round), ()))
+            if ran.failure is not None and ran.failure["state"] == "failed":
+                self._mark(span, ran.failure.get("error", ""))
             self._end(span, ran.end)
 
-    def _send_inside(self, span: Any, ran: Ran, seen: Sequence[Sequence[Any]]) -> None:
+    def _send_inside(
+        self,
+        span: Any,
+        ran: TaskSpan,
+        worker: Mapping[str, Any],
+        seen: Sequence[Sequence[Any]],
+    ) -> None:
         """Send the phases of a task, and the traced spans in them."""
         section = self._profile.sections.get("spans", {})
         labels, threads = section.get("labels", ()), section.get("threads", ())
@@ -154,7 +155,7 @@ class _Sender:
         for _, _, thread, label, start_ms, end_ms, _, args, *_ in seen:
             kind, name = labels[label]["kind"], labels[label]["name"]
             start, end = moment_ns(start_ms), moment_ns(end_ms)
-            attributes = {**(args or {}), "code.namespace": labels[label]["category"]}
+            attributes = {**(args or {}), **_of_code(labels[label])}
             if kind in ("instant", "async_instant"):
                 span.add_event(legible(name), _attributes(attributes), self._time(start))
             if kind not in ("span", "async"):
@@ -169,7 +170,10 @@ class _Sender:
                 (outer for until, outer in reversed(around) if end <= until),
                 inside[0] if inside else span,
             )
-            attributes["thread.id"] = threads[thread]["id"]
+            attributes["thread.name"] = threads[thread]["name"]
+            if threads[thread]["own"]:
+                # Python's number, as that of the task; of others only the system's is known.
+                attributes["thread.id"] = worker.get("thread")
             traced = self._span(name, parent, start, attributes)
             if "error" in attributes:
                 self._mark(traced, str(attributes["error"]))
@@ -179,13 +183,9 @@ class _Sender:
         for _, end, phase_span in phases:
             self._end(phase_span, end)
 
-    def _fail(self, span: Any, ran: Ran) -> None:
-        failure = self._profile.sections.get("run", {}).get("tasks", {}).get(ran.task, {})
-        if failure.get("state") == "failed" and failure.get("round", 0) == ran.round:
-            self._mark(span, failure.get("error", ""))
-
     def _mark(self, span: Any, error: str) -> None:
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, legible(error)))
+        span.set_attribute("error.type", legible(error).partition(":")[0])
 
     def _incoming(self) -> dict[str, list[tuple[str, dict[str, Any]]]]:
         """Return for each task its predecessors, with fields and sizes of the edges."""
@@ -258,6 +258,13 @@ def _epoch_ns(timestamp: str | None) -> int:
 def _of_worker(worker: Mapping[str, Any]) -> dict[str, Any]:
     named = {"host": "host.name", "pid": "process.pid", "thread": "thread.id"}
     return {named[key]: value for key, value in worker.items() if key in named}
+
+
+def _of_code(label: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of what a span was around: a function, or anything of a category."""
+    name = f"{label['category']}.{label['name']}"
+    function = {"code.function.name": name} if all(map(str.isidentifier, name.split("."))) else {}
+    return {"dag.span.category": label["category"], **function}
 
 
 def _attributes(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,7 +62,7 @@ EXPORTS: dict[str, tuple[str, dict[str, Any]]] = {
     "graphml": ("graphml", {}),
     "dot": ("dot", {}),
     # Beyond what GitHub draws.
-    "mermaid": ("mermaid", {"github": False}),
+    "mermaid": ("mermaid", {}),
     "csv, tasks": ("csv", {"table": "tasks"}),
     "csv, edges": ("csv", {"table": "edges"}),
     "chrome_trace": ("chrome_trace", {}),

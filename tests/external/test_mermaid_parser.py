@@ -81,7 +81,7 @@ def test_any_names_are_shown_as_they_are(parsed, some):
 def test_as_many_edges_as_github_draws_are_drawn_and_one_more_is_not(parsed):
     tasks = [f"t{i}" for i in range(502)]
     most = rendered("mermaid", profile_of(tasks[:-1]))
-    more = rendered("mermaid", profile_of(tasks), github=False)
+    more = rendered("mermaid", profile_of(tasks))
     drawn, refused = parsed([most, more])
     assert len(drawn["edges"]) == 500
     assert "limit" in refused["error"]

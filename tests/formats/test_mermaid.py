@@ -3,11 +3,9 @@ from __future__ import annotations
 import html
 import re
 
-import pytest
 from hypothesis import given
 from sample_profiles import HOSTILE, golden, golden_profile, names, profile_of, rendered
 
-from dagprofiler.errors import FormatError
 from dagprofiler.formats import exporter
 from dagprofiler.formats._graph import legible_names
 
@@ -64,21 +62,6 @@ def test_the_comment_is_one_line_and_no_directive():
     assert lines[1].startswith("    %% weights: wall_time in ms (wall time")
     assert not set("{}%\u2028\r") & set(lines[1].replace("%%", "", 1))
     assert lines[2].startswith("    t0[")
-
-
-def test_more_edges_than_github_draws_are_refused():
-    tasks = [f"t{i}" for i in range(502)]
-    assert rendered("mermaid", profile_of(tasks[:501])).count("-->") == 500
-    with pytest.raises(FormatError, match=r"501 edges .* github=False"):
-        rendered("mermaid", profile_of(tasks))
-    assert rendered("mermaid", profile_of(tasks), github=False).count("-->") == 501
-
-
-def test_more_characters_than_github_draws_are_refused():
-    tasks = [f"{i}{'x' * 500}" for i in range(100)]
-    with pytest.raises(FormatError, match=r"\d+ characters .*50,000 characters"):
-        rendered("mermaid", profile_of(tasks))
-    assert len(rendered("mermaid", profile_of(tasks), github=False)) > 50_000
 
 
 def test_the_losses_say_that_it_is_a_picture():

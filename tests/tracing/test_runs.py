@@ -815,6 +815,9 @@ def test_opentelemetry_gets_the_run_with_links_along_its_edges(telemetry):
     assert parent["load"] == "round"
     assert parent["round"] == "dag run"
     assert named["bad"].status.status_code.name == "ERROR"
+    assert named["bad"].attributes["error.type"] == "ValueError"
+    assert named["read"].attributes["thread.id"] == named["load"].attributes["thread.id"]
+    assert named["read"].attributes["code.function.name"].endswith(".read")
     assert [event.name for event in named["load"].events] == ["loaded"]
     # What has no duration is no span.
     assert not {"loaded", "depth"} & named.keys()

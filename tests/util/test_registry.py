@@ -8,7 +8,6 @@ from importlib import invalidate_caches
 import pytest
 
 from dagprofiler import FormatError
-from dagprofiler._util import plugins as registry
 from dagprofiler._util.plugins import EXPORTERS, IMPORTERS, format_of, formats, load, loadable
 from dagprofiler.formats import exporter, exporter_names, import_profile, importer, importer_names
 
@@ -180,80 +179,28 @@ def test_an_ending_that_says_nothing_lists_those_that_do(path):
 # What entry points stand for
 
 
-@pytest.mark.parametrize("group", [EXPORTERS, IMPORTERS])
-def test_a_class_in_place_of_an_instance_is_refused_by_name(install, group):
-    install("thirdparty_a", {"tasks": "thirdparty_a:Tasks"}, group=group)
-    with pytest.raises(FormatError) as caught:
+@pytest.mark.parametrize(
+    ("group", "value", "methods"),
+    [
+        (EXPORTERS, "thirdparty_a:Tasks", "render"),
+        (EXPORTERS, "thirdparty_a:__name__", "render"),
+        (IMPORTERS, "thirdparty_a:Tasks", "recognizes and read"),
+        (IMPORTERS, "thirdparty_a:EXPORTER", "recognizes and read"),
+    ],
+)
+def test_what_has_not_the_methods_is_refused(install, group, value, methods):
+    install("thirdparty_a", {"tasks": value}, group=group)
+    with pytest.raises(FormatError, match=f"'tasks': '{value}' .* an instance with {methods}"):
         load(group, "tasks")
-    assert str(caught.value) == (
-        f"format 'tasks': 'thirdparty_a:Tasks' (entry points {group!r}) is the class Tasks; "
-        "expected an instance, Tasks()"
-    )
     assert "tasks" not in loadable(group)[0]
 
 
-def test_what_is_no_exporter_and_no_importer_says_what_it_lacks(install):
-    install("thirdparty_a", {"tasks": "thirdparty_a:__name__"})
-    with pytest.raises(FormatError, match=r"is 'thirdparty_a', which has no method render\(\)"):
-        load(EXPORTERS, "tasks")
-    install("thirdparty_i", {"tasks": "thirdparty_i:EXPORTER"}, group=IMPORTERS)
-    with pytest.raises(FormatError, match=r"has no method recognizes\(\)"):
-        load(IMPORTERS, "tasks")
-
-
-@pytest.mark.parametrize("extension", ["", "tasks", ".TASKS"])
-def test_an_extension_that_no_file_can_have_is_refused(install, extension):
-    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, extension=extension)
-    message = f"has the extension {extension!r}; expected lower-case text that begins with a dot"
-    with pytest.raises(FormatError, match=message):
-        load(EXPORTERS, "tasks")
-    assert format_of("x.dot") == "dot"
-
-
-# Hints
-
-
-@pytest.mark.parametrize(
-    ("word", "meant"),
-    [
-        ("graphviz", "dot"),
-        ("networkx", "node_link"),
-        ("Perfetto", "chrome_trace"),
-        ("trace", "chrome_trace"),
-        ("WRENCH", "wfformat"),
-        ("wfcommons", "wfformat"),
-        ("anrg-saga", "saga"),
-        ("markdown", "mermaid"),
-        ("report", "html"),
-        ("grapml", "graphml"),
-    ],
-)
-def test_the_name_of_a_tool_is_a_hint_at_the_format_that_it_reads(word, meant):
-    with pytest.raises(FormatError, match=f"did you mean '{meant}'") as caught:
-        load(EXPORTERS, word)
-    assert str(caught.value).count("did you mean") == 1
-
-
-def test_every_hint_is_a_format_and_no_format_is_a_hint_at_another():
-    assert set(registry._ALIASES.values()) == set(OURS) - set(registry._ALIASES)
-
-
-@pytest.mark.parametrize(
-    ("path", "meant"),
-    [("dag.gv", "dot"), ("dag.md", "mermaid"), ("dag.htm", "html"), ("a/dot", "")],
-)
-def test_an_ending_that_says_nothing_may_hint_at_one_that_does(path, meant):
-    with pytest.raises(FormatError, match="extension") as caught:
-        format_of(path)
-    assert str(caught.value).endswith(f"; did you mean '{meant}'?") == bool(meant)
+def test_an_ending_that_says_nothing_may_hint_at_one_that_does():
+    with pytest.raises(FormatError, match="did you mean 'mermaid'"):
+        format_of("dag.mermad")
 
 
 @pytest.mark.parametrize("name", [3, ["dot"], None, b"dot"])
 def test_what_is_no_name_of_a_format_is_refused(name):
     with pytest.raises(FormatError, match="there is no format"):
         load(EXPORTERS, name)
-
-
-def test_a_format_of_others_may_have_the_name_of_a_hint(install):
-    install("thirdparty_a", {"graphviz": "thirdparty_a:EXPORTER"})
-    assert exporter("graphviz").extension == ".tasks"
