@@ -567,16 +567,12 @@ class EngineSection:
         "From sending a job to an idle worker until its record is back, without the task and "
         "without `driver_ms`, in milliseconds."
     )
-    gap_ms: float = must(
-        "Between two tasks of a worker if the second waited, in milliseconds."
-    )
+    gap_ms: float = must("Between two tasks of a worker if the second waited, in milliseconds.")
     driver_ms: float = must("CPU time of the driving process for each task, in milliseconds.")
     write_ms_per_mb: float = may(
         "Time of the worker that made a value to hand it over, in milliseconds per 1e6 bytes."
     )
-    read_ms_per_mb: float = may(
-        "Time of each worker that reads it, in milliseconds per 1e6 bytes."
-    )
+    read_ms_per_mb: float = may("Time of each worker that reads it, in milliseconds per 1e6 bytes.")
     cores: int = may("Cores that the workers share.", least=1)
     contention: list[float] = may(
         "How many times longer a computation takes while 1, 2, 3 ... workers compute.",
