@@ -7,12 +7,12 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dagprofiler._document.task_spans import TaskSpan, moment_ns, task_spans
 from dagprofiler._util.json import plain_number
 from dagprofiler.analysis import analyze
 from dagprofiler.errors import CycleError, WeightError, counted
 from dagprofiler.formats import Export
 from dagprofiler.formats._graph import left_out, legible
-from dagprofiler.formats._task_spans import TaskSpan, moment_ns, task_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -10,7 +10,7 @@ from dagprofiler.errors import FormatError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dagprofiler.profile import Profile
+    from dagprofiler._document import ProfileData
 
 
 #: The last moment that is finite in nanoseconds.
@@ -48,7 +48,7 @@ class TaskSpan(NamedTuple):
     failure: Mapping[str, Any] | None = None
 
 
-def task_spans(profile: Profile) -> list[TaskSpan]:
+def task_spans(profile: ProfileData) -> list[TaskSpan]:
     """Return a span for each record of the timeline in which something began.
 
     Raises
