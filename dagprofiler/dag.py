@@ -121,11 +121,36 @@ def _mapping(file: IO[Any], name: str) -> dict[str, Any]:
     except ImportError as error:
         raise MissingExtraError("DAG.from_yaml", "yaml") from error
     try:
-        document = yaml.safe_load(file)
+        root = yaml.compose(file, yaml.SafeLoader)
+        document = None if root is None else _constructed(yaml, root)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise GraphError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
     mapping: dict[str, Any] = _typed(document, dict, name)
     return mapping
+
+
+def _constructed(yaml: Any, root: Any) -> Any:
+    """Return the document of a node; of two equal keys PyYAML would drop the first."""
+    nodes, seen = [root], set()
+    for node in nodes:
+        # An alias stands for the same node, which may even be in itself.
+        if node in seen:
+            continue
+        seen.add(node)
+        if not isinstance(node, yaml.MappingNode):
+            nodes += node.value if isinstance(node, yaml.SequenceNode) else ()
+            continue
+        keys = set()
+        for key, value in node.value:
+            nodes.append(value)
+            if not isinstance(key.value, str):
+                continue
+            if key.value in keys:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"key {short_repr(key.value)} occurs twice", key.start_mark
+                )
+            keys.add(key.value)
+    return yaml.SafeLoader("").construct_document(root)
 
 
 def _name(path: Any) -> Any:

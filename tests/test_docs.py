@@ -207,10 +207,47 @@ def shape(value):
     return [shape(item) for item in value] if isinstance(value, list) else None
 
 
-def test_profile_format_page_names_every_field_of_the_schema():
+def rows_of_the_format():
+    """Yield the section, the path below it and the type that each row of the page's tables says."""
     page = (ROOT / "docs" / "profile-format.md").read_text(encoding="utf-8")
-    words = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"`([^`]+)`", page))))
+    for part in re.split(r"(?m)^### (?=\w)", page)[1:]:
+        for line in part.splitlines():
+            if line.startswith("| `"):
+                names, kind, *_ = [cell.strip() for cell in line.strip("| ").split(" | ")]
+                for i, name in enumerate(names.split(", ")):
+                    kinds = kind.split(", ")
+                    yield part.split()[0], name.strip("`"), kinds[min(i, len(kinds) - 1)]
 
+
+def described(section, path):
+    """Return the schema of a path as the page writes it; None if it is not of the section."""
+    schema = PROFILE_SCHEMA["properties"][section]
+    for step in path.split("."):
+        schema = schema.get("items", schema.get("additionalProperties", schema))
+        schema = schema.get("properties", {}).get(step.removesuffix("[]"))
+        if schema is None:
+            return None
+    return schema
+
+
+def test_profile_format_page_has_every_field_of_the_schema_with_its_type():
+    rows = list(rows_of_the_format())
+    for section, schema in PROFILE_SCHEMA["properties"].items():
+        while "items" in schema or isinstance(schema.get("additionalProperties"), dict):
+            schema = schema.get("items") or schema["additionalProperties"]  # noqa: PLW2901
+        assert {path for name, path, _ in rows if name == section} >= set(
+            schema.get("properties", ())
+        )
+    wrong = []
+    for section, path, kind in rows:
+        schema = described(section, path)
+        if schema is not None:
+            types = {schema["type"]} if isinstance(schema["type"], str) else {*schema["type"]}
+            said = {"list": "array"}.get(kind.split()[0], kind.split()[0])
+            if said not in types or ("null" in kind.split(" of ")[0]) != ("null" in types):
+                wrong.append((section, path, kind, types))
+    assert not wrong
+    words = set(re.findall(r"\w+", (ROOT / "docs" / "profile-format.md").read_text("utf-8")))
     assert words >= set(fields(PROFILE_SCHEMA))
 
 

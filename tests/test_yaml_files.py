@@ -225,3 +225,19 @@ def test_edges_are_checked_as_those_of_the_constructor(read, edge, expected):
 def test_task_names_are_checked_as_those_of_the_constructor(read):
     with pytest.raises(GraphError, match=r"^task name 1: expected a non-empty string$"):
         read[0](f"tasks: {{1: {{module: {__name__}, class: Collect}}}}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["tasks: {}\ntasks: {}\n", "tasks:\n  a: {module: m, class: C}\n  a: {module: m, class: C}\n"],
+)
+def test_a_key_that_stands_twice_is_refused(read, text):
+    from_text, _ = read
+    with pytest.raises(GraphError, match=r"dag\.yaml: .*'(tasks|a)' occurs twice.*line [23]"):
+        from_text(text)
+
+
+def test_an_alias_may_stand_for_what_it_is_in(read):
+    from_text, _ = read
+    with pytest.raises(GraphError):
+        from_text("tasks: &a\n  - *a\n")
