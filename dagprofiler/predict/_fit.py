@@ -284,7 +284,7 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
     >>> @task(outputs=["x"])
     ... def source(cfg):
     ...     return {"x": bytes(cfg.N)}
-    >>> @task
+    >>> @task(outputs=[])
     ... def sink(x):
     ...     return {}
     >>> dag = DAG({"source": source, "sink": sink}, [("source", "sink")], {"N": 1})

@@ -269,8 +269,9 @@ def without_speed(
 
     Examples
     --------
-    >>> without_speed(([10.0, 16.0, 10.0], [16.0, 10.0, 16.0]), ([5, 8, 5], [8, 5, 8]), 1.0)
-    ([13.0, 13.0, 13.0], [13.0, 13.0, 13.0])
+    >>> fast, slow = without_speed(([10.0, 16.0], [16.0, 10.0]), ([5, 8], [8, 5]), 1.0)
+    >>> [round(time, 6) for time in fast + slow]
+    [13.0, 13.0, 13.0, 13.0]
     """
     typical = math.log(median([*kernels[0], *kernels[1]]))
     speeds = [[math.log(time) - typical for time in of_set] for of_set in kernels]
