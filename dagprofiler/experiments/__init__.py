@@ -245,7 +245,7 @@ def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]
 
 
 def _interleaved(
-    cases: Sequence[tuple[DAG, RunOptions]], hooks: Iterable[list[Hook]] = repeat([])  # noqa: B008
+    cases: Sequence[tuple[DAG, RunOptions]], hooks: Iterable[list[Hook]] = repeat([])
 ) -> list[Profile]:
     """Run DAGs with their options and hooks, one round of each in turns; return their profiles."""
     with ExitStack() as conditions:
