@@ -137,11 +137,11 @@ def compare_profiles(
     )
 
 
-def _prediction(new: ProfileData, base: ProfileData) -> dict[str, Any]:
+def _prediction(mine: ProfileData, theirs: ProfileData) -> dict[str, Any]:
     """Return ``{"prediction": error}`` if one profile predicts what the other has measured."""
-    if ("prediction" in new.sections) == ("prediction" in base.sections):
+    if ("prediction" in mine.sections) == ("prediction" in theirs.sections):
         return {}
-    real, predicted = (base, new) if "prediction" in new.sections else (new, base)
+    real, predicted = (theirs, mine) if "prediction" in mine.sections else (mine, theirs)
     error = prediction_error(real, predicted)
     return {} if error is None else {"prediction": error}
 
@@ -403,13 +403,14 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
         marks: dict[str, int] = {}
         head = f"{self['new']} against {self['base']}: {self.headline(marks)}"
         scale = [self["scale"]] if "scale" in self else []
+        predicted = _makespan(self["prediction"]) if "prediction" in self else [()]
         rows: list[Sequence[str]] = [("", "base ms", "new ms", "ratio", "interval", "verdict")]
         rows += [_row(name, entry, marks) for name, entry in times.items()]
         return [
             Block(head, notes=scale),
             Block(rows=rows, left=(0, 5), what="tasks and edges"),
             Block(notes=[f"[{mark}] {reason}" for reason, mark in marks.items()]),
-            Block("makespan, predicted against real", _makespan(self), (0, 4)),
+            Block("makespan, predicted against real", predicted, (0, 4)),
             Block("parameters", _values(self["config_diff"]), (0, 1, 2)),
             Block("bytes of edges", _weights(self["edge_weight_diff"], 8), what="edges"),
             Block("instructions", _weights(self["node_weight_diff"], 1), what="tasks"),
@@ -479,9 +480,8 @@ def _marked(entry: Mapping[str, Any], marks: dict[str, int]) -> str:
     return f"{verdict} [{marks.setdefault(reason, len(marks) + 1)}]"
 
 
-def _makespan(differences: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    error = differences.get("prediction", {"parts": {}})
-    rows = {"makespan": error, **error["parts"]} if error["parts"] else {}
+def _makespan(error: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    rows = {"makespan": error, **error["parts"]}
     return [
         ("", "predicted ms", "real ms", "of the error", ""),
         *(

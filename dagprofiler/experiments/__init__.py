@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.html import ShownInBlocks
@@ -140,8 +139,8 @@ def compare_runs(
     changed = new if isinstance(new, DAG) else base.with_config(new)
     # Both get the same meters; a single round is metered too.
     options = RunOptions(seed, inputs, rounds, meters="default" if meters is None else meters)
-    cases = [(base, options), (changed, options)]
-    before, after = _interleaved(cases, _watching(progress=progress))
+    hooks = _watching(progress=progress)
+    before, after = _interleaved([(base, options), (changed, options)], hooks)
     found = compare_profiles(after, before, paired=True, difference=difference)
     return RunComparison(before, after, found)
 
@@ -217,7 +216,8 @@ def sweep(
                 ),
             )
             for config in configs
-        ]
+        ],
+        [[] for _ in configs],
     )
 
 
@@ -245,9 +245,9 @@ def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]
 
 
 def _interleaved(
-    cases: Sequence[tuple[DAG, RunOptions]], hooks: Iterable[list[Hook]] = repeat([])
+    cases: Sequence[tuple[DAG, RunOptions]], hooks: Iterable[list[Hook]]
 ) -> list[Profile]:
-    """Run DAGs with their options and hooks, one round of each in turns; return their profiles."""
+    """Run DAGs with their options, one round of each in turns; return their profiles."""
     with ExitStack() as conditions:
         busy_cores = cases[0][1].rounds.busy_cores
         if busy_cores:
