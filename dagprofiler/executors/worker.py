@@ -115,9 +115,7 @@ class _Beside(threading.local):
     #: The worker that it is.
     worker: tuple[Any, ...]
 
-    def perform(
-        self, job: LimitedJob, frames: list[Any], limit_s: float
-    ) -> tuple[tuple[Any, ...], Any]:
+    def perform(self, job: LimitedJob, frames: list[Any], limit_s: float) -> _Ended:
         """Perform a job, and end the process at the time limit; see :func:`perform_limited`."""
         data = pickle.dumps((job, frames), pickle.HIGHEST_PROTOCOL)
         frames.clear()
@@ -201,9 +199,7 @@ class _Beside(threading.local):
 _beside = _Beside()
 
 
-def perform_limited(
-    job: LimitedJob, frames: list[Any], limit_s: float
-) -> tuple[tuple[Any, ...], Any]:
+def perform_limited(job: LimitedJob, frames: list[Any], limit_s: float) -> _Ended:
     """Perform a job in the process beside this thread, and end that at the time limit.
 
     Parameters

@@ -14,8 +14,9 @@ import pytest
 from conformance import Conformance
 from platforms import posix
 
-from dagprofiler import DAG, Hook, PoolExecutor, RunError, Task, ValidationError, WorkerError
+from dagprofiler import DAG, Hook, PoolExecutor, Rule, RunError, Task, ValidationError, WorkerError
 from dagprofiler.executors import pools
+from dagprofiler.rules import after
 from dagprofiler.serializers import OutOfBandPickle
 
 pytestmark = [
@@ -381,6 +382,26 @@ def test_ctrl_c_gives_the_partial_profile_and_leaves_no_file_behind(tmp_path, me
 
     assert said == "stopped partial\n"
     assert not any(name.startswith("dagprofiler-") for name in os.listdir(files))
+
+
+@pytest.mark.parametrize("limit", [0, -1.0, "soon", float("nan")])
+def test_a_time_limit_that_is_none_is_refused_and_names_the_task(limit):
+    dag = programs.failing("nothing")
+    dag.tasks["beside"].timeout = limit
+    with ProcessPoolExecutor(1) as pool, pytest.raises(ValidationError, match="'beside': timeout"):
+        dag.run(executor=pool)
+
+
+def test_a_time_limit_of_a_task_that_a_rule_adds_is_refused_where_it_cannot_be_kept():
+    class Late(programs.Last):
+        timeout = 5
+
+    def add(graph):
+        graph.add_task("late", Late)
+
+    dag = DAG({"a": Counts}, rules=[Rule(after("a"), add)])
+    with pytest.raises(RunError, match="'late': timeout: a serial run cannot end a task"):
+        dag.run()
 
 
 @pytest.mark.parametrize("workers", [0, -1, True, 2.5, "2"])
