@@ -278,7 +278,7 @@ def load_dag(target: str, config: Sequence[str], folder: str = "") -> DAG:
         value = find(target, folder)
         dag = value if isinstance(value, DAG) else _built(target, value, given)
     dag = _configured(dag, given)
-    dag.name = dag.name or target
+    dag.name = dag.name or os.path.basename(target)
     return dag
 
 
