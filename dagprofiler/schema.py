@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -100,7 +99,8 @@ def _validate_doubtful(data: Any) -> None:
             ) from unquotable
         if error is not None:
             error.path.extendleft(reversed(path))
-            raise _refusal(error) from error
+            # Without jsonschema's error: with tblib, which Dask imports, causes are pickled too.
+            raise _refusal(error)
 
 
 def _refusal(error: ValidationError) -> ProfileError:
@@ -108,9 +108,6 @@ def _refusal(error: ValidationError) -> ProfileError:
         message = f"{error.instance!r} is not a finite number"
     else:
         message = one_line(error.message)
-    # A traceback prints the cause, and with it all of the offending instance.
-    if isinstance(error.instance, (dict, list)):
-        error.instance = reprlib.repr(error.instance)
     return ProfileError(message, json_path(error.absolute_path))
 
 

@@ -39,6 +39,15 @@ def _frozen():
         gc.freeze()
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Look at tests that import an engine only where they are to run: not all have it."""
+    # With Dask comes tblib, which changes how all errors pickle, and so other tests.
+    engine = collection_path.name in {
+        "test_dask.py", "test_ray.py", "test_dask_graphs.py", "test_hamilton_graphs.py"
+    }  # fmt: skip
+    return True if engine and "not external" in config.option.markexpr else None
+
+
 def pytest_terminal_summary(terminalreporter):
     """Name the ten files that took longest: the tests of one are to take under 5 s."""
     seconds = Counter()

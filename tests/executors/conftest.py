@@ -1,4 +1,4 @@
-"""Tests of Dask and of Ray are looked at only where they are to run."""
+"""How many tasks share a job, as tests of executors ask for it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,3 @@ def batches_of(monkeypatch):
         monkeypatch.setattr(Durations, "expected_s", lambda *_: expected_s)
 
     return batches
-
-
-def pytest_ignore_collect(collection_path, config):
-    # With Dask comes tblib, which changes how all errors pickle, and so other tests.
-    engine = collection_path.name in {"test_dask.py", "test_ray.py"}
-    return True if engine and "not external" in config.option.markexpr else None
