@@ -63,14 +63,15 @@ def test_commands_of_the_page_print_what_it_says(tmp_path):
             assert expected.strip() == str(last)
             asked = True
             continue
-        assert asked or not last, "a command failed and nobody asks for its exit code"
+        assert asked or not last, f"nobody asks for the exit code before {command}"
         printed, last = printed_by(command, tmp_path)
-        asked = False
+        # Whether a difference is within the noise is the machine's to say: 3 if that is unknown.
+        asked = last == 3 and command.startswith("dagprofiler compare")
         if not CHECKER.check_output(expected, printed, FLAGS):
             example = doctest.Example("", expected)
             difference = CHECKER.output_difference(example, printed, FLAGS)
             pytest.fail(f"{command}: {difference}")
-    assert not last
+    assert asked or not last
 
 
 def test_yaml_of_the_page_runs(tmp_path):

@@ -334,7 +334,7 @@ def test_two_profiles_of_fresh_rounds_can_be_compared(tasks):
 def test_two_dags_in_turns_have_processes_of_their_own(program):
     found = compare_runs(program.dag(), {"log": str(program.log), "other": 1}, rounds=FRESH)
     assert len(set(program.pids())) == 6
-    outputs = [profile.final_outputs["x"] for profile in (found.a, found.b)]
+    outputs = [profile.final_outputs["x"] for profile in (found.base, found.new)]
     # The third turn begins with the first DAG again.
     assert outputs == [5, 6]
     assert found.task_times["b"]["verdict"] == "inconclusive"
