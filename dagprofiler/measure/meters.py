@@ -32,7 +32,7 @@ MILLISECOND_NS = 1e6
 _STATUS_BYTES = 4096
 
 
-class MemoryGrowth:
+class ReadingGrowth:
     """A meter of the growth of a reading.
 
     Parameters
@@ -75,7 +75,7 @@ class MemoryGrowth:
         return growth / self._divisor if self._divisor else growth
 
 
-def _open_delay(files: KernelFiles) -> MemoryGrowth:
+def _open_delay(files: KernelFiles) -> ReadingGrowth:
     """Measure how long this thread was ready to run while others had the processor.
 
     Field 2 of schedstat, in ns (the kernel's Documentation/scheduler/sched-stats.rst).
@@ -84,42 +84,42 @@ def _open_delay(files: KernelFiles) -> MemoryGrowth:
     # Field 3 counts how often this thread got a processor, which it has now.
     if files.again(fd).split()[2:] in ([], [b"0"]):
         raise Unavailable("the kernel keeps no account of run-queue delays (CONFIG_SCHED_INFO)")
-    return MemoryGrowth(
+    return ReadingGrowth(
         lambda: int(files.again(fd).split()[1]), MILLISECOND_NS, partial(files.check, fd)
     )
 
 
-def _open_cpu(_: KernelFiles) -> MemoryGrowth:
+def _open_cpu(_: KernelFiles) -> ReadingGrowth:
     if not hasattr(time, "thread_time_ns"):
         raise Unavailable("this system has no clock of a thread's CPU time")
-    return MemoryGrowth(time.thread_time_ns, MILLISECOND_NS)
+    return ReadingGrowth(time.thread_time_ns, MILLISECOND_NS)
 
 
 def _open_instructions(files: KernelFiles) -> EventCounter:
     return EventCounter("instructions", INSTRUCTIONS, SystemCalls(files.next))
 
 
-def _open_process_cpu(_: KernelFiles) -> MemoryGrowth:
-    return MemoryGrowth(time.process_time_ns, MILLISECOND_NS)
+def _open_process_cpu(_: KernelFiles) -> ReadingGrowth:
+    return ReadingGrowth(time.process_time_ns, MILLISECOND_NS)
 
 
 def _opener_of_usage(
     quantity: Callable[[Any], int], whose: str = "RUSAGE_SELF", divisor: float | None = None
-) -> Callable[[KernelFiles], MemoryGrowth]:
+) -> Callable[[KernelFiles], ReadingGrowth]:
     """Return a function that opens a meter of a quantity of ``getrusage()``."""
 
-    def open_usage(_: KernelFiles) -> MemoryGrowth:
+    def open_usage(_: KernelFiles) -> ReadingGrowth:
         try:
             import resource
         except ImportError as error:
             raise Unavailable("this system has no getrusage()") from error
         getrusage, who = resource.getrusage, getattr(resource, whose)
-        return MemoryGrowth(lambda: quantity(getrusage(who)), divisor)
+        return ReadingGrowth(lambda: quantity(getrusage(who)), divisor)
 
     return open_usage
 
 
-def _open_read_bytes(files: KernelFiles) -> MemoryGrowth:
+def _open_read_bytes(files: KernelFiles) -> ReadingGrowth:
     """Measure what system calls read, without what the meters themselves do."""
     fd = files.open("self/io")
 
@@ -128,12 +128,12 @@ def _open_read_bytes(files: KernelFiles) -> MemoryGrowth:
         own = files.read_bytes
         return int(files.again(fd).split(None, 2)[1]) - own
 
-    return MemoryGrowth(read, check=partial(files.check, fd))
+    return ReadingGrowth(read, check=partial(files.check, fd))
 
 
-def _open_written_bytes(files: KernelFiles) -> MemoryGrowth:
+def _open_written_bytes(files: KernelFiles) -> ReadingGrowth:
     fd = files.open("self/io")
-    return MemoryGrowth(
+    return ReadingGrowth(
         lambda: int(files.again(fd).split(None, 4)[3]), check=partial(files.check, fd)
     )
 
@@ -217,7 +217,7 @@ def _open_resident_before(files: KernelFiles) -> _ResidentBefore:
     )
 
 
-class _PeakMemory(MemoryGrowth):
+class _PeakMemory(ReadingGrowth):
     """A meter of what a task adds to resident memory at its peak.
 
     Resets the kernel's mark of the peak when the task starts, which also changes

@@ -853,7 +853,9 @@ def test_a_task_may_fork_and_start_threads():
     work()
     values = dict(zip(opened.columns, opened.stop("t")))
     opened.close()
-    assert [column for column, value in values.items() if value is None] == known
+    unknown = [column for column, value in values.items() if value is None]
+    # The kernel's mark of the peak may fall by some pages, and is unknown then.
+    assert set(unknown) - {"peak_memory_bytes"} == set(known)
 
 
 def test_a_task_that_drops_the_collectors_callbacks_fails_no_run():
