@@ -374,7 +374,9 @@ def main() -> None:
     )
     parser.add_argument("--sample", type=int, default=150, help="how many mutations (150)")
     parser.add_argument("--seed", type=int, default=0, help="which of them (0)")
-    parser.add_argument("--only", default="", help="a file or folder, as dagprofiler/tracing")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], help="files or folders, as dagprofiler/tracing"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="how many beside each other (1)")
     parser.add_argument("--seconds", type=float, default=120, help="of tests for each (120)")
     parser.add_argument("--killed", action="store_true", help="print by which test others end")
@@ -386,7 +388,7 @@ def main() -> None:
     places = [
         mutation
         for path in paths
-        if path.as_posix().startswith(options.only)
+        if path.as_posix().startswith(tuple(options.only))
         for mutation in mutations(path, options.seed)
     ]
     places.sort(key=lambda mutation: mutation.rank)

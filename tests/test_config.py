@@ -36,9 +36,8 @@ def test_a_config_is_a_mapping_in_the_order_given():
 
 def test_an_attribute_cannot_be_set():
     cfg = Config(N=1)
-    with pytest.raises(AttributeError) as caught:
+    with pytest.raises(AttributeError, match=r"cannot set 'N'.*config\.copy\(N=\.\.\.\)"):
         cfg.N = 2
-    assert str(caught.value) == "cannot set 'N': a Config never changes; use config.copy(N=...)"
     with pytest.raises(AttributeError, match=r"^cannot set 'M'"):
         cfg.M = 2
     with pytest.raises(AttributeError, match=r"^cannot set '_params'"):
@@ -48,17 +47,16 @@ def test_an_attribute_cannot_be_set():
 
 def test_an_attribute_cannot_be_deleted():
     cfg = Config(N=1)
-    with pytest.raises(AttributeError) as caught:
+    with pytest.raises(AttributeError, match="cannot delete 'N'"):
         del cfg.N
-    assert str(caught.value) == "cannot delete 'N': a Config never changes"
     assert cfg.N == 1
 
 
 def test_an_item_can_be_neither_set_nor_deleted():
     cfg = Config(N=1)
-    with pytest.raises(TypeError, match="does not support item assignment"):
+    with pytest.raises(TypeError, match="item assignment"):
         cfg["N"] = 2
-    with pytest.raises(TypeError, match="does not support item deletion"):
+    with pytest.raises(TypeError, match="item deletion"):
         del cfg["N"]
     assert cfg.N == 1
 
@@ -88,17 +86,13 @@ def test_copy_applies_overrides_and_leaves_the_original():
 
 
 def test_an_unknown_attribute_says_which_parameters_there_are():
-    with pytest.raises(AttributeError) as caught:
+    with pytest.raises(AttributeError, match=r"'N_EU' \(.*'N_UE', 'N_CELL'\); .*'N_UE'"):
         _ = Config(N_UE=1, N_CELL=2).N_EU
-    assert str(caught.value) == (
-        "Config has no parameter 'N_EU' (parameters: 'N_UE', 'N_CELL'); did you mean 'N_UE'?"
-    )
 
 
 def test_an_unknown_attribute_of_an_empty_config_says_that_there_are_none():
-    with pytest.raises(AttributeError) as caught:
+    with pytest.raises(AttributeError, match=r"'N' \(.*none\)"):
         _ = Config().N
-    assert str(caught.value) == "Config has no parameter 'N' (parameters: none)"
 
 
 def test_an_unknown_item_is_a_key_error():
@@ -319,11 +313,8 @@ def test_what_pickling_hands_out_is_a_copy():
 
 
 def test_a_mapping_by_position_is_refused_with_the_way_to_write_it():
-    with pytest.raises(DeclarationError) as caught:
+    with pytest.raises(DeclarationError, match=r"\{'N': 3\}; .*Config\(N=3\)"):
         Config({"N": 3})
-    assert str(caught.value) == (
-        "Config takes parameters by name, got {'N': 3}; write Config(N=3), or Config(**mapping)"
-    )
 
 
 def test_structured_and_plain_arrays_are_different():

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import pickle
+import re
 from functools import partialmethod, wraps
+from itertools import zip_longest
 
 import numpy as np
 import pytest
@@ -67,6 +69,12 @@ def problems(dag, **arguments):
         dag.run(**arguments)
     assert str(from_validate.value) == str(from_run.value)
     return [str(problem) for problem in from_run.value.problems]
+
+
+def assert_problems(dag, *, says, **arguments):
+    """Check that there is a problem for each of these patterns, in their order."""
+    for problem, pattern in zip_longest(problems(dag, **arguments), says, fillvalue=""):
+        assert re.search(pattern or "^$", problem)
 
 
 # Tasks and their names
@@ -326,7 +334,7 @@ def test_an_edge_may_rename_on_the_way():
 
 @pytest.mark.parametrize("timeout", ["soon", 0, -1.0, float("nan"), float("inf"), [1]])
 def test_a_timeout_is_a_number_of_seconds_above_0(timeout):
-    with pytest.raises(ValidationError, match="timeout must be a finite number of seconds above 0"):
+    with pytest.raises(ValidationError, match=r"timeout must be .* above 0"):
         DAG({"a": constant(x=1)}).run(timeout=timeout)
 
 
@@ -368,20 +376,15 @@ def test_the_smallest_ready_name_comes_first(edges, order):
 
 def test_two_producers_of_one_input_are_a_problem():
     dag = DAG({"a": constant(x=1), "b": constant(x=2), "c": Sink}, [("a", "c"), ("b", "c")])
-    assert problems(dag) == [
-        "task 'c': input 'x' has 2 producers: 'a', 'b'; list it in 'gathers' to receive all"
-    ]
+    assert_problems(dag, says=["task 'c': input 'x'.* 2 .*: 'a', 'b'; .*'gathers'"])
 
 
 def test_many_producers_are_counted_and_some_are_named():
     tasks = {f"a{i}": constant(x=i) for i in range(9)}
     dag = DAG({**tasks, "c": Sink}, [(name, "c") for name in tasks])
-    assert problems(dag) == [
-        (
-            "task 'c': input 'x' has 9 producers: 'a0', 'a1', 'a2', 'a3', 'a4', ...; "
-            "list it in 'gathers' to receive all"
-        )
-    ]
+    assert_problems(
+        dag, says=[r"task 'c': input 'x'.* 9 .*: 'a0', 'a1', 'a2', 'a3', 'a4', \.\.\.; .*'gathers'"]
+    )
 
 
 def test_one_producer_of_one_input_by_two_fields_is_a_problem_too():
@@ -435,9 +438,7 @@ def test_an_instance_may_choose_what_it_gathers():
     other.gathers = []
     tasks = {"a": constant(x=1), "b": constant(x=2), "y": alike, "z": other}
     edges = [(source, target) for source in "ab" for target in "yz"]
-    assert problems(DAG(tasks, edges)) == [
-        "task 'z': input 'x' has 2 producers: 'a', 'b'; list it in 'gathers' to receive all"
-    ]
+    assert_problems(DAG(tasks, edges), says=["task 'z': input 'x'.* 2 .*: 'a', 'b'; .*'gathers'"])
 
 
 # What validate() finds
@@ -445,7 +446,7 @@ def test_an_instance_may_choose_what_it_gathers():
 
 def test_the_constructor_leaves_inputs_to_validate():
     dag = DAG({"b": make("Needs", ["y"], ["x"], compute=lambda self, x: {"y": x})})
-    assert problems(dag) == ["task 'b': compute() needs 'x', and nobody provides it"]
+    assert_problems(dag, says=[r"task 'b': compute\(\) needs 'x'"])
 
 
 def test_validate_of_a_valid_dag_says_nothing_and_runs_nothing():
@@ -458,22 +459,14 @@ def test_validate_of_a_valid_dag_says_nothing_and_runs_nothing():
 def test_unexpected_inputs_are_named_with_their_source_and_the_nearest_name():
     takes = make("Takes", ["y"], ["data"], compute=lambda self, data=0, *, cfg: {"y": data})
     dag = DAG({"a": constant(dat=1), "b": takes}, [("a", "b")])
-    assert problems(dag) == [
-        (
-            "task 'b': compute() does not take 'dat' from 'a' (it takes: 'data'); "
-            "did you mean 'data'?; an edge with fields [] only orders"
-        )
-    ]
+    assert_problems(
+        dag, says=[r"task 'b': .* not take 'dat' .*'a' \(.*'data'\); .*'data'\?; .*\[\]"]
+    )
 
 
 def test_a_task_that_takes_nothing_says_so():
     dag = DAG({"a": constant(x=1), "b": constant(y=2)}, [("a", "b")])
-    assert problems(dag) == [
-        (
-            "task 'b': compute() does not take 'x' from 'a' (it takes: nothing); "
-            "an edge with fields [] only orders"
-        )
-    ]
+    assert_problems(dag, says=[r"task 'b': .* not take 'x' .*'a' \(.*nothing\); .*\[\]"])
 
 
 @pytest.mark.parametrize(
@@ -499,7 +492,7 @@ def test_a_declared_input_with_a_default_needs_no_producer():
 
 def test_an_undeclared_parameter_without_a_default_is_missing():
     dag = DAG({"b": make("B", ["y"], compute=lambda self, cfg, *, extra: {"y": extra})})
-    assert problems(dag) == ["task 'b': compute() needs 'extra', and nobody provides it"]
+    assert_problems(dag, says=[r"task 'b': compute\(\) needs 'extra'"])
 
 
 def test_a_positional_only_parameter_cannot_be_fed():
@@ -507,13 +500,13 @@ def test_a_positional_only_parameter_cannot_be_fed():
         return {"y": x}
 
     dag = DAG({"a": constant(x=1), "b": make("B", ["y"], ["x"], compute=compute)}, [("a", "b")])
-    assert problems(dag) == [
-        "task 'b': compute() needs 'x, /', and nobody provides it",
-        (
-            "task 'b': compute() does not take 'x' from 'a' (it takes: 'x, /'); "
-            "an edge with fields [] only orders"
-        ),
-    ]
+    assert_problems(
+        dag,
+        says=[
+            r"task 'b': compute\(\) needs 'x, /'",
+            r"task 'b': .* not take 'x' .*'a' \(.*'x, /'\); .*\[\]",
+        ],
+    )
 
 
 @pytest.mark.parametrize("fields", [ORDER_ONLY, [], {}])
@@ -521,17 +514,12 @@ def test_an_edge_that_only_orders_provides_nothing(fields):
     needs = make("B", ["y"], ["x"], compute=lambda self, x: {"y": x})
     dag = DAG({"a": constant(x=1), "b": needs}, [("a", "b", fields)])
     assert dag.edge_fields == {("a", "b"): []}
-    assert problems(dag) == ["task 'b': compute() needs 'x', and nobody provides it"]
+    assert_problems(dag, says=[r"task 'b': compute\(\) needs 'x'"])
 
 
 def test_a_gathered_input_that_compute_does_not_take_is_a_problem():
     dag = DAG({"b": make("B", ["y"], ["x"], ["x"], compute=lambda self: {"y": 1})})
-    assert problems(dag) == [
-        (
-            "task 'b': compute() does not take 'x' (it takes: nothing); "
-            "an edge with fields [] only orders"
-        )
-    ]
+    assert_problems(dag, says=[r"task 'b': .* not take 'x' \(.*nothing\); .*\[\]"])
 
 
 def test_all_problems_are_found_at_once():
@@ -587,7 +575,7 @@ def test_instances_with_a_compute_of_their_own_are_judged_by_it():
     one.compute = compute
     tasks = {"a": constant(x=5), "b": one, "c": two}
     assert DAG(tasks, [("a", "b")]).run().outputs == {"b": {"got": 5}, "c": {"got": 2}}
-    assert problems(DAG(tasks)) == ["task 'b': compute() needs 'x', and nobody provides it"]
+    assert_problems(DAG(tasks), says=[r"task 'b': compute\(\) needs 'x'"])
 
 
 @pytest.mark.parametrize("names", ["ab", "ba"])
@@ -634,36 +622,30 @@ def test_inputs_are_counted_as_bytes_in_but_are_no_edge():
 
 def test_inputs_of_unknown_tasks_are_a_problem():
     dag = DAG({"classify": Sink})
-    assert problems(dag, inputs={"clasify": {"x": 1}}) == [
-        "inputs: there is no task 'clasify'; did you mean 'classify'?"
-    ]
+    assert_problems(dag, inputs={"clasify": {"x": 1}}, says=["^inputs: .*'clasify'; .*'classify'"])
 
 
 def test_inputs_that_compute_does_not_take_are_a_problem():
     dag = DAG({"a": constant(x=1)})
-    assert problems(dag, inputs={"a": {"y": 1}}) == [
-        (
-            "task 'a': compute() does not take 'y' from run(inputs=...) (it takes: nothing); "
-            "an edge with fields [] only orders"
-        )
-    ]
+    assert_problems(
+        dag,
+        inputs={"a": {"y": 1}},
+        says=[r"task 'a': .* not take 'y' .*run\(inputs=.*\) \(.*nothing\); .*\[\]"],
+    )
 
 
 def test_an_input_from_an_edge_and_from_outside_has_two_producers():
     dag = DAG({"a": constant(x=1), "b": Sink}, [("a", "b")])
-    assert problems(dag, inputs={"b": {"x": 1}}) == [
-        (
-            "task 'b': input 'x' has 2 producers: 'a', run(inputs=...); "
-            "list it in 'gathers' to receive all"
-        )
-    ]
+    assert_problems(
+        dag,
+        inputs={"b": {"x": 1}},
+        says=[r"task 'b': input 'x'.* 2 .*: 'a', run\(inputs=.*\); .*'gathers'"],
+    )
 
 
 def test_an_input_that_is_gathered_and_given_is_a_problem():
     dag = DAG({"a": constant(x=1), "b": Gather}, [("a", "b")])
-    assert problems(dag, inputs={"b": {"x": [1]}}) == [
-        "task 'b': input 'x' is gathered from edges and given as well"
-    ]
+    assert_problems(dag, inputs={"b": {"x": [1]}}, says=["task 'b': input 'x' is gathered"])
 
 
 def test_inputs_cannot_stand_in_for_cfg():
@@ -694,12 +676,10 @@ def test_inputs_that_a_serializer_makes_something_else_of_are_named():
         name = "views"
         dumps = staticmethod(lambda value: memoryview(pickle.dumps(value)))
 
-    with pytest.raises(SerializationError) as caught:
+    with pytest.raises(
+        SerializationError, match=r"^inputs: 'x' of task 'b' \(int\) .*TypeError: .*memoryview"
+    ):
         DAG({"b": Sink}, serializer=Views()).run(inputs={"b": {"x": 1}})
-    assert str(caught.value) == (
-        "inputs: 'x' of task 'b' (int) cannot be serialized: "
-        "TypeError: expected bytes or a list of buffers, got memoryview"
-    )
 
 
 def test_validate_takes_inputs_too():
@@ -729,18 +709,15 @@ def test_a_seed_becomes_an_int(seed):
 
 
 def test_on_error_must_be_one_of_its_words():
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ValidationError, match=r"^on_error .*'stop'.*'finish'.*'ignore'$"):
         DAG({}).run(on_error="ignore")
-    assert str(caught.value) == "on_error must be 'stop' or 'finish', got 'ignore'"
 
 
 def test_keep_names_tasks():
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ValidationError, match=r"^keep: .*'colect'; .*'collect'"):
         DAG({"collect": Sink}).run(keep=["colect"])
-    assert str(caught.value) == "keep: there is no task 'colect'; did you mean 'collect'?"
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ValidationError, match=r"^keep .*'collect'; .*\['collect'\]"):
         DAG({"collect": Sink}).run(keep="collect")
-    assert str(caught.value) == ("keep must be names of tasks, got 'collect'; write ['collect']")
 
 
 # A run never changes the DAG
@@ -894,17 +871,14 @@ def test_validate_and_run_agree_on_a_task_that_is_replaced():
 
     dag = DAG({"a": constant(x=1), "b": Sink}, [("a", "b")])
     dag.tasks["b"] = make("Needs", ["got"], ["x"], compute=compute)()
-    assert problems(dag) == ["task 'b': compute() needs 'other', and nobody provides it"]
+    assert_problems(dag, says=[r"task 'b': compute\(\) needs 'other'"])
 
 
 def test_a_task_with_other_outputs_cannot_replace_one():
     dag = DAG({"a": constant(x=1)})
     dag.tasks["a"] = constant(y=2)()
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ValidationError, match=r"^task 'a' .*\['y'\].*\['x'\]"):
         dag.run()
-    assert str(caught.value) == (
-        "task 'a' was replaced by one with other outputs: ['y'], wired are ['x']"
-    )
 
 
 def test_a_task_that_is_added_to_a_finished_dag_is_no_part_of_its_profile():
@@ -958,7 +932,7 @@ def test_a_task_that_was_taken_out_of_the_dag_is_named():
     dag = DAG({"a": Sink, "b": Sink})
     del dag.tasks["b"]
     for call in (dag.run, dag.validate):
-        with pytest.raises(ValidationError, match="task 'b' was taken out of the DAG"):
+        with pytest.raises(ValidationError, match="task 'b' was taken out"):
             call()
 
 

@@ -197,22 +197,16 @@ def test_the_decorator_without_parentheses_says_what_it_needs():
     def double(x):
         return {"y": 2 * x}
 
-    with pytest.raises(DeclarationError) as caught:
+    with pytest.raises(DeclarationError, match=r"@task\(outputs=\[\.\.\.\]\) on 'double'"):
         task(double)
-    assert str(caught.value) == (
-        "@task needs the names of the outputs: @task(outputs=[...]) on 'double'"
-    )
 
 
 def test_the_decorator_without_outputs_says_what_it_needs():
     def double(x):
         return {"y": 2 * x}
 
-    with pytest.raises(DeclarationError) as caught:
+    with pytest.raises(DeclarationError, match=r"^task 'double': .*@task\(outputs=\[\.\.\.\]\)"):
         task(inputs=["x"])(double)
-    assert str(caught.value) == (
-        "task 'double': @task needs the names of the outputs: @task(outputs=[...])"
-    )
 
 
 @pytest.mark.parametrize(
@@ -324,9 +318,8 @@ def test_dag_takes_an_iterator_of_tasks():
 
 def test_dag_leaves_an_input_without_producer_to_validation():
     made = dag([process], Config(N=2))
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ValidationError, match=r"'process': .* needs 'data'"):
         made.validate()
-    assert str(caught.value) == "task 'process': compute() needs 'data', and nobody provides it"
     assert made.run(inputs={"process": {"data": [1]}}).final_outputs == {"result": [2]}
 
 
@@ -336,12 +329,10 @@ def other_source():
 
 
 def test_dag_refuses_a_field_with_two_producers():
-    with pytest.raises(GraphError) as caught:
+    with pytest.raises(
+        GraphError, match=r"'data' of .*'process' .* 2 .*: 'source', 'other_source'; .*'gathers'"
+    ):
         dag([source, other_source, process])
-    assert str(caught.value) == (
-        "input 'data' of task 'process' has 2 producers: 'source', 'other_source'; "
-        "give the edges, or list the input in 'gathers' to receive all"
-    )
 
 
 def test_dag_gives_all_producers_to_a_task_that_gathers():
@@ -360,20 +351,19 @@ def test_dag_refuses_a_task_that_would_feed_itself(others):
     def again(data):
         return {"data": data}
 
-    with pytest.raises(GraphError) as caught:
+    with pytest.raises(GraphError, match=r"task 'again' would.*'data'"):
         dag([*others, again])
-    assert str(caught.value) == "task 'again' would feed itself: 'data' is input and output"
 
 
 def test_dag_refuses_two_tasks_of_one_name():
-    with pytest.raises(GraphError, match=r"^two tasks are named 'source'$"):
+    with pytest.raises(GraphError, match=r"^two tasks .*'source'$"):
         dag([source, source(name="source")])
 
 
 def test_dag_names_a_cycle():
     forth = task(outputs=["b"])(lambda a: {"b": a})(name="forth")
     back = task(outputs=["a"])(lambda b: {"a": b})(name="back")
-    with pytest.raises(GraphError, match="tasks form a cycle: 'back' -> 'forth' -> 'back'"):
+    with pytest.raises(GraphError, match="cycle: 'back' -> 'forth' -> 'back'"):
         dag([forth, back])
 
 

@@ -121,12 +121,10 @@ def test_a_task_s_serializer_comes_before_the_dag_s():
 
 
 def test_a_class_instead_of_a_serializer_is_refused_with_the_fix():
-    with pytest.raises(DeclarationError) as caught:
+    with pytest.raises(
+        DeclarationError, match=r"DAG: serializer .*class OutOfBandPickle; .*OutOfBandPickle\(\)"
+    ):
         DAG({}, serializer=OutOfBandPickle)
-    assert str(caught.value) == (
-        "DAG: serializer must be an instance, got the class OutOfBandPickle; "
-        "write OutOfBandPickle()"
-    )
 
 
 @pytest.mark.parametrize("wrong", ["pickle", 5, object(), pickle])
@@ -137,16 +135,15 @@ def test_what_is_no_serializer_is_refused(wrong):
 
 
 def test_a_task_class_with_a_wrong_serializer_is_refused_when_it_is_made():
-    with pytest.raises(DeclarationError) as caught:
+    with pytest.raises(
+        DeclarationError,
+        match=r"'Wrong': serializer .*class MsgpackSerializer; .*MsgpackSerializer\(\)",
+    ):
         type("Wrong", (Task,), {"serializer": MsgpackSerializer})
-    assert str(caught.value) == (
-        "task class 'Wrong': serializer must be an instance, got the class MsgpackSerializer; "
-        "write MsgpackSerializer()"
-    )
 
 
 def test_an_instance_with_a_wrong_serializer_is_refused_by_the_dag():
-    with pytest.raises(DeclarationError, match=r"^task 'give': serializer must have name, dumps"):
+    with pytest.raises(DeclarationError, match=r"^task 'give': serializer must have"):
         DAG({"give": Give(1, "pickle")})
 
 
@@ -302,7 +299,7 @@ def test_frames_are_as_long_as_their_bytes():
     assert frames_bytes([b"abc", np.zeros(2), memoryview(b"de")]) == 21
     assert frames_bytes([]) == 0
     for other in (bytearray(4), memoryview(b"abc"), (b"abc",), "abc", None):
-        with pytest.raises(TypeError, match="expected bytes or a list of buffers"):
+        with pytest.raises(TypeError, match="expected bytes"):
             frames_bytes(other)
 
 
@@ -430,10 +427,9 @@ def test_arrow_returns_pandas_frames_with_their_index(arrow):
 def test_arrow_pickles_and_says_what_it_takes(arrow):
     serializer = pickle.loads(pickle.dumps(ArrowSerializer()))
     check_serializer(serializer, "DAG")
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises(TypeError, match=r"expected a table .*list"):
         serializer.dumps([1, 2])
-    assert str(caught.value) == "expected a table of pyarrow, Polars or pandas, got list"
-    with pytest.raises(RunError, match=r"output 'x' \(list\) cannot be serialized"):
+    with pytest.raises(RunError, match=r"output 'x' \(list\)"):
         send([1, 2], serializer)
 
 

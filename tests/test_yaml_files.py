@@ -195,7 +195,7 @@ def test_module_and_class_must_be_names(read, spec):
 
 @pytest.mark.parametrize("name", ["not_a_task", "pytest"])
 def test_what_is_imported_must_be_a_task_class(read, name):
-    with pytest.raises(TypeError, match=r"^task 'a': expected a Task or a class of them, got "):
+    with pytest.raises(TypeError, match=r"^task 'a': expected a Task .*, got "):
         read[0](f"tasks: {{a: {{module: {__name__}, class: {name}}}}}")
 
 
@@ -223,7 +223,7 @@ def test_edges_are_checked_as_those_of_the_constructor(read, edge, expected):
 
 
 def test_task_names_are_checked_as_those_of_the_constructor(read):
-    with pytest.raises(GraphError, match=r"^task name 1: expected a non-empty string$"):
+    with pytest.raises(GraphError, match=r"^task name 1: "):
         read[0](f"tasks: {{1: {{module: {__name__}, class: Collect}}}}")
 
 

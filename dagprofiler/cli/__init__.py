@@ -46,6 +46,11 @@ def entry() -> None:
     warnings.showwarning = _warning_line
     _raise_at_sigterm()
     code = main()
+    if code == TERMINATED:
+        import signal
+
+        # Python removes handlers before it ends; a second SIGTERM would decide the exit code.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if code in (INTERRUPTED, TERMINATED):
         import threading
 

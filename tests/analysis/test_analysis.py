@@ -648,17 +648,17 @@ def test_fill_stands_in_for_them_and_is_told():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": "bits"}, "size must be 'spec' or 'wire', got 'bits'"),
+        ({"size": "bits"}, "size .*'spec' or 'wire', got 'bits'"),
         ({"cost": "wall"}, "source must be one of"),
         ({"statistic": "mode"}, "statistic must be one of"),
         ({"fill": -1}, "fill must be a finite number"),
-        ({"bandwidth_bits_per_s": 0}, "bandwidth_bits_per_s must be a finite number above 0"),
+        ({"bandwidth_bits_per_s": 0}, "bandwidth_bits_per_s .* above 0"),
         ({"bandwidth_bits_per_s": float("inf")}, "above 0, got inf"),
         ({"bandwidth_bits_per_s": "fast"}, "above 0, got 'fast'"),
         ({"bandwidth_bits_per_s": True}, "above 0, got True"),
         ({"bandwidth_bits_per_s": 10**400}, "above 0, got 1000"),
-        ({"instructions_per_s": float("nan")}, "instructions_per_s must be a finite number"),
-        ({"instructions_per_s": 1e9}, "is for instructions, and these weights are ms"),
+        ({"instructions_per_s": float("nan")}, "instructions_per_s must be"),
+        ({"instructions_per_s": 1e9}, "instructions, .* are ms"),
         ({"cost": "estimated", "bandwidth_bits_per_s": 1e9}, "cannot be added to instructions"),
     ],
 )

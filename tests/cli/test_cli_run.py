@@ -514,6 +514,14 @@ def waits(x):
 
 dag = DAG({"first": first, "waits": waits}, [("first", "waits")])
 
+class Late:
+    # Another signal, when the interpreter has taken the handlers of signals back.
+    def __del__(self, driver=os.getpid(), getpid=os.getpid, kill=os.kill):
+        if getpid() == driver:
+            kill(driver, 15)
+
+late = Late()
+
 def pool():
     return ProcessPoolExecutor(2, multiprocessing.get_context("fork"))
 """

@@ -89,7 +89,7 @@ def test_statistics_that_contradict_the_samples_are_refused(place, changed, mess
 def test_statistics_of_nothing_measured_are_refused():
     statistics = statistics_of(SAMPLES)
     statistics["tasks"]["b"]["power_W"] = {"median": 1.0, "n": 1}
-    assert refusal(SAMPLES, statistics).message == "1 values here, but 0 in samples"
+    assert refusal(SAMPLES, statistics).message == "1 values .* 0 in samples"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def entry(**times):
 def test_times_are_medians_of_the_measured_rounds():
     check_samples(SAMPLES, {}, [entry(compute_time_ms=3.5, serialize_time_ms=7.0)])
     for wrong in (3.6, 4.0, 3.0):
-        with pytest.raises(ProfileError, match=r"the median of the samples is 3\.5") as caught:
+        with pytest.raises(ProfileError, match=r"median of the samples .*3\.5") as caught:
             check_samples(SAMPLES, {}, [entry(compute_time_ms=wrong)])
         assert caught.value.path == "$.execution_metrics[0].compute_time_ms"
 

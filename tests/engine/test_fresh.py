@@ -575,7 +575,7 @@ def test_a_dag_that_cannot_travel_is_refused_before_anything_runs():
         def close(self):
             told.append("close")
 
-    with pytest.raises(SerializationError, match="cannot travel to a new process") as caught:
+    with pytest.raises(SerializationError, match="to a new process") as caught:
         DAG({"a": Local}).run(rounds=FRESH, hooks=[Notes()])
     assert "fresh_process=True" in str(caught.value)
     assert "module" in str(caught.value)
@@ -591,7 +591,7 @@ def test_a_meter_that_cannot_travel_is_refused_before_anything_runs(program, tas
 
 
 def test_outputs_that_cannot_travel_back_are_an_error_that_says_so(tasks):
-    with pytest.raises(SerializationError, match="cannot travel back by pickle") as caught:
+    with pytest.raises(SerializationError, match="back by pickle") as caught:
         DAG({"a": tasks.Cannot}).run(rounds=FRESH)
     assert "fresh_process=True" in str(caught.value)
 

@@ -377,7 +377,7 @@ def test_an_app_without_a_backend_is_an_error_at_the_start(server):
 
     executor = CeleryExecutor(server.app(backend="disabled://"))
 
-    with pytest.raises(ValidationError, match="the app has no result backend"):
+    with pytest.raises(ValidationError, match="no result backend"):
         DAG({"a": noop}, []).run(executor=executor)
 
 
@@ -389,7 +389,7 @@ def test_a_broker_that_is_not_there_is_an_error_at_the_start(server):
     app = Celery("away", broker="redis://127.0.0.1:1/0", backend="redis://127.0.0.1:1/1")
     app.conf.broker_transport_options = {"max_retries": 0}
 
-    with pytest.raises(ValidationError, match="the workers cannot be reached"):
+    with pytest.raises(ValidationError, match="cannot be reached"):
         DAG({"a": noop}, []).run(executor=CeleryExecutor(app))
 
 

@@ -89,7 +89,7 @@ class TestDask(Conformance):
         closed = distributed.Client(client.scheduler.address, set_as_default=False)
         closed.close()
 
-        with pytest.raises(ValidationError, match="expected a client that is connected"):
+        with pytest.raises(ValidationError, match="client that is connected"):
             programs.failing("nothing").run(executor=DaskExecutor(closed))
 
     def test_large_outputs_that_are_wanted_arrive_and_so_do_large_inputs(self, executor):
@@ -285,7 +285,7 @@ def test_a_scheduler_that_dies_is_an_error(processes, tmp_path):
     processes.worker(address)
     dag = DAG({name: programs.Act("wait", str(tmp_path / "never")) for name in "abcd"})
 
-    with pytest.raises(RunError, match="the connection to the scheduler was lost") as caught:
+    with pytest.raises(RunError, match=r"connection .* lost") as caught:
         dag.run(
             executor=DaskExecutor(address), hooks=[Kill(processes.started[0])], on_error="finish"
         )
@@ -295,12 +295,12 @@ def test_a_scheduler_that_dies_is_an_error(processes, tmp_path):
 def test_a_cluster_without_workers_is_waited_for_so_long_and_no_longer(processes, monkeypatch):
     monkeypatch.setattr("dagprofiler.executors.dask._WITHOUT_WORKERS_S", 0.5)
     address = processes.scheduler()
-    with pytest.raises(RunError, match=r"the cluster has had no worker for 0\.5 s"):
+    with pytest.raises(RunError, match=r"no worker for 0\.5 s"):
         programs.failing("nothing").run(executor=DaskExecutor(address))
 
     processes.worker(address)
     # No nanny starts another worker.
-    with pytest.raises(RunError, match=r"the cluster has had no worker for 0\.5 s"):
+    with pytest.raises(RunError, match=r"no worker for 0\.5 s"):
         programs.failing("exit").run(executor=DaskExecutor(address, retries=1))
 
 
@@ -309,7 +309,7 @@ def test_workers_without_this_library_are_refused(processes, tmp_path):
     address = processes.scheduler()
     processes.worker(address, PYTHONPATH=str(tmp_path))
 
-    with pytest.raises(ValidationError, match=r"got ImportError: not installed at tcp://"):
+    with pytest.raises(ValidationError, match=r"ImportError: .* tcp://"):
         programs.failing("nothing").run(executor=DaskExecutor(address))
 
 
@@ -332,7 +332,7 @@ def test_what_is_no_cluster_is_refused(given):
 
 @pytest.mark.parametrize("retries", [-1, 1.5, True])
 def test_retries_are_a_number(retries):
-    with pytest.raises(ValidationError, match="retries must be an integer"):
+    with pytest.raises(ValidationError, match="retries must"):
         DaskExecutor(retries=retries)
 
 

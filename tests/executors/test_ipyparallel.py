@@ -136,7 +136,7 @@ def test_tasks_of_the_main_program_travel(cluster, monkeypatch):
 def test_a_view_that_runs_a_job_on_all_engines_is_refused(cluster):
     from engine_tasks import noop
 
-    with pytest.raises(ValidationError, match="a DirectView runs a job on all its engines"):
+    with pytest.raises(ValidationError, match=r"DirectView .* all its engines"):
         DAG({"a": noop}, []).run(executor=cluster.client[:].executor)
     assert DAG({"a": noop}, []).run(executor=cluster.client[0].executor).outputs
 
@@ -165,7 +165,7 @@ def test_engines_that_die_lose_their_tasks_and_the_others_go_on(start):
     assert isinstance(error.failures["bad"], WorkerError)
     assert {"bad", "waits"} <= {*error.failures, *error.failures["bad"].in_flight}
     assert executor.capacity == 0
-    with pytest.raises(RunError, match="there is no worker to take it"):
+    with pytest.raises(RunError, match="no worker"):
         DAG({"good": noop}, []).run(executor=executor)
 
 

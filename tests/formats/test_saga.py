@@ -200,13 +200,13 @@ def test_tasks_without_a_weight_are_listed_or_filled():
 
 def test_edges_without_a_size_are_listed_or_filled():
     profile = made(sizes=[(("a", "b"), 10, None)])
-    with pytest.raises(FormatError, match="no bytes on the wire of 'a' - 'b'; give fill_size="):
+    with pytest.raises(FormatError, match=r"on the wire .*'a' - 'b'; give fill_size="):
         export(profile, size="wire")
     document, losses = export(profile, size="wire", fill_size=5)
     assert document["dependencies"][0]["size"] == 5
     assert "edges cannot be marked as filled in: 'a' - 'b'" in losses
     del profile.metrics.edge_metrics[:]
-    with pytest.raises(FormatError, match="holds no size of 'a' - 'b'; give fill_size= a number"):
+    with pytest.raises(FormatError, match="no size of 'a' - 'b'; give fill_size="):
         export(profile)
 
 
@@ -225,19 +225,19 @@ def test_costs_that_are_none_are_refused(cost):
     profile = made()
     for name in "ab":
         profile.sections["weight_sources"][name]["wall_time_ms"] = cost
-    with pytest.raises(FormatError, match="the cost of task 'a' must be a finite number of at"):
+    with pytest.raises(FormatError, match="cost of task 'a' must"):
         export(profile, cost="wall_time")
 
 
 @pytest.mark.parametrize("size", [float("nan"), INFINITY, -8])
 def test_sizes_that_are_none_are_refused(size):
-    with pytest.raises(FormatError, match="the size of edge 'a' -> 'b' must be a finite number"):
+    with pytest.raises(FormatError, match="size of edge 'a' -> 'b' must"):
         export(made(sizes=[(("a", "b"), size, 1)]))
 
 
 def test_a_task_may_be_free_but_not_all():
     assert export(made([("a", 0), ("b", 1)]))[0]["tasks"][0]["cost"] == 0
-    with pytest.raises(FormatError, match=r"all costs from 'estimated' are 0, .*; give cost="):
+    with pytest.raises(FormatError, match=r"'estimated' are 0, .*; give cost="):
         export(made([("a", 0), ("b", 0)]))
 
 
@@ -261,17 +261,17 @@ def test_tasks_of_one_name_and_ends_that_are_no_tasks_are_refused():
     with pytest.raises(FormatError, match="edge 'a' -> 'c': there is no task 'c'"):
         export(profile)
     profile.dag_structure["nodes"].append("a")
-    with pytest.raises(FormatError, match="two tasks have the same name"):
+    with pytest.raises(FormatError, match="two tasks"):
         export(profile)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": "bytes"}, "size must be 'spec' or 'wire', got 'bytes'"),
-        ({"size_unit": ["bits"]}, r"size_unit must be 'bits' or 'bytes', got \['bits'\]"),
-        ({"fill_size": -1}, "fill_size must be a finite number of at least 0, got -1"),
-        ({"fill_size": True}, "fill_size must be a finite number"),
+        ({"size": "bytes"}, "size .*'wire', got 'bytes'"),
+        ({"size_unit": ["bits"]}, r"size_unit .*'bytes', got \['bits'\]"),
+        ({"fill_size": -1}, "fill_size .* at least 0, got -1"),
+        ({"fill_size": True}, "fill_size must"),
         ({"instance_name": 3, "network": {"speeds": {"n": 1}}}, "instance_name must be text"),
     ],
 )
@@ -337,7 +337,7 @@ def test_names_of_nodes_may_hold_dashes():
     network = {"speeds": {"a-1": 1, "b": 1}, "bandwidth": {"a-1-b": 7}}
     assert links(network) == {frozenset(("a-1", "b")): 7}
     names = {"a": 1, "b-c": 1, "a-b": 1, "c": 1}
-    with pytest.raises(FormatError, match="'a-b-c' could be several links; give a pair"):
+    with pytest.raises(FormatError, match="'a-b-c' could be several"):
         network_of({"speeds": names, "bandwidth": {"a-b-c": 7}})
 
 
@@ -360,19 +360,19 @@ def test_a_loop_that_is_given_stays():
 
 @pytest.mark.parametrize("speed", [0, -1, float("nan"), INFINITY, None, "2", True, 1j, 10**400])
 def test_speeds_and_bandwidths_are_finite_and_above_0(speed):
-    with pytest.raises(FormatError, match="the speed of node 'a' must be a finite number above 0"):
+    with pytest.raises(FormatError, match=r"speed of node 'a' .* above 0"):
         network_of({"speeds": {"a": speed}})
     if speed is not None:
-        with pytest.raises(FormatError, match="the bandwidth of link 'a' - 'b' must be a finite"):
+        with pytest.raises(FormatError, match="bandwidth of link 'a' - 'b' must"):
             network_of({"speeds": {"a": 1, "b": 1}, "bandwidth": speed})
 
 
 @pytest.mark.parametrize(
     ("network", "message"),
     [
-        ({"speeds": {"a": 1, "b": 1}}, "the network has no bandwidth for 'a' - 'b'"),
+        ({"speeds": {"a": 1, "b": 1}}, "no bandwidth for 'a' - 'b'"),
         ({"speeds": {}}, "the network has no nodes"),
-        ({"speeds": {1: 1}}, "a node's name must be text, got 1"),
+        ({"speeds": {1: 1}}, "name .*text, got 1"),
         ({"speed": {"a": 1}}, "a network is {'speeds'"),
         ({"speeds": {"a": 1}, "bandwith": 3}, "a network is {'speeds'"),
         ({"speeds": 3}, "a network is {'speeds'"),
@@ -381,15 +381,15 @@ def test_speeds_and_bandwidths_are_finite_and_above_0(speed):
         (3, "a network is {'speeds'"),
         (
             {"nodes": [{"name": "a", "speed": 1}] * 2, "edges": []},
-            "two nodes of the network have the same name",
+            "two nodes",
         ),
         (
             {"speeds": {"a": 1, "b": 1}, "bandwidth": {("a", "bb"): 1}},
-            "link 'a' - 'bb': there is no node 'bb'; did you mean 'b'",
+            "link 'a' - 'bb': .*'bb'; .*'b'",
         ),
         (
             {"speeds": {"a": 1, "b": 1}, "bandwidth": {("a", "b"): 1, ("b", "a"): 2}},
-            "link 'b' - 'a' is given as 1 and as 2",
+            "link 'b' - 'a' .* 1 .* 2",
         ),
         ({"speeds": {"a": 1, "b": 1}, "bandwidth": {"ab": 1}}, "bandwidth: 'ab' is not a link"),
         ({"speeds": {"a": 1, "b": 1}, "bandwidth": {"abc": 1}}, "bandwidth: 'abc' is not a link"),
@@ -407,7 +407,7 @@ def test_a_network_that_is_none_says_what_is_wrong(network, message):
 def test_live_objects_without_saga_name_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "saga", None)
     for stochastic in (False, True):
-        with pytest.raises(MissingExtraError, match=r"to_task_graph needs .*dagprofiler\[saga\]"):
+        with pytest.raises(MissingExtraError, match=r"to_task_graph .*\[saga\]"):
             to_task_graph(made(), stochastic=stochastic)
     with pytest.raises(MissingExtraError, match="to_network"):
         to_network({"speeds": {"a": 1}})

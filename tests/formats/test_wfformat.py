@@ -267,7 +267,7 @@ def test_sizes_are_payload_or_wire():
 
 def test_an_edge_without_wire_size_is_named():
     profile = Profile.load(DATA / "readme-sample.json")
-    with pytest.raises(FormatError, match="no wire size of the edge 'collect' -> 'process'"):
+    with pytest.raises(FormatError, match=r"wire size .*'collect' -> 'process'"):
         render(profile, size="wire", fill=1)
 
 
@@ -286,7 +286,7 @@ def test_costs_are_times(measured):
             {name: value / 1e3 for name, value in weights.items()}
         )
     for cost in ("counted", "estimated", "walltime"):
-        with pytest.raises(FormatError, match=f"cost must be one of .*got '{cost}'"):
+        with pytest.raises(FormatError, match=f"cost must .*got '{cost}'"):
             render(measured, cost=cost)
 
 
@@ -425,13 +425,13 @@ def test_identifiers_are_distinct_and_the_same_each_time():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"version": "1.3"}, "version must be one of '1.4', '1.5', '1.6', got '1.3'"),
-        ({"version": 1.5}, "version must be one of .*got 1.5"),
-        ({"size": "bytes"}, "size must be one of 'spec', 'wire', got 'bytes'"),
+        ({"version": "1.3"}, "version .*'1.4', '1.5', '1.6', got '1.3'"),
+        ({"version": 1.5}, "version .*got 1.5"),
+        ({"size": "bytes"}, "size .*'spec', 'wire', got 'bytes'"),
         ({"workflow": 5}, "workflow must be text, got 5"),
-        ({"fill": -1}, "fill, in milliseconds, must be a finite number of at least 0, got -1"),
-        ({"fill": float("nan")}, "fill, in milliseconds, must be a finite number"),
-        ({"fill": True}, "fill, in milliseconds, must be a finite number"),
+        ({"fill": -1}, "fill, in milliseconds, .* at least 0, got -1"),
+        ({"fill": float("nan")}, "fill, in milliseconds, must"),
+        ({"fill": True}, "fill, in milliseconds, must"),
     ],
 )
 def test_an_option_that_is_none_is_refused(options, words):

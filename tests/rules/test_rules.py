@@ -471,7 +471,7 @@ def test_a_body_that_has_returned_appends_nothing_any_more():
     kept = []
     dag = DAG({"a": Number()}, rules=[Rule(after("a"), kept.append, "r")])
     dag.run()
-    with pytest.raises(GraphError, match="rule 'r': its body has returned"):
+    with pytest.raises(GraphError, match=r"'r': .* has returned"):
         kept[0].add_task("b", Number())
 
 
@@ -781,12 +781,12 @@ def test_a_rule_that_adds_itself_for_ever_ends_at_a_limit():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((3, print), "rule 'print': when must be callable, got 3"),
-        ((print, 3), "rule 'int': then must be callable, got 3"),
-        ((print, print, ""), "Rule: name must be a non-empty string, got ''"),
-        ((print, print, "r", "tag"), "rule 'r': adds must be a list of words, got 'tag'"),
-        ((print, print, "r", [3]), "rule 'r': adds holds 3, expected a non-empty string"),
-        ((print, print, "r", [], "a"), r"rule 'r': reads must be a list of words, got 'a'"),
+        ((3, print), "'print': when .*got 3"),
+        ((print, 3), "'int': then .*got 3"),
+        ((print, print, ""), "Rule: name .*got ''"),
+        ((print, print, "r", "tag"), "'r': adds must .*got 'tag'"),
+        ((print, print, "r", [3]), "'r': adds holds 3"),
+        ((print, print, "r", [], "a"), r"'r': reads must .*got 'a'"),
     ],
 )
 def test_a_rule_that_is_none_is_refused_when_it_is_made(arguments, message):
@@ -797,9 +797,9 @@ def test_a_rule_that_is_none_is_refused_when_it_is_made(arguments, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: after(["a"]), r"after\(\) holds \['a'\], expected a non-empty string"),
-        (lambda: when_output("a", "n", 3), r"when_output\(\): condition must be callable, got 3"),
-        (lambda: count("tag", "3"), r"count\(\): n must be an integer, got '3'"),
+        (lambda: after(["a"]), r"after\(\) holds \['a'\], expected .*string"),
+        (lambda: when_output("a", "n", 3), r"when_output\(\): condition .*got 3"),
+        (lambda: count("tag", "3"), r"count\(\): n .*got '3'"),
     ],
 )
 def test_a_predicate_that_can_never_hold_is_refused_when_it_is_made(make, message):
@@ -819,7 +819,7 @@ def test_rules_may_add_a_million_tasks_and_fire_a_hundred_thousand_times_by_defa
 
 @pytest.mark.parametrize("limits", [{"max_tasks": -1}, {"max_firings": True}, {"max_tasks": 1.5}])
 def test_limits_are_whole_numbers(limits):
-    with pytest.raises(DeclarationError, match="must be an integer of at least 0"):
+    with pytest.raises(DeclarationError, match="integer of at least 0"):
         Rules([], **limits)
 
 
@@ -830,7 +830,7 @@ def test_what_holds_for_all_rules_is_checked_when_it_is_made(wrong):
 
 
 def test_tags_are_checked_where_they_are_declared():
-    with pytest.raises(DeclarationError, match=r"task class 'Bad': tags must be a list of words"):
+    with pytest.raises(DeclarationError, match=r"'Bad': tags must be"):
 
         class Bad(Task):
             tags = "pdf"

@@ -594,8 +594,8 @@ def test_what_did_not_fit_is_told_where_it_is_missed(tmp_path):
         ({"functions": ["no_such_module"]}, "no_such_module"),
         ({"functions": ["_heapq_that_is_c"]}, "_heapq_that_is_c"),
         ({"functions": ["math"]}, "not written in Python"),
-        ({"functions": 3}, "functions=3: expected modules or their names"),
-        ({"functions": [None]}, "expected a module or its name, got None"),
+        ({"functions": 3}, "functions=3: expected modules"),
+        ({"functions": [None]}, "module .*, got None"),
         ({"floor_ms": -1}, "floor_ms=-1"),
         ({"floor_ms": 10**400}, "floor_ms=10000.*: expected milliseconds"),
         ({"limit": 0}, "limit=0"),
@@ -773,7 +773,7 @@ def test_a_task_of_which_no_start_is_known_is_left_out_of_the_critical_path_by_s
         ((0, 0), "nobody", "there is no task 'nobody'"),
         ((0, 2), 7, "there is no thread 7, only 1"),
         ((0, 3), 99, "there is no label 99"),
-        ((0, 3), 0.0, r"expected an integer without a point, got 0\.0"),
+        ((0, 3), 0.0, r"integer without .*, got 0\.0"),
         ((0, 5), -1e9, "before it starts"),
     ],
 )
@@ -892,5 +892,5 @@ def test_opentelemetry_drops_no_span_of_a_long_run(telemetry):
 
 def test_opentelemetry_without_a_provider_says_so():
     pytest.importorskip("opentelemetry.sdk.trace")
-    with pytest.raises(FormatError, match="there is no tracer provider"):
+    with pytest.raises(FormatError, match="no tracer provider"):
         to_opentelemetry(chain().run())

@@ -81,13 +81,13 @@ def test_an_importer_of_others_is_found(install):
 def test_two_packages_with_one_name_are_refused(install):
     install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"})
     install("thirdparty_b", {"tasks": "thirdparty_b:EXPORTER"})
-    with pytest.raises(FormatError, match="'tasks' is given by both 'thirdparty_") as caught:
+    with pytest.raises(FormatError, match=r"'tasks' .* both 'thirdparty_") as caught:
         load(EXPORTERS, "tasks")
     assert "thirdparty_a:EXPORTER" in str(caught.value)
     assert "thirdparty_b:EXPORTER" in str(caught.value)
     assert exporter("dot").name == "dot"
     assert format_of("x.dot") == "dot"
-    with pytest.raises(FormatError, match=r"'x\.tasks' .*'tasks' is given by both"):
+    with pytest.raises(FormatError, match=r"'x\.tasks' .*'tasks' .* both"):
         format_of("x.tasks")
 
 
@@ -104,7 +104,7 @@ def test_one_package_seen_twice_is_one(install, tmp_path, monkeypatch):
 @pytest.mark.parametrize("value", ["thirdparty_a:NOTHING", "thirdparty_none:EXPORTER"])
 def test_what_cannot_be_loaded_says_from_where(install, value):
     install("thirdparty_a", {"tasks": value})
-    with pytest.raises(FormatError, match=f"'tasks' cannot be loaded from '{value}'"):
+    with pytest.raises(FormatError, match=f"'tasks' cannot .* '{value}'"):
         load(EXPORTERS, "tasks")
 
 
@@ -115,7 +115,7 @@ def test_a_broken_package_of_others_does_not_keep_ours_from_being_found(
 ):
     install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, group=group)
     (tmp_path / "thirdparty_a.py").write_text(spoil)
-    with pytest.raises(FormatError, match="'tasks' cannot be loaded from 'thirdparty_a:EXPORTER'"):
+    with pytest.raises(FormatError, match=r"'tasks' cannot .* 'thirdparty_a:EXPORTER'"):
         load(group, "tasks")
     found, reasons = loadable(group)
     assert sorted(found) == [name for name in formats(group) if name != "tasks"]
@@ -126,7 +126,7 @@ def test_a_broken_package_of_others_does_not_keep_ours_from_being_found(
 def test_an_extension_is_known_despite_a_broken_package(install):
     install("thirdparty_a", {"tasks": "thirdparty_a:NOTHING"})
     assert format_of("x.dot") == "dot"
-    with pytest.raises(FormatError, match=r"'x\.tasks' .*'tasks' cannot be loaded"):
+    with pytest.raises(FormatError, match=r"'x\.tasks' .*'tasks' cannot"):
         format_of("x.tasks")
 
 
@@ -141,14 +141,14 @@ def test_a_file_is_recognized_despite_a_broken_package(install):
     }
     profile = import_profile(io.StringIO(json.dumps(document)))
     assert profile.dag_structure["nodes"] == ["a"]
-    with pytest.raises(FormatError, match=r"in no format known; .*'tasks' cannot be loaded"):
+    with pytest.raises(FormatError, match=r"no format known; .*'tasks' cannot"):
         import_profile(io.StringIO("{}"))
 
 
 def test_an_unknown_format_lists_the_known_ones():
-    with pytest.raises(FormatError, match=r"no format 'sga' among the exporters .*did you mean 's"):
+    with pytest.raises(FormatError, match=r"'sga' among the exporters .*mean 's"):
         load(EXPORTERS, "sga")
-    with pytest.raises(FormatError, match=r"among the importers \(known: wfformat\)"):
+    with pytest.raises(FormatError, match=r"the importers \(known: wfformat\)"):
         load(IMPORTERS, "xml")
 
 
@@ -166,7 +166,7 @@ def test_the_longest_ending_counts(install):
 
 def test_an_ending_of_two_formats_is_neither(install):
     install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, extension=".dot")
-    with pytest.raises(FormatError, match=r"'x\.dot' could be any of dot, tasks; give format="):
+    with pytest.raises(FormatError, match=r"'x\.dot' .* dot, tasks; give format="):
         format_of("x.dot")
 
 

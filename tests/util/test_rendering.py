@@ -94,13 +94,13 @@ def test_long_tables_are_whole(count):
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("place", [lambda n: n, lambda n: [n], lambda n: {"a": {"b": n}}])
 def test_nan_and_infinity_are_never_written(number, place):
-    with pytest.raises(ProfileError, match=r"^\$\.section: cannot be written: .*JSON") as caught:
+    with pytest.raises(ProfileError, match=r"^\$\.section: .*JSON") as caught:
         list(render([("section", place(number))]))
     assert isinstance(caught.value.__cause__, ValueError)
 
 
 def test_an_object_is_refused_with_the_section_that_holds_it():
-    with pytest.raises(ProfileError, match=r"^\$\.late: cannot be written: .*object"):
+    with pytest.raises(ProfileError, match=r"^\$\.late: .*object"):
         list(render([("early", 1), ("late", [object()])]))
 
 
@@ -186,7 +186,7 @@ def test_values_inside_of_values_may_come_late_in_a_column():
 def test_a_column_is_as_strict_as_a_row(number):
     column = Columns({"n": [1.5, number]})
     for table in (Table([column]), Items([(["a", "b"], column)])):
-        with pytest.raises(ProfileError, match=r"^\$\.section: cannot be written: .*JSON"):
+        with pytest.raises(ProfileError, match=r"^\$\.section: .*JSON"):
             list(render([("section", table)]))
 
 
