@@ -23,7 +23,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
@@ -328,6 +328,28 @@ def processor() -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def print_rows(
+    about: str,
+    rows: Mapping[str, Callable[..., Iterable[Sequence[str]]]],
+    head: str = "work | goal | measured",
+    using: str = "",
+) -> None:
+    """Measure the rows that the command line asks for, and print the table."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="smaller programs, fewer repetitions")
+    parser.add_argument("--only", action="append", choices=[*rows], metavar="ROW")
+    options = parser.parse_args()
+    print(
+        f"Python {platform.python_version()}, {using}{os.cpu_count()} cores of {processor()}, "
+        f"{platform.system()} {platform.release()}\n"
+    )
+    print(f"| {head} |\n|{'---|' * len(head.split('|'))}")
+    for name in options.only or rows:
+        note(f"{name} ...")
+        for row in rows[name](quick=options.quick):
+            print(f"| {' | '.join(row)} |", flush=True)
 
 
 def main() -> None:

@@ -8,9 +8,6 @@ how to read it.
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
 import subprocess
 import sys
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -19,7 +16,7 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from bench_core import CACHE, CHECKOUT, NONE, OURS, REQUIREMENTS, install, note, processor, spread
+from bench_core import CACHE, CHECKOUT, NONE, OURS, REQUIREMENTS, install, print_rows, spread
 
 sys.path.insert(0, str(CHECKOUT))
 if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
@@ -222,21 +219,5 @@ ROWS = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="smaller programs, fewer repetitions")
-    parser.add_argument("--only", action="append", choices=[*ROWS], metavar="ROW")
-    options = parser.parse_args()
-    print(
-        f"Python {platform.python_version()}, {os.cpu_count()} cores of {processor()}, "
-        f"{platform.system()} {platform.release()}\n"
-    )
-    print("| work | goal | measured |\n|---|---|---|")
-    for name in options.only or ROWS:
-        note(f"{name} ...")
-        for row in ROWS[name](quick=options.quick):
-            print(f"| {' | '.join(row)} |", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    print_rows(__doc__, ROWS)

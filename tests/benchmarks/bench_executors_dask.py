@@ -8,9 +8,6 @@ how to read it.
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -18,7 +15,7 @@ from importlib.util import find_spec
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from bench_core import CACHE, CHECKOUT, NONE, OURS, REQUIREMENTS, install, note, processor, spread
+from bench_core import CACHE, CHECKOUT, NONE, OURS, REQUIREMENTS, install, print_rows, spread
 
 sys.path.insert(0, str(CHECKOUT))
 sys.path.insert(0, str(CHECKOUT / "tests" / "executors"))
@@ -178,21 +175,5 @@ def spin_all(client: Client, steps: int, count: int) -> None:
 ROWS = {"bytes": through_the_driver, "submit": submitting, "pairs": pairs, "speedup": speedup}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="smaller programs, fewer repetitions")
-    parser.add_argument("--only", action="append", choices=[*ROWS], metavar="ROW")
-    options = parser.parse_args()
-    print(
-        f"Python {platform.python_version()}, {os.cpu_count()} cores of {processor()}, "
-        f"{platform.system()} {platform.release()}\n"
-    )
-    print("| work | goal | measured |\n|---|---|---|")
-    for name in options.only or ROWS:
-        note(f"{name} ...")
-        for row in ROWS[name](quick=options.quick):
-            print(f"| {' | '.join(row)} |", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    print_rows(__doc__, ROWS)

@@ -8,10 +8,7 @@ how to read it.
 
 from __future__ import annotations
 
-import argparse
 import gc
-import os
-import platform
 import resource
 import subprocess
 import sys
@@ -29,8 +26,7 @@ from bench_core import (
     REQUIREMENTS,
     exponent,
     install,
-    note,
-    processor,
+    print_rows,
     spread,
     times,
 )
@@ -327,21 +323,5 @@ ROWS = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="smaller programs, fewer repetitions")
-    parser.add_argument("--only", action="append", choices=[*ROWS], metavar="ROW")
-    options = parser.parse_args()
-    print(
-        f"Python {platform.python_version()}, {os.cpu_count()} cores of {processor()}, "
-        f"{platform.system()} {platform.release()}\n"
-    )
-    print("| work | Adage | goal | measured |\n|---|---|---|---|")
-    for name in options.only or ROWS:
-        note(f"{name} ...")
-        for row in ROWS[name](quick=options.quick):
-            print(f"| {' | '.join(row)} |", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    print_rows(__doc__, ROWS, "work | Adage | goal | measured")
