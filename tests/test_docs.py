@@ -100,7 +100,7 @@ def run(block: Block, page: Path, module: ModuleType) -> str:
 
 
 #: Pages whose examples run for seconds, as those with a process of their own do.
-SLOW = {"ci.md", "prediction.md", "tutorial.md"}
+SLOW = {"README.md", "ci.md", "prediction.md", "tutorial.md"}
 
 
 def marked(page: Path) -> object:

@@ -89,7 +89,7 @@ def test_statistics_that_contradict_the_samples_are_refused(place, changed, mess
 def test_statistics_of_nothing_measured_are_refused():
     statistics = statistics_of(SAMPLES)
     statistics["tasks"]["b"]["power_W"] = {"median": 1.0, "n": 1}
-    assert refusal(SAMPLES, statistics).message == "1 values .* 0 in samples"
+    assert refusal(SAMPLES, statistics).message == "1 values here, but 0 in samples"
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,8 @@ class TestForkedProcesses(Processes):
 
 class TestSpawnedProcesses(Processes):
     method = "spawn"
+    # By default one way to start processes is tested.
+    pytestmark = [pytest.mark.slow] if "fork" in multiprocessing.get_all_start_methods() else []
 
 
 @pytest.mark.slow

@@ -60,13 +60,10 @@ def test_tasks_that_are_alike_go_in_kahns_order():
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        (3, "expected a Profile .* got 3"),
+        (3, "got 3"),
         ({}, "no time for 'a', 'b', 'c', 'd', 'e' and 1 more"),
         ({**dict.fromkeys("abcde", 1)}, "no time for 'f'"),
-        (
-            {**dict.fromkeys(NAMES, 1), "c": -1},
-            "task 'c' must .* at least 0",
-        ),
+        ({**dict.fromkeys(NAMES, 1), "c": -1}, "at least 0, got -1"),
         ({**dict.fromkeys(NAMES, 1), "c": float("nan")}, "got nan"),
         ({**dict.fromkeys(NAMES, 1), "c": float("inf")}, "got inf"),
         ({**dict.fromkeys(NAMES, 1), "c": 10**400}, "got 1000"),

@@ -938,7 +938,7 @@ def test_a_round_is_not_complete_without_all_of_its_tasks(journal):
     [
         ("kind", lambda _: "warm_up", "'kind' is 'warm_up', .* 'cold'"),
         ("began_ms", lambda began_ms: began_ms + 1, "'began_ms' is "),
-        ("columns", lambda columns: columns[::-1], "'columns' is "),
+        ("columns", lambda columns: [f"{name}_ms" for name in columns], "'columns' is "),
         # Meters that count read no fractions.
         ("meters", lambda values: [0.5] * len(values), r"cannot be \[0\.5"),
     ],
