@@ -530,6 +530,17 @@ class PredictedFromEntry:
     hostname: str | None = may("Host that drove its run.")
 
 
+class CurveEntry:
+    """The makespan on one number of workers."""
+
+    workers: int = must("Number of workers.", least=1)
+    makespan_ms: float = must("Predicted time of the whole run, in milliseconds.")
+    interval_ms: list[float] | None = may(
+        "Lower and upper end of its 95 % interval, in milliseconds; null without samples.",
+        "In milliseconds.",
+    )
+
+
 class PredictionSection:
     """What the profile predicts, instead of having measured it; absent if it was measured."""
 
@@ -543,6 +554,7 @@ class PredictionSection:
         "Lower and upper end of its 95 % interval, in milliseconds; null without samples.",
         "In milliseconds.",
     )
+    curve: list[CurveEntry] = may("The makespan on each number of workers that was simulated.")
     beyond: float = may(
         "Largest ratio of a parameter, or of its least measured value, to the largest "
         "measured value; at most 1 within the measured range."

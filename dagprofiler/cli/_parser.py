@@ -18,6 +18,7 @@ examples:
   dagprofiler run pipeline.py:build --config N=1000 --rounds auto --executor processes:4
   dagprofiler show profile.json --sort time --top 10
   dagprofiler compare base.json new.json --fail-if "slower > 5%"
+  dagprofiler simulate profile.json --workers 1..16 --faster map=2
   dagprofiler export profile.json -o profile.dot
 
 exit codes: 0 done; 1 a --fail-if condition holds, or a file is not valid; 2 wrong
@@ -111,6 +112,10 @@ def build_parser() -> argparse.ArgumentParser:
     _resume(command("resume", "resume a run that has a journal"))
     _show(command("show", "show where the time and the bytes of a profile go"))
     _compare(command("compare", "report which tasks are slower or faster than in a base"))
+    _sweep(command("sweep", "measure a DAG in several configurations, in turns"))
+    _fit(command("fit", "find how costs depend on parameters, from profiles of a sweep"))
+    _predict(command("predict", "predict the profile of another configuration"))
+    _simulate(command("simulate", "predict the makespan on other workers or along a schedule"))
     _report(command("report", "write a profile as an HTML page that works offline"))
     _export(command("export", "write a profile in another tool's format"))
     _import(command("import", "convert another tool's file to a profile"))
@@ -137,6 +142,7 @@ def _run(parser: argparse.ArgumentParser) -> None:
         help="after a failure, stop, or finish the tasks that do not depend on the failed one",
     )
     _where(parser)
+    _schedule(parser)
     _results(parser)
 
 
@@ -181,20 +187,31 @@ def _measuring(
     )
 
 
-def _where(parser: argparse.ArgumentParser) -> None:
+def _executor(parser: argparse.ArgumentParser, what: str = "") -> None:
     parser.add_argument(
         "--executor",
         metavar="WHERE",
-        help="serial (the default), threads:4, processes:4, dask, dask:ADDRESS, ray, "
+        help=f"{what}serial (the default), threads:4, processes:4, dask, dask:ADDRESS, ray, "
         "ray:ADDRESS, or file.py:executor",
     )
+
+
+def _schedule(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--schedule",
+        metavar="FILE",
+        help='JSON file with {"node": ["task", ...]}: keep this assignment and order; each node '
+        "is one worker",
+    )
+
+
+def _where(parser: argparse.ArgumentParser) -> None:
+    _executor(parser)
     parser.add_argument("--timeout", type=float, metavar="S", help="time limit of a task")
 
 
 def _results(parser: argparse.ArgumentParser) -> None:
-    results = parser.add_argument_group("results")
-    results.add_argument("-o", "--output", metavar="FILE", help="write the profile; - for stdout")
-    results.add_argument("--report", metavar="FILE", help="write the HTML report as well")
+    results = _files(parser)
     results.add_argument(
         "--eta-from",
         metavar="PROFILE",
@@ -203,6 +220,13 @@ def _results(parser: argparse.ArgumentParser) -> None:
     results.add_argument(
         "-q", "--quiet", action="store_true", help="print neither progress nor a summary"
     )
+
+
+def _files(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    results = parser.add_argument_group("results")
+    results.add_argument("-o", "--output", metavar="FILE", help="write the profile; - for stdout")
+    results.add_argument("--report", metavar="FILE", help="write the HTML report as well")
+    return results
 
 
 def _resume(parser: argparse.ArgumentParser) -> None:
@@ -299,6 +323,75 @@ def _compare(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _sweep(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="TARGET", help="as for run")
+    parser.add_argument(
+        "--over",
+        metavar="NAME=VALUE,VALUE,...",
+        action="append",
+        required=True,
+        help="a parameter and its values, three or more for fit; repeatable",
+    )
+    _measuring(parser, parser.add_argument_group("rounds"), usual="5")
+    _executor(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", required=True, help="where to write the profiles"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="print no progress")
+
+
+def _fit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "profile",
+        metavar="PROFILE",
+        nargs="+",
+        help="files, or the directory of a sweep, with three configurations or more",
+    )
+
+
+def _predict(parser: argparse.ArgumentParser) -> None:
+    _fit(parser)
+    parser.add_argument(
+        "-c",
+        "--config",
+        metavar="NAME=VALUE",
+        action="append",
+        required=True,
+        help="a parameter of the configuration to predict; repeatable",
+    )
+    _files(parser)
+
+
+def _simulate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("profile", metavar="PROFILE", help="a file, or - for standard input")
+    parser.add_argument(
+        "--workers", type=_counts, metavar="N", help="number of workers, or several, as 1..16"
+    )
+    parser.add_argument(
+        "--faster",
+        metavar="NAME=FACTOR",
+        action="append",
+        default=[],
+        help="a task, or class of tasks without its numbers, that computes faster; repeatable",
+    )
+    _schedule(parser)
+    parser.add_argument(
+        "--speed",
+        metavar="NODE=FACTOR",
+        action="append",
+        default=[],
+        help="a node, which is one worker, and its speed; the profile's is 1; repeatable",
+    )
+    parser.add_argument(
+        "--bandwidth",
+        type=float,
+        metavar="BITS",
+        help="of the links between the nodes of a schedule, in bits per ms; 1 Gbit/s is 1e6",
+    )
+    _executor(parser, "calibrate this executor first, and count what it adds: ")
+    _files(parser)
+
+
 def _report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("profile", metavar="PROFILE", help="a file, or - for standard input")
     parser.add_argument(
@@ -350,6 +443,17 @@ def _rounds(text: str) -> int | str:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"expected a number of at least 1, or auto, got {text!r}")
     return int(text)
+
+
+def _counts(text: str) -> list[int]:
+    """Return numbers of workers: of one number or of a range, whose ends are included."""
+    first, _, last = text.partition("..")
+    ends = (first, last or first)
+    if not all(end.isdecimal() and int(end) for end in ends) or int(ends[0]) > int(ends[1]):
+        raise argparse.ArgumentTypeError(
+            f"expected a number of at least 1, or a range like 1..16, got {text!r}"
+        )
+    return [*range(int(ends[0]), int(ends[1]) + 1)]
 
 
 def _rows(text: str) -> int:

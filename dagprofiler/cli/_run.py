@@ -26,7 +26,7 @@ from dagprofiler.cli._output import (
     text,
 )
 from dagprofiler.cli._parser import CommandError
-from dagprofiler.cli._targets import Place, executor_named, load_dag
+from dagprofiler.cli._targets import Place, executor_named, load_dag, schedule_in
 from dagprofiler.engine.hooks import Hook
 from dagprofiler.engine.progress import Progress
 from dagprofiler.errors import RunError
@@ -35,7 +35,7 @@ from dagprofiler.measure.machine import ask_git
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from dagprofiler.engine.hooks import RunInfo
     from dagprofiler.profile import Profile
@@ -58,7 +58,7 @@ _FIELDS: dict[str, Any] = {
 }
 
 #: Exit code of a run in which a task failed, and how many failures are shown with their place.
-_FAILED, _MOST_FAILURES = 4, 5
+FAILED, _MOST_FAILURES = 4, 5
 
 #: Fields of Rounds to the names of their options.
 _CONDITIONS = {
@@ -75,6 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
     check_outputs(arguments.output, arguments.report, read=[target, Place.of(target).where])
     check_profile_suffix(arguments.output)
     expected = _expected(arguments)
+    schedule = schedule_in(arguments.schedule)
+    if schedule and arguments.journal is not None:
+        raise CommandError("--schedule: a run that is resumed from a journal does not follow one")
     rounds = conditions(arguments, Rounds(1))
     hooks = [*_journal(arguments), *progress(expected, quiet=arguments.quiet)]
     with stdout_apart(_prints_json(arguments)):
@@ -88,11 +91,12 @@ def run(arguments: argparse.Namespace) -> int:
                 meters=meters(arguments),
                 on_error=arguments.on_error or "stop",
                 hooks=hooks,
+                schedule=schedule,
                 **options,
             )
 
-        profile = _profile_of(measured, arguments)
-    _deliver(profile, arguments)
+        profile = _profile_of(measured, arguments, nodes=schedule or ())
+    deliver(profile, arguments, quiet=arguments.quiet)
     return 0
 
 
@@ -118,7 +122,7 @@ def resume(arguments: argparse.Namespace) -> int:
             arguments,
             folder,
         )
-    _deliver(profile, arguments)
+    deliver(profile, arguments, quiet=arguments.quiet)
     return 0
 
 
@@ -216,14 +220,17 @@ def _prints_json(arguments: argparse.Namespace) -> bool:
 
 
 def _profile_of(
-    measured: Callable[..., Profile], arguments: argparse.Namespace, folder: str = ""
+    measured: Callable[..., Profile],
+    arguments: argparse.Namespace,
+    folder: str = "",
+    nodes: Collection[str] = (),
 ) -> Profile:
     """Return the profile of a run; save the partial one if the run fails or is interrupted."""
     try:
-        with executor_named(arguments.executor, folder) as executor:
+        with executor_named(arguments.executor, folder, nodes) as executor:
             return measured(executor=executor, timeout=arguments.timeout)
     except RunError as error:
-        code = CommandError.exit_code if error.task is None else _FAILED
+        code = CommandError.exit_code if error.task is None else FAILED
         written, left = _left(error.profile, arguments)
         if arguments.json:
             print_json({"error": str(error), "written": written, **figures(error.profile)})
@@ -284,8 +291,8 @@ def _saved(profile: Profile, output: str | None) -> str:
     return f"in {path}"
 
 
-def _deliver(profile: Profile, arguments: argparse.Namespace) -> None:
-    """Write the profile and the report, and print a summary."""
+def written_of(profile: Profile, arguments: argparse.Namespace) -> dict[str, str]:
+    """Write the profile and the report to their files; return what was written where."""
     written = {}
     if arguments.output is not None:
         keep([(profile, arguments.output)])
@@ -301,7 +308,13 @@ def _deliver(profile: Profile, arguments: argparse.Namespace) -> None:
             ) from error
         note_left_out(losses)
         written["report"] = arguments.report
-    if arguments.output == "-" or (arguments.quiet and not arguments.json):
+    return written
+
+
+def deliver(profile: Profile, arguments: argparse.Namespace, *, quiet: bool = False) -> None:
+    """Write the profile and the report, and print a summary."""
+    written = written_of(profile, arguments)
+    if arguments.output == "-" or (quiet and not arguments.json):
         return
     shown = figures(profile)
     if arguments.json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +14,7 @@ from dagprofiler.dag import DAG
 from dagprofiler.errors import describe, did_you_mean, frames_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from concurrent.futures import Executor
     from types import ModuleType
 
@@ -48,8 +48,8 @@ def guessed(text: str) -> Any:
         return text
 
 
-def as_like(name: str, text: str, like: Any) -> Any:
-    """Return a text as a value of the type of another value.
+def as_like(name: str, text: str, like: Any, option: str = "--config") -> Any:
+    """Return a text as a value of the type of another value; `option` is where it was given.
 
     Raises
     ------
@@ -69,11 +69,11 @@ def as_like(name: str, text: str, like: Any) -> Any:
     except (ValueError, OverflowError) as error:
         what = _ARTICLES.get(kind, kind.__name__)
         raise CommandError(
-            f"--config {name}: expected {what} like {like!r}, got {text!r}"
+            f"{option} {name}: expected {what} like {like!r}, got {text!r}"
         ) from error
     except TypeError as error:
         raise CommandError(
-            f"--config {name}: a {kind.__name__!r} cannot be given as text; use a function that "
+            f"{option} {name}: a {kind.__name__!r} cannot be given as text; use a function that "
             "builds the DAG as target, and set its arguments"
         ) from error
 
@@ -126,16 +126,31 @@ _KNOWN = "serial, threads:4, processes:4, dask, dask:ADDRESS, ray, ray:ADDRESS, 
 
 
 @contextmanager
-def executor_named(spec: str | None, folder: str = "") -> Iterator[Any]:
+def executor_named(
+    spec: str | None, folder: str = "", nodes: Collection[str] = ()
+) -> Iterator[Any]:
     """Yield the executor for ``DAG.run(executor=...)``; a pool is shut down after the run.
+
+    Parameters
+    ----------
+    nodes
+        Those of a schedule: each gets a pool of one worker.
 
     Raises
     ------
     CommandError
         If it is not the name of an executor.
     """
-    kind, _, rest = (spec or "serial").partition(":")
-    if kind == "serial" and not rest:
+    kind, _, rest = (spec or ("processes" if nodes else "serial")).partition(":")
+    if nodes:
+        if rest or kind not in ("threads", "processes"):
+            raise CommandError(
+                "--executor: with --schedule each node has a worker of its own: expected "
+                f"processes or threads, got {spec!r}"
+            )
+        with ExitStack() as pools:
+            yield {node: pools.enter_context(_ended(_pool(kind, 1))) for node in nodes}
+    elif kind == "serial" and not rest:
         yield None
     elif kind in ("threads", "processes"):
         with _ended(_pool(kind, _workers(spec, rest))) as pool:
@@ -247,6 +262,20 @@ class Place(NamedTuple):
         return self.where.endswith(".py") or any(
             separator in self.where for separator in separators
         )
+
+
+def schedule_in(path: str | None) -> dict[str, Any] | None:
+    """Return the schedule in a JSON file, ``{node: [tasks]}``; None without a file."""
+    if path is None:
+        return None
+    with open(path, encoding="utf-8") as file:
+        try:
+            schedule = json.load(file)
+        except ValueError as error:
+            raise CommandError(f"--schedule: {path!r} is not JSON: {error}") from error
+    if not isinstance(schedule, dict) or not schedule:
+        raise CommandError(f'--schedule: expected {{"node": ["task", ...]}} in {path!r}')
+    return schedule
 
 
 def is_yaml(target: str) -> bool:
@@ -460,17 +489,28 @@ def _configured(dag: DAG, given: Mapping[str, str]) -> DAG:
     """Return the DAG with new parameters, each of the type of the value that it replaces."""
     if not given:
         return dag
+    return dag.with_config(
+        dag.config.copy(**{name: _parameter(dag, name, text) for name, text in given.items()})
+    )
+
+
+def swept(dag: DAG, texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the values of parameters in texts like ``NAME=1,2,3``, typed as the DAG's own."""
+    return {
+        name: [_parameter(dag, name, value, "--over") for value in values.split(",")]
+        for name, values in assignments(texts, "--over").items()
+    }
+
+
+def _parameter(dag: DAG, name: str, text: str, option: str = "--config") -> Any:
+    """Return a value of a parameter, of the type of the value that it replaces."""
+    if name in dag.config:
+        return as_like(name, text, dag.config[name], option)
     declared = {name for task in dag.tasks.values() for name in task.config_deps}
+    if name in declared:
+        return guessed(text)
     known = [*dag.config, *sorted(declared - set(dag.config))]
-    values = {}
-    for name, text in given.items():
-        if name in dag.config:
-            values[name] = as_like(name, text, dag.config[name])
-        elif name in declared:
-            values[name] = guessed(text)
-        else:
-            raise CommandError(
-                f"--config: there is no parameter {name!r} (parameters: "
-                f"{', '.join(known) or 'none'}){did_you_mean(name, known)}"
-            )
-    return dag.with_config(dag.config.copy(**values))
+    raise CommandError(
+        f"{option}: there is no parameter {name!r} (parameters: "
+        f"{', '.join(known) or 'none'}){did_you_mean(name, known)}"
+    )

@@ -139,7 +139,7 @@ def compare_runs(
     changed = new if isinstance(new, DAG) else base.with_config(new)
     # Both get the same meters; a single round is metered too.
     options = RunOptions(seed, inputs, rounds, meters="default" if meters is None else meters)
-    hooks = _watching(progress=progress)
+    hooks = _watching(["base", "new"], progress=progress)
     before, after = _interleaved([(base, options), (changed, options)], hooks)
     found = compare_profiles(after, before, paired=True, difference=difference)
     return RunComparison(before, after, found)
@@ -154,6 +154,7 @@ def sweep(
     inputs: Inputs | None = None,
     meters: Any = None,
     executor: Any = None,
+    progress: bool = False,
 ) -> list[Profile]:
     """Measure a DAG in several configurations with interleaved rounds.
 
@@ -170,6 +171,8 @@ def sweep(
     executor
         None, or a ``concurrent.futures.Executor``: rounds on the workers that will run the
         tasks predict best.
+    progress
+        Whether to show how far the runs are, as :class:`~dagprofiler.Progress` does.
 
     Returns
     -------
@@ -217,7 +220,10 @@ def sweep(
             )
             for config in configs
         ],
-        [[] for _ in configs],
+        _watching(
+            [", ".join(f"{name}={config[name]}" for name in over) for config in configs],
+            progress=progress,
+        ),
     )
 
 
@@ -265,12 +271,13 @@ def _interleaved(
     return [run.profile for run in runs]
 
 
-def _watching(*, progress: bool) -> list[list[Hook]]:
-    """Return the hooks of both runs."""
+def _watching(labels: Sequence[str], *, progress: bool) -> list[list[Hook]]:
+    """Return the hooks of runs that take turns."""
     if not progress:
-        return [[], []]
-    first = Progress(label="base")
-    return [[first], [Progress(label="new", beside=first)]]
+        return [[] for _ in labels]
+    first = Progress(label=labels[0])
+    others: list[Hook] = [Progress(label=label, beside=first) for label in labels[1:]]
+    return [[first], *([other] for other in others)]
 
 
 def _take_turns(steps: list[Generator[None]]) -> None:

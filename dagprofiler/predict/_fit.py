@@ -181,11 +181,16 @@ class CostModels(Shown):
     reasons: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join([self._ranges(), *aligned(self._rows(), left=(0, 1, 2, 3, 5))])
+        rows = aligned(self._rows(), left=(0, 1, 2, 3, 5))
+        return "\n".join([self._ranges(), *rows, *self._notes()])
 
     def _repr_html_(self) -> str:
         head, *rows = self._rows()
-        return view(paragraph(self._ranges()), table(head, rows, left=(0, 1, 2, 3, 5)))
+        shown = table(head, rows, left=(0, 1, 2, 3, 5))
+        return view(paragraph(self._ranges()), shown, *map(paragraph, self._notes()))
+
+    def _notes(self) -> list[str]:
+        return [f"not certain: {printable(reason)}" for reason in self.reasons]
 
     def _ranges(self) -> str:
         return ", ".join(
@@ -270,7 +275,7 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
     ------
     ValidationError
         If there are fewer than three values of each parameter that varies; the message names
-        the configurations that are missing.
+        the configurations that are missing. Or if a profile is predicted.
 
     Notes
     -----
@@ -293,6 +298,9 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
     8000
     """
     runs = tuple(profiles)
+    for run in runs:
+        if "prediction" in run.sections:
+            raise refused(f"fit: the profile with {run.config!r} is predicted, not measured")
     if len(runs) < _LEAST:
         raise refused(f"fit: at least {_LEAST} configurations are needed, got {len(runs)}")
     parameters = _varied(runs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -17,7 +18,7 @@ from dagprofiler._util.checks import plain_number
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity
 from dagprofiler.engine.options import orders_of, ranking
-from dagprofiler.errors import ProfileError, counted, did_you_mean, refused, short_repr
+from dagprofiler.errors import ProfileError, counted, did_you_mean, is_a, refused, short_repr
 from dagprofiler.formats.saga import network_of
 from dagprofiler.graph.edges import rows_of
 from dagprofiler.graph.replay import Demands, EngineCosts, Replay, replay
@@ -58,6 +59,12 @@ class Simulation(Shown):
     reasons: tuple[str, ...]
     _case: _Case = field(repr=False, compare=False)
     _found: Replay = field(repr=False, compare=False)
+    _others: tuple[Simulation, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def curve(self) -> dict[int, Simulation]:
+        """Return each number of workers that was asked for, with its simulation."""
+        return {len(one.utilisation): one for one in (*self._others, self)}
 
     @cached_property
     def interval_ms(self) -> tuple[float, float]:
@@ -87,10 +94,23 @@ class Simulation(Shown):
     @cached_property
     def profile(self) -> Profile:
         """Return the predicted run as a profile, marked by its section ``prediction``."""
-        interval = None
-        if self._case.rounds >= _LEAST_ROUNDS:
-            interval = [round(ms, 6) for ms in self.interval_ms]
-        return self._case.profile_of(self._found, self.utilisation, self.reasons, interval)
+        return self._case.profile_of(self._found, self)
+
+    def figures(self) -> dict[str, Any]:
+        """Return makespan, interval and curve as JSON has them; null for an unknown interval."""
+        points = {
+            workers: {
+                "makespan_ms": round(one.makespan_ms, 6),
+                "interval_ms": [round(ms, 6) for ms in one.interval_ms] if self._sampled else None,
+            }
+            for workers, one in self.curve.items()
+        }
+        curve = [{"workers": workers, **point} for workers, point in points.items()]
+        return {**points[len(self.utilisation)], "curve": curve}
+
+    @property
+    def _sampled(self) -> bool:
+        return self._case.rounds >= _LEAST_ROUNDS
 
     def __str__(self) -> str:
         return "\n".join([self._headline(), *aligned(self._rows()), *self._notes()])
@@ -102,14 +122,21 @@ class Simulation(Shown):
 
     def _headline(self) -> str:
         words = f"predicted makespan {quantity(self.makespan_ms, 'ms')}"
-        if self._case.rounds >= _LEAST_ROUNDS:
+        if self._sampled:
             low, high = self.interval_ms
             words += f", 95 % from {quantity(low, 'ms')} to {quantity(high, 'ms')}"
         return f"{words}, {counted(len(self.utilisation), 'worker')}"
 
-    def _rows(self) -> list[tuple[str, str]]:
-        shares = [(printable(name), f"{share:.1%}") for name, share in self.utilisation.items()]
-        return [("worker", "busy"), *shares]
+    def _rows(self) -> list[tuple[str, ...]]:
+        if not self._others:
+            shares = [(printable(name), f"{share:.1%}") for name, share in self.utilisation.items()]
+            return [("worker", "busy"), *shares]
+        rows: list[tuple[str, ...]] = [("workers", "makespan", "95 % from", "to", "busy")]
+        for workers, one in self.curve.items():
+            busy = sum(one.utilisation.values()) / workers
+            times = one.makespan_ms, *(one.interval_ms if self._sampled else (None, None))
+            rows.append((str(workers), *(quantity(ms, "ms") for ms in times), f"{busy:.1%}"))
+        return rows
 
     def _notes(self) -> list[str]:
         faster = [
@@ -132,7 +159,7 @@ _LEAST_ROUNDS = 3
 def simulate(
     profile: Profile,
     *,
-    workers: int | None = None,
+    workers: int | Iterable[int] | None = None,
     engine: Engine | None = None,
     speeds: Mapping[str, float] | None = None,
     bandwidth: Any = None,
@@ -147,7 +174,8 @@ def simulate(
     profile
         A measured profile, or a predicted one.
     workers
-        Number of workers, at least 1; by default those of `speeds`, `schedule` or `engine`.
+        Number of workers, at least 1; by default those of `speeds`, `schedule` or `engine`. Of
+        several, as ``range(1, 17)``, the result is that of the last, and its ``curve`` has all.
     engine
         What the executor adds to the times of tasks; by default that of the profile's section
         ``engine``, or nothing.
@@ -192,9 +220,10 @@ def simulate(
     >>> two.makespan_ms < one.makespan_ms
     True
     """
+    counts = _counts(workers)
     case = _case_of(
         profile,
-        workers=workers,
+        workers=counts[-1],
         engine=engine,
         speeds=speeds,
         bandwidth=bandwidth,
@@ -202,13 +231,33 @@ def simulate(
         faster=faster or {},
         priorities=priorities,
     )
+    case = replace(case, budget=_SIMULATED_TASKS // len(counts))
+    others = []
+    for count in counts[:-1]:
+        nodes = _nodes(count, speeds, schedule, engine)
+        others.append(_simulated(replace(case, nodes=[*nodes], speeds=[*nodes.values()])))
+    return _simulated(case, tuple(others))
+
+
+def _simulated(case: _Case, others: tuple[Simulation, ...] = ()) -> Simulation:
     found = case.play()
     busy = [0.0] * len(case.nodes)
     for worker, begun, ended in zip(found.worker, found.begun, found.ended):
         busy[worker] += ended - begun
     whole = found.makespan_ms or 1.0
     shares = {name: ms / whole for name, ms in zip(case.nodes, busy)}
-    return Simulation(found.makespan_ms, shares, case.reasons(), case, found)
+    return Simulation(found.makespan_ms, shares, case.reasons(), case, found, others)
+
+
+def _counts(workers: Any) -> list[int | None]:
+    """Return the numbers of workers to simulate; ``[None]`` for the default."""
+    if workers is None:
+        return [None]
+    counts = [*workers] if is_a(workers, Iterable) and not is_a(workers, str) else [workers]
+    for count in counts or [workers]:
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise refused(f"workers must be an integer of at least 1, got {short_repr(count)}")
+    return counts
 
 
 class _Times(NamedTuple):
@@ -239,6 +288,8 @@ class _Case:
     transfers: dict[int, list[tuple[int, float]]] | None
     ranked: Sequence[int] | None
     gil_is_known: bool
+    #: Tasks to simulate for one interval.
+    budget: int = _SIMULATED_TASKS
 
     @property
     def rounds(self) -> int:
@@ -271,7 +322,7 @@ class _Case:
                 f"{self.rounds}; measure it with rounds={_LEAST_ROUNDS} or more"
             )
         count = len(self.graph.names)
-        times = min(_MOST, max(_LEAST, _SIMULATED_TASKS // max(1, count)))
+        times = min(_MOST, max(_LEAST, self.budget // max(1, count)))
         chance = random.Random(count)  # noqa: S311  (a simulation: the same each time)
         whole = [sum(times) for times in self.times]
         total = sum(whole) or 1.0
@@ -367,13 +418,7 @@ class _Case:
             )
         return tuple(found)
 
-    def profile_of(
-        self,
-        found: Replay,
-        utilisation: Mapping[str, float],
-        reasons: Sequence[str],
-        interval: list[float] | None,
-    ) -> Profile:
+    def profile_of(self, found: Replay, simulation: Simulation) -> Profile:
         """Return the predicted profile."""
         source, names = self.source, self.graph.names
         entries = entries_of_tasks(source)[0]
@@ -407,7 +452,7 @@ class _Case:
             "timeline": {
                 "workers": [
                     {"host": node, "pid": number, "thread": 0}
-                    for number, node in enumerate(utilisation)
+                    for number, node in enumerate(self.nodes)
                 ],
                 "columns": ["task", "round", "worker", *MOMENTS],
                 "records": rows,
@@ -415,9 +460,8 @@ class _Case:
             "prediction": {
                 "kind": "simulation",
                 "sources": sources_of([source]),
-                "makespan_ms": round(found.makespan_ms, 6),
-                "interval_ms": interval,
-                "reasons": list(reasons),
+                **simulation.figures(),
+                "reasons": [*simulation.reasons],
             },
             "weight_sources": predicted_sources(source, walls),
         }
@@ -497,7 +541,7 @@ def _case_of(
     transfers = None
     if bandwidth is not None:
         if orders is None:
-            raise refused("bandwidth: links are between the nodes of a schedule; give schedule=")
+            raise refused("bandwidth: links are between the nodes of a schedule, and there is none")
         transfers = _transfers(profile, graph, nodes, orders, bandwidth)
     ranked = None
     if orders is None:
@@ -556,11 +600,8 @@ def _nodes(
     engine: Engine | None,
 ) -> dict[str, float]:
     """Return each worker's name and speed."""
-    if workers is not None:
-        if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-            raise refused(f"workers must be an integer of at least 1, got {short_repr(workers)}")
-        if speeds is not None or schedule is not None:
-            raise refused("workers: each node of speeds and schedule is a worker; omit it")
+    if workers is not None and (speeds is not None or schedule is not None):
+        raise refused("workers: each node of speeds and schedule is a worker; omit it")
     if speeds is not None:
         for node, speed in speeds.items():
             value = plain_number(speed)
@@ -641,8 +682,8 @@ def _times(
         column = "corrected_ms" if "corrected_ms" in columns else "wall_ms"
         measured = measured_of(kinds, columns.get(column, ()))
         typical = median(measured) if measured else entry.compute_time_ms
-        ratios = [ms / typical for ms in measured] if typical else [1.0] * len(measured)
-        rows.append(ratios or _drawn(profile, name, typical))
+        relative = [ms / typical for ms in measured] if typical else [1.0] * len(measured)
+        rows.append(relative or _drawn(profile, name, typical))
         shift = factors[i] / beside.get(name, 1.0)
         read_ms, write_ms = (
             (0.0, 0.0)
@@ -661,8 +702,19 @@ def _times(
                 write_ms,
             )
         )
-    rounds = min(map(len, rows), default=0)
-    return times, [[row[k] for row in rows] for k in range(rounds)]
+    ratios = [*zip(*rows)]
+    # Disturbances hit a few tasks in each round, and the medians of the tasks hold none of them.
+    usual = _of_a_round(times, ratios)
+    times = [each._replace(compute=each.compute * usual) for each in times]
+    return times, [[ratio / usual for ratio in row] for row in ratios]
+
+
+def _of_a_round(times: Sequence[_Times], ratios: Sequence[Sequence[float]]) -> float:
+    """Return what all tasks compute in the median round, relative to the sum of their medians."""
+    whole = sum(each.compute for each in times)
+    if not ratios or not whole:
+        return 1.0
+    return median([sum(r * each.compute for r, each in zip(row, times)) for row in ratios]) / whole
 
 
 #: Deviations of a normal distribution with equal probability between them.
@@ -694,8 +746,13 @@ def _handed_over(profile: Profile) -> tuple[dict[str, int], dict[str, int]]:
 
 def _beside(profile: Profile, engine: Engine | None) -> dict[str, float]:
     """Return for each task the contention that its measured times contain already."""
+    if engine is None:
+        return {}
+    busy = profile.sections.get("run", {}).get("conditions", {}).get("busy_cores", 0)
+    if busy:
+        return dict.fromkeys(profile.dag_structure["nodes"], _between(engine.contention, 1 + busy))
     timeline = profile.sections.get("timeline")
-    if engine is None or timeline is None or len(timeline["workers"]) < 2:
+    if timeline is None or len(timeline["workers"]) < 2:
         return {}
     if not {"compute_start_ms", "compute_end_ms"}.issubset(timeline["columns"]):
         return {}

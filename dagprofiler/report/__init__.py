@@ -30,6 +30,7 @@ _SCRIPTS = (
     "table.js",
     "overview.js",
     "comparison.js",
+    "prediction.js",
     "graph.js",
     "panel.js",
     "timeline.js",

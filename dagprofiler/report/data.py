@@ -23,6 +23,7 @@ from dagprofiler._document.table import (
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import BYTES, quantity
 from dagprofiler.analysis import analysis_of
+from dagprofiler.analysis.makespan import PARTS
 from dagprofiler.report._layout import fold, kinds_by_name
 from dagprofiler.report.drawing import Sketch, of_groups, of_tasks
 from dagprofiler.stats.summary import FLAGS, median
@@ -121,8 +122,14 @@ def samples(subject: ReportSource) -> dict[str, Any] | None:
     }
 
 
-def timeline(subject: ReportSource) -> dict[str, Any] | None:
-    """Return start and end of the phases of tasks, in columns; None without a timeline."""
+def timeline(
+    subject: ReportSource, numbers: Mapping[str, int] | None = None
+) -> dict[str, Any] | None:
+    """Return start and end of the phases of tasks, in columns; None without a timeline.
+
+    `numbers` are those of the tasks, by default the subject's own; other tasks are left out.
+    """
+    numbers = subject.numbers if numbers is None else numbers
     section = subject.sections.get("timeline")
     if section is None:
         return None
@@ -135,7 +142,7 @@ def timeline(subject: ReportSource) -> dict[str, Any] | None:
     began = [
         record
         for record in section["records"]
-        if any(record[start] is not None for _, start, _ in phases)
+        if record[0] in numbers and any(record[start] is not None for _, start, _ in phases)
     ]
     if not began:
         return None
@@ -148,11 +155,11 @@ def timeline(subject: ReportSource) -> dict[str, Any] | None:
     kinds = subject.sections.get("samples", {}).get("rounds", ())
     ready = place.get("ready_ms")
     return {
-        "workers": _workers(section["workers"]),
+        "workers": _nodes(subject) or _workers(section["workers"]),
         "rounds": [[n, kinds[n] if n < len(kinds) else ""] for n in rounds if n in shown],
         "first": typical[0],
         "left_out": len(rounds) - len(shown),
-        "task": [subject.numbers[record[0]] for record in kept],
+        "task": [numbers[record[0]] for record in kept],
         "round": [record[1] for record in kept],
         "worker": [record[2] for record in kept],
         "ready": [None if ready is None else record[ready] for record in kept],
@@ -219,6 +226,23 @@ def _workers(workers: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
+def _nodes(subject: ReportSource) -> list[str] | None:
+    """Return the node of each worker of a run along a schedule; None if that is not clear."""
+    homes = {
+        task: node for node, tasks in subject.sections.get("schedule", {}).items() for task in tasks
+    }
+    section = subject.sections["timeline"]
+    found = {record[2]: homes.get(record[0]) for record in section["records"]}
+    names = [found.get(number) for number in range(len(section["workers"]))]
+    return None if None in names else [f"node {name}" for name in names]
+
+
+def _prediction(subject: ReportSource) -> dict[str, Any] | None:
+    """Return the makespan of a predicted profile on several numbers of workers."""
+    curve = subject.sections.get("prediction", {}).get("curve")
+    return curve and {"curve": curve}
+
+
 #: Parts of the base that are shown with those of the profile.
 _OF_BOTH = ("about", "summary")
 
@@ -248,12 +272,30 @@ def comparison(subject: ReportSource, base: ReportSource) -> dict[str, Any]:
             for name, entry in found["edge_times"].items()
         ],
         "reasons": list(reasons),
+        "prediction": _against_reality(found.get("prediction"), subject, base),
         "added": found.get("only_in_self", []),
         "removed": found.get("only_in_other", []),
         "bytes": _weights(found["edge_weight_diff"], 8),
         "instructions": _weights(found["node_weight_diff"], 1),
         **{name: _rows(mine, theirs, name) for name in _DIFFERING},
     }
+
+
+def _against_reality(
+    error: Mapping[str, Any] | None, subject: ReportSource, base: ReportSource
+) -> dict[str, Any] | None:
+    """Return how far a prediction is off, by parts, and both timelines, the predicted one first."""
+    if error is None:
+        return None
+    sides: list[list[Any]] = []
+    for side in sorted((subject, base), key=lambda side: "prediction" not in side.sections):
+        shown = timeline(side, subject.numbers)
+        if shown is None:
+            return None
+        shown["workers"] = _nodes(side) or [f"worker {i}" for i in range(len(shown["workers"]))]
+        sides.append(["real" if sides else "predicted", shown])
+    parts = [{"words": PARTS[name], **part} for name, part in error["parts"].items()]
+    return {**error, "parts": parts, "sides": sides}
 
 
 def _judgement(entry: Mapping[str, Any], reasons: dict[str, int]) -> dict[str, Any]:
@@ -747,6 +789,7 @@ _PARTS: dict[str, Callable[[ReportSource], Any]] = {
     "pictures": pictures,
     "growth": _growth,
     "kinds": _kinds,
+    "prediction": _prediction,
     "timeline": timeline,
     "spans": _spans,
     "samples": samples,

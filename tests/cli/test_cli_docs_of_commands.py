@@ -1,7 +1,8 @@
 """Commands on the pages run one after the other, and print what the page says they print.
 
 In a ```console block a line ``$ dagprofiler ...`` is a command, ``$ echo $?`` asks for its exit
-code, and the lines below are what it prints, in which ``...`` stands for any text.
+code, and the lines below are what it prints, in which ``...`` stands for any text; those below
+``$ cat FILE`` are the file.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ def test_commands_of_the_page_print_what_it_says(tmp_path):
         if command == "echo $?":
             assert expected.strip() == str(last)
             asked = True
+            continue
+        if command.startswith("cat "):
+            (tmp_path / command[len("cat ") :]).write_text(expected, encoding="utf-8")
             continue
         assert asked or not last, f"nobody asks for the exit code before {command}"
         printed, last = printed_by(command, tmp_path)

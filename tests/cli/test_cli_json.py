@@ -41,6 +41,11 @@ def test_the_json_of_every_command_is_as_documented(printed, shelf, folder):
     printed("import", f"{folder}/x.wfformat.json", "-o", f"{folder}/imported.json")
     printed("validate", shelf.profile, f"{folder}/x.html", code=1)
     printed("show", f"{folder}/imported.json")
+    printed("sweep", shelf.target, "--over", "N=100,200,400", "-q", "-o", f"{folder}/runs")
+    printed("fit", f"{folder}/runs")
+    printed("predict", f"{folder}/runs", "-c", "N=800", "-o", f"{folder}/guess.json")
+    printed("simulate", f"{folder}/guess.json", "--workers", "1..2")
+    printed("simulate", f"{folder}/imported.json", "-o", f"{folder}/simulated.json")
 
 
 def test_the_schema_is_one_and_describes_every_command():

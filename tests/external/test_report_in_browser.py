@@ -18,6 +18,7 @@ from dagprofiler import (
     import_profile,
     map_over,
     reduce,
+    simulate,
     task,
     tracing,
 )
@@ -401,6 +402,18 @@ def test_a_base_is_shown_beside_it_with_verdicts(opened, measured):
 
 
 # Everybody can use it
+
+
+def test_a_prediction_is_shown_with_the_real_run_and_over_the_workers(opened, measured):
+    found = simulate(measured, workers=range(1, 4))
+    page = opened(measured, found.profile, viewport={"width": 420, "height": 900})
+    assert "the real one" in page.inner_text("#prediction")
+    assert count(page, "#prediction tbody tr") == 5
+    assert page.locator("#prediction canvas").evaluate("canvas => canvas.width") > 100
+    assert page.evaluate("document.documentElement.scrollWidth") == 420
+    page = opened(found.profile)
+    assert count(page, "#prediction svg circle") == 3
+    assert count(page, "#prediction svg .band") == 1
 
 
 def test_the_keyboard_walks_along_edges(opened, measured):

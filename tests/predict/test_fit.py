@@ -121,6 +121,7 @@ def test_two_parameters_need_no_full_grid(cost):
 def test_what_a_sparse_design_leaves_open_is_said_with_the_missing_point():
     models = fit(two(lambda n, m: n * m, POINTS))
     assert "N=8000, M=32" in " ".join(models.reasons)
+    assert f"not certain: {models.reasons[0]}" in str(models)
     with pytest.raises(ValidationError, match=r"'M' needs 3 values with N=1000, got 4, 8"):
         fit(two(lambda n, m: n * m, POINTS[:5]))
 
@@ -177,6 +178,8 @@ def test_a_prediction_is_marked_is_read_and_is_simulated_with_an_interval():
     found = simulate(far, workers=1)
     assert found.interval_ms[0] < found.makespan_ms < found.interval_ms[1]
     assert any("12.5 times" in reason for reason in found.reasons)
+    with pytest.raises(ValidationError, match=r"400000.* predicted"):
+        fit([*runs_of(SHAPES["linear"]), far])
 
 
 def test_models_print_formula_unit_error_and_range():

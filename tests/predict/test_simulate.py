@@ -107,6 +107,32 @@ def test_times_that_were_taken_beside_others_contain_contention_already():
     assert alone / 2 <= shared <= alone
 
 
+def test_a_core_that_was_kept_busy_while_measuring_is_contention_already():
+    measured = profile_of(*FORK)
+    measured.sections["run"] = {"conditions": {"busy_cores": 1}}
+    found = simulate(measured, workers=1, engine=engine(contention=(1.0, 2.0)))
+    assert found.makespan_ms == pytest.approx(5)
+
+
+def test_the_work_is_that_of_the_median_round_and_not_the_sum_of_medians():
+    measured = profile_of({"a": 10, "b": 10, "c": 10}, rounds=[1.0] * 3)
+    for i, columns in enumerate(measured.sections["samples"]["tasks"].values()):
+        columns["wall_ms"][i] *= 2
+    assert simulate(measured, workers=1).makespan_ms == pytest.approx(40)
+
+
+def test_several_numbers_of_workers_make_a_curve():
+    source = profile_of({"a": 4, "b": 4, "c": 4}, rounds=[1.0, 1.0, 1.0])
+    found = simulate(source, workers=range(1, 4))
+    assert {workers: one.makespan_ms for workers, one in found.curve.items()} == pytest.approx(
+        {1: 12, 2: 8, 3: 4}
+    )
+    assert found.makespan_ms == pytest.approx(4)
+    points = found.profile.sections["prediction"]["curve"]
+    assert points[1] == {"workers": 2, "makespan_ms": 8.0, "interval_ms": [8.0, 8.0]}
+    assert str(found).splitlines()[3].split() == ["2", "8", "ms", "8", "ms", "8", "ms", "75.0%"]
+
+
 def test_tasks_that_wait_need_no_core_and_no_lock():
     waiting = profile_of({"a": 10, "b": 10}, rounds=[1.0], cpu=0.0)
     busy = engine(cores=1, contention=(1.0, 2.0), shares_memory=True)
@@ -187,6 +213,8 @@ def test_reasons_for_distrust_are_named(given_engine, reason):
     ("options", "words"),
     [
         ({"workers": 0}, ["workers", "0"]),
+        ({"workers": []}, ["workers", "[]"]),
+        ({"workers": [1, True]}, ["workers", "True"]),
         ({"workers": 2, "speeds": {"a": 1}}, ["workers", "speeds"]),
         ({"speeds": {"x": 0}}, ["'x'", "0"]),
         ({"bandwidth": 5}, ["bandwidth", "schedule"]),

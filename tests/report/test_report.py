@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from dagprofiler import (
     WeightError,
     map_over,
     reduce,
+    simulate,
     task,
     tracing,
 )
@@ -268,6 +270,32 @@ def test_tasks_that_only_one_side_has_are_named_and_measured_speeds_are_no_diffe
     assert (found["added"], found["removed"], found["tasks"]) == (["add"], ["gone"], [])
     assert any("speed" in label for label, _ in data_of(profile)["machine"])
     assert not any("speed" in label for label, *_ in found["machine"])
+
+
+def test_a_prediction_stands_beside_the_real_run_with_the_parts_of_its_error():
+    plan = {"edge": ["read"], "cloud": ["add"]}
+    with ThreadPoolExecutor(1) as edge, ThreadPoolExecutor(1) as cloud:
+        real = small().run(executor={"edge": edge, "cloud": cloud}, schedule=plan, rounds=3)
+    predicted = simulate(real, schedule=plan).profile
+    error = real.compare(predicted)["prediction"]
+    for subject, base in [(real, predicted), (predicted, real)]:
+        found = data_of(subject, base=base)["comparison"]["prediction"]
+        assert found["error"] == error["error"]
+        assert [part["error"] for part in found["parts"]] == [
+            part["error"] for part in error["parts"].values()
+        ]
+        assert [side for side, _ in found["sides"]] == ["predicted", "real"]
+        for _, timeline in found["sides"]:
+            assert sorted(timeline["workers"]) == ["node cloud", "node edge"]
+            assert {*timeline["task"]} == {0, 1}
+    assert data_of(real, base=real)["comparison"]["prediction"] is None
+
+
+def test_a_simulation_of_several_numbers_of_workers_has_a_curve(profile):
+    assert "prediction" not in data_of(profile)
+    found = data_of(simulate(profile, workers=range(1, 4)).profile)
+    assert [point["workers"] for point in found["prediction"]["curve"]] == [1, 2, 3]
+    assert found["about"]["predicted"]
 
 
 # Size

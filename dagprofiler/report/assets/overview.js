@@ -13,7 +13,6 @@ addSection("overview", "Overview", null, (root) => {
   if (about.predicted) root.append(element("p", { class: "warning" }, element("strong", {}, "Predicted, not measured. "), about.predicted.join("; ")));
   if (about.state === "partial") root.append(failureInWords(about));
   if (base) root.append(...verdictInWords(report.comparison));
-  if (about.predicted) root.append(element("p", { class: "warning" }, "These times are predicted, not measured."));
   root.append(warningsInWords(), element("dl", { class: "figures" }, headline(summary, base)));
   const advice = adviceFor(summary);
   if (advice.length) {

@@ -1,0 +1,171 @@
+"""The commands ``sweep``, ``fit``, ``predict`` and ``simulate``."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from dagprofiler._document.rounds import Rounds
+from dagprofiler._util.text import aligned, number
+from dagprofiler.cli._output import (
+    check_one_stdin,
+    check_outputs,
+    check_profile_suffix,
+    keep,
+    load_profile,
+    print_json,
+    print_text,
+    stdout_apart,
+)
+from dagprofiler.cli._parser import CommandError
+from dagprofiler.cli._run import FAILED, conditions, deliver, meters, written_of
+from dagprofiler.cli._targets import (
+    as_like,
+    assignments,
+    executor_named,
+    guessed,
+    load_dag,
+    schedule_in,
+    swept,
+)
+from dagprofiler.errors import RunError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from dagprofiler.predict import CostModels
+
+
+def sweep(arguments: argparse.Namespace) -> int:
+    """Measure a DAG in several configurations, and write a profile of each."""
+    from dagprofiler.experiments import sweep as measure
+    from dagprofiler.measure.machine import ask_git
+
+    folder = arguments.output
+    if folder.lower().endswith((".json", ".gz")):
+        raise CommandError(f"-o {folder}: expected a directory, for one profile each")
+    os.makedirs(folder, exist_ok=True)
+    check_outputs(os.path.join(folder, "profile.json"))
+    rounds = conditions(arguments, Rounds(5))
+    with stdout_apart(arguments.json):
+        dag = load_dag(arguments.target, arguments.config)
+        over = swept(dag, arguments.over)
+        ask_git()
+        try:
+            with executor_named(arguments.executor) as executor:
+                profiles = measure(
+                    dag,
+                    over,
+                    rounds=rounds,
+                    seed=arguments.seed,
+                    meters=meters(arguments),
+                    executor=executor,
+                    progress=not arguments.quiet,
+                )
+        except RunError as error:
+            raise CommandError(str(error), FAILED) from error
+    found = []
+    for profile in profiles:
+        values = {name: profile.config[name] for name in over}
+        name = ",".join(f"{key}={value}" for key, value in values.items())
+        path = os.path.join(folder, re.sub(r"[^\w.,=+-]", "_", name) + ".json")
+        found.append((values, profile.metrics.total_time_ms, path))
+    check_outputs(*(path for *_, path in found))
+    keep(zip(profiles, (path for *_, path in found)))
+    if arguments.json:
+        names = ("config", "total_time_ms", "written")
+        print_json({"profiles": [dict(zip(names, entry)) for entry in found]})
+    else:
+        rows = [(*map(str, values.values()), number(ms), path) for values, ms, path in found]
+        head = (*over, "total ms", "profile")
+        print_text("\n".join(aligned([head, *rows], left=(len(head) - 1,))))
+    return 0
+
+
+def fit(arguments: argparse.Namespace) -> int:
+    """Print how the costs in profiles depend on the parameters."""
+    models = _models(arguments.profile)
+    if arguments.json:
+        fields = ("of", "quantity", "unit", "formula", "error", "regime")
+        print_json(
+            {
+                "parameters": {name: [*values] for name, values in models.parameters.items()},
+                "models": [{name: getattr(m, name) for name in fields} for m in models.models],
+                "reasons": [*models.reasons],
+            }
+        )
+    else:
+        print_text(str(models))
+    return 0
+
+
+def _models(paths: Sequence[str]) -> CostModels:
+    """Return the cost models of profiles, or of those in directories."""
+    from dagprofiler.predict import fit as models_of
+
+    files = []
+    for path in paths:
+        if os.path.isdir(path):
+            names = (name for name in sorted(os.listdir(path)) if name.endswith(".json"))
+            files += [os.path.join(path, name) for name in names]
+        else:
+            files.append(path)
+    check_one_stdin(*files)
+    return models_of(map(load_profile, files))
+
+
+def predict(arguments: argparse.Namespace) -> int:
+    """Write the profile that another configuration would have, and print a summary."""
+    check_outputs(arguments.output, arguments.report, read=arguments.profile)
+    check_profile_suffix(arguments.output)
+    models = _models(arguments.profile)
+    known = models.profiles[-1].config
+    config = {
+        name: as_like(name, text, known[name]) if name in known else guessed(text)
+        for name, text in assignments(arguments.config, "--config").items()
+    }
+    deliver(models.predict(config), arguments)
+    return 0
+
+
+def simulate(arguments: argparse.Namespace) -> int:
+    """Print the makespan that a profile's DAG would have, and write the predicted profile."""
+    from dagprofiler.experiments import calibrate_engine
+    from dagprofiler.predict import simulate as simulated
+
+    check_outputs(arguments.output, arguments.report, read=[arguments.profile])
+    check_profile_suffix(arguments.output)
+    schedule = schedule_in(arguments.schedule)
+    profile = load_profile(arguments.profile)
+    engine = None
+    if arguments.executor is not None:
+        with executor_named(arguments.executor, nodes=schedule or ()) as executor:
+            engine = calibrate_engine(executor)
+    found = simulated(
+        profile,
+        workers=arguments.workers,
+        engine=engine,
+        schedule=schedule,
+        speeds=_factors(arguments.speed, "--speed") or None,
+        bandwidth=arguments.bandwidth,
+        faster=_factors(arguments.faster, "--faster"),
+    )
+    written: dict[str, Any] = {}
+    if arguments.output is not None or arguments.report is not None:
+        written = written_of(found.profile, arguments)
+    if arguments.json:
+        known = {name: getattr(found, name) for name in ("utilisation", "gains", "reasons")}
+        print_json({"written": written, **found.figures(), **known})
+    elif arguments.output != "-":
+        lines = [str(found), *(f"{what}: {path}" for what, path in written.items())]
+        print_text("\n".join(lines))
+    return 0
+
+
+def _factors(texts: Sequence[str], option: str) -> dict[str, float]:
+    """Return the numbers in texts like ``NAME=2``."""
+    return {
+        name: as_like(name, text, 1.0, option) for name, text in assignments(texts, option).items()
+    }

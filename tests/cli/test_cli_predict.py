@@ -1,0 +1,77 @@
+"""The commands that predict: sweep, fit, predict, simulate, and runs along a schedule."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dagprofiler import Profile
+
+PLAN = {"edge": ["read", "show"], "cloud": ["add"]}
+
+
+def test_a_sweep_is_fitted_predicted_and_simulated(cli, shelf, folder):
+    over = ["--over", "N=100,200,400,1e3", "--over", "factor=1,2,3", "--rounds", "3", "-q"]
+    said = cli("sweep", shelf.target, *over, "-o", f"{folder}/runs").out
+    assert f"{folder}/runs/N=1000,factor=1.0.json" in said
+    assert len([*Path(folder, "runs").iterdir()]) == 7
+    assert "N from 100 to 1,000" in cli("fit", f"{folder}/runs").out
+    guess, found = f"{folder}/guess.json", f"{folder}/simulated.json"
+    assert "PREDICTED" in cli("predict", f"{folder}/runs", "-c", "N=3e3", "-o", guess).out
+    assert Profile.load(guess).config["N"] == 3000
+    options = ["--workers", "1..3", "-o", found, "--report", f"{folder}/page.html"]
+    said = cli("simulate", guess, *options).out
+    assert "3 workers" in said
+    assert said.splitlines()[-2:] == [f"profile: {found}", f"report: {folder}/page.html"]
+    curve = Profile.load(found).sections["prediction"]["curve"]
+    assert [point["workers"] for point in curve] == [1, 2, 3]
+
+
+def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder):
+    plan, planned, real = (f"{folder}/{name}.json" for name in ("plan", "planned", "real"))
+    Path(plan).write_text(json.dumps(PLAN), encoding="utf-8")
+    nodes = ["--speed", "edge=1", "--speed", "cloud=2", "--bandwidth", "1e3"]
+    faster = ["--faster", "add=2", "--executor", "threads"]
+    cli("simulate", shelf.profile, "--schedule", plan, *nodes, *faster, "-o", planned)
+    cli("run", shelf.target, "--schedule", plan, "--executor", "threads", "-q", "-o", real)
+    profiles = Profile.load(planned), Profile.load(real)
+    assert [profile.sections["schedule"] for profile in profiles] == [PLAN, PLAN]
+    assert profiles[0].sections["engine"]["shares_memory"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("sweep {target} --over n=1 -o {folder}", ["--over", "'n'", "'N'"]),
+        ("sweep {target} --over N=1,x -o {folder}", ["--over N", "'x'"]),
+        ("sweep {target} --over N=1 -o sweep.json", ["sweep.json", "directory"]),
+        ("fit {folder}", ["3", "0"]),
+        ("fit {profile} {profile} {profile}", ["parameter"]),
+        ("simulate {profile} --workers 4..1", ["4..1"]),
+        ("simulate {profile} --workers 0", ["'0'"]),
+        ("simulate {profile} --faster add=x", ["--faster add", "'x'"]),
+        ("simulate {profile} --faster ad=2", ["'ad'", "'add'"]),
+        ("simulate {profile} --bandwidth 5", ["bandwidth", "schedule"]),
+        ("simulate {profile} --schedule {target}", ["--schedule", "JSON"]),
+        ("run {target} --schedule {plan} --executor processes:2", ["--executor", "'processes:2'"]),
+        ("run {target} --schedule {plan} --journal {folder}/j", ["--schedule", "journal"]),
+        ("run {target} --schedule {empty}", ["--schedule", "node"]),
+        ("run {target} --schedule {other} --executor threads", ["'edge'", "'reed'", "'read'"]),
+    ],
+)
+def test_what_is_wrong_is_said_by_name(refused, shelf, folder, command, words):
+    plans = {"plan": PLAN, "empty": {}, "other": {"edge": ["reed"]}}
+    for name, plan in plans.items():
+        Path(folder, f"{name}.txt").write_text(json.dumps(plan), encoding="utf-8")
+    paths = {name: f"{folder}/{name}.txt" for name in plans}
+    known = {"target": "pipeline_of_tests.py", "profile": shelf.profile, "folder": folder, **paths}
+    said = refused(*command.format(**known).split())
+    assert all(word in said for word in words)
+
+
+def test_a_sweep_whose_task_fails_has_the_exit_code_of_a_run(refused, folder):
+    target = "pipeline_of_tests.py:failing"
+    said = refused("sweep", target, "--over", "N=1,2", "-q", "-o", folder, code=4)
+    assert "no such cell" in said
