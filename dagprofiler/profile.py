@@ -603,7 +603,8 @@ class Profile(Shown):
         ----------
         source
             ``"counted"``, ``"estimated"``, ``"reference_time"``, ``"cpu_time"``,
-            ``"wall_time"``, or ``"best"``: the first of these that every task has.
+            ``"wall_time"``, or ``"best"``: the first of these that every task has. ``"time"`` is
+            the time that tables show.
         statistic
             ``"median"``, ``"mean"``, ``"min"`` or ``"max"`` of the measured samples.
         rate

@@ -2,7 +2,8 @@
 
     python docs/make_images.py [NAME...]
 
-Run by hand when the report changes; needs Chromium and the packages playwright and pillow.
+Run by hand when the report changes; needs Chromium and the packages playwright, pillow and
+distributed.
 """
 
 from __future__ import annotations
@@ -14,22 +15,29 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
+from distributed import Client, LocalCluster
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from dagprofiler import DAG, Profile, RunError, rng, task
+from dagprofiler import DAG, DaskExecutor, Profile, RunError, rng, task
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from playwright.sync_api import Browser
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS / "examples"))
 
+import image_pipeline  # noqa: E402
 import slice_scheduler  # noqa: E402
+import text_index  # noqa: E402
+import word_counts  # noqa: E402
 
-WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 420, "height": 860}
+#: Widths of a page, in pixels.
+WIDE, MEDIUM, PHONE = 1280, 1000, 420
 
 
 @task(outputs=["rows"])
@@ -55,7 +63,7 @@ def parse(rows: Any) -> dict[str, Any]:
 def scheduler(n_ue: int = 10_000) -> Profile:
     """Return seven rounds of the slice scheduler."""
     dag = slice_scheduler.build_dag(N_UE=n_ue)
-    return dag.run(seed=1, rounds=7, meters="default")
+    return dag.run(seed=1, rounds=7)
 
 
 def layered() -> Profile:
@@ -85,30 +93,70 @@ def failed() -> Profile:
     raise AssertionError
 
 
-#: Name to profile and base, viewport, colours, and the first and the last section shown.
-PICTURES: dict[str, tuple[Callable[[], Any], dict[str, int], str, str, str]] = {
-    "report-light": (lambda: (scheduler(),), WIDE, "light", "overview", "timeline"),
-    "report-dark": (lambda: (scheduler(),), WIDE, "dark", "overview", "timeline"),
-    "report-phone": (lambda: (scheduler(),), PHONE, "light", "overview", "overview"),
-    "report-comparison": (
-        lambda: (scheduler(), scheduler(8_000)), WIDE, "light", "overview", "comparison"
+def on_cluster() -> Profile:
+    """Return a run of the word counts on two workers of Dask."""
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        return word_counts.build_dag().run(executor=DaskExecutor(client))
+
+
+class Picture(NamedTuple):
+    """A part of a report, from the top of one section to the end of another.
+
+    Attributes
+    ----------
+    profiles
+        Makes the profile, and the base if there is one.
+    lanes
+        What has a lane in the timeline: ``"task"``, ``"worker"`` or ``"kind"``.
+    """
+
+    profiles: Callable[[], Sequence[Profile]]
+    first: str
+    last: str
+    width: int = WIDE
+    colours: str = "light"
+    lanes: str = "task"
+
+
+PICTURES = {
+    "report-light": Picture(lambda: [scheduler()], "overview", "timeline"),
+    "report-dark": Picture(lambda: [scheduler()], "overview", "timeline", colours="dark"),
+    "report-phone": Picture(lambda: [scheduler()], "overview", "overview", PHONE),
+    "report-comparison": Picture(lambda: [scheduler(), scheduler(8_000)], "overview", "comparison"),
+    "report-failed": Picture(lambda: [failed()], "overview", "graph"),
+    "report-2000-tasks": Picture(lambda: [layered()], "graph", "kinds"),
+    "text-index": Picture(
+        lambda: [text_index.build_dag().run(rounds=6)], "graph", "timeline", MEDIUM
     ),
-    "report-failed": (lambda: (failed(),), WIDE, "light", "overview", "graph"),
-    "report-2000-tasks": (lambda: (layered(),), WIDE, "light", "graph", "kinds"),
-}  # fmt: skip
+    "slice-scheduler": Picture(lambda: [scheduler()], "graph", "timeline", MEDIUM),
+    "image-pipeline": Picture(
+        lambda: [image_pipeline.build_dag().run(seed=1, rounds=6)], "graph", "timeline", MEDIUM
+    ),
+    "word-counts": Picture(lambda: [word_counts.build_dag().run()], "graph", "timeline", MEDIUM),
+    "cluster": Picture(lambda: [on_cluster()], "timeline", "timeline", MEDIUM, lanes="worker"),
+}
 
 
-def picture(browser: Browser, path: Path, name: str) -> None:
+def take(browser: Browser, path: Path, name: str) -> None:
     """Write the picture of this name."""
-    profiles, viewport, colours, first, last = PICTURES[name]
-    profile, *base = profiles()
+    wanted = PICTURES[name]
+    profile, *base = wanted.profiles()
     profile.report(path, *base)
-    page = browser.new_page(viewport=viewport, color_scheme=colours)
+    viewport = {"width": wanted.width, "height": 900}
+    page = browser.new_page(viewport=viewport, color_scheme=wanted.colours)
     page.goto(path.as_uri())
     page.wait_for_selector("footer")
-    top = 0 if first == "overview" else page.locator(f"#{first}").bounding_box()["y"]
-    end = page.locator(f"#{last}").bounding_box()
-    clip = {"x": 0, "y": top, "width": viewport["width"], "height": end["y"] + end["height"] - top}
+    if wanted.lanes != "task":
+        page.select_option("#lanes", label=wanted.lanes)
+    top = 0
+    if wanted.first != "overview":
+        top = page.locator(f"#{wanted.first}").bounding_box()["y"]
+    end = page.locator(f"#{wanted.last}").bounding_box()
+    height = end["y"] + end["height"] - top
+    clip = {"x": 0, "y": top, "width": wanted.width, "height": height}
     shot = page.screenshot(full_page=True, clip=clip)
     page.close()
     # Few colours make small files.
@@ -125,7 +173,7 @@ def main(names: list[str]) -> None:
         )
         # Each profile is taken in a thread without an event loop.
         for name in names or PICTURES:
-            picture(browser, Path(folder) / f"{name}.html", name)
+            take(browser, Path(folder) / f"{name}.html", name)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The documentation's examples run, page by page, and print what the page says they print.
 
-In README.md and docs/*.md every ```python block is executed, all of a page in
+In README.md and docs/ every ```python block is executed, all of a page in
 one module. An ```output block is what the python block before it prints; in it
 ``...`` stands for any text, as in doctest. A ```{shown} block is an expression,
 and what it stands for must be something that the built page can show. Other
@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 from showing import FENCE, NEEDS, kind_and_text, lacking  # noqa: E402
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 #: The pages that teach by example; the others may have none.
 WITH_EXAMPLES = {
@@ -103,10 +103,15 @@ def run(block: Block, page: Path, module: ModuleType) -> str:
 SLOW = {"README.md", "ci.md", "prediction.md", "tutorial.md"}
 
 
+def named(page: Path) -> str:
+    """Return the path of a page in the checkout."""
+    return page.relative_to(ROOT).as_posix()
+
+
 def marked(page: Path) -> object:
     """Return a page as a parameter."""
     slow = page.name in SLOW or NEEDS.search(page.read_text(encoding="utf-8"))
-    return pytest.param(page, marks=[pytest.mark.slow] if slow else [], id=page.name)
+    return pytest.param(page, marks=[pytest.mark.slow] if slow else [], id=named(page))
 
 
 @pytest.mark.parametrize("page", [marked(page) for page in PAGES])
@@ -161,17 +166,17 @@ def test_every_page_that_teaches_by_example_has_examples():
     assert found >= WITH_EXAMPLES
 
 
-def test_index_links_every_page():
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    linked = {
-        line
-        for block in blocks(index)
+def test_every_page_is_in_a_table_of_contents():
+    listed = {
+        page.parent / f"{line}.md"
+        for page in PAGES
+        for block in blocks(page.read_text(encoding="utf-8"))
         if block.kind == "{toctree}"
         for line in block.text.splitlines()
         if line and not line.startswith(":")
     }
 
-    assert linked == {page.stem for page in PAGES} - {"README", "index"}
+    assert listed == {*PAGES} - {ROOT / "README.md", ROOT / "docs" / "index.md"}
 
 
 def test_samples_of_a_profile_load():
@@ -315,15 +320,11 @@ def test_measurements_page_has_the_coverage_that_intervals_really_have():
         assert round(100 * coverage, 1) == float(percent)
 
 
-def test_api_page_names_every_public_name():
-    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    missing = [
-        name
-        for name in dagprofiler.__all__
-        if not re.search(rf"auto\w+:: dagprofiler\.(\w+\.)?{name}$", page, re.MULTILINE)
-    ]
+def test_api_pages_name_every_public_name():
+    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "api").glob("*.md")]
+    named = re.findall(r"(?m)auto\w+:: dagprofiler\.(?:\w+\.)?(\w+)$", "\n".join(pages))
 
-    assert missing == ["__version__"]
+    assert {*dagprofiler.__all__} - {*named} == {"__version__"}
 
 
 def test_the_architecture_page_names_every_room():
@@ -335,7 +336,7 @@ def test_the_architecture_page_names_every_room():
     assert set(re.findall(r"^  (\w+)/", tree, re.MULTILINE)) == rooms
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=named)
 def test_links_of_a_page_lead_somewhere(page):
     links = re.findall(r"\]\(([^):#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
 

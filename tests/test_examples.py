@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 EXAMPLES = Path(__file__).resolve().parent.parent / "docs" / "examples"
 
 TASKS = {
+    "image_pipeline": ["capture", "denoise", "segment", "label", "sharpness", "shrink", "describe"],
     "measured_weights": ["write", "parse", "by_host", "by_page", "report"],
     "quickstart": ["collect", "process", "classify"],
     "slice_scheduler": ["collect", "predict", "schedule", "evaluate"],

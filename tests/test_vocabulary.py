@@ -32,7 +32,7 @@ PUZZLES = {
 def texts():
     yield from (ROOT / "dagprofiler").rglob("*.py")
     yield from (ROOT / "dagprofiler").rglob("*.js")
-    yield from (ROOT / "docs").glob("*.md")
+    yield from (ROOT / "docs").rglob("*.md")
     yield ROOT / "README.md"
 
 

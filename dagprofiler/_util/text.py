@@ -39,8 +39,15 @@ def quantity(value: Any, unit: str | None) -> str:
 
 def share(value: Any, largest: Any) -> float:
     """Return `value` relative to the largest value, from 0 to 1."""
-    limit = sys.float_info.max
-    return float(min(value, limit) / min(largest, limit)) if largest else 0.0
+    return _as_float(value) / _as_float(largest) if largest else 0.0
+
+
+def _as_float(value: Any) -> float:
+    """Return a number as a float, the largest one if it is an integer beyond all."""
+    try:
+        return float(value)
+    except OverflowError:
+        return sys.float_info.max
 
 
 _DIGITS = re.compile(r"[0-9]+")

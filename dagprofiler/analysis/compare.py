@@ -452,7 +452,8 @@ _COLOURED = ("faster", SLOWER)
 def _change(ratio: float) -> str:
     if ratio >= 2:
         return f"{ratio:.2f} times as long"
-    return f"{abs(1 - ratio):.0%} {'faster' if ratio < 1 else 'slower'}".replace("%", " %")
+    percent = round(100 * abs(1 - ratio))
+    return f"{percent} % {'faster' if ratio < 1 else 'slower'}" if percent else "under 1 % apart"
 
 
 def _three_digits(value: float) -> str:

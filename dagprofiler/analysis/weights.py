@@ -156,7 +156,7 @@ class Reader:
             raise WeightError(
                 source, missing, self._reasons(missing, candidate or "wall_time_ms", column)
             )
-        if source != "estimated":
+        if found and source != "estimated":
             self.check_samples(source, self.statistic)
         return found
 

@@ -18,6 +18,7 @@ from dagprofiler.cli._output import (
     problem_of,
     source_name,
     text,
+    writing_to,
 )
 from dagprofiler.cli._parser import CommandError, build_parser
 from dagprofiler.cli._targets import assignments, guessed
@@ -57,12 +58,13 @@ def report(arguments: argparse.Namespace) -> int:
     check_outputs(output, read=[arguments.profile, *filter(None, [arguments.base])])
     profile = load_profile(arguments.profile)
     base = None if arguments.base is None else load_profile(arguments.base)
-    losses = profile.report(
-        sys.stdout.buffer if output == "-" else output,
-        base,
-        cost=arguments.cost,
-        statistic=arguments.statistic,
-    )
+    with writing_to(output):
+        losses = profile.report(
+            sys.stdout.buffer if output == "-" else output,
+            base,
+            cost=arguments.cost,
+            statistic=arguments.statistic,
+        )
     _print_written(arguments, output, losses)
     return 0
 
@@ -86,9 +88,11 @@ def export(arguments: argparse.Namespace) -> int:
         name = arguments.format or format_of(output)
     except FormatError as error:
         raise CommandError(str(error).replace("format=", "--format")) from error
-    options = _options(arguments.option, load(EXPORTERS, name), name)
+    cost = [] if arguments.cost is None else [f"cost={arguments.cost}"]
+    options = _options([*cost, *arguments.option], load(EXPORTERS, name), name)
     profile = load_profile(arguments.profile)
-    losses = profile.export(sys.stdout.buffer if output == "-" else output, name, **options)
+    with writing_to(output):
+        losses = profile.export(sys.stdout.buffer if output == "-" else output, name, **options)
     _print_written(arguments, output, losses)
     return 0
 
@@ -147,7 +151,8 @@ def import_(arguments: argparse.Namespace) -> int:
     except FormatError as error:
         where = "" if name in str(error) else f"{name}: "
         raise CommandError(f"{where}{error}".replace("format=", "--format")) from error
-    profile.save(sys.stdout.buffer if arguments.output == "-" else arguments.output)
+    with writing_to(arguments.output):
+        profile.save(sys.stdout.buffer if arguments.output == "-" else arguments.output)
     _print_written(arguments, arguments.output, ())
     return 0
 

@@ -60,7 +60,8 @@ def print_text(text: str, stream: IO[str] | None = None) -> None:
             return
     # The encoding may lack characters of names.
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream)
+    with writing_to("-"):
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream)
 
 
 def print_json(value: Any) -> None:
@@ -85,6 +86,16 @@ def text(shown: Mapping[str, Any], parts: Sequence[str] = PARTS, top: int = 0) -
 def source_name(path: str) -> str:
     """Return the name of the file or stream that is read."""
     return "standard input" if path == "-" else path
+
+
+@contextmanager
+def writing_to(path: str) -> Iterator[None]:
+    """Name the file in an error of writing to it; ``-`` is standard output."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or ("standard output" if path == "-" else path)
+        raise
 
 
 def load_profile(path: str) -> Profile:

@@ -413,12 +413,13 @@ def _export(parser: argparse.ArgumentParser) -> None:
         help="chrome_trace, csv, dot, graphml, html, mermaid, node_link, saga, wfformat; by "
         "default, by the suffix of FILE",
     )
+    _cost(parser)
     parser.add_argument(
         "--option",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="option of the format; repeatable: cost=wall_time, network=@network.json (JSON file)",
+        help="option of the format; repeatable: fill=0, network=@network.json (JSON file)",
     )
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler._document.table import edge_table, task_table
+from dagprofiler._document.table import default_times, edge_table, task_table
 from dagprofiler._util.text import BITS, quantity, share
-from dagprofiler.analysis.weights import SOURCES, STATISTICS
+from dagprofiler.analysis.weights import NAMED, STATISTICS
 from dagprofiler.errors import WeightError, counted
 from dagprofiler.formats import Export
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from dagprofiler.analysis.weights import Weights
     from dagprofiler.profile import Profile
 
 
@@ -37,7 +36,7 @@ class Costs:
     values
         Task name to cost; tasks without one are absent.
     source
-        Source of all values, one of `dagprofiler.analysis.weights.SOURCES`;
+        Source of all values, one of `dagprofiler.analysis.weights.NAMED`;
         None if there are none.
     unit
         ``"instructions"``, ``"ms"`` or ``"reference ms"``; None if there are none.
@@ -98,7 +97,7 @@ class GraphExporter:
         self,
         profile: Profile,
         *,
-        cost: str = "best",
+        cost: str | None = None,
         statistic: str = "median",
         fill: float | None = None,
     ) -> Export:
@@ -107,8 +106,8 @@ class GraphExporter:
         Parameters
         ----------
         cost
-            Where the tasks' weights come from: a source of :meth:`dagprofiler.Profile.weights`.
-            If no source has a value for every task, ``"best"`` is the one that has most.
+            Where the tasks' weights come from: a source of :meth:`dagprofiler.Profile.weights`;
+            by default ``"time"``, or, in a profile without times, ``"best"``.
         statistic
             As there.
         fill
@@ -175,16 +174,14 @@ def drawn(graph: Graph, names: Mapping[str, str]) -> Iterator[Drawn]:
         yield Drawn((numbers[source], numbers[target]), (quantity(weight, BITS),), part)
 
 
-def costs_of(profile: Profile, cost: str, statistic: str, fill: float | None) -> Costs:
+def costs_of(profile: Profile, cost: str | None, statistic: str, fill: float | None) -> Costs:
     """Return the costs of the tasks; some or all tasks may lack a value.
 
     Parameters
     ----------
-    cost
-        A source of :meth:`dagprofiler.Profile.weights`. If no source has a value for every
-        task, ``"best"`` is the one that has most.
-    statistic
-        As there.
+    cost, statistic
+        As for :meth:`dagprofiler.Profile.weights`; without `cost`, the time, or, in a profile
+        without times, the best source.
     fill
         Cost of a task without a value; with None it has no cost.
 
@@ -193,48 +190,27 @@ def costs_of(profile: Profile, cost: str, statistic: str, fill: float | None) ->
     WeightError
         If `cost`, `statistic` or `fill` is nothing that it may be.
     """
+    if cost is None:
+        cost = "time" if default_times(profile) else "best"
     try:
-        filled = {} if fill is None else {"fill": fill}
-        weights = _saying_filled(profile.weights(cost, statistic, **filled), fill)
+        found = profile.weights(cost, statistic, fill=0 if fill is None else fill)
+        if fill is None and len(found.filled) == len(found.values):
+            # No task has a value: this raises an error with the reason.
+            profile.weights(cost, statistic)
     except WeightError as error:
-        if cost not in ("best", *SOURCES) or statistic not in STATISTICS or fill is not None:
+        if cost not in ("best", *NAMED) or statistic not in STATISTICS or fill is not None:
             raise
-        return _some_costs(profile, list(SOURCES) if cost == "best" else [cost], statistic, error)
-    return Costs(weights.values, weights.source, weights.unit, weights.provenance)
+        return Costs({}, None, None, " ".join(error.reason.split()))
+    values, provenance, lacking = found.values, found.provenance, set(found.filled)
+    if lacking:
+        what = "none" if fill is None else f"{fill:.12g} given"
+        provenance += f"; {what} for {len(lacking):,} of {counted(len(values), 'task')}"
+    if fill is None:
+        values = {name: value for name, value in values.items() if name not in lacking}
+    return Costs(values, found.source, found.unit, provenance)
 
 
-def _saying_filled(weights: Weights, fill: float | None) -> Weights:
-    """Return weights with the number of filled ones in the provenance."""
-    if not weights.filled:
-        return weights
-    total = counted(len(weights.values), "task")
-    note = f"{fill:.12g} given for {len(weights.filled):,} of {total}"
-    return replace(weights, provenance=f"{weights.provenance}; {note}")
-
-
-def _some_costs(
-    profile: Profile, sources: Sequence[str], statistic: str, refusal: WeightError
-) -> Costs:
-    """Return the costs from the source that lacks the fewest values."""
-    lacking: dict[str, int] = {}
-    for source in sources:
-        try:
-            profile.weights(source, statistic)
-        except WeightError as error:
-            if 0 < len(error.tasks) < len(profile.dag_structure["nodes"]):
-                lacking[source] = len(error.tasks)
-    if not lacking:
-        return Costs({}, None, None, " ".join(refusal.reason.split()))
-    source = min(lacking, key=lacking.__getitem__)
-    found = profile.weights(source, statistic, fill=0)
-    values = dict(found.values)
-    for name in found.filled:
-        del values[name]
-    none = f"none for {len(found.filled):,} of {counted(len(found.values), 'task')}"
-    return Costs(values, source, found.unit, f"{found.provenance}; {none}")
-
-
-def graph_of(profile: Profile, cost: str, statistic: str, fill: float | None) -> Graph:
+def graph_of(profile: Profile, cost: str | None, statistic: str, fill: float | None) -> Graph:
     """Return a profile as a graph with attributes; arguments as :func:`costs_of`."""
     costs = costs_of(profile, cost, statistic, fill)
     structure = profile.dag_structure

@@ -53,7 +53,7 @@ class Csv(GraphExporter):
         profile: Profile,
         *,
         table: str = "tasks",
-        cost: str = "best",
+        cost: str | None = None,
         statistic: str = "median",
         fill: float | None = None,
     ) -> Export:

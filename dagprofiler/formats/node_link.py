@@ -28,7 +28,7 @@ class NodeLink(GraphExporter):
         self,
         profile: Profile,
         *,
-        cost: str = "best",
+        cost: str | None = None,
         statistic: str = "median",
         fill: float | None = None,
         edges: str = "both",
@@ -66,7 +66,11 @@ class NodeLink(GraphExporter):
 
 
 def to_networkx(
-    profile: Profile, *, cost: str = "best", statistic: str = "median", fill: float | None = None
+    profile: Profile,
+    *,
+    cost: str | None = None,
+    statistic: str = "median",
+    fill: float | None = None,
 ) -> networkx.DiGraph[Any]:
     """Return a profile as a ``networkx.DiGraph``; needs the extra ``networkx``.
 

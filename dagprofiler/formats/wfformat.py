@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Union
 from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.samples import measured_of
 from dagprofiler._util.json import mapping_in, plain_number, text_in
-from dagprofiler.errors import FormatError, WeightError, counted, did_you_mean, short_repr, shorten
+from dagprofiler.errors import FormatError, counted, did_you_mean, short_repr, shorten
 from dagprofiler.formats import Export
 from dagprofiler.formats.saga import finite_number
 from dagprofiler.stats.summary import median
@@ -121,12 +121,8 @@ def machine_of(host: str, sections: Mapping[str, Any]) -> dict[str, Any]:
 #: Sizes of edges, and their descriptions.
 SIZES = {"spec": "its payload by the standard's rule", "wire": "its bytes as serialized"}
 
-#: Sources whose unit is time on the machine that the file describes; "best" takes the first
-#: that every task has.
-_TIMES = ("wall_time", "cpu_time")
-
 #: Costs that can become runtimes.
-COSTS = ("best", *_TIMES, "reference_time")
+COSTS = ("time", "wall_time", "cpu_time", "reference_time")
 
 #: Attributes of executed tasks that an imported profile keeps for the next export.
 _KEPT = (
@@ -208,29 +204,12 @@ class Instance:
 
     def take_runtimes(self, cost: str, statistic: str, fill: float | None) -> None:
         """Store the known runtimes, in milliseconds."""
-        sources = _TIMES if cost == "best" else (cost,)
-        lacking: list[str] = []
-        for source in sources:
-            try:
-                self._runtimes_ms = self._profile.weights(source, statistic).values
-            except WeightError as error:
-                if not error.tasks:
-                    raise
-                lacking = lacking or error.tasks
-            else:
-                return
-        given = 0 if fill is None else fill
-        if len(lacking) < len(self._nodes):
-            found = self._profile.weights(sources[0], statistic, fill=given)
-            runtimes_ms, lacking = dict(found.values), list(found.filled)
-        else:
-            runtimes_ms = dict.fromkeys(self._nodes, given)
+        found = self._profile.weights(cost, statistic, fill=0 if fill is None else fill)
+        self._runtimes_ms, lacking = found.values, set(found.filled)
         if fill is None:
-            for name in lacking:
-                del runtimes_ms[name]
+            self._runtimes_ms = {n: ms for n, ms in found.values.items() if n not in lacking}
         else:
             self._filled = len(lacking)
-        self._runtimes_ms = runtimes_ms
 
     def document(self, workflow: str | None) -> dict[str, Any]:
         """Return the instance."""
@@ -344,7 +323,7 @@ class Instance:
             attributes: dict[str, Any] = {"runtimeInSeconds": shifted(runtime_ms, -3)}
             row = samples["tasks"].get(name)
             if row:
-                attributes.update(_metered(samples["rounds"], row))
+                attributes.update(_metered(samples["rounds"], row, runtime_ms))
             extras = self._extras(name)
             attributes.update((key, extras[key]) for key in _KEPT if key in extras)
             machines = extras.get("machines") if self._imported else [host]
@@ -411,19 +390,22 @@ class Instance:
 
 
 def _metered(
-    kinds: Sequence[str], row: Mapping[str, Sequence[Any]]
+    kinds: Sequence[str], row: Mapping[str, Sequence[Any]], runtime_ms: float
 ) -> Iterator[tuple[str, int | float]]:
-    """Yield attributes of an executed task from the medians of its samples."""
+    """Yield attributes of an executed task from the medians of its samples.
+
+    Readers multiply ``avgCPU`` by the runtime, so it is the CPU time as a share of that.
+    """
 
     def middle(column: str) -> int | float | None:
         measured = measured_of(kinds, row.get(column, ()))
         return median(measured) if measured else None
 
-    wall_ms, cpu_ms = middle("wall_ms"), middle("process_cpu_ms")
+    cpu_ms = middle("process_cpu_ms")
     if cpu_ms is None:
         cpu_ms = middle("cpu_ms")
     # WRENCH divides by it, so it must not be 0.
-    percent = round(100 * cpu_ms / wall_ms, 6) if wall_ms and cpu_ms is not None else 0
+    percent = round(100 * cpu_ms / runtime_ms, 6) if runtime_ms and cpu_ms is not None else 0
     if 0 < percent < inf:
         yield "avgCPU", percent
     for key, column in METERED.items():
@@ -470,7 +452,7 @@ class WfFormat:
         profile: Profile,
         *,
         version: str = "1.5",
-        cost: str = "wall_time",
+        cost: str = "time",
         statistic: str = "median",
         fill: float | None = None,
         size: str = "spec",
@@ -484,9 +466,9 @@ class WfFormat:
             ``"1.4"``, which SAGA and SimGrid read; ``"1.5"``, the only one that WRENCH
             reads; ``"1.6"``, the newest.
         cost
-            Source of ``runtimeInSeconds``: ``"wall_time"``, ``"cpu_time"``,
-            ``"reference_time"``, or ``"best"``, the first of the former two that every
-            task has. Instructions are no seconds.
+            Source of ``runtimeInSeconds``: ``"time"``, wall time without run-queue delay where
+            that was measured; ``"wall_time"``, ``"cpu_time"`` or ``"reference_time"``.
+            Instructions are no seconds.
         statistic
             ``"median"``, ``"mean"``, ``"min"`` or ``"max"`` of the measured samples.
         fill

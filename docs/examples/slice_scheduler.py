@@ -405,6 +405,7 @@ def main() -> None:
     for number, (throughput, drained, fairness) in enumerate(table):
         print(f"{number:5}  {throughput:17.2f}  {drained:13.1%}  {fairness:13.3f}")
     print(f"mean utilisation of the cells: {outcome['utilisation'].mean():.1%}")
+    print(f"\nprofile: {path}")
 
 
 if __name__ == "__main__":

@@ -88,13 +88,17 @@ def build_dag(folder: str | None = None, max_packages: int = 12) -> DAG:
 
 
 def main() -> None:
-    """Run it, print the profile, and save it."""
+    """Run it, save the profile, and print the profile and the most frequent words."""
+    path = sys.argv[1] if len(sys.argv) > 1 else "word_counts_profile.json"
+
     profile = build_dag().run()
+    profile.save(path)
+
     print(profile)
     most = profile.final_outputs["most"]
     for letter, (word, number) in sorted(most.items()):
         print(f"{letter}: {word}, {number} times")
-    profile.save(sys.argv[1] if len(sys.argv) > 1 else "word_counts_profile.json")
+    print(f"\nprofile: {path}")
 
 
 if __name__ == "__main__":

@@ -151,24 +151,27 @@ def test_no_difference_is_only_said_where_one_of_the_size_asked_for_could_be_see
 
 
 @pytest.mark.parametrize(
-    ("factor", "headline"),
+    ("factor", "spread", "headline"),
     [
-        (0.88, "12 % faster in all (1.31 s -> 1.15 s)"),
-        (1.25, "25 % slower in all (1.31 s -> 1.64 s)"),
-        (3.847, "3.85 times as long in all (1.31 s -> 5.04 s)"),
-        (1.0, "no significant difference in all (1.31 s -> 1.31 s)"),
+        (0.88, 0, "12 % faster in all (1.31 s -> 1.15 s)"),
+        (1.25, 0, "25 % slower in all (1.31 s -> 1.64 s)"),
+        (3.847, 0, "3.85 times as long in all (1.31 s -> 5.04 s)"),
+        (1.0, 0, "no significant difference in all (1.31 s -> 1.31 s)"),
+        (1.003, 0.5, "inconclusive in all (1.31 s -> 1.31 s, under 1 % apart)"),
     ],
 )
-def test_the_headline_is_the_verdict_on_the_total_time(factor, headline):
+def test_the_headline_is_the_verdict_on_the_total_time(factor, spread, headline):
     def lasting(total_ms):
         document = timed().to_dict()
-        document["samples"]["total_ms"] = [total_ms] * 10
+        ends = 1 - spread, 1 + spread
+        document["samples"]["total_ms"] = [total_ms * end for end in ends * 5]
         document["total_time_ms"] = total_ms
         return Profile.from_dict(document)
 
     found = compare_profiles(lasting(factor * 1310.0), lasting(1310.0), names=("old", "new"))
     assert found.headline() == headline
-    assert str(found).startswith(f"new against old: {headline}\n")
+    shown = headline.replace("inconclusive", "inconclusive [1]")
+    assert str(found).startswith(f"new against old: {shown}\n")
 
 
 def test_profiles_are_called_by_their_names_where_these_differ():

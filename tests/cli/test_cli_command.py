@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -59,6 +60,23 @@ def test_a_reader_that_has_enough_ends_the_command_without_a_word(shelf):
 
     assert said == b""
     assert process.wait() == 141
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize("words", [["show"], ["export", "--format", "dot"]])
+def test_a_standard_output_that_is_full_is_named(shelf, words):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "dagprofiler", *words, shelf.profile],
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert done.stderr == "dagprofiler: no space left on device: 'standard output'\n"
+    assert done.returncode == 2
 
 
 def test_python_warnings_are_lines(shelf, folder):

@@ -41,10 +41,10 @@ def test_options_of_a_format_are_typed_and_may_be_in_a_file(cli, shelf, folder):
     Path(folder, "network.json").write_text(
         '{"speeds": {"here": 1, "there": 2}, "bandwidth": 5}', encoding="utf-8"
     )
-    options = ["--option", f"network=@{folder}/network.json", "--option", "cost=wall_time"]
+    options = ["--option", f"network=@{folder}/network.json", "--cost", "wall_time"]
     done = cli("export", shelf.profile, "-o", f"{folder}/p.saga.json", *options, "--json")
 
-    assert json.loads(done.out)["left_out"]
+    assert "costs are ms (wall_time: " in json.loads(done.out)["left_out"][0]
     instance = json.loads(Path(folder, "p.saga.json").read_text(encoding="utf-8"))
     assert [node["name"] for node in instance["network"]["nodes"]] == ["here", "there"]
 

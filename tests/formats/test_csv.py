@@ -38,7 +38,7 @@ def test_columns_are_always_the_same():
 def test_what_is_not_known_is_an_empty_cell():
     rows = {row["task"]: row for row in read(rendered("csv", golden_profile()))}
     assert rows["load"]["compute_time_ms"] == "5.625"
-    assert rows["load"]["weight_unit"] == "instructions"
+    assert rows["load"]["weight_unit"] == "ms"
     failed = rows["'=sum"]
     assert {name for name, cell in failed.items() if cell} == {"task", "execution_order", "state"}
 

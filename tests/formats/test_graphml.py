@@ -38,8 +38,8 @@ def test_networkx_reads_the_live_graph_with_its_types(networkx):
     # networkx adds the defaults of attributes, of which there are none.
     assert graph.graph.pop("node_default") == graph.graph.pop("edge_default") == {}
     assert networkx.utils.graphs_equal(graph, live)
-    assert type(graph.nodes["load"]["weight"]) is int
-    assert type(graph.nodes["load"]["compute_time_ms"]) is float
+    assert type(graph.nodes["load"]["bytes_out"]) is int
+    assert type(graph.nodes["load"]["weight"]) is float
     assert graph.is_directed()
 
 

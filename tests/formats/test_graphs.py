@@ -92,13 +92,13 @@ def test_metrics_named_after_classes_are_given_to_the_tasks_of_their_places(name
     document = profile.to_dict()
     entry = {"compute_time_ms": 1.0, "bytes_in": 2, "bytes_out": 3}
     document["execution_metrics"] = [{"task": name, **entry} for name in names]
-    tasks = graph_of(Profile.from_dict(document), "best", "median", None).tasks
+    tasks = graph_of(Profile.from_dict(document), None, "median", None).tasks
     assert [name for name in tasks if tasks[name].get("bytes_in") == 2] == given
     assert list(tasks) == ["A", "b", "C"]
 
 
 def test_a_profile_without_edge_metrics_does_not_say_that_edges_carry_nothing():
-    edge = graph_of(profile_of(["a", "b"]), "best", "median", None).edges["a", "b"]
+    edge = graph_of(profile_of(["a", "b"]), None, "median", None).edges["a", "b"]
     assert edge == {"weight": 8, "size_bytes": 1}
 
 
@@ -107,7 +107,7 @@ def test_weights_of_edges_are_those_of_the_profile_even_if_they_make_no_whole_by
     document.pop("edge_metrics", None)
     document["metadata"].pop("schema_version", None)
     document["edge_weights"]["a->b"] = 11
-    edge = graph_of(Profile.from_dict(document), "best", "median", None).edges["a", "b"]
+    edge = graph_of(Profile.from_dict(document), None, "median", None).edges["a", "b"]
     assert edge["weight"] == 11
 
 
@@ -115,7 +115,7 @@ def test_edges_that_a_profile_repeats_are_there_once_and_it_is_said():
     document = profile_of(["a", "b"]).to_dict()
     document["metadata"].pop("schema_version", None)
     document["dag_structure"]["edges"] *= 2
-    graph = graph_of(Profile.from_dict(document), "best", "median", None)
+    graph = graph_of(Profile.from_dict(document), None, "median", None)
     assert list(graph.edges) == [("a", "b")]
     assert any("more than once" in loss for loss in graph.losses)
 

@@ -279,9 +279,9 @@ def test_a_profile_of_0_1_0_has_what_it_has():
 
 
 def test_costs_are_times(measured):
-    for cost in ("best", "wall_time", "cpu_time"):
-        weights = measured.weights("wall_time" if cost == "best" else cost).values
-        tasks = instance(measured, cost=cost)["workflow"]["execution"]["tasks"]
+    for options in ({}, {"cost": "time"}, {"cost": "wall_time"}, {"cost": "cpu_time"}):
+        weights = measured.weights(options.get("cost", "time")).values
+        tasks = instance(measured, **options)["workflow"]["execution"]["tasks"]
         assert {t["id"]: t["runtimeInSeconds"] for t in tasks} == pytest.approx(
             {name: value / 1e3 for name, value in weights.items()}
         )
@@ -290,17 +290,9 @@ def test_costs_are_times(measured):
             render(measured, cost=cost)
 
 
-def test_best_is_the_first_time_that_every_task_has():
-    sources = {"a": {"node_weight": "default", "cpu_time_ms": 4.0, "wall_time_ms": None}}
-    profile = made(["a"], {}, [None], sections={"weight_sources": sources})
-    (entry,) = instance(profile, cost="best")["workflow"]["execution"]["tasks"]
-    assert entry["runtimeInSeconds"] == 0.004
-    assert "execution" not in instance(profile)["workflow"]
-
-
 def test_the_statistic_is_that_of_weights(measured):
     for statistic in ("median", "mean", "min", "max"):
-        weights = measured.weights("wall_time", statistic).values
+        weights = measured.weights("time", statistic).values
         tasks = instance(measured, statistic=statistic)["workflow"]["execution"]["tasks"]
         assert [t["runtimeInSeconds"] * 1e3 for t in tasks] == pytest.approx(
             [weights[t["id"]] for t in tasks]
