@@ -7,6 +7,10 @@ from typing import Any
 
 __all__ = ["DAGMetrics", "EdgeMetrics", "TaskMetrics"]
 
+#: Columns of the profile's section ``edge_metrics``: the fields of :class:`EdgeMetrics` after its
+#: ends. The last one is there only if an edge carries several fields.
+EDGE_COLUMNS = ("data_fields", "size_bytes", "wire_bytes", "fields")
+
 
 @dataclass
 class TaskMetrics:
@@ -91,7 +95,7 @@ class EdgeMetrics:
         return self.several
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the entry of the profile's section ``edge_metrics``."""
+        """Return everything as plain dicts and lists."""
         entry: dict[str, Any] = {
             "source": self.source,
             "target": self.target,

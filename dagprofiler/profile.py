@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from operator import attrgetter, itemgetter
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from dagprofiler._document.checks import check_consistency
@@ -25,9 +26,9 @@ from dagprofiler._util.json import (
 from dagprofiler._util.text import printable
 from dagprofiler._version import __version__
 from dagprofiler.config import Config
-from dagprofiler.errors import ProfileError, counted
+from dagprofiler.errors import ProfileError, counted, short_repr
 from dagprofiler.measure import machine
-from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
+from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 from dagprofiler.stats.ranktests import DIFFERENCE
 
@@ -313,7 +314,21 @@ class Profile(Shown):
         if metrics.total_time_ms is not None:
             yield "total_time_ms", metrics.total_time_ms
         if self._edges_are_known:
-            yield "edge_metrics", Table(batched(map(_edge_entry, metrics.edge_metrics)))
+            yield "edge_metrics", self._edge_metrics()
+
+    def _edge_metrics(self) -> dict[str, Any]:
+        """Return the section of that name: records in the order of the edges."""
+        edges = self.metrics.edge_metrics
+        known = {(edge.source, edge.target): edge for edge in edges}
+        ends = [(edge["source"], edge["target"]) for edge in self.dag_structure["edges"]]
+        for source, target in known.keys() - {*ends}:
+            where = f"{short_repr(source)} -> {short_repr(target)}"
+            raise ProfileError(f"dag_structure has no edge {where}", "$.edge_metrics")
+        several = any(edge.several is not None for edge in edges)
+        columns = EDGE_COLUMNS if several else EDGE_COLUMNS[:-1]
+        read = attrgetter(*EDGE_COLUMNS[:-1], *(["several"] if several else []))
+        records = ([*read(known[pair])] if pair in known else None for pair in ends)
+        return {"columns": [*columns], "records": Table(batched(records))}
 
     @classmethod
     def from_dict(cls, data: Any) -> Profile:
@@ -665,13 +680,6 @@ def _pointing_to_import(error: ProfileError, data: Any) -> ProfileError:
     return ProfileError(f"not a profile but {' or '.join(formats)}, which import_profile() reads")
 
 
-def _edge_entry(edge: EdgeMetrics) -> dict[str, Any]:
-    """Return an entry of ``edge_metrics``, without the bits, which ``edge_weights`` holds."""
-    entry = edge.to_dict()
-    del entry["size_bits"]
-    return entry
-
-
 def _tasks_of(entries: Iterable[Mapping[str, Any]]) -> list[TaskMetrics]:
     """Return the metrics in ``execution_metrics``; a missing time is None."""
     return [
@@ -689,20 +697,18 @@ def _tasks_of(entries: Iterable[Mapping[str, Any]]) -> list[TaskMetrics]:
 
 def _edges_of(data: dict[str, Any]) -> list[EdgeMetrics]:
     """Take the edge metrics out of a document, or derive them from its edge weights."""
+    edges = data["dag_structure"]["edges"]
     if "edge_metrics" in data:
+        table = data.pop("edge_metrics")
+        places = [table["columns"].index(name) for name in EDGE_COLUMNS if name in table["columns"]]
+        carried = itemgetter(*places)
         return [
-            EdgeMetrics(
-                entry["source"],
-                entry["target"],
-                entry["data_fields"],
-                entry["size_bytes"],
-                entry.get("wire_bytes"),
-                entry.get("fields"),
-            )
-            for entry in data.pop("edge_metrics")
+            EdgeMetrics(edge["source"], edge["target"], *carried(record))
+            for edge, record in zip(edges, table["records"])
+            if record is not None
         ]
     weights = data["edge_weights"]
-    ends = {f"{e['source']}->{e['target']}": e for e in data["dag_structure"]["edges"]}
+    ends = {f"{e['source']}->{e['target']}": e for e in edges}
     return [
         EdgeMetrics(ends[key]["source"], ends[key]["target"], [], bits // 8)
         for key, bits in weights.items()

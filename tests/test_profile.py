@@ -829,7 +829,7 @@ def test_editing_a_document_changes_neither_its_source_nor_what_was_made_of_it(m
     document["dag_structure"]["nodes"].append("x")
     document["dag_structure"]["edges"][0]["source"] = "x"
     document["execution_metrics"][0]["task"] = "x"
-    document["edge_metrics"][0]["data_fields"].append("x")
+    document["edge_metrics"]["records"][0][0].append("x")
     document["configuration"]["rates"].append(7)
     document["run"]["overhead"]["loop_ms"] = 9
     document["timeline"]["records"][0][0] = "x"
@@ -1029,7 +1029,7 @@ def test_an_error_while_the_document_is_made_leaves_the_old_file(tmp_path):
     with pytest.raises(ProfileError, match=r"^\$\.late: cannot be written: "):
         by_hand(sections={"late": {"what": object()}}).save(path)
     interrupted = by_hand()
-    interrupted.metrics.edge_metrics.append(Interrupting("a", "b", [], 0))
+    interrupted.metrics.task_metrics.append(Interrupting("c", 1.0, 1.0, 1.0, 0, 0))
     with pytest.raises(KeyboardInterrupt):
         interrupted.save(path)
     assert path.read_text() == before
@@ -1037,7 +1037,7 @@ def test_an_error_while_the_document_is_made_leaves_the_old_file(tmp_path):
     assert gc.isenabled()
 
 
-class Interrupting(EdgeMetrics):
+class Interrupting(TaskMetrics):
     def to_dict(self):
         raise KeyboardInterrupt
 
@@ -1189,9 +1189,16 @@ GOLDEN = """\
 "deserialize_time_ms":0.0625,"bytes_in":10,"bytes_out":7}
 ],
 "total_time_ms":4.5,
-"edge_metrics":[
-{"source":"a","target":"b","data_fields":["x"],"size_bytes":10}
+"edge_metrics":{
+"columns":[
+"data_fields",
+"size_bytes",
+"wire_bytes"
+],
+"records":[
+[["x"],10,null]
 ]
+}
 }
 """
 

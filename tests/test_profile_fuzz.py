@@ -55,18 +55,14 @@ FULL = {
         for name in ("a", "b")
     ],
     "total_time_ms": 45.2,
-    "edge_metrics": [
-        {
-            "source": "a",
-            "target": "b",
-            "data_fields": ["x"],
-            "size_bytes": 8,
-            "size_bits": 64,
-            "wire_bytes": 20,
-            "fields": {"x": {"size_bytes": 8, "wire_bytes": 20}},
-        },
-        {"source": "b", "target": "c", "data_fields": [], "size_bytes": 1},
-    ],
+    "edge_metrics": {
+        "columns": ["data_fields", "size_bytes", "wire_bytes", "fields"],
+        "records": [
+            [["x"], 8, 20, {"x": {"size_bytes": 8, "wire_bytes": 20}}],
+            None,
+            [[], 1, None, None],
+        ],
+    },
     "run": {
         "state": "partial",
         "reason": "task 'c' failed: ValueError: boom",

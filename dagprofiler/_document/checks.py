@@ -6,7 +6,7 @@ for the wrong entry only if the test fails.
 
 from __future__ import annotations
 
-from itertools import accumulate, chain, repeat
+from itertools import repeat
 from math import inf, isclose
 from operator import eq, itemgetter, le, mul
 from typing import TYPE_CHECKING, Any
@@ -286,20 +286,7 @@ class _Edges:
     def check_weights(self, weights: Mapping[str, Any], *, repeated: bool) -> None:
         if self._same_keys(weights):
             return
-        source_of = self._source_of(repeated=repeated)
-        if not weights.keys() <= source_of.keys():
-            key = next(key for key in weights if key not in source_of)
-            raise _error(f"there is no edge {_quote(key)}", "edge_weights", key)
-
-    def _same_keys(self, weights: Mapping[str, Any]) -> bool:
-        """Tell whether the keys are those of `weights`, in order and so distinct."""
-        return list(weights) == self.keys
-
-    def _source_of(self, *, repeated: bool) -> dict[str, str]:
-        """Return the source of each key, and check that no two edges share a key.
-
-        Key and source tell an edge; the key alone does not if names hold ``->``.
-        """
+        # Key and source tell an edge; the key alone does not if names hold ``->``.
         source_of = dict(zip(self.keys, self.sources))
         if len(source_of) < len(self.keys):
             i = _difference(list(map(source_of.get, self.keys)), self.sources)
@@ -311,36 +298,31 @@ class _Edges:
                 )
             if not repeated:
                 _check_distinct(self.keys, "edge", *_EDGES)
-        return source_of
+        if not weights.keys() <= source_of.keys():
+            key = next(key for key in weights if key not in source_of)
+            raise _error(f"there is no edge {_quote(key)}", "edge_weights", key)
 
-    def check_metrics(
-        self, entries: Sequence[Mapping[str, Any]], weights: Mapping[str, Any]
-    ) -> None:
-        sources, targets = _column(entries, "source"), _column(entries, "target")
-        expected = list(map(mul, _column(entries, "size_bytes"), repeat(8)))
-        if sources == self.sources and targets == self.targets and self._same_keys(weights):
-            keys, weighed = self.keys, list(weights.values())
+    def _same_keys(self, weights: Mapping[str, Any]) -> bool:
+        """Tell whether the keys are those of `weights`, in order and so distinct."""
+        return list(weights) == self.keys
+
+    def check_metrics(self, table: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
+        if len(table["records"]) != len(self.keys):
+            found, edges = len(table["records"]), len(self.keys)
+            raise _error(f"{found} records for {edges} edges", "edge_metrics", "records")
+        rows, numbers = _check_lengths("edge_metrics", table)
+        expected = list(map(mul, _column(rows, 1), repeat(8)))
+        if len(rows) == len(self.keys) and self._same_keys(weights):
+            weighed = list(weights.values())
         else:
-            keys = _edge_keys(sources, targets)
-            i = _difference(list(map(self._source_of(repeated=True).get, keys)), sources)
-            if i is not None:
-                raise _error(f"there is no edge {_quote(keys[i])}", "edge_metrics", i)
-            _check_distinct(keys, "edge", "edge_metrics")
-            weighed = list(map(weights.get, keys, expected))
-        bits = list(map(_get, entries, repeat("size_bits"), expected))
-        i = _difference(bits, expected)
-        if i is not None:
-            raise _error(
-                f"{bits[i]} bits are not 8 x {entries[i]['size_bytes']} bytes",
-                *("edge_metrics", i, "size_bits"),
-            )
+            weighed = [weights.get(self.keys[i], bits) for i, bits in zip(numbers, expected)]
         i = _difference(weighed, expected)
         if i is not None:
             raise _error(
                 f"{expected[i]} bits here, but {weighed[i]} in edge_weights",
-                *("edge_metrics", i, "size_bytes"),
+                *("edge_metrics", "records", numbers[i], 1),
             )
-        _check_fields(entries)
+        _check_fields(rows, numbers, table["columns"])
 
     def check_starts(self, timeline: Mapping[str, Any]) -> None:
         """Check that no task starts before its predecessors have ended.
@@ -448,58 +430,56 @@ def _check_run(run: Mapping[str, Any], finished: Sequence[str]) -> None:
         )
 
 
-def _check_fields(entries: Sequence[Mapping[str, Any]]) -> None:
+def _check_fields(
+    rows: Sequence[Sequence[Any]], numbers: Sequence[int], columns: Sequence[str]
+) -> None:
     """Check each edge's `data_fields`, and that its `fields` add up to it."""
-    names = _column(entries, "data_fields")
+    names = _column(rows, 0)
     if max(map(len, names), default=0) > 1:
         different = set(map(tuple, names))
         if list(map(len, different)) != list(map(len, map(set, different))):
-            for number, some in enumerate(names):
-                _check_distinct(some, "field", "edge_metrics", number, "data_fields")
-    fields = list(map(_get, entries, repeat("fields")))
-    if fields.count(None) == len(fields):
+            for number, some in zip(numbers, names):
+                _check_distinct(some, "field", "edge_metrics", "records", number, 0)
+    if "fields" not in columns:
         return
-    numbers = [i for i, by_name in enumerate(fields) if by_name is not None]
-    detailed = [entries[i] for i in numbers]
-    fields = _column(detailed, "fields")
-    i = _difference(list(map(dict.keys, fields)), [set(names[i]) for i in numbers])
-    if i is not None:
-        raise _error("the keys are not the data_fields", "edge_metrics", numbers[i], "fields")
-    for size in ("size_bytes", "wire_bytes"):
-        _check_sums(detailed, numbers, size)
+    place = columns.index("fields")
+    detailed = [(i, row) for i, row in zip(numbers, rows) if row[place] is not None]
+    for i, row in detailed:
+        if row[place].keys() != set(row[0]):
+            raise _error("the keys are not the data_fields", "edge_metrics", "records", i, place)
+        for j, size in enumerate(("size_bytes", "wire_bytes"), 1):
+            parts = [part.get(size) for part in row[place].values()]
+            if row[j] is not None and None not in parts and row[j] != sum(parts):
+                raise _error(
+                    f"{row[j]} bytes, but the fields add up to {sum(parts)}",
+                    *("edge_metrics", "records", i, j),
+                )
 
 
-def _check_sums(entries: Sequence[Mapping[str, Any]], numbers: Sequence[int], size: str) -> None:
-    """Check that `size` of the edges `numbers` is the sum over their fields, where all have it."""
-    fields = _column(entries, "fields")
-    parts = list(map(_get, chain.from_iterable(map(dict.values, fields)), repeat(size)))
-    if None in parts or None in map(_get, entries, repeat(size)):
-        known = [
-            i
-            for i, entry in enumerate(entries)
-            if size in entry and all(size in part for part in entry["fields"].values())
-        ]
-        _check_sums([entries[i] for i in known], [numbers[i] for i in known], size)
-        return
-    # All edges' sums agree if those of the first edge, the first two, the first three ... do.
-    sums = [0, *accumulate(map(int, parts))]
-    reached = list(map(sums.__getitem__, accumulate(map(len, fields))))
-    i = _difference(reached, list(accumulate(map(int, _column(entries, size)))))
+def _check_lengths(section: str, table: Mapping[str, Any]) -> tuple[list[Any], Sequence[int]]:
+    """Check that records have an entry for each column; return those that are not null.
+
+    Returns
+    -------
+    rows, numbers
+        The records, and where they are.
+    """
+    rows, columns = table["records"], table["columns"]
+    _check_distinct(columns, "column", section, "columns")
+    numbers: Sequence[int] = range(len(rows))
+    if None in rows:
+        numbers = [i for i in numbers if rows[i] is not None]
+        rows = [rows[i] for i in numbers]
+    i = _difference(list(map(len, rows)), [len(columns)] * len(rows))
     if i is not None:
-        total = sum(part[size] for part in fields[i].values())
-        raise _error(
-            f"{entries[i][size]} bytes, but the fields add up to {total}",
-            *("edge_metrics", numbers[i], size),
-        )
+        entries = f"{len(rows[i])} entries for {len(columns)} columns"
+        raise _error(entries, section, "records", numbers[i])
+    return rows, numbers
 
 
 def _check_records(section: str, table: Mapping[str, Any]) -> None:
     """Check a table whose first columns, task and round, identify a record."""
-    rows, columns = table["records"], table["columns"]
-    _check_distinct(columns, "column", section, "columns")
-    i = _difference(list(map(len, rows)), [len(columns)] * len(rows))
-    if i is not None:
-        raise _error(f"{len(rows[i])} entries for {len(columns)} columns", section, "records", i)
+    rows, _ = _check_lengths(section, table)
     tasks = _column(rows, 0)
     if len(set(tasks)) < len(tasks):
         _check_distinct(list(zip(tasks, _column(rows, 1))), "task and round", section, "records")

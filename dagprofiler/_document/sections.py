@@ -203,18 +203,32 @@ class FieldEntry:
     wire_bytes: int = may("Payload as serialized, in bytes.")
 
 
-class CarriedEntry:
-    """One edge."""
+class CarriedRecord(Row):
+    """Entries as `columns` says."""
 
-    source: str = must("Task that the data comes from.")
-    target: str = must("Task that the data goes to.")
     data_fields: list[str] = must(
         "The source's outputs that travel on this edge.", "Name of an output."
     )
     size_bytes: int = must("Payload by the standard's counting rule, in bytes.")
-    size_bits: int = may("8 x size_bytes, in bits.")
-    wire_bytes: int = may("Payload as serialized, in bytes.")
-    fields: dict[str, FieldEntry] = may("The same for each of the data_fields.")
+    wire_bytes: int | None = must("Payload as serialized, in bytes; null if not recorded.")
+    rest: dict[str, FieldEntry] | None = may(
+        "Sizes of each of several fields, by name; null if there are none."
+    )
+
+
+class CarriedSection:
+    """What each edge carried."""
+
+    columns: list[str] = must(
+        "What the entries of a record are, in order.",
+        "Name of the entry; units are part of it.",
+        columns=CarriedRecord,
+        one_of=("fields",),
+    )
+    records: list[CarriedRecord | None] = must(
+        "One record for each edge of `dag_structure`, in its order; null if the source did not "
+        "succeed."
+    )
 
 
 class WeightEntry:
@@ -625,7 +639,7 @@ class ProfileDocument:
     )
     total_time_ms: float = may("Wall-clock time of the whole run, in milliseconds.")
     run: RunSection = may()
-    edge_metrics: list[CarriedEntry] = may("What each edge carried.")
+    edge_metrics: CarriedSection = may()
     weight_sources: dict[str, WeightEntry] = may(
         "All candidates for each task's node weight. A candidate that no task has is "
         "absent; `environment.not_measured` has the reason.",

@@ -164,7 +164,8 @@ def _value(shape: type, kind: ast.expr, texts: Sequence[str], field: Field) -> d
         return {**schema, items: _value(shape, values, texts[1:], field)}
     other = inner_shape(shape, part)
     if other is not None:
-        return {**schema_of(other), **described}
+        schema = {**schema_of(other), **described}
+        return {**schema, "type": [schema["type"], *names[1:]]} if names[1:] else schema
     schema = {"type": names[0] if len(names) == 1 else names, **described}
     if field.format:
         schema["format"] = field.format

@@ -291,7 +291,9 @@ def text_in(mapping: Mapping[str, Any], key: str) -> str:
 _BATCH = 4096
 
 #: Sections that hold tables side by side; each table has its rows on lines of their own.
-_TABLES = frozenset({"dag_structure", "origins", "samples", "spans", "statistics", "timeline"})
+_TABLES = frozenset(
+    ("dag_structure", "edge_metrics", "origins", "samples", "spans", "statistics", "timeline")
+)
 
 
 def plain_number(value: Any) -> Any:

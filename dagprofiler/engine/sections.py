@@ -16,12 +16,13 @@ from dagprofiler._document.samples import measured_of, statistics_of
 from dagprofiler._util.json import Columns, Items, Table, batched, held
 from dagprofiler.engine.log import RoundLog, duration_ms, figures
 from dagprofiler.engine.samples import differing_outputs, samples_of
-from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
+from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.stats.summary import median
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from dagprofiler._util.json import Rows
     from dagprofiler.engine.log import Figures, Growth, RunLog
     from dagprofiler.graph.edges import Route
     from dagprofiler.tracing.collection import Packed
@@ -222,7 +223,11 @@ class Tables:
                 metrics for rows in self._tasks() for metrics in map(TaskMetrics, *rows.columns)
             ],
             edge_metrics=[
-                metrics for rows in self._edges() for metrics in map(EdgeMetrics, *rows.columns)
+                metrics
+                for edges in batched(self._edge_sizes)
+                for metrics in map(
+                    EdgeMetrics, *self._ends(edges).columns, *self._edge_columns(edges)
+                )
             ],
             node_weights=held(self._node_weights()),
             edge_weights=held(self._edge_weights()),
@@ -235,7 +240,10 @@ class Tables:
         yield "edge_weights", self._edge_weights()
         yield "execution_metrics", Table(self._tasks())
         yield "total_time_ms", self._total_time_ms
-        yield "edge_metrics", Table(self._edges())
+        several = max(map(len, self.log.wiring.routes.values()), default=0) > 1
+        columns = EDGE_COLUMNS if several else EDGE_COLUMNS[:-1]
+        records = Table(self._edge_records(len(columns)))
+        yield "edge_metrics", {"columns": list(columns), "records": records}
 
     def _tasks(self) -> Iterator[Columns]:
         """Yield the entries of the tasks that succeeded, in execution order."""
@@ -273,12 +281,20 @@ class Tables:
                 sizes[edge] = size
         return sizes
 
-    def _edges(self) -> Iterator[Columns]:
-        """Yield the entries of the edges whose source succeeded, by source."""
-        return map(self._edge_columns, batched(self._edge_sizes))
+    def _edge_records(self, width: int) -> Iterator[Rows]:
+        """Yield the records of all edges, by source; None where it did not succeed."""
+        sizes = self._edge_sizes
+        for edges in batched(self.log.wiring.routes):
+            known = [edge for edge in edges if edge in sizes]
+            rows = Columns(self._edge_columns(known)[:width])
+            if len(known) == len(edges):
+                yield rows
+            else:
+                of_known = iter(rows)
+                yield [next(of_known) if edge in sizes else None for edge in edges]
 
-    def _edge_columns(self, edges: list[int]) -> Columns:
-        """Return the data of the edges, in the order of the fields of EdgeMetrics."""
+    def _edge_columns(self, edges: list[int]) -> list[list[Any]]:
+        """Return what edges whose source succeeded carried, in the order of EDGE_COLUMNS."""
         wiring, sizes = self.log.wiring, self._edge_sizes
         wire_bytes, routes_of, count = self._figures.wire_bytes, wiring.routes, len(wiring.names)
         data_fields, wire, fields = [], [], []
@@ -296,10 +312,7 @@ class Tables:
             data_fields.append(carried)
             wire.append(size)
             fields.append(self._fields(source, routes) if len(routes) > 1 else None)
-        ends = self._ends(edges).columns
-        names = ("source", "target", "data_fields", "size_bytes", "wire_bytes", "fields")
-        columns = (*ends, data_fields, [sizes[edge] for edge in edges], wire, fields)
-        return Columns(dict(zip(names, columns)), optional=True)
+        return [data_fields, [sizes[edge] for edge in edges], wire, fields]
 
     def _fields(self, source: int, routes: tuple[Route, ...]) -> dict[str, dict[str, int]]:
         """Return the sizes of each of several fields that an edge carries."""

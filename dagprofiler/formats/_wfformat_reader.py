@@ -27,7 +27,7 @@ from dagprofiler.formats.wfformat import (
     shifted,
 )
 from dagprofiler.graph.wiring import kahn_order
-from dagprofiler.metrics import DAGMetrics
+from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics
 from dagprofiler.profile import Profile
 
 if TYPE_CHECKING:
@@ -647,7 +647,9 @@ class _Import:
         if instance.makespan_s is None:
             self._not_measured["total_time_ms"] = "the file holds no makespan"
         pairs = [(names[source], names[target]) for source, target in instance.edges]
-        edge_metrics = self._edge_metrics()
+        carried = self._carried()
+        keys = (f"{source}->{target}" for source, target in pairs)
+        weighed = ((key, 8 * record[1]) for key, record in zip(keys, carried) if record is not None)
         document: dict[str, Any] = {
             "metadata": self._metadata(),
             "configuration": {},
@@ -657,11 +659,8 @@ class _Import:
                 "execution_order": self._order(pairs),
             },
             "node_weights": dict.fromkeys(names, 0),
-            "edge_weights": {
-                f"{entry['source']}->{entry['target']}": 8 * entry["size_bytes"]
-                for entry in edge_metrics
-            },
-            "edge_metrics": edge_metrics,
+            "edge_weights": dict(weighed),
+            "edge_metrics": {"columns": [*EDGE_COLUMNS], "records": carried},
             "execution_metrics": self._execution_metrics(),
             "run": self._run(),
             "weight_sources": self._weight_sources(),
@@ -703,35 +702,28 @@ class _Import:
             place = json_path(self._instance.tasks[0].path[:-1])
             raise FormatError(f"{place}: {shorten(str(error))}") from error
 
-    def _edge_metrics(self) -> list[dict[str, Any]]:
-        """Return entries for the edges whose sizes are known."""
-        instance, names, tasks = self._instance, self._names, self._tasks
+    def _carried(self) -> list[list[Any] | None]:
+        """Return the records of ``edge_metrics``; None for edges whose sizes are unknown."""
+        instance, tasks = self._instance, self._tasks
         if instance.file_bytes is None:
             self._not_measured["size_bytes"] = "the file lists no files, so that no size is known"
-            return []
-        entries = []
+            return [None] * len(instance.edges)
+        records: list[list[Any] | None] = []
         for (source, target), files in instance.edges.items():
             if tasks[source].outputs is None or tasks[target].inputs is None:
                 self._not_measured["size_bytes"] = (
                     "of tasks at the ends of edges without a size the file lists no files"
                 )
+                records.append(None)
                 continue
-            total = self._total_bytes(files, target)
-            entry: dict[str, Any] = {
-                "source": names[source],
-                "target": names[target],
-                "data_fields": files,
-                "size_bytes": total,
-                # A file is the serialized output.
-                "wire_bytes": total,
+            # A file is the serialized output.
+            sizes = {
+                file: dict.fromkeys(("size_bytes", "wire_bytes"), instance.file_bytes[file])
+                for file in files
             }
-            if len(files) > 1:
-                entry["fields"] = {
-                    file: dict.fromkeys(("size_bytes", "wire_bytes"), instance.file_bytes[file])
-                    for file in files
-                }
-            entries.append(entry)
-        return entries
+            total = self._total_bytes(files, target)
+            records.append([files, total, total, sizes if len(files) > 1 else None])
+        return records
 
     def _total_bytes(self, files: Sequence[str] | None, task: int) -> int:
         sizes = self._instance.file_bytes

@@ -192,8 +192,8 @@ def test_an_imported_profile_says_from_what_and_nothing_that_it_does_not_know():
 
 def test_a_profile_without_edges_has_no_table_of_edges():
     document = json.loads(example().dumps())
-    document.update(edge_weights={}, edge_metrics=[])
-    document["dag_structure"]["edges"] = []
+    document["edge_weights"] = {}
+    document["dag_structure"]["edges"] = document["edge_metrics"]["records"] = []
     assert "on the wire" not in str(Profile.from_dict(document))
 
 

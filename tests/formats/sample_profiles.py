@@ -154,9 +154,10 @@ def large_profile(count):
                 }
                 for i, name in enumerate(tasks)
             ],
-            "edge_metrics": [
-                {**e, "data_fields": ["x"], "size_bytes": 10, "wire_bytes": 12} for e in edges
-            ],
+            "edge_metrics": {
+                "columns": ["data_fields", "size_bytes", "wire_bytes"],
+                "records": [[["x"], 10, 12] for _ in edges],
+            },
             "weight_sources": {
                 name: {
                     "node_weight": "estimated_instructions",

@@ -80,8 +80,8 @@ def test_pandas_reads_hostile_names():
 def test_fields_are_a_json_list_whatever_their_names_hold():
     document = profile_of(["a", "b"]).to_dict()
     fields = ["=x", 'a"b,\n\ud800\x00é', "\x85"]
-    entry = {"source": "a", "target": "b", "data_fields": fields, "size_bytes": 1, "wire_bytes": 2}
-    document["edge_metrics"] = [entry]
+    columns = ["data_fields", "size_bytes", "wire_bytes"]
+    document["edge_metrics"] = {"columns": columns, "records": [[fields, 1, 2]]}
     (row,) = read(rendered("csv", Profile.from_dict(document), table="edges"))
     assert json.loads(row["data_fields"]) == fields
     assert (row["size_bits"], row["size_bytes"], row["wire_bytes"]) == ("8", "1", "2")

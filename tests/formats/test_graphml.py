@@ -73,8 +73,8 @@ def test_networkx_reads_hostile_names(networkx):
 def test_names_of_fields_come_back_whatever_they_hold():
     document = profile_of(["a", "b"]).to_dict()
     fields = ["<&>\x00\ud800é\x85", '"\n']
-    sizes = {"size_bytes": 1, "wire_bytes": 2}
-    document["edge_metrics"] = [{"source": "a", "target": "b", "data_fields": fields, **sizes}]
+    columns = ["data_fields", "size_bytes", "wire_bytes"]
+    document["edge_metrics"] = {"columns": columns, "records": [[fields, 1, 2]]}
     root = read(rendered("graphml", Profile.from_dict(document)))
     (found,) = [data for data in root.iter(f"{NS}data") if data.get("key") == "edge_data_fields"]
     assert json.loads(found.text) == fields
