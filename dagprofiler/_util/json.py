@@ -132,9 +132,7 @@ def parse(text: str | bytes) -> Any:
             raise ProfileError(f"expected JSON text, got {type(text).__name__}")
         if not isinstance(text, str):
             text = text.decode(json.detect_encoding(text), "surrogatepass")
-        document: Any = json.loads(text, parse_constant=constant)
-        if _maybe_doubled(text, document):
-            json.loads(text, object_pairs_hook=_unique)
+        document = json.loads(text, parse_constant=constant, object_pairs_hook=_unique)
         if constants:
             plain_document(document)
     except RecursionError as error:
@@ -144,37 +142,6 @@ def parse(text: str | bytes) -> Any:
     except ValueError as error:
         raise ProfileError(f"not JSON: {error}") from error
     return document
-
-
-_PLAIN = frozenset({str, int, float, bool, type(None)})
-
-
-def _maybe_doubled(text: str, document: Any) -> bool:
-    """Tell whether a key of a JSON text may stand twice in one object.
-
-    Counting costs a third of comparing the keys of each object. A quote before a colon ends a
-    key, unless it is escaped, which only makes the count larger.
-    """
-    if any(f"{space}:" in text for space in "\n\t\r " if space in text):
-        return True
-    sections = document.values() if isinstance(document, dict) else [document]
-    return text.count('":') > len(sections) + sum(_keys_in([section]) for section in sections)
-
-
-def _keys_in(values: Sequence[Any]) -> int:
-    """Return the number of keys in all dicts in `values`, without those in long plain rows."""
-    keys = 0
-    while not _PLAIN.issuperset(map(type, values)):
-        dicts = [value for value in values if type(value) is dict]
-        lists = [
-            value
-            for value in values
-            # Rows of numbers need no look at each of them.
-            if type(value) is list and value and not {type(value[0]), type(value[-1])} <= _PLAIN
-        ]
-        keys += sum(map(len, dicts))
-        values = [*chain.from_iterable(map(dict.values, dicts)), *chain.from_iterable(lists)]
-    return keys
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
