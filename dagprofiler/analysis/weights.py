@@ -477,10 +477,11 @@ def _reference_time(reader: Reader, rate: float | None) -> Weights:
         scale = f"seconds times the declared rate of {rate:g} a second"
     elif calibration is not None:
         factor, unit = calibration.score, SOURCES["reference_time"].unit
+        taken = "" if calibration.taken_at is None else f", taken at {calibration.taken_at}"
         scale = (
             f"times this machine's calibration score of {factor:.4g} "
-            f"(known to {calibration.spread:.1%}, kernel version {calibration.kernel_version}), "
-            "which gives ms on the reference machine"
+            f"(known to {calibration.spread:.1%}, kernel version {calibration.kernel_version}"
+            f"{taken}), which gives ms on the reference machine"
         )
     else:
         raise WeightError("reference_time", [], _NO_SCALE)

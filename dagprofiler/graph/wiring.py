@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from heapq import heappop, heappush
 from itertools import accumulate
 from operator import lt
@@ -312,9 +313,8 @@ class Wiring:
     owner, uses
         For each slot the task of its output, and the number of inputs it feeds.
     items
-        Slots, after those of outputs, that hold one item of an output, and
-        its name: ``files[3]``. Empty here; see
-        :class:`~dagprofiler.graph.wiring.GrowableWiring`.
+        First slot and output of each list of slots that hold one item of that output. Empty
+        here; see :class:`~dagprofiler.graph.wiring.GrowableWiring`.
     routes
         Each edge, as ``source * len(names) + target``, to the fields it
         carries: by source, sources in the order in which edges first name them.
@@ -337,7 +337,7 @@ class Wiring:
         self.outputs = outputs
         self.first_slot = list(accumulate(map(len, self.outputs), initial=0))
         self.owner = [i for i, fields in enumerate(self.outputs) for _ in fields]
-        self.items: dict[int, str] = {}
+        self.items: list[tuple[int, str]] = []
         self._edges = resolved_edges(names, outputs, inputs, list(edges))
         self._lay_out(gathers)
         sources, targets = self._edges.sources, self._edges.targets
@@ -420,11 +420,16 @@ class Wiring:
         return [self.field(source, position) for position, _ in routes]
 
     def field(self, source: int, position: int) -> str:
-        """Return the name of the output of `source`, or of an item of one, at a position."""
+        """Return the name of the output of `source`, or of an item of one, at a position.
+
+        Items are called ``files[3]``.
+        """
         outputs = self.outputs[source]
         if position < len(outputs):
             return outputs[position]
-        return self.items[self.first_slot[source] + position]
+        slot = self.first_slot[source] + position
+        first, field = self.items[bisect_left(self.items, (slot + 1,)) - 1]
+        return f"{field}[{slot - first}]"
 
     def field_of(self, slot: int) -> str:
         """Return the name of the output, or of the item of one, in a slot."""
@@ -467,7 +472,7 @@ class GrowableWiring(Wiring):
         self.first_input = [*given.first_input]
         self.first_slot = given.first_slot[: len(given.names)]
         self.owner, self.uses = [*given.owner], [*given.uses]
-        self.items = dict(given.items)
+        self.items = [*given.items]
         sources, first_source = given.columns
         self.sources, self.first_source = [*sources], [*first_source]
         self.after: dict[int, list[int]] = {}
@@ -480,12 +485,12 @@ class GrowableWiring(Wiring):
         """Drop the resolved edges after a change of the graph."""
         self._resolved: Edges | None = None
 
-    def add_items(self, source: int, names: Sequence[str]) -> int:
-        """Add slots for items of an output of `source`; return the number of the first."""
+    def add_items(self, source: int, field: str, count: int) -> int:
+        """Add slots for the items of an output of `source`; return the number of the first."""
         first = len(self.owner)
-        self.items.update(enumerate(names, first))
-        self.owner += [source] * len(names)
-        self.uses += [0] * len(names)
+        self.items.append((first, field))
+        self.owner += [source] * count
+        self.uses += [0] * count
         return first
 
     def add_task(
@@ -549,8 +554,9 @@ class GrowableWiring(Wiring):
         self.first_source += range(sources, sources + count)
 
     def cut(self, tasks: int, slots: int) -> None:
-        """Truncate to the first `tasks` and `slots`; names of items are kept, and unused."""
+        """Truncate to the first `tasks` and `slots`."""
         self.forget()
+        del self.items[bisect_left(self.items, (slots,)) :]
         inputs, sources = self.first_input[tasks], self.first_source[tasks]
         for length, rows in (
             (tasks, (self.names, self.outputs, self.first_slot)),

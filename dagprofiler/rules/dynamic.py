@@ -649,10 +649,10 @@ class DynamicGraph:
         #: First task of each other map to the map, and the slot of the first item.
         whole: dict[str, tuple[Mapped, int]] = {}
         if editor.maps:
-            first_items = {}
-            for (feeder, field), encoded in editor.items.items():
-                items = [f"{field}[{i}]" for i in range(len(encoded))]
-                first_items[feeder, field] = wiring.add_items(index[feeder], items)
+            first_items = {
+                (feeder, field): wiring.add_items(index[feeder], field, len(encoded))
+                for (feeder, field), encoded in editor.items.items()
+            }
             for of_map in editor.maps.values():
                 members, item = of_map.names, first_items[of_map.source, of_map.field]
                 kinds = set(map(id, contracts[of_map.at : of_map.at + len(members)]))

@@ -130,11 +130,16 @@ def test_provenance_names_the_conditions():
 # Reference time
 
 
-def test_reference_times_say_on_which_scale_they_are():
-    assert weights_of(sampled(), "reference_time").provenance == (
+@pytest.mark.parametrize(
+    ("more", "when"),
+    [({}, ""), ({"taken_at": "2026-11-22T13:17:58Z"}, ", taken at 2026-11-22T13:17:58Z")],
+)
+def test_reference_times_say_on_which_scale_they_are(more, when):
+    profile = sampled(environment={"calibration": {**CALIBRATION, **more}})
+    assert weights_of(profile, "reference_time").provenance == (
         "wall time without run-queue delay, median of 3 to 4 measured rounds on host 'lab-7'; "
-        "times this machine's calibration score of 2 (known to 1.0%, kernel version 1), which "
-        "gives ms on the reference machine"
+        f"times this machine's calibration score of 2 (known to 1.0%, kernel version 1{when}), "
+        "which gives ms on the reference machine"
     )
 
 

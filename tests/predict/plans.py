@@ -42,10 +42,10 @@ def profile_of(
             }
             for name, ms in times_ms.items()
         ],
-        "edge_metrics": [
-            {"source": a, "target": b, "data_fields": ["x"], "size_bytes": wire, "wire_bytes": wire}
-            for a, b in edges
-        ],
+        "edge_metrics": {
+            "columns": ["data_fields", "size_bytes", "wire_bytes"],
+            "records": [[["x"], wire, wire] for _ in edges],
+        },
         **(sections or {}),
     }
     if rounds:

@@ -377,6 +377,22 @@ def test_two_maps_over_one_list_have_their_items_apart():
     assert dag.run().final_outputs == {"total": [1, 2, 1, 2]}
 
 
+def test_items_of_maps_that_were_refused_leave_no_names():
+    def refused(graph):
+        graph.map("few", "n", double, "p")
+        graph.map("many", "files", process, "q")
+        graph.add_task("lacks a number", double)
+
+    dag = DAG(
+        {"few": Number([7]), "many": Files(["a", "bb", "ccc"])},
+        rules=[Rule(after("few", "many"), refused), map_over("many", "files", process, name="r")],
+    )
+    with pytest.raises(RunError) as caught:
+        dag.run(on_error="finish")
+    carried = {edge.target: edge.data_fields for edge in caught.value.profile.metrics.edge_metrics}
+    assert carried == {f"r[{i}]": [f"files[{i}]"] for i in range(3)}
+
+
 # Predicates.
 
 
