@@ -353,9 +353,9 @@ class JournalError(DagProfilerError, ValueError):
     def __str__(self) -> str:
         at = "" if self.offset is None else f", at byte {self.offset}"
         if len(self.problems) == 1:
-            return f"journal {self.path!r}{at}: {self.problems[0]}"
+            return f"journal {short_repr(self.path)}{at}: {self.problems[0]}"
         lines = "".join(f"\n  - {problem}" for problem in self.problems)
-        return f"journal {self.path!r}{at}: {len(self.problems)} problems:{lines}"
+        return f"journal {short_repr(self.path)}{at}: {len(self.problems)} problems:{lines}"
 
 
 class WeightError(DagProfilerError, ValueError):

@@ -119,7 +119,7 @@ _TASK = _object(
         **_OF_ROUND,
         "task": _TEXT,
         "times_ms": _list(*[_MOMENT] * 6),
-        "worker": _or_null(_OF_PROFILE["timeline"]["properties"]["workers"]["items"]),
+        "worker": _OF_PROFILE["timeline"]["properties"]["workers"]["items"],
         "stored": _STORED,
         "spans": _or_null(_object({})),
         "bytes": _map(_list(_COUNT, _COUNT)),
@@ -252,14 +252,26 @@ class ReplayedRound:
         name, times = record["task"], record["times_ms"]
         if name in self.records:
             return f"task {name!r} has a record already"
-        if "clock_ahead_ms" not in (record["worker"] or {}):
-            times = [record["began_ms"], *times, record["at_ms"]]
+        added_ms = record.get("added_ms")
+        if name not in self._numbers and ("after" not in record or added_ms is None):
+            return f"there is no task {name!r}, and no rule added it"
+        if "clock_ahead_ms" not in record["worker"]:
+            sources = [
+                self.records[source] for source in self._before(record) & self.records.keys()
+            ]
+            ended = [at["times_ms"][-1] for at in sources if "clock_ahead_ms" not in at["worker"]]
+            times = [max(record["began_ms"], added_ms or 0.0, *ended), *times, record["at_ms"]]
         if not all(map(le, times, times[1:])):
             return f"task {name!r}: its times run backwards: {times}"
-        if "after" not in record and name not in self._numbers:
-            return f"there is no task {name!r}"
         self.records[name] = record
         return ""
+
+    def _before(self, record: Mapping[str, Any]) -> set[str]:
+        """Return the names of the predecessors of a task."""
+        if "after" in record:
+            return set(record["after"])
+        names = self._wiring.names
+        return {names[i] for i in self._wiring.predecessors(self._numbers[record["task"]])}
 
     @property
     def complete(self) -> bool:
@@ -287,14 +299,12 @@ class ReplayedRound:
 
     def torn(self) -> list[str]:
         """Return the tasks whose outputs are cut off, and the tasks that depend on them."""
-        names, ends = self._wiring.names, dict[str, int]()
-        whole: set[str] = set()
+        ends, whole = dict[str, int](), set[str]()
         # The predecessors of a task finished before it.
         for name, record in self.records.items():
-            before = record.get("after")
-            if before is None:
-                before = [names[i] for i in self._wiring.predecessors(self._numbers[name])]
-            if whole.issuperset(before) and not torn(self._store.directory, record["stored"], ends):
+            if self._before(record) <= whole and not torn(
+                self._store.directory, record["stored"], ends
+            ):
                 whole.add(name)
         return [name for name in self.records if name not in whole]
 
@@ -353,8 +363,7 @@ class ReplayedRound:
         wiring = log.wiring
         record = self.records[wiring.names[i]]
         self._check(record, wiring, i)
-        worker = record["worker"]
-        round_log.ran_on[i] = -1 if worker is None else recall(worker)
+        round_log.ran_on[i] = recall(record["worker"])
         if record["spans"] is not None:
             self._check_spans(record)
         round_log.enter(i, record, log.started)

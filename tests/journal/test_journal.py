@@ -936,17 +936,20 @@ def test_a_round_is_not_complete_without_all_of_its_tasks(journal):
 @pytest.mark.parametrize(
     ("field", "instead", "says"),
     [
-        ("kind", lambda _: "warm_up", "'kind' is 'warm_up', .* 'cold'"),
-        ("began_ms", lambda began_ms: began_ms + 1, "'began_ms' is "),
-        ("columns", lambda columns: [f"{name}_ms" for name in columns], "'columns' is "),
+        ("kind", lambda *_: "warm_up", "'kind' is 'warm_up', .* 'cold'"),
+        ("began_ms", lambda began_ms, _: began_ms + 1, "'began_ms' is "),
+        ("columns", lambda columns, _: [f"{name}_ms" for name in columns], "'columns' is "),
         # Meters that count read no fractions.
-        ("meters", lambda values: [0.5] * len(values), r"cannot be \[0\.5"),
+        ("meters", lambda values, _: [0.5] * len(values), r"cannot be \[0\.5"),
+        ("worker", lambda *_: None, "'worker' is None"),
+        # As soon as its predecessor started.
+        ("times_ms", lambda times, before: [before["times_ms"][0], *times[1:]], "run backwards"),
     ],
 )
 def test_records_that_contradict_those_before_them_are_refused(tmp_path, field, instead, says):
     program().run(**ASKED, meters="full", rounds=2, hooks=[Journal(tmp_path)])
     kept = [json.loads(line[9:]) for line in records(tmp_path)]
-    kept[2][field] = instead(kept[2][field])
+    kept[2][field] = instead(kept[2][field], kept[1])
     (tmp_path / "journal").write_bytes(chained(kept))
     with pytest.raises(JournalError, match=f"line 3: .*{says}"):
         program().resume(tmp_path)

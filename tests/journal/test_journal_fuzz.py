@@ -225,6 +225,16 @@ def try_mutations(journals, numbers):
     return refused
 
 
+def test_a_task_that_a_rule_added_says_when(journals):
+    directory = copied(journals["grown"][1][0], "mutated")
+    path = directory / "journal"
+    records = [json.loads(line[9:]) for line in path.read_bytes().splitlines()]
+    records[2]["added_ms"] = None
+    path.write_bytes(b"".join(chained(records)))
+    with pytest.raises(JournalError, match=r"line 3: .*'double\[0\]', and no rule added it"):
+        growing().resume(directory)
+
+
 def test_40_mutated_journals_are_resumed_or_refused(journals):
     assert 20 <= try_mutations(journals, range(40)) < 40
 
