@@ -27,7 +27,7 @@ LIMITS = {
     "modules in import circles": 0,
     "private modules that another package imports": 0,
     "class names that exist twice": 0,
-    "lines of code": 26_480,
+    "lines of code": 26_560,
     "lines of tests": 50_350,
     "parameters of Run": 6,
     "attributes of Run": 15,

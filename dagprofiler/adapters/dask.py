@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
-from itertools import compress
-from operator import not_
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -33,6 +31,9 @@ _UNKNOWN = {
     "data_fields": "Dask's keys have one value each and name no fields: all are called 'value'",
     "estimated_instructions": "Dask's graphs have no cost models",
 }
+
+#: Classes of nodes, or of their functions, whose results are not in their values.
+_SHUFFLES = {"P2PBarrierTask", "maybe_buffered_partd"}
 
 
 class _DaskResult:
@@ -79,23 +80,37 @@ def from_dask(collection: Any, *, optimize: bool) -> Converted:
             f"{short_repr(collection)}"
         )
     try:
-        if optimize:
-            # Dataframes optimize themselves; dask.optimize() does not know all of theirs.
-            frames = [hasattr(type(held), "optimize") for held in collections]
-            others = iter(dask.optimize(*compress(collections, map(not_, frames))))
-            collections = [
-                held.optimize() if frame else next(others)
-                for held, frame in zip(collections, frames)
-            ]
-        graph: dict[Any, Any] = {}
-        for held in collections:
-            graph.update(held.__dask_graph__())
+        # Of Dask's ways to shuffle it is the one whose values travel over edges.
+        with dask.config.set({"dataframe.shuffle.method": "tasks"}):
+            if optimize:
+                collections = _optimized(collections)
+            graph: dict[Any, Any] = {}
+            for held in collections:
+                graph.update(held.__dask_graph__())
+            parts = [(held.__dask_keys__(), *held.__dask_postcompute__()) for held in collections]
     except Exception as error:
         raise GraphError(f"from_dask(): Dask makes no graph: {describe(error)}") from error
-    parts = [(held.__dask_keys__(), *held.__dask_postcompute__()) for held in collections]
     wanted = list(dict.fromkeys(flatten([keys for keys, *_ in parts])))
     nodes = _nodes(graph)
     return _converted(nodes, wanted, _DaskResult(parts, repack))
+
+
+def _optimized(collections: Sequence[Any]) -> list[Any]:
+    """Return collections as Dask would compute them."""
+    import dask
+    from dask.delayed import Delayed
+
+    # Of delayed values Dask only leaves out what nothing needs, in quadratic time.
+    fuses = dask.config.get("optimization.fuse.delayed", False)
+    stay = [isinstance(held, Delayed) and not fuses for held in collections]
+    # Dataframes optimize themselves; dask.optimize() does not know all of theirs.
+    frames = [hasattr(type(held), "optimize") for held in collections]
+    left = [held for held, *done in zip(collections, stay, frames) if not any(done)]
+    others = iter(dask.optimize(*left))
+    return [
+        held if stays else held.optimize() if frame else next(others)
+        for held, stays, frame in zip(collections, stay, frames)
+    ]
 
 
 def _nodes(graph: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -124,21 +139,27 @@ def _converted(nodes: Mapping[Any, Any], wanted: Sequence[Any], result: _DaskRes
 
     needs: dict[Any, list[Any]] = {}
     literals: dict[Any, Any] = {}
+    elsewhere: dict[Any, None] = {}
     finished: dict[Any, None] = {}
     left = [*reversed(wanted)]
     while left:
         key = behind(left.pop())
         if key in needs:
             finished.setdefault(key)
-        elif key not in literals:
-            if key not in nodes:
-                raise GraphError(f"from_dask(): the graph needs a key {key!r} and has none")
-            node = nodes[key]
-            if type(node) is DataNode:
-                literals[key] = node.value
-            else:
-                needs[key] = _needed(node)
-                left += [key, *reversed(needs[key])]
+        elif key not in nodes:
+            elsewhere[key] = None
+        elif type(node := nodes[key]) is DataNode:
+            literals[key] = node.value
+        elif {type(node).__name__, type(getattr(node, "func", None)).__name__} & _SHUFFLES:
+            raise GraphError(
+                f"from_dask(): {key!r} shuffles through Dask's workers or its files; make the "
+                'collection with dask.config.set({"dataframe.shuffle.method": "tasks", '
+                '"array.rechunk.method": "tasks"})'
+            )
+        else:
+            needs[key] = _needed(node)
+            left += [key, *reversed(needs[key])]
+    literals.update(_fetched(elsewhere))
     names = names_of(finished)
     last = "result"
     while last in names.values():
@@ -160,6 +181,26 @@ def _converted(nodes: Mapping[Any, Any], wanted: Sequence[Any], result: _DaskRes
         node = result if key is result else nodes[key]
         tasks[name] = GatherTask(node, name, arriving, given)
     return Converted(tasks, edges, _UNKNOWN)
+
+
+def _fetched(keys: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Return the values of keys that a graph lacks, since a cluster holds them."""
+    client: Any = None
+    if keys:
+        with suppress(ImportError, ValueError):
+            from distributed import Future, default_client
+
+            client = default_client()
+    for key in keys:
+        if client is None or client.asynchronous or key not in client.futures:
+            raise GraphError(
+                f"from_dask(): the graph needs a key {key!r}, and neither it nor a current "
+                "client of Dask has it"
+            )
+    try:
+        return client.gather({key: Future(key, client) for key in keys}) if keys else {}
+    except Exception as error:
+        raise GraphError(f"from_dask(): a persisted key has failed: {describe(error)}") from error
 
 
 def _needed(node: Any) -> list[Any]:
@@ -229,7 +270,7 @@ def profile_dask(client: Any) -> Iterator[Recording]:
     Raises
     ------
     DeclarationError
-        If `client` is something else, or asynchronous.
+        If `client` is something else, asynchronous, or closed.
     MissingExtraError
         If distributed is not installed.
 
@@ -243,10 +284,10 @@ def profile_dask(client: Any) -> Iterator[Recording]:
         from distributed import Client
     except ImportError as error:
         raise MissingExtraError("profile_dask", "dask") from error
-    if not isinstance(client, Client) or client.asynchronous:
+    if not isinstance(client, Client) or client.asynchronous or client.status != "running":
         raise DeclarationError(
-            f"profile_dask(): expected a distributed.Client that is not asynchronous, got "
-            f"{short_repr(client)}"
+            f"profile_dask(): expected a distributed.Client that is connected and not "
+            f"asynchronous, got {short_repr(client)}"
         )
     recording = Recording()
     name = f"dagprofiler-{uuid4()}"
@@ -254,7 +295,11 @@ def profile_dask(client: Any) -> Iterator[Recording]:
     try:
         yield recording
     finally:
-        recording._end(client.run_on_scheduler(_end, name))  # noqa: SLF001  (one module)
+        try:
+            recording._seen = client.run_on_scheduler(_end, name)  # noqa: SLF001  (one module)
+        except Exception as error:  # noqa: BLE001  (what the block raises is of more interest)
+            closed = client.status != "running"
+            recording._lost = "its client was closed" if closed else describe(error)  # noqa: SLF001
 
 
 def _begin(name: str, *, dask_scheduler: Any) -> None:
@@ -267,6 +312,7 @@ def _begin(name: str, *, dask_scheduler: Any) -> None:
 
         def __init__(self) -> None:
             self.keys: dict[Any, dict[str, Any]] = {}
+            self.workers: dict[str, dict[str, Any]] = {}
 
         def transition(self, key: Any, start: str, finish: str, *_: Any, **details: Any) -> None:
             state = dask_scheduler.tasks.get(key)
@@ -284,6 +330,7 @@ def _begin(name: str, *, dask_scheduler: Any) -> None:
                 if entry["computed"] > 1:
                     # What has run since may have needed the first.
                     return
+                self._know(details["worker"])
                 entry.update(
                     worker=details["worker"],
                     thread=details.get("thread") or 0,
@@ -294,6 +341,16 @@ def _begin(name: str, *, dask_scheduler: Any) -> None:
                 own = state is not None and state.exception_blame is state
                 entry["error"] = state.exception_text if own else None
 
+        def _know(self, address: str) -> None:
+            worker = dask_scheduler.workers.get(address)
+            if worker is not None:
+                self.workers[address] = {
+                    "host": worker.host,
+                    "pid": worker.pid,
+                    # Dask has corrected the times by it: it differs within a machine, too.
+                    "clock_ahead_ms": round(-worker.time_delay * 1e3, 6),
+                }
+
     dask_scheduler.add_plugin(Transitions(), name=name)
 
 
@@ -301,18 +358,9 @@ def _end(name: str, *, dask_scheduler: Any) -> dict[str, Any]:
     """Remove the plug-in, and return what it has seen."""
     from dask import __version__
 
-    keys = dask_scheduler.plugins[name].keys
+    seen = dask_scheduler.plugins[name]
     dask_scheduler.remove_plugin(name)
-    workers = {
-        address: {
-            "host": state.host,
-            "pid": state.pid,
-            # Dask has corrected the times by it: it differs between workers of one machine, too.
-            "clock_ahead_ms": round(-state.time_delay * 1e3, 6),
-        }
-        for address, state in dask_scheduler.workers.items()
-    }
-    return {"keys": keys, "workers": workers, "version": __version__}
+    return {"keys": seen.keys, "workers": seen.workers, "version": __version__}
 
 
 class Recording:
@@ -320,9 +368,8 @@ class Recording:
 
     def __init__(self) -> None:
         self._seen: dict[str, Any] | None = None
-
-    def _end(self, seen: dict[str, Any]) -> None:
-        self._seen = seen
+        #: Why nothing is known at the end.
+        self._lost: str | None = None
 
     @cached_property
     def profile(self) -> Profile:
@@ -335,8 +382,10 @@ class Recording:
         Raises
         ------
         DagProfilerError
-            In the block, and if nothing was computed in it.
+            In the block, and if nothing was computed in it or the cluster was lost.
         """
+        if self._lost is not None:
+            raise DagProfilerError(f"the recording of profile_dask() is lost: {self._lost}")
         if self._seen is None:
             raise DagProfilerError("the profile is there after the block of profile_dask()")
         if not self._seen["keys"]:
@@ -362,7 +411,7 @@ def _profile(keys: dict[Any, dict[str, Any]], workers: dict[str, Any], version: 
     keys
         Key to what is known of it, in the order in which they came to the scheduler.
     workers
-        Address to host and process of the workers at the end.
+        Address to host and process of the workers.
     version
         Of Dask.
     """

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable, Mapping
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Callable, get_type_hints
 
 from dagprofiler.adapters import Converted
-from dagprofiler.errors import DeclarationError, GraphError, did_you_mean, short_repr
+from dagprofiler.errors import DeclarationError, GraphError, describe, did_you_mean, short_repr
+from dagprofiler.graph.edges import field_problem
 from dagprofiler.measure.pipeline import signature_of
 from dagprofiler.task import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
     from inspect import Signature
 
 #: Where a value of the second type is expected, one of these may be given (PEP 484).
@@ -23,7 +25,7 @@ class _Calls:
     """``compute`` of a FunctionTask, with the signature of its function."""
 
     def __get__(self, task: Any, owner: Any = None) -> Any:
-        return self if task is None else _Named(task.__wrapped__, task.outputs[0])
+        return self if task is None else _Named(task)
 
 
 class FunctionTask(Task):
@@ -34,44 +36,60 @@ class FunctionTask(Task):
     function
         Function of the inputs, by their names, and of ``cfg`` if it takes that.
     name
-        Name of the task.
-    output
-        Name of the output.
+        Name of the task, and of its output unless no field can have it: that is ``value``.
+
+    Raises
+    ------
+    DeclarationError
+        If the function is asynchronous or a generator, or its parameters have no names.
 
     Examples
     --------
     >>> def double(x):
     ...     return 2 * x
-    >>> task = FunctionTask(double, "double", "y")
+    >>> task = FunctionTask(double, "double")
     >>> task.inputs, task.compute(x=3)
-    (['x'], {'y': 6})
+    (['x'], {'double': 6})
     """
 
     compute: Any = _Calls()
 
-    def __init__(self, function: Callable[..., Any], name: str, output: str) -> None:
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
         super().__init__(name)
         # Where a journal finds the source of the task.
         self.__wrapped__ = function
-        self.inputs = list(fields_of(function))
-        self.outputs = [output]
+        fields = fields_of(function)
+        self.inputs = list(fields)
+        self.outputs = ["value" if field_problem(name) else name]
+        #: Positional-only parameters to their defaults.
+        self.by_position = {
+            field: p.default for field, p in fields.items() if p.kind is p.POSITIONAL_ONLY
+        }
 
 
 class _Named:
-    """A function whose result is returned under the name of an output."""
+    """The function of a task, with named arguments and a named result."""
 
-    __slots__ = ("_function", "_output")
+    __slots__ = ("_task",)
 
-    def __init__(self, function: Callable[..., Any], output: str) -> None:
-        self._function = function
-        self._output = output
+    def __init__(self, task: FunctionTask) -> None:
+        self._task = task
 
     @property
     def __signature__(self) -> Signature:
-        return signature_of(self._function)
+        signature = signature_of(self._task.__wrapped__)
+        named = [
+            p.replace(kind=p.POSITIONAL_OR_KEYWORD) if p.kind is p.POSITIONAL_ONLY else p
+            for p in signature.parameters.values()
+            # The run would pass cfg to it.
+            if p.kind is not p.VAR_KEYWORD
+        ]
+        return signature.replace(parameters=named)
 
     def __call__(self, **inputs: Any) -> dict[str, Any]:
-        return {self._output: self._function(**inputs)}
+        task = self._task
+        first = [inputs.pop(field, default) for field, default in task.by_position.items()]
+        return {task.outputs[0]: task.__wrapped__(*first, **inputs)}
 
 
 class GatherTask(Task):
@@ -121,10 +139,29 @@ class GatherTask(Task):
 
 
 def fields_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a function that can be given by name, without ``cfg``."""
-    given = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    parameters = signature_of(function).parameters
-    return {name: p for name, p in parameters.items() if p.kind in given and name != "cfg"}
+    """Return the parameters of a function that inputs can have, which ``cfg`` is not.
+
+    Raises
+    ------
+    DeclarationError
+        If its result is no value, or it takes arguments without names.
+    """
+    kinds = inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction
+    if any(kind(function) for kind in kinds):
+        raise DeclarationError(f"{place_of(function)}: expected a function that returns its result")
+    try:
+        parameters = signature_of(function).parameters
+    except ValueError as error:
+        raise DeclarationError(f"{place_of(function)}: {describe(error)}") from error
+    for name, p in parameters.items():
+        if p.kind is p.VAR_POSITIONAL:
+            raise DeclarationError(
+                f"{place_of(function)}: an input needs a parameter with a name, not *{name} (a "
+                "decorator has to use functools.wraps)"
+            )
+    return {
+        name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD and name != "cfg"
+    }
 
 
 def from_functions(
@@ -134,6 +171,10 @@ def from_functions(
 
     The parameters are those of :meth:`dagprofiler.DAG.from_functions`.
     """
+    if not isinstance(inputs, Mapping):
+        raise DeclarationError(
+            f"from_functions(): inputs must be {{name: value}}, got {short_repr(inputs)}"
+        )
     known: dict[str, Callable[..., Any]] = {}
     for function in _listed(functions):
         other = known.setdefault(function.__name__, function)
@@ -163,7 +204,7 @@ def from_functions(
                 )
         bound = {field: inputs[field] for field in fields if field in inputs}
         taken.update(fields)
-        tasks[name] = FunctionTask(function, name, name).bind(**bound)
+        tasks[name] = FunctionTask(function, name).bind(**bound)
     for name in inputs:
         if name not in taken:
             raise GraphError(
@@ -184,7 +225,7 @@ def _listed(functions: Any) -> list[Callable[..., Any]]:
         if not listed:
             raise DeclarationError(f"from_functions(): module {own!r} defines no public function")
         return listed
-    if callable(functions) or isinstance(functions, (str, bytes)):
+    if not isinstance(functions, Iterable) or isinstance(functions, (str, bytes)):
         raise DeclarationError(
             f"from_functions(): expected a module or a list of functions, got "
             f"{short_repr(functions)}"
@@ -194,16 +235,6 @@ def _listed(functions: Any) -> list[Callable[..., Any]]:
         if isinstance(function, type) or not hasattr(function, "__name__"):
             raise DeclarationError(
                 f"from_functions(): expected functions, got {short_repr(function)}"
-            )
-        by_position = [
-            name
-            for name, p in signature_of(function).parameters.items()
-            if p.kind is p.POSITIONAL_ONLY
-        ]
-        if by_position:
-            raise DeclarationError(
-                f"{place_of(function)}: parameter {by_position[0]!r} is positional-only, and "
-                "inputs are passed by name"
             )
     return listed
 

@@ -59,7 +59,10 @@ def _task(held: Any, name: str) -> Task:
         raise DeclarationError(
             f"node {name!r} holds {short_repr(held)}, expected a task or function"
         )
-    return FunctionTask(held, name, name)
+    try:
+        return FunctionTask(held, name)
+    except DeclarationError as error:
+        raise DeclarationError(f"node {name!r}: {error}") from error
 
 
 def _edges(tasks: Mapping[str, Task], name: str, arriving: Mapping[str, Any]) -> list[Any]:
@@ -70,7 +73,7 @@ def _edges(tasks: Mapping[str, Task], name: str, arriving: Mapping[str, Any]) ->
     for source, fields in arriving.items():
         if fields is not None:
             named.append((source, name, fields))
-        elif not isinstance(target, FunctionTask) or {*target.inputs} & {*tasks[source].outputs}:
+        elif not isinstance(target, FunctionTask) or _is_named(tasks[source], source, target):
             named.append((source, name))
         else:
             unnamed.append(source)
@@ -98,3 +101,11 @@ def _edges(tasks: Mapping[str, Task], name: str, arriving: Mapping[str, Any]) ->
             )
         named.append((source, name, {outputs[0]: field}))
     return named
+
+
+def _is_named(source: Task, name: str, target: Task) -> bool:
+    """Tell whether a task has an output with the name of an input of another."""
+    return any(
+        field in target.inputs and (field == name or not isinstance(source, FunctionTask))
+        for field in source.outputs
+    )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dagprofiler.executors import RoundReport
     from dagprofiler.graph.wiring import GrowableWiring, Wiring
     from dagprofiler.measure.instruments import Readings
+    from dagprofiler.measure.pipeline import Contract
     from dagprofiler.tracing.collection import Few, Packed
 
     Number = Union[int, float, None]
@@ -578,6 +579,8 @@ class RunLog:
         Time that previous attempts worked on the run, in seconds; 0 for a first attempt.
     resumed
         The profile's entry for each resumption of the run.
+    contracts
+        The contract of each task of the round that runs, by its number.
     bound
         Task name to the arguments that were bound to it, as text; the others are absent.
     unknown
@@ -606,6 +609,7 @@ class RunLog:
     name: str | None = None
     earlier_s: float = 0.0
     resumed: list[dict[str, Any]] = field(default_factory=list)
+    contracts: Sequence[Contract] = ()
     bound: dict[str, dict[str, str]] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
     prepare_s: float = 0.0

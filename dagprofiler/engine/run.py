@@ -198,11 +198,12 @@ class Run:
         log.wiring = frontier.wiring
         single = self._plan.single
         current = Round(log, self._work, self._options, self._hooks, kind, frontier, single=single)
-        self._results = current.results
+        self._results, log.contracts = current.results, current.contracts
         try:
             with generators_restored(self._options.seed):
                 current.take()
         finally:
+            log.contracts = ()
             self._conclude(current.log, current.contracts)
         succeeded = current.log.complete and not self._results.rule_failures
         # A round that a previous attempt has completed is known to hooks.

@@ -435,8 +435,9 @@ class JobPickler:
             task.config = None
             data = self._pack((task, self._contract(contract), inputs, decoders))
         except Exception as error:
-            culprit = self._culprit(vars(task))
-            attribute = "" if culprit is None else f": its attribute {short_repr(culprit)}"
+            culprit = self._culprit({**task.bound, **vars(task)})
+            what = "bound argument" if culprit in task.bound else "attribute"
+            attribute = "" if culprit is None else f": its {what} {short_repr(culprit)}"
             raise _refused(f"task {short_repr(name)}{attribute}", error) from error
         finally:
             task.config = config

@@ -185,6 +185,11 @@ class PinnedExecutor(Executor):
         self._unheard: set[str] = set()
 
     @property
+    def enforces_timeout(self) -> bool:
+        """Whether those of all nodes do."""
+        return all(pool.enforces_timeout for pool in self._pools.values())
+
+    @property
     def capacity(self) -> int:
         """As many as there are: the order says which task waits."""
         return sys.maxsize

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import threading
 from contextlib import suppress
 from time import perf_counter
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 #: How long the process stays without a task, in seconds.
 _IDLE_S = 10.0
+#: The longest time limit that is kept, in seconds: 23 days, as long as poll() waits.
+_LONGEST_S = 2e6
 #: How long it may take to end when its connection is closed, in seconds.
 _END_S = 1.0
 
@@ -128,7 +131,7 @@ class _Beside(threading.local):
                 self._end()
                 self._send(data)
             begun = perf_counter()
-            if self.connection.poll(limit_s):
+            if self.connection.poll(min(limit_s, _LONGEST_S)):
                 return self.worker, pickle.loads(self.connection.recv_bytes())
             error = TaskTimeoutError(job.name, limit_s, perf_counter() - begun)
         except (EOFError, OSError):
@@ -188,10 +191,14 @@ class _Beside(threading.local):
         self.worker = pickle.loads(self.connection.recv_bytes())
 
     def _end(self) -> None:
-        """End the process, if there is one."""
+        """End the process, if there is one, and those that it has started."""
         process, self.process = self.process, None
         if process is not None:
             self.connection.close()
+            if process.is_alive():
+                # Windows has no groups of processes.
+                with suppress(OSError, AttributeError):
+                    os.killpg(process.pid, signal.SIGKILL)
             process.kill()
             process.join()
 
@@ -227,10 +234,14 @@ def perform_limited(job: LimitedJob, frames: list[Any], limit_s: float) -> _Ende
 
 def _serve(connection: Connection[Any, Any], parent: int) -> None:
     """Perform jobs until there are none for a while, or the worker has ended."""
-    import signal
+    from multiprocessing import current_process
 
-    # The worker hears of Ctrl-C, and ends this process.
+    # The worker hears of Ctrl-C, and ends this process with all that its tasks start.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(os, "setsid"):
+        os.setsid()
+    # Tasks may start processes, too, which daemons may not.
+    current_process().daemon = False
     end_with(parent)
     send: Callable[[bytes], None] = connection.send_bytes
     with suppress(EOFError, OSError):

@@ -11,14 +11,14 @@ from dagprofiler.engine.hooks import Hook
 from dagprofiler.errors import DagProfilerWarning, JournalError, describe, short_repr
 from dagprofiler.journal._records import (
     RecordFile,
-    config_differences,
+    differences,
     graph_differences,
     graph_of,
     packed,
+    packed_bound,
     packed_config,
     same_inputs,
     sources_of,
-    unknown_bound,
 )
 from dagprofiler.journal._store import OutputStore, frames_in
 from dagprofiler.journal.past import TOTALS, ReplayLog, check_shape
@@ -144,9 +144,15 @@ class Journal(Hook):
             problems.append(
                 f"rules: {short_repr(list(rules))}, in the journal {short_repr(header['rules'])}"
             )
-        differences, unknown = config_differences(config, header["config"])
-        problems += differences
-        unknown.update(unknown_bound(contracts, wiring))
+        found, unknown = differences(config, header["config"], "config", "config: parameter")
+        for name, contract in zip(wiring.names, contracts):
+            then = header["bound"].get(name, {})
+            if contract.bound or then:
+                where = f"task {name!r}: bound"
+                more, incomparable = differences(contract.bound, then, f"bound.{name}", where)
+                found += more
+                unknown.update(incomparable)
+        problems += found
         if seed is not None:
             compared.append("seed")
             if seed != header["seed"]:
@@ -159,10 +165,10 @@ class Journal(Hook):
         if problems:
             raise JournalError(directory, problems)
         past = ReplayLog(record_file, self.store, wiring, stored)
-        sources, then = sources_of(tasks), header["sources"]
-        unsure = [name for name, now in sources.items() if None in (now, then.get(name))]
+        sources, recorded = sources_of(tasks), header["sources"]
+        unsure = [name for name, now in sources.items() if None in (now, recorded.get(name))]
         unknown.update((f"sources.{name}", "its source is not known") for name in unsure)
-        changed = [n for n, now in sources.items() if n not in unsure and now != then[n]]
+        changed = [n for n, now in sources.items() if n not in unsure and now != recorded[n]]
         _warn_of([name for name in changed if name in past.finished])
         self._complete = past.totals is not None
         if not self._complete:
@@ -220,6 +226,11 @@ class Journal(Hook):
             "sources": sources_of(run.tasks),
             "rules": list(run.rules),
             "graph": graph_of(run.contracts, run.log.wiring),
+            "bound": {
+                name: packed_bound(contract.bound)
+                for name, contract in zip(run.log.wiring.names, run.contracts)
+                if contract.bound
+            },
         }
 
     def task_finished(self, record: TaskRecord) -> None:
@@ -239,6 +250,7 @@ class Journal(Hook):
             names, added_s = log.wiring.names, round_log.growth.added_s[i]
             entry["added_ms"] = log.since_start_ms([added_s])[0] if added_s else None
             entry["after"] = [names[source] for source in log.wiring.predecessors(i)]
+            entry["bound"] = packed_bound(log.contracts[i].bound)
         self._append(entry)
 
     def _number(self, task: str) -> int:

@@ -36,8 +36,8 @@ FORMAT = 2
 #: The most differences that a message lists.
 _MOST = 10
 
-#: Length of the longest bound value that is recorded as it is.
-_SHORT = 60
+#: Length of the longest bound value, pickled, that is recorded whole; of others a hash is.
+_LONGEST = 20_000
 
 #: The beginning of a record, with its number. It cannot occur inside a record.
 _BEGINNING = re.compile(rb'[0-9a-f]{8} \{"record":(\d{1,15}),')
@@ -264,22 +264,6 @@ def _record(path: str, number: int, text: bytes, begin: int) -> dict[str, Any]:
     return record
 
 
-def fingerprint(value: Any) -> str | None:
-    """Return the text of a short number or string, else a hash of the pickled value.
-
-    None if it cannot be pickled, so that another run's value cannot be compared.
-    """
-    from hashlib import blake2b
-
-    if type(value) in (str, int, float, bool, type(None)) and len(repr(value)) <= _SHORT:
-        return repr(value)
-    try:
-        digest = blake2b(packed(value).encode(), digest_size=16).hexdigest()
-    except Exception:  # noqa: BLE001  (a value's own __reduce__ may raise anything)
-        return None
-    return f"{type(value).__name__} {digest}"
-
-
 def packed(value: Any) -> str:
     """Return a value, pickled, as text; raise what pickle raises."""
     import pickle
@@ -312,21 +296,22 @@ def graph_of(contracts: Sequence[Contract], wiring: Wiring) -> dict[str, Any]:
             "fed with": feeds if contract.gathers else sorted(feeds),
             "after": sorted(names[source] for source in wiring.predecessors(i)),
         }
-        if contract.bound:
-            graph[name]["bound"] = {
-                key: fingerprint(value) for key, value in contract.bound.items()
-            }
     return graph
 
 
-def unknown_bound(contracts: Sequence[Contract], wiring: Wiring) -> dict[str, str]:
-    """Return why bound values of tasks cannot be compared with those of another run."""
+def packed_bound(bound: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the bound values of a task as text: a hash of a long one, None if none is possible."""
     return {
-        f"bound.{name}.{key}": "it cannot be pickled"
-        for name, contract in zip(wiring.names, contracts)
-        for key, value in contract.bound.items()
-        if fingerprint(value) is None
+        key: text if text is None or len(text) <= _LONGEST else _hash_of(text)
+        for key, text in packed_config(bound).items()
     }
+
+
+def _hash_of(text: str) -> str:
+    from hashlib import blake2b
+
+    # No text that packed() returns has a colon.
+    return f"blake2b:{blake2b(text.encode(), digest_size=16).hexdigest()}"
 
 
 def graph_differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
@@ -360,30 +345,40 @@ def packed_config(config: Mapping[str, Any]) -> dict[str, str | None]:
     return parameters
 
 
-def config_differences(
-    now: Mapping[str, Any], then: Mapping[str, str | None]
+def differences(
+    now: Mapping[str, Any], then: Mapping[str, str | None], kind: str, where: str
 ) -> tuple[list[str], dict[str, str]]:
-    """Return differences from the config in the journal, and why others cannot be compared."""
+    """Return what differs from values in the journal, and why others cannot be compared.
+
+    Parameters
+    ----------
+    now, then
+        The values, and their texts in the journal.
+    kind, where
+        What they are, in the keys of what cannot be compared and in messages.
+    """
     problems, unknown = [], {}
     for name in [*now, *(name for name in then if name not in now)]:
-        where = f"config: parameter {name!r}"
+        which = f"{where} {name!r}"
         if name not in then:
-            problems.append(f"{where} is not in the journal")
+            problems.append(f"{which} is not in the journal")
         elif name not in now:
-            problems.append(f"{where} is in the journal only")
+            problems.append(f"{which} is in the journal only")
         else:
             text = then[name]
             try:
                 if text is None:
                     raise TypeError("it could not be pickled")
-                stored = unpacked(text)
-                same = same_value(stored, now[name]) or packed(now[name]) == text
+                known = not text.startswith("blake2b:")
+                stored = unpacked(text) if known else None
+                same = known and same_value(stored, now[name])
+                same = same or text in (again := packed(now[name]), _hash_of(again))
             except Exception as error:  # noqa: BLE001  (code of users)
-                unknown[f"config.{name}"] = describe(error)
+                unknown[f"{kind}.{name}"] = describe(error)
                 continue
             if not same:
-                new, old = short_repr(now[name]), short_repr(stored)
-                problems.append(f"{where}: {new}, in the journal {old}")
+                old = short_repr(stored) if known else "another one"
+                problems.append(f"{which}: {short_repr(now[name])}, in the journal {old}")
     return problems, unknown
 
 

@@ -15,7 +15,7 @@ from dagprofiler._util.json import utc_now
 from dagprofiler.engine.options import RunOptions
 from dagprofiler.errors import JournalError, describe, short_repr, shorten
 from dagprofiler.graph.wiring import GrowableWiring
-from dagprofiler.journal._records import unpacked
+from dagprofiler.journal._records import differences, unpacked
 from dagprofiler.journal._store import frames_in, torn
 from dagprofiler.schema import PROFILE_SCHEMA
 
@@ -65,6 +65,7 @@ _STORED = _object(
     }
 )
 _NUMBERED = {"record": _COUNT}
+_BOUND = _map(_or_null(_TEXT))
 _HEADER = _object(
     {
         **_NUMBERED,
@@ -81,6 +82,7 @@ _HEADER = _object(
         "inputs": _map(_STORED),
         "sources": _map(_or_null(_TEXT)),
         "rules": _TEXTS,
+        "bound": _map(_BOUND),
         "graph": _map(
             _object(
                 {
@@ -132,7 +134,7 @@ _TASK = _object(
         "costs_s": _list(_TIME, _TIME, _TIME),
     },
     # Of a dynamic graph.
-    {"added_ms": _or_null(_TIME), "after": _TEXTS},
+    {"added_ms": _or_null(_TIME), "after": _TEXTS, "bound": _BOUND},
 )
 _READ = _list(then={"type": ["number", "null"], "minimum": 0})
 #: Of a run without meters of a user's own; only those may return negative readings.
@@ -362,7 +364,7 @@ class ReplayedRound:
         """
         wiring = log.wiring
         record = self.records[wiring.names[i]]
-        self._check(record, wiring, i)
+        self._check(record, wiring, i, log.contracts[i].bound)
         round_log.ran_on[i] = recall(record["worker"])
         if record["spans"] is not None:
             self._check_spans(record)
@@ -384,7 +386,9 @@ class ReplayedRound:
         if backwards or not surely_satisfies(section, _OF_PROFILE["spans"]):
             raise self._wrong(record, "these spans are not valid")
 
-    def _check(self, record: Mapping[str, Any], wiring: Wiring, i: int) -> None:
+    def _check(
+        self, record: Mapping[str, Any], wiring: Wiring, i: int, bound: Mapping[str, Any]
+    ) -> None:
         """Raise a JournalError if a task differs from its record."""
         names, outputs, stored = wiring.names, wiring.outputs[i], record["stored"]["fields"]
         fed_with = [field for field, seconds in record["decode_s"].items() for _ in seconds]
@@ -404,6 +408,8 @@ class ReplayedRound:
             )
             if now != then and sorted(now) != sorted(then)
         ]
+        if "bound" in record:
+            problems += differences(bound, record["bound"], "bound", f"task {names[i]!r}: bound")[0]
         if problems:
             raise JournalError(self._store.directory, problems)
 

@@ -78,6 +78,7 @@ COLLECTIONS = {
     "groupby": lambda: frame().groupby("k").mean().v,
     "rows": lambda: frame().query("v > 3"),
     "describe": lambda: frame().v.std() + 1,
+    "shuffled": lambda: frame().groupby("k").v.median() - 1,
     "delayed": by_hand,
     "dict": lambda: {"a": dask.delayed(inc)(1), "b": [array().sum(), 3]},
 }
@@ -140,6 +141,19 @@ def test_a_graph_that_lacks_a_key_is_refused():
         ours.run()
     with pytest.raises(GraphError, match="'gone'"):
         DAG.from_dask(Delayed("gone", {"c": (inc, 1)}, layer="c"), optimize=False)
+
+
+@pytest.mark.parametrize(
+    "shuffled",
+    [
+        lambda: frame().shuffle("k", shuffle_method="disk"),
+        lambda: frame().shuffle("k", shuffle_method="p2p"),
+        lambda: array().rechunk((6, 1), method="p2p"),
+    ],
+)
+def test_a_shuffle_whose_data_is_on_no_edge_is_refused(shuffled):
+    with pytest.raises(GraphError, match=r'".*shuffle.method": "tasks"'):
+        DAG.from_dask(shuffled())
 
 
 # -- a cluster's own run ----------------------------------------------------------------------
@@ -210,6 +224,27 @@ def test_a_recording_says_what_was_computed_before_it_and_what_twice(client):
     profile = recording.profile
     assert profile.dag_structure["nodes"] == ["again"]
     assert "1 key" in profile.sections["environment"]["not_measured"]["dag_structure"]
+
+
+def test_what_a_cluster_holds_is_data(client):
+    held = array().persist()
+    dag = DAG.from_dask([held.sum(), dask.delayed(inc)(client.submit(inc, 1))])
+    assert dag.run().final_outputs == {"value": [1770.0, 3]}
+    with pytest.raises(GraphError, match="on purpose"):
+        DAG.from_dask(dask.delayed(inc)(dask.delayed(fails)().persist()))
+
+
+def test_a_recording_without_its_client_hides_no_error(client):
+    second = distributed.Client(client.cluster, set_as_default=False)
+    recorded = profile_dask(second)
+    recording = recorded.__enter__()
+    second.close()
+    # An exception of the block goes on.
+    assert not recorded.__exit__(None, None, None)
+    with pytest.raises(DagProfilerError, match="client was closed"):
+        _ = recording.profile
+    with pytest.raises(DeclarationError, match="connected"), profile_dask(second):
+        pass
 
 
 def test_a_recording_needs_a_client_and_an_end(client):

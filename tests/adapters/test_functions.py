@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import math
 import pickle
 import re
+from fractions import Fraction
 from types import ModuleType
 from typing import Any
 
@@ -56,6 +58,15 @@ def test_inputs_are_bound_and_come_before_defaults(tmp_path):
     assert '["digits","0"]' in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+def test_parameters_may_be_positional_and_options_get_nothing():
+    def spread(total, low=2, /, *, by=1, **options):
+        return total, low, by, options
+
+    dag = DAG.from_functions([total, spread, math.sqrt], inputs={"numbers": [3], "by": 4, "x": 9})
+    outputs = dag.run().outputs
+    assert outputs == {"spread": {"spread": (3, 2, 4, {})}, "sqrt": {"sqrt": 3.0}}
+
+
 def test_tasks_of_functions_go_to_other_processes():
     [copied] = pickle.loads(pickle.dumps([DAG.from_functions([total], inputs={"numbers": [1, 2]})]))
     assert copied.run().final_outputs == {"total": 3}
@@ -65,8 +76,12 @@ def takes_total(total: str):
     return total
 
 
-def positional(total, /):
-    return total
+def spread(*numbers):
+    return numbers
+
+
+async def later():
+    return 1
 
 
 @pytest.mark.parametrize(
@@ -77,7 +92,11 @@ def positional(total, /):
         ([total, numbers], {"total": 1}, GraphError, ["'total'", "test_functions.py", "inputs"]),
         ([total, eval("lambda: 1"), eval("lambda: 2")], {}, GraphError, ["'<lambda>'", "<string>"]),
         ([total, takes_total, numbers], {}, GraphError, ["int", "str", "total()", "takes_total()"]),
-        ([positional], {}, DeclarationError, ["positional()", "'total'"]),
+        ([spread], {"numbers": 1}, DeclarationError, ["spread()", "*numbers"]),
+        ([later], {}, DeclarationError, ["later()", "returns"]),
+        ([max], {}, DeclarationError, ["max()"]),
+        ([total], ["numbers"], DeclarationError, ["['numbers']"]),
+        (None, {}, DeclarationError, ["None"]),
         ([task(outputs=["x"])(total)], {}, DeclarationError, ["total"]),
         (["total"], {}, DeclarationError, ["'total'"]),
         (total, {}, DeclarationError, ["total"]),
@@ -110,10 +129,24 @@ def test_a_cycle_of_functions_is_named():
         DAG.from_functions([a, b])
 
 
-def test_a_journal_notices_another_value_and_another_function(tmp_path):
-    dag = DAG.from_functions([mean, total], inputs={"numbers": [1, 2]})
-    dag.run(hooks=[Journal(tmp_path)])
-    assert dag.resume(tmp_path).final_outputs == {"mean": 1.5}
-    other = DAG.from_functions([mean, total], inputs={"numbers": [1, 3]})
-    with pytest.raises(JournalError, match=re.escape("'mean': bound")):
-        other.resume(tmp_path)
+HALF = Fraction(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "equal", "other"),
+    [
+        ([1, 2], [1, 2], [1, 3]),
+        # Equal values may be pickled in other ways.
+        ([HALF, HALF], [Fraction(1, 2), Fraction(1, 2)], [HALF, 1]),
+        (range(1, 10), range(1, 10), range(2, 10)),
+        ([*range(9999)], [*range(9999)], [*range(1, 9999)]),
+    ],
+)
+def test_a_journal_compares_bound_values(tmp_path, value, equal, other):
+    dag = DAG.from_functions([mean, total], inputs={"numbers": value})
+    mean_ = dag.run(hooks=[Journal(tmp_path)]).final_outputs
+    again = DAG.from_functions([mean, total], inputs={"numbers": equal})
+    assert again.resume(tmp_path).final_outputs == mean_
+    changed = DAG.from_functions([mean, total], inputs={"numbers": other})
+    with pytest.raises(JournalError, match=re.escape("'mean': bound 'numbers': ")):
+        changed.resume(tmp_path)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import operator
+
 import pytest
 
 from dagprofiler import DAG, Config, DeclarationError, GraphError, Task
@@ -55,11 +57,18 @@ def test_edges_carry_what_they_say_or_names_or_their_order(target, edges, result
     assert list(profile.outputs["last"].values()) == [result]
 
 
+def test_nodes_need_not_be_names():
+    graph = graph_of({1: one, (2, 3): lambda: 5, "the rest": operator.sub})
+    graph.add_edges_from([((2, 3), "the rest"), (1, "the rest")])
+    assert DAG.from_networkx(graph).run().outputs == {"the rest": {"value": 4}}
+
+
 @pytest.mark.parametrize(
     ("nodes", "edges", "error", "words"),
     [
         ({"a": one, "b": None}, [], GraphError, ["'b'", "'task'"]),
         ({"a": one, "b": 3}, [], DeclarationError, ["'b'", "3"]),
+        ({"a": one, "b": max}, [("a", "b")], DeclarationError, ["'b'", "max()"]),
         ({1: one, "1": one}, [], GraphError, ["1", "'1'"]),
         ({"a": one, "b": one}, [("a", "b")], GraphError, ["'b'", "one()", "'a'"]),
         (

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import select
 import signal
 import subprocess
 import sys
+import threading
 from concurrent import futures
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
@@ -404,6 +406,55 @@ def test_a_time_limit_of_a_task_that_a_rule_adds_is_refused_where_it_cannot_be_k
     dag = DAG({"a": Counts}, rules=[Rule(after("a"), add)])
     with pytest.raises(RunError, match=r"'late': timeout: .*serial"):
         dag.run()
+
+
+def hold(path):
+    with open(path, "wb", buffering=0) as fifo:
+        fifo.write(b"up")
+        threading.Event().wait(60)
+
+
+class Starts(Task):
+    outputs = ["x"]
+    timeout = 2
+
+    def __init__(self, path):
+        super().__init__()
+        self.path = path
+
+    def compute(self):
+        child = multiprocessing.get_context("fork").Process(target=hold, args=(self.path,))
+        child.start()
+        child.join()
+
+
+@posix
+@pytest.mark.slow
+def test_processes_that_a_task_has_started_end_with_it_at_its_time_limit(tmp_path):
+    path = str(tmp_path / "fifo")
+    os.mkfifo(path)
+    end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with ProcessPoolExecutor(1) as pool, pytest.raises(RunError, match="its time limit is 2 s"):
+        DAG({"a": Starts(path)}).run(executor=pool)
+    assert os.read(end, 9) == b"up"
+    assert select.select([end], [], [], 20)[0]
+    assert os.read(end, 9) == b""
+    os.close(end)
+
+
+def test_a_time_limit_may_be_longer_than_the_system_waits():
+    with ProcessPoolExecutor(1) as pool:
+        assert DAG({"a": programs.Act("nothing")}).run(executor=pool, timeout=1e12).final_outputs
+
+
+@pytest.mark.skipif(
+    not hasattr(futures, "InterpreterPoolExecutor"), reason="this Python has no such pool"
+)
+def test_a_schedule_on_interpreters_keeps_no_time_limit():
+    with futures.InterpreterPoolExecutor(1) as pool, pytest.raises(ValidationError, match="thread"):
+        DAG({"a": programs.Act("nothing")}).run(
+            executor={"n": pool}, schedule={"n": ["a"]}, timeout=5
+        )
 
 
 @pytest.mark.parametrize("workers", [0, -1, True, 2.5, "2"])

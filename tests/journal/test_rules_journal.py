@@ -352,3 +352,31 @@ def main(directory):
 
 if __name__ == "__main__":
     main(sys.argv[1])
+
+
+def test_bound_values_of_tasks_that_rules_add_are_compared(tmp_path):
+    class Fails(Task):
+        inputs = ["y"]
+
+        def compute(self, y):
+            raise ValueError(y)
+
+    class Scale(Task):
+        outputs = ["y"]
+
+        def compute(self, factor):
+            return {"y": factor}
+
+    def growing(factor):
+        def add(graph):
+            graph.add_task("scale", Scale.bind(factor=factor))
+            graph.add_task("fails", Fails, after=["scale"])
+
+        return DAG({"done": Done}, rules=[Rule(after("done"), add)])
+
+    with pytest.raises(RunError, match="'fails'"):
+        growing([2]).run(hooks=[Journal(tmp_path)])
+    with pytest.raises(RunError, match="'fails'"):
+        growing([2]).resume(tmp_path)
+    with pytest.raises(JournalError, match=r"'scale': bound 'factor': \[3\].* \[2\]"):
+        growing([3]).resume(tmp_path)
