@@ -142,7 +142,11 @@ class RunError(DagProfilerError, RuntimeError):
         failures: Mapping[str, BaseException],
         profile: Any,
     ) -> None:
+        import copyreg
+
         super().__init__(task, failures, profile)
+        # tblib, which Dask installs, would add the errors as they are, portable or not.
+        copyreg.pickle(type(self), type(self).__reduce__)
         self.task = task
         self.failures = dict(failures)
         self.profile = profile

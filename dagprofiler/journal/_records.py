@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse).decode
+
 #: Version of the file format.
 FORMAT = 2
 
@@ -252,7 +259,7 @@ def _damaged(path: str, number: int, why: str, begin: int) -> JournalError:
 def _record(path: str, number: int, text: bytes, begin: int) -> dict[str, Any]:
     """Return the record that a line holds."""
     try:
-        record: dict[str, Any] = json.loads(text)
+        record: dict[str, Any] = _decode(text.decode())
         version, recorded = record.get("format"), record.get("record")
     except (AttributeError, ValueError, RecursionError) as error:
         raise _damaged(path, number, describe(error), begin) from error
