@@ -18,8 +18,14 @@ from hypothesis import HealthCheck, settings
 # then sets no handler. `nohup`, jobs in the background and some CI ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# No deadlines, nor complaints of slow data: on a busy machine they are false alarms.
-common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+# No deadlines, nor complaints of slow data: on a busy machine they are false alarms. No files
+# either, as the checkout may be read-only: a failure prints how to repeat it.
+common = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow],
+    "database": None,
+    "print_blob": True,
+}
 settings.register_profile("dev", max_examples=20, **common)
 settings.register_profile("ci", max_examples=75, **common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))

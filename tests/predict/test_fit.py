@@ -172,6 +172,8 @@ def test_a_prediction_is_marked_is_read_and_is_simulated_with_an_interval():
     assert near.sections["prediction"]["kind"] == "cost_models"
     assert near.sections["prediction"]["reasons"] == []
     assert near.sections["prediction"]["beyond"] == 1.25
+    below = models.predict({"N": SIZES[0] // 4})
+    assert below.sections["prediction"]["beyond"] == 4
     assert near.metrics.total_time_ms is None
     assert near.config == {"N": 40_000, "mode": "fast"}
     assert any("12.5 times" in reason for reason in far.sections["prediction"]["reasons"])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plans import profile_of
 
-from dagprofiler import DAG, Profile, ProfileError, ValidationError, task
+from dagprofiler import Profile, ProfileError, ValidationError
 from dagprofiler.formats.saga import to_task_graph  # noqa: F401  (the module loads without SAGA)
 from dagprofiler.predict import Engine, simulate
 
@@ -94,17 +94,15 @@ def test_no_simulation_beats_the_bounds_of_list_scheduling(data):
 
 
 def test_times_that_were_taken_beside_others_contain_contention_already():
-    @task(outputs=["x"])
-    def spin():
-        return {"x": sum(range(100_000))}
-
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(2) as pool:
-        measured = DAG({"a": spin, "b": spin}, []).run(executor=pool)
-    alone = simulate(measured, workers=1, engine=engine(contention=(1.0, 1.0))).makespan_ms
-    shared = simulate(measured, workers=1, engine=engine(contention=(1.0, 2.0))).makespan_ms
-    assert alone / 2 <= shared <= alone
+    spans = {"a": (0.0, 10.0), "b": (5.0, 15.0), "c": (20.0, 30.0)}
+    timeline = {
+        "columns": ["task", "round", "worker", "ready_ms", *("compute_start_ms", "compute_end_ms")],
+        "workers": [{"host": "here", "pid": pid} for pid in (1, 2)],
+        "records": [[name, 0, int(name == "b"), 0.0, *span] for name, span in spans.items()],
+    }
+    measured = profile_of(dict.fromkeys(spans, 10.0), sections={"timeline": timeline})
+    found = simulate(measured, workers=1, engine=engine(contention=(1.0, 2.0)))
+    assert found.makespan_ms == pytest.approx(10 / 1.5 + 10 / 1.5 + 10)
 
 
 def test_a_core_that_was_kept_busy_while_measuring_is_contention_already():
@@ -149,6 +147,12 @@ def test_the_interval_widens_with_the_samples_and_needs_three_rounds():
     assert noisy.interval_ms == simulate(noisy._case.source, workers=2).interval_ms
     with pytest.raises(ProfileError, match="at least 3 rounds"):
         _ = simulate(profile_of(*FORK), workers=2).interval_ms
+
+
+def test_the_interval_is_students_for_so_many_rounds():
+    found = simulate(profile_of({"a": 100.0}, rounds=[0.9, 1.0, 1.1]), workers=1)
+    low, high = found.interval_ms
+    assert (high - low) / 2 == pytest.approx(4.30 * (1 + 1 / 3) ** 0.5 * 8.165, rel=0.2)
 
 
 def test_a_profile_of_a_busy_machine_is_not_trusted():
