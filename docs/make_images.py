@@ -21,12 +21,12 @@ from distributed import Client, LocalCluster
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from dagprofiler import DAG, DaskExecutor, Profile, RunError, rng, task
+from dagprofiler import DAG, DaskExecutor, Profile, RunError, compare_runs, rng, task
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from playwright.sync_api import Browser
+
+    from dagprofiler import RunComparison
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS / "examples"))
@@ -60,10 +60,15 @@ def parse(rows: Any) -> dict[str, Any]:
     raise ValueError(f"row 17 of {rows!r} has no comma")
 
 
-def scheduler(n_ue: int = 10_000) -> Profile:
+def scheduler() -> Profile:
     """Return seven rounds of the slice scheduler."""
-    dag = slice_scheduler.build_dag(N_UE=n_ue)
-    return dag.run(seed=1, rounds=7)
+    return slice_scheduler.build_dag().run(seed=1, rounds=7)
+
+
+def more_users() -> RunComparison:
+    """Return a comparison of the slice scheduler for 10,000 users with that for 8,000."""
+    few, many = (slice_scheduler.build_dag(N_UE=n_ue) for n_ue in (8_000, 10_000))
+    return compare_runs(few, many, rounds=20, seed=1)
 
 
 def layered() -> Profile:
@@ -107,13 +112,13 @@ class Picture(NamedTuple):
 
     Attributes
     ----------
-    profiles
-        Makes the profile, and the base if there is one.
+    made
+        Makes the profile, or the comparison, that is reported.
     lanes
         What has a lane in the timeline: ``"task"``, ``"worker"`` or ``"kind"``.
     """
 
-    profiles: Callable[[], Sequence[Profile]]
+    made: Callable[[], Profile | RunComparison]
     first: str
     last: str
     width: int = WIDE
@@ -122,29 +127,28 @@ class Picture(NamedTuple):
 
 
 PICTURES = {
-    "report-light": Picture(lambda: [scheduler()], "overview", "timeline"),
-    "report-dark": Picture(lambda: [scheduler()], "overview", "timeline", colours="dark"),
-    "report-phone": Picture(lambda: [scheduler()], "overview", "overview", PHONE),
-    "report-comparison": Picture(lambda: [scheduler(), scheduler(8_000)], "overview", "comparison"),
-    "report-failed": Picture(lambda: [failed()], "overview", "graph"),
-    "report-2000-tasks": Picture(lambda: [layered()], "graph", "kinds"),
+    "report-light": Picture(scheduler, "overview", "timeline"),
+    "report-dark": Picture(scheduler, "overview", "timeline", colours="dark"),
+    "report-phone": Picture(scheduler, "overview", "overview", PHONE),
+    "report-comparison": Picture(more_users, "overview", "comparison"),
+    "report-failed": Picture(failed, "overview", "graph"),
+    "report-2000-tasks": Picture(layered, "graph", "kinds"),
     "text-index": Picture(
-        lambda: [text_index.build_dag().run(rounds=6)], "graph", "timeline", MEDIUM
+        lambda: text_index.build_dag().run(rounds=6), "graph", "timeline", MEDIUM
     ),
-    "slice-scheduler": Picture(lambda: [scheduler()], "graph", "timeline", MEDIUM),
+    "slice-scheduler": Picture(scheduler, "graph", "timeline", MEDIUM),
     "image-pipeline": Picture(
-        lambda: [image_pipeline.build_dag().run(seed=1, rounds=6)], "graph", "timeline", MEDIUM
+        lambda: image_pipeline.build_dag().run(seed=1, rounds=6), "graph", "timeline", MEDIUM
     ),
-    "word-counts": Picture(lambda: [word_counts.build_dag().run()], "graph", "timeline", MEDIUM),
-    "cluster": Picture(lambda: [on_cluster()], "timeline", "timeline", MEDIUM, lanes="worker"),
+    "word-counts": Picture(lambda: word_counts.build_dag().run(), "graph", "timeline", MEDIUM),
+    "cluster": Picture(on_cluster, "timeline", "timeline", MEDIUM, lanes="worker"),
 }
 
 
 def take(browser: Browser, path: Path, name: str) -> None:
     """Write the picture of this name."""
     wanted = PICTURES[name]
-    profile, *base = wanted.profiles()
-    profile.report(path, *base)
+    wanted.made().report(path)
     viewport = {"width": wanted.width, "height": 900}
     page = browser.new_page(viewport=viewport, color_scheme=wanted.colours)
     page.goto(path.as_uri())

@@ -15,10 +15,12 @@ from dagprofiler.cli._output import (
     check_profile_suffix,
     keep,
     load_profile,
+    note,
     print_json,
     print_text,
     stdout_apart,
     width,
+    writing_to,
 )
 from dagprofiler.cli._parser import CommandError
 from dagprofiler.stats.ranktests import DIFFERENCE, INCONCLUSIVE, SLOWER
@@ -44,6 +46,7 @@ _OF_RUNS = (
     "fresh-process",
     "busy-cores",
     "output",
+    "report",
 )
 
 #: Exit codes: a condition of --fail-if holds; there is no verdict.
@@ -166,13 +169,13 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
     from dagprofiler._document.rounds import Rounds
     from dagprofiler.cli._run import conditions, meters
     from dagprofiler.cli._targets import load_dag
-    from dagprofiler.experiments import compare_runs
+    from dagprofiler.experiments import RunComparison, compare_runs
     from dagprofiler.measure.machine import ask_git
 
     if len(arguments.new) != 1:
         raise CommandError("compare --run measures two targets: give BASE and one NEW")
     names = arguments.base, arguments.new[0]
-    check_outputs(*(arguments.output or ()))
+    check_outputs(*(arguments.output or ()), arguments.report)
     for path in arguments.output or ():
         check_profile_suffix(path)
     rounds = conditions(arguments, Rounds(30))
@@ -188,9 +191,16 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
             meters=meters(arguments),
             progress=True,
         )
-    if arguments.output is not None:
-        keep(zip((found.base, found.new), arguments.output))
-    return [_compared(found.new, found.base, names, paired=True, difference=difference)]
+    written = [*(arguments.output or ())]
+    keep(zip((found.base, found.new), written))
+    compared = _compared(found.new, found.base, names, paired=True, difference=difference)
+    if arguments.report is not None:
+        with writing_to(arguments.report):
+            RunComparison(found.base, found.new, compared).report(arguments.report)
+        written.append(arguments.report)
+    for path in written:
+        note(f"written: {path}")
+    return [compared]
 
 
 def _compared(new: Profile, base: Profile, names: tuple[str, str], **how: Any) -> ProfileComparison:

@@ -321,6 +321,7 @@ def _compare(parser: argparse.ArgumentParser) -> None:
     runs.add_argument(
         "-o", "--output", nargs=2, metavar=("BASE.json", "NEW.json"), help="write both profiles"
     )
+    runs.add_argument("--report", metavar="FILE", help="write the HTML report of NEW against BASE")
 
 
 def _sweep(parser: argparse.ArgumentParser) -> None:

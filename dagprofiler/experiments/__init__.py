@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler.analysis.compare import compare_profiles
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dagprofiler.analysis.compare import ProfileComparison
     from dagprofiler.dag import Inputs
     from dagprofiler.engine.hooks import Hook
-    from dagprofiler.profile import Profile
+    from dagprofiler.profile import PathLike, Profile
 
 
 __all__ = ["RunComparison", "calibrate_engine", "compare_runs", "sweep"]
@@ -63,6 +63,20 @@ class RunComparison(ShownInBlocks):
         """The same for each edge."""
         times: dict[str, dict[str, Any]] = self.comparison["edge_times"]
         return times
+
+    def report(
+        self,
+        path: PathLike | IO[Any],
+        *,
+        cost: str | None = None,
+        statistic: str = "median",
+    ) -> tuple[str, ...]:
+        """Write the new profile as a page, with these verdicts against the base.
+
+        Arguments, result and errors are those of :meth:`dagprofiler.Profile.report`.
+        """
+        options = {"base": self.base, "found": self.comparison}
+        return self.new.export(path, "html", **options, cost=cost, statistic=statistic)
 
     def blocks(self) -> list[Block]:
         """Return what is shown of the comparison."""

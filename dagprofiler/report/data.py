@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dagprofiler.analysis import CriticalSpans, Paths
+    from dagprofiler.analysis.compare import ProfileComparison
     from dagprofiler.profile import Profile
     from dagprofiler.report.drawing import Picture
 
@@ -250,9 +251,10 @@ _OF_BOTH = ("about", "summary")
 _DIFFERING = ("configuration", "machine")
 
 
-def comparison(subject: ReportSource, base: ReportSource) -> dict[str, Any]:
+def comparison(
+    subject: ReportSource, base: ReportSource, found: ProfileComparison
+) -> dict[str, Any]:
     """Return the differences: times with verdicts, bytes, instructions, parameters, machine."""
-    found = subject.profile.compare(base.profile)
     mine, theirs = (parts(side, (*_OF_BOTH, *_DIFFERING)) for side in (subject, base))
     reasons: dict[str, int] = {}
     times = found["task_times"]
@@ -317,12 +319,18 @@ def _weights(differing: Mapping[str, Mapping[str, Any]], divisor: int) -> list[l
 
 
 def _rows(mine: Mapping[str, Any], theirs: Mapping[str, Any], part: str) -> list[list[Any]]:
-    """Return the differing rows of two tables of two columns, with both values."""
+    """Return the differing rows of two tables of two columns, with both values.
+
+    What only one side knows of its machine is no difference: a package that was not imported yet.
+    """
     left, right = dict(mine.get(part, ())), dict(theirs.get(part, ()))
+    labels = left if part == "machine" else dict.fromkeys([*left, *right])
     return [
         [label, left.get(label), right.get(label)]
-        for label in dict.fromkeys([*left, *right])
-        if left.get(label) != right.get(label) and not label.startswith(_SPEED)
+        for label in labels
+        if left.get(label) != right.get(label)
+        and not label.startswith(_SPEED)
+        and (part != "machine" or label in right)
     ]
 
 

@@ -201,6 +201,7 @@ def build_dag(max_files: int = 300, query: str = "decode a json string", top: in
             ("read", "rank"),
         ],
         config=Config(max_files=max_files, query=query, top=top),
+        name="text index",
     )
 
 

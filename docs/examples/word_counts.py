@@ -84,6 +84,7 @@ def build_dag(folder: str | None = None, max_packages: int = 12) -> DAG:
             merge_letters,
             reduce("letter", add_up),
         ],
+        name="word counts",
     )
 
 

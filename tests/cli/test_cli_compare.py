@@ -188,16 +188,27 @@ def test_two_targets_are_measured_in_turns(cli, folder):
     options = ["--rounds", "8", "--warmup", "0", "--config", "N=4000", "--new-config", "N=40000"]
     outputs = [f"{folder}/base.json", f"{folder}/new.json"]
     found = cli(
-        "compare", "--run", f"{target}:build", f"{target}:build", *options, "-o", *outputs, "--json"
+        "compare",
+        "--run",
+        f"{target}:build",
+        f"{target}:build",
+        *options,
+        "-o",
+        *outputs,
+        "--json",
+        "--report",
+        f"{folder}/page.html",
     ).out
     (one,) = json.loads(found)["comparisons"]
 
     assert one["config_diff"] == {"N": {"self": 40000, "other": 4000}}
     assert one["task_times"]["spin"]["verdict"] == "slower"
     assert Profile.load(outputs[1]).config.N == 40000
+    # The page has the verdicts of rounds in turns, which two profiles would not have.
+    assert '"verdicts":{"slower":1}' in Path(folder, "page.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("option", [["--rounds", "3"], ["-o", "a.json", "b.json"]])
+@pytest.mark.parametrize("option", [["--rounds", "3"], ["--report", "a.html"]])
 def test_how_targets_are_measured_is_not_asked_of_profiles(refused, base, option):
     assert "needs --run" in refused("compare", base, base, *option)
 

@@ -265,11 +265,19 @@ def test_a_base_gives_verdicts_and_what_differs(profile):
     assert [8 * mine, 8 * theirs] == [one["read->add"] for one in weights]
 
 
-def test_tasks_that_only_one_side_has_are_named_and_measured_speeds_are_no_difference(profile):
+def test_tasks_that_only_one_side_has_are_named(profile):
     found = data_of(profile, base=profile_of(["read", "gone"]))["comparison"]
     assert (found["added"], found["removed"], found["tasks"]) == (["add"], ["gone"], [])
-    assert any("speed" in label for label, _ in data_of(profile)["machine"])
-    assert not any("speed" in label for label, *_ in found["machine"])
+
+
+def test_a_machine_differs_in_what_both_sides_know_and_not_in_measured_speeds(profile):
+    document = profile.to_dict()
+    environment = document["environment"]
+    environment["calibration"]["score"] *= 2
+    environment["cores"] += 1
+    del environment["machine"]
+    found = data_of(profile, base=Profile.from_dict(document))["comparison"]["machine"]
+    assert [label for label, *_ in found] == ["logical processors"]
 
 
 def test_a_prediction_stands_beside_the_real_run_with_the_parts_of_its_error():
