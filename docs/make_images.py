@@ -37,7 +37,7 @@ import text_index  # noqa: E402
 import word_counts  # noqa: E402
 
 #: Widths of a page, in pixels.
-WIDE, MEDIUM, PHONE = 1280, 1000, 420
+WIDE, PHONE = 1280, 420
 
 
 @task(outputs=["rows"])
@@ -133,15 +133,13 @@ PICTURES = {
     "report-comparison": Picture(more_users, "overview", "comparison"),
     "report-failed": Picture(failed, "overview", "graph"),
     "report-2000-tasks": Picture(layered, "graph", "kinds"),
-    "text-index": Picture(
-        lambda: text_index.build_dag().run(rounds=6), "graph", "timeline", MEDIUM
-    ),
-    "slice-scheduler": Picture(scheduler, "graph", "timeline", MEDIUM),
+    "text-index": Picture(lambda: text_index.build_dag().run(rounds=6), "graph", "timeline"),
+    "slice-scheduler": Picture(scheduler, "graph", "timeline"),
     "image-pipeline": Picture(
-        lambda: image_pipeline.build_dag().run(seed=1, rounds=6), "graph", "timeline", MEDIUM
+        lambda: image_pipeline.build_dag().run(seed=1, rounds=6), "graph", "timeline"
     ),
-    "word-counts": Picture(lambda: word_counts.build_dag().run(), "graph", "timeline", MEDIUM),
-    "cluster": Picture(on_cluster, "timeline", "timeline", MEDIUM, lanes="worker"),
+    "word-counts": Picture(lambda: word_counts.build_dag().run(), "graph", "timeline"),
+    "cluster": Picture(on_cluster, "timeline", "timeline", lanes="worker"),
 }
 
 

@@ -53,7 +53,8 @@ class Progress(Hook):
     Notes
     -----
     A thread draws four times a second. In a terminal it used 0.18 ms of CPU time for each drawing
-    (median, beside one task that computed). It runs only where there is a terminal or a notebook. Without this hook a run does nothing of this.
+    (median, beside one task that computed). It runs only where there is a terminal or a notebook.
+    Without this hook a run does nothing of this.
 
     Examples
     --------
