@@ -26,6 +26,7 @@ from dagprofiler.analysis import analysis_of
 from dagprofiler.analysis.makespan import PARTS
 from dagprofiler.report._layout import fold, kinds_by_name
 from dagprofiler.report.drawing import Sketch, of_groups, of_tasks
+from dagprofiler.stats.ranktests import INCONCLUSIVE
 from dagprofiler.stats.summary import FLAGS, median
 
 if TYPE_CHECKING:
@@ -301,7 +302,8 @@ def _against_reality(
 
 
 def _judgement(entry: Mapping[str, Any], reasons: dict[str, int]) -> dict[str, Any]:
-    reason = entry.get("reason")
+    # Of the others it is a p-value, which a page of many tasks has no room for.
+    reason = entry.get("reason") if entry["verdict"] == INCONCLUSIVE else None
     numbers = ("base_ms", "new_ms", "ratio", "low", "high", "coverage")
     return {
         "quantity": label_of(entry["quantity"]),

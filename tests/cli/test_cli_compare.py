@@ -205,7 +205,9 @@ def test_two_targets_are_measured_in_turns(cli, folder):
     assert one["task_times"]["spin"]["verdict"] == "slower"
     assert Profile.load(outputs[1]).config.N == 40000
     # The page has the verdicts of rounds in turns, which two profiles would not have.
-    assert '"verdicts":{"slower":1}' in Path(folder, "page.html").read_text(encoding="utf-8")
+    page = Path(folder, "page.html").read_text(encoding="utf-8")
+    assert '"verdicts":{"slower":1}' in page
+    assert '"verdict":"slower","reason":null' in page
 
 
 @pytest.mark.parametrize("option", [["--rounds", "3"], ["--report", "a.html"]])

@@ -16,7 +16,7 @@ addSection("overview", "Overview", null, (root) => {
   root.append(warningsInWords(), element("dl", { class: "figures" }, headline(summary, base)));
   const advice = adviceFor(summary);
   if (advice.length) {
-    root.append(element("h2", { class: "minor first" }, advice.length > 1 ? "What to do first" : "Where to begin"),
+    root.append(element("h2", { class: "minor first" }, "What to do first"),
       element(advice.length > 1 ? "ol" : "div", { class: "advice" }, advice.map((words) => element(advice.length > 1 ? "li" : "p", {}, words))));
   }
   root.append(element("div", { class: "columns" }, mostExpensive(summary), speedLimits(summary)));
