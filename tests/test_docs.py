@@ -108,11 +108,6 @@ def named(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-def named(page: Path) -> str:
-    """Return the path of a page in the checkout."""
-    return page.relative_to(ROOT).as_posix()
-
-
 def marked(page: Path) -> object:
     """Return a page as a parameter."""
     slow = page.name in SLOW or NEEDS.search(page.read_text(encoding="utf-8"))
