@@ -99,7 +99,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         module, function = _COMMANDS[arguments.command]
         code: int = getattr(import_module(f"dagprofiler.cli.{module}"), function)(arguments)
-        _flush()
     except KeyboardInterrupt as interrupt:
         _say(debug, str(interrupt) or "interrupted")
         return TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
@@ -112,13 +111,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_stdout()
         return getattr(error, "exit_code", CommandError.exit_code)
     return code
-
-
-def _flush() -> None:
-    from dagprofiler.cli._output import writing_to
-
-    with writing_to("-"):
-        sys.stdout.flush()
 
 
 def _discard_stdout() -> None:

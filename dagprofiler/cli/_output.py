@@ -90,9 +90,10 @@ def source_name(path: str) -> str:
 
 @contextmanager
 def writing_to(path: str) -> Iterator[None]:
-    """Name the file in an error of writing to it; ``-`` is standard output."""
+    """Name the file in an error of writing to it; ``-`` is standard output, which is flushed."""
     try:
         yield
+        sys.stdout.flush()
     except OSError as error:
         error.filename = error.filename or ("standard output" if path == "-" else path)
         raise

@@ -190,8 +190,7 @@ def costs_of(profile: Profile, cost: str | None, statistic: str, fill: float | N
     WeightError
         If `cost`, `statistic` or `fill` is nothing that it may be.
     """
-    if cost is None:
-        cost = "time" if default_times(profile) else "best"
+    cost = cost or ("time" if default_times(profile) else "best")
     try:
         found = profile.weights(cost, statistic, fill=0 if fill is None else fill)
         if fill is None and len(found.filled) == len(found.values):

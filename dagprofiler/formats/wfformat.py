@@ -205,11 +205,9 @@ class Instance:
     def take_runtimes(self, cost: str, statistic: str, fill: float | None) -> None:
         """Store the known runtimes, in milliseconds."""
         found = self._profile.weights(cost, statistic, fill=0 if fill is None else fill)
-        self._runtimes_ms, lacking = found.values, set(found.filled)
-        if fill is None:
-            self._runtimes_ms = {n: ms for n, ms in found.values.items() if n not in lacking}
-        else:
-            self._filled = len(lacking)
+        absent = set(found.filled) if fill is None else set()
+        self._runtimes_ms = {n: ms for n, ms in found.values.items() if n not in absent}
+        self._filled = len(found.filled) - len(absent)
 
     def document(self, workflow: str | None) -> dict[str, Any]:
         """Return the instance."""

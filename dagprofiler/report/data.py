@@ -326,13 +326,11 @@ def _rows(mine: Mapping[str, Any], theirs: Mapping[str, Any], part: str) -> list
     What only one side knows of its machine is no difference: a package that was not imported yet.
     """
     left, right = dict(mine.get(part, ())), dict(theirs.get(part, ()))
-    labels = left if part == "machine" else dict.fromkeys([*left, *right])
+    known = [*filter(right.__contains__, left)]
     return [
         [label, left.get(label), right.get(label)]
-        for label in labels
-        if left.get(label) != right.get(label)
-        and not label.startswith(_SPEED)
-        and (part != "machine" or label in right)
+        for label in (known if part == "machine" else dict.fromkeys([*left, *right]))
+        if left.get(label) != right.get(label) and not label.startswith(_SPEED)
     ]
 
 
