@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
@@ -60,8 +61,9 @@ def parse(rows: Any) -> dict[str, Any]:
     raise ValueError(f"row 17 of {rows!r} has no comma")
 
 
+@cache
 def scheduler() -> Profile:
-    """Return seven rounds of the slice scheduler."""
+    """Return seven rounds of the slice scheduler, of which several pictures are made."""
     return slice_scheduler.build_dag().run(seed=1, rounds=7)
 
 
