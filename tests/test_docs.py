@@ -148,7 +148,11 @@ def run_apart(page, folder):
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests" / "check_page.py"), str(page)],
         cwd=folder,
-        env={**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT)},
+        env={
+            **os.environ,
+            "MPLBACKEND": "Agg",
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'docs' / 'examples'}",
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -66,6 +66,8 @@ class PoolExecutor(Executor):
         self.starts_workers = isinstance(pool, futures.ProcessPoolExecutor) or package == "loky"
         #: The engines of an IPython cluster, which may come and go.
         self._view: Any = getattr(pool, "view", None) if package == "ipyparallel" else None
+        #: Dask orders jobs that it gets within 100 ms by their keys.
+        self._in_order = {"fifo_timeout": "0s"} if package == "distributed" else {}
         self._shared_folder = folder
         self._shared_files: SharedFiles | None = None
 
@@ -113,7 +115,7 @@ class PoolExecutor(Executor):
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Submit the job to the pool."""
-        return self._pool.submit(job, handles)
+        return self._pool.submit(job, handles, **self._in_order)
 
     def check(self) -> None:
         """Raise if an IPython cluster has no engines; its jobs would wait forever."""

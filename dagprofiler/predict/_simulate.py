@@ -287,7 +287,6 @@ class _Case:
     orders: list[list[int]] | None
     transfers: dict[int, list[tuple[int, float]]] | None
     ranked: Sequence[int] | None
-    gil_is_known: bool
     #: Tasks to simulate for one interval.
     budget: int = _SIMULATED_TASKS
 
@@ -411,7 +410,7 @@ class _Case:
                 f"{computing} workers compute at once, contention was measured for "
                 f"{len(engine.contention)}"
             )
-        if engine.shares_memory and not self.gil_is_known and len(self.nodes) > 1:
+        if engine.shares_memory and len(self.nodes) > 1:
             found.append(
                 "threads: how long tasks hold the interpreter's lock was not measured, so each "
                 "is taken to hold it while it computes"
@@ -554,21 +553,20 @@ def _case_of(
     factors = _factors(graph.names, faster)
     times, ratios = _times(profile, graph, engine, factors)
     shares_gil = engine is not None and engine.shares_memory
-    core, gil = _shares(profile, graph.names)
+    core = _shares(profile, graph.names)
     return _Case(
         profile,
         graph,
         times,
         ratios,
         core,
-        (gil or core or [1.0] * len(times)) if shares_gil else None,
+        (core or [1.0] * len(times)) if shares_gil else None,
         engine,
         list(nodes),
         list(nodes.values()),
         orders,
         transfers,
         ranked,
-        gil is not None,
     )
 
 
@@ -679,8 +677,7 @@ def _times(
         if entry is None:
             raise ProfileError(f"task {name!r} has no time{f': {unclear}' if unclear else ''}")
         columns = samples["tasks"].get(name, {})
-        column = "corrected_ms" if "corrected_ms" in columns else "wall_ms"
-        measured = measured_of(kinds, columns.get(column, ()))
+        measured = measured_of(kinds, columns.get(_time_in(columns), ()))
         typical = median(measured) if measured else entry.compute_time_ms
         relative = [ms / typical for ms in measured] if typical else [1.0] * len(measured)
         rows.append(relative or _drawn(profile, name, typical))
@@ -707,6 +704,11 @@ def _times(
     usual = _of_a_round(times, ratios)
     times = [each._replace(compute=each.compute * usual) for each in times]
     return times, [[ratio / usual for ratio in row] for row in ratios]
+
+
+def _time_in(columns: Mapping[str, Any]) -> str:
+    """Return the column of the time in compute(), if known without waiting for a core."""
+    return "corrected_ms" if "corrected_ms" in columns else "wall_ms"
 
 
 def _of_a_round(times: Sequence[_Times], ratios: Sequence[Sequence[float]]) -> float:
@@ -793,29 +795,24 @@ def _between(contention: Sequence[float], computing: float) -> float:
     return contention[below] + part * (contention[above] - contention[below])
 
 
-def _shares(
-    profile: Profile, names: Sequence[str]
-) -> tuple[list[float] | None, list[float] | None]:
-    """Return for each task the share of its time on a core, and with the interpreter's lock."""
+def _shares(profile: Profile, names: Sequence[str]) -> list[float] | None:
+    """Return for each task the share of its time on a core; None if it is not known of all."""
     samples = profile.sections.get("samples", {"rounds": (), "tasks": {}})
     sources = profile.sections.get("weight_sources", {})
-    core, gil = [], []
+    found = []
     for name in names:
         columns = samples["tasks"].get(name, {})
-        walls = measured_of(samples["rounds"], columns.get("wall_ms", ()))
+        walls = measured_of(samples["rounds"], columns.get(_time_in(columns), ()))
         on_core = measured_of(samples["rounds"], columns.get("cpu_ms", ()))
-        locked = measured_of(samples["rounds"], columns.get("gil_share", ()))
         source = sources.get(name, {})
         if not on_core and source.get("cpu_time_ms") is not None:
             walls, on_core = [source.get("wall_time_ms") or 0.0], [source["cpu_time_ms"]]
         whole = sum(walls)
+        if not on_core or not whole:
+            return None
         # Tenths: tasks of equal shares are simulated together.
-        core.append(_tenth(sum(on_core) / whole) if on_core and whole else None)
-        gil.append(_tenth(median(locked)) if locked else None)
-    return (
-        None if None in core else core,  # type: ignore[return-value]
-        None if None in gil else gil,
-    )
+        found.append(round(min(1.0, max(0.0, sum(on_core) / whole)), 1))
+    return found
 
 
 def _delayed(samples: Mapping[str, Any]) -> float:
@@ -825,7 +822,3 @@ def _delayed(samples: Mapping[str, Any]) -> float:
         delays += sum(measured_of(samples["rounds"], columns.get("delay_ms", ())))
         walls += sum(measured_of(samples["rounds"], columns.get("wall_ms", ())))
     return delays / walls if walls else 0.0
-
-
-def _tenth(share: float) -> float:
-    return round(min(1.0, max(0.0, share)), 1)

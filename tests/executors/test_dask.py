@@ -18,6 +18,7 @@ from relay import Relay
 
 from dagprofiler import DAG, Hook, RunError, ValidationError, WorkerError
 from dagprofiler.executors.dask import DaskExecutor
+from dagprofiler.executors.pools import PoolExecutor
 
 if os.environ.get("DAGPROFILER_EXTERNAL") != "required":
     pytest.importorskip("distributed")
@@ -314,6 +315,22 @@ def test_workers_without_this_library_are_refused(processes, tmp_path):
 
 
 # What we start
+
+
+def test_a_schedule_is_kept_on_workers_by_name(client):
+    one, two = (worker["name"] for worker in client.scheduler_info()["workers"].values())
+    pools = {
+        node: PoolExecutor(client.get_executor(workers=[name]), workers=1)
+        for node, name in {"edge": one, "cloud": two}.items()
+    }
+    plan = {"edge": [*"phcajbnl"], "cloud": [*"gfmkeodi"]}
+    tasks = dict.fromkeys("abcdefghijklmnop", programs.Last())
+    timeline = DAG(tasks, []).run(executor=pools, schedule=plan).sections["timeline"]
+    start = timeline["columns"].index("compute_start_ms")
+    ran = {}
+    for row in sorted(timeline["records"], key=lambda row: row[start]):
+        ran.setdefault(row[2], []).append(row[0])
+    assert sorted(ran.values()) == sorted(plan.values())
 
 
 def test_a_cluster_of_its_own_is_started_and_ended():

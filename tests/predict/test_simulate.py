@@ -137,6 +137,13 @@ def test_tasks_that_wait_need_no_core_and_no_lock():
     assert simulate(waiting, engine=busy).makespan_ms == pytest.approx(10)
 
 
+def test_waiting_for_a_core_while_measured_is_no_time_without_need_of_one():
+    measured = profile_of({"a": 10, "b": 10}, rounds=[1.0], cpu=0.5)
+    for columns in measured.sections["samples"]["tasks"].values():
+        columns["corrected_ms"] = [5.0]
+    assert simulate(measured, engine=engine(cores=1)).makespan_ms == pytest.approx(10)
+
+
 def test_the_interval_widens_with_the_samples_and_needs_three_rounds():
     steady = simulate(profile_of(*FORK, rounds=[1.0, 1.0, 1.0]), workers=2)
     assert steady.interval_ms == pytest.approx((7, 7))

@@ -301,9 +301,11 @@ def test_a_prediction_stands_beside_the_real_run_with_the_parts_of_its_error():
 
 def test_a_simulation_of_several_numbers_of_workers_has_a_curve(profile):
     assert "prediction" not in data_of(profile)
-    found = data_of(simulate(profile, workers=range(1, 4)).profile)
+    simulation = simulate(profile, workers=range(1, 4))
+    found = data_of(simulation.profile)
     assert [point["workers"] for point in found["prediction"]["curve"]] == [1, 2, 3]
-    assert found["about"]["predicted"]
+    assert found["about"]["predicted"] == [*simulation.reasons]
+    assert simulation.reasons
 
 
 # Size
