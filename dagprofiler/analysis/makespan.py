@@ -42,7 +42,8 @@ def prediction_error(real: ProfileData, predicted: ProfileData) -> dict[str, Any
     Each moment of each worker belongs to one part, so a makespan is the sum of the parts over
     all workers, divided by their number. Of several rounds that of the median counts.
     """
-    there, guessed = _parts(real, len(_timeline(predicted, "workers"))), _parts(predicted)
+    workers = len(_timeline(predicted, "workers"))
+    there, guessed = _parts(real, workers), _parts(predicted, workers)
     if there is None or guessed is None:
         return None
     real_ms, predicted_ms = sum(there.values()), sum(guessed.values())
@@ -66,22 +67,26 @@ def _timeline(profile: ProfileData, part: str) -> Sequence[Any]:
     return found
 
 
-def _parts(profile: ProfileData, workers: int = 0) -> dict[str, float] | None:
-    """Return the parts of the makespan of the median round, in milliseconds."""
+def _parts(profile: ProfileData, workers: int) -> dict[str, float] | None:
+    """Return the parts of the makespan of the median round, in milliseconds.
+
+    A round has at least `workers`, since those without a task are in no record.
+    """
     columns = _timeline(profile, "columns")
     if not {*_MOMENTS}.issubset(columns):
         return None
     places = [columns.index(name) for name in _MOMENTS]
     kinds = profile.sections.get("samples", {}).get("rounds")
     rounds: dict[int, list[Sequence[float]]] = {}
+    busy: dict[int, set[int]] = {}
     for row in _timeline(profile, "records"):
         moments = [row[place] for place in places]
         if None not in moments and (kinds is None or kinds[row[1]] == MEASURED):
             rounds.setdefault(row[1], []).append(moments)
+            busy.setdefault(row[1], set()).add(row[2])
     if not rounds:
         return None
-    count = max(workers, len({row[2] for row in _timeline(profile, "records")}))
-    split = [_split(rows, count) for rows in rounds.values()]
+    split = [_split(rows, max(workers, len(busy[n]))) for n, rows in rounds.items()]
     middle = median([sum(parts.values()) for parts in split])
     return min(split, key=lambda parts: abs(sum(parts.values()) - middle))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from dagprofiler._document.rounds import Rounds
+from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import aligned, number
 from dagprofiler.cli._output import (
     check_one_stdin,
@@ -70,9 +71,8 @@ def sweep(arguments: argparse.Namespace) -> int:
     for profile in profiles:
         values = {name: profile.config[name] for name in over}
         name = ",".join(f"{key}={value}" for key, value in values.items())
-        path = os.path.join(folder, re.sub(r"[^\w.,=+-]", "_", name) + ".json")
-        found.append((values, profile.metrics.total_time_ms, path))
-    check_outputs(*(path for *_, path in found))
+        path = os.path.join(folder, f"{quote(name, safe=',=+')}.json")
+        found.append((jsonable(values)[0], profile.metrics.total_time_ms, path))
     keep(zip(profiles, (path for *_, path in found)))
     if arguments.json:
         names = ("config", "total_time_ms", "written")

@@ -19,7 +19,7 @@ from dagprofiler.stats.summary import median, summarize
 from dagprofiler.task import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dagprofiler.profile import Profile
 
@@ -126,8 +126,8 @@ def calibrate_engine(executor: Any) -> Engine:
     Takes a few seconds. A chain of tasks that do nothing tells the latency; tasks that sleep,
     more than there are workers, tell the gap and the driver's CPU time; tasks that hand over
     bytes tell the cost of a MB; the kernels of :func:`~dagprofiler.calibrate`, on one worker
-    and on more, tell the contention. Figures are medians, and their spreads those of the
-    medians' intervals.
+    and on more, tell the contention. Waits add up in a run, so those of each run count by their
+    mean; figures are medians over the runs, and spreads those of the medians' intervals.
     """
     nodes: Mapping[str, Any] = executor if isinstance(executor, Mapping) else {}
     if nodes:
@@ -139,11 +139,8 @@ def calibrate_engine(executor: Any) -> Engine:
     own = _workers(executor)
     workers = len(nodes) or own
     spreads: dict[str, float] = {}
-    chain_ms = [
-        wait_ms
-        for profile in _rounds(_chain(), executor)
-        for wait_ms in _between(profile, [f"task_{i:02}" for i in range(_CHAIN)])
-    ]
+    names = [f"task_{i:02}" for i in range(_CHAIN)]
+    chain_ms = [_mean(_between(profile, names)) for profile in _rounds(_chain(names), executor)]
     # What it does beside its threads is no more than what a chain waits for.
     driver_ms = min(_driver_ms(executor, own), median(chain_ms))
     latency_ms = _typical("latency_ms", [ms - driver_ms for ms in chain_ms], spreads)
@@ -211,8 +208,7 @@ def _between(profile: Profile, names: Sequence[str]) -> list[float]:
     return [moments[after][0] - moments[before][1] for before, after in zip(names, names[1:])]
 
 
-def _chain() -> DAG:
-    names = [f"task_{i:02}" for i in range(_CHAIN)]
+def _chain(names: Sequence[str]) -> DAG:
     edges = [(a, b, ORDER_ONLY) for a, b in zip(names, names[1:])]
     return DAG({name: Idle() for name in names}, edges)
 
@@ -236,9 +232,9 @@ def _driver_ms(executor: Any, workers: int) -> float:
 
 
 def _gaps(executor: Any, workers: int) -> list[float]:
-    """Return the times between two tasks of a worker, while others wait for one."""
+    """Return the mean time between two tasks of a worker, while others wait for one, by run."""
     dag = _waiting(workers * _WAITING)
-    return [ms for profile in _rounds(dag, executor) for ms in _gaps_of(profile)]
+    return [_mean(_gaps_of(profile)) for profile in _rounds(dag, executor)]
 
 
 def _gaps_of(profile: Profile) -> Iterator[float]:
@@ -291,6 +287,11 @@ def _contention(
         known = factors.get(count)
         filled.append(max(filled[-1], prod(known) ** (1 / len(known))) if known else filled[-1])
     return filled, (min(factors[workers]), max(factors[workers]))
+
+
+def _mean(values: Iterable[float]) -> float:
+    several = [*values]
+    return sum(several) / len(several) if several else 0.0
 
 
 def _typical(name: str, values: Sequence[float], spreads: dict[str, float]) -> float:

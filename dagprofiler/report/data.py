@@ -230,10 +230,10 @@ def _workers(workers: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _nodes(subject: ReportSource) -> list[str] | None:
     """Return the node of each worker of a run along a schedule; None if that is not clear."""
-    homes = {
-        task: node for node, tasks in subject.sections.get("schedule", {}).items() for task in tasks
-    }
-    section = subject.sections["timeline"]
+    schedule, section = subject.sections.get("schedule"), subject.sections["timeline"]
+    if schedule is None:
+        return None
+    homes = {task: node for node, tasks in schedule.items() for task in tasks}
     found = {record[2]: homes.get(record[0]) for record in section["records"]}
     names = [found.get(number) for number in range(len(section["workers"]))]
     return None if None in names else [f"node {name}" for name in names]

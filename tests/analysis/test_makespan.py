@@ -58,6 +58,21 @@ def test_every_moment_of_every_worker_belongs_to_one_part(compared):
     assert "waiting" in compared._repr_html_()
 
 
+def test_workers_without_a_task_count_on_both_sides_and_those_of_other_rounds_on_none():
+    def one_task(worker, *, predicted=False):
+        found = profile_of(("a", worker, 0, 0, 0, 6, 6), predicted=predicted)
+        found.sections["timeline"]["workers"] = [{}, {}, {}]
+        return found
+
+    parts = one_task(0).compare(one_task(1, predicted=True))["prediction"]["parts"]
+    assert {part["error"] for part in parts.values()} == {0}
+    assert parts["tasks"]["real_ms"] == 2
+    fresh = one_task(0)
+    rows = fresh.sections["timeline"]["records"]
+    rows += [[*rows[0][:1], n, n, *rows[0][3:]] for n in range(1, 5)]
+    assert fresh.compare(one_task(1, predicted=True))["prediction"]["parts"] == parts
+
+
 def test_measured_profiles_and_those_without_a_timeline_have_no_prediction_to_judge():
     assert "prediction" not in REAL.compare(REAL)
     bare = profile_of(predicted=True)
