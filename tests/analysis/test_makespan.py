@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dagprofiler import DAG, Config, DAGMetrics, Profile, task
-from dagprofiler.predict import simulate
+from dagprofiler import Config, DAGMetrics, Profile
 
 COLUMNS = [
     *("task", "round", "worker", "ready_ms", "deserialize_start_ms", "deserialize_end_ms"),
@@ -19,12 +18,9 @@ def profile_of(*rows, predicted=False):
     records = [[n, 0, w, ready, a, b, b, c, c, d] for n, w, ready, a, b, c, d in rows]
     sections = {
         "timeline": {"workers": [{}, {}], "columns": COLUMNS, "records": records},
-        **(
-            {"prediction": {"kind": "simulation", "sources": [], "reasons": []}}
-            if predicted
-            else {}
-        ),
     }
+    if predicted:
+        sections["prediction"] = {"kind": "simulation", "sources": [], "reasons": []}
     structure = {"nodes": names, "edges": [], "execution_order": names}
     return Profile(
         Config(), structure, DAGMetrics([], [], dict.fromkeys(names, 0), {}, 1.0), sections=sections
@@ -77,13 +73,3 @@ def test_measured_profiles_and_those_without_a_timeline_have_no_prediction_to_ju
     assert "prediction" not in REAL.compare(REAL)
     bare = profile_of(predicted=True)
     assert "prediction" not in REAL.compare(bare)
-
-
-def test_a_simulated_run_compares_with_the_measured_one():
-    @task(outputs=["x"])
-    def spin():
-        return {"x": sum(range(10_000))}
-
-    measured = DAG({"a": spin, "b": spin}, []).run(rounds=3)
-    error = measured.compare(simulate(measured, workers=1).profile)["prediction"]
-    assert set(error["parts"]) == {"tasks", "transfers", "engine", "waiting"}

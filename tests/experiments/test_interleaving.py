@@ -64,16 +64,13 @@ def two(**options):
 # Turns
 
 
-def test_rounds_alternate_and_so_does_who_goes_first():
+@pytest.mark.parametrize(
+    ("rounds", "order"), [(Rounds(5, warmup=0), "abbaabbaab"), (2, "abbaabba")]
+)
+def test_rounds_and_warm_up_alternate_and_so_does_who_goes_first(rounds, order):
     said, dag_a, dag_b = two()
-    compare_runs(dag_a, dag_b, rounds=Rounds(5, warmup=0))
-    assert "".join(said) == "abbaabbaab"
-
-
-def test_warm_up_alternates_too():
-    said, dag_a, dag_b = two()
-    compare_runs(dag_a, dag_b, rounds=2)
-    assert "".join(said) == "abbaabba"
+    compare_runs(dag_a, dag_b, rounds=rounds)
+    assert "".join(said) == order
 
 
 def test_the_pass_that_counts_allocations_comes_in_turn():
@@ -158,36 +155,29 @@ def test_twice_the_work_is_slower_and_half_of_it_faster():
     assert entry["verdict"] == "faster"
     assert 1 / 3 < entry["ratio"] < 1 / 1.3
     assert entry["low"] <= entry["ratio"] <= entry["high"]
+    text = str(found)
+    assert text.startswith("new against base: ")
+    assert all(word in text for word in ("\nspins ", " faster", "\nspins->passes "))
     other = compare_runs(chain(N=10_000), {"N": 20_000}, rounds=20)
     assert other.task_times["spins"]["verdict"] == "slower"
 
 
-def test_edges_are_compared_too():
-    found = compare_runs(chain(N=10), {"N": 10}, rounds=12)
-    assert set(found.task_times) == {"spins", "passes"}
-    assert set(found.edge_times) == {"spins->passes"}
-    assert found.edge_times["spins->passes"]["quantity"] == "transfer_ms"
-
-
-def test_tasks_are_matched_by_name():
+def test_tasks_and_edges_are_matched_by_name():
     dag_b = DAG({"spins": Spins, "new": Spins}, [], {"N": 10})
     found = compare_runs(chain(N=10), dag_b, rounds=2)
     assert set(found.task_times) == {"spins"}
     assert found.edge_times == {}
 
 
-def test_too_few_rounds_cannot_say():
-    entry = compare_runs(chain(N=10), {"N": 10}, rounds=3).task_times["spins"]
-    assert entry["verdict"] == "inconclusive"
-    assert entry["reason"]
-
-
-def test_a_comparison_as_text_is_a_table():
-    text = str(compare_runs(chain(N=20_000), {"N": 10_000}, rounds=20))
-    assert text.startswith("new against base: ")
-    assert "\nspins " in text
-    assert " faster" in text
-    assert "\nspins->passes " in text
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_too_few_rounds_cannot_say(rounds):
+    found = compare_runs(chain(N=10), {"N": 10}, rounds=rounds)
+    assert set(found.task_times) == {"spins", "passes"}
+    assert {entry["verdict"] for entry in found.task_times.values()} == {"inconclusive"}
+    assert found.task_times["spins"]["reason"]
+    assert {name: entry["quantity"] for name, entry in found.edge_times.items()} == (
+        {"spins->passes": "transfer_ms"}
+    )
 
 
 # Failures
@@ -219,10 +209,7 @@ def test_an_interrupt_ends_both(error):
     assert caught.value.profile.sections["run"]["state"] == "partial"
 
 
-needs_freeze = pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
-
-
-@needs_freeze
+@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
 def test_what_either_froze_is_thawed_when_one_fails():
     gc.unfreeze()
     gc.collect()
@@ -275,12 +262,9 @@ def test_what_is_neither_a_dag_nor_a_config_is_refused(other):
     assert repr(other) in str(caught.value)
     with pytest.raises(DeclarationError, match="base must be a DAG"):
         compare_runs(other, dag_a, rounds=2)
-    assert said == []
-
-
-def test_a_config_alone_is_nothing_to_compare():
     with pytest.raises(DeclarationError, match="base must be a DAG"):
         compare_runs({"N": 1}, {"N": 2})
+    assert said == []
 
 
 # Conditions
@@ -308,10 +292,3 @@ def test_meters_given_one_by_one_are_those_of_both():
     for profile in (found.base, found.new):
         for columns in profile.sections["samples"]["tasks"].values():
             assert "corrected_ms" in columns
-
-
-def test_single_rounds_are_compared_and_found_too_few():
-    dag = chain(N=10)
-    found = compare_runs(dag, dag, rounds=1)
-    assert found.task_times
-    assert {entry["verdict"] for entry in found.task_times.values()} == {"inconclusive"}
