@@ -672,7 +672,7 @@ def _times(
     read_bytes, write_bytes = _handed_over(profile)
     times: list[_Times] = []
     rows: list[list[float]] = []
-    for i, name in enumerate(graph.names):
+    for name in graph.names:
         entry = entries.get(name)
         if entry is None:
             raise ProfileError(f"task {name!r} has no time{f': {unclear}' if unclear else ''}")
@@ -681,7 +681,6 @@ def _times(
         typical = median(measured) if measured else entry.compute_time_ms
         relative = [ms / typical for ms in measured] if typical else [1.0] * len(measured)
         rows.append(relative or _drawn(profile, name, typical))
-        shift = factors[i] / beside.get(name, 1.0)
         read_ms, write_ms = (
             (0.0, 0.0)
             if engine is None
@@ -694,7 +693,7 @@ def _times(
             _Times(
                 read_ms,
                 entry.deserialize_time_ms or 0.0,
-                typical * shift,
+                typical / beside.get(name, 1.0),
                 entry.serialize_time_ms or 0.0,
                 write_ms,
             )
@@ -702,7 +701,9 @@ def _times(
     ratios = [*zip(*rows)]
     # Disturbances hit a few tasks in each round, and the medians of the tasks hold none of them.
     usual = _of_a_round(times, ratios)
-    times = [each._replace(compute=each.compute * usual) for each in times]
+    times = [
+        each._replace(compute=each.compute * usual * factor) for each, factor in zip(times, factors)
+    ]
     return times, [[ratio / usual for ratio in row] for row in ratios]
 
 
