@@ -27,7 +27,7 @@ LIMITS = {
     "modules in import circles": 0,
     "private modules that another package imports": 0,
     "class names that exist twice": 0,
-    "lines of code": 26_590,
+    "lines of code": 26_630,
     "lines of tests": 50_390,
     "parameters of Run": 6,
     "attributes of Run": 15,

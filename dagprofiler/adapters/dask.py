@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from dagprofiler.adapters import Converted
 from dagprofiler.adapters._recorded import Observed, OwnRun, profile_of
-from dagprofiler.adapters.functions import GatherTask
+from dagprofiler.adapters.functions import GatherTask, name_of_result
 from dagprofiler.errors import (
     DagProfilerError,
     DeclarationError,
@@ -161,11 +161,8 @@ def _converted(nodes: Mapping[Any, Any], wanted: Sequence[Any], result: _DaskRes
             left += [key, *reversed(needs[key])]
     literals.update(_fetched(elsewhere))
     names = names_of(finished)
-    last = "result"
-    while last in names.values():
-        last += "_"
     # No key is equal to it.
-    names[result], needs[result] = last, [*wanted]
+    names[result], needs[result] = name_of_result({*names.values()}), [*wanted]
     tasks: dict[str, Task] = {}
     edges: list[Any] = []
     fields = {"value": "values"}

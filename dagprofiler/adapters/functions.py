@@ -14,7 +14,7 @@ from dagprofiler.measure.pipeline import signature_of
 from dagprofiler.task import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from inspect import Signature
 
 #: Where a value of the second type is expected, one of these may be given (PEP 484).
@@ -136,6 +136,14 @@ class GatherTask(Task):
     def compute(self, values: list[Any]) -> dict[str, Any]:
         """Call the function with the values by their keys."""
         return {self.outputs[0]: self._function({**self._given, **dict(zip(self._keys, values))})}
+
+
+def name_of_result(names: Collection[str]) -> str:
+    """Return the name of the task that makes the result, beside the names of the others."""
+    name = "result"
+    while name in names:
+        name += "_"
+    return name
 
 
 def fields_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

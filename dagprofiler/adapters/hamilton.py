@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from inspect import iscoroutinefunction
 from threading import get_ident
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.adapters import Converted
 from dagprofiler.adapters._recorded import Observed, OwnRun, profile_of
-from dagprofiler.adapters.functions import GatherTask
+from dagprofiler.adapters.functions import GatherTask, name_of_result
 from dagprofiler.errors import (
     DagProfilerError,
     DeclarationError,
@@ -21,7 +23,7 @@ from dagprofiler.graph.edges import field_problem
 from dagprofiler.measure.machine import hostname
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from dagprofiler.profile import Profile
     from dagprofiler.task import Task
@@ -75,14 +77,16 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
         raise DeclarationError(
             f"from_hamilton(): expected a hamilton.driver.Driver, got {short_repr(driver)}"
         )
-    if isinstance(outputs, str):
-        raise DeclarationError(f"from_hamilton(): outputs must be a list, write [{outputs!r}]")
-    wanted = [
-        held if isinstance(held, str) else getattr(held, "name", None) or held.__name__
-        for held in outputs
-    ]
+    if isinstance(outputs, str) or not isinstance(outputs, Iterable):
+        raise DeclarationError(
+            f"from_hamilton(): outputs must be a list of nodes or functions, got {outputs!r}"
+        )
     graph = driver.graph
     try:
+        wanted = [
+            held if isinstance(held, str) else getattr(held, "name", None) or held.__name__
+            for held in outputs
+        ]
         needed, from_user = graph.get_upstream_nodes(wanted, inputs)
         Driver.validate_inputs(graph, driver.adapter, from_user, inputs, needed)
         given = combine_config_and_inputs(graph.config, inputs)
@@ -95,7 +99,14 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
                 f"from_hamilton(): node {name!r} is Parallelizable or collects one: how many tasks "
                 "it makes is known only when it runs"
             )
-    result = _name_of_result(nodes)
+        if any(map(iscoroutinefunction, (node.callable, *(node.originating_functions or ())))):
+            raise GraphError(f"from_hamilton(): node {name!r} is asynchronous")
+    for name in wanted:
+        if name not in nodes and name not in given:
+            raise GraphError(
+                f"from_hamilton(): no function makes {name!r} with this config, and inputs lack it"
+            )
+    result = name_of_result(nodes)
     fields = {name: "value" if field_problem(name) else name for name in nodes}
     needs = {name: [n.name for n in nodes[name].dependencies] for name in sorted(nodes)}
     needs[result] = wanted
@@ -119,13 +130,6 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
                 source=(node.originating_functions or (None,))[-1],
             )
     return Converted(tasks, edges, _UNKNOWN)
-
-
-def _name_of_result(nodes: Mapping[str, Any]) -> str:
-    name = "result"
-    while name in nodes:
-        name += "_"
-    return name
 
 
 def _builder_of(driver: Any) -> Callable[..., Any] | None:
@@ -153,7 +157,9 @@ def profile_hamilton() -> Any:
     Notes
     -----
     A node's time is that between Hamilton's two hooks, other adapters' hooks included that come
-    between them. Sizes are unknown: values stay in the process, and nothing is serialized.
+    between them. Sizes are unknown: values stay in the process, and nothing is serialized. A node
+    that runs several times, behind a ``Parallelizable`` one, is a task each time. What a driver
+    runs in other processes, and nodes with an override, are not recorded; the profile says so.
     """
     try:
         from hamilton.lifecycle import GraphExecutionHook, NodeExecutionHook
@@ -164,6 +170,10 @@ def profile_hamilton() -> Any:
         """Keeps when the nodes of a run began and ended."""
 
         _run: _Recorded | None = None
+
+        def __reduce__(self) -> Any:
+            # In another process it records nothing.
+            return profile_hamilton, ()
 
         def run_before_graph_execution(
             self, *, graph: Any, execution_path: Iterable[str], **_: Any
@@ -176,19 +186,22 @@ def profile_hamilton() -> Any:
             }
             self._run = _Recorded(needs)
 
-        def run_before_node_execution(self, *, node_name: str, **_: Any) -> None:
+        def run_before_node_execution(
+            self, *, node_name: str, task_id: str | None, **_: Any
+        ) -> None:
             if self._run is not None:
-                self._run.begun[node_name] = perf_counter()
+                self._run.begun[node_name, task_id] = perf_counter()
 
         def run_after_node_execution(
-            self, *, node_name: str, error: Exception | None, **_: Any
+            self, *, node_name: str, task_id: str | None, error: Exception | None, **_: Any
         ) -> None:
             now = perf_counter()
             if self._run is not None:
-                self._run.ended[node_name] = now, get_ident(), error
+                self._run.ended[node_name, task_id] = now, get_ident(), error
 
-        def run_after_graph_execution(self, **_: Any) -> None:
-            """Nothing is left to keep."""
+        def run_after_graph_execution(self, *, success: bool, **_: Any) -> None:
+            if self._run is not None:
+                self._run.succeeded = success
 
         @property
         def profile(self) -> Profile:
@@ -212,26 +225,48 @@ class _Recorded:
     def __init__(self, needs: Mapping[str, list[str]]) -> None:
         self._needs = needs
         self._epoch_s, self._began_s = time(), perf_counter()
-        #: Node to when it began.
-        self.begun: dict[str, float] = {}
-        #: Node to when it ended, in which thread, and its error.
-        self.ended: dict[str, tuple[float, int, Exception | None]] = {}
+        #: Node, and the part of a dynamic run that it is in, to when it began.
+        self.begun: dict[tuple[str, str | None], float] = {}
+        #: The same to when it ended, in which thread, and its error.
+        self.ended: dict[tuple[str, str | None], tuple[float, int, Exception | None]] = {}
+        self.succeeded = False
 
     def profile(self) -> Profile:
         """Return the profile of the run."""
         from os import getpid
 
+        parts: dict[str, list[str | None]] = {}
+        for node, part in self.begun:
+            parts.setdefault(node, []).append(part)
+        missing = [node for node in self._needs if node not in parts]
+        if not self.succeeded:
+            # They would have come.
+            parts.update((node, [None]) for node in missing)
+        names = {
+            (node, part): node if not number else f"{node} #{number + 1}"
+            for node in self._needs
+            for number, part in enumerate(parts.get(node, ()))
+        }
         threads = {
             thread: n for n, thread in enumerate(dict.fromkeys(e[1] for e in self.ended.values()))
         }
-        done, states = {}, {}
-        for name, needs in self._needs.items():
-            end_s, thread, error = self.ended.get(name, (0.0, 0, None))
-            if name in self.ended and error is None:
+        done, states, edges = {}, {}, []
+        for (node, part), name in names.items():
+            needs = [
+                (needed, other)
+                for needed in self._needs[node]
+                for other in parts.get(needed, ())
+                # Within a part, or between parts.
+                if other == part or part not in parts[needed]
+            ]
+            edges += [(names[needed], name) for needed in needs]
+            end_s, thread, error = self.ended.get((node, part), (0.0, 0, None))
+            if (node, part) in self.ended and error is None:
                 ready_s = max(
                     (self.ended[n][0] for n in needs if n in self.ended), default=self._began_s
                 )
-                done[name] = Observed(threads[thread], ready_s, self.begun[name], end_s, None)
+                begun_s = self.begun[node, part]
+                done[name] = Observed(threads[thread], min(ready_s, begun_s), begun_s, end_s, None)
             elif error is not None:
                 states[name] = {"state": "failed", "error": describe(error)}
             else:
@@ -241,13 +276,17 @@ class _Recorded:
             ("size_bytes", "wire_bytes", "bytes_in", "bytes_out"),
             "Hamilton passes values in one process, and serializes none",
         )
+        if missing and self.succeeded:
+            unknown["dag_structure"] = (
+                f"not run in this process, or overridden: {', '.join(missing)}"
+            )
         return profile_of(
             OwnRun(
                 executor="hamilton",
                 began_s=self._began_s,
                 epoch_s=self._epoch_s,
-                fields={name: name for name in self._needs},
-                edges=[(source, name) for name, needs in self._needs.items() for source in needs],
+                fields={name: node for (node, _), name in names.items()},
+                edges=edges,
                 done=done,
                 states=states,
                 workers=[{**host, "thread": thread} for thread in threads],

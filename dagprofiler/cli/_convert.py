@@ -190,7 +190,7 @@ def completion(arguments: argparse.Namespace) -> int:
     if arguments.shell not in shtab.SUPPORTED_SHELLS:
         known = ", ".join(shtab.SUPPORTED_SHELLS)
         raise CommandError(f"completion: expected one of {known}, got {arguments.shell!r}")
-    script = shtab.complete(_with_files(build_parser(), shtab.FILE), shell=arguments.shell)
+    script = shtab.complete(_completed(build_parser(), shtab.FILE), shell=arguments.shell)
     if arguments.json:
         print_json({"shell": arguments.shell, "script": script})
     else:
@@ -198,12 +198,19 @@ def completion(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _with_files(parser: argparse.ArgumentParser, file: Any) -> argparse.ArgumentParser:
-    """Return the parser with its file arguments marked for completion."""
+def _completed(
+    parser: argparse.ArgumentParser, file: Any, formats: list[str] | None = None
+) -> argparse.ArgumentParser:
+    """Return the parser with files and formats marked for completion."""
+    from dagprofiler.formats import exporter_names, importer_names
+
     for action in parser._actions:  # noqa: SLF001  (argparse has no public access)
         if isinstance(action.choices, dict):
-            for subparser in action.choices.values():
-                _with_files(subparser, file)
+            for name, subparser in action.choices.items():
+                names = {"export": exporter_names, "import": importer_names}.get(name)
+                _completed(subparser, file, None if names is None else names())
+        elif action.dest == "format":
+            action.choices = formats
         elif str(action.metavar) in _FILES:
             action.complete = file  # type: ignore[attr-defined]
     return parser

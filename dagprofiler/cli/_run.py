@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.quickcheck import surely_satisfies
@@ -80,7 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError("--schedule: a run that is resumed from a journal does not follow one")
     rounds = conditions(arguments, Rounds(1))
     hooks = [*_journal(arguments), *progress(expected, quiet=arguments.quiet)]
-    with stdout_apart(_prints_json(arguments)):
+    with ExitStack() as apart:
+        apart.enter_context(stdout_apart(_prints_json(arguments)))
         dag = load_dag(arguments.target, arguments.config)
         ask_git()
 
@@ -95,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
                 **options,
             )
 
-        profile = _profile_of(measured, arguments, nodes=schedule or ())
+        profile = _profile_of(measured, arguments, apart, nodes=schedule or ())
     deliver(profile, arguments, quiet=arguments.quiet)
     return 0
 
@@ -112,7 +113,8 @@ def resume(arguments: argparse.Namespace) -> int:
     check_outputs(arguments.output, arguments.report)
     check_profile_suffix(arguments.output)
     hooks = progress(_expected(arguments), quiet=arguments.quiet)
-    with stdout_apart(_prints_json(arguments)):
+    with ExitStack() as apart:
+        apart.enter_context(stdout_apart(_prints_json(arguments)))
         dag = load_dag(arguments.target, arguments.config or [], folder)
         ask_git()
         profile = _profile_of(
@@ -120,6 +122,7 @@ def resume(arguments: argparse.Namespace) -> int:
                 arguments.journal, hooks=hooks, trust=arguments.trust_journal, **options
             ),
             arguments,
+            apart,
             folder,
         )
     deliver(profile, arguments, quiet=arguments.quiet)
@@ -222,10 +225,14 @@ def _prints_json(arguments: argparse.Namespace) -> bool:
 def _profile_of(
     measured: Callable[..., Profile],
     arguments: argparse.Namespace,
+    apart: ExitStack,
     folder: str = "",
     nodes: Collection[str] = (),
 ) -> Profile:
-    """Return the profile of a run; save the partial one if the run fails or is interrupted."""
+    """Return the profile of a run; save the partial one if the run fails or is interrupted.
+
+    What prints on standard output closes `apart` before.
+    """
     try:
         with executor_named(arguments.executor, folder, nodes) as executor:
             return measured(executor=executor, timeout=arguments.timeout)
@@ -233,6 +240,7 @@ def _profile_of(
         code = CommandError.exit_code if error.task is None else FAILED
         written, left = _left(error.profile, arguments)
         if arguments.json:
+            apart.close()
             print_json({"error": str(error), "written": written, **figures(error.profile)})
         states = error.profile.sections["run"].get("tasks", {})
         failures = [failure_block(*item) for item in states.items() if "error" in item[1]]

@@ -1,8 +1,7 @@
 """The functions of Hamilton's own "hello world", and what its other pages add."""
 
 import pandas as pd
-from hamilton.function_modifiers import extract_columns, parameterize, value
-from hamilton.htypes import Collect, Parallelizable
+from hamilton.function_modifiers import config, extract_columns, parameterize, value
 
 
 @extract_columns("signups", "spend")
@@ -48,9 +47,14 @@ def after_failing(failing: float) -> float:
     return failing
 
 
-def part(rows: int) -> Parallelizable[int]:
-    yield from range(rows)
+@config.when(choice="this")
+def chosen__this(rows: int) -> int:
+    return rows
 
 
-def parts(part: Collect[int]) -> int:
-    return sum(part)
+def after_chosen(chosen: int) -> int:
+    return chosen
+
+
+async def later(rows: int) -> int:
+    return rows

@@ -11,8 +11,11 @@ from dagprofiler import DAG, DagProfilerError, DeclarationError, GraphError, Pro
 if os.environ.get("DAGPROFILER_EXTERNAL") != "required":
     pytest.importorskip("hamilton")
     pytest.importorskip("pandas")
+import hamilton_parts
 import hamilton_steps
+import pandas
 from hamilton import base, driver
+from hamilton.execution import executors
 
 from dagprofiler.adapters.hamilton import profile_hamilton
 
@@ -22,8 +25,13 @@ pytestmark = [pytest.mark.external, pytest.mark.filterwarnings("ignore::Deprecat
 OUTPUTS = ["spend", "signups", "avg_3wk_spend", "spend_per_signup", "spend_zero_mean_unit_variance"]
 
 
+def in_processes():
+    return executors.MultiProcessingExecutor(1)
+
+
 def built(*adapters, config=None):
-    builder = driver.Builder().with_modules(hamilton_steps).with_config(config or {})
+    builder = driver.Builder().with_modules(hamilton_steps, hamilton_parts)
+    builder = builder.with_config(config or {})
     builder = builder.enable_dynamic_execution(allow_experimental_mode=True)
     return builder.with_adapters(*adapters).build()
 
@@ -62,6 +70,10 @@ def test_tasks_and_fields_have_the_names_of_the_nodes():
         (["spend_mean"], {}, GraphError, "rows"),
         (["spend_mean"], {"rows": "six"}, GraphError, "rows"),
         (["parts"], {"rows": 3}, GraphError, "'part"),
+        (["later"], {"rows": 3}, GraphError, "'later' is asynchronous"),
+        (["chosen"], {"rows": 3}, GraphError, "'chosen'"),
+        ([3], {"rows": 3}, GraphError, "'int'"),
+        (None, {"rows": 3}, DeclarationError, "None"),
         ("spend_mean", {"rows": 6}, DeclarationError, "'spend_mean'"),
     ],
 )
@@ -99,3 +111,28 @@ def test_a_recording_of_a_failure_is_partial():
     assert run["state"] == "partial"
     states = {name: entry["state"] for name, entry in run["tasks"].items()}
     assert states == {"failing": "failed", "after_failing": "cancelled"}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("remote", [executors.SynchronousLocalTaskExecutor, in_processes])
+def test_a_recording_has_what_its_process_runs_each_time(remote):
+    recording = profile_hamilton()
+    builder = driver.Builder().with_modules(hamilton_parts).with_adapters(recording)
+    builder = builder.enable_dynamic_execution(allow_experimental_mode=True)
+    made = builder.with_remote_executor(remote()).build()
+    assert made.execute(["parts"], inputs={"rows": 2}) == {"parts": 1}
+    profile = recording.profile
+    assert profile.sections["run"]["state"] == "complete"
+    edges = {(edge["source"], edge["target"]) for edge in profile.dag_structure["edges"]}
+    twice = {("part", "same"), ("part", "same #2"), ("same", "parts"), ("same #2", "parts")}
+    told = profile.sections["environment"]["not_measured"].get("dag_structure")
+    assert (edges, told and told[-4:]) in [(twice, None), (set(), "same")]
+
+
+def test_a_recording_leaves_out_what_is_overridden():
+    recording = profile_hamilton()
+    made = driver.Builder().with_modules(hamilton_steps).with_adapters(recording).build()
+    made.execute(["spend_mean"], inputs={}, overrides={"spend": pandas.Series([1.0])})
+    profile = recording.profile
+    assert profile.sections["run"]["state"] == "complete"
+    assert profile.dag_structure["nodes"] == ["spend_mean"]

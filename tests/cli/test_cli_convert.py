@@ -85,6 +85,7 @@ def test_completion_knows_the_commands_and_their_options(cli, shell):
     assert "dagprofiler" in script
     assert "validate" in script
     assert "--fresh-process" in script
+    assert "(chrome_trace csv dot" in script
     assert json.loads(cli("completion", shell, "--json").out) == {
         "shell": shell,
         "script": script[:-1],

@@ -208,15 +208,15 @@ def test_a_task_that_fails_leaves_the_partial_profile_and_exit_code_4(refused, f
     assert not os.path.exists(f"{folder}/p.json")
 
 
-def test_a_run_that_failed_says_where_and_writes_its_report(cli, folder):
+def test_a_run_that_failed_says_where_and_writes_its_report(shelf, folder):
     options = ["-o", f"{folder}/p.json", "--report", f"{folder}/r.html", "--json"]
-    done = cli("run", "pipeline_of_tests:failing", *options, code=4)
-    found = json.loads(done.out)
+    done = command("run", "pipeline_of_tests:failing", *options, cwd=shelf.folder, code=4)
+    found = json.loads(done.stdout)
 
-    place, text = done.err.splitlines()[-2:]
+    place, text = done.stderr.splitlines()[-2:]
     assert re.fullmatch(r"  .*pipeline_of_tests.py, line \d+, in fails", place)
     assert text == '    raise ValueError("no such cell")'
-    assert f"its report in {folder}/r.html" in done.err
+    assert f"its report in {folder}/r.html" in done.stderr
     assert "no such cell" in Path(folder, "r.html").read_text(encoding="utf-8")
     assert found["error"] == "task 'fails' failed: ValueError: no such cell"
     assert found["written"] == {
