@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
@@ -113,7 +114,8 @@ def load_profile(path: str) -> Profile:
     try:
         return Profile.load(sys.stdin.buffer if path == "-" else path)
     except OSError as error:
-        raise CommandError(f"{name}: cannot be read: {error.strerror}") from error
+        program = _program_in(path)
+        raise CommandError(f"{name}: cannot be read: {error.strerror}{program}") from error
     except ProfileError as error:
         raise CommandError(f"{name}: {problem_of(error)}{_way_out(path, error)}") from error
 
@@ -123,10 +125,17 @@ def problem_of(error: ProfileError) -> str:
     return error.message if error.path == "$" else f"{error.path}: {error.message}"
 
 
+def _program_in(path: str) -> str:
+    """Return how to measure the program that was given for a profile, if it is one."""
+    if not re.search(r"\.py(:\w*)?$", path):
+        return ""
+    return f"; it is a program: dagprofiler run {path} -o profile.json measures it"
+
+
 def _way_out(path: str, error: ProfileError) -> str:
     """Return how to fix a file that is not a valid profile."""
-    if path.endswith(".py"):
-        return f"; it is a program: dagprofiler run {path} -o profile.json measures it"
+    if _program_in(path):
+        return _program_in(path)
     if error.message.startswith("not JSON"):
         return "; if a run was writing it, the run did not finish: run it again"
     if error.path == "$" and "is a required property" in error.message:

@@ -29,7 +29,7 @@ from dagprofiler.cli._parser import CommandError
 from dagprofiler.cli._targets import Place, executor_named, load_dag, schedule_in
 from dagprofiler.engine.hooks import Hook
 from dagprofiler.engine.progress import Progress
-from dagprofiler.errors import RunError
+from dagprofiler.errors import RunError, ValidationError
 from dagprofiler.journal import Journal
 from dagprofiler.measure.machine import ask_git
 
@@ -203,7 +203,13 @@ def conditions(arguments: argparse.Namespace, default: Rounds) -> Rounds:
     if arguments.rounds is None and not fields and not arguments.fresh_process:
         return default
     number = default.n if arguments.rounds is None else arguments.rounds
-    return Rounds(number, fresh_process=arguments.fresh_process, **fields)
+    try:
+        return Rounds(number, fresh_process=arguments.fresh_process, **fields)
+    except ValidationError as error:
+        # The user gave options, and no fields of Rounds.
+        field, _, problem = str(error).removeprefix("Rounds: ").partition(" ")
+        option = _CONDITIONS.get(field, field).replace("_", "-")
+        raise CommandError(f"--{option} {problem}") from error
 
 
 def meters(arguments: argparse.Namespace) -> Any:

@@ -121,6 +121,8 @@ def test_a_directory_that_cannot_be_written_is_found_before_the_run(refused):
         (["--seed", "x"], "argument --seed: invalid int value: 'x'"),
         (["--rounds", "often"], "expected a number of at least 1, or auto, got 'often'"),
         (["--rounds", "0"], "argument --rounds: expected a number of at least 1, or auto, got '0'"),
+        (["--warmup", "-1"], "--warmup must be an integer of at least 0, got -1"),
+        (["--max-time", "0"], "--max-time must be a finite number above 0, got 0.0"),
         (["--meters", "speed"], "meters: 'speed' is unknown"),
         (["--timeout", "3"], "timeout: a serial run cannot end a task"),
         (["--executor", "fast"], "--executor: expected serial, threads:4"),
@@ -227,7 +229,8 @@ def test_a_cycle_is_located_in_the_file_of_the_user(refused, folder):
 
 
 def test_what_is_a_program_or_a_target_is_no_profile(refused):
-    assert "dagprofiler run pipeline_of_tests.py -o" in refused("show", "pipeline_of_tests.py")
+    for target in ("pipeline_of_tests.py", "pipeline_of_tests.py:dag"):
+        assert f"dagprofiler run {target} -o" in refused("show", target)
     for target in ("pipeline_of_tests.py", "pipeline_of_tests:dag"):
         assert "compare --run BASE NEW" in refused("compare", target, target)
 
