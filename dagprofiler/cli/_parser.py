@@ -187,11 +187,11 @@ def _measuring(
     )
 
 
-def _executor(parser: argparse.ArgumentParser, what: str = "") -> None:
+def _executor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--executor",
         metavar="WHERE",
-        help=f"{what}serial (the default), threads:4, processes:4, dask, dask:ADDRESS, ray, "
+        help="serial (the default), threads:4, processes:4, dask, dask:ADDRESS, ray, "
         "ray:ADDRESS, or file.py:executor",
     )
 
@@ -389,7 +389,9 @@ def _simulate(parser: argparse.ArgumentParser) -> None:
         metavar="BITS",
         help="of the links between the nodes of a schedule, in bits per ms; 1 Gbit/s is 1e6",
     )
-    _executor(parser, "calibrate this executor first, and count what it adds: ")
+    parser.add_argument(
+        "--executor", metavar="WHERE", help="calibrate this executor first, and count what it adds"
+    )
     _files(parser)
 
 
