@@ -122,7 +122,7 @@ class DAGMetrics:
         One entry an edge.
     node_weights
         Task name to estimated instructions; 0 if the task has no cost
-        model, which the profile's ``weight_sources`` marks as a default.
+        model, which the profile's ``weight_sources`` tells from an estimate.
     edge_weights
         ``"source->target"`` to bits.
     total_time_ms

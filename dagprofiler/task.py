@@ -271,7 +271,7 @@ class Task(ABC):
         Override it to give the task a cost model. The result is rounded up to a
         whole number; None means that there is no model for this `cfg`. The
         base method returns the 0 of the profile format, which the
-        profile's section ``weight_sources`` marks as a default.
+        profile's section ``weight_sources`` tells from an estimate.
         """
         return 0
 

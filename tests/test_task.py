@@ -586,11 +586,11 @@ def test_no_model_and_none_are_a_default_and_no_measurement(model):
     profile = dag.run()
     assert profile.metrics.node_weights == {"costly": 0}
     document = profile.to_dict()
-    source, reasons = document["weight_sources"]["costly"], document["environment"]["not_measured"]
-    assert source["node_weight"] == "default"
     # No task has one, so that the reason stands once.
-    assert "estimated_instructions" not in source
+    assert document["weight_sources"] == {}
+    reasons = document["environment"]["not_measured"]
     assert reasons["estimated_instructions"] == "the task has no cost model"
+    assert profile.tasks["node_weight"] == [None]
 
 
 def test_an_estimate_of_0_is_an_estimate():

@@ -249,7 +249,8 @@ class WeightEntry:
     )
     cpu_time_ms: float | None = may("CPU time of the thread, in milliseconds.")
     wall_time_ms: float | None = may(
-        "Measured time in compute(), in milliseconds; null if the task did not finish."
+        "Time in compute(), in milliseconds, if `execution_metrics` does not have it; null if "
+        "nothing does."
     )
     reasons: dict[str, str] = may("Why candidates are null, by candidate.", "Why this one is null.")
 
@@ -641,7 +642,8 @@ class ProfileDocument:
     run: RunSection = may()
     edge_metrics: CarriedSection = may()
     weight_sources: dict[str, WeightEntry] = may(
-        "All candidates for each task's node weight. A candidate that no task has is "
+        "The candidates for each task's node weight, besides the time in `execution_metrics`. The "
+        "node weight of a task without an entry is a default. A candidate that no task has is "
         "absent; `environment.not_measured` has the reason.",
         keys="task",
     )

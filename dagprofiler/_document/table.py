@@ -91,6 +91,9 @@ _CANDIDATES = (
     *("cpu_time_ms", "reference_time_ms"),
 )
 
+#: What ``weight_sources`` says of a task without an entry.
+_DEFAULT = {"node_weight": "default"}
+
 #: Columns of samples whose medians are other columns.
 _ELSEWHERE = frozenset({"wall_ms", "serialize_ms", "deserialize_ms", "cpu_ms", "instructions"})
 
@@ -310,8 +313,10 @@ def _task_columns(profile: ProfileData, names: Sequence[str]) -> Iterator[Column
     if sources is None:
         yield _column("node_weight", map(weights.get, names))
     else:
-        defaults = {n for n in names if sources.get(n, {}).get("node_weight") == "default"}
-        yield _column("node_weight", (None if n in defaults else weights.get(n) for n in names))
+        defaults = {n for n in names if sources.get(n, _DEFAULT)["node_weight"] == "default"}
+        # A default is 0, and 0 is no estimate.
+        known = {n: w for n, w in weights.items() if w or n not in defaults}
+        yield _column("node_weight", map(known.get, names))
         for key in _CANDIDATES:
             yield _column(key, (sources.get(name, {}).get(key) for name in names))
     yield _column("flags", (list(flags.get(name, ())) for name in names))

@@ -115,7 +115,7 @@ def profile_of(run: OwnRun) -> Profile:
         timestamp=begun.replace("+00:00", "Z"),
         sections={
             "run": _state(run),
-            "weight_sources": {name: _sources(run, took_ms.get(name)) for name in order},
+            "weight_sources": {},
             "timeline": {
                 "workers": list(run.workers),
                 "columns": [
@@ -140,15 +140,3 @@ def _state(run: OwnRun) -> dict[str, Any]:
         first = f"task {failed[0]!r} failed" if failed else "it had not finished when it was read"
         section.update(state="partial", reason=first, tasks=dict(run.states), rounds=0)
     return section
-
-
-def _sources(run: OwnRun, wall_ms: float | None) -> dict[str, Any]:
-    reasons = {"estimated_instructions": run.unknown["estimated_instructions"]}
-    if wall_ms is None:
-        reasons["wall_time_ms"] = "the task did not finish"
-    return {
-        "node_weight": "default",
-        "estimated_instructions": None,
-        "wall_time_ms": wall_ms,
-        "reasons": reasons,
-    }

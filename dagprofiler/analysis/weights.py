@@ -188,15 +188,17 @@ class Reader:
         estimated = candidate == "estimated_instructions"
         if not self._rounds and not estimated:
             return {}
+        found: dict[str, Any] = {}
+        if candidate == "wall_time_ms":
+            entries, _ = entries_of_tasks(self._profile)
+            found = {name: entry.compute_time_ms for name, entry in entries.items()}
         if self._sources is not None:
-            return {name: entry.get(candidate) for name, entry in self._sources.items()}
+            own = {n: entry[candidate] for n, entry in self._sources.items() if candidate in entry}
+            return {**found, **own}
         if estimated:
             weights = self._profile.metrics.node_weights
             return {name: weight if weight > 0 else None for name, weight in weights.items()}
-        if candidate != "wall_time_ms":
-            return {}
-        entries, _ = entries_of_tasks(self._profile)
-        return {name: entry.compute_time_ms for name, entry in entries.items()}
+        return found
 
     def _present(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {n: values[n] for n in self.tasks if values.get(n) is not None}

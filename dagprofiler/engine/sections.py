@@ -470,8 +470,10 @@ class Tables:
         return states
 
     def _weight_sources(self) -> Items:
-        """Return the weight of each task, and its other candidates."""
+        """Return the weight of each task, and its other candidates; empty if no task has any."""
         names = self.log.wiring.names
+        if not (self.log.estimates or self._candidates):
+            return Items(())
         return Items(
             ([names[i] for i in tasks], self._source_columns(tasks))
             for tasks in batched(self.log.wiring.order)
@@ -480,7 +482,10 @@ class Tables:
     def _source_columns(self, tasks: list[int]) -> Columns:
         estimates = [self.log.estimates.get(i) for i in tasks]
         measured = {name: [values[i] for i in tasks] for name, values in self._candidates.items()}
-        reasons = list(map(self._reasons, estimates, zip(*measured.values())))
+        reasons = [
+            self._reasons(i, estimated, candidates)
+            for i, estimated, *candidates in zip(tasks, estimates, *measured.values())
+        ]
         return Columns(
             {
                 "node_weight": [
@@ -496,23 +501,18 @@ class Tables:
 
     @cached_property
     def _candidates(self) -> dict[str, list[Any]]:
-        """Each measured candidate for a node's weight, by task number."""
-        spent_s = self._figures.compute_s
-        walls_ms = [None if s is None else duration_ms(s) for s in spent_s]
-        candidates = {"wall_time_ms": walls_ms}
-        for candidate, column in _METERED.items():
-            candidates[candidate] = self._medians(column)
+        """Each measured candidate for a node's weight, besides wall time, by task number."""
+        candidates = {name: self._medians(column) for name, column in _METERED.items()}
         calibration = self.log.environment.get("calibration")
         if calibration is not None:
-            times_ms = self._medians("corrected_ms")
+            spent_s, times_ms = self._figures.compute_s, self._medians("corrected_ms")
+            walls_ms = [None if s is None else duration_ms(s) for s in spent_s]
             candidates["reference_time_ms"] = [
                 None if ms is None else round(ms * calibration["score"], 6)
                 for ms in (walls_ms if times_ms.count(None) == len(times_ms) else times_ms)
             ]
         return {
-            name: values
-            for name, values in candidates.items()
-            if name == "wall_time_ms" or values.count(None) < len(values)
+            name: values for name, values in candidates.items() if values.count(None) < len(values)
         }
 
     def _medians(self, column: str) -> list[Any]:
@@ -525,12 +525,13 @@ class Tables:
         )
         return [_typical(values) if values else None for values in measured]
 
-    def _reasons(self, estimated: int | None, measured: Sequence[Any]) -> dict[str, str] | None:
+    def _reasons(
+        self, i: int, estimated: int | None, measured: Sequence[Any]
+    ) -> dict[str, str] | None:
         """Return why a task lacks figures; None if it has all."""
         lacking = estimated is None and self.log.estimates
         reasons = {"estimated_instructions": NO_MODEL} if lacking else {}
-        # The wall time is first; every finished task has it.
-        finished = measured[0] is not None
+        finished = self._figures.compute_s[i] is not None
         for candidate, value in zip(self._candidates, measured):
             if value is None:
                 why = self._why.get(_METERED.get(candidate, ""), NOT_METERED)

@@ -473,9 +473,7 @@ class _Prediction:
             )
             estimated = self.known.get((class_of(name), "estimated"))
             weights[name] = 0 if estimated is None else round(estimated.at(self.point, name))
-            sources[name] = self.sources(
-                name, compute_ms, None if estimated is None else weights[name]
-            )
+            sources[name] = self.sources(name, None if estimated is None else weights[name])
             model = self.known.get((class_of(name), "compute()"))
             if model is None:
                 self.lacking[f"{class_of(name)}: too few profiles have it for a model"] = None
@@ -519,11 +517,10 @@ class _Prediction:
         run = self.base.sections.get("run", {})
         return {"executor": run["executor"]} if "executor" in run else {}
 
-    def sources(self, name: str, compute_ms: float, estimated: int | None) -> dict[str, Any]:
+    def sources(self, name: str, estimated: int | None) -> dict[str, Any]:
         found: dict[str, Any] = {
             "node_weight": "default" if estimated is None else "estimated_instructions",
             "estimated_instructions": estimated,
-            "wall_time_ms": round(compute_ms, 6),
         }
         kind = class_of(name)
         if (kind, "CPU time") in self.known:

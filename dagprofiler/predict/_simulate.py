@@ -421,7 +421,7 @@ class _Case:
         """Return the predicted profile."""
         source, names = self.source, self.graph.names
         entries = entries_of_tasks(source)[0]
-        rows, metrics, walls = [], [], {}
+        rows, metrics = [], []
         ready = [0.0] * len(names)
         for i, ended in enumerate(found.ended):
             for target in self.graph.targets[slice(*self.graph.first_target[i : i + 2])]:
@@ -431,11 +431,10 @@ class _Case:
             at_ms = (round(ms, 6) for ms in (ready[i], *moments))
             rows.append([names[i], 0, found.worker[i], *at_ms])
             given = entries[names[i]]
-            walls[names[i]] = round(moments[3] - moments[2], 6)
             metrics.append(
                 TaskMetrics(
                     names[i],
-                    walls[names[i]],
+                    round(moments[3] - moments[2], 6),
                     round(moments[5] - moments[4], 6),
                     round(moments[1] - moments[0], 6),
                     given.bytes_in,
@@ -462,7 +461,7 @@ class _Case:
                 **simulation.figures(),
                 "reasons": [*simulation.reasons],
             },
-            "weight_sources": predicted_sources(source, walls),
+            "weight_sources": predicted_sources(source),
         }
         if engine is not None:
             sections["engine"] = engine.to_dict()
@@ -494,18 +493,13 @@ def sources_of(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
     return [{"timestamp": profile.timestamp, "hostname": profile.hostname} for profile in profiles]
 
 
-def predicted_sources(source: Profile, walls_ms: Mapping[str, float]) -> dict[str, Any]:
-    """Return the section ``weight_sources`` of a predicted profile."""
-    known = source.sections.get("weight_sources", {})
-    found = {}
-    for name, wall_ms in walls_ms.items():
-        entry = known.get(name, {})
-        found[name] = {
-            "node_weight": entry.get("node_weight", "default"),
-            "estimated_instructions": entry.get("estimated_instructions"),
-            "wall_time_ms": wall_ms,
-        }
-    return found
+def predicted_sources(source: Profile) -> dict[str, Any]:
+    """Return the section ``weight_sources`` of a predicted profile: its estimates."""
+    return {
+        name: {key: entry.get(key) for key in ("node_weight", "estimated_instructions")}
+        for name, entry in source.sections.get("weight_sources", {}).items()
+        if entry["node_weight"] in ("default", "estimated_instructions")
+    }
 
 
 def _moments(times: _Times, begun: float, ended: float) -> list[float]:
@@ -799,15 +793,15 @@ def _between(contention: Sequence[float], computing: float) -> float:
 def _shares(profile: Profile, names: Sequence[str]) -> list[float] | None:
     """Return for each task the share of its time on a core; None if it is not known of all."""
     samples = profile.sections.get("samples", {"rounds": (), "tasks": {}})
-    sources = profile.sections.get("weight_sources", {})
+    sources, (entries, _) = profile.sections.get("weight_sources", {}), entries_of_tasks(profile)
     found = []
     for name in names:
         columns = samples["tasks"].get(name, {})
         walls = measured_of(samples["rounds"], columns.get(_time_in(columns), ()))
         on_core = measured_of(samples["rounds"], columns.get("cpu_ms", ()))
-        source = sources.get(name, {})
-        if not on_core and source.get("cpu_time_ms") is not None:
-            walls, on_core = [source.get("wall_time_ms") or 0.0], [source["cpu_time_ms"]]
+        cpu_time_ms = sources.get(name, {}).get("cpu_time_ms")
+        if not on_core and cpu_time_ms is not None and name in entries:
+            walls, on_core = [entries[name].compute_time_ms], [cpu_time_ms]
         whole = sum(walls)
         if not on_core or not whole:
             return None

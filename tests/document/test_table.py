@@ -69,15 +69,13 @@ def test_an_edge_is_one_row_even_if_it_is_listed_twice():
     }
 
 
-def test_what_is_unknown_is_none():
-    profile = profile_of(
-        "a",
-        run={"state": "partial", "tasks": {"b": {"state": "failed"}}},
-        weight_sources={
-            "a": {"node_weight": "estimated_instructions"},
-            "b": {"node_weight": "default"},
-        },
-    )
+@pytest.mark.parametrize(
+    "sources",
+    [{"a": {"node_weight": "estimated_instructions"}, "b": {"node_weight": "default"}}, {}],
+)
+def test_what_is_unknown_is_none(sources):
+    run = {"state": "partial", "tasks": {"b": {"state": "failed"}}}
+    profile = profile_of("a", run=run, weight_sources=sources)
     tasks = profile.tasks
     assert tasks["state"] == ["failed", "succeeded"]
     assert tasks["time_ms"] == [None, 8.0]

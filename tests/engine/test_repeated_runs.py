@@ -241,7 +241,6 @@ def test_all_samples_are_kept_and_the_figures_are_the_medians_of_the_measured_on
     assert document["total_time_ms"] == 17500.0
     assert document["run"]["elapsed_ms"] == sum(samples["total_ms"])
     assert document["statistics"]["cold_ms"] == {"a": 50000.0, "b": 60000.0}
-    assert document["weight_sources"]["a"]["wall_time_ms"] == 6000.0
     assert document["statistics"]["tasks"]["a"]["wall_ms"] == {
         "median": 6000.0,
         "mad": 3000.0,
