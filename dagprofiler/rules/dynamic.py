@@ -757,7 +757,9 @@ class DynamicGraph:
         """Enter new tasks as successors of their predecessors; skip those after a failure."""
         wiring, states, ready = self._wiring, self.states, self._ready
         after, sources, begin = wiring.after, wiring.sources, wiring.first_source[first]
-        for i, end in enumerate(wiring.first_source[first + 1 :], first):
+        # The integers that `index` holds: others would take 32 bytes each, as in _admit_tags().
+        numbers = map(self.index.__getitem__, wiring.names[first:])
+        for i, end in zip(numbers, wiring.first_source[first + 1 :]):
             left, state = 0, PENDING
             for source in sources[begin:end]:
                 if source in after:
@@ -796,7 +798,7 @@ class DynamicGraph:
         names, unfinished, watchers = self.names[first:], self.unfinished, self._watchers
         if tags:
             self.tags += [tags.get(name, ()) for name in names]
-            for i, words in enumerate(self.tags[first:], first):
+            for i, words in zip(map(self.index.__getitem__, names), self.tags[first:]):
                 for tag in words:
                     self.by_tag.setdefault(tag, []).append(i)
                     unfinished[tag] = unfinished.get(tag, 0) + (not self.states[i])
