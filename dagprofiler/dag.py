@@ -40,6 +40,7 @@ from dagprofiler.errors import (
     MissingExtraError,
     SerializationError,
     ValidationError,
+    class_name,
     counted,
     describe,
     did_you_mean,
@@ -979,7 +980,7 @@ class DAG(Shown):
                     frames_bytes(frames)
                 except Exception as error:
                     raise SerializationError(
-                        f"inputs: {field!r} of task {short_repr(name)} ({type(value).__name__}) "
+                        f"inputs: {field!r} of task {short_repr(name)} ({class_name(value)}) "
                         f"cannot be serialized: {describe(error)}"
                     ) from error
         return encoded

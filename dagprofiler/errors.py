@@ -431,7 +431,7 @@ def describe(error: BaseException) -> str:
         text = " ".join(one_line(str(error), _MAX_MESSAGE).split())
     except Exception:  # noqa: BLE001  (a task's failure is reported even if its message fails)
         text = "(its __str__ raised an error)"
-    name = one_line(_class_name(error))
+    name = one_line(class_name(error))
     return f"{name}: {text}" if text else name
 
 
@@ -482,12 +482,12 @@ def short_repr(value: Any) -> str:
     try:
         return one_line(repr(value))
     except Exception as error:  # noqa: BLE001  (a value's own __repr__ may do anything)
-        kinds = _class_name(value), _class_name(error)
+        kinds = class_name(value), class_name(error)
         return one_line("<{} whose repr raises {}>".format(*kinds))
 
 
-def _class_name(value: Any) -> str:
-    # What a metaclass makes of it is a user's code.
+def class_name(value: Any) -> str:
+    """Return the name of a value's class, even if its metaclass raises."""
     name: str = type.__dict__["__name__"].__get__(type(value))
     return name
 

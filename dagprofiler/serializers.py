@@ -10,6 +10,7 @@ from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import (
     DeclarationError,
     MissingExtraError,
+    class_name,
     is_a,
     short_repr,
 )
@@ -175,11 +176,9 @@ class ArrowSerializer:
         elif kind == "polars":
             table = obj.to_arrow()
         elif isinstance(obj, (arrow.Table, arrow.RecordBatch)):
-            kind, table = type(obj).__name__, obj
+            kind, table = class_name(obj), obj
         else:
-            raise TypeError(
-                f"expected a table of pyarrow, Polars or pandas, got {type(obj).__name__}"
-            )
+            raise TypeError(f"expected a table of pyarrow, Polars or pandas, got {class_name(obj)}")
         sink = arrow.BufferOutputStream()
         with arrow.ipc.new_stream(sink, table.schema) as writer:
             writer.write(table)
@@ -242,7 +241,7 @@ def frames_bytes(frames: Any) -> int:
         return len(frames)
     if isinstance(frames, list):
         return sum(memoryview(frame).nbytes for frame in frames)
-    raise TypeError(f"expected bytes or a list of buffers, got {type(frames).__name__}")
+    raise TypeError(f"expected bytes or a list of buffers, got {class_name(frames)}")
 
 
 #: Types whose payload is their pickled length: a fast path for most values.

@@ -66,7 +66,17 @@ class Rude:
         return "a\nb\x1b[31m\ud800"
 
 
-HOSTILE = [Raising, Huge, Rude]
+class Unnamed(type):
+    @property
+    def __name__(cls):
+        raise ReprRaised
+
+
+class OfAHostileClass(metaclass=Unnamed):
+    __repr__ = object.__repr__
+
+
+HOSTILE = [Raising, Huge, Rude, OfAHostileClass]
 
 
 @task(outputs=["x"])
@@ -334,7 +344,7 @@ def test_a_value_whose_repr_is_hostile_is_refused_in_short(name):
         check_call(ALONE[name], hostile())
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("hostile", HOSTILE, ids=["raising", "huge", "rude", "unnamed"])
 def test_an_exception_with_a_hostile_argument_is_recorded_in_the_profile(hostile):
     with pytest.raises(RunError) as caught:
         failing(hostile())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.files import COMPRESSED
 from dagprofiler._util.interpreter import imported
-from dagprofiler.errors import ProfileError, json_path, short_repr
+from dagprofiler.errors import ProfileError, class_name, json_path, short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -129,7 +129,7 @@ def parse(text: str | bytes) -> Any:
 
     try:
         if not isinstance(text, (str, bytes, bytearray)):
-            raise ProfileError(f"expected JSON text, got {type(text).__name__}")
+            raise ProfileError(f"expected JSON text, got {class_name(text)}")
         if not isinstance(text, str):
             text = text.decode(json.detect_encoding(text), "surrogatepass")
         document = json.loads(text, parse_constant=constant, object_pairs_hook=_unique)
@@ -268,7 +268,7 @@ def plain_number(value: Any) -> Any:
     numpy = imported("numpy")
     if numpy is not None and isinstance(value, numpy.generic):
         return value.item()
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+    raise TypeError(f"{class_name(value)} has no JSON form")
 
 
 # A cycle ends in a RecursionError, which render() reports; looking for one costs a tenth.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.checks import integer
 from dagprofiler._util.text import printable
-from dagprofiler.errors import describe, is_a, refused, short_repr
+from dagprofiler.errors import class_name, describe, is_a, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.executors._shared_files import SharedFiles
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
@@ -53,7 +53,7 @@ class PoolExecutor(Executor):
     def __init__(
         self, pool: futures.Executor, workers: int | None = None, *, folder: str | None = None
     ) -> None:
-        self.name = type(pool).__name__
+        self.name = class_name(pool)
         self._pool = pool
         self._workers = None if workers is None else integer("executor: workers", workers, 1)
         interpreters = getattr(futures, "InterpreterPoolExecutor", ())

@@ -103,8 +103,12 @@ def versions(modules: int) -> dict[str, str]:  # noqa: ARG001  (the key of the c
         How many modules are loaded: with more of them there may be other packages.
     """
     versions = {}
-    for name, module in sorted(sys.modules.items()):
-        attributes = getattr(module, "__dict__", {})
+    for name, module in sorted(sys.modules.copy().items()):
+        try:
+            # getattr() would import a module that is loaded lazily.
+            attributes = object.__getattribute__(module, "__dict__")
+        except AttributeError:
+            continue
         version, file = attributes.get("__version__"), attributes.get("__file__")
         # Modules of Python itself have versions too, which mean nothing.
         if "." not in name and isinstance(version, str) and "-packages" in str(file):

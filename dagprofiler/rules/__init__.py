@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable
 
-from dagprofiler.errors import DeclarationError, short_repr
+from dagprofiler.errors import DeclarationError, class_name, short_repr
 from dagprofiler.rules.views import GraphEditor, GraphView, Rules, TaskView, edges_of, names_of
 from dagprofiler.task import Task, check_tags
 
@@ -85,7 +85,7 @@ class Rule:
         reads: Iterable[str | TaskView] = (),
     ) -> None:
         if name is None:
-            name = getattr(then, "__name__", type(then).__name__)
+            name = getattr(then, "__name__", class_name(then))
         if not isinstance(name, str) or not name:
             raise DeclarationError(f"Rule: name must be a non-empty string, got {short_repr(name)}")
         where = f"rule {name!r}"

@@ -13,6 +13,7 @@ from dagprofiler.errors import (
     DeclarationError,
     GraphError,
     SerializationError,
+    class_name,
     describe,
     is_a,
     short_repr,
@@ -556,7 +557,7 @@ class GraphEditor(GraphView):
             or getattr(value, "shape", None) == ()
         ):
             raise GraphError(
-                f"{where} is {type(value).__name__}, expected a list or another iterable of items"
+                f"{where} is {class_name(value)}, expected a list or another iterable of items"
             )
         contract = self._growing.contract_of(source)
         encoded: list[tuple[Any, int, int]] = []
@@ -565,7 +566,7 @@ class GraphEditor(GraphView):
                 frames = contract.encode(item)
             except Exception as error:
                 raise SerializationError(
-                    f"{where}: item {i} ({type(item).__name__}) cannot be serialized: "
+                    f"{where}: item {i} ({class_name(item)}) cannot be serialized: "
                     f"{describe(error)}"
                 ) from error
             encoded.append((frames, *encoded_size(contract, item, frames)))

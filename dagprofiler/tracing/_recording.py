@@ -197,7 +197,7 @@ def plain(values: Mapping[Any, Any]) -> dict[str, Any]:
     the dict by another object, that becomes one value.
     """
     if type(values) is not dict:
-        values = {"args": values}
+        values = {} if values is None else {"args": values}
     for name, value in values.items():
         kind = type(value)
         if type(name) is not str or not (

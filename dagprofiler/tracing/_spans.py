@@ -87,7 +87,10 @@ class span:  # noqa: N801  (reads as a word of the language)
             apart = running_loop() is not None
         else:
             apart = "asyncio.events" in modules and in_event_loop()
-        if kind is None and not apart and not self.args and type(self.name) is str and start:
+        args = self.args
+        # What has replaced the dict may have no truth value, as an array has none.
+        bare = type(args) is dict and not args
+        if kind is None and not apart and bare and type(self.name) is str and start:
             buffer = state.sink.get(state.fallback).buffer
             buffer += (self.name, start, end)
             if len(buffer) > buffer.limit:
@@ -113,7 +116,7 @@ class span:  # noqa: N801  (reads as a word of the language)
         if start is None:
             note("span closed that was not open", name=name)
             return
-        label = labelled(kind, name, "span", plain(self.args) if self.args else None)
+        label = labelled(kind, name, "span", plain(self.args) or None)
         record(label if error is None else failed(label, error), start, end)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import os
@@ -356,6 +357,24 @@ def test_a_commit_is_unknown_outside_of_a_repository_and_without_git(tmp_path, m
 def test_the_command_line_is_that_of_the_program(monkeypatch, argv, expected):
     monkeypatch.setattr(sys, "argv", argv)
     assert command_line.__wrapped__() == expected
+
+
+def test_a_module_that_is_loaded_lazily_is_not_loaded_for_its_version(tmp_path, monkeypatch):
+    package = tmp_path / "site-packages" / "loaded_lazily.py"
+    package.parent.mkdir()
+    package.write_text("__version__ = '1'\n")
+    spec = importlib.util.spec_from_file_location("loaded_lazily", package)
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setitem(sys.modules, "loaded_lazily", module)
+    monkeypatch.setitem(sys.modules, "none_here", None)
+
+    assert not {"loaded_lazily", "none_here"} & environment(thorough=True)["versions"].keys()
+    assert module.__version__ == "1"
+    machine.versions.cache_clear()
+    assert environment(thorough=True)["versions"]["loaded_lazily"] == "1"
+    machine.versions.cache_clear()
 
 
 def test_packages_that_are_loaded_have_a_version_in_several_rounds():

@@ -178,7 +178,15 @@ def test_values_that_json_cannot_hold_are_taken_by_their_text(traced):
 
 @pytest.mark.parametrize(
     ("values", "shown"),
-    [(5, {"args": 5}), (None, {}), ({1: 2}, {"1": 2}), ({}, {}), ([1], {"args": [1]})],
+    [
+        (5, {"args": 5}),
+        (None, {}),
+        ({1: 2}, {"1": 2}),
+        ({}, {}),
+        ([1], {"args": [1]}),
+        # It has no truth value.
+        (np.arange(2), {"args": "[0 1]"}),
+    ],
 )
 def test_values_may_be_replaced_by_anything(traced, values, shown):
     with span("a", number=1) as block:
