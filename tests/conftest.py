@@ -45,6 +45,16 @@ def _frozen():
         gc.freeze()
 
 
+@pytest.fixture
+def thawed():
+    """Leave nothing frozen, whatever the test does; the count of what Python itself freezes."""
+    gc.unfreeze()
+    gc.collect()
+    yield gc.get_freeze_count()
+    gc.unfreeze()
+    gc.freeze()
+
+
 def pytest_ignore_collect(collection_path, config):
     """Look at tests that import an engine only where they are to run: not all have it."""
     # With Dask comes tblib, which changes how all errors pickle, and so other tests.

@@ -39,7 +39,7 @@ def at(section, place):
         (("tasks", "a", "wall_ms"), [1.0], "$.samples.tasks.a.wall_ms: 1 entries for 4 rounds"),
         (
             ("tasks", "b", "wall_ms"),
-            [None, 1.0, -0.5, 1.0],
+            [None, 0.5, -0.5, 1.0],
             "$.samples.tasks.b.wall_ms[2]: -0.5 is less than 0",
         ),
     ],

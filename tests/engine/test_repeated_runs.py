@@ -616,16 +616,6 @@ needs_freeze = pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot
 TASKS = Rounds(2, warmup=0, collect_garbage="tasks")
 
 
-@pytest.fixture
-def thawed():
-    """Leave nothing frozen, whatever the test does; the count of what Python itself freezes."""
-    gc.unfreeze()
-    gc.collect()
-    yield gc.get_freeze_count()
-    gc.unfreeze()
-    gc.freeze()
-
-
 @needs_freeze
 def test_what_is_alive_is_frozen_while_a_task_runs_and_thawed_afterwards(thawed):
     counts = []

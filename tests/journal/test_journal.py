@@ -21,6 +21,7 @@ import journal_programs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from journal_files import cut_after, records
 from journal_tasks import Last, Source, Total, Twice, ran
 from platforms import needs_fork, posix
 
@@ -58,11 +59,6 @@ def program(n=4, tasks=TASKS, edges=EDGES):
     return DAG(tasks, edges, Config(N=n))
 
 
-def records(directory):
-    with open(Path(directory, "journal"), "rb") as file:
-        return file.read().splitlines(keepends=True)
-
-
 def chained(kept):
     """Return records as a file holds them, numbered anew."""
     lines, checksum = [], 0
@@ -71,11 +67,6 @@ def chained(kept):
         checksum = crc32(text, checksum)
         lines.append(b"%08x %b\n" % (checksum, text))
     return b"".join(lines)
-
-
-def cut_after(directory, count):
-    """Leave the header and so many more records."""
-    Path(directory, "journal").write_bytes(b"".join(records(directory)[: count + 1]))
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from journal_files import cut_after
 from platforms import posix
 
 from dagprofiler import (
@@ -103,16 +104,6 @@ def program(n=3, rules=(merge, branch)):
 
 ASKED = {"seed": 3, "keep": ["files", "merge", "look[1][0]"]}
 TASKS = 1 + 3 + 6 + 1 + 1
-
-
-def records(directory):
-    with open(Path(directory, "journal"), "rb") as file:
-        return file.read().splitlines(keepends=True)
-
-
-def cut_after(directory, count):
-    """Leave the header and so many more records."""
-    Path(directory, "journal").write_bytes(b"".join(records(directory)[: count + 1]))
 
 
 def edge_bytes(profile):

@@ -159,16 +159,6 @@ def test_the_pass_that_counts_allocations_measures_nothing_else():
 # Garbage
 
 
-@pytest.fixture
-def thawed():
-    """The count of objects that Python itself freezes."""
-    gc.unfreeze()
-    gc.collect()
-    yield gc.get_freeze_count()
-    gc.unfreeze()
-    gc.freeze()
-
-
 @pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
 def test_runs_that_take_turns_each_freeze_what_is_alive(thawed):
     first, second = opened(collect_garbage=True), opened(collect_garbage=True)

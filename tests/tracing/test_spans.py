@@ -185,7 +185,7 @@ def test_values_that_json_cannot_hold_are_taken_by_their_text(traced):
         ({}, {}),
         ([1], {"args": [1]}),
         # It has no truth value.
-        (np.arange(2), {"args": "[0 1]"}),
+        (np.arange(2), {"args": [0, 1]}),
     ],
 )
 def test_values_may_be_replaced_by_anything(traced, values, shown):
