@@ -14,6 +14,8 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dagprofiler._util.interpreter import asked_for
+
 # At import, before workers of pytest-xdist start: what ignores SIGINT is inherited, and Python
 # then sets no handler. `nohup`, jobs in the background and some CI ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -53,6 +55,13 @@ def thawed():
     yield gc.get_freeze_count()
     gc.unfreeze()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _uncalibrated():
+    """Forget that a test called `calibrate()`, which all later runs of the process would report."""
+    yield
+    asked_for.clear()
 
 
 def pytest_ignore_collect(collection_path, config):
