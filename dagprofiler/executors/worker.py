@@ -147,7 +147,8 @@ class _Beside(threading.local):
 
     def _send(self, data: bytes) -> None:
         """Send a job, and wait until it begins."""
-        if self.process is None or self.environment != {**os.environ}:
+        process = self.process
+        if process is None or not process.is_alive() or self.environment != {**os.environ}:
             self._end()
             try:
                 self._start()
@@ -157,6 +158,10 @@ class _Beside(threading.local):
                     "workers are processes needs to start under if __name__ == '__main__':"
                 ) from error
         self.connection.send_bytes(data)
+        # What its tasks have left may hold its end of the connection open when it has ended.
+        while not self.connection.poll(_END_S):
+            if not self.process.is_alive():
+                raise EOFError
         self.connection.recv_bytes()
 
     def _start(self) -> None:
@@ -234,7 +239,7 @@ def perform_limited(job: LimitedJob, frames: list[Any], limit_s: float) -> _Ende
 
 def _serve(connection: Connection[Any, Any], parent: int) -> None:
     """Perform jobs until there are none for a while, or the worker has ended."""
-    from multiprocessing import current_process
+    from multiprocessing import active_children, current_process
 
     # The worker hears of Ctrl-C, and ends this process with all that its tasks start.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -246,7 +251,8 @@ def _serve(connection: Connection[Any, Any], parent: int) -> None:
     send: Callable[[bytes], None] = connection.send_bytes
     with suppress(EOFError, OSError):
         send(pickle.dumps(this_worker()))
-        while connection.poll(_IDLE_S):
+        # With children of its tasks it stays, since its end would wait for theirs.
+        while connection.poll(None if active_children() else _IDLE_S):
             job, frames = pickle.loads(connection.recv_bytes())
             send(b"")
             send(pickle.dumps(job.perform(frames), pickle.HIGHEST_PROTOCOL))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent import futures
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
@@ -17,7 +18,7 @@ from conformance import Conformance
 from platforms import posix
 
 from dagprofiler import DAG, Hook, PoolExecutor, Rule, RunError, Task, ValidationError, WorkerError
-from dagprofiler.executors import pools
+from dagprofiler.executors import pools, worker
 from dagprofiler.rules import after
 from dagprofiler.serializers import OutOfBandPickle
 
@@ -440,6 +441,52 @@ def test_processes_that_a_task_has_started_end_with_it_at_its_time_limit(tmp_pat
     assert select.select([end], [], [], 20)[0]
     assert os.read(end, 9) == b""
     os.close(end)
+
+
+class Leaves(Task):
+    """Leave a process that holds on to all that it inherits."""
+
+    outputs = ["left"]
+    timeout = 60
+
+    def __init__(self, by):
+        super().__init__()
+        self.by = by
+
+    def compute(self):
+        if self.by == "multiprocessing":
+            multiprocessing.get_context("fork").Process(target=time.sleep, args=(20,)).start()
+        elif os.fork() == 0:
+            time.sleep(20)
+            os._exit(0)
+        return {"left": True}
+
+
+class Idles(Task):
+    inputs = ["left"]
+    outputs = ["idle"]
+
+    def compute(self, left):
+        time.sleep(worker._IDLE_S + 1)
+        return {"idle": True}
+
+
+class Returns(Task):
+    inputs = ["idle"]
+    outputs = ["done"]
+    timeout = 60
+
+    def compute(self, idle):
+        return {"done": idle}
+
+
+@posix
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["multiprocessing", "os"])
+def test_a_time_limit_is_kept_after_a_task_that_left_a_process_and_a_pause(by):
+    dag = DAG({"a": Leaves(by), "b": Idles(), "c": Returns()}, [("a", "b"), ("b", "c")])
+    with ProcessPoolExecutor(1) as pool:
+        assert dag.run(executor=pool).final_outputs == {"done": True}
 
 
 def test_a_time_limit_may_be_longer_than_the_system_waits():
