@@ -150,7 +150,9 @@ class Server:
 
         results = redis.Redis(port=self.port, db=1).keys("*")
         broker = redis.Redis(port=self.port, db=0)
-        waiting = [key for key in broker.keys("*") if broker.type(key) == b"list"]
+        # Replies to Celery's own questions wait, too, until they are read.
+        lists = [key for key in broker.keys("*") if broker.type(key) == b"list"]
+        waiting = [key for key in lists if not key.endswith(b".pidbox")]
         return {*results, *waiting, *broker.keys("unacked")}
 
     def received_bytes(self):

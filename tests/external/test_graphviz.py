@@ -68,7 +68,7 @@ def test_the_golden_profile_is_drawn(dot):
     for group in svg.iter(f"{SVG}g"):
         groups[group.get("class")].append(lines_of(group))
     assert ["=sum", "-", "failed"] in groups["node"]
-    assert ['the "join" <&>', "2.5 M instructions"] in groups["node"]
+    assert ['the "join" <&>', "1,234 ms"] in groups["node"]
     assert sorted(groups["edge"]) == [["-"], ["0 bit"], ["6.4 Mbit"], ["640 bit"]]
 
 
