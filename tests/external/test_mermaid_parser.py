@@ -50,7 +50,7 @@ def test_the_golden_profile_is_understood(parsed):
         ["t1", "t2", "0 bit"],
         ["t2", "t3", "-"],
     ]
-    assert found["classes"] == {"t0": ["c0"], "t1": ["c4"], "t2": ["c5"], "t3": ["c0"]}
+    assert found["classes"] == {"t0": ["c0"], "t1": ["c4"], "t2": ["c5"], "t3": ["c5"]}
 
 
 def test_a_profile_without_tasks_is_understood(parsed):
