@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Union
 
-    from dagprofiler._document.frames import Frames
-    from dagprofiler._document.table import ProfiledTask, ProfileTable
+    from dagprofiler._document.table import Frames, ProfiledTask, ProfileTable
     from dagprofiler._util.html import Drawing
     from dagprofiler.analysis.compare import ProfileComparison
     from dagprofiler.analysis.weights import Weights
@@ -265,7 +264,7 @@ class Profile(Shown):
         MissingExtraError
             If pandas is not installed.
         """
-        from dagprofiler._document.frames import frames_of
+        from dagprofiler._document.table import frames_of
 
         return frames_of(self)
 
@@ -598,7 +597,7 @@ class Profile(Shown):
             in the order of the graph; absent if there are none.
             ``prediction``: only if one of the profiles is predicted, how far off its makespan
             is, and which parts; see
-            :func:`dagprofiler.analysis.makespan.prediction_error`.
+            :func:`dagprofiler.analysis.compare.prediction_error`.
         """
         from dagprofiler.analysis.compare import compare_profiles
 

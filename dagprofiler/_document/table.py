@@ -1,18 +1,20 @@
-"""ProfileTable: the tasks or the edges of a profile in columns, which everything shown is made of.
+"""A profile in rows and columns, which everything shown is made of.
 
-The text, the command, the page, the exports and the data frames all read these columns, so that
-each figure of a task has one source, one name, one label and one unit.
+The text, the command, the page, the exports and the data frames all read the columns of
+:class:`ProfileTable`, so that each figure of a task has one source, one name, one label and one
+unit. Formats of traces read :func:`task_spans`.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.samples import counting, measured_of
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import MOST_ROWS, aligned, and_more, number, printable
-from dagprofiler.errors import counted, did_you_mean, short_repr
+from dagprofiler.errors import FormatError, MissingExtraError, counted, did_you_mean, short_repr
 from dagprofiler.stats.summary import median
 
 if TYPE_CHECKING:
@@ -488,3 +490,158 @@ def _records(section: Mapping[str, Any], task: str | None) -> Iterator[dict[str,
     for record in section.get("records", ()):
         if task is None or record[0] == task:
             yield dict(zip(section["columns"], record))
+
+
+class Frames(NamedTuple):
+    """The data frames of a profile; those of missing sections are empty.
+
+    Attributes
+    ----------
+    tasks, edges
+        A row for each; columns as :attr:`Profile.tasks <dagprofiler.Profile.tasks>` and
+        :attr:`Profile.edges <dagprofiler.Profile.edges>`. ``frame.attrs["units"]`` maps columns
+        to units.
+    samples
+        A row for each value that was measured: ``task`` (or ``source`` and ``target``),
+        ``quantity``, ``round``, ``kind`` of the round, ``value``.
+    timeline
+        A row for each task and round.
+    spans
+        A row for each span.
+    """
+
+    tasks: Any
+    edges: Any
+    samples: Any
+    timeline: Any
+    spans: Any
+
+
+def frames_of(profile: ProfileData) -> Frames:
+    """Return a profile as data frames; see :meth:`dagprofiler.Profile.to_pandas`."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtraError("Profile.to_pandas()", "pandas") from error
+
+    def of_table(table: ProfileTable) -> Any:
+        frame = pd.DataFrame({key: table[key] for key in table.columns})
+        frame.attrs["units"] = {
+            key: column.unit for key, column in table.columns.items() if column.unit
+        }
+        return frame
+
+    return Frames(
+        of_table(task_table(profile)),
+        of_table(edge_table(profile)),
+        pd.DataFrame(_samples(profile), columns=_SAMPLE),
+        pd.DataFrame(list(timeline_rows(profile))),
+        pd.DataFrame(list(span_rows(profile))),
+    )
+
+
+_SAMPLE = ["task", "source", "target", "quantity", "round", "kind", "value"]
+
+
+def _samples(profile: ProfileData) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of the frame of samples."""
+    section = profile.sections.get("samples", {})
+    kinds = section.get("rounds", ())
+    pairs = {f"{e['source']}->{e['target']}": e for e in profile.dag_structure["edges"]}
+    for part in ("tasks", "edges"):
+        for name, columns in section.get(part, {}).items():
+            edge = pairs[name] if part == "edges" else {}
+            ends = None if edge else name, edge.get("source"), edge.get("target")
+            for quantity, values in columns.items():
+                for i, value in enumerate(values):
+                    if value is not None:
+                        yield *ends, quantity, i, kinds[i], value
+
+
+#: The last moment that is finite in nanoseconds.
+_MAX_MS = sys.float_info.max / 1e7
+
+_PHASES = ("deserialize", "compute", "serialize")
+
+
+class TaskSpan(NamedTuple):
+    """One task in one round.
+
+    Attributes
+    ----------
+    start, end
+        In ns from the start of the run; the end is later than the start.
+    task, round
+        Name, and number from 0.
+    phases
+        Name, start and end of each phase that took time, in order.
+    ready_ms
+        When the task could have started, in ms; None if unknown.
+    worker
+        Index into ``timeline.workers``; None if unknown.
+    failure
+        The task's entry of ``run.tasks`` if it did not succeed in this round.
+    """
+
+    start: int
+    end: int
+    task: str
+    round: int
+    phases: tuple[tuple[str, int, int], ...] = ()
+    ready_ms: float | None = None
+    worker: int | None = None
+    failure: Mapping[str, Any] | None = None
+
+
+def task_spans(profile: ProfileData) -> list[TaskSpan]:
+    """Return a span for each record of the timeline in which something began.
+
+    Raises
+    ------
+    FormatError
+        If the profile has no timeline.
+    """
+    timeline = profile.sections.get("timeline")
+    if timeline is None:
+        raise FormatError(
+            "the profile has no section 'timeline', so the times of its tasks are unknown; runs "
+            "of dagprofiler 0.2 and later write one"
+        )
+    place = {name: i for i, name in enumerate(timeline["columns"])}
+    ready = place.get("ready_ms")
+    phases = [
+        (phase, place[f"{phase}_start_ms"], place[f"{phase}_end_ms"])
+        for phase in _PHASES
+        if {f"{phase}_start_ms", f"{phase}_end_ms"} <= place.keys()
+    ]
+    failures: Mapping[str, Any] = profile.sections.get("run", {}).get("tasks", {})
+    spans = []
+    for record in timeline["records"]:
+        task, number, worker = record[:3]
+        done: list[tuple[str, int, int]] = []
+        now = first = None
+        for phase, start_column, end_column in phases:
+            start_ms, end_ms = record[start_column], record[end_column]
+            if start_ms is None:
+                continue
+            # Whatever a file says, phases follow one another.
+            start = moment_ns(start_ms) if now is None else max(now, moment_ns(start_ms))
+            first = start if first is None else first
+            now = start if end_ms is None else max(start, moment_ns(end_ms))
+            # Without a duration it could as well lie in the next span.
+            if now > start:
+                done.append((phase, start, now))
+        if first is not None and now is not None:
+            failure = failures.get(task)
+            if failure is not None and failure.get("round", 0) != number:
+                failure = None
+            ready_ms = None if ready is None else record[ready]
+            # An arrow must find its span.
+            end = max(now, first + 1)
+            spans.append(TaskSpan(first, end, task, number, tuple(done), ready_ms, worker, failure))
+    return spans
+
+
+def moment_ns(time_ms: float) -> int:
+    """Return a moment in whole nanoseconds; one that is too late for them as late as can be."""
+    return round(max(-_MAX_MS, min(time_ms, _MAX_MS)) * 1e6)

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dagprofiler.analysis._analyze import Analysis, analysis_of, analyze
-    from dagprofiler.analysis._paths import Bottleneck, Paths
-    from dagprofiler.analysis._spans import CriticalSpan, CriticalSpans
+    from dagprofiler.analysis._paths import Bottleneck, CriticalSpan, CriticalSpans, Paths
 
 __all__ = [
     "Analysis",
@@ -22,8 +21,8 @@ __all__ = [
 _LATER = {
     "Analysis": "_analyze",
     "Bottleneck": "_paths",
-    "CriticalSpan": "_spans",
-    "CriticalSpans": "_spans",
+    "CriticalSpan": "_paths",
+    "CriticalSpans": "_paths",
     "Paths": "_paths",
     "analysis_of": "_analyze",
     "analyze": "_analyze",

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import collector_paused
 from dagprofiler._util.text import Block, number, printable, some
-from dagprofiler.analysis._communication import Communication, communication_of
-from dagprofiler.analysis._paths import Bottleneck, Paths, WeightedGraph, in_units, paths_of
-from dagprofiler.analysis._spans import CriticalSpans, critical_spans
+from dagprofiler.analysis._paths import (
+    Bottleneck,
+    Communication,
+    CriticalSpans,
+    Paths,
+    WeightedGraph,
+    communication_of,
+    critical_spans,
+    in_units,
+    paths_of,
+)
 from dagprofiler.analysis.weights import weights_of
 from dagprofiler.errors import WeightError, counted, short_repr
 

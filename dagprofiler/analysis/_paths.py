@@ -1,4 +1,4 @@
-"""Longest paths through a DAG whose tasks and edges have integer costs, and bottlenecks."""
+"""Longest paths through a DAG, the communication on its edges, and the spans on a path."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dagprofiler._document.samples import measured_of
+from dagprofiler.analysis.weights import STATISTICS
+from dagprofiler.errors import WeightError
 from dagprofiler.graph.wiring import kahn_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dagprofiler.analysis.weights import Number
+    from dagprofiler._document import ProfileData
+    from dagprofiler.analysis.weights import Number, Weights
+    from dagprofiler.metrics import EdgeMetrics
 
 
 @dataclass(frozen=True)
@@ -279,3 +284,288 @@ def _longest_avoiding(count: int, bypasses: Mapping[tuple[int, int], int]) -> li
             rest[slot] = length
             following[slot] = slot + 1
     return rest
+
+
+class Communication(NamedTuple):
+    """Communication costs of the edges.
+
+    Attributes
+    ----------
+    times
+        Edge, as ``"source->target"``, to its time; None if none is known.
+    note
+        What the times consist of, or why there are none.
+    unknown
+        Edges without a known time, which count as 0 because others have one.
+    """
+
+    times: dict[str, Number] | None
+    note: str
+    unknown: tuple[str, ...] = ()
+
+
+def communication_of(
+    profile: ProfileData,
+    pairs: Mapping[tuple[str, str], str],
+    weights: Weights,
+    bandwidth_bits_per_s: float | None,
+    size: str,
+) -> Communication:
+    """Return the costs of the edges of a profile, in the unit of the weights.
+
+    Parameters
+    ----------
+    pairs
+        Source and target of each edge to ``"source->target"``.
+    weights
+        Costs of the tasks.
+    bandwidth_bits_per_s
+        Speed of the links; None if bits cost nothing.
+    size
+        Which size counts: ``"spec"`` or ``"wire"``.
+    """
+    instructions = weights.unit == "instructions"
+    if instructions and bandwidth_bits_per_s is not None:
+        raise WeightError(
+            weights.source,
+            [],
+            "bandwidth_bits_per_s gives times, which cannot be added to instructions; give "
+            "instructions_per_s too, or a time as cost",
+        )
+    metrics = {(edge.source, edge.target): edge for edge in profile.metrics.edge_metrics}
+    loaded = {}
+    for pair, key in pairs.items():
+        edge = metrics.get(pair)
+        # An order-only edge is known to cost nothing.
+        if edge is None or edge.data_fields or edge.size_bytes:
+            loaded[key] = edge
+    free: dict[str, Number] = dict.fromkeys(pairs.values(), 0)
+    if not loaded:
+        return Communication(free, "none, since no edge carries anything")
+    if instructions:
+        return Communication(
+            None,
+            "unknown: times cannot be added to instructions; give instructions_per_s and "
+            "bandwidth_bits_per_s, or a time as cost",
+        )
+    known, note = _times(profile, weights, loaded, bandwidth_bits_per_s, size)
+    if not known:
+        return Communication(None, note)
+    return Communication({**free, **known}, note, tuple(key for key in loaded if key not in known))
+
+
+def _times(
+    profile: ProfileData,
+    weights: Weights,
+    edges: Mapping[str, EdgeMetrics | None],
+    bandwidth_bits_per_s: float | None,
+    size: str,
+) -> tuple[dict[str, Number], str]:
+    """Return the known times of `edges`, and what they consist of."""
+    measured, words = _measured(profile, weights, edges)
+    if bandwidth_bits_per_s is None:
+        if measured:
+            return measured, words
+        return {}, f"unknown: {words}, and no bandwidth_bits_per_s is given"
+    transfer: dict[str, Number] = {}
+    for key, edge in edges.items():
+        count = getattr(edge, "size_bytes" if size == "spec" else "wire_bytes", None)
+        if count is not None:
+            transfer[key] = 8 * count / bandwidth_bits_per_s * 1e3
+    link = f"{size} bits / {bandwidth_bits_per_s:,.12g} a second"
+    if not transfer:
+        return {}, f"unknown: the profile has no {size} sizes of its edges"
+    if not measured:
+        return transfer, f"{link}; {words}"
+    partly = "" if measured.keys() >= transfer.keys() else " where that was measured"
+    # A measured time without a transfer time is incomplete, so it is left out.
+    times = {key: time + measured.get(key, 0) for key, time in transfer.items()}
+    return times, f"{words}{partly}, and {link}"
+
+
+def _measured(
+    profile: ProfileData, weights: Weights, keys: Iterable[str]
+) -> tuple[dict[str, Number], str]:
+    """Return the times to serialize and deserialize of the edges that have samples of both."""
+    if weights.source in ("counted", "estimated"):
+        return {}, "measured times of edges cannot be added to instructions"
+    factor, words = 1.0, "measured serialize + deserialize"
+    if weights.source == "reference_time":
+        factor = profile.sections["environment"]["calibration"]["score"]
+        words += " x calibration score"
+    samples = profile.sections.get("samples", {})
+    rows, kinds = samples.get("edges", {}), samples.get("rounds", ())
+    times: dict[str, Number] = {}
+    for key in keys:
+        row = rows.get(key, {})
+        both = zip(row.get("serialize_ms", ()), row.get("deserialize_ms", ()))
+        values = measured_of(kinds, [None if None in pair else sum(pair) for pair in both])
+        if values:
+            times[key] = factor * STATISTICS[weights.statistic](values)
+    if not times:
+        return {}, "the profile has no times of edges; only runs with rounds=... measure them"
+    return times, words
+
+
+@dataclass(frozen=True)
+class CriticalSpan:
+    """All spans of one name in the tasks on the critical path; times are per round, in ms.
+
+    Attributes
+    ----------
+    name, category
+        Of the spans.
+    tasks
+        The tasks that contain them, in the order of the path.
+    calls
+        Number of spans per round.
+    total_ms
+        Time during which at least one of them was open, in any thread of a task.
+    self_ms
+        Time in them without that in spans nested in them, added over threads; None for
+        asynchronous spans, which wait for each other.
+    """
+
+    name: str
+    category: str
+    tasks: tuple[str, ...]
+    calls: float
+    total_ms: float
+    self_ms: float | None
+
+
+@dataclass(frozen=True)
+class CriticalSpans:
+    """Time of ``compute()`` on the critical path by span.
+
+    Attributes
+    ----------
+    spans
+        By decreasing ``self_ms``; asynchronous spans last.
+    compute_ms
+        Time of ``compute()`` of all tasks on the path, per round.
+    uncovered_ms
+        The part of `compute_ms` in no span, neither of the thread that ran the task nor of one
+        that the task started.
+    rounds
+        Number of rounds that the means are over.
+    dropped
+        Number of spans of these tasks that exceeded the tracer's limit, in all rounds; their
+        time counts as that of the enclosing spans, or as in no span.
+    """
+
+    spans: tuple[CriticalSpan, ...]
+    compute_ms: float
+    uncovered_ms: float
+    rounds: int
+    dropped: int
+
+
+def critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans | None:
+    """Return the time of the tasks of a path by span; None for a profile without spans.
+
+    Over the measured rounds, or over all if none was measured. Of threads that a task started
+    counts what lies within its ``compute()``. O(n log n) time in the number of spans.
+    """
+    section, timeline = profile.sections.get("spans"), profile.sections.get("timeline")
+    if section is None or timeline is None:
+        return None
+    kinds = profile.sections.get("samples", {}).get("rounds", ())
+    measured = {number for number, kind in enumerate(kinds) if kind == "measured"}
+    place = {task: i for i, task in enumerate(path)}
+
+    def on_path(record: Sequence[Any]) -> bool:
+        return record[0] in place and (not measured or record[1] in measured)
+
+    columns = timeline["columns"]
+    if not {"compute_start_ms", "compute_end_ms"} <= {*columns}:
+        return None
+    begin, end = columns.index("compute_start_ms"), columns.index("compute_end_ms")
+    computed = {
+        (record[0], record[1]): (record[begin], record[end])
+        for record in timeline["records"]
+        if on_path(record) and None not in (record[begin], record[end])
+    }
+    rounds = len({number for _, number in computed})
+    by_task: dict[tuple[str, int], list[_Interval]] = {}
+    for task, number, thread, label, start_ms, end_ms, *_ in filter(on_path, section["records"]):
+        if (task, number) in computed:
+            begun_ms, ended_ms = start_ms, end_ms
+            if not section["threads"][thread]["own"]:
+                first_ms, last_ms = computed[task, number]
+                begun_ms, ended_ms = max(start_ms, first_ms), min(end_ms, last_ms)
+            if begun_ms <= ended_ms:
+                by_task.setdefault((task, number), []).append((begun_ms, -ended_ms, label, thread))
+    totals: dict[int, _Total] = {}
+    compute_ms = uncovered_ms = sum(end_ms - start_ms for start_ms, end_ms in computed.values())
+    for (task, _), intervals in by_task.items():
+        uncovered_ms -= _add(sorted(intervals), section["labels"], task, totals)
+    spans = [
+        CriticalSpan(
+            section["labels"][label]["name"],
+            section["labels"][label]["category"],
+            tuple(sorted(total.tasks, key=place.__getitem__)),
+            total.calls / rounds,
+            total.total_ms / rounds,
+            total.self_ms / rounds if section["labels"][label]["kind"] == "span" else None,
+        )
+        for label, total in totals.items()
+    ]
+    spans.sort(key=lambda span: (span.self_ms is None, -(span.self_ms or 0.0), -span.total_ms))
+    mean_ms = 1 / rounds if rounds else 0.0
+    return CriticalSpans(
+        tuple(spans),
+        compute_ms=compute_ms * mean_ms,
+        uncovered_ms=max(0.0, uncovered_ms) * mean_ms,
+        rounds=rounds,
+        dropped=sum(n for task, n in section.get("dropped", {}).items() if task in place),
+    )
+
+
+#: Start, minus the end, label and thread of a span.
+_Interval = tuple[float, float, int, int]
+
+
+class _Total:
+    """Totals of all spans with one label."""
+
+    def __init__(self) -> None:
+        self.tasks: set[str] = set()
+        self.calls = 0
+        self.total_ms = self.self_ms = 0.0
+
+
+def _add(
+    spans: Sequence[_Interval],
+    labels: Sequence[dict[str, Any]],
+    task: str,
+    totals: dict[int, _Total],
+) -> float:
+    """Add a task's spans in a round, by start, longest first; return the time they cover."""
+    covered_ms, covered_until = 0.0, float("-inf")
+    #: Label to the end of its latest span: overlapping spans of one name count once.
+    until: dict[int, float] = {}
+    #: Thread to the open spans around the next one in it.
+    open_in: dict[int, list[tuple[float, int]]] = {}
+    for start_ms, minus_end_ms, label, thread in spans:
+        kind, end_ms = labels[label]["kind"], -minus_end_ms
+        if kind not in ("span", "async"):
+            continue
+        total = totals.setdefault(label, _Total())
+        total.tasks.add(task)
+        total.calls += 1
+        latest = until.get(label, start_ms)
+        total.total_ms += max(0.0, end_ms - max(start_ms, latest))
+        until[label] = max(latest, end_ms)
+        covered_ms += max(0.0, end_ms - max(start_ms, covered_until))
+        covered_until = max(covered_until, end_ms)
+        if kind == "span":
+            around = open_in.setdefault(thread, [])
+            while around and around[-1][0] <= start_ms:
+                around.pop()
+            total.self_ms += end_ms - start_ms
+            if around:
+                outer_end_ms, outer = around[-1]
+                totals[outer].self_ms -= min(end_ms, outer_end_ms) - start_ms
+            around.append((end_ms, label))
+    return covered_ms

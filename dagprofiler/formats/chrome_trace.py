@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler._document.task_spans import TaskSpan, moment_ns, task_spans
+from dagprofiler._document.table import TaskSpan, moment_ns, task_spans
 from dagprofiler._util.json import plain_number
 from dagprofiler.analysis import analyze
 from dagprofiler.errors import CycleError, WeightError, counted

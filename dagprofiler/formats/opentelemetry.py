@@ -6,14 +6,14 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._document.task_spans import moment_ns, task_spans
+from dagprofiler._document.table import moment_ns, task_spans
 from dagprofiler.errors import FormatError, MissingExtraError, short_repr
 from dagprofiler.formats._graph import legible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dagprofiler._document.task_spans import TaskSpan
+    from dagprofiler._document.table import TaskSpan
     from dagprofiler.profile import Profile
 
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler.engine.hooks import Hook
 from dagprofiler.errors import DagProfilerWarning, JournalError, describe, short_repr
 from dagprofiler.journal._records import (
+    OutputStore,
     RecordFile,
     differences,
+    frames_in,
     graph_differences,
     graph_of,
     packed,
@@ -20,7 +22,6 @@ from dagprofiler.journal._records import (
     same_inputs,
     sources_of,
 )
-from dagprofiler.journal._store import OutputStore, frames_in
 from dagprofiler.journal.past import TOTALS, ReplayLog, check_shape
 
 if TYPE_CHECKING:

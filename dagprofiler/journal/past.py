@@ -15,8 +15,7 @@ from dagprofiler._util.json import utc_now
 from dagprofiler.engine.options import RunOptions
 from dagprofiler.errors import JournalError, describe, short_repr, shorten
 from dagprofiler.graph.wiring import GrowableWiring
-from dagprofiler.journal._records import differences, unpacked
-from dagprofiler.journal._store import frames_in, torn
+from dagprofiler.journal._records import differences, frames_in, torn, unpacked
 from dagprofiler.schema import PROFILE_SCHEMA
 
 if TYPE_CHECKING:
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from dagprofiler.engine.log import RoundLog, RunLog
     from dagprofiler.engine.round import Frontier, Round
     from dagprofiler.graph.wiring import Wiring
-    from dagprofiler.journal._records import RecordFile
-    from dagprofiler.journal._store import OutputStore
+    from dagprofiler.journal._records import OutputStore, RecordFile
 
 #: The most missing tasks, or problems, that a message lists.
 _MOST = 10

@@ -8,7 +8,6 @@ from typing import Any, Callable, NamedTuple, overload
 
 from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import TraceError, did_you_mean, short_repr
-from dagprofiler.tracing._decorators import Function, decorated, label_of, signed, within, wrapped
 from dagprofiler.tracing._process import at_close, recorder
 from dagprofiler.tracing._recording import (
     ASYNC,
@@ -24,6 +23,7 @@ from dagprofiler.tracing._recording import (
     state,
     text_of,
 )
+from dagprofiler.tracing._spans import Function, decorated, label_of, signed, within, wrapped
 
 _POINTCUTS = ("around", "before", "after", "around_async", "before_async", "after_async")
 _SYNC = ("before", "after")

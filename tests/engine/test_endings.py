@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dagprofiler import DAG, Config, Hook, Journal, Profile, Rounds, RunError, Task
-from dagprofiler.journal import _store as segments
+from dagprofiler.journal import _records as segments
 
 TASKS = ("a", "b", "c", "d")
 EDGES = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]

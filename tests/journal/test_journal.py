@@ -37,9 +37,8 @@ from dagprofiler import (
     RunError,
     ValidationError,
 )
-from dagprofiler.journal import _store as segments
-from dagprofiler.journal._records import RecordFile
-from dagprofiler.journal._store import OutputStore
+from dagprofiler.journal import _records as segments
+from dagprofiler.journal._records import OutputStore, RecordFile
 from dagprofiler.serializers import PickleSerializer
 
 HERE = Path(__file__).resolve().parent

@@ -13,7 +13,7 @@ from zlib import crc32
 import pytest
 
 from dagprofiler import DAG, Config, Journal, JournalError, Profile, Rounds, Task, Tracer
-from dagprofiler.journal import _store as segments
+from dagprofiler.journal import _records as segments
 from dagprofiler.rules import map_over, reduce
 from dagprofiler.tracing import span
 

@@ -27,7 +27,7 @@ from dagprofiler import DAG, Task
 from dagprofiler.config import Config
 from dagprofiler.errors import ValidationError
 from dagprofiler.executors.serial import SerialExecutor
-from dagprofiler.journal._store import OutputStore
+from dagprofiler.journal._records import OutputStore
 from dagprofiler.measure import meters as metering
 from dagprofiler.measure import meters as probes
 from dagprofiler.measure.instruments import Instrumentation
