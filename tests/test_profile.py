@@ -8,7 +8,6 @@ import json
 import math
 import os
 import pickle
-import random
 import re
 import subprocess
 import sys
@@ -34,7 +33,6 @@ from dagprofiler import (
     __version__,
 )
 from dagprofiler._document.checks import check_consistency
-from dagprofiler.errors import WeightError
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 
 #: The samples of the documents that define the standard.
@@ -282,18 +280,6 @@ def test_the_document_has_the_sections_of_the_standard_and_ours_in_a_fixed_order
     ]
 
 
-def test_metrics_have_the_six_fields_of_the_standard_and_no_others(measured):
-    for entry in measured.to_dict()["execution_metrics"]:
-        assert list(entry) == [
-            "task",
-            "compute_time_ms",
-            "serialize_time_ms",
-            "deserialize_time_ms",
-            "bytes_in",
-            "bytes_out",
-        ]
-
-
 def test_the_metadata_says_when_where_and_by_what(measured):
     metadata = measured.to_dict()["metadata"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", metadata["timestamp"])
@@ -307,12 +293,6 @@ def test_the_metadata_says_when_where_and_by_what(measured):
 def test_a_seed_of_numpy_is_saved_as_the_number_it_is():
     profile = example().run(seed=np.int64(42))
     assert strict(profile.dumps())["metadata"]["seed"] == 42
-
-
-def test_the_profile_of_an_empty_dag_is_saved_and_loaded():
-    profile = DAG({}, []).run()
-    assert Profile.loads(profile.dumps()) == profile
-    assert "0 tasks, 0 edges" in str(profile)
 
 
 def test_a_partial_profile_is_saved_and_loaded(tmp_path):
@@ -337,15 +317,9 @@ def test_a_copy_of_a_measured_profile_equals_it(measured, make):
 
 
 @pytest.mark.parametrize("make", COPIES, ids=["copy", "deepcopy", "pickle"])
-def test_a_copy_of_a_loaded_profile_equals_it(make):
-    loaded = Profile.loads(OLD)
-    assert make(loaded) == loaded
-
-
-@pytest.mark.parametrize("make", COPIES, ids=["copy", "deepcopy", "pickle"])
-def test_a_partial_profile_is_copied_whatever_the_error_was(make):
-    profile = partial()
-    assert make(profile) == profile
+def test_a_loaded_and_a_partial_profile_are_copied_whatever_the_error_was(make):
+    for profile in (Profile.loads(OLD), partial()):
+        assert make(profile) == profile
 
 
 def test_a_deep_copy_is_independent(measured):
@@ -529,11 +503,6 @@ def test_the_files_of_others_are_saved_again_without_loss(text):
     assert "schema_version" not in saved["metadata"]
 
 
-def test_the_samples_are_saved_exactly_as_they_are():
-    for text in (README_SAMPLE, STANDARD_SAMPLE):
-        assert Profile.loads(text).to_dict() == json.loads(text)
-
-
 def test_numbers_that_0_1_0_wrote_and_json_lacks_become_text_when_saved_again():
     loaded = Profile.loads(OLD)
     assert math.isnan(loaded.config.threshold)
@@ -621,33 +590,6 @@ def test_two_weights_for_one_task_are_refused():
 
 
 # What 0.1.0 reads
-
-
-class OldTaskMetrics:
-    """The signature to which 0.1.0 hands each entry of ``execution_metrics``."""
-
-    def __init__(
-        self,
-        task,
-        compute_time_ms,
-        serialize_time_ms,
-        deserialize_time_ms,
-        bytes_in,
-        bytes_out,
-        loop_idx=0,
-    ):
-        pass
-
-
-def test_documents_have_what_the_loader_of_0_1_0_asks_for(measured):
-    document = strict(measured.dumps())
-    for entry in document["execution_metrics"]:
-        OldTaskMetrics(**entry)
-    for key, bits in document["edge_weights"].items():
-        source, target = key.split("->")
-        assert {"source": source, "target": target} in document["dag_structure"]["edges"]
-        assert bits % 8 == 0
-    assert {"seed", "timestamp", "hostname"} <= document["metadata"].keys()
 
 
 OLD_READER = """
@@ -899,25 +841,6 @@ def test_compare_gives_what_0_1_0_gives(mine, other):
     assert not any(same[key] for key in as_0_1_0_compares(mine, mine))
 
 
-def test_compare_tells_what_differs():
-    mine = by_hand(config=Config(N=4, only=1, same=3), weights={"a": 150, "b": 0}, total=4.5)
-    other = by_hand(config=Config(N=5, same=3), weights={"a": 100, "c": 7}, total=4.0, edge_bits=0)
-    found = mine.compare(other)
-    expected = {
-        "config_diff": {"N": {"self": 4, "other": 5}, "only": {"self": 1, "other": None}},
-        "node_weight_diff": {
-            "a": {"self": 150, "other": 100, "diff": 50, "pct": 50.0},
-            "c": {"self": 0, "other": 7, "diff": -7, "pct": -100.0},
-        },
-        "edge_weight_diff": {"a->b": {"self": 80, "other": 0, "diff": 80, "pct": math.inf}},
-        "time_diff_ms": 0.5,
-    }
-    assert expected.items() <= found.items()
-    assert (found["base"], found["new"]) == ("base", "new")
-    assert (found["total_time"]["base_ms"], found["total_time"]["new_ms"]) == (4.0, 4.5)
-    assert found["total_time"]["ratio"] == 4.5 / 4.0
-
-
 def test_compare_takes_arrays_in_configs():
     mine, same = by_hand(config=Config(r=np.arange(3))), by_hand(config=Config(r=np.arange(3)))
     other = by_hand(config=Config(r=np.arange(4)))
@@ -933,29 +856,7 @@ def test_compare_takes_profiles_of_others_and_without_a_total_time():
     assert readme.compare(Profile.from_dict(document))["time_diff_ms"] is None
 
 
-def test_compare_tells_of_tasks_and_edges_with_samples_how_their_times_compare():
-    first, second = example().run(rounds=2), example().run(rounds=2)
-    loaded = Profile.loads(second.dumps())
-    difference = first.compare(loaded)
-    assert difference == first.compare(second)
-    assert list(difference["task_times"]) == first.dag_structure["execution_order"]
-    assert list(difference["edge_times"]) == list(first.metrics.edge_weights)
-    for entry in (*difference["task_times"].values(), *difference["edge_times"].values()):
-        assert entry["verdict"] == "inconclusive"
-        assert "fresh_process=True" in entry["reason"]
-
-
 # Weights
-
-
-def test_weights_come_from_one_source_with_unit_and_provenance(measured):
-    weights = measured.weights("wall_time")
-    assert weights.values == {
-        entry.task: entry.compute_time_ms for entry in measured.metrics.task_metrics
-    }
-    assert (weights.unit, weights.source, weights.statistic) == ("ms", "wall_time", "median")
-    assert weights == Profile.loads(measured.dumps()).weights("wall_time")
-    assert measured.weights("reference_time", "max", rate=1e3).values == weights.values
 
 
 def test_weights_survive_a_file_with_all_samples():
@@ -965,17 +866,6 @@ def test_weights_survive_a_file_with_all_samples():
         weights = profile.weights("reference_time", statistic)
         assert loaded.weights("reference_time", statistic) == weights
         assert list(weights.values) == profile.dag_structure["nodes"]
-
-
-def test_a_default_of_0_is_not_passed_off_as_a_weight():
-    without = [
-        name
-        for name, entry in example().run().sections["weight_sources"].items()
-        if entry["node_weight"] == "default"
-    ]
-    with pytest.raises(WeightError, match="the task has no cost model") as caught:
-        example().run().weights("estimated")
-    assert caught.value.tasks == without
 
 
 # Files and streams
@@ -1102,51 +992,6 @@ def test_a_kill_at_any_call_leaves_the_old_file_or_the_new_one(tmp_path):
     assert found == sorted(found, reverse=True), "once the new file is there it stays"
 
 
-SAVED_WITHOUT_END = """
-import sys
-from dagprofiler import Profile
-
-path, *sources = sys.argv[1:]
-profiles = [Profile.load(source) for source in sources]
-while True:
-    for profile in profiles:
-        profile.save(path)
-        print(flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_a_process_killed_from_outside_leaves_a_whole_file(tmp_path):
-    path = tmp_path / "target" / "profile.json"
-    path.parent.mkdir()
-    names = [f"task-{i}" for i in range(2000)]
-    texts = []
-    for note in ("first", "second"):
-        document = minimal(
-            dag_structure={"nodes": names, "edges": [], "execution_order": names},
-            node_weights=dict.fromkeys(names, len(note)),
-            edge_weights={},
-            execution_metrics=[],
-        )
-        Profile.from_dict(document).save(tmp_path / f"{note}.json")
-        texts.append((tmp_path / f"{note}.json").read_text())
-    chance = random.Random(3)
-    for _ in range(4):
-        saving = subprocess.Popen(
-            [
-                *(sys.executable, "-c", SAVED_WITHOUT_END),
-                *(path, tmp_path / "first.json", tmp_path / "second.json"),
-            ],
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        with saving:
-            for _ in range(chance.randrange(1, 8)):
-                assert saving.stdout.readline(), "the process saves until it is killed"
-            saving.kill()
-        assert path.read_text() in texts
-
-
 # As people see it
 
 
@@ -1207,14 +1052,6 @@ def test_the_file_has_one_record_a_line():
     assert by_hand().dumps() == GOLDEN.replace("VERSION", __version__)
 
 
-def test_each_task_and_each_edge_has_a_line_of_its_own(measured):
-    lines = measured.dumps().splitlines()
-    for start in ('{"task":"process"', '"process":{', '["process",0,0,'):
-        assert sum(line.startswith(start) for line in lines) == 1
-    assert '"collect->process":512,' in lines
-    assert max(map(len, lines)) < 1100
-
-
 def test_a_file_whose_name_ends_in_gz_is_compressed(tmp_path):
     plain, small, again = (tmp_path / name for name in ("p.json", "p.json.gz", "again.json.gz"))
     for path in (plain, small, again):
@@ -1235,16 +1072,6 @@ def test_the_representation_is_short():
     unknown.metrics.total_time_ms = None
     assert repr(unknown) == "<Profile: 2 tasks, 1 edge, total time unknown>"
     assert repr(Profile.loads(README_SAMPLE)) == "<Profile: 3 tasks, 3 edges, 45.2 ms>"
-
-
-def test_paths_of_every_kind_are_taken(tmp_path):
-    class Pathlike:
-        def __fspath__(self):
-            return str(tmp_path / "profile.json")
-
-    for path in (Pathlike(), Path(tmp_path, "profile.json"), str(tmp_path / "profile.json")):
-        by_hand().save(path)
-        assert Profile.load(path) == by_hand()
 
 
 @pytest.mark.parametrize("text", [None, 5, ["{}"]])
@@ -1293,16 +1120,6 @@ def test_a_document_that_holds_itself_is_a_profile_error(section):
     document[section]["x"] = document
     with pytest.raises(ProfileError, match="nested too deep"):
         Profile.from_dict(document)
-
-
-@pytest.mark.parametrize("section", ["metadata", "run", "environment", "unknown"])
-@pytest.mark.parametrize("number", ["1e999", "-1e999", "[[1e999]]"])
-def test_numbers_that_overflow_are_refused_outside_of_the_configuration(section, number):
-    document = minimal(run={"state": "complete"}, environment={}, unknown={})
-    document[section]["x"] = "here"
-    text = json.dumps(document).replace('"here"', number)
-    with pytest.raises(ProfileError, match="is not a finite number"):
-        Profile.loads(text)
 
 
 @pytest.mark.parametrize(

@@ -45,16 +45,6 @@ def a_round(*walls_s, kind=MEASURED, columns=(), meters=(), total_s=0.0):
 # Samples
 
 
-def test_every_round_has_an_entry_and_says_what_it_was_for():
-    kinds = (COLD, WARM_UP, MEASURED, MEASURED)
-    log = log_of(*(a_round(k, 2 * k, kind=kind, total_s=k) for k, kind in enumerate(kinds)))
-    samples = samples_of(log)
-    assert samples["rounds"] == ["cold", "warm_up", "measured", "measured"]
-    assert samples["total_ms"] == [0.0, 1000.0, 2000.0, 3000.0]
-    assert samples["tasks"]["b"]["wall_ms"] == [0.0, 2000.0, 4000.0, 6000.0]
-    assert samples["tasks"]["b"]["serialize_ms"] == [0.0] * 4
-
-
 def test_what_was_not_measured_is_null():
     metered = {"columns": ["energy_J"], "meters": [[5], [6]]}
     log = log_of(a_round(1, 1, **metered), a_round(1, None, **metered), a_round(1, 1))
@@ -108,18 +98,6 @@ def test_wall_times_are_corrected_for_the_delay(columns, read, corrected_ms):
     assert samples_of(log)["tasks"]["a"]["corrected_ms"] == [corrected_ms]
 
 
-def test_without_a_meter_of_delays_nothing_is_corrected():
-    log = log_of(a_round(1.0, columns=["cpu_ms"], meters=[[300.0]]), tasks="a")
-    assert "corrected_ms" not in samples_of(log)["tasks"]["a"]
-
-
-def test_times_are_rounded_to_the_nanosecond():
-    log = log_of(a_round(0.1234567891234, total_s=1 / 3), tasks="a")
-    samples = samples_of(log)
-    assert samples["tasks"]["a"]["wall_ms"] == [123.456789]
-    assert samples["total_ms"] == [333.333333]
-
-
 # Statistics
 
 
@@ -160,14 +138,6 @@ def test_columns_without_a_measured_value_are_left_out():
     kinds = [COLD, MEASURED, MEASURED]
     statistics = statistics_of(section(kinds, wall_ms=[1.0, 2.0, 3.0], cpu_ms=[1.0, None, None]))
     assert set(statistics["tasks"]["a"]) == {"wall_ms"}
-
-
-def test_edges_have_statistics_too():
-    samples = section([MEASURED] * 3, wall_ms=[1.0] * 3)
-    samples["edges"] = {"a->b": {"serialize_ms": [3.0, 1.0, None], "wire_bytes": [7, 7, None]}}
-    edge = statistics_of(samples)["edges"]["a->b"]
-    assert (edge["serialize_ms"]["median"], edge["serialize_ms"]["n"]) == (2.0, 2)
-    assert edge["wire_bytes"]["median"] == 7
 
 
 def test_the_cold_round_is_recorded_by_task():

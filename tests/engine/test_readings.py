@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from array import array
 
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagprofiler import DAG, Task
-from dagprofiler.engine.log import RoundLog, figures, phase_s
+from dagprofiler.engine.log import RoundLog, figures
 from dagprofiler.measure.instruments import Readings
 from dagprofiler.tracing.collection import Packed
 
@@ -68,80 +67,6 @@ def readings(decode_s=(), encode_s=None, **others):
 # One round
 
 
-def test_a_round_that_is_about_to_begin_has_read_nothing():
-    one = RoundLog.of("cold", WIRING, ["cpu_ms"])
-    assert (one.kind, one.columns) == ("cold", ["cpu_ms"])
-    assert set(one.times) == {None}
-    assert len(one.times) == 18
-    assert not any(map(one.succeeded, range(3)))
-    assert one.by_start() == []
-
-
-def test_tasks_succeeded_that_came_to_the_end_without_an_error():
-    one = failed(a_round(1.0, 1.0), B)
-    assert [one.succeeded(i) for i in range(3)] == [True, False, False]
-    # Its outputs were encoded, but could not be counted.
-    one = a_round(1.0, 1.0, 1.0)
-    one.errors[C] = "SerializationError"
-    assert [one.succeeded(i) for i in range(3)] == [True, True, False]
-
-
-def test_tasks_that_began_are_told_in_the_order_in_which_they_did():
-    one = a_round(1.0, None, 1.0)
-    one.times[6 * B : 6 * B + 2] = [-1.0, 0.0]
-    assert one.by_start() == [B, A, C]
-
-
-def test_phases_of_tasks_that_did_not_succeed_are_null():
-    one = failed(a_round(1.0, 2.0), B)
-    assert phase_s(one, 0) == [0.25, None, None]
-    assert phase_s(one, 2) == [1.0, None, None]
-    assert phase_s(one, 4) == [0.5, None, None]
-
-
-def test_times_of_a_task_are_its_six_readings():
-    assert a_round(1.0).times_of(A) == [0.0, 0.25, 0.25, 1.25, 1.25, 1.75]
-    assert a_round(1.0).times_of(C) == [None] * 6
-
-
-def test_a_round_without_instruments_has_no_lists_for_them():
-    one = a_round(1.0)
-    assert (one.decode_s, one.encode_s, one.meters, one.digests) == ([], [], {}, {})
-
-
-def test_what_instruments_read_stands_where_the_wiring_has_it():
-    one = a_round(1.0, 1.0, 1.0)
-    one.note(A, readings(encode_s={"q": 2.0, "p": 1.0, "undeclared": 9.0}))
-    one.note(B, readings([3.0, 4.0], {"r": 5.0}))
-    assert sorted(s for s in one.encode_s if s is not None) == [1.0, 2.0, 5.0]
-    assert one.decode_s[: WIRING.first_input[C]] == [3.0, 4.0]
-    # c has not run.
-    assert one.decode_s[WIRING.first_input[C] :] == [None]
-
-
-def test_what_came_from_outside_stands_behind_what_edges_fed():
-    one = a_round(1.0, 1.0, 1.0)
-    one.note(B, readings([3.0, 4.0, 77.0, 88.0], {"r": 5.0}))
-    assert one.decode_s == [3.0, 4.0, None]
-
-
-def test_costs_are_added_up_and_the_rest_is_kept_by_task():
-    one = a_round(1.0, 1.0, 1.0)
-    encode_s = {"p": 1.0, "q": 1.0}
-    one.note(
-        A,
-        readings((), encode_s, meters=[7], meters_s=2.0, garbage_s=10.0, reasons={"x_J": "no"}),
-    )
-    one.note(
-        C,
-        readings([1.0], meters=[8], digest=b"hash", meters_s=3.0, garbage_s=20.0),
-    )
-    assert (one.meters_s, one.garbage_s) == (5.0, 30.0)
-    assert one.meters == {A: [7], C: [8]}
-    assert one.digests == {C: b"hash"}
-    assert one.reasons == {"x_J": "no"}
-
-
 SPANS = Packed(
     (("span", "parse", "io"),),
     ((7, "worker", True),),
@@ -186,40 +111,7 @@ def test_what_happened_to_a_task_is_the_same_after_it_was_written_and_read(
     assert here.spans.keys() == there.spans.keys()
 
 
-def test_a_round_travels_between_processes():
-    one = failed(a_round(1.0, 2.0), B)
-    one.note(A, readings((), {"p": 1.0, "q": 2.0}, meters=[1], digest=b"hash"))
-    assert pickle.loads(pickle.dumps(one)) == one
-
-
 # Figures
-
-
-def test_the_figures_of_one_round_are_its_own():
-    only = sized(10, 20, 30, payload={1: 7}, undeclared={A: 5}, computes_s=(1.0, 2.0, None))
-    found = figures([only], WIRING)
-    assert found.compute_s == [1.0, 2.0, None]
-    assert found.deserialize_s == [0.25, 0.25, None]
-    assert found.serialize_s == [0.5, 0.5, None]
-    assert list(found.wire_bytes[:3]) == [10, 20, 30]
-    assert (found.payload_bytes, found.undeclared_bytes) == ({1: 7}, {A: 5})
-
-
-def test_the_figures_of_several_rounds_are_medians():
-    rounds = [a_round(*computes_s) for computes_s in [(1, 5, 9), (3, 6, 9), (2, 100, 9), (9, 1, 9)]]
-    assert figures(rounds, WIRING).compute_s == [2.5, 5.5, 9]
-
-
-def test_tasks_that_failed_in_some_rounds_have_figures_of_the_others():
-    rounds = [a_round(1, 5, 9), a_round(3, 7, 9), failed(a_round(100, 100), B)]
-    found = figures(rounds, WIRING)
-    assert found.compute_s == [3, 6, 9]
-    assert found.deserialize_s == [0.25] * 3
-
-
-def test_tasks_that_never_succeeded_have_none():
-    found = figures([failed(a_round(1, 2), B), failed(a_round(3, 4), B)], WIRING)
-    assert found.compute_s == [2, None, None]
 
 
 @pytest.mark.parametrize(

@@ -357,36 +357,6 @@ def test_exactly_the_bytes_that_somebody_still_needs_are_alive(program):
     assert serializer.loaded == len(expected.routes)
 
 
-def test_bytes_go_field_by_field():
-    serializer, seen = Counting(), []
-
-    def watch():
-        seen.append(serializer.values())
-
-    dag = DAG(
-        {
-            "a": Step(["early", "late", "never"]),
-            "b": Step(["b"], watch),
-            "c": Step([], watch),
-            "d": Step([], watch),
-        },
-        [("a", "b", ["early"]), ("a", "d", ["late"]), ("b", "c"), ("c", "d", [])],
-        serializer=serializer,
-    )
-    dag.run()
-    assert seen == [["'late'"], ["'late'"], []]
-
-
-def test_bytes_of_a_gathered_input_go_too():
-    serializer, seen = Counting(), []
-    last = Step([], lambda: seen.append(serializer.values()))
-    last.inputs = last.gathers = ["x"]
-    tasks = {f"a{i}": Step(["x"]) for i in range(5)}
-    DAG({**tasks, "z": last}, [(name, "z") for name in tasks], serializer=serializer).run()
-    assert seen == [[]]
-    assert (serializer.dumped, serializer.loaded) == (5, 5)
-
-
 def test_bytes_of_inputs_from_outside_go_after_their_only_consumer():
     serializer, seen = Counting(), []
 
@@ -423,15 +393,6 @@ def test_a_failed_run_holds_no_bytes():
         dag.run(inputs={"c": {"from_outside": 1}})
     assert not serializer.alive
     assert caught.value.task == "b"
-
-
-@pytest.mark.parametrize("consumers", [0, 1, 16])
-def test_an_output_is_serialized_once_whoever_consumes_it(consumers):
-    serializer = Counting()
-    sinks = {f"z{i:02}": Step([]) for i in range(consumers)}
-    dag = DAG({"a": Step(["x"]), **sinks}, [("a", z) for z in sinks], serializer=serializer)
-    dag.run()
-    assert (serializer.dumped, serializer.loaded) == (1, consumers)
 
 
 def test_consumers_do_not_share_values():
@@ -525,20 +486,6 @@ def test_sizes_under_the_default_serializer_are_those_of_the_specification(value
     assert edge.size_bits == 8 * edge.size_bytes
     sizes = {"size_bytes": edge.size_bytes, "wire_bytes": edge.wire_bytes}
     assert edge.field_bytes == {"x": sizes}
-
-
-def test_each_of_several_fields_has_its_sizes():
-    class Two(Task):
-        outputs = ["x", "y"]
-
-        def compute(self):
-            return {"x": b"123", "y": [1]}
-
-    edge = edge_of(DAG({"a": Two, "b": Step([])}, [("a", "b")]))
-    assert edge.field_bytes == {
-        "x": {"size_bytes": 3, "wire_bytes": wire(b"123")},
-        "y": {"size_bytes": wire([1]), "wire_bytes": wire([1])},
-    }
 
 
 class Doubled(Gives):
@@ -645,14 +592,6 @@ def test_each_input_is_decoded_by_its_own_producer():
     }
 
 
-def test_gathered_items_are_decoded_by_their_own_producers():
-    sees = Sees()
-    sees.inputs = sees.gathers = ["x"]
-    tasks = {"a": Gives("v"), "b": Own("w"), "z": sees}
-    dag = DAG(tasks, [("b", "z"), ("a", "z")])
-    assert dag.run().final_outputs == {"seen": {"x": ["w by own", "v"]}}
-
-
 def test_inputs_from_outside_travel_in_the_format_of_the_task_that_takes_them():
     profile = DAG({"b": SeesInItsOwnWay}).run(inputs={"b": {"x": "v"}})
     assert profile.final_outputs == {"seen": {"x": "v by consumer"}}
@@ -741,13 +680,6 @@ def test_a_failure_carries_a_partial_profile_that_saves_and_loads(on_error, e, t
     assert run["tasks"] == states
     assert list(profile.metrics.edge_weights) == ["a->b"]
     assert "e" in str(profile)
-
-
-def test_a_complete_run_says_so():
-    run = DAG({"a": Step([])}).run().to_dict()["run"]
-    assert run["state"] == "complete"
-    assert "tasks" not in run
-    assert "reason" not in run
 
 
 def test_stop_is_the_default():
@@ -841,17 +773,6 @@ def test_interrupts_pass_through_and_take_the_profile_along(error, on_error):
     assert states["e"] == "cancelled"
     assert [one.task for one in profile.metrics.task_metrics] == ["a"]
     assert Profile.loads(profile.dumps()) == profile
-
-
-def test_an_interrupt_in_a_hook_takes_the_profile_along():
-    class Interrupts(Hook):
-        def task_finished(self, record):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt) as caught:
-        DAG({"a": Step(["x"]), "b": Step([])}).run(hooks=[Interrupts()])
-    run = caught.value.profile.to_dict()["run"]
-    assert run["tasks"] == {"b": {"state": "cancelled"}}
 
 
 def test_a_dag_runs_again_after_a_failure():
@@ -1088,24 +1009,6 @@ def test_the_timeline_holds_start_and_end_of_each_phase(clock):
     assert [set(worker) for worker in timeline["workers"]] == [{"host", "pid", "thread"}]
 
 
-def test_the_timeline_of_a_failed_task_ends_where_it_failed(clock):
-    dag = DAG({"a": Timed(clock), "b": Timed(clock, error=ValueError())}, [("a", "b")])
-    with pytest.raises(RunError) as caught:
-        dag.run()
-    row = caught.value.profile.to_dict()["timeline"]["records"][1]
-    assert row[:7] == ["b", 0, 0, 35000.0, 35000.0, 39000.0, 39000.0]
-    assert row[8:] == [None, None]
-
-
-def test_the_time_of_a_task_that_failed_is_no_overhead(clock):
-    dag = DAG({"a": Timed(clock, error=ValueError()), "b": Timed(clock)})
-    with pytest.raises(RunError) as caught:
-        dag.run(on_error="finish")
-    profile = caught.value.profile
-    assert profile.metrics.total_time_ms == 32000.0 + 2000.0 + 3000.0
-    assert profile.to_dict()["run"]["overhead"]["loop_ms"] == 0.0
-
-
 def test_the_time_of_the_hooks_last_calls_is_in_no_figure(clock):
     class Late(Hook):
         def run_finished(self, profile):
@@ -1119,15 +1022,6 @@ def test_the_time_of_the_hooks_last_calls_is_in_no_figure(clock):
     profile = DAG({"a": Timed(clock)}).run(hooks=[late])
     assert profile.metrics.total_time_ms == 16000.0 + 3000.0
     assert late.seen == profile.dumps()
-
-
-def test_a_hook_that_only_comes_last_costs_nothing_either(clock):
-    class Late(Hook):
-        def run_finished(self, profile):
-            clock.passes(8)
-
-    profile = DAG({"a": Timed(clock)}).run(hooks=[Late()])
-    assert_that_all_time_is_in_some_figure(profile)
 
 
 def assert_that_all_time_is_in_some_figure(profile):

@@ -58,17 +58,6 @@ def sections(made):
 # Figures
 
 
-def test_figures_are_those_of_the_measured_rounds():
-    made = tables(
-        a_round(90, 90, kind=COLD),
-        a_round(80, 80, kind=WARM_UP),
-        a_round(1, 10),
-        a_round(3, 30),
-        a_round(999, 999, kind=ALLOCATION),
-    )
-    assert [one.compute_time_ms for one in made.metrics().task_metrics] == [2000.0, 20000.0]
-
-
 def test_where_no_round_was_measured_figures_are_of_what_warmed_up():
     made = tables(a_round(90, 90, kind=COLD), a_round(80, None, kind=WARM_UP), reason="boom")
     assert [one.compute_time_ms for one in made.metrics().task_metrics] == [85000.0, 90000.0]
@@ -199,14 +188,6 @@ def test_a_task_that_finished_is_not_said_to_have_not():
 
 
 # The run
-
-
-def test_states_are_those_of_the_last_round():
-    bad = a_round(1, None)
-    bad.errors[1] = "ValueError: boom"
-    run = sections(tables(a_round(1, 1), bad, reason="boom"))["run"]
-    assert run["tasks"] == {"b": {"state": "failed", "error": "ValueError: boom", "round": 1}}
-    assert (run["state"], run["reason"]) == ("partial", "boom")
 
 
 @pytest.mark.parametrize("arguments", [{"rounds": 6}, {"meters": "default"}])

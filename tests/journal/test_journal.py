@@ -214,23 +214,6 @@ def test_tasks_that_failed_run_again(tmp_path):
     assert plain(profile) == plain(program().run(**ASKED))
 
 
-def test_what_does_not_hang_on_a_failure_is_not_run_again(tmp_path):
-    class Fails(Twice):
-        def compute(self, data, offset):
-            raise ValueError("not yet")
-
-    tasks = {**TASKS, "aside": Last}
-    asked = {**ASKED, "on_error": "finish", "hooks": [Journal(tmp_path)]}
-    with pytest.raises(RunError):
-        program(tasks={**tasks, "twice": Fails}).run(**asked)
-    ran.clear()
-
-    program(tasks=tasks).resume(tmp_path)
-
-    # One of these is the one that waits for the others.
-    assert ran == {"twice": 1, "total": 1, "last": 1}
-
-
 def test_what_was_to_be_done_on_errors_still_is(tmp_path):
     class Fails(Twice):
         def compute(self, data, offset):
@@ -388,13 +371,6 @@ def test_another_serializer_is_refused(journal):
     assert caught.value.problems == ["task 'total': serializer: 'pickle', in the journal 'msgpack'"]
 
 
-def test_the_same_seed_and_inputs_are_fine(journal):
-    cut_after(journal, 4)
-    profile = program().resume(journal, seed=3, inputs=ASKED["inputs"])
-    compared = profile.sections["run"]["resumed"][0]["compared"]
-    assert compared == ["dag", "config", "sources", "seed", "inputs"]
-
-
 def test_all_that_differs_is_said_at_once(journal):
     class Other(Last):
         outputs = ["finished"]
@@ -423,11 +399,6 @@ def test_all_that_differs_is_said_at_once(journal):
         "seed: 1, in the journal 3",
     ]
     assert str(caught.value).startswith(f"journal {str(journal)!r}: 11 problems:\n  - the DAG")
-
-
-def test_a_parameter_that_is_gone_is_said(journal):
-    with pytest.raises(JournalError, match="'N' is in the journal only"):
-        DAG(TASKS, EDGES).resume(journal)
 
 
 def test_what_cannot_be_compared_is_said(tmp_path):
@@ -811,20 +782,6 @@ def test_records_may_be_cut_off_anywhere(made, tmp_path, data):
     assert not ran
 
 
-def test_the_last_record_may_be_cut_off_at_every_byte(made, tmp_path):
-    directory = copied(made, tmp_path)
-    path = directory / "journal"
-    content, last = path.read_bytes(), records(directory)[-1]
-    for length in range(1, len(last)):
-        path.write_bytes(content[:-length])
-        ledger = RecordFile(str(path))
-        assert ledger.torn_bytes == len(last) - length
-        assert [record.get("task") for record in ledger.records] == [*TASKS, None]
-        ledger.cut()
-        ledger.close()
-        assert path.read_bytes() == content[: -len(last)]
-
-
 @quickly
 @given(st.data())
 def test_segments_may_be_cut_off_anywhere(made, tmp_path, data):
@@ -887,13 +844,6 @@ def test_a_line_that_is_missing_is_noticed(journal, line):
         program().resume(journal)
     assert (caught.value.path, caught.value.offset) == (str(journal / "journal"), begin)
     assert not ran
-
-
-def test_a_line_that_is_missing_before_a_torn_one_is_noticed(journal):
-    lines = records(journal)
-    (journal / "journal").write_bytes(b"".join([*lines[:4], lines[5][:60]]))
-    with pytest.raises(JournalError, match=r"line 5: .* number 4 .* not 5"):
-        program().resume(journal)
 
 
 @pytest.mark.parametrize(
