@@ -136,12 +136,6 @@ def test_a_class_that_needs_arguments_is_refused():
     assert "size" in message
 
 
-def test_a_serializer_that_is_none_is_refused():
-    assert refused({}, serializer=3, error=DeclarationError) == (
-        "DAG: serializer must have name, dumps and loads, got 3"
-    )
-
-
 # Edges
 
 
@@ -600,22 +594,6 @@ def test_inputs_that_a_serializer_makes_something_else_of_are_named():
 
 
 # Other arguments of run()
-
-
-@pytest.mark.parametrize("seed", [-1, 2**63, 1.0, "1", [1], True, np.True_])
-def test_a_seed_must_be_an_integer_in_range(seed):
-    with pytest.raises(ValidationError) as caught:
-        DAG({}).run(seed)
-    assert str(caught.value) == (
-        f"seed must be an integer from 0 to 2**63 - 1 or None, got {seed!r}"
-    )
-
-
-@pytest.mark.parametrize("seed", [0, 2**63 - 1, np.int64(5)])
-def test_a_seed_becomes_an_int(seed):
-    profile = DAG({}).run(seed)
-    assert profile.seed == seed
-    assert type(profile.seed) is int
 
 
 def test_on_error_must_be_one_of_its_words():

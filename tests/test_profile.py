@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from platforms import needs_fork, posix
+from platforms import needs_fork
 
 from dagprofiler import (
     DAG,
@@ -899,17 +899,6 @@ def test_streams_of_text_and_bytes_are_saved_to_and_loaded_from(tmp_path, measur
 def test_a_profile_goes_to_standard_output(capsys, measured):
     measured.save(sys.stdout)
     assert Profile.loads(capsys.readouterr().out) == measured
-
-
-@posix
-def test_a_profile_goes_through_a_pipe(tmp_path, measured):
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    writer = threading.Thread(target=measured.save, args=(fifo,), daemon=True)
-    writer.start()
-    assert Profile.load(fifo) == measured
-    writer.join(30)
-    assert os.listdir(tmp_path) == ["fifo"]
 
 
 def test_an_error_while_the_document_is_made_leaves_the_old_file(tmp_path):

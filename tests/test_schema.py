@@ -224,22 +224,9 @@ def test_what_0_1_0_required_is_required_and_nothing_else():
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_samples_are_valid(name):
-    assert validate_profile(json.loads(SAMPLES[name])) is True
-
-
-@pytest.mark.parametrize("name", SAMPLES)
 def test_samples_are_surely_valid_and_jsonschema_agrees(name):
     assert surely_satisfies(json.loads(SAMPLES[name]), PROFILE_SCHEMA)
     Draft202012Validator(PROFILE_SCHEMA).validate(json.loads(SAMPLES[name]))
-
-
-def test_a_profile_of_an_empty_dag_is_valid():
-    structure = {"nodes": [], "edges": [], "execution_order": []}
-    metadata = {"timestamp": "2026-01-01T00:00:00Z", "dagprofiler_version": "0.2.0"}
-    empty = {"configuration": {}, "node_weights": {}, "edge_weights": {}}
-    document = {"metadata": metadata, "dag_structure": structure, **empty}
-    assert surely_satisfies(document, PROFILE_SCHEMA)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dagprofiler import DAG, Config, DAGMetrics, Profile, ProfileError, TaskMetrics, task
+from dagprofiler import DAG, Config, DAGMetrics, Profile, ProfileError, TaskMetrics
 from dagprofiler.analysis.weights import (
     SOURCES,
     STATISTICS,
@@ -207,10 +207,6 @@ def test_a_rate_is_a_finite_number_above_0(rate):
         weights_of(sampled(), "reference_time", rate=rate)
 
 
-def test_a_rate_may_be_a_number_of_numpy():
-    assert weights_of(sampled(), "reference_time", rate=np.int64(1000)).values["b"] == 20.0
-
-
 def test_a_rate_that_leads_beyond_all_floats_is_refused():
     profile = sampled()
     profile.sections["samples"]["tasks"]["b"]["corrected_ms"] = [1e6] * 6
@@ -267,10 +263,6 @@ def test_a_default_of_0_is_no_weight():
     with pytest.raises(WeightError, match=r"'estimated': .*'a', 'c': .*cost model") as caught:
         weights_of(profile, "estimated")
     assert (caught.value.source, caught.value.tasks) == ("estimated", ["a", "c"])
-
-
-def test_a_cost_model_may_say_0():
-    assert weights_of(profile_of({"b": sources(0)}), "estimated").values == {"b": 0}
 
 
 def test_the_error_names_five_tasks_and_counts_the_rest():
@@ -396,33 +388,6 @@ def test_an_unknown_statistic_lists_the_known_ones():
         weights_of(sampled(), "wall_time", "maen")
 
 
-def test_a_weight_error_is_what_a_caller_would_expect():
-    with pytest.raises(ValueError, match="no_such"):
-        weights_of(sampled(), "no_such")
-
-
-# A run
-
-
-def test_a_run_has_weights_by_its_cost_models_and_by_the_clock():
-    @task(inputs=[], outputs=["x"], estimate_fn=lambda cfg: 100)
-    def source():
-        return {"x": 1}
-
-    @task(inputs=["x"], outputs=["y"])
-    def sink(x):
-        return {"y": x}
-
-    profile = DAG({"source": source, "sink": sink}, [("source", "sink")]).run()
-    weights = weights_of(profile, "wall_time")
-    assert weights.values == {
-        entry.task: entry.compute_time_ms for entry in profile.metrics.task_metrics
-    }
-    with pytest.raises(WeightError, match=r"'sink': .*cost model"):
-        weights_of(profile, "estimated")
-    assert weights_of(profile).source in ("reference_time", "wall_time")
-
-
 # Fill
 
 
@@ -433,18 +398,6 @@ def test_fill_is_for_tasks_without_a_value_and_they_are_named():
     assert list(weights.values) == ["a", "b", "c"]
     assert weights.filled == ("a",)
     assert profile.weights("estimated", fill=0).values == {"a": 0, "b": 60, "c": 0}
-
-
-def test_fill_changes_nothing_where_every_task_has_a_value():
-    for source in ("best", *SOURCES):
-        assert weights_of(sampled(), source, fill=3) == weights_of(sampled(), source)
-
-
-def test_all_tasks_may_be_filled_if_the_source_is_named():
-    profile = profile_of({"a": sources(None), "b": sources(None)})
-    weights = weights_of(profile, "estimated", fill=1)
-    assert weights.values == {"a": 1, "b": 1}
-    assert weights.filled == ("a", "b")
 
 
 def test_samples_of_some_tasks_are_used_and_the_rest_is_filled():
@@ -470,19 +423,6 @@ def test_fill_is_in_the_unit_of_the_weights():
     weights = weights_of(profile, "reference_time", fill=3)
     assert weights.values == {"a": 8.0, "b": 3}
     assert weights_of(profile, "reference_time", rate=1000, fill=3).values == {"a": 4.0, "b": 3}
-
-
-def test_filled_times_with_and_without_delay_are_not_mixed():
-    profile = sampled()
-    profile.sections["samples"]["tasks"]["b"]["corrected_ms"] = [None] * 6
-    assert weights_of(profile, "reference_time", fill=3).values == {"a": 9.0, "b": 40.0}
-
-
-def test_medians_without_delay_are_filled_too():
-    environment = {"calibration": CALIBRATION}
-    entries = {"a": sources(reference_time_ms=6.0), "b": sources()}
-    profile = profile_of(entries, rounds=8, environment=environment)
-    assert weights_of(profile, "reference_time", fill=1).values == {"a": 6.0, "b": 1}
 
 
 def test_best_takes_the_source_that_lacks_fewest():
@@ -528,12 +468,6 @@ def test_fill_is_a_finite_number_of_at_least_0(fill):
 def test_samples_are_in_the_unit_of_their_weights(source, a, b):
     profile = sampled()
     assert samples_behind(profile, weights_of(profile, source)) == {"a": a, "b": b}
-
-
-def test_reference_times_without_delay_measured_are_samples_of_wall_times():
-    profile = sampled(["wall_ms"])
-    found = samples_behind(profile, weights_of(profile, "reference_time"))
-    assert found["b"] == [20.0, 40.0, 60.0]
 
 
 def test_what_was_filled_in_is_its_one_sample():

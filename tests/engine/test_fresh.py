@@ -14,7 +14,6 @@ import textwrap
 import time
 import types
 
-import numpy as np
 import pytest
 
 import dagprofiler
@@ -288,14 +287,6 @@ def test_a_single_round_may_have_a_process_of_its_own(program):
     assert Profile.loads(profile.dumps()) == profile
 
 
-@pytest.mark.slow
-def test_auto_takes_at_least_six_processes(program):
-    rounds = Rounds("auto", precision=1e9, fresh_process=True)
-    profile = program.dag().run(rounds=rounds)
-    assert len(set(program.pids())) == 6
-    assert profile.sections["run"]["ended_by"] == "precision"
-
-
 def test_samples_statistics_and_file_are_as_of_rounds_in_one_process(measured, tmp_path):
     profile = measured[1]
     document = profile.to_dict()
@@ -355,13 +346,6 @@ def test_values_from_outside_go_there(tasks):
     profile = dag.run(rounds=Rounds(2, fresh_process=True), inputs={"b": {"y": 1}})
     assert profile.final_outputs == {"z": 1_000_001}
     assert profile.metrics.task_metrics[1].bytes_in > len(Task.serialize(1))
-
-
-@pytest.mark.slow
-def test_values_from_outside_may_be_large(tasks):
-    dag = DAG({"b": tasks.Adds})
-    inputs = {"b": {"x": np.ones(1_000_000), "y": 1}}
-    assert dag.run(rounds=ONCE, inputs=inputs).final_outputs["z"].sum() == 2_000_000
 
 
 @pytest.mark.slow
@@ -729,30 +713,6 @@ def test_a_program_without_a_guard_gets_an_error_that_says_what_to_do(script):
 
 
 @pytest.mark.slow
-def test_a_program_without_a_guard_that_leaves_by_exit_gets_that_error_too(script):
-    script.write(
-        """
-        import sys
-        from dagprofiler import DAG, DagProfilerError, Rounds, Task
-
-        class One(Task):
-            outputs = ["x"]
-
-            def compute(self):
-                return {"x": 1}
-
-        try:
-            DAG({"a": One}).run(rounds=Rounds(6, fresh_process=True))
-        except DagProfilerError as error:
-            sys.exit(str(error))
-        """
-    )
-    code, _, err = script.run()
-    assert code == 1
-    assert "if __name__ == '__main__':" in err
-
-
-@pytest.mark.slow
 def test_tasks_that_a_new_process_cannot_find_are_an_error_that_says_what_to_do(script):
     script.write(GUARDED)
     code, _, err = script.run("-c", GUARDED)
@@ -818,14 +778,5 @@ def test_the_process_of_a_round_ends_when_the_program_is_killed(hanging):
     assert hanging.group() == []
     # Whoever is killed cannot tidy up: the next round does.
     assert len(os.listdir(os.environ["TMPDIR"])) == 1
-    with temporary(os.environ["TMPDIR"]):
-        pass
-
-
-@pytest.mark.slow
-def test_a_terminated_program_leaves_no_process(hanging):
-    hanging.running.terminate()
-    hanging.running.wait()
-    wait_until(lambda: hanging.group() == [])
     with temporary(os.environ["TMPDIR"]):
         pass

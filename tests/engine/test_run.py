@@ -826,72 +826,10 @@ def drawn(names, seed, edges=(), **options):
     return {name: fields["drawn"] for name, fields in outputs.items()}
 
 
-def test_a_seed_gives_the_same_numbers_again_and_another_seed_others():
-    first, again, other = drawn("ab", 42), drawn("ab", 42), drawn("ab", 43)
-    assert first == again
-    everything = [*first["a"], *first["b"], *other["a"], *other["b"]]
-    assert len(set(everything)) == len(everything)
-
-
-def test_numbers_do_not_depend_on_order_or_company():
-    alone = {**drawn("a", 7), **drawn("b", 7), **drawn("c", 7)}
-    assert drawn("abc", 7) == alone
-    assert drawn("cba", 7, [("c", "b", []), ("b", "a", [])]) == alone
-
-
 def test_a_task_of_two_names_has_two_streams():
     one = Draws()
     first, second = DAG({"a": one, "b": one}).run(5).outputs.values()
     assert first != second
-
-
-def test_the_stream_goes_on_within_a_task():
-    class Twice(Draws):
-        def compute(self):
-            return {"drawn": (draw_three(), draw_three())}
-
-    first, second = DAG({"a": Twice}).run(1).final_outputs["drawn"]
-    assert not set(first) & set(second)
-    assert first == drawn("a", 1)["a"]
-
-
-@pytest.mark.parametrize("error", [None, ValueError(), KeyboardInterrupt()])
-def test_the_callers_generators_are_as_before(error):
-    random.seed(1)
-    np.random.seed(1)
-    np.random.standard_normal()
-    states = random.getstate(), np.random.get_state()
-    tasks = {"a": Draws, "b": Step([], error=error)}
-    try:
-        DAG(tasks).run(3)
-    except (RunError, KeyboardInterrupt):
-        assert error is not None
-    assert random.getstate() == states[0]
-    for before, after in zip(states[1], np.random.get_state()):
-        assert np.array_equal(before, after)
-
-
-def test_without_a_seed_the_generators_are_left_alone():
-    random.seed(1)
-    np.random.seed(1)
-    expected = np.random.random(), random.random()
-    random.seed(1)
-    np.random.seed(1)
-    assert drawn("a", None)["a"][:2] == expected
-    assert dagprofiler.rng() is not dagprofiler.rng()
-
-
-def test_a_run_inside_a_task_leaves_the_tasks_stream_as_it_was():
-    class Nests(Draws):
-        def compute(self):
-            generator = dagprofiler.rng()
-            inner = DAG({"inner": Draws}).run(9).final_outputs["drawn"]
-            assert dagprofiler.rng() is generator
-            return {"drawn": (draw_three(), inner)}
-
-    outer, inner = DAG({"a": Nests}).run(1).final_outputs["drawn"]
-    assert outer == drawn("a", 1)["a"]
-    assert inner == drawn(["inner"], 9)["inner"]
 
 
 # Time

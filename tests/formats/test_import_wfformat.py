@@ -620,21 +620,6 @@ def chain(count):
     }
 
 
-def fan(count):
-    """One file of one task that all others read, and a task that reads all of theirs."""
-    instance = chain(count)
-    specification = instance["workflow"]["specification"]
-    first, *middle, last = specification["tasks"]
-    names = [task["id"] for task in middle]
-    first.update(children=names)
-    for i, task in enumerate(middle):
-        task.update(
-            parents=["t0"], children=[last["id"]], inputFiles=["f0"], outputFiles=[f"f{i + 1}"]
-        )
-    last.update(parents=names, inputFiles=[f"f{i + 1}" for i in range(len(middle))])
-    return instance
-
-
 def test_a_file_that_all_write_and_all_read_travels_on_declared_edges_alone():
     count = 5000
     instance = chain(count)
@@ -647,10 +632,3 @@ def test_a_file_that_all_write_and_all_read_travels_on_declared_edges_alone():
     assert len(profile.metrics.edge_weights) == count - 1
     (note,) = profile.sections["imported"]["notes"]
     assert note.startswith(f"{count * (count - 1) - (count - 1):,} times a task reads a file")
-
-
-@pytest.mark.parametrize("shape", [chain, fan])
-def test_large_instances_are_read(shape):
-    profile = read(shape(3000))
-    assert len(profile.dag_structure["nodes"]) == 3000
-    assert sum(profile.metrics.edge_weights.values()) > 0

@@ -179,21 +179,6 @@ def test_what_was_measured_satisfies_the_schema(measured, version):
     assert len(execution["tasks"]) == 3
 
 
-@pytest.mark.parametrize("version", ["1.4", "1.5", "1.6"])
-def test_a_loaded_profile_gives_the_text_of_a_fresh_one(measured, version):
-    fresh = render(measured, version=version)
-    assert render(Profile.loads(measured.dumps()), version=version) == fresh
-
-
-@pytest.mark.parametrize("version", ["1.4", "1.5", "1.6"])
-def test_read_back_it_has_the_same_graph_and_weights(measured, version):
-    back = again(measured, version=version)
-    assert back.dag_structure == measured.dag_structure
-    assert back.metrics.edge_weights == measured.metrics.edge_weights
-    assert back.metrics.total_time_ms == measured.metrics.total_time_ms
-    assert back.weights("wall_time").values == measured.weights("wall_time").values
-
-
 def test_what_was_metered_goes_with_the_task():
     samples = {
         "rounds": ["warm_up", "measured", "measured", "measured"],
@@ -442,12 +427,6 @@ def test_a_profile_without_tasks_is_refused():
 )
 def test_a_foreign_section_named_imported_does_no_harm(section):
     jsonschema.validate(instance(made(["a"], {}, sections={"imported": section})), SCHEMA)
-
-
-def test_it_is_known_by_its_ending(tmp_path):
-    path = tmp_path / "profile.wfformat.json"
-    assert made(["a"], {}).export(path)
-    assert json.loads(path.read_text())["schemaVersion"] == "1.5"
 
 
 NAMES = st.text(min_size=1, max_size=6).filter(lambda name: "->" not in name)

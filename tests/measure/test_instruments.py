@@ -119,38 +119,6 @@ def test_meters_are_stopped_once():
     assert sensor.calls == ["start", "stop"]
 
 
-def test_a_meter_that_raises_is_a_null_with_its_reason():
-    readings = perform(opened(Sensor(OSError("no sensor"))))
-    assert readings.meters == [None]
-    assert readings.reasons == {"sensor": "task 'a': stop() raised OSError: no sensor"}
-
-
-def test_what_metering_a_task_costs_is_told_task_by_task(clock):
-    class Slow(Sensor):
-        def start(self):
-            clock.s += 2
-
-        def stop(self):
-            clock.s += 3
-            return 1
-
-    instruments = opened(Slow())
-    assert [perform(instruments).meters_s for _ in range(3)] == [5, 5, 5]
-
-
-def test_closing_closes_the_meters():
-    instruments = opened("gc", "cpu")
-    perform(instruments)
-    instruments.close()
-    instruments.close()
-
-
-def test_instrumentation_travels_to_workers():
-    asked = Instrumentation(select("full"), collect_garbage=True, hash_outputs=True)
-    assert pickle.loads(pickle.dumps(asked)) == asked
-    assert asked.columns == select("full").columns
-
-
 def test_the_pass_that_counts_allocations_measures_nothing_else():
     assert COUNT_ALLOCATIONS.columns == ["allocation_bytes"]
     assert (COUNT_ALLOCATIONS.collect_garbage, COUNT_ALLOCATIONS.hash_outputs) == (False, False)

@@ -200,10 +200,6 @@ def test_outside_a_seeded_run_every_generator_is_new():
     assert rng().integers(2**62) != rng().integers(2**62)
 
 
-def test_without_a_seed_the_generator_of_a_task_is_seeded_by_the_system():
-    assert drawn(independent("a"), None)["a"][0] != drawn(independent("a"), None)["a"][0]
-
-
 class Nested(Draw):
     """Runs a DAG of its own between two draws."""
 

@@ -27,7 +27,6 @@ from dagprofiler import (
     FormatError,
     Journal,
     Profile,
-    ProfileError,
     RunError,
     TraceError,
     Tracer,
@@ -227,22 +226,6 @@ def test_a_task_that_fails_shows_what_it_did_until_then(executor):
     assert inside[-1]["args"] == {"error": "ValueError: no"}
 
 
-def test_a_run_of_a_program_that_traces_nothing_has_no_section(tmp_path):
-    program = """
-import sys
-from dagprofiler import DAG, task
-
-@task(outputs=["x"])
-def source():
-    return {"x": 1}
-
-print("spans" in DAG({"source": source}).run().sections, "dagprofiler.tracing" in sys.modules)
-"""
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
-    assert done.stdout.split() == ["False", "False"]
-
-
 #: Prints what runs make of a program: calls a task, sections, and the spans of each run.
 IMPORTS = """
 import sys
@@ -333,13 +316,6 @@ print(*sorted((row[0], spans["labels"][row[3]]["name"]) for row in spans["record
         [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=tmp_path
     )
     assert done.stdout.strip() == "('a', 'a') ('b', 'b')"
-
-
-def test_a_run_that_is_annotated_measures_what_a_plain_one_does():
-    sections = chain().run().sections
-    assert "samples" not in sections
-    assert "conditions" not in sections["run"]
-    assert "spans" in sections
 
 
 @pytest.mark.slow
@@ -765,24 +741,6 @@ def test_a_task_of_which_no_start_is_known_is_left_out_of_the_critical_path_by_s
     found = analyze(Profile.from_dict(document), cost="wall_time")
     assert found.critical_spans is not None
     assert all("load" not in one.tasks for one in found.critical_spans.spans)
-
-
-@pytest.mark.parametrize(
-    ("where", "value", "why"),
-    [
-        ((0, 0), "nobody", "there is no task 'nobody'"),
-        ((0, 2), 7, "there is no thread 7, only 1"),
-        ((0, 3), 99, "there is no label 99"),
-        ((0, 3), 0.0, r"integer without .*, got 0\.0"),
-        ((0, 5), -1e9, "before it starts"),
-    ],
-)
-def test_a_file_whose_spans_contradict_it_is_refused(where, value, why):
-    document = json.loads(chain().run().dumps())
-    row, column = where
-    document["spans"]["records"][row][column] = value
-    with pytest.raises(ProfileError, match=why):
-        Profile.from_dict(document)
 
 
 @pytest.fixture
