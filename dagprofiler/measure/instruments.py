@@ -175,7 +175,7 @@ class Instruments:
             self._garbage_s,
             stored,
             self._store_s,
-            None if loaded == self._modules else versions(self._modules),
+            None if loaded == self._modules else versions(frozenset(sys.modules)),
         )
 
     def rest(self) -> None:

@@ -86,7 +86,7 @@ def environment(*, thorough: bool = False) -> dict[str, Any]:
         "allocator_settings": allocator_settings(),
         "versions": {
             "numpy": None if numpy is None else numpy.__version__,
-            **(versions(len(sys.modules)) if thorough else {}),
+            **(versions(frozenset(sys.modules)) if thorough else {}),
         },
         **({} if command is None else {"command": command}),
         **({"git": {**repository}} if repository else {}),
@@ -94,19 +94,13 @@ def environment(*, thorough: bool = False) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def versions(modules: int) -> dict[str, str]:  # noqa: ARG001  (the key of the cache)
-    """Return the versions of the packages that are loaded, by name.
-
-    Parameters
-    ----------
-    modules
-        How many modules are loaded: with more of them there may be other packages.
-    """
+def versions(modules: frozenset[str]) -> dict[str, str]:
+    """Return the versions of the packages among the loaded `modules`, by name."""
     versions = {}
-    for name, module in sorted(sys.modules.copy().items()):
+    for name in sorted(modules):
         try:
             # getattr() would import a module that is loaded lazily.
-            attributes = object.__getattribute__(module, "__dict__")
+            attributes = object.__getattribute__(sys.modules.get(name), "__dict__")
         except AttributeError:
             continue
         version, file = attributes.get("__version__"), attributes.get("__file__")
