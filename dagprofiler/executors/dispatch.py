@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from contextlib import suppress
 from itertools import chain, islice
 from math import inf
 from queue import Empty, SimpleQueue
@@ -19,7 +20,7 @@ from dagprofiler.errors import (
 )
 from dagprofiler.executors import RoundReport
 from dagprofiler.executors._shared_files import OwnedFiles, SharedFile
-from dagprofiler.executors.jobs import Batch, Job, JobPickler, JobResult, Session, failed
+from dagprofiler.executors.jobs import Batch, Job, JobPickler, JobResult, PackedJob, Session, failed
 from dagprofiler.executors.worker import Worker
 from dagprofiler.measure.machine import clock_domain
 from dagprofiler.serializers import FrameList
@@ -228,6 +229,8 @@ class Dispatcher:
         self._numbers: dict[Worker, int] = {}
         #: Clock domain of each worker.
         self._domains: list[str] = []
+        #: The first task of each worker.
+        self._first: dict[int, str] = {}
         self._clocks = Clocks(clock_domain())
         self._round = 0
         self._open = self._broken = False
@@ -287,6 +290,27 @@ class Dispatcher:
         if self._pickler is not None:
             self._packed_session = self._pickler.session(self._session)
             self._executor.announce(self._session.key, self._packed_session)
+            if self._collects:
+                self._prepare()
+
+    def _prepare(self) -> None:
+        """Let the workers that are known collect garbage before the round's clock starts.
+
+        A worker that no such job reaches collects before its first task, which delays the round.
+        """
+        done: SimpleQueue[Any] = SimpleQueue()
+        jobs = [
+            PackedJob(self._session.key, name, keep=True, outputs=[], data=b"").with_session(
+                self._packed_session
+            )
+            for name in [*self._first.values()][: max(0, self._executor.capacity)]
+        ]
+        # An executor that is lost says so when it gets a task.
+        with suppress(Exception):
+            for job in jobs:
+                self._executor.submit(job, []).add_done_callback(done.put)
+            for _ in jobs:
+                done.get(timeout=_PATIENCE_S)
 
     def submit(self, number: int, work: tuple[Any, ...], handles: list[Any]) -> None:
         """Submit task `number`; `handles` are those of its inputs, in the order of the work.
@@ -461,6 +485,7 @@ class Dispatcher:
         index = self._numbers.get(worker)  # type: ignore[call-overload]  # a bare tuple
         if index is None:
             index = self._introduced(Worker(*worker))
+            self._first[index] = task.name
         times, payload, wire, frames, outputs, error, readings, spans = record
         if self._domains[index] != self._clocks.own:
             self._clocks.note(worker[3], sent_s, times, arrived_s)

@@ -84,6 +84,11 @@ class _Here(threading.local):
     instruments: Instruments | None = None
 
     def enter(self, session: Session, *, alone: bool) -> None:
+        """Prepare for the tasks of a round, unless that is done."""
+        if self.key == session.key:
+            return
+        if session.collects:
+            gc.collect()
         if self.instruments is not None:
             self.instruments.close()
         self.key, self.instruments = session.key, None
@@ -98,10 +103,7 @@ def _carry_out(
     session: Session, work: tuple[Any, ...], frames: list[Any], *, alone: bool
 ) -> tuple[Any, ...]:
     """Perform a task in this thread; return its record."""
-    if _here.key != session.key:
-        if session.collects:
-            gc.collect()
-        _here.enter(session, alone=alone)
+    _here.enter(session, alone=alone)
     seed, instruments = session.seed, _here.instruments
     streams = None if seed is None else Streams(seed, legacy=alone)
     with generators_restored(seed) if streams and alone else nullcontext():
@@ -141,7 +143,7 @@ class PackedJob:
     """One task, for a worker in another process; see :class:`Job`.
 
     Returns None in a worker that does not have the session yet: then call it again
-    :meth:`with_session`.
+    :meth:`with_session`. Without `data` it prepares its worker for the tasks of a round.
 
     Parameters
     ----------
@@ -215,6 +217,9 @@ class PackedJob:
             session = _known_session(self._key, self._session)
             if session is None:
                 return None
+            if not self._data:
+                _here.enter(session, alone=worker[-1])
+                return worker, failed(None), ()
             task, sent, inputs, decoders = pickle.loads(self._data)
             task.config = session.config
             contract = _known_contract(sent) if type(sent) is bytes else sent
@@ -310,7 +315,7 @@ class Batch:
             yield times, payload, wire, frames, *others
 
 
-def failed(error: BaseException | PackedError) -> tuple[Any, ...]:
+def failed(error: BaseException | PackedError | None) -> tuple[Any, ...]:
     """Return the record of a task that failed before its first phase."""
     return (None,) * 6, {}, {}, {}, None, error, None, None
 

@@ -133,7 +133,8 @@ def test_each_task_of_a_batch_has_its_own_record(takes):
     names = [f"s{i}" for i in range(5)]
     executor = Records(1)
     dag = DAG({name: programs.Act("nothing") for name in names})
-    profile = dag.run(executor=executor, rounds=Rounds(2, warmup=0), hooks=[follows])
+    conditions = Rounds(2, warmup=0, collect_garbage=None)
+    profile = dag.run(executor=executor, rounds=conditions, hooks=[follows])
 
     assert {*executor.jobs} == {"s0 and 4 more"}
     timeline = profile.sections["timeline"]
