@@ -11,8 +11,8 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.cli._parser import CommandError, parse
-from dagprofiler.errors import DagProfilerError, DagProfilerWarning, describe
+from dagprofiler.cli._parser import FAILED, CommandError, parse
+from dagprofiler.errors import DagProfilerError, DagProfilerWarning, RunError, describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,7 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001  (every error is shown as one line)
         _say(debug, _message(error))
         _discard_stdout()
-        return getattr(error, "exit_code", CommandError.exit_code)
+        failed = isinstance(error, RunError) and error.task is not None
+        return FAILED if failed else getattr(error, "exit_code", CommandError.exit_code)
     return code
 
 

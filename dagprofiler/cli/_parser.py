@@ -29,6 +29,10 @@ usage or bad input; 3 not comparable, no verdict; 4 a task failed; 130 Ctrl-C
 _COSTS = ("time", "counted", "estimated", "reference_time", "cpu_time", "wall_time", "best")
 
 
+#: Exit code of a command in which a task failed.
+FAILED = 4
+
+
 class CommandError(DagProfilerError):
     """A command failed; the message is all that the user sees.
 

@@ -20,7 +20,7 @@ from dagprofiler.cli._output import (
     stdout_apart,
 )
 from dagprofiler.cli._parser import CommandError
-from dagprofiler.cli._run import FAILED, conditions, deliver, meters, written_of
+from dagprofiler.cli._run import conditions, deliver, meters, written_of
 from dagprofiler.cli._targets import (
     as_like,
     assignments,
@@ -30,7 +30,6 @@ from dagprofiler.cli._targets import (
     schedule_in,
     swept,
 )
-from dagprofiler.errors import RunError
 
 if TYPE_CHECKING:
     import argparse
@@ -54,19 +53,16 @@ def sweep(arguments: argparse.Namespace) -> int:
         dag = load_dag(arguments.target, arguments.config)
         over = swept(dag, arguments.over)
         ask_git()
-        try:
-            with executor_named(arguments.executor) as executor:
-                profiles = measure(
-                    dag,
-                    over,
-                    rounds=rounds,
-                    seed=arguments.seed,
-                    meters=meters(arguments),
-                    executor=executor,
-                    progress=not arguments.quiet,
-                )
-        except RunError as error:
-            raise CommandError(str(error), FAILED) from error
+        with executor_named(arguments.executor) as executor:
+            profiles = measure(
+                dag,
+                over,
+                rounds=rounds,
+                seed=arguments.seed,
+                meters=meters(arguments),
+                executor=executor,
+                progress=not arguments.quiet,
+            )
     found = []
     for profile in profiles:
         values = {name: profile.config[name] for name in over}

@@ -25,7 +25,7 @@ from dagprofiler.cli._output import (
     stdout_apart,
     text,
 )
-from dagprofiler.cli._parser import CommandError
+from dagprofiler.cli._parser import FAILED, CommandError
 from dagprofiler.cli._targets import Place, executor_named, load_dag, schedule_in
 from dagprofiler.engine.hooks import Hook
 from dagprofiler.engine.progress import Progress
@@ -57,8 +57,8 @@ _FIELDS: dict[str, Any] = {
     "timeout": {"type": ["number", "null"]},
 }
 
-#: Exit code of a run in which a task failed, and how many failures are shown with their place.
-FAILED, _MOST_FAILURES = 4, 5
+#: How many failures are shown with their place.
+_MOST_FAILURES = 5
 
 #: Fields of Rounds to the names of their options.
 _CONDITIONS = {

@@ -71,7 +71,10 @@ def test_what_is_wrong_is_said_by_name(refused, shelf, folder, command, words):
     assert all(word in said for word in words)
 
 
-def test_a_sweep_whose_task_fails_has_the_exit_code_of_a_run(refused, folder):
-    target = "pipeline_of_tests.py:failing"
-    said = refused("sweep", target, "--over", "N=1,2", "-q", "-o", folder, code=4)
+@pytest.mark.parametrize(
+    "command", ["sweep {target} --over N=1,2 -q -o {folder}", "compare --run {target} {target}"]
+)
+def test_what_runs_tasks_has_the_exit_code_of_a_run_if_one_fails(refused, folder, command):
+    words = command.format(target="pipeline_of_tests.py:failing", folder=folder).split()
+    said = refused(*words, code=4)
     assert "no such cell" in said
