@@ -1,24 +1,35 @@
-"""Make the pictures of the documentation: screenshots of reports, in ``docs/images``.
+"""Make the pictures of the documentation, in ``docs/images``: of reports, terminals, a notebook.
 
     python docs/make_images.py [NAME...]
 
-Run by hand when the report changes; needs Chromium and the packages playwright, pillow and
-distributed.
+Run by hand, on an idle Linux, when what people see changes; needs Chromium and the packages
+playwright, pillow, distributed, pyte, nbclient, nbconvert and ipykernel. From a copy outside of
+the checkout the pictures name no commit.
 """
 
 from __future__ import annotations
 
 import io
+import os
+import pty
 import shutil
+import subprocess
 import sys
 import tempfile
+import termios
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from html import escape
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
+import nbformat
+import pyte
 from distributed import Client, LocalCluster
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
@@ -38,7 +49,12 @@ import text_index  # noqa: E402
 import word_counts  # noqa: E402
 
 #: Widths of a page, in pixels.
-WIDE, PHONE = 1280, 420
+WIDE, MEDIUM, PHONE = 1280, 860, 420
+
+#: Columns and rows of a terminal, its colours, and those that programs ask for.
+COLUMNS, ROWS = 96, 60
+INK, PAPER = "#d6d8dc", "#1b1e24"
+COLOURS = {"red": "#ff7b72", "green": "#7ee787", "brown": "#e3b341", "cyan": "#79c0ff"}
 
 
 @task(outputs=["rows"])
@@ -109,20 +125,79 @@ def on_cluster() -> Profile:
         return word_counts.build_dag().run(executor=DaskExecutor(client))
 
 
+def typed(words: str, until: str | None = None) -> str:
+    """Return a page with a terminal after a command, or when a text has appeared."""
+    screen = pyte.Screen(COLUMNS, ROWS)
+    stream = pyte.ByteStream(screen)
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (ROWS, COLUMNS))
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(DOCS / "examples", folder, dirs_exist_ok=True)
+        process = subprocess.Popen(  # noqa: S603  (our own command)
+            [sys.executable, "-m", "dagprofiler", *words.split()],
+            cwd=folder,
+            env={**os.environ, "TERM": "xterm-256color"},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        try:
+            while until is None or until not in "".join(screen.display):
+                stream.feed(os.read(ours, 1 << 16))
+        except OSError:
+            pass  # The command has ended.
+        last = max(row for row, line in enumerate(screen.display) if line.strip())
+        lines = "\n".join(in_colours(screen.buffer[row]) for row in range(last + 1))
+        process.terminate()
+        process.wait()
+        os.close(ours)
+    style = "margin: 0; padding: 16px; font: 14px/1.35 monospace; white-space: pre-wrap"
+    return (
+        f"<body style='margin: 0; background: {PAPER}; color: {INK}'>"
+        f"<pre id=overview style='{style}'>$ dagprofiler {words}\n{lines}</pre>"
+    )
+
+
+def in_colours(line: dict[int, Any]) -> str:
+    """Return a line of a terminal as HTML."""
+    characters = [line[column] for column in range(COLUMNS)]
+    styles = groupby(characters, lambda one: (COLOURS.get(one.fg, INK), one.bold))
+    return "".join(
+        f"<span style='color: {colour}; font-weight: {700 if bold else 400}'>"
+        f"{escape(''.join(one.data for one in run))}</span>"
+        for (colour, bold), run in styles
+    )
+
+
+@cache
+def notebook(theme: str) -> str:
+    """Return a page with a notebook whose cells have been run."""
+    cells = [
+        "from slice_scheduler import build_dag",
+        "profile = build_dag().run(seed=1, rounds=7)\nprofile",
+    ]
+    made = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, cells)))
+    resources = {"metadata": {"path": DOCS / "examples"}}
+    NotebookClient(made, kernel_name="python3", resources=resources).execute()
+    page: str = HTMLExporter(theme=theme).from_notebook_node(made)[0]
+    return page.replace("<main>", "<main id=overview>")
+
+
 class Picture(NamedTuple):
-    """A part of a report, from the top of one section to the end of another.
+    """A part of a page, from the top of one section to the end of another.
 
     Attributes
     ----------
     made
-        Makes the profile, or the comparison, that is reported.
+        Makes the profile or comparison that is reported, or else the page.
     lanes
         What has a lane in the timeline: ``"task"``, ``"worker"`` or ``"kind"``.
     """
 
-    made: Callable[[], Profile | RunComparison]
-    first: str
-    last: str
+    made: Callable[[], Profile | RunComparison | str]
+    first: str = "overview"
+    last: str = "overview"
     width: int = WIDE
     colours: str = "light"
     lanes: str = "task"
@@ -141,6 +216,21 @@ PICTURES = {
         lambda: image_pipeline.build_dag().run(seed=1, rounds=6), "graph", "timeline"
     ),
     "word-counts": Picture(lambda: word_counts.build_dag().run(), "graph", "timeline"),
+    "notebook-light": Picture(lambda: notebook("light"), width=MEDIUM),
+    "notebook-dark": Picture(lambda: notebook("dark"), width=MEDIUM, colours="dark"),
+    "terminal-progress": Picture(
+        lambda: typed("run text_index.py:build_dag --rounds 10", "round 6 of 10"), width=MEDIUM
+    ),
+    "terminal-run": Picture(
+        lambda: typed("run text_index.py:build_dag --rounds 10 -o index.json"), width=MEDIUM
+    ),
+    "terminal-compare": Picture(
+        lambda: typed(
+            "compare --run slice_scheduler.py:build_dag slice_scheduler.py:build_dag"
+            " --new-config N_UE=12000"
+        ),
+        width=MEDIUM,
+    ),
     "cluster": Picture(on_cluster, "timeline", "timeline", lanes="worker"),
 }
 
@@ -148,11 +238,15 @@ PICTURES = {
 def take(browser: Browser, path: Path, name: str) -> None:
     """Write the picture of this name."""
     wanted = PICTURES[name]
-    wanted.made().report(path)
+    made = wanted.made()
+    if isinstance(made, str):
+        path.write_text(made, encoding="utf-8")
+    else:
+        made.report(path)
     viewport = {"width": wanted.width, "height": 900}
     page = browser.new_page(viewport=viewport, color_scheme=wanted.colours)
     page.goto(path.as_uri())
-    page.wait_for_selector("footer")
+    page.wait_for_selector(f"#{wanted.last}")
     if wanted.lanes != "task":
         page.select_option("#lanes", label=wanted.lanes)
     top = 0

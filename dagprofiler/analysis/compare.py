@@ -420,6 +420,8 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
     def headline(self, marks: dict[str, int] | None = None) -> str:
         """Return the verdict on the total time, as in "12 % faster in all (1.31 s -> 1.15 s)".
 
+        The change of rounds that were taken in pairs may be another than that of their medians.
+
         Parameters
         ----------
         marks
@@ -432,11 +434,12 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
         unit, per_ms = ("s", 1e3) if max(base_ms, new_ms) >= 1000 else ("ms", 1.0)
         times = " -> ".join(f"{_three_digits(ms / per_ms)} {unit}" for ms in (base_ms, new_ms))
         change = "" if ratio is None else _change(ratio)
+        apart = f"in pairs of rounds; medians {times}"
+        if total["verdict"] in _COLOURED:
+            return f"{change} in all ({times if change == _change(new_ms / base_ms) else apart})"
         if total["verdict"] == INCONCLUSIVE:
             verdict = INCONCLUSIVE if marks is None else _marked(total, marks)
             return f"{verdict} in all ({', '.join(filter(None, [times, change]))})"
-        if total["verdict"] in _COLOURED:
-            return f"{change} in all ({times})"
         return f"{total['verdict']} in all ({times})"
 
     def _alone(self) -> Iterator[str]:

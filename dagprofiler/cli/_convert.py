@@ -88,8 +88,7 @@ def export(arguments: argparse.Namespace) -> int:
         name = arguments.format or format_of(output)
     except FormatError as error:
         raise CommandError(str(error).replace("format=", "--format")) from error
-    cost = [] if arguments.cost is None else [f"cost={arguments.cost}"]
-    options = _options([*cost, *arguments.option], load(EXPORTERS, name), name)
+    options = _options(arguments, load(EXPORTERS, name), name)
     profile = load_profile(arguments.profile)
     with writing_to(output):
         losses = profile.export(sys.stdout.buffer if output == "-" else output, name, **options)
@@ -97,15 +96,17 @@ def export(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _options(texts: list[str], exporter: Any, name: str) -> dict[str, Any]:
+def _options(arguments: argparse.Namespace, exporter: Any, name: str) -> dict[str, Any]:
     """Return the options of an exporter; a value that begins with @ names a JSON file."""
     from inspect import Parameter, signature
 
     parameters = signature(exporter.render).parameters.values()
     known = [p.name for p in parameters if p.kind is Parameter.KEYWORD_ONLY]
     takes_any = any(p.kind is Parameter.VAR_KEYWORD for p in parameters)
-    options = {}
-    for option, value in assignments(texts, "--option").items():
+    options = {} if arguments.cost is None else {"cost": arguments.cost}
+    if options and "cost" not in known and not takes_any:
+        raise CommandError(f"--cost: a file in the format {name!r} holds no costs of tasks")
+    for option, value in assignments(arguments.option, "--option").items():
         if option not in known and not takes_any:
             raise CommandError(
                 f"--option: the format {name!r} has no option {option!r} "

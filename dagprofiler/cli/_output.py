@@ -185,7 +185,7 @@ def note_left_out(losses: Sequence[str]) -> None:
     """Print on one line what a file could not hold."""
     if losses:
         more = len(losses) - 1
-        note(f"left out: {losses[0]}{f' (and {more} more: --json lists them)' if more else ''}")
+        note(f"{losses[0]}{f' (and {more} more: --json lists them)' if more else ''}")
 
 
 def _unwritable(path: str) -> str | None:

@@ -266,7 +266,7 @@ def left_out(profile: Profile, held: Iterable[str]) -> tuple[str, ...]:
     sections = [*(("configuration",) if profile.config else ()), *profile.sections]
     missing = [name for name in sections if name not in held]
     predicted = ("the figures are predicted, not measured",) if "prediction" in sections else ()
-    lost = (f"sections of the profile that are left out: {', '.join(missing)}",) if missing else ()
+    lost = (f"these sections are left out: {', '.join(missing)}",) if missing else ()
     return predicted + lost
 
 

@@ -426,7 +426,7 @@ def _lost_sections(profile: Profile) -> Iterator[str]:
         yield "of the environment all but the machine is left out"
     others = [name for name in profile.sections if name not in _HELD]
     if others:
-        yield f"sections of the profile that are left out: {', '.join(map(shorten, others))}"
+        yield f"these sections are left out: {', '.join(map(shorten, others))}"
 
 
 _WRITTEN = VERSIONS[1:]

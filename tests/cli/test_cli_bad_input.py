@@ -245,6 +245,9 @@ def test_formats_and_their_options_are_checked(refused, shelf, folder):
     assert refused(*export, "-o", "") == "output: expected the name of a file, got ''"
     line = refused(*export, "--format", "dot", "--option", "cst=3")
     assert "the format 'dot' has no option 'cst' (options: cost, statistic, fill)" in line
+    assert "'chrome_trace' holds no costs" in refused(
+        *export, "--format", "chrome_trace", "--cost", "time"
+    )
     line = refused(*export, "--format", "saga", "--option", f"network=@{shelf.folder}/none.json")
     assert line == f"no such file or directory: '{shelf.folder}/none.json'"
 

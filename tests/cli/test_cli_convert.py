@@ -33,7 +33,7 @@ def test_export_takes_the_format_from_the_ending_and_says_what_is_left_out(shelf
     done = command("export", shelf.profile, "-o", "p.dot", cwd=shelf.folder, code=0)
 
     assert done.stdout == "written: p.dot\n"
-    assert "left out: " in done.stderr
+    assert "are left out: " in done.stderr
     assert (shelf.folder / "p.dot").read_text(encoding="utf-8").startswith("digraph")
 
 
