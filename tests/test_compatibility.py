@@ -6,6 +6,7 @@ import dataclasses
 import json
 import pickle
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,28 +124,7 @@ def test_the_smallest_ready_name_comes_first():
 
 
 #: As 0.1.0 saved the README's Quick Start, but for the line breaks.
-QUICK_START = """
-{"metadata": {"timestamp": "2026-11-22T13:17:58.725580", "dagprofiler_version": "0.1.0",
-              "seed": 42, "hostname": "vm"},
- "configuration": {"N": 10000},
- "dag_structure": {
-   "nodes": ["collect", "process", "classify"],
-   "edges": [{"source": "collect", "target": "process"},
-             {"source": "collect", "target": "classify"},
-             {"source": "process", "target": "classify"}],
-   "execution_order": ["collect", "process", "classify"]},
- "node_weights": {"collect": 100000, "process": 1000000, "classify": 0},
- "edge_weights": {"collect->process": 6400000, "collect->classify": 640000,
-                  "process->classify": 6400000},
- "execution_metrics": [
-   {"task": "CollectData", "compute_time_ms": 14.652, "serialize_time_ms": 0.855,
-    "deserialize_time_ms": 0.002, "bytes_in": 0, "bytes_out": 880276},
-   {"task": "ProcessData", "compute_time_ms": 12.6, "serialize_time_ms": 0.78,
-    "deserialize_time_ms": 0.527, "bytes_in": 800139, "bytes_out": 800139},
-   {"task": "Classify", "compute_time_ms": 0.004, "serialize_time_ms": 0.083,
-    "deserialize_time_ms": 0.679, "bytes_in": 880276, "bytes_out": 80137}],
- "total_time_ms": 32.022}
-"""
+QUICK_START = (Path(__file__).parent / "data" / "quick-start-of-0.1.0.json").read_text()
 
 
 def test_a_profile_of_0_1_0_has_the_times_of_its_tasks(tmp_path):

@@ -13,15 +13,6 @@ from dagprofiler import DAG, Config, DeclarationError, Task
 from dagprofiler.config import same_value
 
 
-def test_parameters_are_reached_by_attribute_item_and_get():
-    cfg = Config(N_UE=10000, N_CELL=7)
-    assert cfg.N_UE == 10000
-    assert cfg["N_CELL"] == 7
-    assert cfg.get("N_UE", 5) == 10000
-    assert cfg.get("N_SLICE", 5) == 5
-    assert cfg.get("N_SLICE") is None
-
-
 def test_a_config_is_a_mapping_in_the_order_given():
     cfg = Config(b=1, a=2)
     assert isinstance(cfg, Mapping)
@@ -49,15 +40,6 @@ def test_an_attribute_cannot_be_deleted():
     cfg = Config(N=1)
     with pytest.raises(AttributeError, match="cannot delete 'N'"):
         del cfg.N
-    assert cfg.N == 1
-
-
-def test_an_item_can_be_neither_set_nor_deleted():
-    cfg = Config(N=1)
-    with pytest.raises(TypeError, match="item assignment"):
-        cfg["N"] = 2
-    with pytest.raises(TypeError, match="item deletion"):
-        del cfg["N"]
     assert cfg.N == 1
 
 
@@ -93,11 +75,6 @@ def test_an_unknown_attribute_says_which_parameters_there_are():
 def test_an_unknown_attribute_of_an_empty_config_says_that_there_are_none():
     with pytest.raises(AttributeError, match=r"'N' \(.*none\)"):
         _ = Config().N
-
-
-def test_an_unknown_item_is_a_key_error():
-    with pytest.raises(KeyError, match="N"):
-        Config()["N"]
 
 
 def test_hasattr_and_getattr_work_as_on_any_object():

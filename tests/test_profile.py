@@ -44,73 +44,7 @@ STANDARD_SAMPLE = (DATA / "standard-sample.json").read_text()
 #: As 0.1.0 wrote it, in everything but the line breaks inside lists: local time
 #: without an offset, numbers that JSON lacks, an edge listed twice, and metrics
 #: named after classes.
-OLD = """
-{
-  "metadata": {
-    "timestamp": "2026-02-12T09:30:00.123456",
-    "dagprofiler_version": "0.1.0",
-    "seed": 7,
-    "hostname": "lab-7"
-  },
-  "configuration": {
-    "N": 4,
-    "threshold": NaN,
-    "bound": -Infinity,
-    "grid": [0, 1, 2],
-    "mixed": [1.5, NaN],
-    "big": 100000000000000000000,
-    "shape": [2, 2],
-    "model": "(1+2j)",
-    "inner": {"a": 1},
-    "scale": 0.5
-  },
-  "dag_structure": {
-    "nodes": ["collect", "p1", "p2"],
-    "edges": [
-      {"source": "collect", "target": "p1"},
-      {"source": "collect", "target": "p2"},
-      {"source": "collect", "target": "p1"}
-    ],
-    "execution_order": ["collect", "p1", "p2"]
-  },
-  "node_weights": {
-    "collect": 40,
-    "p1": 0,
-    "p2": 0
-  },
-  "edge_weights": {
-    "collect->p1": 136,
-    "collect->p2": 392
-  },
-  "execution_metrics": [
-    {
-      "task": "Collect",
-      "compute_time_ms": 0.25,
-      "serialize_time_ms": 0.125,
-      "deserialize_time_ms": 0.0,
-      "bytes_in": 0,
-      "bytes_out": 176
-    },
-    {
-      "task": "Process",
-      "compute_time_ms": 1.25,
-      "serialize_time_ms": 0.125,
-      "deserialize_time_ms": 0.0625,
-      "bytes_in": 17,
-      "bytes_out": 5
-    },
-    {
-      "task": "Process",
-      "compute_time_ms": 2.25,
-      "serialize_time_ms": 0.125,
-      "deserialize_time_ms": 0.125,
-      "bytes_in": 176,
-      "bytes_out": 159
-    }
-  ],
-  "total_time_ms": 4.5
-}
-"""
+OLD = (DATA / "profile-of-0.1.0.json").read_text()
 
 DOCUMENTS = {"readme": README_SAMPLE, "standard": STANDARD_SAMPLE, "0.1.0": OLD}
 

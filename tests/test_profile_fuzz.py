@@ -2,132 +2,31 @@ from __future__ import annotations
 
 import copy
 import json
-import math
+from pathlib import Path
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from dagprofiler import (
-    DAG,
     Config,
     DAGMetrics,
     EdgeMetrics,
     Profile,
     ProfileError,
-    Task,
     TaskMetrics,
 )
 from dagprofiler._document.checks import check_consistency
 from dagprofiler.schema import validate_profile
 
+DATA = Path(__file__).parent / "data"
 #: A document with every section that there is.
 FULL = {
-    "metadata": {
-        "timestamp": "2026-11-20T23:59:32.123456Z",
-        "dagprofiler_version": "0.2.0",
-        "schema_version": 1,
-        "seed": 42,
-        "hostname": "worker-01",
-        "configuration_as_text": ["model"],
-    },
-    "configuration": {"N": 4, "model": "(1+2j)", "grid": [[1, 2.5], None], "inner": {"a": True}},
-    "dag_structure": {
-        "nodes": ["a", "b", "c"],
-        "edges": [
-            {"source": "a", "target": "b"},
-            {"source": "a", "target": "c"},
-            {"source": "b", "target": "c"},
-        ],
-        "execution_order": ["a", "b", "c"],
-    },
-    "node_weights": {"a": 40, "b": 7, "c": 0},
-    "edge_weights": {"a->b": 64, "a->c": 0, "b->c": 8},
-    "execution_metrics": [
-        {
-            "task": name,
-            "compute_time_ms": 1.5,
-            "serialize_time_ms": 0.25,
-            "deserialize_time_ms": 0.0,
-            "bytes_in": 0,
-            "bytes_out": 10,
-        }
-        for name in ("a", "b")
-    ],
-    "total_time_ms": 45.2,
-    "edge_metrics": {
-        "columns": ["data_fields", "size_bytes", "wire_bytes", "fields"],
-        "records": [
-            [["x"], 8, 20, {"x": {"size_bytes": 8, "wire_bytes": 20}}],
-            None,
-            [[], 1, None, None],
-        ],
-    },
-    "run": {
-        "state": "partial",
-        "reason": "task 'c' failed: ValueError: boom",
-        "tasks": {"c": {"state": "failed", "error": "ValueError: boom"}},
-        "overhead": {"prepare_ms": 0.25, "loop_ms": 0.5, "hooks_ms": 0.0},
-        "executor": "serial",
-        "rounds": 1,
-    },
-    "weight_sources": {
-        "a": {
-            "node_weight": "estimated_instructions",
-            "estimated_instructions": 40,
-            "wall_time_ms": 1.5,
-        },
-        "c": {
-            "node_weight": "default",
-            "estimated_instructions": None,
-            "wall_time_ms": None,
-            "reasons": {"estimated_instructions": "no model", "wall_time_ms": "not finished"},
-        },
-    },
-    "timeline": {
-        "workers": [{"host": "worker-01", "pid": 7, "thread": 9}],
-        "columns": ["task", "round", "worker", "ready_ms", "compute_start_ms"],
-        "records": [["a", 0, 0, 0.0, 0.5], ["c", 0, 0, 1.5, None]],
-    },
-    "environment": {
-        "python": "3.11.7",
-        "os": "Linux",
-        "cpu": None,
-        "cores": 2,
-        "versions": {"numpy": None},
-    },
+    **json.loads((DATA / "complete-profile.json").read_text()),
     "unknown": {"deep": [{"x": [1, None]}]},
 }
-
 #: What 0.1.0 wrote: no schema version, and an edge listed twice.
-OLD = {
-    "metadata": {
-        "timestamp": "2026-02-12T09:30:00.123456",
-        "dagprofiler_version": "0.1.0",
-        "seed": None,
-        "hostname": "lab-7",
-    },
-    "configuration": {"N": 4, "threshold": math.nan},
-    "dag_structure": {
-        "nodes": ["a", "b"],
-        "edges": [{"source": "a", "target": "b"}, {"source": "a", "target": "b"}],
-        "execution_order": ["a", "b"],
-    },
-    "node_weights": {"a": 40, "b": 0},
-    "edge_weights": {"a->b": 136},
-    "execution_metrics": [
-        {
-            "task": "Task",
-            "compute_time_ms": 0.25,
-            "serialize_time_ms": 0.125,
-            "deserialize_time_ms": 0.0,
-            "bytes_in": 0,
-            "bytes_out": 176,
-        }
-    ]
-    * 2,
-    "total_time_ms": 4.5,
-}
+OLD = json.loads((DATA / "profile-of-0.1.0.json").read_text())
 
 HOSTILE = [
     "",
@@ -302,13 +201,6 @@ def test_every_truncated_document_is_refused(document):
             Profile.loads(text[:end])
 
 
-def test_every_truncated_file_is_refused(tmp_path):
-    saved = Profile.from_dict(FULL).dumps()
-    for end in range(0, len(saved) - 2, 7):
-        with pytest.raises(ProfileError, match=r"^\$: not JSON: "):
-            Profile.loads(saved[:end].encode())
-
-
 @given(st.binary(max_size=200))
 @example(b"")
 @example(b"\xef\xbb\xbf")
@@ -329,19 +221,6 @@ def test_a_document_with_damaged_bytes_loads_whole_or_is_refused(data):
         length = data.draw(st.integers(0, 20))
         content = content[:start] + data.draw(st.binary(max_size=4)) + content[start + length :]
     loads_whole_or_is_refused(content)
-
-
-@settings(max_examples=settings.default.max_examples // 4)
-@given(mutated() | st.binary(max_size=50))
-def test_a_damaged_file_loads_whole_or_is_refused(tmp_path_factory, content):
-    path = tmp_path_factory.getbasetemp() / "damaged.json"
-    content = content if isinstance(content, bytes) else json.dumps(content).encode()
-    path.write_bytes(content)
-    try:
-        profile = Profile.load(path)
-    except ProfileError:
-        return
-    assert profile == Profile.loads(content)
 
 
 NESTED = {
@@ -438,22 +317,3 @@ def test_hostile_names_are_saved_and_loaded_in_every_place(names, data):
     assert loaded == profile
     assert loaded.dag_structure["nodes"] == names
     assert loaded.metrics == profile.metrics
-
-
-class Passing(Task):
-    inputs = ["x"]
-    outputs = ["x"]
-
-    def compute(self, x=None):
-        return {"x": x}
-
-
-@settings(max_examples=settings.default.max_examples // 4)
-@given(st.lists(NAMES.filter(bool), min_size=2, max_size=4, unique=True))
-def test_a_run_with_hostile_names_is_saved_and_loaded(names):
-    edges = list(zip(names, names[1:]))
-    assume(edges == [tuple(edge) for edge in json.loads(json.dumps(edges))])
-    profile = DAG({name: Passing() for name in names}, edges).run()
-    loaded = loads_whole_or_is_refused(profile.dumps())
-    assert loaded == profile
-    assert list(loaded.metrics.node_weights) == names

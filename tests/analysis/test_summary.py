@@ -116,10 +116,6 @@ def test_a_default_is_shown_as_a_weight_only_where_nothing_says_that_it_is_one()
     assert "80.16 kB             0\n" in str(example())
 
 
-def test_no_line_ends_in_blanks():
-    assert all(line == line.rstrip() for line in str(example()).split("\n"))
-
-
 def test_a_partial_profile_says_so_and_why_first():
     profile = example(
         run={
@@ -269,24 +265,6 @@ def test_the_summary_changes_nothing():
     before = copy.deepcopy(profile.to_dict())
     str(profile)
     assert profile.to_dict() == before
-
-
-def test_a_measured_profile_shows_every_task_and_edge():
-    @task(inputs=[], outputs=["x"])
-    def source():
-        return {"x": 1}
-
-    @task(inputs=["x"], outputs=["y"], estimate_fn=lambda cfg: 12345)
-    def sink(x):
-        return {"y": x}
-
-    text = str(DAG({"source": source, "sink": sink}, [("source", "sink")]).run())
-    assert text.startswith("2 tasks, 1 edge, ")
-    assert text.count("\nsource ") == 2
-    assert text.count("\nsink ") == 1
-    assert " 12,345\n" in text
-    assert "\nsource -> sink " in text
-    assert "\noutside of the tasks: prepare " in text
 
 
 def test_what_was_metered_is_a_table_of_its_own_without_what_is_0_throughout():

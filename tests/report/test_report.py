@@ -218,13 +218,6 @@ def test_costs_are_wall_times_unless_it_is_said_otherwise(profile):
     assert reference["unit"] == "reference ms"
 
 
-def test_costs_are_the_best_there_are_where_no_times_are():
-    summary = data_of(golden_profile())["summary"]
-    assert summary["unit"] == "ms"
-    estimated = data_of(profile_of(["a", "b"]))["summary"]
-    assert (estimated["unit"], estimated["work"]) == ("instructions", 3)
-
-
 def test_it_is_said_whether_paths_count_what_edges_cost(found):
     assert found["summary"]["with_communication"] is True
     assert data_of(golden_profile())["summary"]["with_communication"] is False

@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dagprofiler import DAG, GraphError, Hook, Profile, Rounds, RunError, Task, rng
@@ -180,17 +180,6 @@ def test_a_graph_that_comes_in_pieces_is_the_graph_given_whole(program):
     grown = piecewise(count, edges, cuts).run(keep=keep)
     assert said(grown) == said(whole)
     assert Profile.loads(grown.dumps()) == grown
-
-
-@given(programs())
-@settings(max_examples=settings.default.max_examples // 4)
-def test_so_it_is_on_threads(program):
-    count, edges, cuts = program
-    with ThreadPoolExecutor(3) as pool:
-        grown = piecewise(count, edges, cuts).run(executor=pool)
-    assert [set(one) for one in said(grown)[:3]] == [
-        set(one) for one in said(static(count, edges).run())[:3]
-    ]
 
 
 def test_the_outputs_of_what_turns_out_to_be_a_sink_are_in_the_profile(executor):
