@@ -201,26 +201,11 @@ def test_a_task_that_cannot_travel_has_its_config_again():
     assert task.config == Config(n=1)
 
 
-def test_where_no_attribute_is_to_blame_the_task_is():
-    class Odd(After):
-        def __reduce__(self):
-            raise RuntimeError("never")
-
-    with pytest.raises(SerializationError, match=r"'t'.*never"):
-        JobPickler(by_value=False).job("key", work_of(Odd()), [])
-
-
 def test_a_session_names_the_parameter_that_cannot_travel():
     with pytest.raises(SerializationError, match=r"config.*'lock'"):
         JobPickler(by_value=False).session(
             session("key", config=Config(n=1, lock=threading.Lock()))
         )
-
-
-def test_meters_that_cannot_travel_are_named():
-    bad = session("key", instrumentation=threading.Lock())
-    with pytest.raises(SerializationError, match="meters"):
-        JobPickler(by_value=False).session(bad)
 
 
 def test_contracts_that_many_tasks_share_are_packed_once():

@@ -113,14 +113,6 @@ def test_who_only_uses_a_shared_file_leaves_its_file(folder):
     assert len(os.listdir(folder)) == 1
 
 
-def test_a_file_that_has_gone_already_is_no_error(folder):
-    owned, shared = OwnedFiles(), SharedFile.of(b"data", folder)
-    owned.add(shared)
-    os.remove(shared.path)
-    del shared
-    owned.tidy()
-
-
 def test_a_file_that_could_not_be_written_is_not_left_behind(folder):
     resource = pytest.importorskip("resource")
     signal = pytest.importorskip("signal")
@@ -292,14 +284,6 @@ def test_workers_with_one_number_on_two_hosts_do_not_share_a_file(folder):
     assert str(os.getpid()) not in os.path.basename(ours.path).split("-")
     assert stat.S_IMODE(os.stat(ours.path).st_mode) == 0o600
     assert [bytes(one.frames(None)) for one in (ours, theirs)] == [b"ours", b"theirs"]
-
-
-def test_a_folder_in_memory_leaves_no_descriptor_open(memory):
-    before = os.listdir("/dev/fd")
-    made = SharedFiles()
-    made.close()
-
-    assert os.listdir("/dev/fd") == before
 
 
 def test_nothing_is_left_of_the_folder_though_workers_still_write_there(memory):

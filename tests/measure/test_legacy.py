@@ -101,15 +101,6 @@ def test_whatever_draws_first_draws_from_the_stream(generator, name):
         assert np.array_equal(getattr(np.random, name)(*ARGUMENTS[name]), expected)
 
 
-def test_a_shuffle_may_come_first(generator):
-    expected, ours = list(range(10)), list(range(10))
-    np.random.RandomState(WORDS).shuffle(expected)
-    generator.stream(KEY)
-    np.random.shuffle(ours)
-
-    assert ours == expected
-
-
 def test_a_look_at_the_state_may_come_first(generator):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -140,13 +131,6 @@ def test_half_of_a_pair_of_normal_numbers_is_not_left_to_the_next_task(generator
     generator.stream(KEY)
 
     assert np.random.standard_normal() == first
-
-
-def test_another_stream_may_come_before_anybody_drew(generator):
-    generator.stream(bytes(32))
-    generator.stream(KEY)
-
-    assert np.random.random() == np.random.RandomState(WORDS).random_sample()
 
 
 def test_threads_that_draw_first_at_the_same_time_share_one_stream(generator):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
 from collections import Counter
 
 import pytest
@@ -129,15 +128,6 @@ def test_five_asynchronous_calls_are_five_finished_slices_with_ids_of_their_own(
     begins, ends = traced.events("b"), {e["id"]: e for e in traced.events("e")}
     assert len(ends) == 5
     assert all(ends[e["id"]]["ts"] - e["ts"] >= 1000 for e in begins)
-
-
-def test_around_async_puts_a_plain_function_on_a_track_of_its_own(traced):
-    @critical_path(pointcut="around_async")
-    def work():
-        return 3
-
-    assert work() == 3
-    assert [e["ph"] for e in traced.events()] == ["b", "e"]
 
 
 def test_before_begins_and_after_ends_a_span_of_the_thread(traced):
@@ -276,15 +266,6 @@ def test_usage_is_sampled_only_after_a_while():
     assert usage.rows(1.0) == ()
     assert usage.rows(100.0)
     assert usage.rows(100.0) == ()
-
-
-def test_async_events_end_in_another_thread(traced):
-    async_event("before", "a", "m")
-    thread = threading.Thread(target=async_event, args=("after", "a", "m"))
-    thread.start()
-    thread.join()
-    async_event("instant", "alone", "m")
-    assert sorted(e["ph"] for e in traced.events()) == ["b", "e", "n"]
 
 
 def test_names_of_events_may_be_anything(traced):

@@ -194,22 +194,6 @@ def test_values_may_be_replaced_by_anything(traced, values, shown):
     assert traced.events("X")[0].get("args", {}) == shown
 
 
-def test_values_are_those_at_the_end_of_the_span(traced):
-    rows = [1]
-    with span("load", rows=rows):
-        rows.append(2)
-    rows.append(3)
-    assert traced.events("X")[0]["args"] == {"rows": [1, 2]}
-
-
-def test_a_span_can_be_used_again(traced):
-    one = span("again")
-    for _ in range(2):
-        with one:
-            pass
-    assert traced.names() == ["again", "again"]
-
-
 def test_a_span_closed_twice_or_entered_twice_leaves_a_note(traced):
     one = span("one")
     one.__enter__()
@@ -279,15 +263,6 @@ def test_the_spans_that_are_remembered_are_bounded():
     # One that overlaps what came before it has to look at all that is remembered.
     track.lines(["y", 59_998.2, 60_001, "z", 0, 60_002])
     assert len(track._starts) == 1
-
-
-def test_spans_one_after_the_other_are_not_all_remembered():
-    track = Track(1, (1, "main"), 0.0, verbose=False)
-    for begin in range(0, 100_000, 1000):
-        track.lines([part for i in range(begin, begin + 1000) for part in ("x", i, i + 0.5)])
-    assert len(track._starts) == len(track._ends) <= 20_000
-    (around,) = track.lines(["all", -1, 100_001])
-    assert around.startswith('{"ph": "X"')
 
 
 def test_labels_of_many_names_are_not_all_kept():

@@ -70,11 +70,6 @@ def test_a_file_is_whole_after_each_write(file):
     assert read(file.path)["otherData"] == {"name": "größer"}
 
 
-def test_a_file_without_an_event_is_whole(file):
-    file.write((), closed=True)
-    assert events(file) == []
-
-
 @pytest.mark.parametrize("before", [0, 1])
 def test_an_interrupted_write_leaves_nothing_behind_the_next(file, before):
     for i in range(before):
