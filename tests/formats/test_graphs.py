@@ -21,11 +21,6 @@ def fails(x):
     raise ValueError(x)
 
 
-@task(inputs=["x"], outputs=["y"])
-def sink(x):
-    return {"y": x}
-
-
 @pytest.mark.parametrize("form", [*GRAPHS, "chrome_trace"])
 def test_a_partial_run_can_be_exported(form):
     with pytest.raises(RunError) as caught:
