@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 __all__ = [
@@ -282,9 +282,7 @@ class WorkerError(DagProfilerError, RuntimeError):
         self.reason = reason
 
     def __str__(self) -> str:
-        others = ", ".join(map(short_repr, self.in_flight[:_MOST_NAMES]))
-        if len(self.in_flight) > _MOST_NAMES:
-            others += f" and {len(self.in_flight) - _MOST_NAMES:,} more"
+        others = listed(self.in_flight, _MOST_NAMES, short_repr)
         text = f"task {short_repr(self.task)} was lost by its executor: {self.reason}"
         return f"{text} (also in flight: {others})" if others else text
 
@@ -550,6 +548,18 @@ def counted(number: int, singular: str, plural: str | None = None) -> str:
     ('1 task', '2,000 tasks', '2 tasks have')
     """
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def listed(names: Sequence[Any], most: int = 5, show: Callable[[Any], str] = repr) -> str:
+    """Return the first names, and how many more there are.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], 2)
+    "'a', 'b' and 1 more"
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(show, names[:most])) + more
 
 
 def json_path(parts: Iterable[Any]) -> str:

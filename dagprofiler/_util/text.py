@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.errors import listed
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -107,8 +109,7 @@ def some(names: Sequence[Any], most: int = 5) -> str:
     >>> some(["a", "b", "c"], 2)
     'a, b and 1 more'
     """
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(map(printable, names[:most])) + more
+    return listed(names, most, printable)
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:

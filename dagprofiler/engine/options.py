@@ -16,6 +16,7 @@ from dagprofiler.errors import (
     ValidationError,
     did_you_mean,
     is_a,
+    listed,
     refused,
     short_repr,
 )
@@ -167,9 +168,7 @@ def ranking(
         times = _times(priorities)
         missing = [name for name in names if name not in times]
         if missing:
-            more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-            quoted = ", ".join(map(short_repr, missing[:5]))
-            raise refused(f"priorities: no time for {quoted}{more}")
+            raise refused(f"priorities: no time for {listed(missing, show=short_repr)}")
         weights = [times[name] for name in names]
     levels = bottom_levels(wiring.order, wiring.targets, wiring.first_target, weights)
     return source, sorted(range(len(names)), key=lambda i: (-levels[i], i))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dagprofiler._document.table import default_times, edge_table, task_table
 from dagprofiler._util.text import BITS, quantity, share
 from dagprofiler.analysis.weights import NAMED, STATISTICS
-from dagprofiler.errors import WeightError, counted
+from dagprofiler.errors import WeightError, counted, listed
 from dagprofiler.formats import Export
 
 if TYPE_CHECKING:
@@ -317,9 +317,8 @@ def renamed(names: Mapping[str, str]) -> tuple[str, ...]:
     changed = [name for name, other in names.items() if name != other]
     if not changed:
         return ()
-    shown = ", ".join(f"{name!r} is {names[name]!r}" for name in changed[:5])
-    more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
-    return (f"task names with characters that the format cannot hold: {shown}{more}",)
+    shown = listed(changed, show=lambda name: f"{name!r} is {names[name]!r}")
+    return (f"task names with characters that the format cannot hold: {shown}",)
 
 
 def shade(part: float) -> str:

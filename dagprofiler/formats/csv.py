@@ -7,7 +7,8 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import FormatError, short_repr
+from dagprofiler._util.checks import choice
+from dagprofiler.errors import FormatError
 from dagprofiler.formats import Export
 from dagprofiler.formats._graph import GraphExporter, graph_of, legible, legible_names, renamed
 
@@ -79,8 +80,7 @@ class Csv(GraphExporter):
         forms), a tab or an end of line; also before those that begin with ``'``, so that who
         takes one off gets the name. What a file cannot hold stands as ``\uXXXX``.
         """
-        if table not in ("tasks", "edges"):
-            raise FormatError(f"table={short_repr(table)}: expected 'tasks' or 'edges'")
+        choice("table", table, ("tasks", "edges"), error=FormatError)
         graph = graph_of(profile, cost, statistic, fill)
         names = legible_names(list(graph.tasks))
         cells = {name: _defused(text) for name, text in names.items()}

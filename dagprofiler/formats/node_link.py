@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._util.checks import choice
 from dagprofiler._util.json import plain_number
-from dagprofiler.errors import FormatError, MissingExtraError, short_repr
+from dagprofiler.errors import FormatError, MissingExtraError
 from dagprofiler.formats import Export
 from dagprofiler.formats._graph import GraphExporter, graph_of
 
@@ -48,10 +49,7 @@ class NodeLink(GraphExporter):
         FormatError
             If `edges` is none of these.
         """
-        if edges not in _KEYS:
-            raise FormatError(
-                f"edges={short_repr(edges)}: expected one of {', '.join(map(repr, _KEYS))}"
-            )
+        choice("edges", edges, [*_KEYS], error=FormatError)
         graph = graph_of(profile, cost, statistic, fill)
         rows = [{"source": s, "target": t, **values} for (s, t), values in graph.edges.items()]
         document: dict[str, Any] = {

@@ -14,9 +14,10 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.samples import measured_of
+from dagprofiler._util.checks import choice
 from dagprofiler._util.json import plain_number
 from dagprofiler.analysis.weights import samples_behind
-from dagprofiler.errors import FormatError, MissingExtraError, did_you_mean, short_repr
+from dagprofiler.errors import FormatError, MissingExtraError, did_you_mean, listed, short_repr
 from dagprofiler.formats import Export
 from dagprofiler.formats._graph import left_out, legible_names, listed_again, renamed
 from dagprofiler.graph.wiring import kahn_order
@@ -143,7 +144,7 @@ def _mesh(nodes: Sequence[str], links: Iterable[tuple[Pair, Any]]) -> dict[Pair,
             )
     missing = [pair for pair in combinations(sorted(nodes), 2) if pair not in mesh]
     if missing:
-        raise FormatError(f"the network has no bandwidth for {listed(missing)}")
+        raise FormatError(f"the network has no bandwidth for {listed(missing, show=_link)}")
     return {**{(name, name): LOCAL for name in nodes}, **mesh}
 
 
@@ -158,14 +159,6 @@ def finite_number(value: Any, what: str, *, zero: bool = True) -> float:
         least = "of at least 0" if zero else "above 0"
         raise FormatError(f"{what} must be a finite number {least}, got {short_repr(value)}")
     return number
-
-
-def listed(items: Sequence[Any]) -> str:
-    """Return the first five names or pairs of names, and the number of others."""
-    shown = ", ".join(
-        repr(item) if isinstance(item, str) else " - ".join(map(repr, item)) for item in items[:5]
-    )
-    return shown + (f" and {len(items) - 5} more" if len(items) > 5 else "")
 
 
 #: SAGA adds tasks of these names to graphs with several sources or sinks.
@@ -371,8 +364,8 @@ class _Graph:
         fill_size: float | None,
         stochastic: bool,  # noqa: FBT001  (private, and called with all arguments)
     ) -> None:
-        _check_choice("size", size, _SIZES)
-        _check_choice("size_unit", size_unit, _BITS_IN)
+        choice("size", size, [*_SIZES], error=FormatError)
+        choice("size_unit", size_unit, [*_BITS_IN], error=FormatError)
         if fill_size is not None:
             fill_size = finite_number(fill_size, "fill_size")
         self._profile, self._size, self._size_unit = profile, size, size_unit
@@ -417,7 +410,7 @@ class _Graph:
         if self._without_size and fill_size is None:
             what = "bytes on the wire" if self._size == "wire" else "size"
             raise FormatError(
-                f"the profile holds no {what} of {listed(self._without_size)}; "
+                f"the profile holds no {what} of {listed(self._without_size, show=_link)}; "
                 f"give fill_size= a number of {self._size_unit}"
             )
         known.update({pair: [fill_size] for pair in self._without_size})
@@ -458,7 +451,7 @@ class _Graph:
         if weights.filled:
             yield f"tasks cannot be marked as filled in: {listed(weights.filled)}"
         if self._without_size:
-            yield f"edges cannot be marked as filled in: {listed(self._without_size)}"
+            yield f"edges cannot be marked as filled in: {listed(self._without_size, show=_link)}"
         if profile.metrics.task_metrics:
             yield (
                 "tasks have only a cost: no times to serialize and deserialize, no bytes in and out"
@@ -503,10 +496,8 @@ def _pairs(profile: Profile, known: Mapping[str, str]) -> list[Pair]:
     return pairs
 
 
-def _check_choice(what: str, value: Any, known: Iterable[str]) -> None:
-    if not isinstance(value, str) or value not in known:
-        words = " or ".join(map(repr, known))
-        raise FormatError(f"{what} must be {words}, got {short_repr(value)}")
+def _link(pair: Pair) -> str:
+    return " - ".join(map(repr, pair))
 
 
 def _quotient(value: Any, divisor: int) -> Any:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Union
 
 from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.samples import measured_of
+from dagprofiler._util.checks import choice
 from dagprofiler._util.json import mapping_in, plain_number, text_in
-from dagprofiler.errors import FormatError, counted, did_you_mean, short_repr, shorten
+from dagprofiler.errors import FormatError, counted, short_repr, shorten
 from dagprofiler.formats import Export
 from dagprofiler.formats.saga import finite_number
 from dagprofiler.stats.summary import median
@@ -492,9 +493,9 @@ class WfFormat:
         number where two were the same; what they were stays in ``name``, in version 1.4,
         where names are what tasks refer to, in ``originalName``. O(tasks + edges) time.
         """
-        _choice("version", version, _WRITTEN)
-        _choice("cost", cost, COSTS)
-        _choice("size", size, list(SIZES))
+        choice("version", version, _WRITTEN, error=FormatError)
+        choice("cost", cost, COSTS, error=FormatError)
+        choice("size", size, [*SIZES], error=FormatError)
         if workflow is not None and not isinstance(workflow, str):
             raise FormatError(f"workflow must be text, got {workflow!r}")
         if fill is not None:
@@ -505,14 +506,6 @@ class WfFormat:
         instance.take_runtimes(cost, statistic, fill)
         document = instance.document(workflow)
         return Export("".join(_lines(document)) + "\n", tuple(instance.losses()))
-
-
-def _choice(what: str, value: Any, known: Sequence[str]) -> None:
-    if value not in known:
-        words = ", ".join(map(repr, known))
-        raise FormatError(
-            f"{what} must be one of {words}, got {short_repr(value)}{did_you_mean(value, known)}"
-        )
 
 
 def _lines(value: Any, indent: str = "\n") -> Iterator[str]:

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler.engine.hooks import Hook
-from dagprofiler.errors import DagProfilerWarning, JournalError, describe, short_repr
+from dagprofiler.errors import DagProfilerWarning, JournalError, describe, listed, short_repr
 from dagprofiler.journal._records import (
     OutputStore,
     RecordFile,
@@ -328,11 +328,8 @@ def _packed_meters(meters: Any, directory: str) -> Any:
 
 def _warn_of(tasks: Sequence[str]) -> None:
     if tasks:
-        names = ", ".join(map(repr, tasks[:10])) + (
-            f" and {len(tasks) - 10} more" if len(tasks) > 10 else ""
-        )
         warnings.warn(
-            f"resume: the source of {names} has changed; recorded results are reused",
+            f"resume: the source of {listed(tasks, 10)} has changed; recorded results are reused",
             DagProfilerWarning,
             stacklevel=4,
         )

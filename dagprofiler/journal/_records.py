@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from dagprofiler.config import same_value
-from dagprofiler.errors import JournalError, describe, short_repr
+from dagprofiler.errors import JournalError, describe, listed, short_repr
 from dagprofiler.measure.machine import hostname
 from dagprofiler.measure.procfs import Holder
 from dagprofiler.serializers import FrameList
@@ -597,8 +597,7 @@ def graph_differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterat
 
 def _listed(what: str, names: list[str]) -> Iterator[str]:
     if names:
-        more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
-        yield f"{what} task{'s' * (len(names) > 1)} {', '.join(map(repr, names[:_MOST]))}{more}"
+        yield f"{what} task{'s' * (len(names) > 1)} {listed(names, _MOST)}"
 
 
 def packed_config(config: Mapping[str, Any]) -> dict[str, str | None]:

@@ -15,7 +15,7 @@ from dagprofiler._util.html import Markup, cut_table, details, paragraph, text, 
 from dagprofiler._util.json import plain_number
 from dagprofiler._util.text import number, quantity
 from dagprofiler.analysis.summary import origin
-from dagprofiler.errors import counted
+from dagprofiler.errors import counted, listed
 from dagprofiler.formats import Export
 from dagprofiler.report.data import ReportSource, comparison, parts, sketch
 from dagprofiler.report.drawing import draw, is_drawn_unasked
@@ -145,9 +145,8 @@ def _flags(subject: ReportSource) -> Iterator[Markup]:
         for flag in flags:
             raised.setdefault(flag, []).append(name)
     for flag, names in raised.items():
-        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         meaning = f" ({FLAGS[flag]})" if flag in FLAGS else ""
-        yield paragraph(f"{flag}: {', '.join(names[:_NAMED])}{more}{meaning}", quiet=True)
+        yield paragraph(f"{flag}: {listed(names, _NAMED, str)}{meaning}", quiet=True)
 
 
 def _tables(subject: ReportSource) -> Iterator[Markup]:

@@ -88,5 +88,5 @@ def test_fields_are_a_json_list_whatever_their_names_hold():
 
 
 def test_a_table_that_does_not_exist_is_refused():
-    with pytest.raises(FormatError, match="table='nodes'"):
+    with pytest.raises(FormatError, match="table must be 'tasks' or 'edges', got 'nodes'"):
         rendered("csv", golden_profile(), table="nodes")
