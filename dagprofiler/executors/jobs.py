@@ -204,6 +204,9 @@ class PackedJob:
         """
         if self.limit_s is None:
             return self.perform(frames)
+        # So that this worker ends with the driver, too; the process beside it reports failures.
+        with suppress(Exception):
+            _known_session(self._key, self._session)
         outcome: tuple[Any, ...] | Exception | None
         worker, outcome = perform_limited(self, frames, self.limit_s)
         if isinstance(outcome, Exception):

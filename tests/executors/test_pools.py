@@ -535,12 +535,13 @@ class Wait(Task):
         threading.Event().wait(100)
 
 if __name__ == "__main__":
-    if sys.argv[1] == "loky":
+    method, *limits = sys.argv[1:]
+    if method == "loky":
         import loky
         pool = loky.ProcessPoolExecutor(2)
     else:
-        pool = ProcessPoolExecutor(2, multiprocessing.get_context(sys.argv[1]))
-    DAG({"a": Wait, "b": Wait}).run(executor=pool)
+        pool = ProcessPoolExecutor(2, multiprocessing.get_context(method))
+    DAG({"a": Wait, "b": Wait}).run(executor=pool, timeout=float(limits[0]) if limits else None)
 """
 
 
@@ -552,7 +553,11 @@ if __name__ == "__main__":
     "pool",
     [
         "fork",
-        *(pytest.param(one, marks=pytest.mark.slow) for one in ("spawn", "forkserver", "loky")),
+        # With a time limit each task runs in a process beside its worker.
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in ("fork 100", "spawn", "spawn 100", "forkserver", "loky")
+        ),
     ],
 )
 def test_workers_end_with_a_driver_that_is_killed(tmp_path, pool, how):
@@ -561,7 +566,7 @@ def test_workers_end_with_a_driver_that_is_killed(tmp_path, pool, how):
     script = tmp_path / "script.py"
     script.write_text(ORPHANS)
     with subprocess.Popen(
-        [sys.executable, str(script), pool],
+        [sys.executable, str(script), *pool.split()],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -179,19 +179,6 @@ def test_a_run_without_a_seed_leaves_the_generators_to_the_caller():
     assert states() == after
 
 
-def test_the_generator_of_a_task_goes_on_from_call_to_call():
-    seen = []
-
-    class Look(Task):
-        def compute(self):
-            seen.extend([rng(), rng()])
-            return {}
-
-    DAG({"a": Look()}).run(seed=1)
-    assert seen[0] is seen[1]
-    assert isinstance(seen[0], np.random.Generator)
-
-
 def test_outside_a_seeded_run_every_generator_is_new():
     assert isinstance(rng(), np.random.Generator)
     assert rng() is not rng()
