@@ -234,7 +234,7 @@ def blocks(shown: Mapping[str, Any], parts: Sequence[str] = PARTS) -> list[Block
     made: list[Block] = []
     tasks: Sequence[Mapping[str, Any]] = shown["tasks"]
     if "summary" in parts:
-        made += _summary_blocks(shown["summary"], shown["flags"])
+        made += _summary_blocks(shown)
     if "tasks" in parts:
         made.append(_task_block(tasks, shown["summary"]))
     if "edges" in parts:
@@ -250,10 +250,9 @@ def blocks(shown: Mapping[str, Any], parts: Sequence[str] = PARTS) -> list[Block
     return made
 
 
-def _summary_blocks(
-    about: Mapping[str, Any], flags: Sequence[Mapping[str, Any]]
-) -> Iterator[Block]:
+def _summary_blocks(shown: Mapping[str, Any]) -> Iterator[Block]:
     """Yield what the profile is of, its size and total, and what is wrong with its figures."""
+    about, tasks, flags = shown["summary"], shown["tasks"], shown["flags"]
     total = about["total_time_ms"]
     head = [] if about["name"] is None else [printable(about["name"])]
     head += [
@@ -273,11 +272,20 @@ def _summary_blocks(
             f"{_words(kind[: -len('_ms')])} {number(ms)} ms"
             for kind, ms in about["overhead"].items()
         )
-        notes.append(f"outside of the tasks: {', '.join(kinds)}")
+        every = ", all rounds together" if (about["rounds"] or 0) > 1 else ""
+        notes += [*_moving(tasks), f"outside of the tasks{every}: {', '.join(kinds)}"]
     predicted = f"{_PREDICTED}; " if about["predicted"] else ""
     yield Block(f"{predicted}{', '.join(head)}", notes=[*notes, printable(about["origin"])])
     for name, entry in about["failures"].items():
         yield failure_block(name, entry)
+
+
+def _moving(tasks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the time in which data are moved between tasks, which is in no task's own time."""
+    keys = "serialize_time_ms", "deserialize_time_ms"
+    sums = [sum(task[key] for task in tasks if task[key] is not None) for key in keys]
+    if any(sums):
+        yield f"data: serialized in {number(sums[0])} ms, deserialized in {number(sums[1])} ms"
 
 
 def failure_block(name: str, entry: Mapping[str, Any]) -> Block:

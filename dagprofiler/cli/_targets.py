@@ -425,6 +425,8 @@ def _what_there_is(where: str, module: ModuleType) -> str:
     if names:
         return f"; it has {', '.join(f'{where}:{name}' for name in names[:5])}"
     names = _candidates(module)
+    returned = {name: getattr(module, name).__annotations__.get("return") for name in names}
+    names = [name for name in names if returned[name] in (DAG, "DAG")] or names
     if not names:
         return "; define one, as in dag = DAG(tasks, edges)"
     return f"; does one of these build it: {', '.join(f'{where}:{name}' for name in names[:5])}?"

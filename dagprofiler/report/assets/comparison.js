@@ -77,7 +77,7 @@ function differences(found) {
   const text = (value) => (value === null || value === undefined ? "–" : value);
   const figures = (unit) => ([name, mine, base]) => [name, amount(base, unit), amount(mine, unit)];
   add("Configuration that differs", ["parameter", "base", "new"], found.configuration.map(([name, mine, base]) => [name, text(base), text(mine)]));
-  add("Machine that differs", ["part", "base", "new"], found.machine.map(([name, mine, base]) => [name, text(base), text(mine)]));
+  add("Environment that differs", ["part", "base", "new"], found.machine.map(([name, mine, base]) => [name, text(base), text(mine)]));
   add("Bytes of edges that differ", ["edge", "base", "new"], found.bytes.map(figures("bytes")), [1, 2]);
   add("Instructions that differ", ["task", "base", "new"], found.instructions.map(figures("")), [1, 2]);
   add("Times of edges", ["edge", "new ÷ base", "verdict"], found.edges.map((row) => [row.name, inPercent(row.ratio), verdictCell(row, found.reasons)]), [1]);
