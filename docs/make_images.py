@@ -79,14 +79,14 @@ def parse(rows: Any) -> dict[str, Any]:
 
 @cache
 def scheduler() -> Profile:
-    """Return seven rounds of the slice scheduler, of which several pictures are made."""
-    return slice_scheduler.build_dag().run(seed=1, rounds=7)
+    """Return 30 rounds of the slice scheduler, of which several pictures are made."""
+    return slice_scheduler.build_dag().run(seed=1, rounds=30)
 
 
 def more_users() -> RunComparison:
     """Return a comparison of the slice scheduler for 10,000 users with that for 8,000."""
     few, many = (slice_scheduler.build_dag(N_UE=n_ue) for n_ue in (8_000, 10_000))
-    return compare_runs(few, many, rounds=20, seed=1)
+    return compare_runs(few, many, seed=1)
 
 
 def layered() -> Profile:
@@ -175,7 +175,7 @@ def notebook(theme: str) -> str:
     """Return a page with a notebook whose cells have been run."""
     cells = [
         "from slice_scheduler import build_dag",
-        "profile = build_dag().run(seed=1, rounds=7)\nprofile",
+        "profile = build_dag().run(seed=1, rounds=30)\nprofile",
     ]
     made = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, cells)))
     resources = {"metadata": {"path": DOCS / "examples"}}
@@ -222,7 +222,8 @@ PICTURES = {
         lambda: typed("run text_index.py:build_dag --rounds 10", "round 6 of 10"), width=MEDIUM
     ),
     "terminal-run": Picture(
-        lambda: typed("run text_index.py:build_dag --rounds 10 -o index.json"), width=MEDIUM
+        lambda: typed("run image_pipeline.py:build_dag --rounds 20 --seed 1 -o cells.json"),
+        width=MEDIUM,
     ),
     "terminal-compare": Picture(
         lambda: typed(

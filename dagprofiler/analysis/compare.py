@@ -434,13 +434,15 @@ class ProfileComparison(ShownInBlocks, dict[str, Any]):
         unit, per_ms = ("s", 1e3) if max(base_ms, new_ms) >= 1000 else ("ms", 1.0)
         times = " -> ".join(f"{_three_digits(ms / per_ms)} {unit}" for ms in (base_ms, new_ms))
         change = "" if ratio is None else _change(ratio)
-        apart = f"in pairs of rounds; medians {times}"
+        if total["verdict"] not in (*_COLOURED, INCONCLUSIVE):
+            return f"{total['verdict']} in all ({times})"
+        how = ""
+        if change and change != _change(new_ms / base_ms):
+            how, times = ", by pairs of rounds", f"medians {times}"
         if total["verdict"] in _COLOURED:
-            return f"{change} in all ({times if change == _change(new_ms / base_ms) else apart})"
-        if total["verdict"] == INCONCLUSIVE:
-            verdict = INCONCLUSIVE if marks is None else _marked(total, marks)
-            return f"{verdict} in all ({', '.join(filter(None, [times, change]))})"
-        return f"{total['verdict']} in all ({times})"
+            return f"{change} in all{how} ({times})"
+        verdict = INCONCLUSIVE if marks is None else _marked(total, marks)
+        return f"{verdict} in all ({', '.join(filter(None, [times, change]))}{how})"
 
     def _alone(self) -> Iterator[str]:
         for key, where in (("only_in_other", "base"), ("only_in_self", "new")):

@@ -179,8 +179,11 @@ def test_a_headline_says_that_the_change_of_pairs_is_not_that_of_the_medians():
     theirs["samples"]["total_ms"] = [10.0, 20.0, 30.0, 40.0, 50.0] * 2
     mine["samples"]["total_ms"] = [12.0, 24.0, 33.0, 48.0, 60.0] * 2
     found = compare_profiles(*map(Profile.from_dict, (mine, theirs)), paired=True)
-    medians = "(in pairs of rounds; medians 30 ms -> 33 ms)"
-    assert found.headline() == f"20 % slower in all {medians}"
+    how = "by pairs of rounds (medians 30 ms -> 33 ms)"
+    assert found.headline() == f"20 % slower in all, {how}"
+    found["total_time"]["verdict"] = INCONCLUSIVE
+    how = "(medians 30 ms -> 33 ms, 20 % slower, by pairs of rounds)"
+    assert found.headline() == f"inconclusive in all {how}"
 
 
 def test_profiles_are_called_by_their_names_where_these_differ():
