@@ -13,19 +13,13 @@ import json
 import os
 import platform
 import random
-import subprocess
-import sys
-from importlib.util import find_spec
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from bench_core import CACHE, CHECKOUT, NONE, OURS, REQUIREMENTS, install, note, processor, spread
+from bench_core import NONE, note, processor, run_where_installed, spread
 
-sys.path.insert(0, str(CHECKOUT))
-if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
-    # The same again, where everything is installed.
-    again = subprocess.run([str(install(OURS, CACHE)), *sys.argv], check=False)
-    sys.exit(again.returncode)
+if __name__ == "__main__":
+    run_where_installed()
 
 import numpy as np
 from bench_fidelity import burners

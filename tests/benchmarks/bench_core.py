@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import venv
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
+sys.path.insert(0, str(CHECKOUT))
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dagprofiler-benchmarks"
 OURS, OLD = "this checkout", "0.1.0"
 REQUIREMENTS = {OURS: ["numpy", "jsonschema"], OLD: ["numpy", "jsonschema", "dagprofiler==0.1.0"]}
@@ -108,6 +110,16 @@ def install(name: str, root: Path) -> Path:
         subprocess.run([*pip, "install", *REQUIREMENTS[name]], check=True, stdout=sys.stderr)
         done.touch()
     return python
+
+
+def run_where_installed(*packages: str) -> None:
+    """Run this program again where its packages are installed, unless that is here."""
+    packages = packages or (*REQUIREMENTS[OURS],)
+    if not all(map(find_spec, packages)):
+        name = OURS if len(packages) == 2 else packages[-1]
+        REQUIREMENTS[name] = [*packages]
+        again = subprocess.run([str(install(name, CACHE)), *sys.argv], check=False)
+        sys.exit(again.returncode)
 
 
 def note(text: str) -> None:

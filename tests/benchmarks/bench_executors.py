@@ -8,21 +8,15 @@ how to read it.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from concurrent.futures import Executor, ProcessPoolExecutor
-from importlib.util import find_spec
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from bench_core import CACHE, CHECKOUT, NONE, OURS, REQUIREMENTS, install, print_rows, spread
+from bench_core import NONE, print_rows, run_where_installed, spread
 
-sys.path.insert(0, str(CHECKOUT))
-if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
-    # The same again, where everything is installed.
-    again = subprocess.run([str(install(OURS, CACHE)), *sys.argv], check=False)
-    sys.exit(again.returncode)
+if __name__ == "__main__":
+    run_where_installed()
 
 from dagprofiler import DAG, Rounds, Task
 from dagprofiler.executors import jobs

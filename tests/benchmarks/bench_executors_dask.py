@@ -8,22 +8,16 @@ how to read it.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from contextlib import contextmanager
-from importlib.util import find_spec
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from bench_core import CACHE, CHECKOUT, NONE, OURS, REQUIREMENTS, install, print_rows, spread
+from bench_core import CHECKOUT, NONE, print_rows, run_where_installed, spread
 
-sys.path.insert(0, str(CHECKOUT))
 sys.path.insert(0, str(CHECKOUT / "tests" / "executors"))
-if __name__ == "__main__" and not all(map(find_spec, [*REQUIREMENTS[OURS], "distributed"])):
-    # The same again, where everything is installed.
-    REQUIREMENTS["dask"] = [*REQUIREMENTS[OURS], "distributed"]
-    again = subprocess.run([str(install("dask", CACHE)), *sys.argv], check=False)
-    sys.exit(again.returncode)
+if __name__ == "__main__":
+    run_where_installed("numpy", "jsonschema", "distributed")
 
 from bench_executors import Array, Nothing, Spin, Takes, nothing, spin, steps_for, timed
 from distributed import Client, LocalCluster

@@ -11,23 +11,16 @@ from __future__ import annotations
 import os
 import socket
 import struct
-import subprocess
-import sys
 from contextlib import suppress
-from importlib.util import find_spec
 from queue import SimpleQueue
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from bench_core import CACHE, CHECKOUT, NONE, REQUIREMENTS, install, print_rows, spread
+from bench_core import NONE, print_rows, run_where_installed, spread
 
-sys.path.insert(0, str(CHECKOUT))
-if __name__ == "__main__" and not find_spec("ray"):
-    # The same again, where everything is installed.
-    REQUIREMENTS["ray"] = ["numpy", "jsonschema", "cloudpickle", "ray"]
-    again = subprocess.run([str(install("ray", CACHE)), *sys.argv], check=False)
-    sys.exit(again.returncode)
+if __name__ == "__main__":
+    run_where_installed("numpy", "jsonschema", "cloudpickle", "ray")
 
 import ray
 from bench_executors import Array, Nothing

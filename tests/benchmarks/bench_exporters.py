@@ -14,33 +14,16 @@ import json
 import os
 import platform
 import random
-import subprocess
-import sys
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from statistics import median
 from time import process_time
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from bench_core import (
-    CACHE,
-    CHECKOUT,
-    OURS,
-    REQUIREMENTS,
-    exponent,
-    install,
-    note,
-    processor,
-    spread,
-    times,
-)
+from bench_core import exponent, note, processor, run_where_installed, spread, times
 
-sys.path.insert(0, str(CHECKOUT))
-if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
-    # The same again, where everything is installed.
-    again = subprocess.run([str(install(OURS, CACHE)), *sys.argv], check=False)
-    sys.exit(again.returncode)
+if __name__ == "__main__":
+    run_where_installed()
 
 import numpy as np
 

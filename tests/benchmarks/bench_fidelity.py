@@ -19,18 +19,14 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from statistics import median, quantiles
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable
 
-from bench_core import CACHE, CHECKOUT, NONE, OURS, REQUIREMENTS, install, note, processor
+from bench_core import NONE, note, processor, run_where_installed
 
-sys.path.insert(0, str(CHECKOUT))
-if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
-    # The same again, where everything is installed.
-    again = subprocess.run([str(install(OURS, CACHE)), *sys.argv], check=False)
-    sys.exit(again.returncode)
+if __name__ == "__main__":
+    run_where_installed()
 
 import numpy as np
 from contender import Start, Step, make_plan, run_bare

@@ -12,22 +12,16 @@ import argparse
 import os
 import platform
 import shutil
-import subprocess
-import sys
 import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from bench_core import CACHE, CHECKOUT, NONE, OURS, REQUIREMENTS, install, note, processor, spread
+from bench_core import CACHE, NONE, note, processor, run_where_installed, spread
 
-sys.path.insert(0, str(CHECKOUT))
-if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
-    # The same again, where everything is installed.
-    again = subprocess.run([str(install(OURS, CACHE)), *sys.argv], check=False)
-    sys.exit(again.returncode)
+if __name__ == "__main__":
+    run_where_installed()
 
 from dagprofiler import DAG, Hook, Journal, Task
 

@@ -12,30 +12,15 @@ import gc
 import resource
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from timeit import timeit
 from typing import TYPE_CHECKING, Any
 
-from bench_core import (
-    CACHE,
-    CHECKOUT,
-    NONE,
-    OURS,
-    REQUIREMENTS,
-    exponent,
-    install,
-    print_rows,
-    spread,
-    times,
-)
+from bench_core import NONE, exponent, print_rows, run_where_installed, spread, times
 
-sys.path.insert(0, str(CHECKOUT))
-if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
-    # The same again, where everything is installed.
-    again = subprocess.run([str(install(OURS, CACHE)), *sys.argv], check=False)
-    sys.exit(again.returncode)
+if __name__ == "__main__":
+    run_where_installed()
 
 from bench_executors import submit_all, timed, warm_pool
 

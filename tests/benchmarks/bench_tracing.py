@@ -24,13 +24,10 @@ from statistics import median
 from time import perf_counter, process_time, thread_time
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from bench_core import CACHE, CHECKOUT, OURS, REQUIREMENTS, install, note, processor, spread
+from bench_core import CHECKOUT, note, processor, run_where_installed, spread
 
-sys.path.insert(0, str(CHECKOUT))
-if __name__ == "__main__" and not all(map(find_spec, REQUIREMENTS[OURS])):
-    # The same again, where everything is installed.
-    again = subprocess.run([str(install(OURS, CACHE)), *sys.argv], check=False)
-    sys.exit(again.returncode)
+if __name__ == "__main__":
+    run_where_installed()
 
 from dagprofiler import span, trace
 from dagprofiler.tracing import configure, flush
