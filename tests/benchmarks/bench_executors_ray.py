@@ -14,7 +14,6 @@ import struct
 from contextlib import suppress
 from queue import SimpleQueue
 from statistics import median
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from bench_core import NONE, print_rows, run_where_installed, spread
@@ -23,13 +22,13 @@ if __name__ == "__main__":
     run_where_installed("numpy", "jsonschema", "cloudpickle", "ray")
 
 import ray
-from bench_executors import Array, Nothing
+from bench_executors import Array, Nothing, timed
 
 from dagprofiler import DAG, RayExecutor, Task
 from dagprofiler.executors.ray import _path_for_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     Row = tuple[str, str, str]
 
@@ -46,12 +45,6 @@ class SumAll(Task):
 
     def compute(self, data: list[Any]) -> dict[str, Any]:
         return {"sum": sum(float(one[::512].sum()) for one in data)}
-
-
-def timed(work: Callable[[], Any]) -> float:
-    begun = perf_counter()
-    work()
-    return perf_counter() - begun
 
 
 def driver_bytes() -> tuple[int, int]:
