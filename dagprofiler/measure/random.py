@@ -91,8 +91,8 @@ class Streams:
         Notes
         -----
         The key is SHA-256 over seed and name, so that streams of different tasks
-        are independent in practice. ``random.seed`` takes nearly all of the time:
-        numpy's generators are seeded only if the task draws from them.
+        are independent in practice. ``random.seed`` takes most of the time. It cannot wait
+        until the task draws, as numpy's generators do: programs hold bound methods of it.
         """
         key = self._hash(self._prefix + task.encode("utf-8", "surrogatepass")).digest()
         _stream.set([key, None])
