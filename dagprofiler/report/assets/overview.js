@@ -39,10 +39,10 @@ function failureInWords(about) {
 }
 
 /** Return where a task's error was raised: its frames, the last of them at the end. */
-function traceback(task) {
+function traceback(task, called = names[task]) {
   const { error, traceback: frames } = report.tasks.states[task] || {};
   if (!frames || !frames.length) return error ? element("p", { class: "error" }, error) : null;
-  return element("div", { class: "scroll traceback", tabindex: "0", role: "region", "aria-label": `Traceback of ${names[task]}` },
+  return element("div", { class: "scroll traceback", tabindex: "0", role: "region", "aria-label": `Traceback of ${called}` },
     element("pre", {}, frames.map(({ file, line, function: name, text }) => [
       element("span", { class: "note" }, `${file}:${line}, in ${name}\n`), text ? `    ${text}\n` : ""]),
     element("strong", {}, error || "")));

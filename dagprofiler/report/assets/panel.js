@@ -30,7 +30,7 @@ function about(task, group) {
   const rows = known.map((figure) => [figure.label, amount(figure.values[task], figure.unit)]);
   if (cost) rows.push(["slack", amount(slack[task], report.summary.unit)], ["level", whole.format(levels[task])]);
   return [
-    element("h3", {}, shownName(names[task])), chips(task), traceback(task),
+    element("h3", {}, shownName(names[task])), chips(task), traceback(task, "the selected task"),
     element("dl", {}, rows.map(([label, value]) => [element("dt", {}, label), element("dd", {}, value)])),
     boundTo(task), againstBase(task), samplesOf(task),
     ends("Inputs", task, report.edges.target, report.edges.source),
