@@ -89,6 +89,7 @@ def python(code, *options):
 def test_the_public_names_are_these():
     assert set(dagprofiler.__all__) == PUBLIC
     assert all(hasattr(dagprofiler, name) for name in PUBLIC)
+    assert not hasattr(dagprofiler, "nothing")
 
 
 def test_a_star_import_brings_the_public_names_and_no_others():

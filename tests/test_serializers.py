@@ -457,6 +457,9 @@ def test_frames_of_a_value_can_be_pickled_views_and_all(protocol, value):
     arrived = pickle.loads(pickle.dumps(frames, protocol))
 
     assert type(arrived) is FrameList
+    aside = []
+    pickle.dumps(FrameList([memoryview(b"abc")]), 5, buffer_callback=aside.append)
+    assert [bytes(buffer) for buffer in aside] == [b"abc"]
     assert frames_bytes(arrived) == frames_bytes(frames)
     assert np.array_equal(serializer.loads(arrived), value)
 
