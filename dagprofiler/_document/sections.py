@@ -596,10 +596,12 @@ class EngineSection:
     )
     gap_ms: float = must("Between two tasks of a worker if the second waited, in milliseconds.")
     driver_ms: float = must("CPU time of the driving process for each task, in milliseconds.")
-    write_ms_per_mb: float = may(
-        "Time of the worker that made a value to hand it over, in milliseconds per 1e6 bytes."
+    write_ms: list[float] = may(
+        "Time of the worker that made a value to hand it over, of 0.2e6 and of 2e6 bytes, in "
+        "milliseconds.",
+        "A time.",
     )
-    read_ms_per_mb: float = may("Time of each worker that reads it, in milliseconds per 1e6 bytes.")
+    read_ms: list[float] = may("The same of each worker that reads it, in milliseconds.", "A time.")
     cores: int = may("Cores that the workers share.", least=1)
     contention: list[float] = may(
         "How many times longer a computation takes while 1, 2, 3 ... workers compute.",

@@ -27,14 +27,23 @@ __all__ = ["calibrate_engine"]
 
 #: Tasks of a chain; tasks for each worker that wait for it, and how long each takes.
 _CHAIN, _WAITING, _WAIT_S = 20, 8, 4e-3
-#: Sizes of the values that pairs of tasks hand over, in MB.
-_SIZES_MB = (1, 4)
 #: Runs of each DAG.
 _RUNS = 5
 #: How long a kernel is repeated to measure contention.
 _KERNEL_S = 0.03
 
-_MB = 1_000_000
+
+class Computing(Task):
+    """Computes for a while: after no-ops processes wake up faster than after tasks."""
+
+    outputs = ["x"]  # noqa: RUF012  (how tasks declare)
+
+    def compute(self) -> dict[str, Any]:
+        """Use the core."""
+        end = thread_time() + _WAIT_S
+        while thread_time() < end:
+            pass
+        return {"x": 0}
 
 
 class Idle(Task):
@@ -123,7 +132,7 @@ def calibrate_engine(executor: Any) -> Engine:
 
     Notes
     -----
-    Takes a few seconds. A chain of tasks that do nothing tells the latency; tasks that sleep,
+    Takes a few seconds. A chain of tasks that compute tells the latency; tasks that sleep,
     more than there are workers, tell the gap and the driver's CPU time; tasks that hand over
     bytes tell the cost of a MB; the kernels of :func:`~dagprofiler.calibrate`, on one worker
     and on more, tell the contention. Waits add up in a run, so those of each run count by their
@@ -145,7 +154,7 @@ def calibrate_engine(executor: Any) -> Engine:
     driver_ms = min(_driver_ms(executor, own), median(chain_ms))
     latency_ms = _typical("latency_ms", [ms - driver_ms for ms in chain_ms], spreads)
     gap_ms = _typical("gap_ms", _gaps(executor, own), spreads)
-    write_ms, read_ms = _per_mb(executor, own, median(chain_ms), gap_ms)
+    write_ms, read_ms = _handing_over(executor, own, median(chain_ms), gap_ms)
     busy = min(workers, found["cores"])
 
     def at_once(dag: DAG) -> Profile:
@@ -161,8 +170,8 @@ def calibrate_engine(executor: Any) -> Engine:
         latency_ms=round(max(0.0, latency_ms), 6),
         gap_ms=round(max(0.0, gap_ms), 6),
         driver_ms=round(driver_ms, 6),
-        write_ms_per_mb=round(write_ms, 6),
-        read_ms_per_mb=round(read_ms, 6),
+        write_ms=write_ms,
+        read_ms=read_ms,
         cores=found["cores"],
         contention=tuple(round(factor, 4) for factor in contention),
         contention_range=(round(between[0], 4), round(between[1], 4)),
@@ -210,7 +219,7 @@ def _between(profile: Profile, names: Sequence[str]) -> list[float]:
 
 def _chain(names: Sequence[str]) -> DAG:
     edges = [(a, b, ORDER_ONLY) for a, b in zip(names, names[1:])]
-    return DAG({name: Idle() for name in names}, edges)
+    return DAG({name: Computing() for name in names}, edges)
 
 
 def _waiting(count: int) -> DAG:
@@ -247,19 +256,23 @@ def _gaps_of(profile: Profile) -> Iterator[float]:
         yield from (after[0] - before[1] for before, after in zip(inner, inner[1:]))
 
 
-def _per_mb(executor: Any, workers: int, empty_ms: float, gap_ms: float) -> tuple[float, float]:
-    """Return the time to hand over a MB, outside the tasks: of who writes, and of who reads."""
-    whole, part = [], []
+def _handing_over(
+    executor: Any, workers: int, empty_ms: float, gap_ms: float
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return the times to write a value, outside the tasks, and to read it, of two sizes."""
     names = [f"read_{i:03}" for i in range(workers * _WAITING)]
-    for size in _SIZES_MB:
-        tasks = {"write": Idle(size=size * _MB), **{name: Receiver() for name in names}}
+    write_ms, read_ms = [0.0], [0.0]
+    for size in Engine.VALUE_BYTES:
+        whole, part = [], []
+        tasks = {"write": Idle(size=size), **{name: Receiver() for name in names}}
         for profile in _rounds(DAG(tasks, [("write", name) for name in names]), executor):
             moments = {name: span for (name, _), span in _rows(profile)}
-            first = min(moments[name][0] for name in names)
-            whole.append((first - moments["write"][1] - empty_ms) / size)
-            part += [(ms - gap_ms) / size for ms in _gaps_of(profile)]
-    read_ms = max(0.0, median(part))
-    return max(0.0, median(whole) - read_ms), read_ms
+            whole.append(min(moments[name][0] for name in names) - moments["write"][1] - empty_ms)
+            part += [ms - gap_ms for ms in _gaps_of(profile)]
+        # What is larger takes no less time.
+        read_ms.append(max(read_ms[-1], round(median(part), 6)))
+        write_ms.append(max(write_ms[-1], round(median(whole) - read_ms[-1], 6)))
+    return (write_ms[1], write_ms[2]), (read_ms[1], read_ms[2])
 
 
 def _contention(

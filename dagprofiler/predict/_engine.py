@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dagprofiler.errors import ProfileError, describe, short_repr
 from dagprofiler.graph.replay import EngineCosts
@@ -31,9 +31,9 @@ class Engine:
         Between two tasks of a worker, if the second was waiting.
     driver_ms
         CPU time of the process that drives the run, for each task.
-    write_ms_per_mb, read_ms_per_mb
-        Time to hand a value over, for each MB (1e6 bytes) and outside the phases of the
-        tasks: with the worker that made it, and with each that reads it.
+    write_ms, read_ms
+        Time to hand over a value of 0.2 MB, and one of 2 MB, outside the phases of the tasks:
+        of the worker that made it, and of each that reads it.
     cores
         Cores that the workers of its machine share.
     contention
@@ -54,14 +54,17 @@ class Engine:
     :func:`simulate` finds it there.
     """
 
+    #: Sizes of the values of which it has times.
+    VALUE_BYTES: ClassVar[tuple[int, int]] = (200_000, 2_000_000)
+
     executor: str
     host: str
     workers: int
     latency_ms: float
     gap_ms: float
     driver_ms: float
-    write_ms_per_mb: float = 0.0
-    read_ms_per_mb: float = 0.0
+    write_ms: tuple[float, float] = (0.0, 0.0)
+    read_ms: tuple[float, float] = (0.0, 0.0)
     cores: int = 1
     contention: tuple[float, ...] = (1.0,)
     contention_range: tuple[float, float] = (1.0, 1.0)
@@ -87,7 +90,7 @@ class Engine:
         """
         try:
             fields: dict[str, Any] = {
-                name: tuple(value) if name.startswith("contention") else value
+                name: tuple(value) if isinstance(value, list) else value
                 for name, value in data.items()
             }
             return cls(**fields)
@@ -100,12 +103,21 @@ class Engine:
             self.latency_ms, self.gap_ms, self.driver_ms, float(self.cores), self.contention
         )
 
+    def handing_over_ms(self, size_bytes: float) -> tuple[float, float]:
+        """Return the times to write and to read a value, by lines between the sizes measured."""
+        small, large = self.VALUE_BYTES
+        beyond = max(0.0, size_bytes - small) / (large - small)
+        part = min(1.0, size_bytes / small)
+        write, read = (a * part + (b - a) * beyond for a, b in (self.write_ms, self.read_ms))
+        return write, read
+
     def __str__(self) -> str:
+        write, read = (f"{a:.3f} and {b:.3f} ms" for a, b in (self.write_ms, self.read_ms))
         factors = ", ".join(f"{factor:.2f}" for factor in self.contention)
         return (
             f"{self.executor} on {self.host}: {self.workers} workers, {self.cores} cores\n"
             f"latency {self.latency_ms:.3f} ms, gap {self.gap_ms:.3f} ms, "
             f"driver {self.driver_ms:.3f} ms a task\n"
-            f"a MB: {self.write_ms_per_mb:.3f} ms to write, {self.read_ms_per_mb:.3f} ms to read\n"
+            f"values of 0.2 and 2 MB: {write} to write, {read} to read\n"
             f"computing with 1, 2, ... workers at once takes {factors} times as long"
         )

@@ -31,8 +31,9 @@ _POWERS: dict[Power, float] = {
 
 _NONE: Power = (0.0, 0)
 
-#: Relative error from which on no form is taken to hold for the whole range.
-_TOLERATED = 0.1
+#: Relative error from which on no form is taken to hold for the whole range; with noise it may be
+#: larger, up to the second number.
+_TOLERATED, _MOST_TOLERATED = 0.1, 0.3
 
 #: Forms within this of the best one in information count in an interval.
 _PLAUSIBLE = 6.0
@@ -173,7 +174,7 @@ def _with_regimes(
     """Return the fit of the largest sizes alone where they follow another form."""
     order = sorted(range(len(points)), key=lambda k: points[k][0])
     xs, ys = [points[k] for k in order], [values[k] for k in order]
-    tolerated = max(_TOLERATED, 2.5 * noise)
+    tolerated = min(max(_TOLERATED, 2.5 * noise), _MOST_TOLERATED)
     level = [y for y in ys if abs(y - ys[-1]) <= max(0.01, 2 * noise) * ys[-1]]
     flat = len(level) if ys[-len(level) :] == level else 0
     if 2 <= flat < len(ys) and ys[-flat - 1] < 0.9 * ys[-1] and _rises(xs, ys, flat):

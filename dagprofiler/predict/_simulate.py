@@ -79,7 +79,8 @@ class Simulation(Shown):
         -----
         From 12 to 60 simulations. In each, every task has its time of a random round, scaled
         by how slow another random round was as a whole, so that disturbances of single tasks
-        and of the machine both count; the engine's figures vary by their spread.
+        and of the machine both count; the engine's figures vary by their spread. On threads,
+        tasks hold the interpreter's lock in every other simulation.
         """
         return self._case.interval_ms(self.makespan_ms)
 
@@ -326,15 +327,18 @@ class _Case:
         whole = [sum(times) for times in self.times]
         total = sum(whole) or 1.0
         slow = [sum(r * ms for r, ms in zip(row, whole)) / total for row in self.ratios]
+        # How long tasks hold the interpreter's lock is not known: from never to all the time.
+        cases = [self] if self.gil is None else [self, replace(self, gil=None)]
         found = []
-        for _ in range(times):
+        for k in range(times):
+            case = cases[k % len(cases)]
             common = chance.choice(slow)
 
             def factor(i: int, common: float = common) -> float:
-                k = chance.randrange(self.rounds)
-                return common * self.ratios[k][i] / slow[k]
+                row = chance.randrange(self.rounds)
+                return common * self.ratios[row][i] / slow[row]
 
-            found.append(self.play(factor, self._varied(chance)).makespan_ms)
+            found.append(case.play(factor, self._varied(chance)).makespan_ms)
         # Times are above 0 and disturbances multiply; with few rounds the spread is uncertain.
         centre = sum(found) / times
         deviation = sqrt(sum((ms - centre) ** 2 for ms in found) / (times - 1))
@@ -663,7 +667,7 @@ def _times(
     samples = profile.sections.get("samples", {"rounds": [], "tasks": {}})
     kinds = samples["rounds"]
     beside = _beside(profile, engine)
-    read_bytes, write_bytes = _handed_over(profile)
+    moving = _handed_over(profile, engine) if engine else {}
     times: list[_Times] = []
     rows: list[list[float]] = []
     for name in graph.names:
@@ -675,14 +679,7 @@ def _times(
         typical = median(measured) if measured else entry.compute_time_ms
         relative = [ms / typical for ms in measured] if typical else [1.0] * len(measured)
         rows.append(relative or _drawn(profile, name, typical))
-        read_ms, write_ms = (
-            (0.0, 0.0)
-            if engine is None
-            else (
-                read_bytes.get(name, 0) / 1e6 * engine.read_ms_per_mb,
-                write_bytes.get(name, 0) / 1e6 * engine.write_ms_per_mb,
-            )
-        )
+        write_ms, read_ms = moving.get(name, (0.0, 0.0))
         times.append(
             _Times(
                 read_ms,
@@ -728,17 +725,23 @@ def _drawn(profile: Profile, name: str, typical_ms: float) -> list[float]:
     return [(low if z < 0 else high) ** (abs(z) / 1.96) for z in _QUINTILES]
 
 
-def _handed_over(profile: Profile) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the bytes that each task reads, and those that it leaves for others, each once."""
-    read: dict[str, int] = {}
+def _handed_over(profile: Profile, engine: Engine) -> dict[str, tuple[float, float]]:
+    """Return how long each task writes for others, each value once, and reads, in ms."""
+    read: dict[str, float] = {}
     fields: dict[str, dict[str, int]] = {}
     for edge in profile.metrics.edge_metrics:
         size = edge.size_bytes if edge.wire_bytes is None else edge.wire_bytes
-        read[edge.target] = read.get(edge.target, 0) + size
+        read[edge.target] = read.get(edge.target, 0.0) + engine.handing_over_ms(size)[1]
         known = fields.setdefault(edge.source, {})
         for name, sizes in (edge.field_bytes or {"": {"wire_bytes": size}}).items():
             known[name] = max(known.get(name, 0), sizes.get("wire_bytes", 0))
-    return read, {name: sum(sizes.values()) for name, sizes in fields.items()}
+    return {
+        name: (
+            sum(engine.handing_over_ms(size)[0] for size in fields.get(name, {}).values()),
+            read.get(name, 0.0),
+        )
+        for name in {*read, *fields}
+    }
 
 
 def _beside(profile: Profile, engine: Engine | None) -> dict[str, float]:

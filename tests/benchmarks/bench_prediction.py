@@ -1,31 +1,46 @@
 """How far predictions are off: ``python tests/benchmarks/bench_prediction.py [PART ...]``.
 
-Parts: ``forms`` (cost models of synthetic functions with 5 % noise), ``size`` (how long a
-simulation takes), ``structure`` (tasks that sleep), ``makespan`` (six applications on two
-processes, from a profile taken in this process and from one taken on the workers), ``faster``
-(one class of tasks made twice as fast for real), ``schedules`` (random schedules followed
-exactly on two processes). The last four need a machine that does nothing else: the pressure on its
-processors is printed.
+Parts:
+
+- ``forms``: cost models of synthetic functions with 5 % noise;
+- ``models``: those of real tasks, at 2, 4 and 16 times the largest size measured;
+- ``size``: how long a simulation takes;
+- ``structure``: tasks that sleep, on processes and threads;
+- ``makespan``: six applications on two processes, from a profile taken in this process and from
+  one taken on the workers; ``loky``, ``threads``, ``dask`` and ``allocator``, which is processes
+  with another setting of the allocator than the profile's, likewise;
+- ``faster``: one class of tasks made faster for real;
+- ``schedules``: six of SAGA's schedulers on two networks, followed exactly. Needs SAGA.
+
+All but the first and third need a machine that does nothing else: the pressure on its processors
+is printed. Errors are predicted against real; real is the median of plain runs.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from math import log2
+from multiprocessing import get_context
 from statistics import mean, median
+from unittest.mock import patch
 
+# Of the matrix products: threads of numpy's own would take the other core, or wait for it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
-from dagprofiler import DAG, Rounds, Task, calibrate_engine, simulate
+from dagprofiler import DAG, DaskExecutor, Rounds, Task, calibrate_engine, fit, simulate, sweep
 from dagprofiler.predict._normal_form import fit_points
 
 
 class Work(Task):
     """Computes for about `ms`, in numpy or in pure Python, on what its predecessors sent."""
 
+    #: Of this worker, up to 1: tasks sleep for the rest of their time.
+    speed = 1.0
     outputs = ["x"]
     gathers = ["x"]
 
@@ -34,6 +49,12 @@ class Work(Task):
         self.loops, self.kind, self.size = ms / faster, kind, size
 
     def compute(self, x):
+        begun = time.perf_counter()
+        outputs = self.work()
+        time.sleep((1 / Work.speed - 1) * (time.perf_counter() - begun))
+        return outputs
+
+    def work(self):
         if self.kind == "sleep":
             time.sleep(self.loops / 1e3)
         elif self.kind == "python":
@@ -41,19 +62,19 @@ class Work(Task):
             for i in range(int(self.loops * 15_000)):
                 total += i % 7
         elif self.kind == "sort":
-            array = np.arange(20_000)[::-1] * 7919 % 20_011
-            for _ in range(int(self.loops * 1.2) + 1):
+            array = np.arange(5000)[::-1] * 7919 % 20_011
+            for _ in range(round(self.loops * 5)):
                 np.sort(array)
         else:
             array = np.ones(200_000)
-            for _ in range(int(self.loops * 4) + 1):
+            for _ in range(round(self.loops * 4)):
                 array = array * 1.0001 + 0.5
         return {"x": np.zeros(self.size)}
 
 
 def fan(faster):
     kinds = ["python", "numpy"]
-    tasks = {"split": Work(5, "numpy", 200_000)}
+    tasks = {"split": Work(5, "numpy", 200_000, faster.get("split", 1))}
     tasks.update(
         {f"map_{i}": Work(10, kinds[i % 2], 1000, faster.get("map", 1)) for i in range(24)}
     )
@@ -85,7 +106,7 @@ def tree(faster):
         after = []
         for i in range(0, len(row), 2):
             name = f"merge_{level}_{i // 2}"
-            tasks[name] = Work(8, "sort", 50_000, faster.get("merge_*", 1))
+            tasks[name] = Work(8, "sort", 50_000, faster.get("merge", 1))
             edges += [(row[i], name), (row[i + 1], name)]
             after.append(name)
         row = after
@@ -108,7 +129,7 @@ def stencil(faster):
 
 
 def uneven(faster):
-    tasks = {"read": Work(3, "numpy", 100_000)}
+    tasks = {"read": Work(3, "numpy", 100_000, faster.get("read", 1))}
     tasks.update(
         {f"fit_{i}": Work(5 * 1.25**i, "python", 100, faster.get("fit", 1)) for i in range(14)}
     )
@@ -149,15 +170,17 @@ def pressure():
         return file.readline().split()[1]
 
 
-def real_ms(dag, **options):
-    """The median of plain runs: in rounds, workers also collect garbage around each task."""
-    return median(dag.run(**options).metrics.total_time_ms for _ in range(5))
+def real_ms(dag, times=5, **options):
+    return median(dag.run(**options).metrics.total_time_ms for _ in range(times))
 
 
-def report(what, errors):
+def report(what, errors, held=(), unit="%"):
+    values = sorted(100 * abs(error) for error in errors)
+    holds = f", intervals hold {sum(held)} of {len(held)}" if held else ""
     print(
-        f"{what}: mean {mean(map(abs, errors)):.1%}, max {max(map(abs, errors)):.1%}, "
-        f"{len(errors)} cases, {pressure()}"
+        f"{what}: mean {mean(values):.1f} {unit}, max {values[-1]:.1f} {unit}, "
+        f"signed {100 * mean(errors):+.1f} {unit}, {len(values)} cases{holds}, {pressure()}",
+        flush=True,
     )
 
 
@@ -194,6 +217,85 @@ def forms():
     print(f"forms: 95 % intervals hold the truth in {mean(held):.0%} of {len(held)}")
 
 
+class Sized(Task):
+    """Takes time that is linear, quadratic, cubic and so on in the parameters."""
+
+    outputs = ["x"]
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+
+    def compute(self, cfg):
+        chance = np.random.default_rng(1)
+        n, m = int(cfg.N), int(cfg.M)
+        if self.kind == "sort":
+            return {"x": np.sort(chance.random(50 * n))}
+        if self.kind == "loop":
+            return {"x": [i % 7 for i in range(20 * n * m)][: n // 2]}
+        if self.kind == "pairs":
+            small = n // 10
+            return {"x": float(sum(i < j for i in range(small) for j in range(small)))}
+        if self.kind == "matrix":
+            square = chance.random((n // 10, n // 10))
+            for _ in range(3):
+                product = square @ square
+            return {"x": product}
+        if self.kind == "words":
+            words, counts = chance.integers(0, 3000, 20 * n).tolist(), {}
+            for word in words:
+                counts[word] = counts.get(word, 0) + 1
+            return {"x": counts}
+        image = chance.random((n // 8, n // 8))
+        for _ in range(16):
+            image[1:-1] = (image[:-2] + image[1:-1] + image[2:]) / 3
+        return {"x": image}
+
+
+def models():
+    kinds = ["sort", "loop", "pairs", "matrix", "words", "blur"]
+    tasks = {kind: Sized(kind) for kind in kinds} | {f"end_{kind}": Sink() for kind in kinds}
+    dag = DAG(tasks, [(kind, f"end_{kind}") for kind in kinds], {"N": 400, "M": 1})
+    sizes = {"N": [400, 560, 800, 1120, 1600]}
+    check_models("N", dag, sizes, [{"N": 1600 * times} for times in (2, 4, 16)])
+    over = {"N": [400, 800, 1600], "M": [1, 2, 4]}
+    check_models("N and M", dag.with_config({"N": 400, "M": 1}), over, [{"N": 6400, "M": 16}])
+
+
+def check_models(what, dag, over, beyond):
+    found = fit(sweep(dag, over, rounds=5))
+    for values in beyond:
+        guess = found.predict(values)
+        real = dag.with_config({**dag.config, **values}).run(rounds=Rounds(3, warmup=1))
+        intervals, errors, held = guess.sections["prediction"]["intervals_ms"], {}, []
+        times = [{e.task: e.compute_time_ms for e in p.metrics.task_metrics} for p in (guess, real)]
+        for name in (name for name in dag.tasks if not name.startswith("end")):
+            errors[name] = times[0][name] / times[1][name] - 1
+            low, high = intervals[name]
+            held.append(low <= times[1][name] <= high)
+        whole = [sum(one[name] for name in errors) for one in times]
+        bits = [guess.metrics.edge_weights, real.metrics.edge_weights]
+        off = {edge: bits[0][edge] / bits[1][edge] - 1 for edge in bits[1]}
+        print(
+            f"models over {what}, {values}: total {whole[0] / whole[1] - 1:+.1%}, "
+            f"intervals hold {sum(held)} of {len(held)}, {pressure()}\n  "
+            + ", ".join(f"{name} {error:+.1%}" for name, error in errors.items())
+            + "\n  bytes: "
+            + ", ".join(f"{edge} {error:+.2%}" for edge, error in off.items()),
+            flush=True,
+        )
+
+
+class Sink(Task):
+    """Takes what another task made."""
+
+    inputs = ["x"]
+    outputs = ["y"]
+
+    def compute(self, x):
+        return {"y": 1}
+
+
 def size():
     from dagprofiler.graph.edges import rows_of
     from dagprofiler.graph.replay import Demands, EngineCosts, replay
@@ -215,91 +317,153 @@ def size():
         print(f"size: {count:,} tasks in {time.perf_counter() - begun:.2f} s")
 
 
-def structure(pool, engine):
-    errors = []
-    for application in APPLICATIONS:
-        dag = dag_of(application, kind="sleep")
-        profile = dag.run(rounds=Rounds(3))
-        found = simulate(profile, engine=engine)
-        real = real_ms(dag, executor=pool)
-        errors.append(found.makespan_ms / real - 1)
-    report("structure, two processes", errors)
+def structure():
+    for count, kind in [
+        *((2, ProcessPoolExecutor), (4, ProcessPoolExecutor), (8, ProcessPoolExecutor)),
+        *((2, ThreadPoolExecutor), (8, ThreadPoolExecutor)),
+    ]:
+        errors = []
+        with kind(count) as executor:
+            engine = calibrate_engine(executor)
+            for application in APPLICATIONS:
+                dag = dag_of(application, kind="sleep")
+                found = simulate(dag.run(rounds=Rounds(3)), engine=engine)
+                errors.append(found.makespan_ms / real_ms(dag, executor=executor) - 1)
+        report(f"structure, {count} workers of a {kind.__name__}", errors)
 
 
-def makespan(pool, engine):
-    errors = {"in this process": [], "on the workers": []}
-    held = []
+def makespans(what, executor, profiled):
+    """Predict on `executor` from profiles taken on the executors `profiled`, by their name."""
+    engine = calibrate_engine(executor)
+    print(engine, flush=True)
+    errors, held = {where: [] for where in profiled}, {where: [] for where in profiled}
     for application in APPLICATIONS:
         dag = dag_of(application)
         before = {
-            "in this process": dag.run(rounds=Rounds(5)),
-            "on the workers": dag.run(executor=pool, rounds=Rounds(5)),
+            where: dag.run(executor=other, rounds=Rounds(5)) for where, other in profiled.items()
         }
-        real, compared = real_ms(dag, executor=pool), dag.run(executor=pool)
+        real, compared = real_ms(dag, executor=executor), dag.run(executor=executor)
         for where, profile in before.items():
             found = simulate(profile, engine=engine)
             errors[where].append(found.makespan_ms / real - 1)
             low, high = found.interval_ms
-            held.append(low <= real <= high)
+            held[where].append(low <= real <= high)
             parts = compared.compare(found.profile).get("prediction", {}).get("parts", {})
             shares = ", ".join(f"{name} {part['error']:+.1%}" for name, part in parts.items())
             print(f"  {application.__name__}, {where}: {errors[where][-1]:+.1%} ({shares})")
-    for where, several in errors.items():
-        report(f"makespan, two processes, profile taken {where}", several)
-    print(f"makespan: 95 % intervals hold the real one in {sum(held)} of {len(held)}")
+    for where in profiled:
+        report(f"{what}, profile taken {where}", errors[where], held[where])
 
 
-def faster(pool, engine):
+def makespan():
+    with ProcessPoolExecutor(2) as pool:
+        taken = {"in this process": None, "on the workers": pool}
+        makespans("makespan, two processes", pool, taken)
+
+
+def loky():
+    from loky import ProcessPoolExecutor as LokyPool
+
+    with LokyPool(2) as pool:
+        makespans("makespan, loky", pool, {"on the workers": pool})
+
+
+def threads():
+    with ThreadPoolExecutor(2) as pool:
+        makespans("makespan, two threads", pool, {"in this process": None})
+
+
+def dask():
+    from distributed import Client, LocalCluster
+
+    local = LocalCluster(2, threads_per_worker=1, dashboard_address=None)
+    with local as cluster, Client(cluster) as client:
+        executor = DaskExecutor(client)
+        makespans("makespan, Dask with two processes", executor, {"on the workers": executor})
+
+
+def allocator():
+    """Let the workers give memory back as soon as it is freed, as those of Dask do."""
+    spawned = ProcessPoolExecutor(2, mp_context=get_context("spawn"))
+    with ProcessPoolExecutor(2) as pool, spawned as other:
+        with patch.dict(os.environ, {"MALLOC_TRIM_THRESHOLD_": "65536"}):
+            dag_of(fan).run(executor=other)
+        makespans("makespan, another allocator setting", other, {"with the default": pool})
+
+
+def faster():
     points = []
-    for application, name in [
-        *((fan, "map"), (fan, "join"), (chains, "a"), (tree, "leaf"), (stencil, "cell")),
-        *((uneven, "fit"), (mixed, "p")),
-    ]:
-        plain, quick = dag_of(application), dag_of(application, {name: 2})
-        before = plain.run(executor=pool, rounds=Rounds(5))
-        again = real_ms(plain, executor=pool)
-        real = 1 - real_ms(quick, executor=pool) / again
-        guess = simulate(before, engine=engine)
-        wanted = {task: 2.0 for task in plain.tasks if task.startswith(name)}
-        gain = 1 - simulate(before, engine=engine, faster=wanted).makespan_ms / guess.makespan_ms
-        points.append(gain - real)
-    report("twice as fast, in points of the makespan", points)
+    classes = {
+        fan: ["split", "map", "join"],
+        chains: ["a", "b"],
+        tree: ["leaf", "merge"],
+        stencil: ["cell"],
+        uneven: ["read", "fit"],
+        mixed: ["p", "q"],
+    }
+    with ProcessPoolExecutor(2) as pool:
+        engine = calibrate_engine(pool)
+        for application, names in classes.items():
+            plain = dag_of(application)
+            before = plain.run(executor=pool, rounds=Rounds(5))
+            guess = simulate(before, engine=engine).makespan_ms
+            for name in names:
+                for times in (1.5, 2, 4):
+                    quick = dag_of(application, {name: times})
+                    # In turns, so that the machine's slow minutes are in both.
+                    pairs = [
+                        [real_ms(dag, 1, executor=pool) for dag in (plain, quick)] for _ in range(5)
+                    ]
+                    real = 1 - median(after / before for before, after in pairs)
+                    wanted = {task: times for task in plain.tasks if task.startswith(name)}
+                    found = simulate(before, engine=engine, faster=wanted)
+                    points.append(1 - found.makespan_ms / guess - real)
+                    print(f"  {application.__name__}, {name} by {times}: {points[-1]:+.1%} off")
+    report("one class faster, of the makespan", points, unit="points")
 
 
-def schedules(engine):
-    errors, chance = [], random.Random(3)
-    with ProcessPoolExecutor(1) as one, ProcessPoolExecutor(1) as two:
-        pools = {"one": one, "two": two}
+def schedules():
+    from saga import schedulers
+
+    from dagprofiler.formats.saga import from_saga, to_network, to_task_graph
+
+    names = ["Heft", "Cpop", "PEFT", "MinMin", "MaxMin", "Sufferage"]
+    errors, best = [], []
+    for speeds in ({"one": 1, "two": 1}, {"one": 0.5, "two": 1}):
+        pools = {
+            node: ProcessPoolExecutor(1, initializer=setattr, initargs=(Work, "speed", value))
+            for node, value in speeds.items()
+        }
+        engine = calibrate_engine(pools)
+        network = to_network({"speeds": speeds, "bandwidth": 1e7})
         for application in APPLICATIONS:
             dag = dag_of(application)
             profile = dag.run(rounds=Rounds(5))
-            order = profile.dag_structure["execution_order"]
-            for _ in range(2):
-                plan = {"one": [], "two": []}
-                for name in order:
-                    plan[chance.choice(["one", "two"])].append(name)
-                found = simulate(profile, schedule=plan, engine=engine)
-                real = real_ms(dag, executor=pools, schedule=plan)
-                errors.append(found.makespan_ms / real - 1)
+            graph, found, real = to_task_graph(profile, cost="time"), [], []
+            for name in names:
+                scheduler = getattr(schedulers, f"{name}Scheduler")()
+                plan = from_saga(scheduler.schedule(network, graph))
+                for node in speeds:
+                    plan.setdefault(node, [])
+                simulated = simulate(profile, schedule=plan, speeds=speeds, engine=engine)
+                found.append(simulated.makespan_ms)
+                real.append(real_ms(dag, 3, executor=pools, schedule=plan))
+            errors += [guess / ms - 1 for guess, ms in zip(found, real)]
+            chosen = real[found.index(min(found))]
+            best.append(chosen / min(real) - 1)
+            print(f"  {application.__name__}, {speeds}: {mean(errors[-6:]):+.1%}", flush=True)
+        for pool in pools.values():
+            pool.shutdown()
     report("schedules followed exactly", errors)
+    print(f"schedules: best predicted within 3 % of best: {sum(b <= 0.03 for b in best)} of 12")
 
 
-def main(parts):
-    if "forms" in parts:
-        forms()
-    if "size" in parts:
-        size()
-    busy = [part for part in ("structure", "makespan", "faster", "schedules") if part in parts]
-    if busy:
-        with ProcessPoolExecutor(2) as pool:
-            engine = calibrate_engine(pool)
-            print(engine)
-            for part in busy:
-                if part == "schedules":
-                    schedules(engine)
-                else:
-                    globals()[part](pool, engine)
-
+PARTS = {
+    part.__name__: part
+    for part in (forms, models, size, structure, makespan, loky, threads, dask, allocator, faster)
+}
+PARTS["schedules"] = schedules
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["forms", "size", "structure", "makespan", "faster", "schedules"])
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()

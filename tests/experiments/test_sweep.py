@@ -66,7 +66,6 @@ def quick(monkeypatch):
     monkeypatch.setattr(calibration, "_RUNS", 1)
     monkeypatch.setattr(calibration, "_CHAIN", 5)
     monkeypatch.setattr(calibration, "_KERNEL_S", 0.01)
-    monkeypatch.setattr(calibration, "_SIZES_MB", (1,))
 
 
 @pytest.mark.parametrize("pinned", [False, True])

@@ -49,7 +49,9 @@ def chain(count, ms=1):
         ({"a": 10, "b": 10}, [], {"engine": engine(cores=1)}, 20),
         ({"a": 10, "b": 10}, [], {"engine": engine(shares_memory=True)}, 20),
         # The bytes: one MB written once, and read by both.
-        (*FORK, {"engine": engine(write_ms_per_mb=1.0, read_ms_per_mb=0.5), "workers": 1}, 12),
+        (*FORK, {"engine": engine(write_ms=(0.2, 2), read_ms=(0.1, 1)), "workers": 1}, 12),
+        # Of its times for 0.2 and 2 MB, that of 1 MB is on the line between them.
+        (*FORK, {"engine": engine(write_ms=(3, 3), read_ms=(1, 10)), "workers": 1}, 10 + 3 + 10),
         (*FORK, {"speeds": {"slow": 1, "fast": 2}, "schedule": {"fast": "acb"}}, 5),
         # c waits for its byte: 8 bits a MB over a link of 8e6 bits a ms take 1 ms.
         (*FORK, {"schedule": {"x": "ab", "y": "c"}, "bandwidth": 8e6}, 2 + 1 + 5),
@@ -144,6 +146,10 @@ def test_the_interval_widens_with_the_samples_and_needs_three_rounds():
     assert low < 6.5
     assert high > 7.5
     assert noisy.interval_ms == simulate(noisy._case.source, workers=2).interval_ms
+    two = profile_of({"a": 10, "b": 10}, rounds=[1.0, 1.0, 1.0])
+    low, high = simulate(two, engine=engine(shares_memory=True)).interval_ms
+    assert low < 10, "no task holds the lock"
+    assert high >= 20
     with pytest.raises(ProfileError, match="at least 3 rounds"):
         _ = simulate(profile_of(*FORK), workers=2).interval_ms
 
