@@ -222,7 +222,7 @@ PICTURES = {
         lambda: typed("run text_index.py:build_dag --rounds 10", "round 6 of 10"), width=MEDIUM
     ),
     "terminal-run": Picture(
-        lambda: typed("run image_pipeline.py:build_dag --rounds 20 --seed 1 -o cells.json"),
+        lambda: typed("run slice_scheduler.py:build_dag --rounds 30 --seed 1 -o slices.json"),
         width=MEDIUM,
     ),
     "terminal-compare": Picture(
