@@ -589,22 +589,9 @@ def test_workers_of_a_command_end_with_it_also_those_that_have_had_no_task(waiti
     assert out == ""
 
 
-def test_ctrl_c_while_the_package_is_imported_is_quiet():
-    code = (
-        "import signal, sys, dagprofiler_command; "
-        "sys.addaudithook(lambda event, of: event == 'import' and of[0] == 'dagprofiler.dag' "
-        "and signal.raise_signal(signal.SIGINT)); "
-        "dagprofiler_command.entry()"
-    )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "dagprofiler: interrupted\n")
-
-
 def test_sigterm_that_is_ignored_stays_so(folder):
     code = (
-        "import signal; from dagprofiler_command import entry; "
+        "import signal; from dagprofiler.cli import entry; "
         "signal.signal(signal.SIGTERM, signal.SIG_IGN); "
         "import atexit; atexit.register(lambda: print(signal.getsignal(signal.SIGTERM).name)); "
         "entry()"
