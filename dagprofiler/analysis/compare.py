@@ -147,7 +147,7 @@ def _prediction(mine: ProfileData, theirs: ProfileData) -> dict[str, Any]:
 
 
 def _called(base: ProfileData, new: ProfileData, names: tuple[str, str] | None) -> tuple[str, str]:
-    """Return what two profiles are called, so that they can be told apart."""
+    """Return what two profiles are called; the two names differ."""
     if names is not None:
         return names
     if base.name is None or new.name is None or base.name == new.name:

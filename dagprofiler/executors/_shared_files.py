@@ -150,7 +150,7 @@ class SharedFiles:
     Parameters
     ----------
     within
-        The parent folder; None for one in memory if the system has one with room.
+        The parent folder; None for a folder in memory if the system has one with room.
 
     Attributes
     ----------

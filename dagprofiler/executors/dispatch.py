@@ -20,7 +20,15 @@ from dagprofiler.errors import (
 )
 from dagprofiler.executors import RoundReport
 from dagprofiler.executors._shared_files import OwnedFiles, SharedFile
-from dagprofiler.executors.jobs import Batch, Job, JobPickler, JobResult, PackedJob, Session, failed
+from dagprofiler.executors.jobs import (
+    Batch,
+    Job,
+    JobPickler,
+    JobResult,
+    PackedJob,
+    Session,
+    without_phases,
+)
 from dagprofiler.executors.worker import Worker
 from dagprofiler.measure.machine import clock_domain
 from dagprofiler.serializers import FrameList
@@ -229,7 +237,7 @@ class Dispatcher:
         self._numbers: dict[Worker, int] = {}
         #: Clock domain of each worker.
         self._domains: list[str] = []
-        #: The first task of each worker.
+        #: The first task of each worker: under a schedule a job of this name goes to that worker.
         self._first: dict[int, str] = {}
         self._clocks = Clocks(clock_domain())
         self._round = 0
@@ -329,7 +337,7 @@ class Dispatcher:
             try:
                 job = self._pickler.job(self._session.key, work, self._wiring.wanted(number))
             except SerializationError as error:
-                self._landed.append((number, -1, failed(error)))
+                self._landed.append((number, -1, without_phases(error)))
                 return
             limit_s = self._timeout_s if task.timeout is None else task.timeout
             if limit_s is not None:
@@ -393,7 +401,7 @@ class Dispatcher:
         """Fail tasks whose job is lost."""
         for task in tasks:
             lost = self._lost(task, tasks, error)
-            self._landed.append((task.number, -1, failed(lost)))
+            self._landed.append((task.number, -1, without_phases(lost)))
 
     def _lost(self, task: _SentTask, tasks: list[_SentTask], error: Exception) -> BaseException:
         """Return the error of a task of a lost job; `tasks` are all that were in it."""

@@ -210,7 +210,7 @@ class PackedJob:
         outcome: tuple[Any, ...] | Exception | None
         worker, outcome = perform_limited(self, frames, self.limit_s)
         if isinstance(outcome, Exception):
-            return worker, failed(PackedError(outcome)), ()
+            return worker, without_phases(PackedError(outcome)), ()
         return outcome
 
     def perform(self, frames: list[Any]) -> tuple[Any, ...] | None:
@@ -222,7 +222,7 @@ class PackedJob:
                 return None
             if not self._data:
                 _here.enter(session, alone=worker[-1])
-                return worker, failed(None), ()
+                return worker, without_phases(), ()
             task, sent, inputs, decoders = pickle.loads(self._data)
             task.config = session.config
             contract = _known_contract(sent) if type(sent) is bytes else sent
@@ -233,7 +233,7 @@ class PackedJob:
                 f"{describe(error)}; its modules must be importable there"
             )
             problem.__cause__ = error
-            return worker, failed(PackedError(problem)), ()
+            return worker, without_phases(PackedError(problem)), ()
         frames = [
             data.frames(decode) if type(data) is SharedFile else data
             for data, decode in zip(frames, decoders)
@@ -318,8 +318,8 @@ class Batch:
             yield times, payload, wire, frames, *others
 
 
-def failed(error: BaseException | PackedError | None) -> tuple[Any, ...]:
-    """Return the record of a task that failed before its first phase."""
+def without_phases(error: BaseException | PackedError | None = None) -> tuple[Any, ...]:
+    """Return the record of a task that failed before its first phase, or of no task at all."""
     return (None,) * 6, {}, {}, {}, None, error, None, None
 
 

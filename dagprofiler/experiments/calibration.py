@@ -134,9 +134,10 @@ def calibrate_engine(executor: Any) -> Engine:
     -----
     Takes a few seconds. A chain of tasks that compute tells the latency; tasks that sleep,
     more than there are workers, tell the gap and the driver's CPU time; tasks that hand over
-    bytes tell the cost of a MB; the kernels of :func:`~dagprofiler.calibrate`, on one worker
-    and on more, tell the contention. Waits add up in a run, so those of each run count by their
-    mean; figures are medians over the runs, and spreads those of the medians' intervals.
+    values of two sizes tell what that costs; the kernels of :func:`~dagprofiler.calibrate`, on
+    one worker and on more, tell the contention. Waits add up in a run, so those of each run
+    count by their mean; figures are medians over the runs, and spreads those of the medians'
+    intervals.
     """
     nodes: Mapping[str, Any] = executor if isinstance(executor, Mapping) else {}
     if nodes:

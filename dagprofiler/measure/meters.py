@@ -313,7 +313,8 @@ class _Kernel:
     """A meter of the speed of the core: CPU time of a fixed kernel, just before and after a task.
 
     The mean of both; each is the shorter of two turns, since a task leaves other caches behind
-    than it finds. Python code, as it told most of how Python and numpy code were slowed.
+    than it finds. Python code: of the kernels tried, its time
+    followed that of slowed Python and numpy code best.
     """
 
     reason = None

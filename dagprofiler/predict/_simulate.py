@@ -64,7 +64,7 @@ class Simulation(Shown):
     @property
     def curve(self) -> dict[int, Simulation]:
         """Return each number of workers that was asked for, with its simulation."""
-        return {len(one.utilisation): one for one in (*self._others, self)}
+        return {len(found.utilisation): found for found in (*self._others, self)}
 
     @cached_property
     def interval_ms(self) -> tuple[float, float]:

@@ -25,7 +25,7 @@ from dagprofiler import (
 )
 from dagprofiler.engine import round as rounds
 from dagprofiler.executors import dispatch as dispatching
-from dagprofiler.executors.jobs import announce, failed, withdraw
+from dagprofiler.executors.jobs import announce, withdraw, without_phases
 from dagprofiler.serializers import FrameList
 
 
@@ -295,7 +295,7 @@ def test_earlier_attempts_are_recorded_by_round():
 def test_a_job_that_no_worker_is_known_for_has_none():
     class Refuses(Here):
         def answer(self, job, handles):
-            return None, failed(ValueError("not here")), ()
+            return None, without_phases(ValueError("not here")), ()
 
     error = failure(independent("a"), Refuses())
 

@@ -373,13 +373,15 @@ def test_a_module_that_is_loaded_lazily_is_not_loaded_for_its_version(tmp_path, 
     machine.versions.cache_clear()
 
 
-@pytest.mark.parametrize("name", ["one_package", "another_package"])
-def test_versions_follow_what_is_loaded_and_not_how_many_modules_are(monkeypatch, name):
-    package = types.ModuleType(name)
-    package.__version__, package.__file__ = "1", f"/site-packages/{name}.py"
-    monkeypatch.setitem(sys.modules, name, package)
-    found = environment(thorough=True)["versions"]
-    assert {"one_package", "another_package"} & found.keys() == {name}
+def test_versions_follow_what_is_loaded_and_not_how_many_modules_are(monkeypatch):
+    names = {"one_package", "another_package"}
+    for name in names:
+        package = types.ModuleType(name)
+        package.__version__, package.__file__ = "1", f"/site-packages/{name}.py"
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, name, package)
+            found = environment(thorough=True)["versions"]
+        assert names & found.keys() == {name}
 
 
 def test_packages_that_are_loaded_have_a_version_in_several_rounds():
