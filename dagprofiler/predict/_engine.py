@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dagprofiler.errors import ProfileError, describe, short_repr
-from dagprofiler.graph.replay import EngineCosts
+from dagprofiler.predict._replay import EngineCosts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

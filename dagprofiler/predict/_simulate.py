@@ -21,10 +21,10 @@ from dagprofiler.engine.options import orders_of, ranking
 from dagprofiler.errors import ProfileError, counted, did_you_mean, is_a, refused, short_repr
 from dagprofiler.formats.saga import network_of
 from dagprofiler.graph.edges import rows_of
-from dagprofiler.graph.replay import Demands, EngineCosts, Replay, replay
 from dagprofiler.graph.wiring import NumberedGraph, kahn_order
 from dagprofiler.metrics import DAGMetrics, TaskMetrics
 from dagprofiler.predict._engine import Engine
+from dagprofiler.predict._replay import Demands, EngineCosts, Replay, replay
 from dagprofiler.profile import Profile
 from dagprofiler.stats.summary import median
 
@@ -206,7 +206,7 @@ def simulate(
     Notes
     -----
     Events are simulated in the dispatcher's own rules; see
-    :func:`dagprofiler.graph.replay.replay`. Times of a profile that was taken on an executor
+    :func:`~dagprofiler.predict._replay.replay`. Times of a profile that was taken on an executor
     contain contention: they are divided by the engine's factor for the number of workers
     that computed beside each task. O(n log n) time for n tasks and edges.
 

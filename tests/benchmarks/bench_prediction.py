@@ -298,7 +298,7 @@ class Sink(Task):
 
 def size():
     from dagprofiler.graph.edges import rows_of
-    from dagprofiler.graph.replay import Demands, EngineCosts, replay
+    from dagprofiler.predict._replay import Demands, EngineCosts, replay
 
     chance = random.Random(1)
     for count in (1000, 10_000, 100_000):
