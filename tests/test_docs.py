@@ -32,8 +32,8 @@ from dagprofiler import Profile, Rounds
 from dagprofiler.analysis.weights import SOURCES
 from dagprofiler.measure.meters import METER_SETS, select
 from dagprofiler.schema import PROFILE_SCHEMA
-from dagprofiler.stats.summary import FLAGS as FLAGS_OF_A_TASK
-from dagprofiler.stats.summary import median_interval
+from dagprofiler.stats import FLAGS as FLAGS_OF_A_TASK
+from dagprofiler.stats import median_interval
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs"))

@@ -19,7 +19,7 @@ from dagprofiler._document.sections import ProfileDocument
 from dagprofiler._document.shapes import Row, fields_of, inner_shape
 from dagprofiler.errors import CycleError, ProfileError, json_path, short_repr, shorten
 from dagprofiler.graph.wiring import kahn_order
-from dagprofiler.stats.summary import median
+from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED
-from dagprofiler.stats.summary import CONFIDENCE, flags, summarize
+from dagprofiler.stats import CONFIDENCE, flags, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

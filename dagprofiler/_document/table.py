@@ -15,7 +15,7 @@ from dagprofiler._document.samples import counting, measured_of
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import MOST_ROWS, aligned, and_more, number, printable
 from dagprofiler.errors import FormatError, MissingExtraError, counted, did_you_mean, short_repr
-from dagprofiler.stats.summary import median
+from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -415,7 +415,7 @@ class ProfiledTask:
     node_weight
         In instructions; None if the task has no cost model.
     flags
-        Warnings about the figures; ``dagprofiler.stats.summary.FLAGS`` explains them.
+        Warnings about the figures; ``dagprofiler.stats.FLAGS`` explains them.
     samples
         Quantity, such as ``"wall_ms"``, to its values in the measured rounds, without nulls.
     statistics

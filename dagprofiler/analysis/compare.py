@@ -14,6 +14,7 @@ from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import Block, number, printable, some
 from dagprofiler.config import same_value
 from dagprofiler.errors import short_repr
+from dagprofiler.stats import FEWEST_ROUNDS, median
 from dagprofiler.stats.ranktests import (
     DIFFERENCE,
     INCONCLUSIVE,
@@ -23,7 +24,6 @@ from dagprofiler.stats.ranktests import (
     compare_interleaved,
     verdicts,
 )
-from dagprofiler.stats.summary import FEWEST_ROUNDS, median
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

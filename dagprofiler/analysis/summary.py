@@ -11,7 +11,7 @@ from dagprofiler._util.json import mapping_in
 from dagprofiler._util.text import BYTES, Block, number, printable, quantity, render, some
 from dagprofiler.analysis._analyze import analysis_of, route, span_note, span_rows
 from dagprofiler.errors import counted
-from dagprofiler.stats.summary import FLAGS
+from dagprofiler.stats import FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,7 +11,7 @@ from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.samples import measured_of
 from dagprofiler._document.table import default_times, entries_of_tasks
 from dagprofiler.errors import WeightError, did_you_mean, short_repr
-from dagprofiler.stats.summary import median
+from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

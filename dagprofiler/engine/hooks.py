@@ -150,7 +150,7 @@ class HookCalls:
             raise refused(f"hooks: one Tracer records a run, got {len(tracings)}")
         if not tracings:
             return None
-        from dagprofiler.tracing.runs import Tracing
+        from dagprofiler.tracing.collection import Tracing
 
         if not isinstance(tracings[0], Tracing):
             raise refused(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dagprofiler._document.rounds import MEASURED, MOMENTS
 from dagprofiler.errors import GraphError, short_repr
 from dagprofiler.metrics import TaskMetrics
-from dagprofiler.stats.summary import median
+from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

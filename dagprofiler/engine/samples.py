@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler._document.rounds import ALLOCATION
 from dagprofiler._document.samples import rounded
 from dagprofiler.engine.log import phase_s
-from dagprofiler.stats.summary import corrected, median, summarize
+from dagprofiler.stats import corrected, median, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from dagprofiler._util.json import Columns, Items, Table, batched, held
 from dagprofiler.engine.log import RoundLog, duration_ms, figures
 from dagprofiler.engine.samples import differing_outputs, samples_of
 from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
-from dagprofiler.stats.summary import median
+from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

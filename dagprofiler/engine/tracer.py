@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from dagprofiler.engine.hooks import Hook
 from dagprofiler.errors import TraceError, short_repr
+from dagprofiler.tracing.collection import FLOOR_MS, SPANS_OF_A_TASK, Tracing
 from dagprofiler.tracing.functions import FunctionCollector
-from dagprofiler.tracing.runs import FLOOR_MS, SPANS_OF_A_TASK, Tracing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

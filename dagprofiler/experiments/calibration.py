@@ -15,7 +15,7 @@ from dagprofiler.errors import refused
 from dagprofiler.measure.calibrate import kernels
 from dagprofiler.measure.machine import allocator_settings, hostname
 from dagprofiler.predict import Engine
-from dagprofiler.stats.summary import median, summarize
+from dagprofiler.stats import median, summarize
 from dagprofiler.task import Task
 
 if TYPE_CHECKING:

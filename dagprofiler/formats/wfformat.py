@@ -17,7 +17,7 @@ from dagprofiler._util.json import mapping_in, plain_number, text_in
 from dagprofiler.errors import FormatError, counted, short_repr, shorten
 from dagprofiler.formats import Export
 from dagprofiler.formats.saga import finite_number
-from dagprofiler.stats.summary import median
+from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -24,8 +24,8 @@ from zlib import crc32
 
 from dagprofiler.config import same_value
 from dagprofiler.errors import JournalError, describe, listed, short_repr
+from dagprofiler.measure.kernel import Holder
 from dagprofiler.measure.machine import hostname
-from dagprofiler.measure.procfs import Holder
 from dagprofiler.serializers import FrameList
 
 if TYPE_CHECKING:

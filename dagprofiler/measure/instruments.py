@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Union
 
     from dagprofiler.measure.meters import Selection
-    from dagprofiler.tracing.runs import Tracing
+    from dagprofiler.tracing.collection import Tracing
 
     Codec = Callable[[Any], Any]
     Number = Union[int, float, None]
@@ -80,7 +80,7 @@ class Instrumentation(NamedTuple):
         for no store.
     tracing
         What to record inside of tasks in addition to annotations; a
-        :class:`~dagprofiler.tracing.runs.Tracing`, None for nothing.
+        :class:`~dagprofiler.tracing.collection.Tracing`, None for nothing.
     """
 
     meters: Selection

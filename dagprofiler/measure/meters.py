@@ -22,9 +22,14 @@ from dagprofiler.errors import (
     is_a,
     short_repr,
 )
-from dagprofiler.measure._perf_events import INSTRUCTIONS, EventCounter, SystemCalls
 from dagprofiler.measure.calibrate import interpret
-from dagprofiler.measure.procfs import KernelFiles, Unavailable
+from dagprofiler.measure.kernel import (
+    INSTRUCTIONS,
+    EventCounter,
+    KernelFiles,
+    SystemCalls,
+    Unavailable,
+)
 
 MILLISECOND_NS = 1e6
 

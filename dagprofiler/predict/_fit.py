@@ -21,7 +21,7 @@ from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.predict._normal_form import Fit, fit_points, longest_line
 from dagprofiler.predict._simulate import sources_of
 from dagprofiler.profile import Profile
-from dagprofiler.stats.summary import median
+from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

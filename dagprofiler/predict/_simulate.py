@@ -26,7 +26,7 @@ from dagprofiler.metrics import DAGMetrics, TaskMetrics
 from dagprofiler.predict._engine import Engine
 from dagprofiler.predict._replay import Demands, EngineCosts, Replay, replay
 from dagprofiler.profile import Profile
-from dagprofiler.stats.summary import median
+from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

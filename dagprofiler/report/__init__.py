@@ -19,7 +19,7 @@ from dagprofiler.errors import counted, listed
 from dagprofiler.formats import Export
 from dagprofiler.report.data import ReportSource, comparison, parts, sketch
 from dagprofiler.report.drawing import draw, is_drawn_unasked
-from dagprofiler.stats.summary import FLAGS
+from dagprofiler.stats import FLAGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

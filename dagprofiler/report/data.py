@@ -26,8 +26,8 @@ from dagprofiler.analysis import analysis_of
 from dagprofiler.analysis.compare import PARTS
 from dagprofiler.report._layout import fold, kinds_by_name
 from dagprofiler.report.drawing import Sketch, of_groups, of_tasks
+from dagprofiler.stats import FLAGS, median
 from dagprofiler.stats.ranktests import INCONCLUSIVE
-from dagprofiler.stats.summary import FLAGS, median
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -14,7 +14,7 @@ from dagprofiler.errors import MissingExtraError, did_you_mean, short_repr
 from dagprofiler.report.data import ReportSource, timeline
 from dagprofiler.report.data import samples as samples_of
 from dagprofiler.report.drawing import CRITICAL, FILL, FONT_PX, darkness
-from dagprofiler.stats.summary import median
+from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

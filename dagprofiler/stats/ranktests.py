@@ -9,7 +9,7 @@ from itertools import accumulate, chain
 from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
-from dagprofiler.stats.summary import CONFIDENCE, median, middle_of
+from dagprofiler.stats import CONFIDENCE, median, middle_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,11 +5,9 @@ writes one trace for each process, for Perfetto, ``chrome://tracing`` and speeds
 :func:`collecting`, spans go to the collection.
 """
 
-from dagprofiler.tracing import runs as _runs  # noqa: F401  (it tells runs where spans go)
 from dagprofiler.tracing._file import Merged, merge
-from dagprofiler.tracing._options import Options
 from dagprofiler.tracing._perfflow import async_event, critical_path, sync_event
-from dagprofiler.tracing._process import configure, flush
+from dagprofiler.tracing._process import Options, configure, flush
 from dagprofiler.tracing._spans import async_span, counter, instant, span, trace
 from dagprofiler.tracing.collection import Collection, collecting
 from dagprofiler.tracing.functions import FunctionCollector

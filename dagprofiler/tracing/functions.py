@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import TraceError, describe, did_you_mean, short_repr
 from dagprofiler.tracing._recording import SPAN, Label, clock, record, state
-from dagprofiler.tracing.collection import Collection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -206,7 +205,7 @@ class FunctionCollector:
     def _is_wanted(self) -> bool:
         if self._collected_only:
             owner = state.sink.get(state.fallback).buffer.owner
-            return isinstance(owner, Collection) and owner.functions is self
+            return getattr(owner, "functions", None) is self
         return not state.off
 
     # -- sys.monitoring ----------------------------------------------------------------------

@@ -31,7 +31,7 @@ from dagprofiler import (
     ValidationError,
 )
 from dagprofiler.schema import PROFILE_SCHEMA, validate_profile
-from dagprofiler.stats.summary import FLAGS
+from dagprofiler.stats import FLAGS
 
 # Tasks
 

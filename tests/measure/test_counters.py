@@ -11,15 +11,15 @@ import threading
 
 import pytest
 
-from dagprofiler.measure import _perf_events as counters
-from dagprofiler.measure._perf_events import (
+from dagprofiler.measure import kernel as counters
+from dagprofiler.measure.kernel import (
     INSTRUCTIONS,
     PAGE_FAULTS,
     TASK_CLOCK,
     EventCounter,
     SystemCalls,
+    Unavailable,
 )
-from dagprofiler.measure.procfs import Unavailable
 
 PAGES = 500
 
@@ -291,8 +291,8 @@ def test_instructions_follow_the_work_where_the_machine_counts_them():
     # In a process of its own: threads that others left here would count, too.
     code = """
 from itertools import repeat
-from dagprofiler.measure._perf_events import INSTRUCTIONS, EventCounter
-from dagprofiler.measure.procfs import Unavailable
+from dagprofiler.measure.kernel import INSTRUCTIONS, EventCounter
+from dagprofiler.measure.kernel import Unavailable
 
 def instructions(count):
     counter.start()

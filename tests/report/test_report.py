@@ -23,7 +23,7 @@ from dagprofiler import (
 )
 from dagprofiler.report import EXPORTER
 from dagprofiler.report import data as series
-from dagprofiler.stats.summary import FLAGS
+from dagprofiler.stats import FLAGS
 
 
 @task(outputs=["rows"], estimate_fn=lambda cfg: 100)

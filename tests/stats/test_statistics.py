@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagprofiler.stats.summary import (
+from dagprofiler.stats import (
     CPU_FLOOR_MS,
     FLAGS,
     corrected,
@@ -289,7 +289,7 @@ def test_flags_come_in_the_order_in_which_they_are_explained():
 
 def test_the_module_loads_nothing_slow():
     code = (
-        "import sys; from dagprofiler.stats import summary; "
+        "import sys; import dagprofiler.stats; "
         "print(sorted({'numpy', 'jsonschema', 'statistics', 'fractions'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

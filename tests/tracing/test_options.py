@@ -6,7 +6,7 @@ import pytest
 
 from dagprofiler import TraceError
 from dagprofiler.tracing import Options, configure
-from dagprofiler.tracing._options import from_environment
+from dagprofiler.tracing._process import from_environment
 
 
 def name_of(options, **process):
