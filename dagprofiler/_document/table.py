@@ -231,7 +231,8 @@ class TaskTime(NamedTuple):
         Without run-queue delay where that was measured, else wall time; the median over the
         measured rounds, in milliseconds.
     low_ms, high_ms
-        Confidence interval of the median; None without several rounds.
+        Confidence interval of the median; None without several rounds. The interval of the
+        prediction where cost models predict the time.
     column
         ``"corrected_ms"``, or ``"wall_ms"`` for wall time.
     """
@@ -251,6 +252,7 @@ def default_times(profile: ProfileData, names: Iterable[str] | None = None) -> d
     statistics = sections.get("statistics", {}).get("tasks", {})
     samples = sections.get("samples", {})
     kinds, rows = samples.get("rounds", ()), samples.get("tasks", {})
+    predicted = sections.get("prediction", {}).get("intervals_ms", {})
     times = {}
     for name in profile.dag_structure["nodes"] if names is None else names:
         summaries = statistics.get(name, {})
@@ -266,7 +268,8 @@ def default_times(profile: ProfileData, names: Iterable[str] | None = None) -> d
                 break
         else:
             if name in entries:
-                times[name] = TaskTime(entries[name].compute_time_ms, None, None, "wall_ms")
+                low_ms, high_ms = predicted.get(name, (None, None))
+                times[name] = TaskTime(entries[name].compute_time_ms, low_ms, high_ms, "wall_ms")
     return times
 
 

@@ -45,6 +45,7 @@ _ONE_PROCESS = (
     f"times as much as rounds do; {WAY_OUT}"
 )
 _NO_SAMPLES = f"a profile has no samples of several rounds; {WAY_OUT}"
+_PREDICTED = "one of the profiles is predicted: it has no samples"
 
 #: Parts of ``run.conditions`` that times depend on, with their defaults.
 _CONDITIONS = {"busy_cores": 0, "collect_garbage": "rounds"}
@@ -127,7 +128,7 @@ def compare_profiles(
         node_weight_diff=_weight_diff(new.metrics.node_weights, base.metrics.node_weights),
         edge_weight_diff=_weight_diff(new.metrics.edge_weights, base.metrics.edge_weights),
         time_diff_ms=None if None in totals else totals[0] - totals[1],
-        total_time=total.get("") or _entry_without_samples(totals[1], totals[0], "total_ms"),
+        total_time=total.get("") or _entry(totals[1], totals[0], "total_ms", _lacking(*sides)),
         task_times={name: tasks[name] for name in nodes[0] if name in tasks},
         edge_times=judge.judged(dict(_edge_pairs(*sides))),
         **_alone("only_in_self", *nodes),
@@ -218,6 +219,7 @@ class _Side:
         kinds = samples.get("rounds", ())
         self.rounds = [i for i, kind in enumerate(kinds) if kind == MEASURED]
         self.total_ms = self.measured(samples, "total_ms")
+        self.without_samples = _PREDICTED if "prediction" in sections else _NO_SAMPLES
         self.host = profile.hostname
         self.machine = (self.host, *map(environment.get, _MACHINE))
         self.conditions: Mapping[str, Any] = run.get("conditions", {})
@@ -271,7 +273,7 @@ def _common_scale(mine: _Side, theirs: _Side) -> tuple[float, str]:
 def _obstacles(mine: _Side, theirs: _Side, *, scaled: bool, paired: bool) -> Iterator[str]:
     """Yield the reasons why there can be no verdict."""
     if not mine.rounds or not theirs.rounds:
-        yield _NO_SAMPLES
+        yield _lacking(mine, theirs)
         return
     if mine.host is None or theirs.host is None:
         yield "a profile without a hostname cannot be compared with another"
@@ -370,15 +372,21 @@ class _Judge(NamedTuple):
         return {**entry, "reason": verdict.reason} if verdict.reason else entry
 
 
+def _lacking(mine: _Side, theirs: _Side) -> str:
+    """Return why one of two sides has no samples."""
+    return (mine if not mine.rounds else theirs).without_samples
+
+
 def _unjudged(mine: _Side, theirs: _Side, name: str) -> dict[str, Any]:
     new, base = mine.times[name], theirs.times[name]
     quantity = "wall_ms" if "wall_ms" in (new.column, base.column) else "corrected_ms"
-    return _entry_without_samples(base.median_ms, new.median_ms, quantity)
+    return _entry(base.median_ms, new.median_ms, quantity, _lacking(mine, theirs))
 
 
-def _entry_without_samples(
-    base_ms: float | None, new_ms: float | None, quantity: str
+def _entry(
+    base_ms: float | None, new_ms: float | None, quantity: str, reason: str
 ) -> dict[str, Any]:
+    """Return what is said of times without samples."""
     return {
         "quantity": quantity,
         "base_ms": base_ms,
@@ -386,7 +394,7 @@ def _entry_without_samples(
         "ratio": new_ms / base_ms if base_ms and new_ms is not None else None,
         **dict.fromkeys(("low", "high", "coverage")),
         "verdict": INCONCLUSIVE,
-        "reason": _NO_SAMPLES,
+        "reason": reason,
     }
 
 

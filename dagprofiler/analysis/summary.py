@@ -183,7 +183,16 @@ def _conditions(sections: Mapping[str, Any]) -> str | None:
 
 
 def _notes(sections: Mapping[str, Any], unclear: str) -> Iterator[str]:
-    """Yield why figures are missing, and which rules never fired."""
+    """Yield how certain a prediction is, why figures are missing, and which rules never fired."""
+    prediction = sections.get("prediction", {})
+    if prediction.get("interval_ms"):
+        low, high = map(number, prediction["interval_ms"])
+        yield f"95 % from {low} to {high} ms in all"
+    beyond = prediction.get("beyond", 0)
+    if beyond > 1:
+        yield f"parameters are up to {beyond:.3g} times beyond the measured values"
+    for reason in prediction.get("reasons", ()):
+        yield f"not certain: {reason}"
     if unclear:
         yield f"no times: {unclear}"
     tasks = sections.get("samples", {}).get("tasks", {})

@@ -164,6 +164,11 @@ def test_a_prediction_is_marked_is_read_and_is_simulated_with_an_interval():
     near, far = models.predict({"N": 40_000}), models.predict({"N": 400_000})
     assert Profile.loads(near.dumps()) == near
     assert str(near).startswith("PREDICTED, not measured")
+    assert "1.25 times beyond" in str(near)
+    assert "+-" in str(near)
+    assert f"not certain: {far.sections['prediction']['reasons'][0]}" in str(far)
+    [entry] = {entry["reason"] for entry in near.compare(models.profiles[0])["task_times"].values()}
+    assert "predicted" in entry
     assert near.sections["prediction"]["kind"] == "cost_models"
     assert near.sections["prediction"]["reasons"] == []
     assert near.sections["prediction"]["beyond"] == 1.25

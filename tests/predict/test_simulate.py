@@ -189,6 +189,7 @@ def test_a_predicted_profile_is_read_as_any_other_and_never_passes_for_a_measure
     assert "samples" not in predicted.sections
     assert "predicted" in repr(predicted)
     assert str(predicted).startswith("PREDICTED, not measured")
+    assert "95 % from 7.000 to 7.000 ms" in str(predicted)
     assert "predicted" in predicted.weights("wall_time").provenance
     assert "predicted" in predicted._repr_html_().lower()
 
