@@ -11,7 +11,7 @@ from dagprofiler._version import __version__
 from dagprofiler.config import Config
 from dagprofiler.dag import DAG, ORDER_ONLY
 from dagprofiler.decorators import task
-from dagprofiler.engine.hooks import Hook
+from dagprofiler.engine.hooks import Hook, Tracer
 from dagprofiler.errors import (
     CostModelError,
     CycleError,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from dagprofiler.analysis import Analysis, analyze
     from dagprofiler.analysis.weights import Weights
     from dagprofiler.engine.progress import Progress
-    from dagprofiler.engine.tracer import Tracer
     from dagprofiler.executors import Executor
     from dagprofiler.executors.celery import CeleryExecutor
     from dagprofiler.executors.dask import DaskExecutor
@@ -134,7 +133,6 @@ _LATER = {
     "Rule": "rules",
     "Rules": "rules",
     "RunComparison": "experiments",
-    "Tracer": "engine.tracer",
     "Weights": "analysis.weights",
     "analyze": "analysis._analyze",
     "calibrate": "measure.calibrate",

@@ -31,6 +31,7 @@ from dagprofiler.engine.options import (
 )
 from dagprofiler.engine.round import ReadyQueue, Workload
 from dagprofiler.engine.run import Run
+from dagprofiler.engine.sections import is_precise
 from dagprofiler.engine.validate import ContractReader, estimates_of, problems_of
 from dagprofiler.errors import (
     DagProfilerError,
@@ -644,7 +645,7 @@ class DAG(Shown):
         frontier = self._frontier(ranked, options.schedule)
         plan = Plan(
             rounds.alone() if alone else rounds,
-            partial(_is_precise, log),
+            partial(is_precise, log),
             allocation=counts_allocations and not alone,
         )
         if past is not None:
@@ -984,10 +985,3 @@ class DAG(Shown):
                         f"cannot be serialized: {describe(error)}"
                     ) from error
         return encoded
-
-
-def _is_precise(log: RunLog, precision: float) -> bool:
-    """Tell whether the measured rounds are precise enough; used by ``"auto"`` only."""
-    from dagprofiler.engine.samples import is_precise
-
-    return is_precise(log, precision)

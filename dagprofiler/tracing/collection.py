@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 #: How many spans of each thread of a task are kept in a round.
 SPANS_OF_A_TASK = 100_000
-#: Shorter calls of functions without annotations are not recorded.
-FLOOR_MS = 0.1
 
 
 class Packed(NamedTuple):
@@ -278,9 +276,9 @@ class Tracing(NamedTuple):
         Shorter calls of these functions are not recorded, in milliseconds.
     """
 
-    limit: int = SPANS_OF_A_TASK
-    places: tuple[tuple[str, str], ...] = ()
-    floor_ms: float = FLOOR_MS
+    limit: int
+    places: tuple[tuple[str, str], ...]
+    floor_ms: float
 
     def open(self) -> OpenTracing:
         """Return the recorder of the calling thread."""

@@ -8,7 +8,7 @@ from dagprofiler import DAG, Task
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP
 from dagprofiler._document.samples import measured_of, statistics_of
 from dagprofiler.engine.log import RoundLog
-from dagprofiler.engine.samples import differing_outputs, is_precise, samples_of
+from dagprofiler.engine.sections import differing_outputs, is_precise, samples_of
 
 
 class Any(Task):

@@ -85,7 +85,7 @@ def test_whoever_needs_more_rounds_goes_on_alone(monkeypatch):
     said = []
     dag_a, dag_b = DAG({"t": Says(said, "a")}), DAG({"u": Says(said, "b")})
     monkeypatch.setattr(
-        sys.modules["dagprofiler.dag"], "_is_precise", lambda log, _: log.nodes == ["t"]
+        sys.modules["dagprofiler.dag"], "is_precise", lambda log, _: log.nodes == ["t"]
     )
     found = compare_runs(dag_a, dag_b, rounds=Rounds("auto", warmup=0, max_rounds=8))
     assert "".join(said) == "abbaabbaabba" + "bb"
