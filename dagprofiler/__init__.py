@@ -38,7 +38,7 @@ from dagprofiler.profile import Profile
 from dagprofiler.task import Task
 
 if TYPE_CHECKING:
-    from dagprofiler._document.calibration import Calibration
+    from dagprofiler._document import Calibration
     from dagprofiler.analysis import Analysis, analyze
     from dagprofiler.analysis.weights import Weights
     from dagprofiler.engine.progress import Progress
@@ -120,8 +120,8 @@ __all__ = [
 
 #: Names that are imported at their first use: a program that only runs needs none of them.
 _LATER = {
-    "Analysis": "analysis._analyze",
-    "Calibration": "measure.calibrate",
+    "Analysis": "analysis",
+    "Calibration": "_document",
     "CeleryExecutor": "executors.celery",
     "DaskExecutor": "executors.dask",
     "Executor": "executors",
@@ -134,7 +134,7 @@ _LATER = {
     "Rules": "rules",
     "RunComparison": "experiments",
     "Weights": "analysis.weights",
-    "analyze": "analysis._analyze",
+    "analyze": "analysis",
     "calibrate": "measure.calibrate",
     "calibrate_engine": "experiments",
     "compare_runs": "experiments",

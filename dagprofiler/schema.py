@@ -15,9 +15,8 @@ from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._document.quickcheck import doubtful, surely_satisfies
 from dagprofiler._document.sections import ProfileDocument
-from dagprofiler._document.shapes import MAX_INT, schema_of
+from dagprofiler._document.shapes import MAX_INT, doubtful, schema_of, surely_satisfies
 from dagprofiler.errors import ProfileError, describe, json_path, one_line, shorten
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from dagprofiler._document.quickcheck import surely_satisfies
 from dagprofiler._document.rounds import MOMENTS
+from dagprofiler._document.shapes import surely_satisfies
 from dagprofiler.errors import ProfileError
 from dagprofiler.schema import (
     PROFILE_SCHEMA,

@@ -13,8 +13,7 @@ from math import inf, isclose
 from operator import eq, itemgetter, le, mul
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler._document.rounds import MEASURED, MOMENTS
-from dagprofiler._document.samples import counting, measured_of
+from dagprofiler._document.rounds import MEASURED, MOMENTS, counting, measured_of
 from dagprofiler._document.sections import ProfileDocument
 from dagprofiler._document.shapes import Row, fields_of, inner_shape
 from dagprofiler.errors import CycleError, ProfileError, json_path, short_repr, shorten

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler._document.samples import counting, measured_of
+from dagprofiler._document.rounds import counting, measured_of
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import MOST_ROWS, aligned, and_more, number, printable
 from dagprofiler.errors import FormatError, MissingExtraError, counted, did_you_mean, short_repr

@@ -4,8 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dagprofiler.analysis._analyze import Analysis, analysis_of, analyze
-    from dagprofiler.analysis._paths import Bottleneck, CriticalSpan, CriticalSpans, Paths
+    from dagprofiler.analysis._analyze import (
+        Analysis,
+        Bottleneck,
+        CriticalSpan,
+        CriticalSpans,
+        Paths,
+        analysis_of,
+        analyze,
+    )
 
 __all__ = [
     "Analysis",
@@ -17,19 +24,9 @@ __all__ = [
     "analyze",
 ]
 
-#: Imported at their first use: a profile needs weights and comparisons only.
-_LATER = {
-    "Analysis": "_analyze",
-    "Bottleneck": "_paths",
-    "CriticalSpan": "_paths",
-    "CriticalSpans": "_paths",
-    "Paths": "_paths",
-    "analysis_of": "_analyze",
-    "analyze": "_analyze",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    """Import the analysis at its first use: a profile needs weights and comparisons only."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return getattr(import_module(f"{__name__}._analyze"), name)

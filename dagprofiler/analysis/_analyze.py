@@ -4,155 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
+from itertools import accumulate, chain
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dagprofiler._document.rounds import measured_of
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import collector_paused
 from dagprofiler._util.text import Block, number, printable, some
-from dagprofiler.analysis._paths import (
-    Bottleneck,
-    Communication,
-    CriticalSpans,
-    Paths,
-    WeightedGraph,
-    communication_of,
-    critical_spans,
-    in_units,
-    paths_of,
-)
-from dagprofiler.analysis.weights import weights_of
+from dagprofiler.analysis.weights import STATISTICS, weights_of
 from dagprofiler.errors import WeightError, counted, short_repr
+from dagprofiler.graph.wiring import kahn_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dagprofiler._document import ProfileData
     from dagprofiler.analysis.weights import Number, Weights
-
-
-#: The assumptions of the bounds.
-_BOUNDS = "equal workers, communication free"
-
-
-def _notes(found: Analysis) -> Iterator[str]:
-    """Yield a line for each source of the figures."""
-    weights = found.weights
-    yield f"costs: {printable(weights.provenance)}"
-    yield f"communication: {found.communication_note}"
-    if weights.filled:
-        tasks = counted(len(weights.filled), "task")
-        yield f"given, not measured, for {tasks}: {some(weights.filled)}"
-    if found.unknown_edges:
-        edges = counted(len(found.unknown_edges), "edge")
-        yield f"unknown, counted as 0, on {edges}: {some(found.unknown_edges)}"
-
-
-def _paths(found: Analysis) -> Iterator[str]:
-    """Yield the critical paths."""
-    alone, communicating = found.without_communication, found.with_communication
-    yield f"critical path: {route(alone.critical_path)}"
-    if communicating is not None and communicating.critical_path != alone.critical_path:
-        yield f"with communication: {route(communicating.critical_path)}"
-
-
-def _figure_rows(found: Analysis) -> list[tuple[str, str]]:
-    """Return the figures of the whole DAG."""
-    communicating = found.with_communication
-    rows = [("", found.weights.unit), ("work", number(found.work)), ("span", number(found.span))]
-    if communicating is not None:
-        rows.append(("span with communication", number(communicating.span)))
-    return [
-        *rows,
-        ("average parallelism", number(found.average_parallelism)),
-        ("communication / computation", number(found.ccr)),
-    ]
-
-
-def _bound_rows(found: Analysis) -> list[Sequence[str]]:
-    """Return a head and the bounds for 1, 2, 4 ... workers, up to the average parallelism."""
-    rows: list[Sequence[str]] = [
-        ("workers", "makespan at least", "at most, if greedy", "speed-up at most")
-    ]
-    parallelism, workers = found.average_parallelism, 1
-    while parallelism is not None:
-        bounds = (
-            found.makespan_lower_bound(workers),
-            found.makespan_upper_bound(workers),
-            found.speedup_bound(workers),
-        )
-        rows.append((f"{workers:,}", *map(number, bounds)))
-        if workers >= parallelism:
-            break
-        workers *= 2
-    return rows
-
-
-def _bottleneck_rows(found: Analysis) -> list[Sequence[str]]:
-    """Return a head and the bottlenecks."""
-    return [
-        ("bottleneck", "", "cost", "gain if free"),
-        *(
-            (printable(item.name), item.kind, number(item.cost), number(item.gain))
-            for item in found.bottlenecks
-        ),
-    ]
-
-
-def span_rows(critical: Mapping[str, Any]) -> list[Sequence[str]]:
-    """Return a head, the spans of the critical path, and the time in no span."""
-    rows: list[Sequence[str]] = [
-        ("critical path by span", "in", "calls", "total ms", "self ms", "of the path")
-    ]
-    for span in critical["spans"]:
-        taken_ms = span["total_ms"] if span["self_ms"] is None else span["self_ms"]
-        figures = (number(span[key]) for key in ("calls", "total_ms", "self_ms"))
-        share = _share(taken_ms, critical["compute_ms"])
-        rows.append((printable(span["name"]), some(span["tasks"], 1), *figures, share))
-    uncovered_ms = critical["uncovered_ms"]
-    share = _share(uncovered_ms, critical["compute_ms"])
-    return [*rows, ("(in no span)", "", "", "", number(uncovered_ms), share)]
-
-
-def span_note(critical: Mapping[str, Any]) -> str:
-    """Return the time that the shares of spans refer to."""
-    rounds, dropped = critical["rounds"], critical["dropped"]
-    means = f"means of {counted(rounds, 'round')}" if rounds > 1 else "one round"
-    note = f"time of compute() on the path: {number(critical['compute_ms'])} ms, {means}"
-    if not dropped:
-        return note
-    return f"{note}; there was no room for {counted(dropped, 'span')}: Tracer(limit=...)"
-
-
-def _share(part_ms: float, whole_ms: float) -> str:
-    return f"{part_ms / whole_ms:.1%}" if whole_ms else "-"
-
-
-def _task_rows(found: Analysis) -> list[Sequence[str]]:
-    """Return a head and the tasks by their earliest start."""
-    paths = found.with_communication or found.without_communication
-    starts = paths.earliest_start
-    rows: list[Sequence[str]] = [
-        ("task", "level", "cost", "earliest start", "latest start", "slack")
-    ]
-    for name in sorted(starts, key=lambda name: (starts[name], found.levels[name], name)):
-        figures = (
-            found.levels[name],
-            found.weights.values[name],
-            starts[name],
-            paths.latest_start[name],
-            paths.slack[name],
-        )
-        rows.append((printable(name), *map(number, figures)))
-    return rows
-
-
-def route(names: Sequence[str]) -> str:
-    """Return the tasks of a path; of a long path the first and the last tasks."""
-    shown = [*map(printable, names)]
-    if len(shown) > 12:
-        shown[6:-5] = [f"... {len(shown) - 11:,} more ..."]
-    return " -> ".join(shown) or "-"
+    from dagprofiler.metrics import EdgeMetrics
 
 
 #: Times are added as integer picoseconds, exactly, so that paths of equal length tie and the
@@ -363,14 +232,14 @@ def analyze(
     pairs = {(source, target): f"{source}->{target}" for source, target in ends}
     try:
         weights = _at_speed(weights, instructions_per_s)
-        communication = communication_of(profile, pairs, weights, bandwidth_bits_per_s, size)
+        communication = _communication_of(profile, pairs, weights, bandwidth_bits_per_s, size)
         with collector_paused():
             found = _analysis(weights, pairs, communication)
     except OverflowError as error:
         reason = "together with communication they make more than a float holds"
         raise WeightError(weights.source, [], reason) from error
     paths = found.with_communication or found.without_communication
-    return replace(found, critical_spans=critical_spans(profile, paths.critical_path))
+    return replace(found, critical_spans=_critical_spans(profile, paths.critical_path))
 
 
 def analysis_of(
@@ -435,9 +304,9 @@ def _at_speed(weights: Weights, instructions_per_s: float | None) -> Weights:
 
 
 def _analysis(
-    weights: Weights, pairs: Mapping[tuple[str, str], str], communication: Communication
+    weights: Weights, pairs: Mapping[tuple[str, str], str], communication: _Communication
 ) -> Analysis:
-    graph = WeightedGraph(list(weights.values), pairs)
+    graph = _WeightedGraph(list(weights.values), pairs)
     times = communication.times or {}
     whole = {int} >= {*map(type, weights.values.values()), *map(type, times.values())}
     per_unit = 1 if whole else _PER_MS
@@ -447,16 +316,692 @@ def _analysis(
     # The largest number below: if any number overflows, this one does.
     float(work + sum(delays))
     with_communication = None
-    without = paths_of(graph, costs, [0] * len(delays), per_unit)
+    without = _paths_of(graph, costs, [0] * len(delays), per_unit)
     if communication.times is not None:
-        with_communication = paths_of(graph, costs, delays, per_unit) if any(delays) else without
+        with_communication = _paths_of(graph, costs, delays, per_unit) if any(delays) else without
     return Analysis(
         weights=weights,
         communication=communication.times,
         communication_note=communication.note,
         unknown_edges=communication.unknown,
-        work=in_units(work, per_unit),
+        work=_in_units(work, per_unit),
         levels=graph.by_name(graph.levels),
         without_communication=without,
         with_communication=with_communication,
     )
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """A task or an edge on the critical path, and the gain if it cost nothing.
+
+    Attributes
+    ----------
+    name
+        The task's name, or the edge's key, ``"source->target"``.
+    kind
+        ``"task"`` or ``"edge"``.
+    cost
+        Its cost, in the unit of the analysis; above 0.
+    gain
+        How much shorter the span would be if it cost nothing, exactly: from 0, where another
+        path is as long, to `cost`.
+    """
+
+    name: str
+    kind: str
+    cost: Number
+    gain: Number
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Start times with enough workers for all tasks, the critical path and its bottlenecks.
+
+    All figures are in the unit of the analysis; the dicts have an entry for every task.
+
+    Attributes
+    ----------
+    span
+        Length of the critical path: no schedule in this model is shorter.
+    critical_path
+        The tasks of the longest path, from an entry to an exit task; on a tie, the path whose
+        names sort first.
+    earliest_start
+        Top level: the longest path from an entry to the task, without the task's own cost.
+    latest_start
+        ``span - bottom_level``: starting later makes the whole run longer.
+    slack
+        ``latest_start - earliest_start``: 0 for every task on a longest path.
+    bottom_level
+        The longest path from the task to an exit, with the task's own cost.
+    bottlenecks
+        The tasks and edges on the critical path that cost anything: by `gain`, then by `cost`,
+        largest first, then in the order of the path.
+    """
+
+    span: Number
+    critical_path: tuple[str, ...]
+    earliest_start: dict[str, Number]
+    latest_start: dict[str, Number]
+    slack: dict[str, Number]
+    bottom_level: dict[str, Number]
+    bottlenecks: tuple[Bottleneck, ...]
+
+    @property
+    def upward_rank(self) -> dict[str, Number]:
+        """`bottom_level`; with communication, HEFT's upward rank (Topcuoglu et al., 2002)."""
+        return self.bottom_level
+
+    @property
+    def downward_rank(self) -> dict[str, Number]:
+        """`earliest_start`; with communication, HEFT's downward rank (Topcuoglu et al., 2002)."""
+        return self.earliest_start
+
+
+class _WeightedGraph:
+    """A DAG in numbers: tasks in topological order, edges by source.
+
+    Attributes
+    ----------
+    names
+        Task names in topological order, level by level.
+    edges
+        Source, target and key of each edge, sources ascending.
+    first_edge
+        For each task the index of its first edge in `edges`.
+    levels
+        For each task the largest number of edges on a path to it.
+    """
+
+    def __init__(self, nodes: Sequence[str], pairs: Mapping[tuple[str, str], str]) -> None:
+        below: dict[str, list[str]] = {name: [] for name in nodes}
+        waiting = dict.fromkeys(nodes, 0)
+        for source, target in pairs:
+            below[source].append(target)
+            waiting[target] += 1
+        # Kahn's algorithm with a queue: tasks come in the order of their levels.
+        self.names = names = [name for name in nodes if not waiting[name]]
+        for name in names:
+            for target in below[name]:
+                waiting[target] -= 1
+                if not waiting[target]:
+                    names.append(target)
+        if len(names) < len(nodes):
+            kahn_order(nodes, below)  # raises an error that names the cycle
+        self._place = dict(zip(names, range(len(names))))
+        self._nodes = nodes
+        self.edges = [
+            (i, self._place[target], pairs[name, target])
+            for i, name in enumerate(names)
+            for target in below[name]
+        ]
+        self.first_edge = list(accumulate((len(below[name]) for name in names), initial=0))
+        self.levels = [0] * len(names)
+        for i, below_i, _ in self.edges:
+            self.levels[below_i] = max(self.levels[below_i], self.levels[i] + 1)
+
+    def is_exit(self, task: int) -> bool:
+        """Return whether a task has no successors."""
+        return self.first_edge[task] == self.first_edge[task + 1]
+
+    def by_name(self, values: Sequence[Number]) -> dict[str, Any]:
+        """Return task name to value, in the order of the profile."""
+        return {name: values[self._place[name]] for name in self._nodes}
+
+
+def _in_units(ticks: int, per_unit: int) -> Number:
+    """Return a number of ticks in the unit of the analysis."""
+    return ticks if per_unit == 1 else ticks / per_unit
+
+
+def _paths_of(
+    graph: _WeightedGraph, costs: Sequence[int], delays: Sequence[int], per_unit: int
+) -> Paths:
+    """Return the paths through a graph whose costs and delays are integer ticks."""
+    count = len(costs)
+    above, below = [0] * count, [0] * count
+    for (source, target, _), delay in zip(graph.edges, delays):
+        arrival = above[source] + costs[source] + delay
+        above[target] = max(above[target], arrival)
+    for (source, target, _), delay in zip(reversed(graph.edges), reversed(delays)):
+        remaining = delay + costs[target] + below[target]
+        below[source] = max(below[source], remaining)
+    bottom = list(map(int.__add__, costs, below))
+    span = max(bottom, default=0)
+    path = _critical(graph, bottom, below, delays)
+    lengths = chain(
+        (
+            (source, target, above[source] + costs[source] + delay + bottom[target])
+            for (source, target, _), delay in zip(graph.edges, delays)
+        ),
+        ((-1, i, bottom[i]) for i in range(count) if not graph.levels[i]),
+        ((i, count, above[i] + costs[i]) for i in range(count) if graph.is_exit(i)),
+    )
+    gains = _gains(graph, path, costs, delays, lengths)
+
+    def figures(ticks: Iterable[int]) -> dict[str, Number]:
+        return graph.by_name([_in_units(n, per_unit) for n in ticks])
+
+    return Paths(
+        span=_in_units(span, per_unit),
+        critical_path=tuple(graph.names[i] for i in path.tasks),
+        earliest_start=figures(above),
+        latest_start=figures(span - n for n in bottom),
+        slack=figures(span - n - m for n, m in zip(bottom, above)),
+        bottom_level=figures(bottom),
+        bottlenecks=tuple(
+            Bottleneck(name, kind, _in_units(cost, per_unit), _in_units(gain, per_unit))
+            for name, kind, cost, gain in gains
+        ),
+    )
+
+
+class _Path(NamedTuple):
+    """A path: indices of its tasks, and of the edges between them."""
+
+    tasks: list[int]
+    edges: list[int]
+
+
+def _critical(
+    graph: _WeightedGraph, bottom: Sequence[int], below: Sequence[int], delays: Sequence[int]
+) -> _Path:
+    """Return the longest path; on a tie, the one whose names sort first."""
+    path = _Path([], [])
+    if not bottom:
+        return path
+    span = max(bottom)
+    names = graph.names
+    entries = (i for i, level in enumerate(graph.levels) if not level and bottom[i] == span)
+    task = min(entries, key=names.__getitem__)
+    path.tasks.append(task)
+    while not graph.is_exit(task):
+        following = [
+            (names[target], target, k)
+            for k in range(graph.first_edge[task], graph.first_edge[task + 1])
+            for target in (graph.edges[k][1],)
+            if delays[k] + bottom[target] == below[task]
+        ]
+        _, task, edge = min(following)
+        path.tasks.append(task)
+        path.edges.append(edge)
+    return path
+
+
+def _gains(
+    graph: _WeightedGraph,
+    path: _Path,
+    costs: Sequence[int],
+    delays: Sequence[int],
+    lengths: Iterable[tuple[int, int, int]],
+) -> list[tuple[str, str, int, int]]:
+    """Return name, kind, cost and gain of each bottleneck, largest gain first.
+
+    The path is a row of slots: task, edge, task ... task. `lengths` has the source and target of
+    each edge, and the length of the longest path over it.
+    """
+    slots = [("", "", 0)] * (2 * len(path.tasks) - 1)
+    slots[::2] = [(graph.names[i], "task", costs[i]) for i in path.tasks]
+    slots[1::2] = [(graph.edges[k][2], "edge", delays[k]) for k in path.edges]
+    span = sum(cost for _, _, cost in slots)
+    rest = _longest_avoiding(len(slots), _bypasses(path, len(costs), lengths))
+    gains = [
+        (name, kind, cost, min(cost, span - avoiding))
+        for (name, kind, cost), avoiding in zip(slots, rest)
+        if cost
+    ]
+    # Sorting is stable: on a tie the order of the path remains.
+    return sorted(gains, key=lambda entry: (-entry[3], -entry[2]))
+
+
+def _bypasses(
+    path: _Path, count: int, lengths: Iterable[tuple[int, int, int]]
+) -> dict[tuple[int, int], int]:
+    """Return first and last bypassed slot to the longest path over an edge that bypasses them.
+
+    An edge bypasses the tasks of the path that are strictly between its ends in topological
+    order, and the path's edges that begin at its source or later and before its target. Sources
+    of -1 and targets of `count` are before and after all tasks.
+    """
+    on_path = set(path.tasks)
+    own = set(zip(path.tasks, path.tasks[1:]))
+    #: For each task the number of tasks of the path before it.
+    before = list(accumulate((i in on_path for i in range(count)), initial=0))
+    last = 2 * len(path.tasks) - 2
+    longest: dict[tuple[int, int], int] = {}
+    for source, target, length in lengths:
+        # After a task of the path comes its edge; after any other the path's next task.
+        first = 2 * before[source + 1] - (source in on_path)
+        until = min(2 * before[target] - 1, last)
+        if first <= until and (source, target) not in own:
+            stretch = first, until
+            if length > longest.get(stretch, -1):
+                longest[stretch] = length
+    return longest
+
+
+def _longest_avoiding(count: int, bypasses: Mapping[tuple[int, int], int]) -> list[int]:
+    """Return for each of `count` slots the longest path that avoids it; 0 if there is none."""
+    rest = [0] * count
+    #: From each slot to the next one without a length; paths are halved on the way.
+    following = list(range(count + 1))
+    for (first, until), length in sorted(bypasses.items(), key=lambda item: -item[1]):
+        slot = first
+        while True:
+            while following[slot] != slot:
+                following[slot] = slot = following[following[slot]]
+            if slot > until:
+                break
+            rest[slot] = length
+            following[slot] = slot + 1
+    return rest
+
+
+class _Communication(NamedTuple):
+    """Communication costs of the edges.
+
+    Attributes
+    ----------
+    times
+        Edge, as ``"source->target"``, to its time; None if none is known.
+    note
+        What the times consist of, or why there are none.
+    unknown
+        Edges without a known time, which count as 0 because others have one.
+    """
+
+    times: dict[str, Number] | None
+    note: str
+    unknown: tuple[str, ...] = ()
+
+
+def _communication_of(
+    profile: ProfileData,
+    pairs: Mapping[tuple[str, str], str],
+    weights: Weights,
+    bandwidth_bits_per_s: float | None,
+    size: str,
+) -> _Communication:
+    """Return the costs of the edges of a profile, in the unit of the weights.
+
+    Parameters
+    ----------
+    pairs
+        Source and target of each edge to ``"source->target"``.
+    weights
+        Costs of the tasks.
+    bandwidth_bits_per_s
+        Speed of the links; None if bits cost nothing.
+    size
+        Which size counts: ``"spec"`` or ``"wire"``.
+    """
+    instructions = weights.unit == "instructions"
+    if instructions and bandwidth_bits_per_s is not None:
+        raise WeightError(
+            weights.source,
+            [],
+            "bandwidth_bits_per_s gives times, which cannot be added to instructions; give "
+            "instructions_per_s too, or a time as cost",
+        )
+    metrics = {(edge.source, edge.target): edge for edge in profile.metrics.edge_metrics}
+    loaded = {}
+    for pair, key in pairs.items():
+        edge = metrics.get(pair)
+        # An order-only edge is known to cost nothing.
+        if edge is None or edge.data_fields or edge.size_bytes:
+            loaded[key] = edge
+    free: dict[str, Number] = dict.fromkeys(pairs.values(), 0)
+    if not loaded:
+        return _Communication(free, "none, since no edge carries anything")
+    if instructions:
+        return _Communication(
+            None,
+            "unknown: times cannot be added to instructions; give instructions_per_s and "
+            "bandwidth_bits_per_s, or a time as cost",
+        )
+    known, note = _times(profile, weights, loaded, bandwidth_bits_per_s, size)
+    if not known:
+        return _Communication(None, note)
+    return _Communication({**free, **known}, note, tuple(key for key in loaded if key not in known))
+
+
+def _times(
+    profile: ProfileData,
+    weights: Weights,
+    edges: Mapping[str, EdgeMetrics | None],
+    bandwidth_bits_per_s: float | None,
+    size: str,
+) -> tuple[dict[str, Number], str]:
+    """Return the known times of `edges`, and what they consist of."""
+    measured, words = _measured(profile, weights, edges)
+    if bandwidth_bits_per_s is None:
+        if measured:
+            return measured, words
+        return {}, f"unknown: {words}, and no bandwidth_bits_per_s is given"
+    transfer: dict[str, Number] = {}
+    for key, edge in edges.items():
+        count = getattr(edge, "size_bytes" if size == "spec" else "wire_bytes", None)
+        if count is not None:
+            transfer[key] = 8 * count / bandwidth_bits_per_s * 1e3
+    link = f"{size} bits / {bandwidth_bits_per_s:,.12g} a second"
+    if not transfer:
+        return {}, f"unknown: the profile has no {size} sizes of its edges"
+    if not measured:
+        return transfer, f"{link}; {words}"
+    partly = "" if measured.keys() >= transfer.keys() else " where that was measured"
+    # A measured time without a transfer time is incomplete, so it is left out.
+    times = {key: time + measured.get(key, 0) for key, time in transfer.items()}
+    return times, f"{words}{partly}, and {link}"
+
+
+def _measured(
+    profile: ProfileData, weights: Weights, keys: Iterable[str]
+) -> tuple[dict[str, Number], str]:
+    """Return the times to serialize and deserialize of the edges that have samples of both."""
+    if weights.source in ("counted", "estimated"):
+        return {}, "measured times of edges cannot be added to instructions"
+    factor, words = 1.0, "measured serialize + deserialize"
+    if weights.source == "reference_time":
+        factor = profile.sections["environment"]["calibration"]["score"]
+        words += " x calibration score"
+    samples = profile.sections.get("samples", {})
+    rows, kinds = samples.get("edges", {}), samples.get("rounds", ())
+    times: dict[str, Number] = {}
+    for key in keys:
+        row = rows.get(key, {})
+        both = zip(row.get("serialize_ms", ()), row.get("deserialize_ms", ()))
+        values = measured_of(kinds, [None if None in pair else sum(pair) for pair in both])
+        if values:
+            times[key] = factor * STATISTICS[weights.statistic](values)
+    if not times:
+        return {}, "the profile has no times of edges; only runs with rounds=... measure them"
+    return times, words
+
+
+@dataclass(frozen=True)
+class CriticalSpan:
+    """All spans of one name in the tasks on the critical path; times are per round, in ms.
+
+    Attributes
+    ----------
+    name, category
+        Of the spans.
+    tasks
+        The tasks that contain them, in the order of the path.
+    calls
+        Number of spans per round.
+    total_ms
+        Time during which at least one of them was open, in any thread of a task.
+    self_ms
+        Time in them without that in spans nested in them, added over threads; None for
+        asynchronous spans, which wait for each other.
+    """
+
+    name: str
+    category: str
+    tasks: tuple[str, ...]
+    calls: float
+    total_ms: float
+    self_ms: float | None
+
+
+@dataclass(frozen=True)
+class CriticalSpans:
+    """Time of ``compute()`` on the critical path by span.
+
+    Attributes
+    ----------
+    spans
+        By decreasing ``self_ms``; asynchronous spans last.
+    compute_ms
+        Time of ``compute()`` of all tasks on the path, per round.
+    uncovered_ms
+        The part of `compute_ms` in no span, neither of the thread that ran the task nor of one
+        that the task started.
+    rounds
+        Number of rounds that the means are over.
+    dropped
+        Number of spans of these tasks that exceeded the tracer's limit, in all rounds; their
+        time counts as that of the enclosing spans, or as in no span.
+    """
+
+    spans: tuple[CriticalSpan, ...]
+    compute_ms: float
+    uncovered_ms: float
+    rounds: int
+    dropped: int
+
+
+def _critical_spans(profile: ProfileData, path: Sequence[str]) -> CriticalSpans | None:
+    """Return the time of the tasks of a path by span; None for a profile without spans.
+
+    Over the measured rounds, or over all if none was measured. Of threads that a task started
+    counts what lies within its ``compute()``. O(n log n) time in the number of spans.
+    """
+    section, timeline = profile.sections.get("spans"), profile.sections.get("timeline")
+    if section is None or timeline is None:
+        return None
+    kinds = profile.sections.get("samples", {}).get("rounds", ())
+    measured = {i for i, kind in enumerate(kinds) if kind == "measured"}
+    place = {task: i for i, task in enumerate(path)}
+
+    def on_path(record: Sequence[Any]) -> bool:
+        return record[0] in place and (not measured or record[1] in measured)
+
+    columns = timeline["columns"]
+    if not {"compute_start_ms", "compute_end_ms"} <= {*columns}:
+        return None
+    begin, end = columns.index("compute_start_ms"), columns.index("compute_end_ms")
+    computed = {
+        (record[0], record[1]): (record[begin], record[end])
+        for record in timeline["records"]
+        if on_path(record) and None not in (record[begin], record[end])
+    }
+    rounds = len({i for _, i in computed})
+    by_task: dict[tuple[str, int], list[_Interval]] = {}
+    for task, i, thread, label, start_ms, end_ms, *_ in filter(on_path, section["records"]):
+        if (task, i) in computed:
+            begun_ms, ended_ms = start_ms, end_ms
+            if not section["threads"][thread]["own"]:
+                first_ms, last_ms = computed[task, i]
+                begun_ms, ended_ms = max(start_ms, first_ms), min(end_ms, last_ms)
+            if begun_ms <= ended_ms:
+                by_task.setdefault((task, i), []).append((begun_ms, -ended_ms, label, thread))
+    totals: dict[int, _Total] = {}
+    compute_ms = uncovered_ms = sum(end_ms - start_ms for start_ms, end_ms in computed.values())
+    for (task, _), intervals in by_task.items():
+        uncovered_ms -= _add(sorted(intervals), section["labels"], task, totals)
+    spans = [
+        CriticalSpan(
+            section["labels"][label]["name"],
+            section["labels"][label]["category"],
+            tuple(sorted(total.tasks, key=place.__getitem__)),
+            total.calls / rounds,
+            total.total_ms / rounds,
+            total.self_ms / rounds if section["labels"][label]["kind"] == "span" else None,
+        )
+        for label, total in totals.items()
+    ]
+    spans.sort(key=lambda span: (span.self_ms is None, -(span.self_ms or 0.0), -span.total_ms))
+    mean_ms = 1 / rounds if rounds else 0.0
+    return CriticalSpans(
+        tuple(spans),
+        compute_ms=compute_ms * mean_ms,
+        uncovered_ms=max(0.0, uncovered_ms) * mean_ms,
+        rounds=rounds,
+        dropped=sum(n for task, n in section.get("dropped", {}).items() if task in place),
+    )
+
+
+#: Start, minus the end, label and thread of a span.
+_Interval = tuple[float, float, int, int]
+
+
+class _Total:
+    """Totals of all spans with one label."""
+
+    def __init__(self) -> None:
+        self.tasks: set[str] = set()
+        self.calls = 0
+        self.total_ms = self.self_ms = 0.0
+
+
+def _add(
+    spans: Sequence[_Interval],
+    labels: Sequence[dict[str, Any]],
+    task: str,
+    totals: dict[int, _Total],
+) -> float:
+    """Add a task's spans in a round, by start, longest first; return the time they cover."""
+    covered_ms, covered_until = 0.0, float("-inf")
+    #: Label to the end of its latest span: overlapping spans of one name count once.
+    until: dict[int, float] = {}
+    #: Thread to the open spans around the next one in it.
+    open_in: dict[int, list[tuple[float, int]]] = {}
+    for start_ms, minus_end_ms, label, thread in spans:
+        kind, end_ms = labels[label]["kind"], -minus_end_ms
+        if kind not in ("span", "async"):
+            continue
+        total = totals.setdefault(label, _Total())
+        total.tasks.add(task)
+        total.calls += 1
+        latest = until.get(label, start_ms)
+        total.total_ms += max(0.0, end_ms - max(start_ms, latest))
+        until[label] = max(latest, end_ms)
+        covered_ms += max(0.0, end_ms - max(start_ms, covered_until))
+        covered_until = max(covered_until, end_ms)
+        if kind == "span":
+            around = open_in.setdefault(thread, [])
+            while around and around[-1][0] <= start_ms:
+                around.pop()
+            total.self_ms += end_ms - start_ms
+            if around:
+                outer_end_ms, outer = around[-1]
+                totals[outer].self_ms -= min(end_ms, outer_end_ms) - start_ms
+            around.append((end_ms, label))
+    return covered_ms
+
+
+#: The assumptions of the bounds.
+_BOUNDS = "equal workers, communication free"
+
+
+def _notes(found: Analysis) -> Iterator[str]:
+    """Yield a line for each source of the figures."""
+    weights = found.weights
+    yield f"costs: {printable(weights.provenance)}"
+    yield f"communication: {found.communication_note}"
+    if weights.filled:
+        tasks = counted(len(weights.filled), "task")
+        yield f"given, not measured, for {tasks}: {some(weights.filled)}"
+    if found.unknown_edges:
+        edges = counted(len(found.unknown_edges), "edge")
+        yield f"unknown, counted as 0, on {edges}: {some(found.unknown_edges)}"
+
+
+def _paths(found: Analysis) -> Iterator[str]:
+    """Yield the critical paths."""
+    alone, communicating = found.without_communication, found.with_communication
+    yield f"critical path: {route(alone.critical_path)}"
+    if communicating is not None and communicating.critical_path != alone.critical_path:
+        yield f"with communication: {route(communicating.critical_path)}"
+
+
+def _figure_rows(found: Analysis) -> list[tuple[str, str]]:
+    """Return the figures of the whole DAG."""
+    communicating = found.with_communication
+    rows = [("", found.weights.unit), ("work", number(found.work)), ("span", number(found.span))]
+    if communicating is not None:
+        rows.append(("span with communication", number(communicating.span)))
+    return [
+        *rows,
+        ("average parallelism", number(found.average_parallelism)),
+        ("communication / computation", number(found.ccr)),
+    ]
+
+
+def _bound_rows(found: Analysis) -> list[Sequence[str]]:
+    """Return a head and the bounds for 1, 2, 4 ... workers, up to the average parallelism."""
+    rows: list[Sequence[str]] = [
+        ("workers", "makespan at least", "at most, if greedy", "speed-up at most")
+    ]
+    parallelism, workers = found.average_parallelism, 1
+    while parallelism is not None:
+        bounds = (
+            found.makespan_lower_bound(workers),
+            found.makespan_upper_bound(workers),
+            found.speedup_bound(workers),
+        )
+        rows.append((f"{workers:,}", *map(number, bounds)))
+        if workers >= parallelism:
+            break
+        workers *= 2
+    return rows
+
+
+def _bottleneck_rows(found: Analysis) -> list[Sequence[str]]:
+    """Return a head and the bottlenecks."""
+    return [
+        ("bottleneck", "", "cost", "gain if free"),
+        *(
+            (printable(item.name), item.kind, number(item.cost), number(item.gain))
+            for item in found.bottlenecks
+        ),
+    ]
+
+
+def span_rows(critical: Mapping[str, Any]) -> list[Sequence[str]]:
+    """Return a head, the spans of the critical path, and the time in no span."""
+    rows: list[Sequence[str]] = [
+        ("critical path by span", "in", "calls", "total ms", "self ms", "of the path")
+    ]
+    for span in critical["spans"]:
+        taken_ms = span["total_ms"] if span["self_ms"] is None else span["self_ms"]
+        figures = (number(span[key]) for key in ("calls", "total_ms", "self_ms"))
+        share = _share(taken_ms, critical["compute_ms"])
+        rows.append((printable(span["name"]), some(span["tasks"], 1), *figures, share))
+    uncovered_ms = critical["uncovered_ms"]
+    share = _share(uncovered_ms, critical["compute_ms"])
+    return [*rows, ("(in no span)", "", "", "", number(uncovered_ms), share)]
+
+
+def span_note(critical: Mapping[str, Any]) -> str:
+    """Return the time that the shares of spans refer to."""
+    rounds, dropped = critical["rounds"], critical["dropped"]
+    means = f"means of {counted(rounds, 'round')}" if rounds > 1 else "one round"
+    note = f"time of compute() on the path: {number(critical['compute_ms'])} ms, {means}"
+    if not dropped:
+        return note
+    return f"{note}; there was no room for {counted(dropped, 'span')}: Tracer(limit=...)"
+
+
+def _share(part_ms: float, whole_ms: float) -> str:
+    return f"{part_ms / whole_ms:.1%}" if whole_ms else "-"
+
+
+def _task_rows(found: Analysis) -> list[Sequence[str]]:
+    """Return a head and the tasks by their earliest start."""
+    paths = found.with_communication or found.without_communication
+    starts = paths.earliest_start
+    rows: list[Sequence[str]] = [
+        ("task", "level", "cost", "earliest start", "latest start", "slack")
+    ]
+    for name in sorted(starts, key=lambda name: (starts[name], found.levels[name], name)):
+        figures = (
+            found.levels[name],
+            found.weights.values[name],
+            starts[name],
+            paths.latest_start[name],
+            paths.slack[name],
+        )
+        rows.append((printable(name), *map(number, figures)))
+    return rows
+
+
+def route(names: Sequence[str]) -> str:
+    """Return the tasks of a path; of a long path the first and the last tasks."""
+    shown = [*map(printable, names)]
+    if len(shown) > 12:
+        shown[6:-5] = [f"... {len(shown) - 11:,} more ..."]
+    return " -> ".join(shown) or "-"

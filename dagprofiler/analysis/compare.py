@@ -6,7 +6,7 @@ from heapq import merge
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler._document.calibration import Calibration
+from dagprofiler._document import Calibration
 from dagprofiler._document.rounds import MEASURED
 from dagprofiler._document.table import default_times
 from dagprofiler._util.html import ShownInBlocks

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from math import fsum, inf, isfinite
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
-from dagprofiler._document.calibration import Calibration
-from dagprofiler._document.rounds import MEASURED
-from dagprofiler._document.samples import measured_of
+from dagprofiler._document import Calibration
+from dagprofiler._document.rounds import MEASURED, measured_of
 from dagprofiler._document.table import default_times, entries_of_tasks
 from dagprofiler.errors import WeightError, did_you_mean, short_repr
 from dagprofiler.stats import median

@@ -7,8 +7,8 @@ import os
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._document.quickcheck import surely_satisfies
 from dagprofiler._document.rounds import Rounds
+from dagprofiler._document.shapes import surely_satisfies
 from dagprofiler._util.files import COMPRESSED, replaced, replacing, write
 from dagprofiler._util.text import Block, render
 from dagprofiler.analysis.summary import failure_block, figures

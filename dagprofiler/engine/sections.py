@@ -11,8 +11,14 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler._document.rounds import ALLOCATION, MEASURED, MOMENTS
-from dagprofiler._document.samples import measured_of, rounded, statistics_of
+from dagprofiler._document.rounds import (
+    ALLOCATION,
+    MEASURED,
+    MOMENTS,
+    measured_of,
+    rounded,
+    statistics_of,
+)
 from dagprofiler._util.json import Columns, Items, Table, batched, held
 from dagprofiler.engine.log import RoundLog, duration_ms, figures, phase_s
 from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics

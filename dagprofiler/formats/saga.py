@@ -13,7 +13,7 @@ from math import isfinite
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._document.samples import measured_of
+from dagprofiler._document.rounds import measured_of
 from dagprofiler._util.checks import choice
 from dagprofiler._util.json import plain_number
 from dagprofiler.analysis.weights import samples_behind

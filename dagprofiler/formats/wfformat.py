@@ -10,8 +10,7 @@ from decimal import Decimal
 from math import inf
 from typing import TYPE_CHECKING, Any, Union
 
-from dagprofiler._document.rounds import MEASURED
-from dagprofiler._document.samples import measured_of
+from dagprofiler._document.rounds import MEASURED, measured_of
 from dagprofiler._util.checks import choice
 from dagprofiler._util.json import mapping_in, plain_number, text_in
 from dagprofiler.errors import FormatError, counted, short_repr, shorten

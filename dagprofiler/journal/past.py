@@ -9,8 +9,8 @@ from operator import le
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._document.quickcheck import surely_satisfies
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP, Rounds
+from dagprofiler._document.shapes import surely_satisfies
 from dagprofiler._util.json import utc_now
 from dagprofiler.engine.options import RunOptions
 from dagprofiler.errors import JournalError, describe, short_repr, shorten

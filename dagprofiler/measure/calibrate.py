@@ -8,7 +8,7 @@ from functools import partial
 from math import inf, prod
 from typing import TYPE_CHECKING
 
-from dagprofiler._document.calibration import Calibration
+from dagprofiler._document import Calibration
 from dagprofiler._util.interpreter import asked_for
 from dagprofiler._util.json import utc_now
 

@@ -9,7 +9,7 @@ from itertools import chain, product
 from math import log2
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._document.samples import measured_of
+from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import plain_number
 from dagprofiler._util.html import Shown, paragraph, table, view

@@ -11,8 +11,7 @@ from itertools import accumulate
 from math import inf, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler._document.rounds import MOMENTS
-from dagprofiler._document.samples import measured_of
+from dagprofiler._document.rounds import MOMENTS, measured_of
 from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import plain_number
 from dagprofiler._util.html import Shown, paragraph, table, view

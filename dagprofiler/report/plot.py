@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dagprofiler._document.samples import measured_of
+from dagprofiler._document.rounds import measured_of
 from dagprofiler._util.text import printable
 from dagprofiler.errors import MissingExtraError, did_you_mean, short_repr
 from dagprofiler.report.data import ReportSource, timeline

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from dagprofiler._document.checks import check_intervals, check_samples
-from dagprofiler._document.samples import statistics_of
+from dagprofiler._document.rounds import statistics_of
 from dagprofiler.errors import ProfileError, json_path
 
 #: Two measured rounds of two tasks and an edge, with allocations counted in a third.

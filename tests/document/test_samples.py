@@ -5,8 +5,14 @@ from statistics import median
 import pytest
 
 from dagprofiler import DAG, Task
-from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP
-from dagprofiler._document.samples import measured_of, statistics_of
+from dagprofiler._document.rounds import (
+    ALLOCATION,
+    COLD,
+    MEASURED,
+    WARM_UP,
+    measured_of,
+    statistics_of,
+)
 from dagprofiler.engine.log import RoundLog
 from dagprofiler.engine.sections import differing_outputs, is_precise, samples_of
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dagprofiler import ProfileError
-from dagprofiler._document.calibration import Calibration
+from dagprofiler._document import Calibration
 from dagprofiler.measure import calibrate as calibration
 from dagprofiler.measure.calibrate import KERNEL_VERSION, REFERENCE_MS, calibrate
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dagprofiler import DAG
-from dagprofiler._document.quickcheck import surely_satisfies
+from dagprofiler._document.shapes import surely_satisfies
 from dagprofiler.measure import machine
 from dagprofiler.measure.machine import ask_git, command_line, environment, hostname
 from dagprofiler.schema import PROFILE_SCHEMA

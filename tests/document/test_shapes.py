@@ -5,7 +5,7 @@ import math
 import pytest
 from jsonschema import Draft202012Validator
 
-from dagprofiler._document.quickcheck import _AT_ONCE, KEYWORDS, doubtful, surely_satisfies
+from dagprofiler._document.shapes import _AT_ONCE, KEYWORDS, doubtful, surely_satisfies
 from dagprofiler.schema import PROFILE_SCHEMA
 
 ANNOTATIONS = {"$schema", "title", "description", "format"}
