@@ -1,18 +1,24 @@
-"""Adapters: graphs of other libraries as tasks and edges, one file a library.
+"""Adapters: graphs and runs of other libraries, one file a library.
 
 :class:`~dagprofiler.DAG` calls them: ``DAG.from_functions``, ``DAG.from_networkx``.
 """
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dagprofiler.config import Config
+from dagprofiler.graph.wiring import kahn_order
+from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
+from dagprofiler.profile import Profile
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dagprofiler.task import Task
 
-__all__ = ["Converted"]
+__all__ = ["Converted", "Observed", "OwnRun", "profile_of"]
 
 
 class Converted(NamedTuple):
@@ -32,3 +38,131 @@ class Converted(NamedTuple):
     tasks: Mapping[str, Task]
     edges: list[Any]
     unknown: Mapping[str, str]
+
+
+class Observed(NamedTuple):
+    """One task that another library has run.
+
+    Attributes
+    ----------
+    worker
+        Index of its worker.
+    ready_s, start_s, end_s
+        When it could have begun, and when its computation began and ended, in seconds.
+    nbytes
+        Size of its result in bytes; None if unknown.
+    """
+
+    worker: int
+    ready_s: float
+    start_s: float
+    end_s: float
+    nbytes: int | None
+
+
+class OwnRun(NamedTuple):
+    """One run of another library.
+
+    Attributes
+    ----------
+    executor
+        What ran the tasks.
+    began_s, epoch_s
+        When the run began, on the clock of the tasks and in seconds since 1970.
+    fields
+        Each task, in the order in which they are known, to the name of its result.
+    edges
+        Source and target each.
+    done
+        Tasks that have finished.
+    states
+        The others, to their entries of the profile's ``run.tasks``.
+    workers
+        Entries of the profile's ``timeline.workers``.
+    unknown
+        What is not known, to the reason.
+    sections
+        Further sections of the profile.
+    """
+
+    executor: str
+    began_s: float
+    epoch_s: float
+    fields: Mapping[str, str]
+    edges: Sequence[tuple[str, str]]
+    done: Mapping[str, Observed]
+    states: Mapping[str, Mapping[str, Any]]
+    workers: Sequence[Mapping[str, Any]]
+    unknown: Mapping[str, str]
+    sections: Mapping[str, Any]
+
+
+def profile_of(run: OwnRun) -> Profile:
+    """Return the profile of a run of another library, in one round."""
+
+    def ms(moment_s: float) -> float:
+        return max(0.0, round((moment_s - run.began_s) * 1e3, 6))
+
+    below: dict[str, list[str]] = {}
+    for source, target in run.edges:
+        below.setdefault(source, []).append(target)
+    order = kahn_order([*run.fields], below)
+    done = {name: run.done[name] for name in order if name in run.done}
+    took_ms = {name: round((at.end_s - at.start_s) * 1e3, 6) for name, at in done.items()}
+    edges = [
+        EdgeMetrics(source, target, [run.fields[source]], nbytes)
+        for source, target in run.edges
+        if source in done and (nbytes := done[source].nbytes) is not None
+    ]
+    arriving = dict.fromkeys(run.fields, 0)
+    for edge in edges:
+        arriving[edge.target] += edge.size_bytes
+    metrics = DAGMetrics(
+        [
+            # A time of None is not known, as in profiles of other programs.
+            TaskMetrics(name, took_ms[name], None, None, arriving[name], at.nbytes or 0)  # type: ignore[arg-type]
+            for name, at in done.items()
+        ],
+        edges,
+        dict.fromkeys(run.fields, 0),
+        {f"{edge.source}->{edge.target}": edge.size_bits for edge in edges},
+        max((ms(at.end_s) for at in done.values()), default=0.0),
+    )
+    structure = {
+        "nodes": [*run.fields],
+        "edges": [{"source": source, "target": target} for source, target in run.edges],
+        "execution_order": order,
+    }
+    begun = datetime.fromtimestamp(run.epoch_s, timezone.utc).isoformat(timespec="microseconds")
+    return Profile(
+        Config(),
+        structure,
+        metrics,
+        timestamp=begun.replace("+00:00", "Z"),
+        sections={
+            "run": _state(run),
+            "weight_sources": {},
+            "timeline": {
+                "workers": list(run.workers),
+                "columns": [
+                    *("task", "round", "worker"),
+                    *("ready_ms", "compute_start_ms", "compute_end_ms"),
+                ],
+                "records": [
+                    [name, 0, at.worker, *map(ms, (at.ready_s, at.start_s, at.end_s))]
+                    for name, at in done.items()
+                ],
+            },
+            "environment": {"not_measured": dict(run.unknown)},
+            **run.sections,
+        },
+    )
+
+
+def _state(run: OwnRun) -> dict[str, Any]:
+    section: dict[str, Any] = {"state": "complete", "executor": run.executor, "rounds": 1}
+    if run.states:
+        failed = [name for name, entry in run.states.items() if entry["state"] == "failed"]
+        first = f"task {failed[0]!r} failed" if failed else "it had not finished when it was read"
+        section.update(state="partial", reason=first, tasks=dict(run.states), rounds=0)
+    return section

@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from dagprofiler.adapters import Converted
-from dagprofiler.adapters._recorded import Observed, OwnRun, profile_of
+from dagprofiler.adapters import Converted, Observed, OwnRun, profile_of
 from dagprofiler.adapters.functions import GatherTask, name_of_result
 from dagprofiler.errors import (
     DagProfilerError,

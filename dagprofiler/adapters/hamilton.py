@@ -8,8 +8,7 @@ from threading import get_ident
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.adapters import Converted
-from dagprofiler.adapters._recorded import Observed, OwnRun, profile_of
+from dagprofiler.adapters import Converted, Observed, OwnRun, profile_of
 from dagprofiler.adapters.functions import GatherTask, name_of_result
 from dagprofiler.errors import (
     DagProfilerError,

@@ -24,8 +24,7 @@ from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import BYTES, quantity
 from dagprofiler.analysis import analysis_of
 from dagprofiler.analysis.compare import PARTS
-from dagprofiler.report._layout import fold, kinds_by_name
-from dagprofiler.report.drawing import Sketch, of_groups, of_tasks
+from dagprofiler.report.drawing import Sketch, fold, kinds_by_name, of_groups, of_tasks
 from dagprofiler.stats import FLAGS, median
 from dagprofiler.stats.ranktests import INCONCLUSIVE
 

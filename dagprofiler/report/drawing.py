@@ -1,20 +1,434 @@
-"""Drawings: the tasks and edges of a DAG as SVG."""
+"""Drawings: DAGs laid out, folded where they are large, and drawn as SVG."""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right, insort
+from collections import Counter, deque
 from dataclasses import dataclass
-from math import sqrt
+from itertools import accumulate, chain
+from math import ceil, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._util.html import Drawing, text
 from dagprofiler._util.text import BYTES, printable, quantity, share
 from dagprofiler.errors import counted, short_repr
-from dagprofiler.report._layout import Layout, fold, lay_out
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 
-    from dagprofiler.report._layout import Folding
+#: Passes over all layers that sort them, and that move what is in them.
+_ORDERING, _MOVING = 8, 8
+
+#: Bends that edges may have in all. Longer edges get theirs last; without them an edge is drawn
+#: straight from end to end.
+_BENDS = 12_000
+
+#: Room that a bend takes in its layer; a node takes 1.
+_BEND = 0.3
+
+#: How strongly edges pull, by the number of bends at their ends: long edges want to be straight.
+_PULL = (1.0, 2.0, 8.0)
+
+
+class Layout(NamedTuple):
+    """Positions of nodes and bends of edges.
+
+    Attributes
+    ----------
+    layers
+        Of each node, from 0.
+    places
+        Of each node in its layer, in widths of a node: those of one layer are at least 1 apart.
+    bends
+        Of each edge the places where it crosses the layers between its ends; none of an edge that
+        is drawn straight.
+    crossings
+        Number of crossings of lines.
+    """
+
+    layers: list[int]
+    places: list[float]
+    bends: list[list[float]]
+    crossings: int
+
+
+def lay_out(count: int, edges: Sequence[tuple[int, int]]) -> Layout:
+    """Return a layout of the graph of nodes 0, 1 ... `count` - 1.
+
+    Raises
+    ------
+    ValueError
+        If the edges form a cycle.
+
+    Notes
+    -----
+    Sugiyama, Tagawa and Toda, Methods for Visual Understanding of Hierarchical System Structures,
+    IEEE Trans. Syst. Man Cybern. 11(2), 1981: layers by the longest path, barycentres sort them.
+    Within a layer nodes then move to where their neighbours are, by least squares under the order
+    that was found (pool adjacent violators), weighed as in Gansner et al., A Technique for Drawing
+    Directed Graphs, IEEE Trans. Softw. Eng. 19(3), 1993. O((V + B) log (V + B)) time, where B is
+    the number of bends, which is bounded.
+
+    Examples
+    --------
+    >>> lay_out(3, [(0, 1), (0, 2)])
+    Layout(layers=[0, 1, 1], places=[1.0, 0.5, 1.5], bends=[[], []], crossings=0)
+    """
+    layers = layers_of(count, edges)
+    graph = _Layered(layers, edges)
+    crossings = graph.sort()
+    places = graph.move()
+    bends = [[round(places[v], 3) for v in chain] for chain in graph.chains]
+    return Layout(layers, [round(p, 3) for p in places[:count]], bends, crossings)
+
+
+def layers_of(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
+    """Return the layer of each node, such that edges lead to later layers and are short.
+
+    A node is as early as it can be; one that nothing leads to is as late as it can be. Nodes
+    without edges are spread over the layers, or over a square.
+    """
+    below: list[list[int]] = [[] for _ in range(count)]
+    waiting = [0] * count
+    for source, target in edges:
+        below[source].append(target)
+        waiting[target] += 1
+    entries = [v for v in range(count) if not waiting[v]]
+    layers = [0] * count
+    ready = deque(entries)
+    done = 0
+    while ready:
+        v = ready.popleft()
+        done += 1
+        for target in below[v]:
+            layers[target] = max(layers[target], layers[v] + 1)
+            waiting[target] -= 1
+            if not waiting[target]:
+                ready.append(target)
+    if done < count:
+        raise ValueError(f"{count - done} nodes are on cycles, or behind them")
+    alone = [v for v in entries if not below[v]]
+    for v in entries:
+        if below[v]:
+            layers[v] = min(layers[target] for target in below[v]) - 1
+    columns = max(max(layers, default=0) + 1, ceil(sqrt(len(alone))))
+    for i, v in enumerate(alone):
+        layers[v] = i % columns
+    return layers
+
+
+class _Layered:
+    """A graph whose edges lead from each layer to the next, by way of bends."""
+
+    def __init__(self, layers: Sequence[int], edges: Sequence[tuple[int, int]]) -> None:
+        self._count = count = len(layers)
+        self.above: list[list[int]] = [[] for _ in range(count)]
+        self.below: list[list[int]] = [[] for _ in range(count)]
+        #: The bends of each edge.
+        self.chains: list[list[int]] = [[] for _ in edges]
+        self._layer = list(layers)
+        spans = [layers[target] - layers[source] for source, target in edges]
+        left = _BENDS
+        for k in sorted(range(len(edges)), key=spans.__getitem__):
+            source, target = edges[k]
+            if spans[k] - 1 > left:
+                break
+            left -= spans[k] - 1
+            at = source
+            for layer in range(layers[source] + 1, layers[target]):
+                bend = len(self._layer)
+                self._layer.append(layer)
+                self.above.append([])
+                self.below.append([])
+                self.chains[k].append(bend)
+                self._join(at, bend)
+                at = bend
+            self._join(at, target)
+        self.rows = self._first_rows()
+
+    def _join(self, source: int, target: int) -> None:
+        self.below[source].append(target)
+        self.above[target].append(source)
+
+    def _first_rows(self) -> list[list[int]]:
+        """Return the layers, sorted so that connected nodes are close."""
+        rows: list[list[int]] = [[] for _ in range(max(self._layer, default=-1) + 1)]
+        seen = [False] * len(self._layer)
+        alone = []
+        for v in range(self._count):
+            if not self.above[v] and not self.below[v]:
+                alone.append(v)
+            elif not seen[v] and not self.above[v]:
+                self._descend(v, rows, seen)
+        for v in alone:
+            rows[self._layer[v]].append(v)
+        return rows
+
+    def _descend(self, v: int, rows: list[list[int]], seen: list[bool]) -> None:
+        stack = [v]
+        while stack:
+            v = stack.pop()
+            if not seen[v]:
+                seen[v] = True
+                rows[self._layer[v]].append(v)
+                stack.extend(reversed(self.below[v]))
+
+    def sort(self) -> int:
+        """Sort the layers by barycentres, down and up in turns; return the crossings left."""
+        fewest, best = self._crossings(), self.rows
+        for number in range(_ORDERING):
+            if not fewest:
+                break
+            self.rows = [list(row) for row in self.rows]
+            down = number % 2 == 0
+            place = [0] * len(self._layer)
+            for row in self.rows if down else reversed(self.rows):
+                _sort(row, self.above if down else self.below, place)
+            crossings = self._crossings()
+            if crossings < fewest:
+                fewest, best = crossings, self.rows
+        self.rows = best
+        return fewest
+
+    def _crossings(self) -> int:
+        """Count the crossings: pairs of lines whose ends are in opposite orders."""
+        place = self._places()
+        crossings = 0
+        for row in self.rows[:-1]:
+            ends: list[int] = []
+            for v in row:
+                after = sorted(place[w] for w in self.below[v])
+                for end in after:
+                    crossings += len(ends) - bisect_right(ends, end)
+                for end in after:
+                    insort(ends, end)
+        return crossings
+
+    def _places(self) -> list[int]:
+        place = [0] * len(self._layer)
+        for row in self.rows:
+            for i, v in enumerate(row):
+                place[v] = i
+        return place
+
+    def move(self) -> list[float]:
+        """Return the places in the layers, close to those of neighbours."""
+        offsets = [self._offsets(row) for row in self.rows]
+        places = [0.0] * len(self._layer)
+        for row, offset in zip(self.rows, offsets):
+            middle = offset[-1] / 2 if row else 0.0
+            for v, at in zip(row, offset):
+                places[v] = at - middle
+        for number in range(_MOVING):
+            # The last pass uses both sides, so that the picture is balanced.
+            both = number == _MOVING - 1
+            down = number % 2 == 0
+            sides = (self.above, self.below) if both else (self.above if down else self.below,)
+            order = range(len(self.rows))
+            for layer in order if down else reversed(order):
+                self._settle(self.rows[layer], offsets[layer], sides, places)
+        lowest = min(places, default=0.0) - 0.5
+        return [place - lowest for place in places]
+
+    def _offsets(self, row: Sequence[int]) -> list[float]:
+        """Return the places of a layer's nodes if they are packed closely."""
+        room = [1.0 if v < self._count else _BEND for v in row]
+        return list(accumulate(((a + b) / 2 for a, b in zip(room, room[1:])), initial=0.0))
+
+    def _settle(
+        self,
+        row: Sequence[int],
+        offsets: Sequence[float],
+        sides: Sequence[Sequence[Sequence[int]]],
+        places: list[float],
+    ) -> None:
+        """Move a layer's nodes to the mean of their neighbours, as far as the order allows."""
+        wanted, pulls = [], []
+        for v, offset in zip(row, offsets):
+            bent = v >= self._count
+            total = pull = 0.0
+            for side in sides:
+                for w in side[v]:
+                    force = _PULL[bent + (w >= self._count)]
+                    total += force * places[w]
+                    pull += force
+            # Nodes without neighbours give way.
+            wanted.append((total / pull if pull else places[v]) - offset)
+            pulls.append(pull or 0.01)
+        for v, offset, at in zip(row, offsets, _ascending(wanted, pulls)):
+            places[v] = at + offset
+
+
+def _sort(row: list[int], neighbours: Sequence[Sequence[int]], place: list[int]) -> None:
+    """Sort a layer by the mean place of neighbours; nodes without any keep their place."""
+    means = {
+        v: sum(map(place.__getitem__, neighbours[v])) / len(neighbours[v])
+        if neighbours[v]
+        else float(i)
+        for i, v in enumerate(row)
+    }
+    row.sort(key=means.__getitem__)
+    for i, v in enumerate(row):
+        place[v] = i
+
+
+def _ascending(values: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """Return the ascending numbers nearest to `values`, by weighed least squares.
+
+    Examples
+    --------
+    >>> _ascending([1, 4, 2, 5], [1, 1, 1, 1])
+    [1.0, 3.0, 3.0, 5.0]
+    """
+    blocks: list[tuple[float, float, int]] = []
+    for value, weight in zip(values, weights):
+        total, mass, size = value * weight, weight, 1
+        while blocks and blocks[-1][0] * mass >= total * blocks[-1][1]:
+            above = blocks.pop()
+            total, mass, size = total + above[0], mass + above[1], size + above[2]
+        blocks.append((total, mass, size))
+    return [total / mass for total, mass, size in blocks for _ in range(size)]
+
+
+#: Fewest similar tasks that form a group.
+_ALIKE = 3
+
+#: Most nodes and edges of a readable picture.
+_NODES, _EDGES = 600, 4_000
+
+#: The longest row of groups that can still be read, and groups in the coarsest folding.
+_DEPTH, _COARSEST = 40, 24
+
+#: The layer of tasks without edges.
+_ALONE = -1
+
+_DIGITS = re.compile(r"\d+")
+_LAST_DIGITS = re.compile(r"\d+(?=\D*$)")
+
+#: Most kinds of tasks that the last number of their names tells apart.
+_KINDS = 40
+
+
+def kinds_by_name(names: Sequence[str]) -> list[str]:
+    """Return for each task the pattern of its name, or its name if less than three share it.
+
+    The last number of a name is replaced by ``*``, or every number if that leaves too many kinds.
+
+    Examples
+    --------
+    >>> kinds_by_name(["split", "map_1", "map_2", "map_3"])
+    ['split', 'map_*', 'map_*', 'map_*']
+    """
+    patterns = [_LAST_DIGITS.sub("*", name) for name in names]
+    if len(set(patterns)) > min(_KINDS, len(names) / _ALIKE):
+        patterns = [_DIGITS.sub("*", name) for name in names]
+    sizes = Counter(patterns)
+    return [p if sizes[p] >= _ALIKE else name for p, name in zip(patterns, names)]
+
+
+class Folding(NamedTuple):
+    """Tasks in groups that form a DAG again.
+
+    Attributes
+    ----------
+    groups
+        For each group its tasks, in order.
+    labels
+        What its tasks have in common, in words.
+    edges
+        Between groups: source and target to the numbers of the edges of tasks.
+    """
+
+    groups: list[list[int]]
+    labels: list[str]
+    edges: dict[tuple[int, int], list[int]]
+
+
+def fold(
+    names: Sequence[str],
+    edges: Sequence[tuple[int, int]],
+    nodes: int = _NODES,
+    kinds: Sequence[str] | None = None,
+) -> Folding:
+    """Return the finest of three foldings with a readable picture.
+
+    Parameters
+    ----------
+    names
+        Of the tasks.
+    edges
+        Source and target, by number.
+    nodes
+        Most groups of a readable picture; the coarsest may have two.
+    kinds
+        Of the tasks; by default :func:`kinds_by_name`.
+
+    Notes
+    -----
+    Tasks are grouped that are in one layer and of one kind; else all of a layer; else all of
+    several layers in a row. Edges lead to later layers, so that groups form no
+    cycle. Tasks without edges are by themselves. O(V + E) time, plus sorting.
+
+    Examples
+    --------
+    >>> folding = fold(["split", "map_1", "map_2", "map_3"], [(0, 1), (0, 2), (0, 3)])
+    >>> folding.groups, folding.labels, folding.edges
+    ([[0], [1, 2, 3]], ['split', 'map_*'], {(0, 1): [0, 1, 2]})
+    """
+    joined = set(chain.from_iterable(edges))
+    layers = [
+        layer if v in joined else _ALONE for v, layer in enumerate(layers_of(len(names), edges))
+    ]
+    kinds = kinds_by_name(names) if kinds is None else kinds
+    for labels, keys in _foldings(names, kinds, layers, min(_COARSEST, nodes - 2)):
+        folding = _folded(labels, keys, edges)
+        if _is_bearable(folding, nodes):
+            break
+    return folding
+
+
+def _is_bearable(folding: Folding, nodes: int) -> bool:
+    count, edges = len(folding.groups), folding.edges
+    bearable = count <= nodes and len(edges) <= _EDGES
+    return bearable and max(layers_of(count, list(edges)), default=0) < _DEPTH
+
+
+def _foldings(
+    names: Sequence[str], kinds: Sequence[str], layers: Sequence[int], coarsest: int
+) -> Iterator[tuple[list[str], list[Hashable]]]:
+    """Yield for each folding the label and the group of every task, finest first."""
+    sizes = Counter(zip(layers, kinds))
+    alike = [sizes[key] >= _ALIKE for key in zip(layers, kinds)]
+    yield (
+        [kind if same else name for name, kind, same in zip(names, kinds, alike)],
+        [(key if same else v) for v, (key, same) in enumerate(zip(zip(layers, kinds), alike))],
+    )
+    for step in (1, max(layers, default=0) // max(1, coarsest) + 1):
+        parts = [layer // step for layer in layers]
+        yield [_levels(part * step, step) for part in parts], list(parts)
+
+
+def _levels(layer: int, step: int) -> str:
+    if layer < 0:
+        return "without edges"
+    return f"level {layer}" if step == 1 else f"levels {layer} to {layer + step - 1}"
+
+
+def _folded(
+    labels: Sequence[str], keys: Sequence[Hashable], edges: Sequence[tuple[int, int]]
+) -> Folding:
+    numbers: dict[Hashable, int] = {}
+    group_of = [numbers.setdefault(key, len(numbers)) for key in keys]
+    groups: list[list[int]] = [[] for _ in numbers]
+    for v, group in enumerate(group_of):
+        groups[group].append(v)
+    between: dict[tuple[int, int], list[int]] = {}
+    for k, (source, target) in enumerate(edges):
+        ends = group_of[source], group_of[target]
+        if ends[0] != ends[1]:
+            between.setdefault(ends, []).append(k)
+    return Folding(groups, [labels[members[0]] for members in groups], between)
 
 
 class Picture(NamedTuple):

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagprofiler.report._layout import fold, layers_of
+from dagprofiler.report.drawing import fold, layers_of
 
 
 def split_and_merge(width):

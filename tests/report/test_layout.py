@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagprofiler.report import _layout as layout
-from dagprofiler.report._layout import _ascending, lay_out, layers_of
+from dagprofiler.report import drawing
+from dagprofiler.report.drawing import _ascending, lay_out, layers_of
 
 
 @st.composite
@@ -141,7 +141,7 @@ def test_a_drawing_is_the_same_every_time():
 
 
 def test_bends_are_bounded_and_the_longest_edges_go_straight(monkeypatch):
-    monkeypatch.setattr(layout, "_BENDS", 40)
+    monkeypatch.setattr(drawing, "_BENDS", 40)
     chain = [(i, i + 1) for i in range(40)]
     laid_out = lay_out(41, [*chain, (0, 3), (0, 40), (1, 40)])
     assert list(map(len, laid_out.bends[-3:])) == [2, 0, 38]
