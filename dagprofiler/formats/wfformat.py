@@ -6,25 +6,36 @@ import json
 import re
 import sys
 from collections import Counter
+from dataclasses import dataclass, field
 from decimal import Decimal
 from math import inf
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from dagprofiler._document.rounds import MEASURED, measured_of
 from dagprofiler._util.checks import choice
-from dagprofiler._util.json import mapping_in, plain_number, text_in
-from dagprofiler.errors import FormatError, counted, short_repr, shorten
+from dagprofiler._util.json import mapping_in, plain_document, plain_number, text_in, utc_now
+from dagprofiler.config import Config
+from dagprofiler.errors import (
+    CycleError,
+    FormatError,
+    ProfileError,
+    counted,
+    json_path,
+    short_repr,
+    shorten,
+)
 from dagprofiler.formats import Export
 from dagprofiler.formats.saga import finite_number
+from dagprofiler.graph.wiring import kahn_order
+from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics
+from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from dagprofiler.profile import Profile
+    Path = tuple[Union[str, int], ...]
 
-
-Number = Union[int, float]
 
 #: The versions that can be read; those from 1.4 on can be written.
 VERSIONS = ("1.3", "1.4", "1.5", "1.6")
@@ -53,7 +64,7 @@ METERED = {
 _NOT_IN_IDS = re.compile(r"[^0-9A-Za-z_.-]")
 
 
-def shifted(number: Number, places: int) -> float:
+def shifted(number: float, places: int) -> float:
     """Return ``number * 10**places``, rounded once.
 
     From milliseconds to seconds and back is the same number if it has 15 significant digits at
@@ -101,21 +112,23 @@ _SYSTEMS = {"Linux": "linux", "macOS": "macos", "Darwin": "macos", "Windows": "w
 def machine_of(host: str, sections: Mapping[str, Any]) -> dict[str, Any]:
     """Return the machine that a profile was measured on."""
     environment = sections.get("environment", {})
-    system, _, release = environment.get("os", "").partition("-")
-    machine: dict[str, Any] = {"nodeName": host}
-    if system in _SYSTEMS:
-        machine.update(system=_SYSTEMS[system], release=release or "unknown")
-    if environment.get("machine"):
-        machine["architecture"] = environment["machine"]
-    if environment.get("memory_bytes"):
-        machine["memoryInBytes"] = environment["memory_bytes"]
-    cpu: dict[str, Any] = {}
-    if environment.get("cores"):
-        cpu["coreCount"] = environment["cores"]
-    if environment.get("cpu_mhz"):
-        cpu["speedInMHz"] = max(1, round(environment["cpu_mhz"]))
-    machine["cpu"] = cpu
-    return machine
+    name, _, release = environment.get("os", "").partition("-")
+    system = _SYSTEMS.get(name)
+    mhz = environment.get("cpu_mhz")
+    machine = {
+        "nodeName": host,
+        "system": system,
+        "release": system and (release or "unknown"),
+        "architecture": environment.get("machine"),
+        "memoryInBytes": environment.get("memory_bytes"),
+    }
+    cpu = {"coreCount": environment.get("cores"), "speedInMHz": mhz and max(1, round(mhz))}
+    return {**_known(machine), "cpu": _known(cpu)}
+
+
+def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are neither None nor 0 nor empty."""
+    return {key: value for key, value in values.items() if value}
 
 
 #: Sizes of edges, and their descriptions.
@@ -522,4 +535,764 @@ def _lines(value: Any, indent: str = "\n") -> Iterator[str]:
         yield _encode(value)
 
 
+#: The largest time in seconds whose milliseconds are finite, with room for sums of them.
+_MAX_SECONDS = 1e300
+
+_MAX_BYTES = 2**60 - 1
+
+_KINDS: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
+
+
+class _Entry:
+    """An object of an instance, and its place.
+
+    What is not as expected is a FormatError that begins with the place.
+    """
+
+    def __init__(self, value: Any, *path: str | int) -> None:
+        self.path: Path = path
+        self.value: dict[str, Any] = self._checked(value, dict)
+
+    def error(self, message: str, *path: str | int) -> FormatError:
+        """Return an error that names the place, or one below it."""
+        return FormatError(f"{json_path((*self.path, *path))}: {message}")
+
+    def _checked(self, value: Any, kind: type, *path: str | int) -> Any:
+        if not isinstance(value, kind):
+            raise self.error(f"expected {_KINDS[kind]}, got {short_repr(value)}", *path)
+        return value
+
+    def has(self, key: str) -> bool:
+        """Return whether a key has a value that is not null."""
+        return self.value.get(key) is not None
+
+    def part(self, key: str, kind: type) -> Any:
+        """Return the value of a key, which is required."""
+        if key not in self.value:
+            raise self.error(f"expected {_KINDS[kind]} under {short_repr(key)}, which is missing")
+        return self._checked(self.value[key], kind, key)
+
+    def text(self, key: str) -> str:
+        """Return a text that is not empty."""
+        text: str = self.part(key, str)
+        if not text:
+            raise self.error("the text is empty", key)
+        return text
+
+    def texts(self, key: str) -> list[str] | None:
+        """Return a list of texts, each once; None if there is no list."""
+        if not self.has(key):
+            return None
+        texts = self.part(key, list)
+        return list(dict.fromkeys(self._checked(text, str, key, i) for i, text in enumerate(texts)))
+
+    def object(self, key: str) -> _Entry:
+        """Return an object, which is required."""
+        return _Entry(self.part(key, dict), *self.path, key)
+
+    def objects(self, key: str, *, least: int = 1) -> list[_Entry]:
+        """Return a list of objects; it is required, and so is one object unless `least` is 0."""
+        entries = self.part(key, list)
+        if len(entries) < least:
+            raise self.error("expected at least one entry", key)
+        return [_Entry(entry, *self.path, key, i) for i, entry in enumerate(entries)]
+
+    def number(self, key: str) -> float | None:
+        """Return a number of at least 0; None if there is none."""
+        value = self.value.get(key)
+        if value is None:
+            return None
+        # A bool is an int in Python, but not a number in JSON.
+        if type(value) not in (int, float):
+            raise self.error(f"expected a number, got {short_repr(value)}", key)
+        if not 0 <= value <= _MAX_SECONDS:
+            what = "negative" if value < 0 else "no time and no size"
+            raise self.error(f"{short_repr(value)} is {what}", key)
+        return value  # type: ignore[no-any-return]
+
+    def size(self, key: str) -> int:
+        """Return the size of a file in bytes, which is required."""
+        value = self.number(key)
+        if value is None:
+            raise self.error("the file has no size")
+        if value != int(value) or value > _MAX_BYTES:
+            raise self.error(f"expected whole bytes below 2**60, got {short_repr(value)}", key)
+        return int(value)
+
+
+#: What tasks hold that goes into other places of a profile, in the words of 1.5 and of 1.4.
+_PLACED = {
+    *("name", "originalName", "id", "parents", "children", "files"),
+    *("runtimeInSeconds", "runtime", "avgCPU", *METERED),
+    *("bytesRead", "bytesWritten", "memory", "machine", *OLD_NAMES.values()),
+}
+
+_NEW_NAMES = {old: new for new, old in OLD_NAMES.items()}
+_NEW_CPU_NAMES = {old: new for new, old in OLD_CPU_NAMES.items()}
+
+#: What an import keeps of the whole instance, by its name there.
+_KEPT_OF_ALL: dict[str, tuple[str, type]] = {
+    "name": ("name", str),
+    "description": ("description", str),
+    "createdAt": ("created_at", str),
+    "author": ("author", dict),
+    "runtimeSystem": ("runtime_system", dict),
+}
+
+
+class ExecutedTask(NamedTuple):
+    """One task of an instance; None is what the instance does not say."""
+
+    #: Where it stands.
+    entry: _Entry
+    #: What other tasks refer to it by, which is distinct: its ``id``, before 1.5 its ``name``.
+    reference: str
+    name: str
+    #: May be empty before 1.5.
+    id: str
+    parents: list[str] | None
+    children: list[str] | None
+    inputs: list[str] | None
+    outputs: list[str] | None
+    runtime_s: float | None
+    #: ``avgCPU`` in percent, and what `METERED` names, in bytes.
+    figures: dict[str, Any]
+    #: What else is known of it, in the words of 1.5.
+    extras: dict[str, Any]
+
+
+@dataclass
+class ReadInstance:
+    """A workflow instance of at least one task."""
+
+    version: str
+    tasks: list[ExecutedTask]
+    #: Size of each file, in bytes; None if the instance lists no files.
+    file_bytes: dict[str, int] | None
+    makespan_s: float | None
+    #: As the instance has it.
+    executed_at: str | None
+    #: In the words of 1.5, each with a ``nodeName``.
+    machines: list[dict[str, Any]]
+    #: Name, description, date, author and runtime system of the instance.
+    kept: dict[str, Any] = field(default_factory=dict)
+    #: Numbers of source and target to the files between them.
+    edges: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+    #: What the files say that parents and children do not.
+    notes: list[str] = field(default_factory=list)
+
+
+def read_instance(document: Any) -> ReadInstance:
+    """Return the instance in a document; raise a FormatError with the place if invalid."""
+    top = _Entry(document)
+    version = document.get("schemaVersion")
+    if version not in VERSIONS:
+        known = ", ".join(VERSIONS)
+        what = "it is no WfFormat" if version is None else f"got {short_repr(version)}"
+        raise top.error(f"expected a version of WfFormat ({known}); {what}", "schemaVersion")
+    workflow = top.object("workflow")
+    if version in NESTED:
+        instance = _nested(workflow, version)
+    else:
+        system = mapping_in(document, "wms") or mapping_in(document, "runtimeSystem")
+        # Before 1.4 these were in kilobytes, except in files of Pegasus.
+        in_bytes = "pegasus" in str(system.get("name")).lower()
+        instance = _flat(workflow, version, 1 if in_bytes else 1000)
+    for key, (kept, kind) in _KEPT_OF_ALL.items():
+        there = "wms" if key == "runtimeSystem" and key not in document else key
+        if top.has(there):
+            instance.kept[kept] = top.part(there, kind)
+    _check_machines(instance)
+    _find_edges(instance)
+    return instance
+
+
+def _nested(workflow: _Entry, version: str) -> ReadInstance:
+    """Read the workflow of 1.5 and 1.6."""
+    specification = workflow.object("specification")
+    entries = specification.objects("tasks")
+    file_bytes = _file_sizes(specification) if specification.has("files") else None
+    execution = workflow.object("execution") if workflow.has("execution") else _Entry({})
+    executed = _executed(execution)
+    tasks = []
+    for entry in entries:
+        identifier = entry.text("id")
+        attributes = executed.pop(identifier, None) or _Entry({}, *entry.path)
+        tasks.append(
+            ExecutedTask(
+                entry,
+                identifier,
+                entry.text("name"),
+                identifier,
+                entry.texts("parents"),
+                entry.texts("children"),
+                entry.texts("inputFiles"),
+                entry.texts("outputFiles"),
+                attributes.number("runtimeInSeconds"),
+                _figures(attributes, {}),
+                {key: value for key, value in attributes.value.items() if key not in _PLACED},
+            )
+        )
+        if file_bytes is not None:
+            _check_files(entry, file_bytes)
+    _check_distinct(tasks)
+    for identifier, entry in executed.items():
+        raise entry.error(f"there is no task {short_repr(identifier)}", "id")
+    return ReadInstance(
+        version,
+        tasks,
+        file_bytes,
+        execution.number("makespanInSeconds"),
+        execution.part("executedAt", str) if execution.has("executedAt") else None,
+        _machines(execution, {}),
+    )
+
+
+def _executed(execution: _Entry) -> dict[str, _Entry]:
+    """Return the entry of each executed task by its identifier."""
+    found: dict[str, _Entry] = {}
+    for entry in execution.objects("tasks") if execution.value else ():
+        identifier = entry.text("id")
+        if identifier in found:
+            first = json_path(found[identifier].path)
+            raise entry.error(f"task {short_repr(identifier)} is listed before, at {first}", "id")
+        if not entry.has("runtimeInSeconds"):
+            raise entry.error(
+                f"task {short_repr(identifier)} has no runtimeInSeconds; one that did not run is "
+                "not listed here"
+            )
+        found[identifier] = entry
+    return found
+
+
+def _flat(workflow: _Entry, version: str, byte_scale: int) -> ReadInstance:
+    """Read the workflow of 1.3 and 1.4."""
+    old_figures = {
+        "readBytes": ("bytesRead", byte_scale),
+        "writtenBytes": ("bytesWritten", byte_scale),
+        "memoryInBytes": ("memory", 1000),
+    }
+    file_bytes: dict[str, int] = {}
+    tasks = []
+    for entry in workflow.objects("tasks"):
+        name = entry.text("name")
+        inputs, outputs = _linked_files(entry, file_bytes)
+        extras = {
+            _NEW_NAMES.get(key, key): value
+            for key, value in entry.value.items()
+            if key not in _PLACED or key in _NEW_NAMES
+        }
+        if entry.has("machine"):
+            extras["machines"] = [entry.text("machine")]
+        tasks.append(
+            ExecutedTask(
+                entry,
+                name,
+                entry.part("originalName", str) if entry.has("originalName") else name,
+                text_in(entry.value, "id"),
+                entry.texts("parents"),
+                entry.texts("children"),
+                inputs,
+                outputs,
+                _seconds(entry, "runtimeInSeconds", "runtime"),
+                _figures(entry, old_figures),
+                extras,
+            )
+        )
+    _check_distinct(tasks)
+    _resolve(tasks)
+    return ReadInstance(
+        version,
+        tasks,
+        file_bytes,
+        _seconds(workflow, "makespanInSeconds", "makespan"),
+        workflow.part("executedAt", str) if workflow.has("executedAt") else None,
+        _machines(workflow, _NEW_CPU_NAMES),
+    )
+
+
+def _seconds(entry: _Entry, key: str, old: str) -> float | None:
+    return entry.number(key if key in entry.value or old not in entry.value else old)
+
+
+def _linked_files(
+    entry: _Entry, file_bytes: dict[str, int]
+) -> tuple[list[str], list[str]] | tuple[None, None]:
+    """Return the files that a task reads and writes, and store their sizes."""
+    if not entry.has("files"):
+        return None, None
+    files: dict[str, dict[str, None]] = {"input": {}, "output": {}}
+    for file in entry.objects("files", least=0):
+        name = str(file.value.get("path") or "") + file.text("name")
+        # In 1.3 `size` is in bytes in all known instances, contrary to its schema.
+        key = "sizeInBytes" if "sizeInBytes" in file.value else "size"
+        size = file.size(key)
+        if file_bytes.setdefault(name, size) != size:
+            raise file.error(
+                f"file {short_repr(name)} has {counted(size, 'byte')} here and "
+                f"{file_bytes[name]:,} elsewhere",
+                key,
+            )
+        link = file.value.get("link")
+        if link not in ("input", "output"):
+            raise file.error(f"expected 'input' or 'output', got {short_repr(link)}", "link")
+        files[link][name] = None
+    return list(files["input"]), list(files["output"])
+
+
+def _file_sizes(specification: _Entry) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for file in specification.objects("files", least=0):
+        name = file.text("id")
+        if name in sizes:
+            raise file.error(f"file {short_repr(name)} is listed before", "id")
+        sizes[name] = file.size("sizeInBytes")
+    return sizes
+
+
+def _machines(execution: _Entry, new_names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the machines in the words of 1.5."""
+    machines = []
+    for entry in execution.objects("machines", least=0) if execution.has("machines") else ():
+        entry.text("nodeName")
+        machine = {key: value for key, value in entry.value.items() if key != "memory"}
+        if isinstance(machine.get("cpu"), dict):
+            machine["cpu"] = {new_names.get(k, k): value for k, value in machine["cpu"].items()}
+        if new_names and "memoryInBytes" not in machine and "memory" in entry.value:
+            machine["memoryInBytes"] = 1000 * (entry.number("memory") or 0)
+        machines.append(machine)
+    return machines
+
+
+def _figures(entry: _Entry, old: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
+    figures = {}
+    for key in ("avgCPU", *METERED):
+        name, scale = old[key] if key not in entry.value and key in old else (key, 1)
+        value = entry.number(name)
+        if value is not None:
+            figures[key] = value * scale
+    return figures
+
+
+def _check_distinct(tasks: Sequence[ExecutedTask]) -> None:
+    first: dict[str, ExecutedTask] = {}
+    for task in tasks:
+        other = first.setdefault(task.reference, task)
+        if other is not task:
+            raise task.entry.error(
+                f"task {short_repr(task.reference)} is listed before, at "
+                f"{json_path(other.entry.path)}"
+            )
+
+
+def _check_files(entry: _Entry, sizes: Mapping[str, int]) -> None:
+    """Raise an error if a task reads or writes a file that is not listed."""
+    for key in ("inputFiles", "outputFiles"):
+        for i, file in enumerate(entry.value.get(key) or ()):
+            if file not in sizes:
+                raise entry.error(
+                    f"file {short_repr(file)} is not in workflow.specification.files, so that it "
+                    "has no size",
+                    *(key, i),
+                )
+
+
+def _check_machines(instance: ReadInstance) -> None:
+    """Raise an error if a task ran on an unlisted machine, if any are listed."""
+    names = {machine["nodeName"] for machine in instance.machines}
+    for task in instance.tasks:
+        machines = task.extras.get("machines")
+        if machines is None:
+            continue
+        if not isinstance(machines, list) or not all(isinstance(name, str) for name in machines):
+            raise task.entry.error(f"machines of task {short_repr(task.reference)} are no list")
+        for name in machines:
+            if names and name not in names:
+                raise task.entry.error(
+                    f"task {short_repr(task.reference)} ran on {short_repr(name)}, which is not "
+                    "among the machines"
+                )
+
+
+def _resolve(tasks: list[ExecutedTask]) -> None:
+    """Replace references by identifier with names, as versions before 1.5 require."""
+    names = {task.reference for task in tasks}
+    by_id: dict[str, str] = {}
+    for task in tasks:
+        if task.id and task.id not in names:
+            by_id.setdefault(task.id, task.reference)
+    for task in tasks:
+        for references in (task.parents or [], task.children or []):
+            references[:] = [by_id.get(reference, reference) for reference in references]
+
+
+def _find_edges(instance: ReadInstance) -> None:
+    """Find the edges of an instance, and the files that travel on each."""
+    tasks = instance.tasks
+    edges = _declared(tasks)
+    declared = bool(edges)
+    parents: dict[int, list[int]] = {}
+    for source, target in edges:
+        parents.setdefault(target, []).append(source)
+    producers: dict[str, dict[int, None]] = {}
+    for i, task in enumerate(tasks):
+        for file in task.outputs or ():
+            producers.setdefault(file, {})[i] = None
+    undeclared = 0
+    for i, task in enumerate(tasks):
+        above = parents.get(i, ())
+        for file in task.inputs or ():
+            makers = producers.get(file, {})
+            if not declared:
+                sources = [source for source in makers if source != i]
+            elif len(makers) < len(above):
+                sources = [source for source in makers if (source, i) in edges]
+            else:
+                # A task may share a file with thousands and have only one of them as parent.
+                sources = [source for source in above if source in makers]
+            for source in sources:
+                edges.setdefault((source, i), []).append(file)
+            undeclared += len(makers) - (i in makers) - len(sources)
+    instance.edges = edges
+    if edges and not declared:
+        instance.notes.append("no task names parents or children: the edges follow from the files")
+    if undeclared:
+        instance.notes.append(
+            f"{counted(undeclared, 'time')} a task reads a file of another that is not among its "
+            "parents: there is no edge"
+        )
+
+
+def _declared(tasks: Sequence[ExecutedTask]) -> dict[tuple[int, int], list[str]]:
+    """Return the edges that tasks name, each with a list for its files."""
+    number = {task.reference: i for i, task in enumerate(tasks)}
+    above = _pairs(tasks, "parents", number)
+    below = _pairs(tasks, "children", number)
+    for pairs, others, end, key in ((above, below, 0, "children"), (below, above, 1, "parents")):
+        for pair, place in pairs.items():
+            lacking, other = tasks[pair[end]], tasks[pair[1 - end]]
+            if pair not in others and getattr(lacking, key) is not None:
+                raise other.entry.error(
+                    f"task {short_repr(other.reference)} names {short_repr(lacking.reference)}, "
+                    f"whose {key}, at {json_path((*lacking.entry.path, key))}, do not name it",
+                    *place,
+                )
+    return {pair: [] for pair in {**above, **below}}
+
+
+def _pairs(
+    tasks: Sequence[ExecutedTask], key: str, number: Mapping[str, int]
+) -> dict[tuple[int, int], tuple[str, int]]:
+    """Return source and target of the edges that one kind of lists names, and the places."""
+    pairs: dict[tuple[int, int], tuple[str, int]] = {}
+    for i, task in enumerate(tasks):
+        for k, reference in enumerate(getattr(task, key) or ()):
+            other = number.get(reference)
+            if other is None:
+                raise task.entry.error(f"there is no task {short_repr(reference)}", key, k)
+            if other == i:
+                raise task.entry.error(
+                    f"task {short_repr(reference)} is among its own {key}: a cycle", key, k
+                )
+            pairs[(other, i) if key == "parents" else (i, other)] = key, k
+    return pairs
+
+
+_ISO_8601 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
+
+_MAX_INT = 2**63 - 1
+
+_NOT_IN_WFFORMAT = {
+    "estimated_instructions": "WfFormat holds times, and no instructions",
+    "counted_instructions": "WfFormat holds times, and no instructions",
+    "reference_time_ms": "WfFormat has no calibration score of the machine",
+    "cpu_time_ms": "WfFormat holds the CPU use of processes, not of the task's thread",
+    "serialize_ms": "WfFormat holds no such time",
+    "deserialize_ms": "WfFormat holds no such time",
+}
+
+
+class WfFormatImporter:
+    """Reads WfFormat 1.3 to 1.6.
+
+    Attributes
+    ----------
+    name
+        ``"wfformat"``.
+
+    Notes
+    -----
+    Tasks go by their names if these are distinct, else by what refers to them: their
+    identifiers. ``sections["imported"]`` keeps what a profile has no place for, in the words
+    of WfFormat 1.5; an export to WfFormat writes it again.
+    """
+
+    name = "wfformat"
+
+    def recognizes(self, document: Any) -> bool:
+        """Return whether a document has a ``schemaVersion`` and a ``workflow``."""
+        return isinstance(document, dict) and {"schemaVersion", "workflow"} <= document.keys()
+
+    def read(self, document: Any) -> Profile:
+        """Return the profile of an instance.
+
+        Raises
+        ------
+        FormatError
+            If the document is no WfFormat of a known version, or contradicts itself: tasks
+            of one name, tasks and files that are not there, parents and children that
+            disagree, cycles, negative figures, and from 1.5 on tasks that were executed and have no
+            runtime. The message begins with the place.
+        ProfileError
+            If something that is kept as it is holds a number that is not finite, such as
+            1e999; with the place.
+
+        Notes
+        -----
+        A task that was not executed, or before 1.5 has no runtime, and a file with several
+        producers or none, are no errors. If no task names parents or children, they follow from
+        the files. O(tasks + edges + uses of files) time, and for the order O((tasks + edges)
+        log tasks).
+        """
+        instance = read_instance(document)
+        try:
+            return Profile.from_dict(_Import(instance).document())
+        except ProfileError:
+            # The error is in a part that is kept unchanged; name its place in the file.
+            plain_document(document)
+            raise
+
+
+class _Import:
+    """Converts an instance to a profile."""
+
+    def __init__(self, instance: ReadInstance) -> None:
+        self._instance = instance
+        self._tasks = instance.tasks
+        self._names = _names(instance.tasks)
+        self._timed = [task.runtime_s is not None for task in instance.tasks]
+        self._not_measured = dict(_NOT_IN_WFFORMAT)
+
+    def document(self) -> dict[str, Any]:
+        """Return the document of the profile."""
+        instance, names = self._instance, self._names
+        if instance.makespan_s is None:
+            self._not_measured["total_time_ms"] = "the file holds no makespan"
+        pairs = [(names[source], names[target]) for source, target in instance.edges]
+        carried = self._carried()
+        keys = (f"{source}->{target}" for source, target in pairs)
+        weighed = ((key, 8 * record[1]) for key, record in zip(keys, carried) if record is not None)
+        document: dict[str, Any] = {
+            "metadata": self._metadata(),
+            "configuration": {},
+            "dag_structure": {
+                "nodes": names,
+                "edges": [{"source": source, "target": target} for source, target in pairs],
+                "execution_order": self._order(pairs),
+            },
+            "node_weights": dict.fromkeys(names, 0),
+            "edge_weights": dict(weighed),
+            "edge_metrics": {"columns": [*EDGE_COLUMNS], "records": carried},
+            "execution_metrics": self._execution_metrics(),
+            "run": self._run(),
+            "weight_sources": self._weight_sources(),
+            "environment": self._environment(),
+            "imported": self._imported(),
+        }
+        if instance.makespan_s is not None:
+            document["total_time_ms"] = shifted(instance.makespan_s, 3)
+        if any(self._timed):
+            document["samples"] = self._samples()
+        return document
+
+    def _metadata(self) -> dict[str, Any]:
+        instance = self._instance
+        dates = [
+            text
+            for text in (instance.executed_at, instance.kept.get("created_at"))
+            if isinstance(text, str) and _ISO_8601.fullmatch(text)
+        ]
+        if not dates:
+            self._not_measured["timestamp"] = (
+                "the file has no date in ISO 8601: it is that of the import"
+            )
+        timestamp = dates[0] if dates else utc_now()
+        # The versions of the writing software come from a new profile.
+        blank = Profile(Config(), {}, DAGMetrics([], [], {}, {}, 0.0), timestamp=timestamp)
+        metadata = {"timestamp": timestamp, **blank.metadata, "seed": None}
+        if len(instance.machines) == 1:
+            metadata["hostname"] = instance.machines[0]["nodeName"]
+        return metadata
+
+    def _order(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
+        below: dict[str, list[str]] = {}
+        for source, target in pairs:
+            below.setdefault(source, []).append(target)
+        try:
+            return kahn_order(self._names, below)
+        except CycleError as error:
+            place = json_path(self._instance.tasks[0].entry.path[:-1])
+            raise FormatError(f"{place}: {shorten(str(error))}") from error
+
+    def _carried(self) -> list[list[Any] | None]:
+        """Return the records of ``edge_metrics``; None for edges whose sizes are unknown."""
+        instance, tasks = self._instance, self._tasks
+        if instance.file_bytes is None:
+            self._not_measured["size_bytes"] = "the file lists no files, so that no size is known"
+            return [None] * len(instance.edges)
+        records: list[list[Any] | None] = []
+        for (source, target), files in instance.edges.items():
+            if tasks[source].outputs is None or tasks[target].inputs is None:
+                self._not_measured["size_bytes"] = (
+                    "of tasks at the ends of edges without a size the file lists no files"
+                )
+                records.append(None)
+                continue
+            # A file is the serialized output.
+            sizes = {
+                file: dict.fromkeys(("size_bytes", "wire_bytes"), instance.file_bytes[file])
+                for file in files
+            }
+            total = self._total_bytes(files, target)
+            records.append([files, total, total, sizes if len(files) > 1 else None])
+        return records
+
+    def _total_bytes(self, files: Sequence[str] | None, task: int) -> int:
+        sizes = self._instance.file_bytes
+        if sizes is None or files is None:
+            kind = "the file does not say which files all tasks read and write; then it is 0 here"
+            self._not_measured.update(bytes_in=kind, bytes_out=kind)
+            return 0
+        total = sum(map(sizes.__getitem__, files))
+        if 8 * total > _MAX_INT:
+            raise self._tasks[task].entry.error(
+                f"its files have {total:,} bytes together, whose bits do not fit 64 bits"
+            )
+        return total
+
+    def _execution_metrics(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "task": name,
+                "compute_time_ms": _wall_ms(task),
+                "bytes_in": self._total_bytes(task.inputs, i),
+                "bytes_out": self._total_bytes(task.outputs, i),
+            }
+            for i, (name, task) in enumerate(zip(self._names, self._tasks))
+            if self._timed[i]
+        ]
+
+    def _run(self) -> dict[str, Any]:
+        missing, what = self._timed.count(False), f"imported from WfFormat {self._instance.version}"
+        if not missing:
+            return {"state": "complete", "rounds": 1}
+        if missing == len(self._tasks):
+            reason = f"{what}, which holds no runtimes: nothing was measured"
+            return {"state": "partial", "reason": reason, "rounds": 0}
+        reason = (
+            f"{what}, which holds no runtime of {missing:,} of {counted(len(self._tasks), 'task')}"
+        )
+        return {"state": "partial", "reason": reason, "rounds": 1}
+
+    def _weight_sources(self) -> dict[str, Any]:
+        if not any(self._timed):
+            self._not_measured["wall_time_ms"] = "the file holds no runtimes"
+            return {name: {"node_weight": "default"} for name in self._names}
+        why = {"wall_time_ms": "the file holds no runtime of the task"}
+        return {
+            name: {
+                "node_weight": "default",
+                "wall_time_ms": _wall_ms(task),
+                **({"reasons": why} if task.runtime_s is None else {}),
+            }
+            for name, task in zip(self._names, self._tasks)
+        }
+
+    def _samples(self) -> dict[str, Any]:
+        """Return the measurements of each task, as one round."""
+        rows: dict[str, Any] = {}
+        for name, task in zip(self._names, self._tasks):
+            wall_ms = _wall_ms(task)
+            if wall_ms is None:
+                continue
+            row: dict[str, Any] = {"wall_ms": wall_ms}
+            if "avgCPU" in task.figures:
+                row["process_cpu_ms"] = min(task.figures["avgCPU"] / 100 * wall_ms, 1e308)
+            row.update(
+                (column, task.figures[key])
+                for key, column in METERED.items()
+                if key in task.figures
+            )
+            rows[name] = {column: [value] for column, value in row.items()}
+        makespan_s = self._instance.makespan_s
+        total_ms = None if makespan_s is None else shifted(makespan_s, 3)
+        return {"rounds": [MEASURED], "total_ms": [total_ms], "tasks": rows, "edges": {}}
+
+    def _environment(self) -> dict[str, Any]:
+        """Return the single machine, if known, and what was not measured."""
+        environment: dict[str, Any] = {}
+        if len(self._instance.machines) == 1:
+            machine = self._instance.machines[0]
+            cpu = mapping_in(machine, "cpu")
+            system = "-".join(
+                filter(None, (text_in(machine, "system"), text_in(machine, "release")))
+            )
+            known = {
+                "os": system,
+                "machine": text_in(machine, "architecture"),
+                "cores": _whole(cpu, "coreCount"),
+                "cpu_mhz": _whole(cpu, "speedInMHz"),
+                "memory_bytes": _whole(machine, "memoryInBytes"),
+            }
+            environment = _known(known)
+        return {**environment, "not_measured": self._not_measured}
+
+    def _imported(self) -> dict[str, Any]:
+        """Return the section for data without another place."""
+        instance, tasks = self._instance, dict(zip(self._names, self._tasks))
+        extras = {
+            name: {**task.extras, **({} if task.name == name else {"name": task.name})}
+            for name, task in tasks.items()
+        }
+        kept = {
+            "executed_at": instance.executed_at,
+            "machines": instance.machines,
+            "ids": {name: task.id for name, task in tasks.items() if task.id not in ("", name)},
+            "tasks": _known(extras),
+            "notes": instance.notes,
+        }
+        return {
+            "format": "wfformat",
+            "version": instance.version,
+            **instance.kept,
+            **_known(kept),
+        }
+
+
+def _names(tasks: Sequence[ExecutedTask]) -> list[str]:
+    """Return the names of the tasks in the profile."""
+    names = [task.name for task in tasks]
+    if len(set(names)) < len(names) or "->" in " ".join(names):
+        names = [task.reference for task in tasks]
+    for name, task in zip(names, tasks):
+        if "->" in name:
+            raise task.entry.error(
+                f"{short_repr(name)} holds '->', which joins names in edge weights"
+            )
+    return names
+
+
+def _wall_ms(task: ExecutedTask) -> float | None:
+    return None if task.runtime_s is None else shifted(task.runtime_s, 3)
+
+
+def _whole(mapping: Mapping[str, Any], key: str) -> int | None:
+    """Return a number of at least 1 as an integer, or None."""
+    value = mapping.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return round(value) if 1 <= value <= _MAX_INT else None
+
+
 EXPORTER = WfFormat()
+IMPORTER = WfFormatImporter()

@@ -87,7 +87,7 @@ def exported(profile: Profile, module: str, options: Mapping[str, Any]) -> str:
 def rows_of(document: dict[str, Any]) -> dict[str, Row]:
     """Return what is measured on a profile."""
     loaded = Profile.from_dict(document)
-    importer = import_module("dagprofiler.formats._wfformat_reader").IMPORTER
+    importer = import_module("dagprofiler.formats.wfformat").IMPORTER
     instance = exported(copy.copy(loaded), "wfformat", {})
 
     # A profile keeps some of what it is asked for, a copy of one that was asked nothing does not.
