@@ -100,17 +100,12 @@ def plain(profile):
     return repr(profile.outputs), repr(profile.final_outputs)
 
 
-# Going on
-
-
 @pytest.mark.parametrize("count", range(6))
 def test_what_is_finished_is_not_run_again(journal, count):
     undisturbed = program().run(**ASKED)
     cut_after(journal, count)
     ran.clear()
-
     profile = program().resume(journal)
-
     assert ran == Counter(["source", "twice", "total", "last"][count:])
     assert plain(profile) == plain(undisturbed)
     assert profile.metrics.edge_weights == undisturbed.metrics.edge_weights
@@ -129,9 +124,7 @@ def test_a_journal_that_is_complete_gives_the_profile_and_runs_nothing(tmp_path)
     asked = {**ASKED, "rounds": Rounds(3, warmup=1, check_outputs=True), "meters": "full"}
     first = program().run(**asked, hooks=[Journal(tmp_path)])
     before = (tmp_path / "journal").read_bytes()
-
     profile = program().resume(tmp_path, executor=Closed(1))
-
     assert profile.to_dict() == first.to_dict()
     assert plain(profile) == plain(first)
     assert (tmp_path / "journal").read_bytes() == before
@@ -155,9 +148,7 @@ def test_a_run_of_several_rounds_goes_on_in_the_round_where_it_stopped(tmp_path)
     # Two rounds of four tasks, each with a record of its end, and one task of the third.
     cut_after(tmp_path, 11)
     ran.clear()
-
     profile = program().resume(tmp_path)
-
     samples = profile.sections["samples"]
     assert samples["rounds"] == kinds
     assert ran == {"source": 3, "twice": 4, "total": 4, "last": 4}
@@ -175,9 +166,7 @@ def test_rounds_until_they_are_precise_go_on_where_they_stopped(tmp_path):
     program().run(**asked, hooks=[Journal(tmp_path)])
     cut_after(tmp_path, 5 * 6 + 2)
     ran.clear()
-
     profile = program().resume(tmp_path)
-
     assert profile.sections["run"]["rounds"] == 8
     assert profile.sections["run"]["ended_by"] == "max_rounds"
     assert ran == {"source": 1, "twice": 1, "total": 2, "last": 2}
@@ -187,9 +176,7 @@ def test_the_allocation_pass_is_in_the_journal_too(tmp_path):
     first = program().run(**ASKED, meters="allocation", hooks=[Journal(tmp_path)])
     cut_after(tmp_path, 7)
     ran.clear()
-
     profile = program().resume(tmp_path)
-
     assert ran == {"total": 1, "last": 1}
     column = "allocation_bytes"
     for name in ("source", "twice"):
@@ -205,10 +192,8 @@ def test_tasks_that_failed_run_again(tmp_path):
     with warnings.catch_warnings(), pytest.raises(RunError):
         program(tasks={**TASKS, "twice": Fails}).run(**ASKED, hooks=[Journal(tmp_path)])
     ran.clear()
-
     # What changed has no results that are taken over, so that there is nothing to warn of.
     profile = program().resume(tmp_path)
-
     assert ran == {"twice": 1, "total": 1, "last": 1}
     assert profile.sections["run"]["resumed"][0]["changed"] == ["twice"]
     assert plain(profile) == plain(program().run(**ASKED))
@@ -225,10 +210,8 @@ def test_what_was_to_be_done_on_errors_still_is(tmp_path):
         program(tasks=tasks).run(**asked)
     cut_after(tmp_path, 1)
     ran.clear()
-
     with pytest.raises(RunError) as caught:
         program(tasks=tasks).resume(tmp_path)
-
     assert list(caught.value.failures) == ["twice"]
     assert ran == {"last": 1}
 
@@ -241,7 +224,6 @@ def test_a_run_can_be_resumed_again_and_again(journal):
         ran.clear()
         profile = program().resume(journal)
         assert sum(ran.values()) == 4 - count
-
     resumed = profile.sections["run"]["resumed"]
     assert [one["tasks"] for one in resumed] == [0, 1, 2, 3, 4]
     assert plain(profile) == plain(undisturbed)
@@ -252,7 +234,6 @@ def test_another_executor_may_go_on(journal, pool):
     cut_after(journal, 1)
     with pool(2) as executor:
         profile = program().resume(journal, executor=executor)
-
     undisturbed = program().run(**ASKED)
     assert plain(profile) == plain(undisturbed)
     run = profile.sections["run"]
@@ -268,9 +249,7 @@ def test_workers_of_pools_write_down_what_they_make(tmp_path, pool):
         first = program().run(**ASKED, executor=executor, hooks=[Journal(tmp_path)])
     cut_after(tmp_path, 2)
     ran.clear()
-
     profile = program().resume(tmp_path)
-
     assert ran == {"total": 1, "last": 1}
     assert plain(profile) == plain(first)
     assert first.sections["run"]["overhead"]["journal_ms"] > 0
@@ -279,7 +258,6 @@ def test_workers_of_pools_write_down_what_they_make(tmp_path, pool):
 def test_the_timeline_is_on_one_clock_across_the_restart(journal):
     cut_after(journal, 2)
     profile = program().resume(journal)
-
     timeline = profile.sections["timeline"]
     rows = [dict(zip(timeline["columns"], row)) for row in timeline["records"]]
     assert [row["task"] for row in rows] == ["source", "twice", "total", "last"]
@@ -294,7 +272,6 @@ def test_the_timeline_is_on_one_clock_across_the_restart(journal):
 def test_times_and_overhead_add_up_across_the_restart(journal):
     cut_after(journal, 2)
     profile = program().resume(journal)
-
     phases = sum(
         one.deserialize_time_ms + one.compute_time_ms + one.serialize_time_ms
         for one in profile.metrics.task_metrics
@@ -305,7 +282,6 @@ def test_times_and_overhead_add_up_across_the_restart(journal):
 
 def test_a_plain_run_with_a_journal_has_no_samples(tmp_path):
     profile = program().run(**ASKED, hooks=[Journal(tmp_path)])
-
     assert "samples" not in profile.sections
     assert set(profile.sections["run"]["overhead"]) == {
         *("prepare_ms", "loop_ms", "hooks_ms", "journal_ms")
@@ -331,9 +307,6 @@ def test_hooks_see_what_is_still_to_be_done(journal):
     cut_after(journal, 3)
     program().resume(journal, hooks=[Watch()])
     assert seen == ["last", "closed"]
-
-
-# What is refused
 
 
 def test_a_journal_whose_run_is_over_takes_no_more(tmp_path):
@@ -378,10 +351,8 @@ def test_all_that_differs_is_said_at_once(journal):
     tasks = {**TASKS, "last": Other, "more": Source}
     del tasks["source"]
     other = DAG(tasks, [("more", "twice", ["data"])], Config(N=5, M=1))
-
     with pytest.raises(JournalError) as caught:
         other.resume(journal, seed=1)
-
     fed = [["parts", "source", "data"], ["parts", "twice", "twice"], ["label", "source", "label"]]
     from_source = [["data", "source", "data"]]
     assert caught.value.path == str(journal)
@@ -405,9 +376,7 @@ def test_what_cannot_be_compared_is_said(tmp_path):
     dag = DAG({"last": Last}, [], {"key": lambda: 0})
     dag.run(hooks=[Journal(tmp_path)])
     cut_after(tmp_path, 1)
-
     (resumed,) = dag.resume(tmp_path).sections["run"]["resumed"]
-
     assert resumed["not_compared"] == {"config.key": "TypeError: it could not be pickled"}
 
 
@@ -426,10 +395,8 @@ def test_source_that_changed_warns_and_is_in_the_profile(tmp_path):
     text = "from dagprofiler import task\n@task(outputs=['x'])\ndef step():\n    return {'x': %d}\n"
     DAG({"step": changed(text % 1)}).run(hooks=[Journal(tmp_path)])
     cut_after(tmp_path, 1)
-
     with pytest.warns(DagProfilerWarning, match="source of 'step' has"):
         profile = DAG({"step": changed(text % 2)}).resume(tmp_path)
-
     assert profile.outputs == {"step": {"x": 1}}
     assert profile.sections["run"]["resumed"][0]["changed"] == ["step"]
 
@@ -441,9 +408,7 @@ def test_source_that_is_not_known_is_said(tmp_path):
     dag = DAG({"step": scope["step"]})
     dag.run(hooks=[Journal(tmp_path)])
     cut_after(tmp_path, 1)
-
     (resumed,) = dag.resume(tmp_path).sections["run"]["resumed"]
-
     assert resumed["not_compared"] == {"sources.step": "its source is not known"}
 
 
@@ -595,7 +560,6 @@ def test_a_worker_that_does_not_reach_the_directory_is_an_error_before_the_first
         program().run(**ASKED, executor=executor, hooks=[Journal(directory), Moves(directory)])
     if executor is not None:
         executor.shutdown()
-
     error = caught.value.__cause__
     assert isinstance(error, JournalError)
     assert error.path == str(directory)
@@ -614,9 +578,6 @@ def test_a_worker_that_finds_another_directory_of_that_name_says_so(tmp_path):
     directory = tmp_path / "journal"
     with pytest.raises(RunError, match="or holds another journal"):
         program().run(**ASKED, hooks=[Journal(directory), Replaces(directory)])
-
-
-# What others can write to
 
 
 def test_what_a_journal_makes_is_its_owners_alone(tmp_path):
@@ -672,9 +633,6 @@ def test_a_segment_of_another_directory_is_not_read(journal):
         program().resume(journal)
 
 
-# Disks that are full
-
-
 @contextmanager
 def limited_files(nbytes):
     """Let files grow to so many bytes, as a disk that is nearly full does."""
@@ -696,9 +654,7 @@ def test_outputs_for_which_there_is_no_room_are_an_error_that_can_be_gone_on_fro
     assert caught.value.task == "source"
     assert "cannot be written: OSError" in str(caught.value)
     ran.clear()
-
     profile = program(n=10_000).resume(tmp_path)
-
     assert sum(ran.values()) == 4
     assert plain(profile) == plain(program(n=10_000).run(**ASKED))
 
@@ -719,14 +675,9 @@ def test_records_for_which_there_is_no_room_are_an_error_that_can_be_gone_on_fro
         program().run(**ASKED, hooks=[Journal(tmp_path), Fills()])
     assert all(line.endswith(b"\n") for line in records(tmp_path))
     ran.clear()
-
     profile = program().resume(tmp_path)
-
     assert ran == {"total": 1, "last": 1}
     assert plain(profile) == plain(program().run(**ASKED))
-
-
-# Files that are cut off, or damaged
 
 
 @pytest.fixture(scope="module")
@@ -767,9 +718,7 @@ def test_records_may_be_cut_off_anywhere(made, tmp_path, data):
         with pytest.raises(JournalError, match="it has no header"):
             program().resume(directory)
         return
-
     profile = program().resume(directory)
-
     whole = sum(sum(map(len, lines[: k + 1])) <= offset for k in range(1, len(lines)))
     assert ran == Counter(["source", "twice", "total", "last"][whole:])
     assert plain(profile) == made[1]
@@ -791,9 +740,7 @@ def test_segments_may_be_cut_off_anywhere(made, tmp_path, data):
     path = segment(directory)
     os.truncate(path, data.draw(st.integers(0, path.stat().st_size)))
     ran.clear()
-
     profile = program().resume(directory)
-
     assert plain(profile) == made[1]
     # What was made of outputs that are gone is made again as well.
     order = ["source", "twice", "total", "last"]
@@ -939,9 +886,7 @@ def test_what_was_made_of_outputs_that_were_cut_off_is_forgotten_for_good(journa
     # The records of the first attempt, that it was gone on with, and one task.
     cut_after(journal, 8)
     ran.clear()
-
     profile = program().resume(journal)
-
     assert ran == {"twice": 1, "total": 1, "last": 1}
     assert plain(profile) == plain(first)
     assert profile.sections["run"]["resumed"][1]["dropped"] == []
@@ -964,9 +909,6 @@ def test_a_journal_of_another_format_is_refused(journal, version):
     (journal / "journal").write_bytes(b"%08x %b\n" % (crc32(text), text))
     with pytest.raises(JournalError, match=rf"format is {version}, .* 2$"):
         program().resume(journal)
-
-
-# Kills
 
 
 def finished(directory):

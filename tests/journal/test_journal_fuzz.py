@@ -114,9 +114,6 @@ def chained(records):
     return lines
 
 
-# What is done to lines, without a thought of checksums.
-
-
 def truncate(chance, lines):
     text = b"".join(lines)
     return [text[: chance.randrange(len(text))]]
@@ -142,9 +139,6 @@ def swap_two(chance, lines):
     a, b = chance.sample(range(len(lines)), 2)
     lines[a], lines[b] = lines[b], lines[a]
     return lines
-
-
-# What is done to records, which are numbered and chained anew.
 
 
 def rewritten(change):

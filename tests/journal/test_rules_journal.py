@@ -131,9 +131,7 @@ def test_what_finished_is_not_run_again_and_the_graph_grows_on(journal, count):
     whole = program().run(**ASKED)
     ran.clear()
     cut_after(journal, count)
-
     profile = program().resume(journal)
-
     assert sum(ran.values()) == TASKS - min(count, TASKS)
     assert profile.outputs == whole.outputs
     assert edge_bytes(profile) == edge_bytes(whole)
@@ -193,7 +191,6 @@ def test_of_what_had_finished_only_what_is_still_needed_is_there(journal):
     with ThreadPoolExecutor(1) as threads:
         executor = Tickets(threads)
         program().resume(journal, executor=executor)
-
     # For `merge` what six tasks have seen and three lengths; for `done` nothing.
     assert executor.seen == [9, 0]
 
@@ -201,9 +198,7 @@ def test_of_what_had_finished_only_what_is_still_needed_is_there(journal):
 def test_rules_that_fired_did_so_when_they_did(tmp_path):
     directory = tmp_path / "journal"
     before = program().run(**ASKED, hooks=[Journal(directory)])
-
     after_it = program().resume(directory)
-
     fired = [(one["rule"], one["at_ms"]) for one in before.sections["origins"]["fired"]]
     again = [(one["rule"], one["at_ms"]) for one in after_it.sections["origins"]["fired"]]
     assert sorted(name for name, _ in fired) == sorted(name for name, _ in again)
@@ -225,9 +220,7 @@ def test_rounds_are_gone_on_with(tmp_path):
     # Of the third round some.
     cut_after(directory, 2 * (TASKS + 1) + 5)
     ran.clear()
-
     profile = program().resume(directory)
-
     assert sum(ran.values()) == 2 * TASKS - 5
     assert profile.outputs == whole.outputs
     assert profile.dag_structure == whole.dag_structure
@@ -247,9 +240,7 @@ def test_outputs_that_were_cut_off_are_made_again_and_all_that_was_made_of_them(
     cut_after(journal, TASKS)
     with open(segments[-1], "r+b") as file:
         file.truncate(segments[-1].stat().st_size // 2)
-
     profile = program().resume(journal)
-
     assert 0 < sum(ran.values()) < TASKS
     assert profile.outputs == whole.outputs
     assert profile.sections["run"]["resumed"][0]["dropped"]
@@ -261,9 +252,7 @@ def test_a_rule_that_failed_is_asked_again(tmp_path):
     with pytest.raises(RunError):
         program(rules=[merge, fails]).run(**ASKED, hooks=[Journal(directory)])
     ran.clear()
-
     profile = program().resume(directory)
-
     assert ran == {"done": 1}
     assert "many" in profile.outputs
 

@@ -21,9 +21,6 @@ ROUNDS = [
 ]
 
 
-# What is found
-
-
 def test_what_is_found_is_known_for_the_rest_of_the_process(monkeypatch):
     monkeypatch.setattr(calibration, "_found", [])
     monkeypatch.setattr(calibration, "asked_for", [])
@@ -102,9 +99,6 @@ def test_windows_whose_cpu_clock_is_coarse_is_timed_by_the_wall(monkeypatch):
     assert calibration._time_ms(lambda: None) == 3.5
 
 
-# What it is
-
-
 def test_a_machine_as_fast_as_the_reference_has_score_1():
     found = calibration._judged([REFERENCE_MS] * 9)
     assert found == Calibration(
@@ -130,9 +124,6 @@ def test_a_round_that_was_disturbed_moves_neither_the_score_nor_its_spread():
 def test_a_calibration_cannot_be_changed():
     with pytest.raises(FrozenInstanceError):
         calibrate().score = 2.0
-
-
-# In a profile
 
 
 def test_a_calibration_goes_into_json_and_comes_back():

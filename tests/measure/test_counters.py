@@ -97,9 +97,6 @@ def in_threads(count, work):
         thread.join()
 
 
-# Against a system that does what the test says.
-
-
 @pytest.mark.parametrize(
     ("number", "reason"),
     [
@@ -218,9 +215,6 @@ def test_other_systems_are_told_that_it_takes_linux(system):
 def test_a_machine_whose_system_calls_are_unknown_is_named(machine):
     with pytest.raises(Unavailable, match=f"not known for machine '{machine}'"):
         SystemCalls(system="linux", machine=machine)
-
-
-# Against the kernel.
 
 
 def test_page_faults_of_this_thread_are_counted(page_faults):

@@ -55,9 +55,6 @@ def perform(instruments, encoded=None):
     return instruments.readings(encoded or {})
 
 
-# Codecs
-
-
 def test_each_codec_is_clocked_and_does_its_work(clock):
     def codec(seconds):
         clock.s += seconds
@@ -100,9 +97,6 @@ def test_what_was_read_of_one_task_is_no_part_of_the_next(clock):
     assert (second.decode_s, second.encode_s, second.meters) == ([], {}, [2])
 
 
-# Meters
-
-
 def test_meters_that_did_not_start_are_not_stopped():
     sensor = Sensor()
     instruments = opened(sensor)
@@ -122,9 +116,6 @@ def test_meters_are_stopped_once():
 def test_the_pass_that_counts_allocations_measures_nothing_else():
     assert COUNT_ALLOCATIONS.columns == ["allocation_bytes"]
     assert (COUNT_ALLOCATIONS.collect_garbage, COUNT_ALLOCATIONS.hash_outputs) == (False, False)
-
-
-# Garbage
 
 
 @pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
@@ -199,9 +190,6 @@ def test_what_python_itself_keeps_frozen_is_no_freeze_of_the_users(monkeypatch, 
 def test_what_is_frozen_before_the_import_is_not_taken_for_python_s_own(thawed):
     gc.freeze()
     assert module._frozen_at_start() == 0
-
-
-# Hashes of outputs
 
 
 def digest(**encoded):

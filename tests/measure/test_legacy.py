@@ -88,7 +88,6 @@ def states():
 
 def test_all_functions_that_draw_are_known():
     functions = {name for name in vars(np.random.RandomState) if not name.startswith("_")}
-
     assert functions - OTHERS == ARGUMENTS.keys()
 
 
@@ -97,7 +96,6 @@ def test_whatever_draws_first_draws_from_the_stream(generator, name):
     expected = getattr(np.random.RandomState(WORDS), name)(*ARGUMENTS[name])
     for _ in range(2):
         generator.stream(KEY)
-
         assert np.array_equal(getattr(np.random, name)(*ARGUMENTS[name]), expected)
 
 
@@ -106,7 +104,6 @@ def test_a_look_at_the_state_may_come_first(generator):
         warnings.simplefilter("error")
         generator.stream(KEY)
         kind, words, *_ = np.random.get_state()
-
     assert kind == "MT19937"
     assert words.tolist() == np.random.RandomState(WORDS).get_state()[1].tolist()
     assert np.random.random() == np.random.RandomState(WORDS).random_sample()
@@ -118,7 +115,6 @@ def test_a_task_may_seed_by_itself_and_set_a_state(generator, drawn):
     np.random.random(drawn)
     np.random.seed(5)
     assert np.random.random() == np.random.RandomState(5).random_sample()
-
     generator.stream(KEY)
     np.random.random(drawn)
     np.random.set_state(np.random.RandomState(9).get_state())
@@ -129,7 +125,6 @@ def test_half_of_a_pair_of_normal_numbers_is_not_left_to_the_next_task(generator
     generator.stream(KEY)
     first = np.random.standard_normal()
     generator.stream(KEY)
-
     assert np.random.standard_normal() == first
 
 
@@ -139,7 +134,6 @@ def test_threads_that_draw_first_at_the_same_time_share_one_stream(generator):
         with ThreadPoolExecutor(2) as pool:
             start = threading.Barrier(2)
             drawn = pool.map(lambda _, go=start: (go.wait(), np.random.random())[1], "ab")
-
         assert sorted(drawn) == sorted(np.random.RandomState(WORDS).random_sample(2))
 
 
@@ -183,7 +177,6 @@ def test_the_caller_s_generators_are_as_before(generator):
     np.random.standard_normal()
     before = states()
     DAG({"a": Draws, "b": Draws}).run(seed=1)
-
     assert states() == before
 
 
@@ -218,7 +211,6 @@ def test_a_run_that_seeds_nothing_in_this_process_restores_nothing(pool):
     random.setstate(before[0])
     np.random.set_state((before[1], np.array(before[2], np.uint32), *before[3]))
     AlsoDraws().task_finished(None)
-
     assert states() == after
 
 
@@ -253,7 +245,6 @@ def test_a_process_forked_beside_a_seeded_run_restores_its_own(generator):
         os._exit(states() != before)
     go.set()
     thread.join()
-
     assert os.waitpid(child, 0)[1] == 0
 
 
@@ -272,5 +263,4 @@ def test_of_runs_beside_each_other_the_first_saves_and_the_last_restores(generat
         assert states() != before
         go[i].set()
         threads[i].join()
-
     assert states() == before

@@ -75,9 +75,6 @@ def program(body, **how):
     return started, [int(pid) for pid in started.stdout.readline().split()]
 
 
-# While it burns
-
-
 @on_linux
 @on_two_cores
 def test_each_burner_keeps_one_core_busy_and_this_process_has_the_others():
@@ -163,9 +160,6 @@ def test_no_core_to_keep_busy_starts_nothing(monkeypatch):
         assert not LINUX or os.sched_getaffinity(0)
 
 
-# How it ends
-
-
 @on_linux
 @on_two_cores
 def test_an_error_in_the_body_ends_the_burners_and_comes_through():
@@ -230,9 +224,6 @@ def test_ctrl_c_ends_the_burners_with_the_body_and_not_before():
     assert told == b"True\n"
     assert complaint.count(b"Traceback") == 1
     assert ends(burner, within_s=0)
-
-
-# What is refused
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,6 @@ def test_a_run_starts_no_process_to_ask_for_the_machine():
         print({"subprocess.Popen", "os.fork", "os.posix_spawn"}.intersection(events))
     """
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
     assert told.stdout == "set()\n"
 
 
@@ -316,7 +315,6 @@ def test_the_commit_is_that_of_the_current_directory_and_the_command_asks_for_ch
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
     assert environment()["git"] == {"commit": commit}
-
     (tmp_path / "not tracked").touch()
     ask_git()
     assert environment()["git"] == {"commit": commit, "clean": True}
@@ -365,7 +363,6 @@ def test_a_module_that_is_loaded_lazily_is_not_loaded_for_its_version(tmp_path, 
     spec.loader.exec_module(module)
     monkeypatch.setitem(sys.modules, "loaded_lazily", module)
     monkeypatch.setitem(sys.modules, "none_here", None)
-
     assert not {"loaded_lazily", "none_here"} & environment(thorough=True)["versions"].keys()
     assert module.__version__ == "1"
     machine.versions.cache_clear()

@@ -124,9 +124,6 @@ def refusal(chosen):
     return str(raised.value)
 
 
-# What a user asks for.
-
-
 @pytest.mark.parametrize(
     ("name", "unit", "column"),
     [
@@ -289,9 +286,6 @@ def test_the_pipelines_own_columns_are_taken(name):
     )
 
 
-# What the named meters measure.
-
-
 def test_every_meter_has_a_number_or_a_reason():
     values, reasons = measure("full", nothing)
     assert list(values) == FULL_COLUMNS
@@ -421,7 +415,6 @@ def ctrl_c():
 def test_ctrl_c_during_a_collection_ends_the_run(ctrl_c, meters):
     with pytest.raises(KeyboardInterrupt) as caught:
         DAG({"a": Interrupting}).run(meters=meters)
-
     assert caught.value.profile.sections["run"]["state"] == "partial"
     assert gc.callbacks == []
 
@@ -453,7 +446,6 @@ def test_no_bytecode_runs_when_the_collector_says_what_it_does():
     finally:
         sys.setprofile(None)
         opened.close()
-
     # Hypothesis has a callback of its own.
     assert [name for name in calls if name.startswith("dagprofiler")] == []
 
@@ -493,9 +485,6 @@ def test_the_kernel_tells_the_speed_of_the_core_and_its_time_is_in_no_other_mete
     assert not any(reasons for _, reasons in measured)
     assert all(0 < values["kernel_ms"] < 100 for values, _ in measured)
     assert any(values["cpu_ms"] < values["kernel_ms"] for values, _ in measured)
-
-
-# Exact allocation.
 
 
 def allocated(work):
@@ -542,9 +531,6 @@ def test_a_task_that_ends_the_tracing_has_no_allocation():
     assert value is None
     assert reasons == {"allocation_bytes": "a task stopped tracemalloc"}
     assert not tracemalloc.is_tracing()
-
-
-# Where a meter does not work.
 
 
 def test_a_system_without_proc_has_the_rest(tmp_path):
@@ -617,9 +603,6 @@ def test_a_collector_without_callbacks_says_so(monkeypatch):
     values, reasons = measure("gc", nothing)
     assert values == {"gc_ms": None}
     assert reasons == {"gc_ms": "this interpreter's collector has no callbacks"}
-
-
-# Users' meters, and what they do wrong.
 
 
 def test_meters_start_from_the_outside_in_and_stop_from_the_inside_out():
@@ -731,9 +714,6 @@ def test_ctrl_c_passes_through_a_meter(signal):
     assert opened.stop("t") == [0]
 
 
-# Coming and going.
-
-
 def test_what_metering_costs_is_added_up(monkeypatch):
     monkeypatch.setattr(metering, "perf_counter", itertools.count(0.0, 0.5).__next__)
     opened = select("wall").open()
@@ -787,9 +767,6 @@ def test_a_task_that_drops_the_collectors_callbacks_fails_no_run():
     gc.callbacks[:] = before
     assert values == {"gc_ms": None}
     assert reasons["gc_ms"].startswith("task 't0': stop() raised ValueError")
-
-
-# What a task may do to our files.
 
 
 @linux

@@ -328,9 +328,6 @@ def test_interleaved_rounds_are_judged_by_whichever_test_sees_more():
     assert compare_interleaved([0.0, 1.0], [1.0, 1.0]).reason
 
 
-# The speed of the machine.
-
-
 def modes(seed, n, slow):
     """Return for n samples how much slower the core was: not at all, or 1.6 times."""
     draw = random.Random(seed)
@@ -372,7 +369,6 @@ def test_sets_that_were_taken_apart_are_judged_only_where_their_speeds_allow_it(
     slower_machine, slow_kernel = under([1.6] * 10, 2)
     slower_task, same_kernel = under([1.0] * 10, 3, 1.3)
     other, other_kernel = under([1.0] * 10, 4)
-
     assert compare_apart(calm, other, (kernel, other_kernel)).p > 0.05
     judged = verdicts(
         {

@@ -73,9 +73,6 @@ def test_the_collector_stays_paused_until_the_outermost_pause_ends():
     assert gc.isenabled()
 
 
-# What JSON can hold
-
-
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -179,9 +176,6 @@ def test_what_is_no_json_is_refused_with_the_reason(text):
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 def test_bytes_may_be_in_any_encoding_that_json_knows(encoding):
     assert parse('{"é": 1}'.encode(encoding)) == {"é": 1}
-
-
-# Reading
 
 
 def test_a_file_is_read_by_name_path_or_stream(tmp_path):

@@ -125,9 +125,6 @@ def mode_of(path):
     return stat.S_IMODE(os.stat(path).st_mode)
 
 
-# What a path resolves to
-
-
 @writers(SAVERS, COMMANDS)
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a place below /dev")
 def test_a_file_below_dev_is_replaced_as_a_whole(writer):
@@ -233,9 +230,6 @@ def test_a_name_may_be_bytes_as_it_may_where_files_are_read(writer, tmp_path):
     writer(os.fsencode(tmp_path / "file"))
     assert os.listdir(tmp_path) == ["file"]
     assert write(os.fsencode(tmp_path / "file"), ["x"]) == str(tmp_path / "file")
-
-
-# What a file is stays
 
 
 @posix
@@ -438,9 +432,6 @@ def test_what_is_written_is_on_the_disk_before_it_takes_its_place(tmp_path, monk
     assert calls == ["fsync", "replace"]
 
 
-# What killed processes leave
-
-
 @pytest.fixture(scope="module")
 def left_name():
     """Return the name of what a process left that was killed while it wrote."""
@@ -553,9 +544,6 @@ def test_without_locks_files_are_written_and_nothing_is_swept(
     assert set(os.listdir(tmp_path)) == {"file", left_name}
 
 
-# A second place
-
-
 def test_a_second_place_has_a_name_drawn_at_random_and_only_its_owner_opens_it(
     tmp_path, monkeypatch
 ):
@@ -597,9 +585,6 @@ def test_a_second_place_that_fails_leaves_nothing(tmp_path, monkeypatch, error):
         second_place(save)
     assert caught.value is error
     assert os.listdir(tmp_path) == []
-
-
-# Writing
 
 
 def test_a_new_file_holds_exactly_the_text_and_its_name_is_returned(tmp_path):

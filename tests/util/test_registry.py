@@ -146,9 +146,6 @@ def test_an_ending_that_says_nothing_lists_those_that_do(path):
         format_of(path)
 
 
-# What entry points stand for
-
-
 @pytest.mark.parametrize(
     ("group", "value", "methods"),
     [
