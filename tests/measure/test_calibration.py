@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError
@@ -46,19 +47,13 @@ def test_every_kernel_has_a_part_and_the_score_is_their_geometric_mean():
     assert found.score == pytest.approx(math.prod(found.parts.values()) ** (1 / 3))
     assert found.kernel_version == KERNEL_VERSION
     assert found.spread >= 0
-
-
-def test_numpy_is_loaded_only_to_calibrate():
-    code = (
-        "import sys; from dagprofiler.measure.calibrate import calibrate; "
-        "print('numpy' in sys.modules); calibrate(); print('numpy' in sys.modules)"
-    )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.split() == ["False", "True"]
+    with pytest.raises(FrozenInstanceError):
+        found.score = 2.0
 
 
 def test_a_plain_run_reports_a_calibration_only_if_the_program_asked_for_one():
     code = """
+import sys
 from dagprofiler import DAG, calibrate, task
 
 @task(outputs=["x"])
@@ -71,12 +66,12 @@ def reported(rounds):
     return "calibration" in profile.sections["environment"], weights and weights["source"]
 
 before = reported(1)
-print(before[0], reported(2)[0], reported(1) == before)
+print("numpy" in sys.modules, before[0], reported(2)[0], reported(1) == before)
 calibrate()
-print(reported(1)[0])
+print("numpy" in sys.modules, reported(1)[0])
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.split() == ["False", "True", "True", "True"]
+    assert shown.stdout.split() == ["False", "False", "True", "True", "True", "True"]
 
 
 def test_the_kernels_do_what_is_said_of_them(monkeypatch):
@@ -99,20 +94,6 @@ def test_windows_whose_cpu_clock_is_coarse_is_timed_by_the_wall(monkeypatch):
     assert calibration._time_ms(lambda: None) == 3.5
 
 
-def test_a_machine_as_fast_as_the_reference_has_score_1():
-    found = calibration._judged([REFERENCE_MS] * 9)
-    assert found == Calibration(
-        1.0, {"python": 1.0, "matrix": 1.0, "memory": 1.0}, 0.0, KERNEL_VERSION, found.taken_at
-    )
-
-
-def test_half_the_time_is_twice_the_speed_so_that_time_and_score_multiply():
-    halved = {name: ms / 2 for name, ms in REFERENCE_MS.items()}
-    found = calibration._judged([halved] * 9)
-    assert found.score == pytest.approx(2.0)
-    assert halved["python"] * found.score == pytest.approx(REFERENCE_MS["python"])
-
-
 def test_a_round_that_was_disturbed_moves_neither_the_score_nor_its_spread():
     found = calibration._judged(ROUNDS)
     assert found.parts == {"python": 1.0, "matrix": 2.0, "memory": 1.0}
@@ -121,49 +102,37 @@ def test_a_round_that_was_disturbed_moves_neither_the_score_nor_its_spread():
     assert found.spread == pytest.approx((1.25 - 0.8) / 2)
 
 
-def test_a_calibration_cannot_be_changed():
-    with pytest.raises(FrozenInstanceError):
-        calibrate().score = 2.0
-
-
-def test_a_calibration_goes_into_json_and_comes_back():
+def test_a_calibration_goes_into_json_and_comes_back_with_parts_of_later_versions():
     found = calibrate()
     document = json.loads(json.dumps(found.to_dict()))
     assert list(document) == ["score", "parts", "spread", "kernel_version", "taken_at"]
     assert Calibration.from_dict(document) == found
+    later = Calibration.from_dict({**document, "parts": {"gpu": 3}, "kernel_version": 7})
+    assert (later.parts, later.kernel_version) == ({"gpu": 3.0}, 7)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"score": 0}, "calibration: score must be finite and above 0, got 0.0"),
-        ({"score": math.nan}, "calibration: score must be finite and above 0, got nan"),
-        ({"score": math.inf}, "calibration: score must be finite and above 0, got inf"),
-        ({"parts": {"gpu": -1}}, "calibration: gpu must be finite and above 0, got -1.0"),
-        ({"spread": -0.5}, "calibration: spread must be finite and at least 0, got -0.5"),
-        ({"spread": math.nan}, "calibration: spread must be finite and at least 0, got nan"),
+        ({"score": 0}, "score must be finite and above 0, got 0.0"),
+        ({"score": math.nan}, "score must be finite and above 0, got nan"),
+        ({"score": math.inf}, "score must be finite and above 0, got inf"),
+        ({"parts": {"gpu": -1}}, "gpu must be finite and above 0, got -1.0"),
+        ({"spread": -0.5}, "spread must be finite and at least 0, got -0.5"),
+        ({"spread": math.nan}, "spread must be finite and at least 0, got nan"),
         ({"score": "fast"}, "ValueError: could not convert string to float: 'fast'"),
         ({"score": None}, "TypeError"),
         ({"parts": [1.0]}, "AttributeError"),
         ({"score": 10**400}, "OverflowError"),
         ({"kernel_version": "one"}, "ValueError"),
+        ("score", "KeyError: 'score'"),
+        ("parts", "KeyError: 'parts'"),
+        ("spread", "KeyError: 'spread'"),
+        ("kernel_version", "KeyError: 'kernel_version'"),
     ],
 )
 def test_what_is_no_calibration_is_refused_in_words(change, message):
-    with pytest.raises(ProfileError) as caught:
-        Calibration.from_dict({**calibrate().to_dict(), **change})
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize("field", ["score", "parts", "spread", "kernel_version"])
-def test_a_field_that_is_missing_is_named(field):
-    document = calibrate().to_dict()
-    del document[field]
-    with pytest.raises(ProfileError, match=f"KeyError: '{field}'"):
+    document = {**calibrate().to_dict(), **(change if isinstance(change, dict) else {})}
+    document.pop(change if isinstance(change, str) else None, None)
+    with pytest.raises(ProfileError, match=re.escape(message)):
         Calibration.from_dict(document)
-
-
-def test_an_unknown_part_is_kept():
-    document = {**calibrate().to_dict(), "parts": {"gpu": 3}, "kernel_version": 7}
-    found = Calibration.from_dict(document)
-    assert (found.parts, found.kernel_version) == ({"gpu": 3.0}, 7)

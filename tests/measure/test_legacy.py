@@ -173,7 +173,9 @@ def test_nothing_is_seeded_for_a_task_that_does_not_draw(monkeypatch):
 
 
 def test_the_caller_s_generators_are_as_before(generator):
+    random.seed(7)
     np.random.seed(7)
+    random.gauss(0, 1)
     np.random.standard_normal()
     before = states()
     DAG({"a": Draws, "b": Draws}).run(seed=1)
