@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -30,6 +31,9 @@ class Hostile:
         (checks.integer, 2**63 - 1, 2**63 - 1),
         (checks.number, np.float32(0.5), 0.5),
         (checks.number, Fraction(1, 4), 0.25),
+        (checks.number, np.int16(7), 7),
+        (checks.number, type("Float", (float,), {})(1.5), 1.5),
+        (checks.number, type("Integer", (int,), {})(4), 4),
         (lambda name, value: checks.number(name, value, zero=True), 0, 0),
         (lambda name, value: checks.choice(name, value, ("a", None)), None, None),
         (lambda name, value: checks.choice(name, value, ("a", "b")), "b", "b"),
@@ -49,6 +53,7 @@ def test_a_value_that_fits_is_returned_as_a_plain_one(check, value, expected):
         (checks.integer, [-1, 2**63, True, np.True_, 1.0, "1", None]),
         (lambda name, value: checks.integer(name, value, 1, 5), [0, 6]),
         (checks.number, [0, -1, float("inf"), float("nan"), 2**63, True, 1j, "1", None]),
+        (checks.number, [np.float64("nan"), np.uint64(2**63), np.True_, Decimal(3), [1.0]]),
         (lambda name, value: checks.number(name, value, zero=True), [-1e-9]),
         (lambda name, value: checks.choice(name, value, ("a", "b")), ["c", "", None, 1, ["a"]]),
         (checks.boolean, [0, 1, None, "yes"]),
