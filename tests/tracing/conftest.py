@@ -44,15 +44,8 @@ class Trace:
         program.write_text(code, encoding="utf-8")
         env = {**os.environ, "PYTHONPATH": str(ROOT), "PERFFLOW_OPTIONS": options}
         command = [sys.executable, *arguments, str(program)]
-        done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=env,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        how = {"capture_output": True, "text": True, "timeout": 60}
+        done = subprocess.run(command, check=False, cwd=self.folder, env=env, **how)
         assert not check or done.returncode == 0, done.stderr
         assert not check or not done.stderr, done.stderr
         return done.stdout

@@ -55,33 +55,16 @@ def test_ids_of_asynchronous_spans_differ_between_processes(traced):
     assert len({e["id"] for e in events_of(read(merged.path)) if e["ph"] == "b"}) == 2
 
 
-def test_clocks_of_two_machines_are_aligned_by_the_time_of_day_and_it_is_said(tmp_path):
-    here = written(tmp_path, "here")
-    there = written(tmp_path, "there", clock={"zero_s": 3.0, "epoch_s": 5002.5, "boot": "there"})
-    merged = merge([here, there], tmp_path / "merged.pfw")
-    starts = {e["name"]: e["ts"] for e in read(merged.path)["traceEvents"]}
-    assert starts == {"here": 10.5, "there": 10.5 + 2.5e6}
-    assert merged.notes == [
-        f"{there}: aligned by the time of day: its clock may be another machine's"
-    ]
-    assert read(merged.path)["otherData"]["notes"] == merged.notes
-
-
-def test_clocks_of_machines_that_do_not_tell_their_start_are_aligned_by_the_time_of_day(tmp_path):
-    first = written(tmp_path, "first", clock={"zero_s": 50.0, "boot": None})
-    later = written(tmp_path, "later", clock={"zero_s": 3.0, "epoch_s": 5002.5, "boot": None})
-    for paths in ([first, later], [later, first]):
+@pytest.mark.parametrize("boot", ["there", None])
+def test_clocks_of_two_machines_are_aligned_by_the_time_of_day_and_it_is_said(tmp_path, boot):
+    here = written(tmp_path, "here", clock={"boot": boot and "here"})
+    there = written(tmp_path, "there", clock={"zero_s": 3.0, "epoch_s": 5002.5, "boot": boot})
+    for paths in ([here, there], [there, here])[: 1 if boot else 2]:
         merged = merge(paths, tmp_path / "merged.pfw")
         starts = {e["name"]: e["ts"] for e in read(merged.path)["traceEvents"]}
-        assert starts == {"first": 10.5, "later": 10.5 + 2.5e6}
-        assert merged.notes == [
-            f"{later}: aligned by the time of day: its clock may be another machine's"
-        ]
-
-
-def test_two_processes_of_one_number_are_told_apart(tmp_path):
-    merged = merge([written(tmp_path, "a"), written(tmp_path, "b")], tmp_path / "merged.pfw")
-    assert len({e["pid"] for e in read(merged.path)["traceEvents"]}) == 2
+        assert starts == {"here": 10.5, "there": 10.5 + 2.5e6}
+        told = f"{there}: aligned by the time of day: its clock may be another machine's"
+        assert merged.notes == read(merged.path)["otherData"]["notes"] == [told]
 
 
 def test_a_file_cut_anywhere_gives_what_is_whole_in_it(traced):
