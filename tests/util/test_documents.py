@@ -54,22 +54,16 @@ def test_the_time_is_utc_with_a_z_and_microseconds():
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", utc_now())
 
 
-def test_the_collector_is_paused_and_runs_again_after_an_error():
+def test_the_collector_stays_paused_until_the_outermost_pause_ends_in_an_error_too():
     def fail_while_paused():
         with collector_paused():
+            with collector_paused():
+                pass
             raise KeyError(gc.isenabled())
 
     assert gc.isenabled()
     with pytest.raises(KeyError, match="False"):
         fail_while_paused()
-    assert gc.isenabled()
-
-
-def test_the_collector_stays_paused_until_the_outermost_pause_ends():
-    with collector_paused():
-        with collector_paused():
-            pass
-        assert not gc.isenabled()
     assert gc.isenabled()
 
 
@@ -131,6 +125,10 @@ def test_what_json_can_hold_is_stored_as_json(value, expected):
         (frozenset([1]), "frozenset({1})"),
         (range(3), "range(0, 3)"),
         (np.datetime64("2026-02-12"), "2026-02-12"),
+        (np.datetime64("2026-11-20T23:59:32.123456789"), "2026-11-20T23:59:32.123456789"),
+        (np.timedelta64(5, "ns"), "5 nanoseconds"),
+        ([np.timedelta64(5, "ns")], str([np.timedelta64(5, "ns")])),
+        (Dictable, str(Dictable)),
         (Path("here"), "here"),
         (int, "<class 'int'>"),
     ],
@@ -138,12 +136,6 @@ def test_what_json_can_hold_is_stored_as_json(value, expected):
 )
 def test_what_json_cannot_hold_is_stored_as_text_and_listed(value, text):
     assert jsonable({"n": 1, "parameter": value}) == ({"n": 1, "parameter": text}, ["parameter"])
-
-
-def test_a_class_that_has_to_dict_is_stored_as_text():
-    values, as_text = jsonable({"kind": Dictable})
-    assert values == {"kind": str(Dictable)}
-    assert as_text == ["kind"]
 
 
 @pytest.mark.parametrize(
@@ -192,20 +184,6 @@ def test_a_missing_file_and_a_folder_are_the_systems_errors(tmp_path):
         read(tmp_path / "nowhere.json")
     with pytest.raises(OSError, match=re.escape(tmp_path.name)):
         read(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (np.datetime64("2026-11-20T23:59:32.123456789"), "2026-11-20T23:59:32.123456789"),
-        (np.datetime64("2026-11-20"), "2026-11-20"),
-        (np.timedelta64(5, "ns"), "5 nanoseconds"),
-    ],
-)
-def test_times_of_numpy_are_text_and_listed(value, text):
-    assert jsonable({"t": value}) == ({"t": text}, ["t"])
-    (inside,) = jsonable({"t": [value]})[0].values()
-    assert isinstance(inside, str)
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 1}', '{"b": [{"x": {"a": 1, "c": 2, "a" : 3}}]}'])

@@ -12,8 +12,7 @@ from types import ModuleType
 import pytest
 
 from dagprofiler import DAG, serializers, task
-from dagprofiler._util import json as documents
-from dagprofiler._util import json as rendering
+from dagprofiler._util import json
 from dagprofiler._util.interpreter import here, imported, workers
 from dagprofiler.config import same_value
 from dagprofiler.measure.machine import environment
@@ -35,18 +34,15 @@ def half_made(monkeypatch):
     return put
 
 
-def test_a_module_counts_as_imported_once_all_of_it_is_there(half_made):
+def test_a_module_counts_as_imported_once_all_of_it_is_there(half_made, monkeypatch):
     assert imported("asyncio.events") is asyncio.events
     assert imported("no_such_module") is None
     half_made("asyncio.events")
     assert imported("asyncio.events") is None
-
-
-def test_a_module_without_a_spec_is_complete(monkeypatch):
-    module = ModuleType("made_by_hand")
-    del module.__spec__
-    monkeypatch.setitem(sys.modules, "made_by_hand", module)
-    assert imported("made_by_hand") is module
+    without_spec = ModuleType("made_by_hand")
+    del without_spec.__spec__
+    monkeypatch.setitem(sys.modules, "made_by_hand", without_spec)
+    assert imported("made_by_hand") is without_spec
 
 
 def test_a_module_is_seen_half_made_by_other_threads_alone_while_it_is_imported(
@@ -88,11 +84,11 @@ def test_nothing_stumbles_over_a_package_that_another_thread_imports(half_made, 
     half_made(name)
     assert not serializers.is_array(3)
     assert serializers._table_kind(3) == ""
-    assert documents.jsonable({"z": 1j}) == ({"z": "1j"}, ["z"])
+    assert json.jsonable({"z": 1j}) == ({"z": "1j"}, ["z"])
     assert same_value(1j, 1j)
     assert "numpy" in environment(thorough=True)["versions"]
     with pytest.raises(TypeError, match="complex has no JSON form"):
-        rendering.plain_number(1j)
+        json.plain_number(1j)
 
 
 def test_a_process_does_not_stumble_over_multiprocessing_that_another_thread_imports(half_made):

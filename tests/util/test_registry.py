@@ -52,17 +52,6 @@ def test_our_own_formats_are_entry_points():
     assert importer("wfformat").name == "wfformat"
 
 
-def test_our_endings_are_all_different():
-    assert len({exporter(name).extension for name in OURS}) == len(OURS)
-
-
-def test_a_package_of_others_is_found(install):
-    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"})
-    assert formats(EXPORTERS) == sorted([*OURS, "tasks"])
-    assert exporter("tasks").extension == ".tasks"
-    assert format_of("x.TASKS") == "tasks"
-
-
 def test_two_packages_with_one_name_are_refused(install):
     install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"})
     install("thirdparty_b", {"tasks": "thirdparty_b:EXPORTER"})
@@ -76,25 +65,20 @@ def test_two_packages_with_one_name_are_refused(install):
         format_of("x.tasks")
 
 
-def test_one_package_seen_twice_is_one(install, tmp_path, monkeypatch):
+def test_a_package_of_others_is_found_and_seen_twice_is_one(install, tmp_path, monkeypatch):
     install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"})
     again = tmp_path / "again"
     (again / "thirdparty_a-1.0.dist-info").mkdir(parents=True)
     for file in (tmp_path / "thirdparty_a-1.0.dist-info").iterdir():
         (again / "thirdparty_a-1.0.dist-info" / file.name).write_text(file.read_text())
     monkeypatch.syspath_prepend(str(again))
-    assert "tasks" in formats(EXPORTERS)
-
-
-@pytest.mark.parametrize("value", ["thirdparty_a:NOTHING", "thirdparty_none:EXPORTER"])
-def test_what_cannot_be_loaded_says_from_where(install, value):
-    install("thirdparty_a", {"tasks": value})
-    with pytest.raises(FormatError, match=f"'tasks' cannot .* '{value}'"):
-        load(EXPORTERS, "tasks")
+    assert formats(EXPORTERS) == sorted([*OURS, "tasks"])
+    assert exporter("tasks").extension == ".tasks"
+    assert format_of("x.TASKS") == "tasks"
 
 
 @pytest.mark.parametrize("group", [EXPORTERS, IMPORTERS])
-@pytest.mark.parametrize("spoil", ["import thirdparty_none", "1 / 0", "this is no Python"])
+@pytest.mark.parametrize("spoil", ["", "import thirdparty_none", "1 / 0", "this is no Python"])
 def test_a_broken_package_of_others_does_not_keep_ours_from_being_found(
     install, tmp_path, group, spoil
 ):
@@ -106,13 +90,6 @@ def test_a_broken_package_of_others_does_not_keep_ours_from_being_found(
     assert sorted(found) == [name for name in formats(group) if name != "tasks"]
     assert len(reasons) == 1
     assert "'tasks' cannot be loaded" in reasons[0]
-
-
-def test_an_extension_is_known_despite_a_broken_package(install):
-    install("thirdparty_a", {"tasks": "thirdparty_a:NOTHING"})
-    assert format_of("x.dot") == "dot"
-    with pytest.raises(FormatError, match=r"'x\.tasks' .*'tasks' cannot"):
-        format_of("x.tasks")
 
 
 def test_an_unknown_format_lists_the_known_ones():
@@ -140,9 +117,10 @@ def test_an_ending_of_two_formats_is_neither(install):
         format_of("x.dot")
 
 
-@pytest.mark.parametrize("path", ["x", "x.txt", "", "saga"])
+@pytest.mark.parametrize("path", ["x", "x.txt", "", "saga", "dag.mermad"])
 def test_an_ending_that_says_nothing_lists_those_that_do(path):
-    with pytest.raises(FormatError, match=r"give format=, .*\.dot \(dot\)"):
+    hint = "; did you mean 'mermaid'" if "mermad" in path else ""
+    with pytest.raises(FormatError, match=rf"give format=, .*\.dot \(dot\).*{hint}"):
         format_of(path)
 
 
@@ -160,8 +138,3 @@ def test_what_has_not_the_methods_is_refused(install, group, value, methods):
     with pytest.raises(FormatError, match=f"'tasks': '{value}' .* an instance with {methods}"):
         load(group, "tasks")
     assert "tasks" not in loadable(group)[0]
-
-
-def test_an_ending_that_says_nothing_may_hint_at_one_that_does():
-    with pytest.raises(FormatError, match="did you mean 'mermaid'"):
-        format_of("dag.mermad")
