@@ -148,7 +148,7 @@ def one(cfg):
 path = {str(tmp_path / "profile.json")!r}
 DAG({{"one": one}}, [], Config(N=5)).run().save(path)
 assert Profile.load(path).config == {{"N": 5}}
-print(sorted({{"numpy", "jsonschema"}} & sys.modules.keys()))
+print(sorted({{"numpy", "jsonschema", "statistics", "fractions"}} & sys.modules.keys()))
 """
     assert python(code) == "[]"
 

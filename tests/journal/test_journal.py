@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import functools
-import inspect
 import json
 import os
 import random
@@ -21,7 +19,7 @@ import journal_programs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from journal_files import cut_after, records
+from journal_files import chained, copied, cut_after, parsed, records, rewrite
 from journal_tasks import Last, Source, Total, Twice, ran
 from platforms import needs_fork, posix
 
@@ -37,7 +35,6 @@ from dagprofiler import (
     RunError,
     ValidationError,
 )
-from dagprofiler.journal import _records as segments
 from dagprofiler.journal._records import OutputStore, RecordFile
 from dagprofiler.serializers import PickleSerializer
 
@@ -58,34 +55,9 @@ def program(n=4, tasks=TASKS, edges=EDGES):
     return DAG(tasks, edges, Config(N=n))
 
 
-def chained(kept):
-    """Return records as a file holds them, numbered anew."""
-    lines, checksum = [], 0
-    for number, record in enumerate(kept):
-        text = json.dumps({**record, "record": number}, separators=(",", ":")).encode()
-        checksum = crc32(text, checksum)
-        lines.append(b"%08x %b\n" % (checksum, text))
-    return b"".join(lines)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _sources_read_once():
-    """Before Python 3.13 the source of a class is found by parsing its whole file."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inspect, "getsource", functools.cache(inspect.getsource))
-        yield
-
-
 @pytest.fixture(autouse=True)
 def _nothing_ran():
     ran.clear()
-
-
-@pytest.fixture(autouse=True)
-def _disk_that_is_not_waited_for(monkeypatch):
-    """Only a loss of power would tell the difference."""
-    monkeypatch.setattr(segments, "_sync", lambda _: None)
-    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture
@@ -184,11 +156,12 @@ def test_the_allocation_pass_is_in_the_journal_too(tmp_path):
         assert values == first.sections["samples"]["tasks"][name][column]
 
 
-def test_tasks_that_failed_run_again(tmp_path):
-    class Fails(Twice):
-        def compute(self, data, offset):
-            raise ValueError("not yet")
+class Fails(Twice):
+    def compute(self, data, offset):
+        raise ValueError("not yet")
 
+
+def test_tasks_that_failed_run_again(tmp_path):
     with warnings.catch_warnings(), pytest.raises(RunError):
         program(tasks={**TASKS, "twice": Fails}).run(**ASKED, hooks=[Journal(tmp_path)])
     ran.clear()
@@ -200,10 +173,6 @@ def test_tasks_that_failed_run_again(tmp_path):
 
 
 def test_what_was_to_be_done_on_errors_still_is(tmp_path):
-    class Fails(Twice):
-        def compute(self, data, offset):
-            raise ValueError("not yet")
-
     tasks = {**TASKS, "twice": Fails, "zz": Last}
     asked = {**ASKED, "on_error": "finish", "hooks": [Journal(tmp_path)]}
     with pytest.raises(RunError):
@@ -255,10 +224,10 @@ def test_workers_of_pools_write_down_what_they_make(tmp_path, pool):
     assert first.sections["run"]["overhead"]["journal_ms"] > 0
 
 
-def test_the_timeline_is_on_one_clock_across_the_restart(journal):
+def test_the_timeline_is_on_one_clock_across_the_restart_and_times_add_up(journal):
     cut_after(journal, 2)
     profile = program().resume(journal)
-    timeline = profile.sections["timeline"]
+    timeline, metrics = profile.sections["timeline"], profile.metrics
     rows = [dict(zip(timeline["columns"], row)) for row in timeline["records"]]
     assert [row["task"] for row in rows] == ["source", "twice", "total", "last"]
     moments = [row[column] for row in rows for column in timeline["columns"][4:]]
@@ -266,18 +235,13 @@ def test_the_timeline_is_on_one_clock_across_the_restart(journal):
     (resumed,) = profile.sections["run"]["resumed"]
     assert rows[1]["serialize_end_ms"] <= resumed["at_ms"] <= rows[2]["deserialize_start_ms"]
     assert resumed["gap_ms"] > 0
-    assert profile.metrics.total_time_ms >= moments[-1]
-
-
-def test_times_and_overhead_add_up_across_the_restart(journal):
-    cut_after(journal, 2)
-    profile = program().resume(journal)
+    assert metrics.total_time_ms >= moments[-1]
     phases = sum(
         one.deserialize_time_ms + one.compute_time_ms + one.serialize_time_ms
-        for one in profile.metrics.task_metrics
+        for one in metrics.task_metrics
     )
     overhead = sum(profile.sections["run"]["overhead"].values())
-    assert phases + overhead == pytest.approx(profile.metrics.total_time_ms, abs=1e-3)
+    assert phases + overhead == pytest.approx(metrics.total_time_ms, abs=1e-3)
 
 
 def test_a_plain_run_with_a_journal_has_no_samples(tmp_path):
@@ -289,9 +253,11 @@ def test_a_plain_run_with_a_journal_has_no_samples(tmp_path):
     assert "journal_ms" not in program().run(**ASKED).sections["run"]["overhead"]
 
 
-def test_an_empty_dag_can_be_resumed(tmp_path):
+def test_an_empty_dag_can_be_resumed_beside_files_of_others(tmp_path):
+    (tmp_path / "notes").write_text("mine")
     DAG({}).run(hooks=[Journal(tmp_path)])
     assert DAG({}).resume(tmp_path).outputs == {}
+    assert (tmp_path / "notes").read_text() == "mine"
 
 
 def test_hooks_see_what_is_still_to_be_done(journal):
@@ -372,12 +338,7 @@ def test_all_that_differs_is_said_at_once(journal):
     assert str(caught.value).startswith(f"journal {str(journal)!r}: 11 problems:\n  - the DAG")
 
 
-def test_what_cannot_be_compared_is_said(tmp_path):
-    dag = DAG({"last": Last}, [], {"key": lambda: 0})
-    dag.run(hooks=[Journal(tmp_path)])
-    cut_after(tmp_path, 1)
-    (resumed,) = dag.resume(tmp_path).sections["run"]["resumed"]
-    assert resumed["not_compared"] == {"config.key": "TypeError: it could not be pickled"}
+STEP = "from dagprofiler import task\n@task(outputs=['x'])\ndef step():\n    return {'x': %d}\n"
 
 
 def changed(text):
@@ -392,31 +353,25 @@ def changed(text):
 
 
 def test_source_that_changed_warns_and_is_in_the_profile(tmp_path):
-    text = "from dagprofiler import task\n@task(outputs=['x'])\ndef step():\n    return {'x': %d}\n"
-    DAG({"step": changed(text % 1)}).run(hooks=[Journal(tmp_path)])
+    DAG({"step": changed(STEP % 1)}).run(hooks=[Journal(tmp_path)])
     cut_after(tmp_path, 1)
     with pytest.warns(DagProfilerWarning, match="source of 'step' has"):
-        profile = DAG({"step": changed(text % 2)}).resume(tmp_path)
+        profile = DAG({"step": changed(STEP % 2)}).resume(tmp_path)
     assert profile.outputs == {"step": {"x": 1}}
     assert profile.sections["run"]["resumed"][0]["changed"] == ["step"]
 
 
-def test_source_that_is_not_known_is_said(tmp_path):
+def test_what_cannot_be_compared_is_said(tmp_path):
     scope = {"__name__": "nowhere"}
-    text = "from dagprofiler import task\n@task(outputs=['x'])\ndef step():\n    return {'x': 1}\n"
-    exec(text, scope)
-    dag = DAG({"step": scope["step"]})
+    exec(STEP % 1, scope)
+    dag = DAG({"step": scope["step"]}, [], {"key": lambda: 0})
     dag.run(hooks=[Journal(tmp_path)])
     cut_after(tmp_path, 1)
     (resumed,) = dag.resume(tmp_path).sections["run"]["resumed"]
-    assert resumed["not_compared"] == {"sources.step": "its source is not known"}
-
-
-def test_a_directory_that_holds_a_journal_is_refused(journal):
-    with pytest.raises(RunError, match=r"holds a journal already: dag") as caught:
-        program().run(**ASKED, hooks=[Journal(journal)])
-    assert isinstance(caught.value.__cause__, JournalError)
-    assert not ran
+    assert resumed["not_compared"] == {
+        "config.key": "TypeError: it could not be pickled",
+        "sources.step": "its source is not known",
+    }
 
 
 def test_one_of_two_runs_that_begin_at_once_is_refused(tmp_path):
@@ -469,25 +424,17 @@ def test_a_refused_resume_leaves_the_lock_to_the_run_that_holds_it(journal):
         ledger.close()
 
 
-def test_other_files_in_the_directory_are_left_alone(tmp_path):
-    (tmp_path / "notes").write_text("mine")
-    first = program().run(**ASKED, hooks=[Journal(tmp_path)])
-    assert plain(program().resume(tmp_path)) == plain(first)
-    assert (tmp_path / "notes").read_text() == "mine"
-
-
 def test_a_file_of_the_journals_name_that_is_none_is_refused_and_left_alone(tmp_path):
+    with pytest.raises(JournalError, match="no journal in this directory"):
+        program().resume(tmp_path)
     (tmp_path / "journal").write_text("Dear diary")
-    with pytest.raises(RunError, match="holds a journal already"):
+    with pytest.raises(RunError, match="holds a journal already") as caught:
         program().run(**ASKED, hooks=[Journal(tmp_path)])
+    assert isinstance(caught.value.__cause__, JournalError)
     with pytest.raises(JournalError, match="no header, or a damaged"):
         program().resume(tmp_path)
     assert (tmp_path / "journal").read_text() == "Dear diary"
-
-
-def test_a_directory_without_a_journal_is_refused(tmp_path):
-    with pytest.raises(JournalError, match="no journal in this directory"):
-        program().resume(tmp_path)
+    assert not ran
 
 
 def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
@@ -497,15 +444,12 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
     assert not ran
 
 
-def test_two_journals_are_refused(tmp_path):
+def test_two_journals_and_rounds_in_fresh_processes_are_refused(tmp_path):
     hooks = [Journal(tmp_path / "a"), Journal(tmp_path / "b")]
     with pytest.raises(ValidationError, match="in one place, got 2"):
         program().run(**ASKED, hooks=hooks)
-
-
-def test_rounds_in_fresh_processes_are_refused(tmp_path):
     with pytest.raises(ValidationError, match=r"fresh processes.*journal"):
-        program().run(**ASKED, rounds=Rounds(2, fresh_process=True), hooks=[Journal(tmp_path)])
+        program().run(**ASKED, rounds=Rounds(2, fresh_process=True), hooks=hooks[:1])
 
 
 def test_meters_that_cannot_be_written_down_are_refused(tmp_path):
@@ -626,9 +570,9 @@ def test_what_belongs_to_others_is_not_resumed_unless_it_is_trusted(journal, mon
 
 
 def test_a_segment_of_another_directory_is_not_read(journal):
-    kept = [json.loads(line[9:]) for line in records(journal)]
+    kept = parsed(journal)
     kept[4]["stored"]["segment"] = f"../{journal.name}/{segment(journal).name}"
-    (journal / "journal").write_bytes(chained(kept))
+    rewrite(journal, kept)
     with pytest.raises(JournalError, match="is not a file"):
         program().resume(journal)
 
@@ -688,13 +632,6 @@ def made(tmp_path_factory):
     return directory, plain(profile)
 
 
-def copied(made, tmp_path):
-    target = tmp_path / "copy"
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(made[0], target)
-    return target
-
-
 def segment(directory):
     return max(directory.glob("*.segment"), key=os.path.getsize)
 
@@ -708,7 +645,7 @@ quickly = settings(
 @quickly
 @given(st.data())
 def test_records_may_be_cut_off_anywhere(made, tmp_path, data):
-    directory = copied(made, tmp_path)
+    directory = copied(made[0], tmp_path / "copy")
     lines = records(directory)
     header, size = len(lines[0]), sum(map(len, lines))
     offset = data.draw(st.integers(header - 1, size) | st.just(size))
@@ -734,7 +671,7 @@ def test_records_may_be_cut_off_anywhere(made, tmp_path, data):
 @quickly
 @given(st.data())
 def test_segments_may_be_cut_off_anywhere(made, tmp_path, data):
-    directory = copied(made, tmp_path)
+    directory = copied(made[0], tmp_path / "copy")
     if data.draw(st.booleans()):
         cut_after(directory, data.draw(st.integers(0, 4)))
     path = segment(directory)
@@ -753,7 +690,7 @@ def test_segments_may_be_cut_off_anywhere(made, tmp_path, data):
 @quickly
 @given(st.data())
 def test_a_bit_that_flips_in_the_records_is_noticed(made, tmp_path, data):
-    directory = copied(made, tmp_path)
+    directory = copied(made[0], tmp_path / "copy")
     content = bytearray((directory / "journal").read_bytes())
     lines = records(directory)
     position = data.draw(st.integers(0, len(content) - 1))
@@ -812,10 +749,10 @@ def test_a_record_of_another_journal_is_noticed(journal, tmp_path):
 
 
 def test_a_round_is_not_complete_without_all_of_its_tasks(journal):
-    kept = [json.loads(line[9:]) for line in records(journal)]
+    kept = parsed(journal)
     sink = next(k for k, record in enumerate(kept) if record.get("task") == "last")
     del kept[sink]
-    (journal / "journal").write_bytes(chained(kept))
+    rewrite(journal, kept)
     with pytest.raises(JournalError, match=r"line 5: .* 4 tasks, not 3"):
         program().resume(journal)
 
@@ -836,9 +773,9 @@ def test_a_round_is_not_complete_without_all_of_its_tasks(journal):
 )
 def test_records_that_contradict_those_before_them_are_refused(tmp_path, field, instead, says):
     program().run(**ASKED, meters="full", rounds=2, hooks=[Journal(tmp_path)])
-    kept = [json.loads(line[9:]) for line in records(tmp_path)]
+    kept = parsed(tmp_path)
     kept[2][field] = instead(kept[2].get(field), kept[1])
-    (tmp_path / "journal").write_bytes(chained(kept))
+    rewrite(tmp_path, kept)
     with pytest.raises(JournalError, match=f"line 3: .*{says}"):
         program().resume(tmp_path)
 
@@ -846,15 +783,14 @@ def test_records_that_contradict_those_before_them_are_refused(tmp_path, field, 
 def test_what_a_resumed_run_writes_is_chained_to_what_was_there(journal):
     cut_after(journal, 2)
     program().resume(journal)
-    lines = records(journal)
-    assert b"".join(lines) == chained([json.loads(line[9:]) for line in lines])
-    assert len(lines) == 1 + 2 + 1 + 2 + 1 + 1
+    assert records(journal) == chained(parsed(journal))
+    assert len(records(journal)) == 1 + 2 + 1 + 2 + 1 + 1
 
 
 @quickly
 @given(st.data())
 def test_a_bit_that_flips_in_a_segment_is_noticed_where_it_matters(made, tmp_path, data):
-    directory = copied(made, tmp_path)
+    directory = copied(made[0], tmp_path / "copy")
     path = segment(directory)
     content = bytearray(path.read_bytes())
     position = data.draw(st.integers(0, len(content) - 1))

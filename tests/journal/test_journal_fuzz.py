@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import random
-import shutil
 import warnings
-from zlib import crc32
 
 import pytest
+from journal_files import chained, copied, parsed, rewrite
 
 from dagprofiler import DAG, Config, Journal, JournalError, Profile, Rounds, Task, Tracer
-from dagprofiler.journal import _records as segments
 from dagprofiler.rules import map_over, reduce
 from dagprofiler.tracing import span
 
@@ -73,12 +70,6 @@ PROGRAMS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _no_disk(monkeypatch):
-    monkeypatch.setattr(segments, "_sync", lambda _: None)
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-
-
 @pytest.fixture(scope="module")
 def journals(tmp_path_factory):
     """Three journals of each program: complete, resumed and complete, and half done."""
@@ -89,29 +80,12 @@ def journals(tmp_path_factory):
         given = {"inputs": {"source": {"more": 1}}, "seed": 1, "hooks": hooks, **asked}
         first = program().run(**given)
         lines = (directory / "journal").read_bytes().splitlines(keepends=True)
-        half = copied(directory, "half")
+        half = copied(directory, directory.parent / "half")
         (half / "journal").write_bytes(b"".join(lines[: len(lines) // 2]))
-        resumed = copied(half, "resumed")
+        resumed = copied(half, half.parent / "resumed")
         program().resume(resumed)
         made[name] = first.final_outputs, [directory, half, resumed]
     return made
-
-
-def copied(directory, name):
-    target = directory.parent / name
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(directory, target)
-    return target
-
-
-def chained(records):
-    """Return the lines of records that are edited, as if they had been written so."""
-    lines, checksum = [], 0
-    for record in records:
-        text = json.dumps(record, separators=(",", ":")).encode()
-        checksum = crc32(text, checksum)
-        lines.append(b"%08x %b\n" % (checksum, text))
-    return lines
 
 
 def truncate(chance, lines):
@@ -144,11 +118,7 @@ def swap_two(chance, lines):
 def rewritten(change):
     def mutate(chance, lines):
         records = change(chance, [json.loads(line[9:]) for line in lines])
-        if isinstance(records[0], dict) and chance.random() < 0.9:
-            for number, record in enumerate(records):
-                if isinstance(record, dict) and "record" in record:
-                    record["record"] = number
-        return chained(records)
+        return chained(records, numbered=isinstance(records[0], dict) and chance.random() < 0.9)
 
     mutate.__name__ = f"{change.__name__} rewritten"
     return mutate
@@ -202,7 +172,7 @@ def try_mutations(journals, numbers):
         chance = random.Random(number)
         name = chance.choice([*PROGRAMS])
         expected, directories = journals[name]
-        directory = copied(chance.choice(directories), "mutated")
+        directory = copied(chance.choice(directories), directories[0].parent / "mutated")
         path = directory / "journal"
         mutate = chance.choice(MUTATIONS)
         path.write_bytes(b"".join(mutate(chance, path.read_bytes().splitlines(keepends=True))))
@@ -220,11 +190,10 @@ def try_mutations(journals, numbers):
 
 
 def test_a_task_that_a_rule_added_says_when(journals):
-    directory = copied(journals["grown"][1][0], "mutated")
-    path = directory / "journal"
-    records = [json.loads(line[9:]) for line in path.read_bytes().splitlines()]
-    records[2]["added_ms"] = None
-    path.write_bytes(b"".join(chained(records)))
+    directory = copied(journals["grown"][1][0], journals["grown"][1][0].parent / "mutated")
+    kept = parsed(directory)
+    kept[2]["added_ms"] = None
+    rewrite(directory, kept)
     with pytest.raises(JournalError, match=r"line 3: .*'double\[0\]', and no rule added it"):
         growing().resume(directory)
 
