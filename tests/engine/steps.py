@@ -1,0 +1,79 @@
+"""Tasks that the tests of the engine share, and a clock that goes on when it is told to."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from dagprofiler import RunError, Task
+
+
+class Clock:
+    """A clock that goes on when it is told to, and by `tick` at every reading."""
+
+    def __init__(self, tick=0.0):
+        self.now, self.tick = 1000.0, tick
+
+    def __call__(self):
+        self.now += self.tick
+        return self.now
+
+    def passes(self, seconds):
+        self.now += seconds
+
+
+class Calls(Task):
+    """Calls a function with the number of the call, counted from 0, and with its inputs."""
+
+    def __init__(self, function, outputs=("x",), inputs=(), gathers=()):
+        super().__init__()
+        self.outputs, self.inputs, self.gathers = list(outputs), list(inputs), list(gathers)
+        self.function, self.calls = function, -1
+
+    def compute(self, cfg, **fields):
+        self.calls += 1
+        return self.function(self.calls, **fields)
+
+
+def always(**outputs):
+    return lambda _, **fields: outputs
+
+
+class Timed(Calls):
+    """Computes as long as it is told, round by round, the last for ever; codecs take 1 s, 4 s."""
+
+    def __init__(self, clock, seconds=(2,), outputs=("x",), inputs=(), gathers=(), error=None):
+        super().__init__(self._take, outputs, inputs, gathers)
+        self.clock, self.seconds, self.error = clock, seconds, error
+
+    def _take(self, call, **fields):
+        self.clock.passes(self.seconds[min(call, len(self.seconds) - 1)])
+        if self.error is not None:
+            raise self.error
+        return dict.fromkeys(self.outputs, 1)
+
+    def serialize(self, data):
+        self.clock.passes(1)
+        return pickle.dumps(data)
+
+    def deserialize(self, data):
+        self.clock.passes(4)
+        return pickle.loads(data)
+
+
+def failure(dag, *arguments, **options):
+    """Return the error of a run that fails."""
+    with pytest.raises(RunError) as caught:
+        dag.run(*arguments, **options)
+    return caught.value
+
+
+def spent_ms(document):
+    """Return all time that is in some figure: overhead, and the phases of all rounds."""
+    phases = 0.0
+    for _, _, _, _, *times in document["timeline"]["records"]:
+        for start, end in zip(times[::2], times[1::2]):
+            if end is not None:
+                phases += end - start
+    return phases + sum(document["run"]["overhead"].values())
