@@ -80,7 +80,6 @@ def test_the_line_tells_of_each_task_and_nothing_of_it_remains(drawn):
 def test_rounds_are_counted_without_the_warm_up(drawn):
     lines = drawn(TWO, rounds=Rounds(2, warmup=1))
     where = [line.split(" | ")[1] for line in lines if line]
-
     assert where == ["warm-up 1 of 1"] * 4 + ["round 1 of 2"] * 4 + ["round 2 of 2"] * 4
     assert lines[4].startswith("[####........] 0 of 2 tasks")
     assert lines[11].startswith("[############] 2 of 2 tasks")
@@ -96,7 +95,6 @@ def test_an_expected_profile_says_from_the_beginning_when_the_run_will_end(drawn
     for metrics, time_ms in zip(expected.metrics.task_metrics, (1.0, 3.0)):
         metrics.compute_time_ms = time_ms
     lines = drawn(TWO, expected=expected)
-
     assert lines[0].startswith("[............] 0 of 2 tasks | T, T left")
     assert lines[1].startswith("[###.........] 1 of 2 tasks")
     unknown = drawn(TWO, expected=DAG({"first": first}).run())
@@ -105,7 +103,6 @@ def test_an_expected_profile_says_from_the_beginning_when_the_run_will_end(drawn
 
 def test_tasks_that_a_rule_adds_are_counted_as_they_come(drawn):
     lines = drawn(DAG({"many": many}, rules=[map_over("many", "x", second)]))
-
     assert lines[1].startswith("[############] 1 of 1 tasks")
     assert lines[2].startswith("[####........] 1 of 3 tasks")
     assert "3 of 3 tasks" in lines[5]
@@ -149,7 +146,6 @@ def test_what_tasks_print_stands_above_the_line(drawn, monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stdout", screen)
     DAG({"prints": prints}).run(hooks=[Progress(stream=screen)])
-
     assert sys.stdout is screen
     left = [line.split("\r")[-1] for line in screen.getvalue().split("\n")]
     assert left[:2] == ["hello", "unfinished"]
@@ -178,7 +174,6 @@ def test_where_there_is_no_terminal_lines_come_now_and_then(monkeypatch):
     log = io.StringIO()
     TWO.run(hooks=[Progress(stream=log)])
     assert log.getvalue() == ""
-
     monkeypatch.setattr(module._Line, "pause_s", -1.0)
     TWO.run(hooks=[Progress(stream=log)])
     lines = log.getvalue().splitlines()
@@ -210,7 +205,6 @@ def test_two_runs_that_are_compared_share_a_line(drawn, monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     compare_runs(TWO, {}, rounds=Rounds(2, warmup=0), progress=True)
-
     lines = [line for line in shown(screen) if line]
     assert lines[0].startswith("[............] base: 0 of 2 tasks | round 1 of 2")
     assert lines[4].startswith("[............] new: 0 of 2 tasks | round 1 of 2")
@@ -235,7 +229,6 @@ def test_a_notebook_has_a_bar(monkeypatch):
     monkeypatch.setattr(module._Notebook, "pause_s", -1.0)
     monkeypatch.setattr(module._Moving, "_move", lambda _: None)
     DAG({"<a>": first}).run(hooks=[Progress()])
-
     assert updates[0].startswith('<progress value="0.0000"></progress> 0 of 1 tasks | ')
     assert "&lt;a&gt; for " in updates[0]
     assert updates[-1] == ""

@@ -41,9 +41,7 @@ def goes_on_from_its_journal(executor, dag, until, directory, asked):
     before, after = programs.Follows(until), programs.Follows()
     with pytest.raises(RunError, match="enough of it"):
         dag.run(**asked, executor=executor, hooks=[Journal(directory), before])
-
     profile = dag.resume(directory, executor=executor, hooks=[after])
-
     assert equal(profile.outputs, serial.outputs)
     assert edge_bytes(profile) == edge_bytes(serial)
     assert sorted(before.finished + after.finished) == sorted(serial.dag_structure["nodes"])
@@ -79,9 +77,7 @@ class Conformance:
     def test_outputs_and_edge_bytes_are_those_of_a_serial_run(self, executor):
         dag = programs.program()
         asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw", "scale1"]}
-
         serial, profile = dag.run(**asked), dag.run(**asked, executor=executor)
-
         assert equal(profile.outputs, serial.outputs)
         assert equal(profile.final_outputs, serial.final_outputs)
         assert edge_bytes(profile) == edge_bytes(serial)
@@ -90,9 +86,7 @@ class Conformance:
 
     def test_a_graph_that_grows_does_so_as_in_a_serial_run(self, executor):
         dag = programs.growing()
-
         serial, profile = dag.run(seed=5), dag.run(seed=5, executor=executor)
-
         assert sorted(profile.outputs) == ["gather", "many"]
         assert len(profile.outputs["gather"]["halves"]) == 8
         assert equal(profile.outputs["gather"], serial.outputs["gather"])
@@ -106,13 +100,11 @@ class Conformance:
         dag = DAG({"bad": programs.Act("raise"), "fine": programs.Act("list")}, rules=rules)
         with pytest.raises(RunError) as caught:
             dag.run(executor=executor, on_error="finish")
-
         done = {one.task for one in caught.value.profile.metrics.task_metrics}
         assert done == {"fine", "p[0]", "p[1]"}
 
     def test_what_is_recorded_loads_and_is_on_one_clock(self, executor):
         profile = programs.program().run(seed=5, inputs=programs.OUTSIDE, executor=executor)
-
         timeline = profile.sections["timeline"]
         rows = {row[0]: dict(zip(timeline["columns"][2:], row[2:])) for row in timeline["records"]}
         assert Profile.loads(profile.dumps()) == profile
@@ -125,9 +117,7 @@ class Conformance:
         dag = programs.program()
         run = {"inputs": programs.OUTSIDE, "executor": executor}
         dag.run(**run)
-
         profile = dag.run(**run, rounds=Rounds(3, warmup=1, check_outputs=True), seed=1)
-
         samples = profile.sections["samples"]
         assert samples["rounds"] == ["cold", "measured", "measured", "measured"]
         assert all(len(columns["wall_ms"]) == 4 for columns in samples["tasks"].values())
@@ -138,7 +128,6 @@ class Conformance:
         tasks = {f"t{i}": programs.Traced for i in range(6)}
         inputs = {name: {"x": name} for name in tasks}
         profile = DAG(tasks).run(inputs=inputs, executor=executor, rounds=2, hooks=[Tracer()])
-
         assert Profile.loads(profile.dumps()) == profile
         section, timeline = profile.sections["spans"], profile.sections["timeline"]
         rows = [dict(zip(timeline["columns"], row)) for row in timeline["records"]]
@@ -163,7 +152,6 @@ class Conformance:
         inputs = {name: {"x": name} for name in tasks}
         tracer = Tracer([programs], floor_ms=0)
         profile = DAG(tasks).run(inputs=inputs, executor=executor, hooks=[tracer])
-
         section = profile.sections["spans"]
         of = [label["name"] for label in section["labels"] if label["category"] == "programs"]
         assert "waits" in of
@@ -187,7 +175,6 @@ class Conformance:
     def test_a_failure_keeps_its_cause_and_what_runs_is_waited_for(self, executor):
         with pytest.raises(RunError) as caught:
             programs.failing("raise").run(executor=executor, on_error="finish")
-
         error = caught.value
         assert list(error.failures) == ["bad"]
         assert repr(error.__cause__) == "ValueError('no such cell')"
@@ -201,7 +188,6 @@ class Conformance:
             pytest.skip("the worker is this process")
         with pytest.raises(RunError, match=r"'bad' .*Stranger: who is that"):
             programs.failing("raise_what_only_the_worker_knows").run(executor=executor)
-
         # The executor is as good as before.
         assert programs.failing("nothing").run(executor=executor).sections["run"]["state"]
 
@@ -209,7 +195,6 @@ class Conformance:
         with pytest.raises(RunError, match="ordinal not in range") as caught:
             programs.failing("raise_from_c").run(executor=executor)
         assert type(caught.value.__cause__) is UnicodeDecodeError
-
         with pytest.raises(SystemExit) as left:
             programs.failing("leave").run(executor=executor)
         assert left.value.code == 7
@@ -220,7 +205,6 @@ class Conformance:
         tasks = {f"a{i}": programs.Act(others if i else "raise") for i in range(50)}
         with pytest.raises(RunError) as caught:
             DAG(tasks).run(executor=executor)
-
         states = caught.value.profile.sections["run"]["tasks"]
         assert states["a0"]["state"] == "failed"
         if batch == 1 or not self.can_die:
@@ -234,7 +218,6 @@ class Conformance:
         arrived = pickle.loads(pickle.dumps(profile))
         assert arrived == profile
         assert arrived.outputs == profile.outputs
-
         with pytest.raises(RunError) as caught:
             programs.failing("raise").run(executor=executor)
         arrived = pickle.loads(pickle.dumps(caught.value))
@@ -246,10 +229,8 @@ class Conformance:
         dag.tasks["bad"].lock = threading.Lock()
         if getattr(executor, "shares_memory", False) or not self.can_die:
             pytest.skip("tasks do not travel to threads of this process")
-
         with pytest.raises(RunError, match=r"'bad': .*'lock'") as caught:
             dag.run(executor=executor, on_error="finish")
-
         assert isinstance(caught.value.__cause__, SerializationError)
         assert "other" in {one.task for one in caught.value.profile.metrics.task_metrics}
 
@@ -263,7 +244,6 @@ class Conformance:
             [("fill", "a"), ("fill", "b")],
         )
         profile = dag.run(executor=executor)
-
         assert profile.outputs == {"a": {"nbytes": 3_000_000}, "b": {"nbytes": 3_000_000}}
 
     @pytest.mark.parametrize("how", ["exit", pytest.param("kill", marks=pytest.mark.slow)])
@@ -275,7 +255,6 @@ class Conformance:
         tasks = {f"a{i:02}": programs.Act("nothing") for i in range(40)}
         with pytest.raises(RunError) as caught:
             DAG({**tasks, "0": programs.Act(how)}).run(executor=executor)
-
         lost = caught.value.failures["0"]
         assert isinstance(lost, WorkerError)
         assert "'0'" in str(lost)
@@ -292,7 +271,6 @@ class Conformance:
             return
         with pytest.raises(RunError) as caught:
             dag.run(executor=executor, on_error="finish")
-
         error = caught.value.failures["bad"]
         assert isinstance(error, TaskTimeoutError)
         assert (error.task, error.limit_s) == ("bad", 0.1)
@@ -305,11 +283,9 @@ class Conformance:
             pytest.skip("threads cannot be ended")
         asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw"]}
         profile = programs.program().run(**asked, executor=executor, timeout=60)
-
         assert equal(profile.outputs, programs.program().run(**asked).outputs)
         assert edge_bytes(profile) == edge_bytes(programs.program().run(**asked))
         assert Profile.loads(profile.dumps()) == profile
-
         with pytest.raises(RunError, match="exit code 3") as caught:
             programs.failing("exit").run(executor=executor, timeout=60, on_error="finish")
         assert isinstance(caught.value.failures["bad"], WorkerError)
@@ -327,5 +303,4 @@ class Conformance:
 
         monkeypatch.setattr(Dispatcher, "_send", counted)
         DAG({f"a{i:02}": programs.Act("nothing") for i in range(30)}).run(executor=executor)
-
         assert 1 < max(most) <= 2 * self.workers

@@ -62,7 +62,6 @@ def without_repeats(names):
 def test_tasks_of_an_unknown_class_travel_alone_until_one_is_measured():
     executor = Records(2)
     DAG({f"t{i:03}": noop for i in range(200)}).run(executor=executor)
-
     jobs = without_repeats(executor.jobs)
     assert jobs[:2] == ["t000", "t001"]
     assert len(jobs) < 50
@@ -78,7 +77,6 @@ def test_what_a_task_took_in_the_last_round_counts_more_than_its_class():
     for _ in range(2):
         took(durations, "short", object, 0.0)
     took(durations, "long", object, 9.0)
-
     assert durations.expected_s("short", object) < 1e-3
     assert durations.expected_s("long", object) > 9
     assert durations.expected_s("other", object) == pytest.approx(4.5, rel=1e-3)
@@ -91,14 +89,12 @@ def test_the_first_task_of_a_class_in_a_worker_says_nothing_of_the_others():
         took(durations, f"first{worker}", object, 1.0, worker)
         assert worker or durations.expected_s("other", object) == float("inf")
         took(durations, f"second{worker}", object, 0.0, worker)
-
     assert durations.expected_s("other", object) < 1e-3
 
 
 def test_large_outputs_count_as_time():
     durations = batching.Durations()
     took(durations, "t", object, 0.0, nbytes=1_000_000)
-
     assert durations.expected_s("t", object) > batching.BATCH_S
 
 
@@ -123,7 +119,6 @@ def test_ready_tasks_share_the_jobs_that_the_executor_accepts(takes, names, capa
     takes({"s": batching.BATCH_S / 100, "m": batching.BATCH_S / 1.9, "h": batching.BATCH_S / 2})
     executor = Records(capacity)
     DAG(dict.fromkeys(names.split(), noop)).run(executor=executor)
-
     assert sorted(without_repeats(executor.jobs)) == sorted(jobs)
 
 
@@ -135,7 +130,6 @@ def test_each_task_of_a_batch_has_its_own_record(takes):
     dag = DAG({name: programs.Act("nothing") for name in names})
     conditions = Rounds(2, warmup=0, collect_garbage=None)
     profile = dag.run(executor=executor, rounds=conditions, hooks=[follows])
-
     assert {*executor.jobs} == {"s0 and 4 more"}
     timeline = profile.sections["timeline"]
     rows = [dict(zip(timeline["columns"], row)) for row in timeline["records"]]
@@ -152,7 +146,6 @@ def test_a_failure_in_a_batch_leaves_its_other_tasks_alone(takes):
         DAG({**tasks, "t": programs.After}, [("s1", "t")]).run(
             executor=Records(1), on_error="finish"
         )
-
     assert [*caught.value.failures] == ["s1"]
     states = caught.value.profile.sections["run"]["tasks"]
     assert {name: state["state"] for name, state in states.items()} == {
@@ -169,7 +162,6 @@ def test_all_tasks_of_a_lost_batch_are_lost_and_named(takes):
     takes({"s": 0.0})
     with pytest.raises(RunError) as caught:
         DAG({f"s{i}": noop for i in range(3)}).run(executor=Loses(1), on_error="finish")
-
     failures = caught.value.failures
     assert failures.keys() == {"s0", "s1", "s2"}
     assert all(isinstance(lost, WorkerError) for lost in failures.values())
@@ -185,5 +177,4 @@ def test_what_cannot_travel_fails_without_the_tasks_beside_it(takes):
         DAG({"s0": programs.Act("nothing"), "s1": stays, "s2": programs.Act("nothing")}).run(
             executor=executor, on_error="finish"
         )
-
     assert [*caught.value.failures] == ["s1"]

@@ -197,7 +197,6 @@ def failure(executor, dag, **options):
 
 def test_celery_that_is_not_installed_is_said_to_be_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "celery", None)
-
     with pytest.raises(MissingExtraError, match=r"CeleryExecutor needs .*dagprofiler\[celery\]"):
         CeleryExecutor(None)
 
@@ -209,7 +208,6 @@ def test_a_dag_comes_out_as_in_a_serial_run_and_can_run_again(celery_executor, s
     before = server.keys()
     dag, how = monte_carlo()
     expected = dag.run(**how)
-
     for _ in range(2):
         profile = dag.run(executor=celery_executor, **how)
         assert profile.outputs == expected.outputs
@@ -254,7 +252,6 @@ def test_large_outputs_go_through_memory_where_the_workers_share_it(celery_execu
         received.append(server.received_bytes() - before)
         assert profile.outputs == expected.outputs
         assert profile.metrics.edge_weights == expected.metrics.edge_weights
-
     assert payload > 6_000_000
     assert received[0] < 300_000
     # There and back.
@@ -268,7 +265,6 @@ def test_large_outputs_go_through_a_folder_that_is_given(celery_executor, server
     dag, how = monte_carlo(100_000)
     executor = CeleryExecutor(server.app(), queue="shared", folder=str(tmp_path))
     before = server.received_bytes()
-
     assert dag.run(executor=executor, **how).outputs == dag.run(**how).outputs
     assert server.received_bytes() - before < 300_000
     assert list(tmp_path.iterdir()) == []
@@ -281,7 +277,6 @@ def test_a_process_that_dies_loses_its_job(celery_executor, server, how):
 
     before = server.keys()
     error = failure(celery_executor, DAG({"bad": getattr(engine_tasks, how)}, []))
-
     assert isinstance(error.__cause__, WorkerError)
     assert "WorkerLostError" in str(error)
     assert server.leftovers(before) == set()
@@ -294,9 +289,7 @@ def test_a_worker_that_dies_as_a_whole_is_noticed(server):
     server.start("dies", "-c", "1")
     executor = CeleryExecutor(server.app(), queue="dies", patience_s=1)
     dag = DAG({"bad": kills_its_parent, "waits": noop, "later": noop}, [], Config(S=1))
-
     error = failure(executor, dag, priorities={"bad": 3, "waits": 2, "later": 1})
-
     assert isinstance(error.failures["bad"], WorkerError)
     assert "'dies@" in str(error.failures["bad"])
     assert "has not answered for" in str(error.failures["bad"])
@@ -324,7 +317,6 @@ def test_a_worker_that_was_started_anew_has_lost_what_it_had(server, tmp_path):
     thread.start()
     error = failure(executor, dag)
     thread.join()
-
     assert isinstance(error.__cause__, WorkerError)
     assert "was restarted" in str(error) or "does not have it" in str(error)
 
@@ -337,9 +329,7 @@ def test_other_backends_and_pools_of_threads_do_as_well(server, tmp_path):
     server.start("threads", "-P", "threads", "-c", "2", CELERY_TEST_BACKEND=backend)
     executor = CeleryExecutor(server.app(backend=backend), queue="threads")
     dag, how = monte_carlo()
-
     profile = dag.run(executor=executor, **how)
-
     assert profile.outputs == dag.run(**how).outputs
     assert profile.sections["run"]["legacy_generators"] is False
     assert list(tmp_path.iterdir()) == []
@@ -353,7 +343,6 @@ def test_a_result_backend_that_needs_the_broker_alone_does_as_well(server):
     server.start("rpc", "-c", "1", CELERY_TEST_BACKEND="rpc://")
     dag, how = monte_carlo()
     profile = dag.run(executor=CeleryExecutor(server.app(backend="rpc://"), queue="rpc"), **how)
-
     assert profile.outputs == dag.run(**how).outputs
 
 
@@ -363,10 +352,8 @@ def test_workers_that_do_not_know_the_task_are_an_error_at_the_start(server):
 
     server.start("ignorant", "-P", "solo", CELERY_TEST_INCLUDE="")
     executor = CeleryExecutor(server.app(), queue="ignorant")
-
     with pytest.raises(ValidationError) as caught:
         DAG({"a": noop}, []).run(executor=executor)
-
     assert str(caught.value) == (
         "CeleryExecutor: no worker of app 'tests' takes jobs from queue 'ignorant': start one, "
         "of an app with include=['dagprofiler.executors.celery_worker']"
@@ -378,7 +365,6 @@ def test_an_app_without_a_backend_is_an_error_at_the_start(server):
     from engine_tasks import noop
 
     executor = CeleryExecutor(server.app(backend="disabled://"))
-
     with pytest.raises(ValidationError, match="no result backend"):
         DAG({"a": noop}, []).run(executor=executor)
 
@@ -390,7 +376,6 @@ def test_a_broker_that_is_not_there_is_an_error_at_the_start(server):
 
     app = Celery("away", broker="redis://127.0.0.1:1/0", backend="redis://127.0.0.1:1/1")
     app.conf.broker_transport_options = {"max_retries": 0}
-
     with pytest.raises(ValidationError, match="cannot be reached"):
         DAG({"a": noop}, []).run(executor=CeleryExecutor(app))
 
@@ -400,7 +385,6 @@ def test_a_folder_that_cannot_be_shared_is_an_error_at_the_start(server):
     from engine_tasks import noop
 
     executor = CeleryExecutor(server.app(), folder="/nowhere")
-
     with pytest.raises(ValidationError, match="CeleryExecutor: folder: FileNotFoundError"):
         DAG({"a": noop}, []).run(executor=executor)
 
@@ -425,7 +409,6 @@ def test_a_broker_that_goes_away_loses_the_jobs(tmp_path):
         thread.start()
         error = failure(executor, dag)
         thread.join()
-
         assert isinstance(error.__cause__, WorkerError)
     finally:
         server.close()
@@ -471,7 +454,6 @@ def script(server, tmp_path, *arguments):
 def test_tasks_of_the_main_program_travel(celery_executor, server, tmp_path):
     found("the package cloudpickle", find_spec("cloudpickle"))
     printed, errors = script(server, tmp_path, "0", "").communicate(timeout=LONG_S)
-
     assert printed == "{'x': 0.0}\n", errors
 
 
@@ -488,7 +470,6 @@ def test_ctrl_c_takes_back_what_has_not_begun(celery_executor, server, tmp_path)
         printed, errors = program.communicate(timeout=LONG_S)
     finally:
         ended(program, signal.SIGKILL)
-
     assert printed == ""
     assert errors.rstrip().endswith("KeyboardInterrupt")
     # The workers, which are not ours to end, take the next run.

@@ -17,13 +17,11 @@ from dagprofiler.executors.dispatch import Clocks
 def test_this_clock_is_not_ahead_of_itself_whatever_is_noted():
     clocks = Clocks("here")
     clocks.note("here", 1.0, [5.0, 6.0], 2.0)
-
     assert clocks.ahead_s("here") == clocks.error_s("here") == 0
 
 
 def test_of_a_clock_that_no_task_has_shown_nothing_is_said():
     clocks = Clocks("here")
-
     assert clocks.ahead_s("there") == clocks.error_s("there") == 0
 
 
@@ -31,10 +29,8 @@ def test_each_task_narrows_down_how_far_a_clock_is_ahead():
     clocks = Clocks("here")
     clocks.note("there", 0.0, [101.0, 102.0], 4.0)
     assert (clocks.ahead_s("there"), clocks.error_s("there")) == (99.5, 1.5)
-
     clocks.note("there", 10.0, [110.5, 111.0], 11.5)
     assert (clocks.ahead_s("there"), clocks.error_s("there")) == (100.0, 0.5)
-
     clocks.note("there", 20.0, [125.0, 126.0], 30.0)
     assert (clocks.ahead_s("there"), clocks.error_s("there")) == (100.0, 0.5)
 
@@ -43,7 +39,6 @@ def test_moments_that_were_not_reached_tell_nothing():
     clocks = Clocks("here")
     clocks.note("there", 0.0, [None, None], 1.0)
     assert clocks.error_s("there") == 0
-
     clocks.note("there", 0.0, [7.0, 8.0, None, None], 2.0)
     assert (clocks.ahead_s("there"), clocks.error_s("there")) == (6.5, 0.5)
 
@@ -52,7 +47,6 @@ def test_bounds_that_have_crossed_are_apart_by_the_error():
     clocks = Clocks("here")
     clocks.note("there", 0.0, [1.0, 2.0], 2.0)
     clocks.note("there", 10.0, [15.0, 16.0], 11.0)
-
     assert (clocks.ahead_s("there"), clocks.error_s("there")) == (3.0, 2.0)
 
 
@@ -64,7 +58,6 @@ def test_the_error_holds_whatever_the_delays(ahead_s, tasks):
     clocks = Clocks("here")
     for sent_s, started_s, ended_s, arrived_s in tasks:
         clocks.note("there", sent_s, [started_s + ahead_s, ended_s + ahead_s], arrived_s)
-
     assert abs(clocks.ahead_s("there") - ahead_s) <= clocks.error_s("there") + 1e-9
 
 
@@ -90,7 +83,6 @@ def test_times_of_another_host_are_brought_to_this_clock():
     begun = perf_counter()
     profile = programs.failing("nothing").run(executor=OtherHost())
     took_ms = (perf_counter() - begun) * 1e3
-
     timeline = profile.sections["timeline"]
     (worker,) = timeline["workers"]
     assert (worker["host"], worker["pid"], worker["thread"]) == ("far", 7, 1)

@@ -64,14 +64,11 @@ class TestDask(Conformance):
 
     def test_threads_are_told_of_the_seeds_reach(self, executor):
         profile = programs.failing("legacy").run(seed=1, executor=executor)
-
         assert profile.sections["run"]["legacy_generators"] is False
 
     def test_a_worker_that_dies_once_costs_an_attempt(self, client, tmp_path):
         dag = programs.failing("exit_once", str(tmp_path / "once"))
-
         profile = dag.run(executor=DaskExecutor(client, retries=2))
-
         assert profile.outputs["behind"] == {"y": "the second time"}
         (lost,) = profile.sections["run"]["attempts"]["bad"]
         assert lost["round"] == 0
@@ -79,7 +76,6 @@ class TestDask(Conformance):
 
     def test_a_clients_cluster_stays_as_it_was(self, client, executor):
         programs.program().run(inputs=programs.OUTSIDE, executor=executor)
-
         assert client.submit(abs, -3).result() == 3
         seen = client.run_on_scheduler(what_a_scheduler_knows)
         assert not [key for key in seen["tasks"] if key.startswith("dagprofiler")]
@@ -89,16 +85,13 @@ class TestDask(Conformance):
     def test_a_client_that_is_closed_is_refused(self, client):
         closed = distributed.Client(client.scheduler.address, set_as_default=False)
         closed.close()
-
         with pytest.raises(ValidationError, match="client that is connected"):
             programs.failing("nothing").run(executor=DaskExecutor(closed))
 
     def test_large_outputs_that_are_wanted_arrive_and_so_do_large_inputs(self, executor):
         dag, data = programs.program(10_000), {"scale0": {"factor": np.ones((10_000, 2))}}
         asked = {"seed": 5, "inputs": {**programs.OUTSIDE, **data}, "keep": ["draw", "scale0"]}
-
         profile = dag.run(**asked, executor=executor)
-
         assert repr(profile.outputs) == repr(dag.run(**asked).outputs)
 
     def test_a_large_edge_does_not_go_through_the_process_that_drives_the_run(self, client):
@@ -110,7 +103,6 @@ class TestDask(Conformance):
         )
         with Relay(client.scheduler.address) as relay:
             profile = dag.run(executor=DaskExecutor(relay.address))
-
         assert profile.outputs == {"all": {"nbytes": [3_000_000] * 4}}
         assert len(profile.sections["timeline"]["workers"]) == 2
         assert 0 < relay.bytes < 300_000
@@ -120,7 +112,6 @@ class TestDask(Conformance):
         dag = programs.program()
         asked = {"seed": 5, "inputs": programs.OUTSIDE}
         profile = dag.run(**asked, executor=client.get_executor())
-
         assert repr(profile.outputs) == repr(dag.run(**asked).outputs)
 
 
@@ -136,7 +127,6 @@ def test_a_cluster_within_this_process_does():
     asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw"]}
     with distributed.Client(processes=False, n_workers=2, dashboard_address=":0") as client:
         profile = programs.program(1000).run(**asked, executor=DaskExecutor(client))
-
     assert repr(profile.outputs) == repr(programs.program(1000).run(**asked).outputs)
 
 
@@ -167,7 +157,6 @@ def test_outputs_that_died_with_their_worker_are_made_again_and_counted_once(alo
     told = Told()
     dag = dying(programs.Act("nothing"), tmp_path / "once")
     profile = dag.run(executor=DaskExecutor(alone, retries=1), hooks=[told])
-
     assert profile.outputs == {"last": {"y": None}}
     assert told.finished == ["0", "first", "bad", "last"]
     assert [*profile.sections["run"]["attempts"]] == ["bad"]
@@ -177,7 +166,6 @@ def test_outputs_that_cannot_be_made_again_are_an_error_that_says_so(alone, tmp_
     first = programs.Act("raise_again", str(tmp_path / "first"))
     with pytest.raises(RunError, match="'first'") as caught:
         dying(first, tmp_path / "once").run(executor=DaskExecutor(alone, retries=1))
-
     assert isinstance(caught.value.failures["last"], WorkerError)
 
 
@@ -285,7 +273,6 @@ def test_a_scheduler_that_dies_is_an_error(processes, tmp_path):
     address = processes.scheduler()
     processes.worker(address)
     dag = DAG({name: programs.Act("wait", str(tmp_path / "never")) for name in "abcd"})
-
     with pytest.raises(RunError, match=r"connection .* lost") as caught:
         dag.run(
             executor=DaskExecutor(address), hooks=[Kill(processes.started[0])], on_error="finish"
@@ -298,7 +285,6 @@ def test_a_cluster_without_workers_is_waited_for_so_long_and_no_longer(processes
     address = processes.scheduler()
     with pytest.raises(RunError, match=r"no worker for 0\.5 s"):
         programs.failing("nothing").run(executor=DaskExecutor(address))
-
     processes.worker(address)
     # No nanny starts another worker.
     with pytest.raises(RunError, match=r"no worker for 0\.5 s"):
@@ -309,7 +295,6 @@ def test_workers_without_this_library_are_refused(processes, tmp_path):
     (tmp_path / "dagprofiler.py").write_text("raise ImportError('not installed')")
     address = processes.scheduler()
     processes.worker(address, PYTHONPATH=str(tmp_path))
-
     with pytest.raises(ValidationError, match=r"ImportError: .* tcp://"):
         programs.failing("nothing").run(executor=DaskExecutor(address))
 
@@ -335,7 +320,6 @@ def test_a_schedule_is_kept_on_workers_by_name(client):
 
 def test_a_cluster_of_its_own_is_started_and_ended():
     profile = programs.program().run(seed=5, inputs=programs.OUTSIDE, executor=DaskExecutor())
-
     pids = {one["pid"] for one in profile.sections["timeline"]["workers"]}
     assert os.getpid() not in pids
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
@@ -390,7 +374,6 @@ def script(tmp_path):
 
 def test_what_the_main_program_defines_goes_along(script):
     done = subprocess.run([*script, "three"], capture_output=True, text=True, check=True)
-
     assert done.stdout.splitlines() == ["begun", "{'a': {'x': 3}}"]
 
 
@@ -409,7 +392,6 @@ def test_ctrl_c_leaves_no_process_behind(script, moment):
         # As a terminal does it: to all of them.
         os.killpg(process.pid, signal.SIGINT)
         said, _ = process.communicate(timeout=60)
-
     assert "stopped partial" in said
     # multiprocessing's own helper ends when it sees that nobody is there any more.
     until = time.monotonic() + 10

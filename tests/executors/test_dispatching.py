@@ -77,7 +77,6 @@ def test_a_worker_gets_the_session_once_a_round():
     executor.capacity = 1
     independent("a", "b", "c").run(executor=executor)
     assert executor.calls == ["open", "a", "a", "b", "c", "close"]
-
     independent("a", "b").run(executor=executor, rounds=Rounds(2, warmup=0))
     # Before the second round the worker is known, and is prepared.
     assert executor.calls[6:] == ["open", "a", "a", "b", "a", "a", "b", "close"]
@@ -130,9 +129,7 @@ class Keeps(Here):
 def test_outputs_can_stay_where_they_are_and_only_those_that_are_wanted_are_fetched():
     dag, asked = programs.program(), {"seed": 5, "inputs": programs.OUTSIDE}
     executor = Keeps()
-
     profile = dag.run(**asked, executor=executor)
-
     assert repr(profile.outputs) == repr(dag.run(**asked).outputs)
     assert len(executor.fetched) == 1
 
@@ -140,7 +137,6 @@ def test_outputs_can_stay_where_they_are_and_only_those_that_are_wanted_are_fetc
 def test_lists_of_buffers_from_outside_are_told_from_lists_that_are_values():
     executor = Keeps()
     programs.program().run(executor=executor, inputs=programs.OUTSIDE)
-
     values = [frames for frames in executor.kept.values() if not isinstance(frames, bytes)]
     assert len(values) == len(programs.PARTS) * 2
     assert {type(frames) for frames in values} == {FrameList}
@@ -162,7 +158,6 @@ class Loses(Here):
 def test_a_task_that_was_lost_is_named_with_the_reason_and_others_go_on():
     error = failure(programs.failing("nothing"), Loses(ConnectionError("gone")), on_error="finish")
     lost = error.failures["bad"]
-
     assert isinstance(lost, WorkerError)
     assert (lost.task, lost.in_flight, lost.reason) == ("bad", ["beside"], "ConnectionError: gone")
     assert isinstance(lost.__cause__, ConnectionError)
@@ -174,7 +169,6 @@ def test_an_executor_that_says_that_it_is_broken_gets_nothing_any_more():
     executor = Loses(BrokenExecutor("all gone"))
     dag = DAG({name: programs.Act("nothing") for name in ["bad", "c", "d", "e"]})
     error = failure(dag, executor, on_error="finish")
-
     states = error.profile.sections["run"]["tasks"]
     assert executor.calls == ["open", "bad", "c", "c", "close"]
     assert {name: one["state"] for name, one in states.items()} == {
@@ -214,7 +208,6 @@ def test_an_executor_that_does_not_hand_on_what_jobs_return_is_told_so(
     executor = Answers(future)
     executor.shares_memory = shares_memory
     error = failure(independent("a", "b"), executor)
-
     assert isinstance(error.__cause__, WorkerError)
     assert words in str(error)
     assert executor.calls == ["open", "close"]
@@ -228,7 +221,6 @@ def test_an_executor_that_takes_no_job_gets_no_other():
 
     executor = Closed()
     error = failure(independent("a", "b", "c"), executor)
-
     assert str(error.__cause__) == "task 'a' was lost by its executor: RuntimeError: closed"
     # As many as it was said to take at once.
     assert executor.calls == ["open", "a", "b", "close"]
@@ -244,7 +236,6 @@ def test_a_task_that_cannot_travel_fails_alone():
         executor,
         on_error="finish",
     )
-
     assert isinstance(error.failures.pop("b"), SerializationError)
     assert not error.failures
     assert {*executor.calls} == {"open", "a", "c", "close"}
@@ -262,7 +253,6 @@ def test_jobs_that_an_executor_gives_up_fail_and_it_gets_no_others(monkeypatch):
     monkeypatch.setattr(dispatching, "_PATIENCE_S", 0)
     executor = Silent()
     error = failure(independent("a", "b", "c"), executor, on_error="finish")
-
     assert executor.calls == ["open", "a", "b", "close"]
     assert error.failures.keys() == {"a", "b"}
     assert {lost.reason for lost in error.failures.values()} == {
@@ -275,7 +265,6 @@ def test_an_executor_can_say_itself_what_it_lost():
     error = failure(
         programs.failing("nothing"), Loses(WorkerError("bad", ["x"], "the host is down"))
     )
-
     assert str(error.__cause__).endswith("the host is down (also in flight: 'x')")
 
 
@@ -286,7 +275,6 @@ def test_earlier_attempts_are_recorded_by_round():
             return answer and (*answer[:2], ("it died", "it died again"))
 
     profile = independent("a").run(executor=Retries(), rounds=Rounds(2, warmup=0))
-
     assert profile.sections["run"]["attempts"]["a"] == [
         {"round": i, "error": what} for i in (0, 1) for what in ("it died", "it died again")
     ]
@@ -298,7 +286,6 @@ def test_a_job_that_no_worker_is_known_for_has_none():
             return None, without_phases(ValueError("not here")), ()
 
     error = failure(independent("a"), Refuses())
-
     assert repr(error.__cause__) == "ValueError('not here')"
     assert error.profile.sections["timeline"]["workers"] == []
 
@@ -321,7 +308,6 @@ def test_an_output_that_cannot_be_decoded_here_is_named():
     task = programs.Act("nothing")
     task.serializer = Opens()
     error = failure(DAG({"a": task}), Here())
-
     assert isinstance(error.__cause__, SerializationError)
     assert str(error.__cause__) == (
         "task 'a': output 'x' cannot be decoded here: ValueError: no key"
@@ -337,7 +323,6 @@ def test_an_executor_that_cannot_be_opened_is_closed():
     executor = Unreachable()
     with pytest.raises(ConnectionError, match="nobody there"):
         independent("a").run(executor=executor)
-
     assert executor.calls == ["open", "close"]
 
 
@@ -354,7 +339,6 @@ def test_after_ctrl_c_what_has_not_begun_is_cancelled(monkeypatch):
     executor = Never()
     with pytest.raises(KeyboardInterrupt) as caught:
         independent("a", "b").run(executor=executor)
-
     assert caught.value.profile.sections["run"]["state"] == "partial"
     opened, *futures, closed = executor.calls
     assert (opened, closed) == ("open", "close")
@@ -421,9 +405,7 @@ class Meets(Task):
 
 def test_an_executor_that_grows_gets_more_at_once():
     barrier = Barrier(3)
-
     profile = DAG({name: Meets(barrier) for name in "abc"}).run(executor=Growing())
-
     assert profile.outputs == {name: {"x": True} for name in "abc"}
 
 
@@ -432,9 +414,7 @@ def test_tasks_wait_for_their_inputs_also_where_one_task_at_a_time_was_the_begin
         {"a": programs.Act("nothing"), "b": programs.After, "c": programs.After},
         [("a", "b"), ("a", "c")],
     )
-
     profile = dag.run(executor=Growing())
-
     assert profile.outputs == {"b": {"y": None}, "c": {"y": None}}
 
 
@@ -463,7 +443,6 @@ def test_what_is_announced_need_not_be_sent_with_a_job():
     DAG({"a": programs.Act("nothing"), "b": programs.After}, [("a", "b")]).run(
         executor=executor, rounds=2
     )
-
     assert len(executor.keys) == len(set(executor.keys)) > 1
     first, *others = [["a", "b"]] + [["a", "a", "b"]] * (len(executor.keys) - 1)
     assert executor.calls[1:] == sum(others, first)
@@ -483,6 +462,5 @@ def test_an_output_that_cannot_be_fetched_is_lost():
 
 def test_without_dask_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-
     with pytest.raises(MissingExtraError, match=r"dagprofiler\[dask\]"):
         DaskExecutor()

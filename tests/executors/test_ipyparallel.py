@@ -94,7 +94,6 @@ class TestIPython(Conformance):
     def test_engines_work_in_their_main_threads(self, executor, cluster):
         dag = programs.failing("legacy")
         profile = dag.run(seed=1, executor=executor)
-
         assert profile.outputs == dag.run(seed=1).outputs
         assert "legacy_generators" not in profile.sections["run"]
         workers = {worker["pid"] for worker in profile.sections["timeline"]["workers"]}
@@ -108,7 +107,6 @@ def test_large_outputs_go_through_a_folder_that_is_given(cluster, tmp_path):
     dag, how = monte_carlo(100_000)
     expected = dag.run(**how)
     executor = PoolExecutor(cluster.executor, folder=str(tmp_path))
-
     assert dag.run(executor=executor, **how).outputs == expected.outputs
     assert list(tmp_path.iterdir()) == []
     assert dag.run(executor=cluster.executor, **how).outputs == expected.outputs
@@ -128,7 +126,6 @@ def test_tasks_of_the_main_program_travel(cluster, monkeypatch):
     found("the package cloudpickle", find_spec("cloudpickle"))
     monkeypatch.setattr(Mine, "__module__", "__main__")
     monkeypatch.setattr(sys.modules["__main__"], "Mine", Mine, raising=False)
-
     assert DAG({"mine": Mine}, []).run(executor=cluster.executor).outputs == {"mine": {"x": 5}}
 
 
@@ -149,19 +146,15 @@ def test_engines_that_die_lose_their_tasks_and_the_others_go_on(start):
     cluster = start()
     executor = PoolExecutor(cluster.executor)
     assert executor.capacity == 4
-
     error = failure(executor, DAG({"bad": exits, "good": noop}, []), on_error="finish")
-
     assert [*error.failures] == ["bad"]
     assert isinstance(error.__cause__, WorkerError)
     assert "EngineError" in str(error)
     # The engine that is left takes over.
     assert executor.capacity == 2
     assert DAG({"good": noop}, []).run(executor=executor).outputs
-
     dag = DAG({"bad": is_killed, "waits": noop}, [])
     error = failure(executor, dag, priorities={"bad": 2, "waits": 1})
-
     assert isinstance(error.failures["bad"], WorkerError)
     assert {"bad", "waits"} <= {*error.failures, *error.failures["bad"].in_flight}
     assert executor.capacity == 0
@@ -207,5 +200,4 @@ def test_a_dag_comes_out_as_in_a_serial_run_on_processes_of_mpi(tmp_path):
     finally:
         if running.poll() is None:
             os.killpg(running.pid, signal.SIGKILL)
-
     assert printed == "MPIPoolExecutor True True\n", errors

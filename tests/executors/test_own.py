@@ -63,7 +63,6 @@ def test_an_executor_without_workers_is_no_run_that_did_nothing():
     executor = Odd(runs=0)
     executor.capacity = 0
     error = failure(executor, DAG({"a": one, "b": two}, [("a", "b")]))
-
     assert str(error.__cause__) == (
         "task 'a' was lost by its executor: there is no worker to take it"
     )
@@ -95,7 +94,6 @@ def test_late_results_of_jobs_that_were_given_up_change_nothing():
                 raise
 
     error = failure(Late(runs=0), DAG({"a": one}, []))
-
     assert [*error.failures] == ["a"]
 
 
@@ -151,9 +149,7 @@ def test_the_worked_example_runs_on_its_pool():
 def test_the_worked_example_notices_a_process_that_dies(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(DIES)
-
     (line,) = printed(program)
-
     assert re.fullmatch(
         r"task '(\w| )+' was lost by its executor: ChildProcessError: a process of the pool has "
         r"died( \(also in flight: .*\))?",

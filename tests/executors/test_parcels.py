@@ -29,7 +29,6 @@ def folder():
 def test_one_value_of_bytes_arrives_as_a_view_for_pickle_and_as_bytes_for_others(folder):
     data = PickleSerializer.dumps(list(range(1000)))
     shared = pickle.loads(pickle.dumps(SharedFile.of(data, folder)))
-
     assert type(shared.frames(pickle.loads)) is memoryview
     assert pickle.loads(shared.frames(pickle.loads)) == list(range(1000))
     assert shared.frames(len) == data
@@ -43,7 +42,6 @@ def test_a_list_of_frames_arrives_as_one(folder, protocol):
     shared = pickle.loads(pickle.dumps(sent, protocol))
     frames = shared.frames(serializer.loads)
     arrived = serializer.loads(frames)
-
     assert type(frames) is FrameList
     assert type(frames[0]) is bytes
     assert all(type(frame) is memoryview and frame.readonly for frame in frames[1:])
@@ -60,7 +58,6 @@ def test_a_list_of_frames_arrives_as_one(folder, protocol):
 )
 def test_whatever_is_a_buffer_is_written_as_its_bytes(folder, frames):
     arrived = SharedFile.of(frames, folder).frames(None)
-
     assert [bytes(frame) for frame in arrived] == [memoryview(frame).tobytes() for frame in frames]
 
 
@@ -72,7 +69,6 @@ def test_the_file_goes_when_there_is_no_reference_to_its_shared_file_left(folder
     del shared
     owned.tidy()
     assert os.listdir(folder) == [name]
-
     also.clear()
     gc.collect()
     assert os.listdir(folder) == [name]
@@ -89,7 +85,6 @@ def test_no_python_runs_when_a_shared_file_goes_so_that_no_interrupt_is_lost_the
         del shared
     finally:
         sys.setprofile(None)
-
     assert calls == []
 
 
@@ -99,7 +94,6 @@ def test_what_was_read_stays_when_the_file_has_gone(folder):
     frames = shared.frames(None)
     del shared
     owned.tidy()
-
     assert os.listdir(folder) == []
     assert [bytes(frame) for frame in frames] == [b"abc", b"defg"]
 
@@ -109,7 +103,6 @@ def test_who_only_uses_a_shared_file_leaves_its_file(folder):
     arrived = pickle.loads(pickle.dumps(sent))
     del sent, arrived
     gc.collect()
-
     assert len(os.listdir(folder)) == 1
 
 
@@ -125,7 +118,6 @@ def test_a_file_that_could_not_be_written_is_not_left_behind(folder):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
-
     assert os.listdir(folder) == []
 
 
@@ -134,7 +126,6 @@ def test_the_folder_is_its_makers_alone_and_goes_with_all_that_is_in_it():
     assert stat.S_IMODE(os.stat(made.folder).st_mode) == 0o700
     SharedFile.of(b"data", made.folder)
     made.close()
-
     assert not os.path.exists(made.folder)
     made.close()
 
@@ -147,7 +138,6 @@ def test_the_folder_is_in_memory_if_there_is_room(monkeypatch):
     roomy = SharedFiles()
     monkeypatch.setattr(_shared_files, "_ROOM_BYTES", 1 << 60)
     other = SharedFiles()
-
     assert roomy.folder.startswith("/dev/shm/")
     assert not other.folder.startswith("/dev/shm/")
     roomy.close()
@@ -186,7 +176,6 @@ def test_what_a_killed_process_left_in_memory_is_removed_by_the_next_run(memory)
         (left,) = memory.iterdir()
         assert len(list(left.iterdir())) == 1
         made = SharedFiles()
-
         assert [str(path) for path in memory.iterdir()] == [made.folder]
         made.close()
     finally:
@@ -198,7 +187,6 @@ def test_what_another_run_uses_is_left(memory):
     another = memory / "another"
     another.mkdir()
     made = SharedFiles()
-
     assert {str(path) for path in memory.iterdir()} == {used.folder, str(another), made.folder}
     made.close()
     used.close()
@@ -241,7 +229,6 @@ def test_a_folder_that_a_sweep_holds_for_a_moment_is_locked_all_the_same(swept):
 
     swept(hold)
     made = SharedFiles()
-
     assert is_locked(made.folder)
     made.close()
 
@@ -249,7 +236,6 @@ def test_a_folder_that_a_sweep_holds_for_a_moment_is_locked_all_the_same(swept):
 def test_a_folder_that_a_sweep_removed_before_it_was_locked_is_made_anew(swept):
     swept(os.rmdir)
     made = SharedFiles()
-
     assert is_locked(made.folder)
     made.close()
 
@@ -272,7 +258,6 @@ def test_a_folder_that_a_sweep_removed_while_its_lock_was_waited_for_is_made_ane
 
     swept(remove)
     made = SharedFiles()
-
     assert removed != [made.folder]
     assert is_locked(made.folder)
     made.close()
@@ -280,7 +265,6 @@ def test_a_folder_that_a_sweep_removed_while_its_lock_was_waited_for_is_made_ane
 
 def test_workers_with_one_number_on_two_hosts_do_not_share_a_file(folder):
     ours, theirs = SharedFile.of(b"ours", folder), SharedFile.of(b"theirs", folder)
-
     assert str(os.getpid()) not in os.path.basename(ours.path).split("-")
     assert stat.S_IMODE(os.stat(ours.path).st_mode) == 0o600
     assert [bytes(one.frames(None)) for one in (ours, theirs)] == [b"ours", b"theirs"]
@@ -302,5 +286,4 @@ def test_nothing_is_left_of_the_folder_though_workers_still_write_there(memory):
         left = list(memory.iterdir())
         closed.set()
         writer.join()
-
         assert left == []

@@ -60,9 +60,7 @@ class Processes(Conformance):
 
     def test_a_seed_reaches_the_legacy_generators(self, executor):
         dag = programs.failing("legacy")
-
         profile = dag.run(seed=1, executor=executor)
-
         assert profile.outputs == dag.run(seed=1).outputs
         assert "legacy_generators" not in profile.sections["run"]
 
@@ -70,14 +68,12 @@ class Processes(Conformance):
 class TestForkedProcesses(Processes):
     def test_each_task_has_its_process_to_itself(self, executor):
         profile = programs.failing("nothing").run(executor=executor, meters=["peak_memory"])
-
         measured = profile.sections["samples"]["tasks"]["bad"]
         assert None not in measured["peak_memory_bytes"]
 
     def test_what_a_worker_keeps_of_itself_does_not_come_back(self, executor):
         dag = DAG({"a": Counts})
         dag.run(executor=executor)
-
         assert dag.tasks["a"].ran == 0
 
     def test_a_config_that_cannot_travel_is_named_with_its_parameter(self, executor):
@@ -90,7 +86,6 @@ class TestForkedProcesses(Processes):
             pass
         with pytest.raises(RunError, match="futures after shutdown") as caught:
             programs.failing("nothing").run(executor=pool)
-
         assert isinstance(caught.value.__cause__, WorkerError)
 
     def test_a_task_that_the_worker_cannot_import_is_named(self, executor):
@@ -132,12 +127,10 @@ class TestThreads(Conformance):
 
     def test_a_seed_does_not_reach_the_legacy_generators(self, executor):
         profile = programs.failing("legacy").run(seed=1, executor=executor)
-
         assert profile.sections["run"]["legacy_generators"] is False
 
     def test_meters_of_the_whole_process_say_why_they_cannot_tell(self, executor):
         profile = programs.failing("nothing").run(executor=executor, meters=["peak_memory", "cpu"])
-
         measured = profile.sections["samples"]["tasks"]["bad"]
         assert measured["peak_memory_bytes"] == [None]
         assert measured["cpu_ms"] != [None]
@@ -149,7 +142,6 @@ class TestThreads(Conformance):
         fill.serializer = OutOfBandPickle()
         dag = DAG({"fill": fill, "a": Owner, "b": Owner}, [("fill", "a"), ("fill", "b")])
         profile = dag.run(executor=executor)
-
         assert profile.outputs["a"] == profile.outputs["b"]
 
 
@@ -230,7 +222,6 @@ def test_a_file_goes_when_its_last_consumer_is_done_and_the_folder_at_the_end(ma
     watch = Watch(made)
     with ProcessPoolExecutor(2) as pool:
         profile = chain(5).run(executor=pool, hooks=[watch])
-
     assert profile.outputs["t4"]["data"].sum() == 4 * 300_000
     assert max(watch.files.values()) <= 2
     assert watch.files["t0"] == 1
@@ -243,7 +234,6 @@ def test_the_folder_goes_also_where_the_run_fails(made):
     )
     with ProcessPoolExecutor(2) as pool, pytest.raises(RunError):
         dag.run(executor=pool)
-
     assert not os.path.exists(made[0].folder)
 
 
@@ -251,7 +241,6 @@ def test_large_values_go_through_the_pool_where_no_file_can_be_written(made):
     watch = Watch(made)
     with ProcessPoolExecutor(1, initializer=_write_no_more) as pool:
         profile = chain(3).run(executor=pool, hooks=[watch])
-
     assert profile.outputs["t2"]["data"].sum() == 2 * 300_000
     assert set(watch.files.values()) == {0}
 
@@ -314,7 +303,6 @@ def test_the_task_with_the_longest_path_behind_it_goes_first():
     with ThreadPoolExecutor(1) as pool:
         profile = dag.run(executor=pool, priorities=times)
         by_profile = dag.run(executor=pool, priorities=profile)
-
     assert profile.sections["run"]["priorities"] == "given"
     assert by_profile.sections["run"]["priorities"] == "profile"
     assert by_start(profile)[:2] == ["d", "b"]
@@ -384,7 +372,6 @@ def test_ctrl_c_gives_the_partial_profile_and_leaves_no_file_behind(tmp_path, me
         # As a terminal does: all processes of the group get it.
         os.killpg(process.pid, signal.SIGINT)
         said, _ = process.communicate(timeout=60)
-
     assert said == "stopped partial\n"
     assert not any(name.startswith("dagprofiler-") for name in os.listdir(files))
 
@@ -508,7 +495,6 @@ def test_a_schedule_on_interpreters_keeps_no_time_limit():
 def test_a_number_of_workers_that_is_none_is_refused(workers):
     with ThreadPoolExecutor(1) as pool, pytest.raises(ValidationError) as caught:
         PoolExecutor(pool, workers)
-
     assert str(caught.value) == (
         f"executor: workers must be an integer of at least 1, got {workers!r}"
     )
@@ -520,7 +506,6 @@ def test_a_folder_that_cannot_be_used_is_refused(folder, tmp_path):
         folder = str(tmp_path / folder)
     with ThreadPoolExecutor(1) as pool, pytest.raises(ValidationError) as caught:
         programs.failing("nothing").run(executor=PoolExecutor(pool, folder=folder))
-
     assert str(caught.value).startswith(f"executor: folder {folder!r}: ")
 
 
@@ -578,5 +563,4 @@ def test_workers_end_with_a_driver_that_is_killed(tmp_path, pool, how):
             process.communicate(timeout=60)
         finally:
             process.kill()
-
     assert process.returncode == -how

@@ -35,20 +35,17 @@ def test_without_anything_that_tells_it_is_kahns_order():
 
 def test_cost_models_tell_where_all_tasks_have_one():
     costs = {"a": 1, "b": 1, "c": 9, "d": 2, "e": 3, "f": 4}
-
     assert order(dag(costs)) == ("cbaedf", "cost_models")
     assert order(dag({"c": 9})) == ("abcdef", None)
 
 
 def test_times_that_are_given_put_the_longest_path_first():
     times = {"a": 1, "b": 1, "c": 9, "d": 2, "e": 3, "f": 4}
-
     assert order(dag(), priorities=times) == ("cbaedf", "given")
 
 
 def test_a_profile_tells_too():
     names, told_by = order(dag(), priorities=dag().run())
-
     assert sorted(names) == sorted(NAMES)
     assert told_by == "profile"
 
@@ -77,20 +74,17 @@ def test_what_does_not_tell_is_refused(given, problem):
         pytest.raises(ValidationError, match=r"^priorities: ") as caught,
     ):
         dag().run(executor=pool, priorities=given)
-
     assert problem in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", [int, np.int64, np.float32, Fraction])
 def test_times_are_numbers_of_whatever_library(kind):
     times = {name: kind(1) for name in NAMES}
-
     assert order(dag(), priorities=times) == order(dag(), priorities=dict.fromkeys(NAMES, 1.0))
 
 
 def test_times_of_other_tasks_are_left_aside():
     times = {**dict.fromkeys(NAMES, 1), "another": 100}
-
     assert order(dag(), priorities=times)[0].startswith("b")
 
 

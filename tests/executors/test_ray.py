@@ -53,24 +53,19 @@ class TestRay(Conformance):
 
     def test_the_seed_reaches_the_legacy_generators(self, executor):
         dag = programs.failing("legacy")
-
         profile = dag.run(seed=1, executor=executor)
-
         assert profile.outputs == dag.run(seed=1).outputs
         assert "legacy_generators" not in profile.sections["run"]
 
     def test_outputs_that_are_kept_come_also_where_others_need_them(self, executor):
         dag = DAG({"fill": Views, "a": programs.Length}, [("fill", "a")])
         profile = dag.run(executor=executor, keep=["fill"])
-
         assert profile.outputs["fill"]["data"].sum() == Views.SIZE
         assert profile.outputs["fill"]["more"] == [1]
 
     def test_a_worker_that_dies_once_costs_an_attempt(self, tmp_path):
         dag = programs.failing("exit_once", str(tmp_path / "once"))
-
         profile = dag.run(executor=RayExecutor(retries=2))
-
         assert profile.outputs["behind"] == {"y": "the second time"}
         assert profile.sections["run"]["attempts"] == {
             "bad": [{"round": 0, "error": "its worker died (attempt 1 of 3)"}]
@@ -79,7 +74,6 @@ class TestRay(Conformance):
     def test_a_task_whose_workers_always_die_fails_after_its_retries(self):
         with pytest.raises(RunError, match="task 'bad' was lost by its executor") as caught:
             programs.failing("exit").run(executor=RayExecutor(retries=1), on_error="finish")
-
         assert isinstance(caught.value.__cause__, WorkerError)
         done = {one.task for one in caught.value.profile.metrics.task_metrics}
         assert done == {"beside", "other"}
@@ -100,7 +94,6 @@ class TestRay(Conformance):
 
     def test_tasks_with_options_run(self):
         executor = RayExecutor(options={"num_cpus": 2, "resources": {"scale": 1}})
-
         assert programs.failing("nothing").run(executor=executor).outputs["other"] == {"y": None}
 
     def test_after_ctrl_c_a_users_cluster_is_free_again(self, executor, tmp_path):
@@ -113,7 +106,6 @@ class TestRay(Conformance):
         )
         with pytest.raises(KeyboardInterrupt):
             dag.run(executor=executor, hooks=[Stop()])
-
         until = time.monotonic() + 20
         while ray.available_resources().get("CPU") != 2 and time.monotonic() < until:
             time.sleep(0.05)
@@ -130,13 +122,11 @@ class TestRay(Conformance):
         monkeypatch.setattr(ray, "get", None)
         dag = DAG({"fill": programs.Fill(3_000_000), "a": programs.Length}, [("fill", "a")])
         dag.run(executor=executor)
-
         assert {type(handle) for handle in handed} == {ray.ObjectRef}
 
     def test_it_stays_connected_and_the_store_is_empty_again(self, executor):
         dag = DAG({"fill": programs.Fill(20_000_000), "a": programs.Length}, [("fill", "a")])
         dag.run(executor=executor)
-
         assert ray.is_initialized()
         until = time.monotonic() + 30
         while time.monotonic() < until:
@@ -259,7 +249,6 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path):
         # As a terminal does: all processes of the group get it.
         os.killpg(process.pid, signal.SIGINT)
         said, _ = process.communicate(timeout=60)
-
     assert said == "sum 1000000\nstopped partial\n"
     assert int(mark.read_text()) in started
     until = time.monotonic() + 10
