@@ -29,19 +29,16 @@ def add_up(result):
     return {"total": sum(result)}
 
 
-def test_the_decorator_makes_a_task_class():
+def test_a_decorated_function_is_a_task_class():
     assert issubclass(process, Task)
-    assert process.inputs == ["data"]
-    assert process.outputs == ["result"]
-    assert process.config_deps == ["N"]
-    assert process().name == "process"
-    assert process(name="other").name == "other"
-
-
-def test_functions_with_and_without_cfg_run_side_by_side():
+    declared = (process.inputs, process.outputs, process.config_deps)
+    assert declared == (["data"], ["result"], ["N"])
+    assert (process().name, process(name="other").name) == ("process", "other")
+    assert add_up().compute(result=[1, 2]) == add_up.compute([1, 2]) == {"total": 3}
     profile = dag(tasks=[source, process, add_up], config=Config(N=4)).run()
     assert profile.final_outputs == {"total": 12}
     assert profile.metrics.node_weights == {"source": 0, "process": 40, "add_up": 0}
+    assert profile["source"].node_weight is None
 
 
 @pytest.mark.parametrize(
@@ -60,30 +57,22 @@ def test_cfg_arrives_wherever_the_function_takes_it(function):
     assert profile.final_outputs == {"y": (1, 3)}
 
 
-def test_the_function_can_still_be_called_through_compute():
-    assert add_up().compute(result=[1, 2]) == {"total": 3}
-    assert add_up.compute([1, 2]) == {"total": 3}
-
-
-# What it keeps
-
-
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_classes_and_instances_pickle(protocol):
-    assert pickle.loads(pickle.dumps(process, protocol)) is process
-    one = process(name="p", config=Config(N=2))
-    loaded = pickle.loads(pickle.dumps(one, protocol))
-    assert type(loaded) is process
-    assert loaded.name == "p"
-    assert loaded.config == Config(N=2)
-    assert loaded.compute([1], loaded.config) == {"result": [2]}
-
-
-def test_copies_of_an_instance_work():
-    one = process(name="p", config=Config(N=2))
-    for made in (copy.copy(one), copy.deepcopy(one)):
-        assert made.name == "p"
-        assert made.compute([1], None) == {"result": [2]}
+@pytest.mark.parametrize(
+    "made",
+    [
+        copy.copy,
+        copy.deepcopy,
+        *(
+            lambda value, protocol=protocol: pickle.loads(pickle.dumps(value, protocol))
+            for protocol in range(pickle.HIGHEST_PROTOCOL + 1)
+        ),
+    ],
+)
+def test_classes_and_instances_pickle_and_can_be_copied(made):
+    assert made(process) is process
+    one = made(process(name="p", config=Config(N=2)))
+    assert (type(one), one.name, one.config) == (process, "p", Config(N=2))
+    assert one.compute([1], one.config) == {"result": [2]}
 
 
 def test_cloudpickle_takes_tasks_made_inside_a_function():
@@ -98,65 +87,26 @@ def test_cloudpickle_takes_tasks_made_inside_a_function():
     assert loaded.compute(2) == {"y": 6}
 
 
-def test_name_module_and_docstring_are_the_function_s():
+def test_a_class_reads_like_its_function():
     assert source.__name__ == source.__qualname__ == "source"
     assert source.__module__ == __name__
     assert source.__doc__ == "Return N numbers."
     assert process.__doc__ is None
-
-
-def test_a_function_inside_another_keeps_its_qualified_name():
-    @task(outputs=[])
-    def inner():
-        return {}
-
-    assert inner.__name__ == "inner"
-    assert inner.__qualname__.endswith(".<locals>.inner")
-
-
-def test_the_signature_is_the_function_s():
-    assert list(inspect.signature(process).parameters) == ["data", "cfg"]
+    for of in (process, process.compute):
+        assert list(inspect.signature(of).parameters) == ["data", "cfg"]
     assert list(inspect.signature(add_up).parameters) == ["result"]
-    assert list(inspect.signature(process.compute).parameters) == ["data", "cfg"]
-
-
-def test_the_source_is_the_function_s():
     assert "Return N numbers." in inspect.getsource(source)
     assert source.__wrapped__ is source.compute
-
-
-# Declarations
+    inner = task(outputs=["y"])(lambda: {"y": 1})
+    assert inner.__qualname__.endswith(".<locals>.<lambda>")
 
 
 def test_inputs_default_to_the_function_s_parameters():
-    @task(outputs=["y"])
-    def join(b, a, *, c=1, cfg=None):
-        return {"y": (a, b, c)}
-
-    assert join.inputs == ["b", "a", "c"]
-
-
-def test_starred_parameters_are_no_inputs():
-    @task(outputs=["y"])
-    def anything(a, *rest, **more):
-        return {"y": a}
-
-    assert anything.inputs == ["a"]
-
-
-def test_an_empty_list_of_inputs_is_not_a_default():
-    @task(inputs=[], outputs=["y"])
-    def optional(x=1):
-        return {"y": x}
-
-    assert optional.inputs == []
-
-
-def test_declarations_are_copied_from_what_was_given():
     names = ["y"]
-    made = task(inputs=[], outputs=names)(lambda: {"y": 1})
+    join = task(outputs=names)(lambda b, a, *rest, c=1, cfg=None, **more: {"y": (a, b, c)})
     names.append("z")
-    assert made.outputs == ["y"]
+    assert (join.inputs, join.outputs) == (["b", "a", "c"], ["y"])
+    assert task(inputs=[], outputs=["y"])(lambda x=1: {"y": x}).inputs == []
 
 
 def test_gathers_and_serializer_are_passed_on():
@@ -166,18 +116,12 @@ def test_gathers_and_serializer_are_passed_on():
     assert made().serializer is serializer
 
 
-def test_the_decorator_without_parentheses_says_what_it_needs():
+def test_the_decorator_without_outputs_says_what_it_needs():
     def double(x):
         return {"y": 2 * x}
 
     with pytest.raises(DeclarationError, match=r"@task\(outputs=\[\.\.\.\]\) on 'double'"):
         task(double)
-
-
-def test_the_decorator_without_outputs_says_what_it_needs():
-    def double(x):
-        return {"y": 2 * x}
-
     with pytest.raises(DeclarationError, match=r"^task 'double': .*@task\(outputs=\[\.\.\.\]\)"):
         task(inputs=["x"])(double)
 
@@ -201,12 +145,6 @@ def test_wrong_declarations_are_refused_when_the_function_is_decorated(declarati
     assert str(caught.value).startswith(f"task class 'double': {expected}")
 
 
-def test_without_an_estimate_the_node_weight_is_a_default():
-    profile = dag([source], Config(N=1)).run()
-    assert profile.metrics.node_weights == {"source": 0}
-    assert profile["source"].node_weight is None
-
-
 def test_a_decorated_task_can_be_subclassed():
     class Loud(add_up):
         def compute(self, result):
@@ -216,53 +154,35 @@ def test_a_decorated_task_can_be_subclassed():
     assert profile.final_outputs == {"total": 30}
 
 
-# Wiring by fields
-
-
 def test_dag_infers_edges_from_the_fields():
-    made = dag([add_up, process, source], Config(N=2))
+    serializer = OutOfBandPickle()
+    made = dag([add_up, process, source], Config(N=2), serializer=serializer)
     assert isinstance(made, DAG)
     assert made.execution_order == ["source", "process", "add_up"]
     assert made.edge_fields == {("source", "process"): ["data"], ("process", "add_up"): ["result"]}
-    assert made.config == Config(N=2)
-
-
-def test_dag_makes_one_edge_of_several_fields():
-    first = task(inputs=[], outputs=["x", "y"])(make_pair)
-    made = dag([first, task(outputs=["z"])(use_pair)])
-    assert made.edge_fields == {("make_pair", "use_pair"): ["x", "y"]}
+    assert (made.config, made.serializer) == (Config(N=2), serializer)
+    pair = task(inputs=[], outputs=["x", "y"])(lambda: {"x": 1, "y": 2})(name="pair")
+    made = dag([pair, task(outputs=["z"])(lambda x, y: {"z": (x, y)})(name="use")])
+    assert made.edge_fields == {("pair", "use"): ["x", "y"]}
     assert made.run().final_outputs == {"z": (1, 2)}
-
-
-def make_pair():
-    return {"x": 1, "y": 2}
-
-
-def use_pair(x, y):
-    return {"z": (x, y)}
-
-
-def test_dag_takes_instances_which_go_by_their_own_names():
-    made = dag([source(name="numbers"), process], Config(N=2))
-    assert list(made.tasks) == ["numbers", "process"]
-    assert made.edges["numbers"] == ["process"]
-
-
-def test_dag_takes_classes_that_were_not_decorated():
-    class Report(Task):
-        inputs = ["total"]
-
-        def compute(self, total):
-            return {"text": f"{total}"}
-
-    made = dag([source, process, add_up, Report], Config(N=3))
-    assert made.run().final_outputs == {"text": "6"}
 
 
 def test_dag_takes_edges_instead_of_inferring_them():
     made = dag([source, process, add_up], Config(N=2), edges=[("source", "process")])
     assert made.edge_fields == {("source", "process"): ["data"]}
     assert dag([source, process], edges=[]).edge_fields == {}
+
+
+def test_dag_takes_instances_by_their_names_and_classes_that_were_not_decorated():
+    class Report(Task):
+        inputs = ["total"]
+
+        def compute(self, total):
+            return {"text": f"{total}"}
+
+    made = dag([source(name="numbers"), process, add_up, Report], Config(N=3))
+    assert list(made.tasks) == ["numbers", "process", "add_up", "Report"]
+    assert made.run().final_outputs == {"text": "6"}
 
 
 def test_dag_leaves_an_input_without_producer_to_validation():
@@ -277,43 +197,43 @@ def other_source():
     return {"data": [1]}
 
 
-def test_dag_refuses_a_field_with_two_producers():
-    with pytest.raises(
-        GraphError, match=r"'data' of .*'process' .* 2 .*: 'source', 'other_source'; .*'gathers'"
-    ):
-        dag([source, other_source, process])
+@task(outputs=["data"])
+def again(data):
+    return {"data": data}
+
+
+class Abstract(Task):
+    pass
+
+
+FORTH = task(outputs=["b"])(lambda a: {"b": a})(name="forth")
+BACK = task(outputs=["a"])(lambda b: {"a": b})(name="back")
+
+
+@pytest.mark.parametrize(
+    ("tasks", "error", "message"),
+    [
+        (
+            [source, other_source, process],
+            GraphError,
+            "'data' of .*'process' .* 2 .*: 'source', 'other_source'; .*'gathers'",
+        ),
+        ([again], GraphError, "task 'again' would.*'data'"),
+        ([source, again], GraphError, "task 'again' would.*'data'"),
+        ([source, source(name="source")], GraphError, "^two tasks .*'source'$"),
+        ([FORTH, BACK], GraphError, "cycle: 'back' -> 'forth' -> 'back'"),
+        ([Abstract], DeclarationError, "'Abstract'"),
+    ],
+)
+def test_dag_refuses_tasks_that_it_cannot_wire(tasks, error, message):
+    with pytest.raises(error, match=message):
+        dag(tasks)
 
 
 def test_dag_gives_all_producers_to_a_task_that_gathers():
-    collect = task(outputs=["all"], gathers=["data"])(gather_all)
+    collect = task(outputs=["all"], gathers=["data"])(lambda data: {"all": data})(name="collect")
     made = dag([source, other_source, collect], Config(N=2))
     assert made.run().final_outputs == {"all": [[0, 1], [1]]}
-
-
-def gather_all(data):
-    return {"all": data}
-
-
-@pytest.mark.parametrize("others", [[], [source]])
-def test_dag_refuses_a_task_that_would_feed_itself(others):
-    @task(outputs=["data"])
-    def again(data):
-        return {"data": data}
-
-    with pytest.raises(GraphError, match=r"task 'again' would.*'data'"):
-        dag([*others, again])
-
-
-def test_dag_refuses_two_tasks_of_one_name():
-    with pytest.raises(GraphError, match=r"^two tasks .*'source'$"):
-        dag([source, source(name="source")])
-
-
-def test_dag_names_a_cycle():
-    forth = task(outputs=["b"])(lambda a: {"b": a})(name="forth")
-    back = task(outputs=["a"])(lambda b: {"a": b})(name="back")
-    with pytest.raises(GraphError, match="cycle: 'back' -> 'forth' -> 'back'"):
-        dag([forth, back])
 
 
 def not_decorated(data):
@@ -325,18 +245,3 @@ def test_dag_refuses_what_is_no_task(wrong):
     with pytest.raises(DeclarationError) as caught:
         dag([source, wrong])
     assert str(caught.value) == f"dag(): expected tasks or task classes, got {wrong!r}"
-
-
-def test_dag_names_a_class_that_cannot_be_made():
-    class Abstract(Task):
-        pass
-
-    with pytest.raises(DeclarationError, match="'Abstract'"):
-        dag([Abstract])
-
-
-def test_dag_takes_a_serializer():
-    serializer = OutOfBandPickle()
-    made = dag([source, process], Config(N=2), serializer=serializer)
-    assert made.serializer is serializer
-    assert made.run().final_outputs == {"result": [0, 2]}

@@ -148,9 +148,6 @@ def strict(text):
     return json.loads(text, parse_constant=refuse)
 
 
-# A run's profile
-
-
 def test_a_measured_profile_equals_the_one_that_was_saved(tmp_path, measured):
     path = tmp_path / "profile.json"
     assert measured.save(path) == str(path)
@@ -168,50 +165,27 @@ def test_looking_at_a_measured_profile_does_not_change_it():
         assert profile.dumps() == text
 
 
-def test_a_loaded_profile_has_what_the_measured_one_has(measured):
+def test_a_loaded_profile_has_what_the_measured_one_has_but_outputs(measured):
     loaded = Profile.loads(measured.dumps())
     assert loaded.config == Config(N=4, shape=[2, 2], rates=[0, 1, 2])
-    assert loaded.dag_structure == measured.dag_structure
-    assert loaded.metrics == measured.metrics
-    assert loaded.sections == measured.sections
-    assert (loaded.seed, loaded.timestamp, loaded.hostname) == (
-        42,
-        measured.timestamp,
-        measured.hostname,
-    )
+    for name in ("dag_structure", "metrics", "sections", "seed", "timestamp", "hostname"):
+        assert getattr(loaded, name) == getattr(measured, name)
+    assert measured.seed == 42
     assert str(loaded) == str(measured)
     assert repr(loaded) == repr(measured)
-
-
-def test_outputs_stay_with_the_run(measured):
     assert measured.final_outputs == {"classes": [0, 1, 2, 3]}
     assert measured.outputs == {"classify": {"classes": [0, 1, 2, 3]}}
-    loaded = Profile.loads(measured.dumps())
     assert loaded.final_outputs == loaded.outputs == {}
 
 
-def test_the_document_satisfies_the_schema_and_agrees_with_itself(measured):
+def test_the_document_satisfies_the_schema_has_a_fixed_order_and_agrees_with_itself(measured):
     document = strict(measured.dumps())
     assert document == measured.to_dict()
     assert validate_profile(document)
     check_consistency(document)
-
-
-def test_the_document_has_the_sections_of_the_standard_and_ours_in_a_fixed_order(measured):
-    assert list(measured.to_dict()) == [
-        "metadata",
-        "configuration",
-        "dag_structure",
-        "node_weights",
-        "edge_weights",
-        "execution_metrics",
-        "total_time_ms",
-        "edge_metrics",
-        "run",
-        "weight_sources",
-        "timeline",
-        "environment",
-    ]
+    standard = ["metadata", "configuration", "dag_structure", "node_weights", "edge_weights"]
+    ours = ["edge_metrics", "run", "weight_sources", "timeline", "environment"]
+    assert [*document] == [*standard, "execution_metrics", "total_time_ms", *ours]
 
 
 def test_the_metadata_says_when_where_and_by_what(measured):
@@ -222,11 +196,6 @@ def test_the_metadata_says_when_where_and_by_what(measured):
     assert metadata["seed"] == 42
     assert metadata["hostname"] == measured.hostname != ""
     assert "configuration_as_text" not in metadata
-
-
-def test_a_seed_of_numpy_is_saved_as_the_number_it_is():
-    profile = example().run(seed=np.int64(42))
-    assert strict(profile.dumps())["metadata"]["seed"] == 42
 
 
 def test_a_partial_profile_is_saved_and_loaded(tmp_path):
@@ -243,17 +212,12 @@ COPIES = [copy.copy, copy.deepcopy, lambda profile: pickle.loads(pickle.dumps(pr
 
 
 @pytest.mark.parametrize("make", COPIES, ids=["copy", "deepcopy", "pickle"])
-def test_a_copy_of_a_measured_profile_equals_it(measured, make):
-    untouched = make(measured)
-    assert untouched == measured
-    assert measured.final_outputs == untouched.final_outputs
-    assert make(untouched).dumps() == untouched.dumps() == measured.dumps()
-
-
-@pytest.mark.parametrize("make", COPIES, ids=["copy", "deepcopy", "pickle"])
-def test_a_loaded_and_a_partial_profile_are_copied_whatever_the_error_was(make):
-    for profile in (Profile.loads(OLD), partial()):
-        assert make(profile) == profile
+def test_a_copy_of_any_profile_equals_it(measured, make):
+    for profile in (measured, Profile.loads(OLD), partial()):
+        untouched = make(profile)
+        assert untouched == profile
+        assert profile.final_outputs == untouched.final_outputs
+        assert make(untouched).dumps() == untouched.dumps() == profile.dumps()
 
 
 def test_a_deep_copy_is_independent(measured):
@@ -266,86 +230,58 @@ def test_a_deep_copy_is_independent(measured):
     assert measured.dumps() == before
 
 
-# Equality
-
-
-def test_profiles_are_equal_when_their_documents_are():
+def test_profiles_are_equal_when_their_documents_are_and_cannot_be_hashed():
     assert by_hand() == by_hand()
-    assert by_hand() != by_hand(edge_bits=88)
-    assert by_hand() != by_hand(seed=1)
-    assert by_hand() != by_hand(hostname="worker-02")
-    assert by_hand() != by_hand(sections={"note": 1})
-    assert by_hand() != by_hand(metadata={"note": 1})
+    for change in (
+        {"edge_bits": 88},
+        {"seed": 1},
+        {"hostname": "worker-02"},
+        {"sections": {"note": 1}},
+        {"metadata": {"note": 1}},
+    ):
+        assert by_hand() != by_hand(**change)
     assert by_hand(final_outputs={"x": 1}) == by_hand(outputs={"b": {"x": 2}})
-
-
-def test_a_profile_equals_nothing_else_and_cannot_be_hashed():
     assert by_hand() != by_hand().to_dict()
     assert (by_hand() == 1) is False
     with pytest.raises(TypeError, match="unhashable"):
         hash(by_hand())
 
 
-# Made by hand
-
-
-def test_a_profile_made_by_hand_is_saved_and_loaded():
-    profile = by_hand(seed=3)
-    assert Profile.loads(profile.dumps()) == profile
-    assert profile.to_dict()["metadata"] == {
-        "timestamp": "2026-11-20T23:59:32.123456Z",
-        "dagprofiler_version": __version__,
-        "schema_version": SCHEMA_VERSION,
-        "seed": 3,
-        "hostname": "worker-01",
-    }
-
-
 def test_the_arguments_of_0_1_0_may_be_given_by_position():
     metrics = DAGMetrics([], [], {"a": 1, "b": 2}, {"a->b": 8}, 4.5)
-    profile = Profile(Config(), STRUCTURE, metrics, {"x": 1}, 3, "2026-02-12T09:30:00", "lab-7")
-    assert profile.final_outputs == {"x": 1}
-    assert (profile.seed, profile.timestamp, profile.hostname) == (
-        3,
-        "2026-02-12T09:30:00",
-        "lab-7",
-    )
+    where = ("2026-02-12T09:30:00", "lab-7")
+    profile = Profile(Config(), STRUCTURE, metrics, {"x": 1}, 3, *where)
+    assert (profile.final_outputs, profile.seed) == ({"x": 1}, 3)
+    assert (profile.timestamp, profile.hostname) == where
     assert Profile.loads(profile.dumps()) == profile
-
-
-def test_time_and_host_are_now_and_here_unless_given():
     profile = by_hand(timestamp=None, hostname=None)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", profile.timestamp)
     assert profile.hostname
 
 
-def test_further_metadata_and_sections_are_saved_and_loaded():
-    profile = by_hand(metadata={"operator": "ada"}, sections={"energy": {"a": {"joules": 3.5}}})
-    document = strict(profile.dumps())
-    assert document["metadata"]["operator"] == "ada"
-    assert document["metadata"]["dagprofiler_version"] == __version__
-    assert document["energy"] == {"a": {"joules": 3.5}}
-    assert Profile.loads(profile.dumps()) == profile
-    assert str(profile)
-
-
-def test_numbers_of_numpy_in_a_profile_made_by_hand_are_saved_as_numbers():
+def test_what_is_given_by_hand_is_saved_as_json_and_loaded():
     profile = by_hand(
-        weights={"a": np.int64(3), "b": np.int32(4)}, total=np.float32(4.5), seed=np.int64(5)
+        metadata={"operator": "ada"},
+        sections={"energy": {"a": {"joules": 3.5}}, "levels": {1: "one"}},
+        weights={"a": np.int64(3), "b": np.int32(4)},
+        total=np.float32(4.5),
+        seed=np.int64(5),
     )
     document = strict(profile.dumps())
+    assert document["metadata"] == {
+        "timestamp": "2026-11-20T23:59:32.123456Z",
+        "dagprofiler_version": __version__,
+        "schema_version": SCHEMA_VERSION,
+        "seed": 5,
+        "hostname": "worker-01",
+        "operator": "ada",
+    }
+    assert document["energy"] == {"a": {"joules": 3.5}}
+    assert document["levels"] == {"1": "one"}
     assert document["node_weights"] == {"a": 3, "b": 4}
     assert document["total_time_ms"] == 4.5
-    assert document["metadata"]["seed"] == 5
-    assert Profile.loads(profile.dumps()) == profile
-
-
-def test_a_section_with_keys_that_are_no_text_is_written_as_json():
-    profile = by_hand(sections={"levels": {1: "one"}})
-    assert strict(profile.dumps())["levels"] == {"1": "one"}
-
-
-# Values that JSON lacks
+    assert Profile.loads(profile.dumps()).dumps() == profile.dumps()
+    assert str(profile)
 
 
 def test_config_values_that_json_lacks_are_text_and_are_listed(tmp_path):
@@ -365,12 +301,8 @@ def test_config_values_that_json_lacks_are_text_and_are_listed(tmp_path):
     assert loaded.config["model"] == "(1+2j)"
     assert loaded == profile
     assert Profile.loads(loaded.dumps()) == profile
-
-
-def test_a_parameter_that_became_a_number_again_is_no_longer_listed_as_text():
-    loaded = Profile.loads(by_hand(config=Config(limit=math.inf, model=1j)).dumps())
     loaded.config = loaded.config.copy(limit=3)
-    assert loaded.to_dict()["metadata"]["configuration_as_text"] == ["model"]
+    assert loaded.to_dict()["metadata"]["configuration_as_text"] == ["model", "kinds"]
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
@@ -397,9 +329,6 @@ def test_a_number_that_is_none_is_refused_wherever_it_stands_but_in_the_configur
         assert caught.value.path.startswith(place)
     text = json.dumps(minimal(configuration={"N": "@"})).replace('"@"', number)
     assert str(Profile.loads(text).config.N) == str(float(number))
-
-
-# Profiles of others
 
 
 @pytest.mark.parametrize("text", DOCUMENTS.values(), ids=DOCUMENTS)
@@ -471,27 +400,20 @@ def test_what_is_merely_absent_is_no_error():
     loaded = Profile.from_dict(document)
     assert (loaded.seed, loaded.hostname, loaded.metrics.total_time_ms) == (None, None, None)
     assert loaded.metrics.task_metrics == loaded.metrics.edge_metrics == []
-    assert Profile.loads(loaded.dumps()) == loaded
     assert loaded.to_dict() == {
         **document,
         "metadata": {**document["metadata"], "seed": None},
         "execution_metrics": [],
     }
-    assert str(loaded)
     assert repr(loaded)
-
-
-def test_metrics_may_lack_the_times_that_the_schema_does_not_require():
     entry = {"task": "collect", "compute_time_ms": 1.5, "bytes_in": 0, "bytes_out": 1}
-    loaded = Profile.from_dict(minimal(execution_metrics=[entry]))
-    assert loaded.metrics.task_metrics[0].compute_time_ms == 1.5
-    assert Profile.loads(loaded.dumps()) == loaded
-    assert str(loaded)
-
-
-def test_a_partial_run_need_not_tell_states_or_a_reason():
-    loaded = Profile.from_dict(minimal(run={"state": "partial"}))
-    assert "PARTIAL" in str(loaded)
+    short = Profile.from_dict(minimal(execution_metrics=[entry]))
+    assert short.metrics.task_metrics[0].compute_time_ms == 1.5
+    unfinished = Profile.from_dict(minimal(run={"state": "partial"}))
+    assert "PARTIAL" in str(unfinished)
+    for profile in (loaded, short, unfinished):
+        assert Profile.loads(profile.dumps()) == profile
+        assert str(profile)
 
 
 def test_unknown_sections_and_metadata_are_kept():
@@ -521,9 +443,6 @@ def test_two_weights_for_one_task_are_refused():
     twice = README_SAMPLE.replace('"node_weights": {', '"node_weights": {"collect": 1, ')
     with pytest.raises(ProfileError, match=r"key 'collect'.*twice"):
         Profile.loads(twice)
-
-
-# What 0.1.0 reads
 
 
 OLD_READER = """
@@ -577,35 +496,17 @@ def test_0_1_0_loads_our_files_and_we_load_what_it_makes_of_them(tmp_path, measu
     assert len(done.stdout.splitlines()) == len(profiles)
 
 
-# What is refused
-
-
 def changed(change, text=README_SAMPLE):
     document = json.loads(text)
     change(document)
     return document
 
 
+NEWER = "this dagprofiler reads versions up to 1; upgrade dagprofiler to read it"
 REFUSED = {
     "a missing section": (
         lambda d: d.pop("node_weights"),
         "$: 'node_weights' is a required property",
-    ),
-    "a wrong type": (
-        lambda d: d["node_weights"].update(collect="many"),
-        "$.node_weights.collect: 'many' is not of type 'integer'",
-    ),
-    "an edge weight that is no integer": (
-        lambda d: d["edge_weights"].update({"collect->process": 0.5}),
-        "$.edge_weights['collect->process']: 0.5 is not of type 'integer'",
-    ),
-    "a negative size": (
-        lambda d: d["execution_metrics"][0].update(bytes_in=-1),
-        "$.execution_metrics[0].bytes_in: -1 is less than the minimum of 0",
-    ),
-    "an edge to nowhere": (
-        lambda d: d["dag_structure"]["edges"].append({"source": "collect", "target": "x"}),
-        "$.dag_structure.edges[3].target: there is no task 'x'",
     ),
     "an order against the edges": (
         lambda d: d["dag_structure"]["execution_order"].reverse(),
@@ -614,23 +515,13 @@ REFUSED = {
             "against the edge 'collect->process'"
         ),
     ),
-    "a weight of nothing": (
-        lambda d: d["node_weights"].update(x=1),
-        "$.node_weights.x: there is no task 'x'",
-    ),
     "a newer format": (
         lambda d: d["metadata"].update(schema_version=2),
-        (
-            "$.metadata.schema_version: the profile has schema version 2, this dagprofiler reads "
-            "versions up to 1; upgrade dagprofiler to read it"
-        ),
+        f"$.metadata.schema_version: the profile has schema version 2, {NEWER}",
     ),
     "a newer format of unknown shape": (
         lambda d: (d.clear(), d.update(metadata={"schema_version": 99})),
-        (
-            "$.metadata.schema_version: the profile has schema version 99, this dagprofiler reads "
-            "versions up to 1; upgrade dagprofiler to read it"
-        ),
+        f"$.metadata.schema_version: the profile has schema version 99, {NEWER}",
     ),
 }
 
@@ -658,21 +549,15 @@ def test_what_is_no_document_is_refused(document):
         Profile.from_dict(document)
     with pytest.raises(ProfileError):
         Profile.loads(json.dumps(document))
+    if not isinstance(document, str):
+        with pytest.raises(ProfileError, match="expected JSON text, got"):
+            Profile.loads(document)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda d: d["configuration"].update({1: 2}),
-        lambda d: d["node_weights"].update({1: 2}),
-        lambda d: d.update({1: 2}),
-        lambda d: d["metadata"].update({1: 2}),
-    ],
-    ids=["configuration", "node_weights", "sections", "metadata"],
-)
-def test_a_document_with_keys_that_are_no_text_is_refused(change):
+@pytest.mark.parametrize("section", ["configuration", "node_weights", "metadata", None])
+def test_a_document_with_keys_that_are_no_text_is_refused(section):
     with pytest.raises(ProfileError):
-        Profile.from_dict(changed(change))
+        Profile.from_dict(changed(lambda d: (d if section is None else d[section]).update({1: 2})))
 
 
 def test_a_missing_file_and_a_folder_are_the_systems_errors(tmp_path):
@@ -682,9 +567,6 @@ def test_a_missing_file_and_a_folder_are_the_systems_errors(tmp_path):
         Profile.load(tmp_path)
     with pytest.raises(FileNotFoundError):
         by_hand().save(tmp_path / "nowhere" / "profile.json")
-
-
-# Documents and profiles do not share
 
 
 def test_from_dict_leaves_the_document_as_it_is(measured):
@@ -721,9 +603,6 @@ def test_a_document_can_be_edited_into_another_profile_and_compared(measured):
     assert measured.compare(Profile.from_dict(document))["node_weight_diff"] == {
         "collect": {"self": 40, "other": 80, "diff": -40, "pct": -50.0}
     }
-
-
-# Comparison
 
 
 def as_0_1_0_compares(mine, other):
@@ -790,9 +669,6 @@ def test_compare_takes_profiles_of_others_and_without_a_total_time():
     assert readme.compare(Profile.from_dict(document))["time_diff_ms"] is None
 
 
-# Weights
-
-
 def test_weights_survive_a_file_with_all_samples():
     profile = example().run(rounds=3)
     loaded = Profile.loads(profile.dumps())
@@ -800,9 +676,6 @@ def test_weights_survive_a_file_with_all_samples():
         weights = profile.weights("reference_time", statistic)
         assert loaded.weights("reference_time", statistic) == weights
         assert list(weights.values) == profile.dag_structure["nodes"]
-
-
-# Files and streams
 
 
 def test_saving_leaves_one_file_and_saving_again_replaces_it(tmp_path):
@@ -815,7 +688,7 @@ def test_saving_leaves_one_file_and_saving_again_replaces_it(tmp_path):
     assert path.read_bytes().isascii()
 
 
-def test_streams_of_text_and_bytes_are_saved_to_and_loaded_from(tmp_path, measured):
+def test_streams_of_text_and_bytes_are_saved_to_and_loaded_from(tmp_path, capsys, measured):
     for stream in (io.StringIO(), io.BytesIO()):
         assert measured.save(stream) == ""
         stream.seek(0)
@@ -828,31 +701,26 @@ def test_streams_of_text_and_bytes_are_saved_to_and_loaded_from(tmp_path, measur
             assert Profile.load(stream) == measured
     with open(tmp_path / "profile.json", "w", encoding="utf-8") as stream:
         assert measured.save(stream) == str(tmp_path / "profile.json")
-
-
-def test_a_profile_goes_to_standard_output(capsys, measured):
     measured.save(sys.stdout)
     assert Profile.loads(capsys.readouterr().out) == measured
 
 
-def test_an_error_while_the_document_is_made_leaves_the_old_file(tmp_path):
+def test_an_error_while_the_document_is_made_leaves_the_old_file(tmp_path, monkeypatch):
+    def interrupted(metrics):
+        raise KeyboardInterrupt
+
     path = tmp_path / "profile.json"
     by_hand().save(path)
     before = path.read_text()
     with pytest.raises(ProfileError, match=r"^\$\.late: cannot be written: "):
         by_hand(sections={"late": {"what": object()}}).save(path)
-    interrupted = by_hand()
-    interrupted.metrics.task_metrics.append(Interrupting("c", 1.0, 1.0, 1.0, 0, 0))
+    profile = by_hand()
+    monkeypatch.setattr(TaskMetrics, "to_dict", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        interrupted.save(path)
+        profile.save(path)
     assert path.read_text() == before
     assert os.listdir(tmp_path) == ["profile.json"]
     assert gc.isenabled()
-
-
-class Interrupting(TaskMetrics):
-    def to_dict(self):
-        raise KeyboardInterrupt
 
 
 #: Kills a process that saves at each of the calls and returns that saving consists of.
@@ -915,64 +783,9 @@ def test_a_kill_at_any_call_leaves_the_old_file_or_the_new_one(tmp_path):
     assert found == sorted(found, reverse=True), "once the new file is there it stays"
 
 
-# As people see it
-
-
-GOLDEN = """\
-{
-"metadata":{
-"timestamp":"2026-11-20T23:59:32.123456Z",
-"dagprofiler_version":"VERSION",
-"schema_version":1,
-"seed":null,
-"hostname":"worker-01"
-},
-"configuration":{
-"N":4
-},
-"dag_structure":{
-"nodes":[
-"a",
-"b"
-],
-"edges":[
-{"source":"a","target":"b"}
-],
-"execution_order":[
-"a",
-"b"
-]
-},
-"node_weights":{
-"a":100,
-"b":0
-},
-"edge_weights":{
-"a->b":80
-},
-"execution_metrics":[
-{"task":"a","compute_time_ms":1.5,"serialize_time_ms":0.25,\
-"deserialize_time_ms":0.0,"bytes_in":0,"bytes_out":10},
-{"task":"b","compute_time_ms":2.5,"serialize_time_ms":0.125,\
-"deserialize_time_ms":0.0625,"bytes_in":10,"bytes_out":7}
-],
-"total_time_ms":4.5,
-"edge_metrics":{
-"columns":[
-"data_fields",
-"size_bytes",
-"wire_bytes"
-],
-"records":[
-[["x"],10,null]
-]
-}
-}
-"""
-
-
 def test_the_file_has_one_record_a_line():
-    assert by_hand().dumps() == GOLDEN.replace("VERSION", __version__)
+    golden = (DATA / "profile-by-hand.json").read_text()
+    assert by_hand().dumps() == golden.replace("VERSION", __version__)
 
 
 def test_a_file_whose_name_ends_in_gz_is_compressed(tmp_path):
@@ -997,49 +810,23 @@ def test_the_representation_is_short():
     assert repr(Profile.loads(README_SAMPLE)) == "<Profile: 3 tasks, 3 edges, 45.2 ms>"
 
 
-@pytest.mark.parametrize("text", [None, 5, ["{}"]])
-def test_what_is_no_text_is_refused(text):
-    with pytest.raises(ProfileError, match="expected JSON text, got"):
-        Profile.loads(text)
-
-
-def nested(depth):
-    value = []
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
-@pytest.mark.parametrize("section", ["configuration", "environment", "run", "unknown"])
+@pytest.mark.parametrize("section", ["metadata", "configuration", "run", "environment", "unknown"])
 @pytest.mark.parametrize("depth", [*range(100, 1000, 60), 100_000])
 def test_what_is_nested_too_deep_is_a_profile_error(section, depth):
-    place = section if section == "unknown" else "x"
-    text = "[" * depth + "]" * depth
-    whole = minimal() if section == "unknown" else minimal(**{section: {}})
-    if section == "run":
-        whole["run"] = {"state": "complete"}
-    if section == "configuration":
-        whole[section] = {}
-    target = whole if section == "unknown" else whole[section]
-    target[place] = "here"
-    try:
-        Profile.loads(json.dumps(whole).replace('"here"', text))
-    except ProfileError as error:
-        assert "nested too deep" in str(error)  # noqa: PT017  (a shallow one loads)
-    else:
-        assert depth < 1000
-    target[place] = nested(depth)
-    try:
-        Profile.from_dict(whole)
-    except ProfileError as error:
-        assert "nested too deep" in str(error)  # noqa: PT017
-    else:
-        assert depth < 1000
-
-
-@pytest.mark.parametrize("section", ["metadata", "configuration", "run", "environment", "unknown"])
-def test_a_document_that_holds_itself_is_a_profile_error(section):
     document = minimal(run={"state": "complete"}, environment={}, unknown={})
+    document[section]["x"] = "here"
+    text = json.dumps(document).replace('"here"', "[" * depth + "]" * depth)
+    nested = document[section]["x"] = []
+    for _ in range(depth - 1):
+        nested.append([])
+        (nested,) = nested
+    for load, given_ in ((Profile.loads, text), (Profile.from_dict, document)):
+        try:
+            load(given_)
+        except ProfileError as error:
+            assert "nested too deep" in str(error)  # noqa: PT017  (a shallow one loads)
+        else:
+            assert depth < 1000
     document[section]["x"] = document
     with pytest.raises(ProfileError, match="nested too deep"):
         Profile.from_dict(document)
