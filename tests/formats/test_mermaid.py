@@ -3,8 +3,8 @@ from __future__ import annotations
 import html
 import re
 
-from hypothesis import given
-from sample_profiles import HOSTILE, golden, golden_profile, names, profile_of, rendered
+from hypothesis import example, given
+from sample_profiles import HOSTILE, golden_profile, names, profile_of, rendered
 
 from dagprofiler.formats import exporter
 from dagprofiler.formats._graph import legible_names
@@ -18,11 +18,8 @@ def labels(text):
     return [html.unescape(re.sub(r"#(\d+);", r"&#\1;", one[2])) for one in found]
 
 
-def test_the_golden_file_is_what_is_written():
-    assert rendered("mermaid", golden_profile()) == golden("profile.mmd")
-
-
 @given(names(max_size=6))
+@example(HOSTILE)
 def test_names_come_back_or_are_mapped(tasks):
     text = rendered("mermaid", profile_of(tasks))
     assert list(map(plain, labels(text))) == list(map(plain, legible_names(tasks).values()))
@@ -34,11 +31,6 @@ def plain(text):
     # html.unescape replaces references to what HTML forbids; browsers and Mermaid do not come
     # into it, as these characters are not what this is about.
     return re.sub("[\r\ufdd0-\ufdef]|[^\x00-\uffff]", "", text)
-
-
-def test_hostile_names_come_back_or_are_mapped():
-    text = rendered("mermaid", profile_of(HOSTILE))
-    assert list(map(plain, labels(text))) == list(map(plain, legible_names(HOSTILE).values()))
 
 
 def test_in_a_label_there_is_nothing_that_means_something():

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import re
 from pathlib import Path
 
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dagprofiler import (
@@ -18,35 +19,56 @@ from dagprofiler import (
     EdgeMetrics,
     FormatError,
     Profile,
+    ProfileError,
     Rounds,
     TaskMetrics,
     WeightError,
     task,
 )
-from dagprofiler.formats import exporter, import_profile
+from dagprofiler._document.checks import check_consistency
+from dagprofiler.formats import exporter, import_profile, importer
 from dagprofiler.formats.wfformat import identifiers
+from dagprofiler.schema import validate_profile
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 SCHEMA = json.loads((DATA / "wfformat" / "schema-1.5.json").read_text(encoding="utf-8"))
 
-#: What each version allows in what tasks are referred to by.
-REFERENCES = re.compile(r"[0-9a-zA-Z_.-]+")
+#: Files to their tasks and edges: ours, and some of WfInstances.
+SHAPES = {
+    "v13": (4, 4),
+    "v14": (3, 3),
+    "v15": (5, 5),
+    "v16-specification": (3, 3),
+    "v16-partial": (3, 2),
+}
+REAL_SHAPES = {
+    "srasearch-chameleon-10a-001": (8, 11),
+    "methylseq-dirt02-001": (8, 12),
+    "montage-chameleon-2mass-005d-001": (8, 10),
+    "bwa-chameleon-small-001": (8, 16),
+}
+EVERY = {**SHAPES, **REAL_SHAPES}
 
 NASTY = [
-    "two words",
-    "two_words",
-    'quo"te',
-    "quo'te",
-    "Grüße",
-    "new\nline",
-    "$HOME",
-    "<b>",
-    "x" * 300,
-    "\ud800",
-    "a/b",
-    "=1+1",
-    "-",
+    *("two words", "two_words", 'quo"te', "quo'te", "Grüße", "new\nline", "$HOME", "<b>"),
+    *("x" * 300, "\ud800", "a/b", "=1+1", "-"),
 ]
+
+
+def path_of(name):
+    return DATA / ("wfformat" if name in SHAPES else "wfinstances") / f"{name}.json"
+
+
+def document(name):
+    return json.loads(path_of(name).read_text(encoding="utf-8"))
+
+
+def load(name):
+    return import_profile(path_of(name))
+
+
+def read(document):
+    return importer("wfformat").read(document)
 
 
 def render(profile, **options):
@@ -57,41 +79,47 @@ def instance(profile, **options):
     return json.loads(render(profile, **options).text)
 
 
+def executed(profile, **options):
+    return instance(profile, **options)["workflow"].get("execution", {"tasks": []})["tasks"]
+
+
 def again(profile, **options):
     return import_profile(io.StringIO(render(profile, **options).text))
+
+
+def walls(profile):
+    entries = profile.sections["weight_sources"]
+    return {name: entry.get("wall_time_ms") for name, entry in entries.items()}
 
 
 def made(names, edges, times_ms=None, **options):
     """Return a profile of one round; `edges` are pairs with their bytes."""
     times_ms = [1.5] * len(names) if times_ms is None else times_ms
+    tasks = [
+        TaskMetrics(name, time_ms, 0.5, 0.25, 0, 8)
+        for name, time_ms in zip(names, times_ms)
+        if time_ms is not None
+    ]
+    carried = [
+        EdgeMetrics(*pair, ["x"], size, wire_bytes=2 * size + 1) for pair, size in edges.items()
+    ]
+    bits = {"->".join(pair): 8 * size for pair, size in edges.items()}
+    structure = {
+        "nodes": list(names),
+        "edges": [{"source": source, "target": target} for source, target in edges],
+        "execution_order": list(names),
+    }
     return Profile(
         Config(),
-        {
-            "nodes": list(names),
-            "edges": [{"source": source, "target": target} for source, target in edges],
-            "execution_order": list(names),
-        },
-        DAGMetrics(
-            [
-                TaskMetrics(name, time_ms, 0.5, 0.25, 0, 8)
-                for name, time_ms in zip(names, times_ms)
-                if time_ms is not None
-            ],
-            [
-                EdgeMetrics(*pair, ["x"], size, wire_bytes=2 * size + 1)
-                for pair, size in edges.items()
-            ],
-            dict.fromkeys(names, 0),
-            {"->".join(pair): 8 * size for pair, size in edges.items()},
-            10.25,
-        ),
+        structure,
+        DAGMetrics(tasks, carried, dict.fromkeys(names, 0), bits, 10.25),
         timestamp="2026-11-20T23:59:32Z",
         hostname="node-1",
         **options,
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def measured():
     @task(inputs=[], outputs=["x", "y"], estimate_fn=lambda cfg: 100)
     def source(cfg):
@@ -110,48 +138,29 @@ def measured():
     return DAG(tasks, edges, Config(n=1000)).run(seed=7, rounds=Rounds(3), meters="full")
 
 
+# What is written
+
+
 def test_version_1_5_holds_specification_and_execution():
     profile = made(["a", "b"], {("a", "b"): 24}, [1001.0, 2.5])
-    assert instance(profile) == {
-        "name": "dagprofiler",
-        "schemaVersion": "1.5",
-        "runtimeSystem": {
-            "name": "dagprofiler",
-            "version": profile.metadata["dagprofiler_version"],
-        },
+    expected = """{"name": "dagprofiler", "schemaVersion": "1.5",
+        "runtimeSystem": {"name": "dagprofiler", "version": "VERSION"},
         "workflow": {
             "specification": {
                 "tasks": [
-                    {
-                        "name": "a",
-                        "id": "a",
-                        "parents": [],
-                        "children": ["b"],
-                        "inputFiles": [],
-                        "outputFiles": ["a/b"],
-                    },
-                    {
-                        "name": "b",
-                        "id": "b",
-                        "parents": ["a"],
-                        "children": [],
-                        "inputFiles": ["a/b"],
-                        "outputFiles": [],
-                    },
-                ],
-                "files": [{"id": "a/b", "sizeInBytes": 24}],
-            },
+                    {"name": "a", "id": "a", "parents": [], "children": ["b"],
+                     "inputFiles": [], "outputFiles": ["a/b"]},
+                    {"name": "b", "id": "b", "parents": ["a"], "children": [],
+                     "inputFiles": ["a/b"], "outputFiles": []}],
+                "files": [{"id": "a/b", "sizeInBytes": 24}]},
             "execution": {
-                "makespanInSeconds": 0.01025,
-                "executedAt": "2026-11-20T23:59:32Z",
+                "makespanInSeconds": 0.01025, "executedAt": "2026-11-20T23:59:32Z",
                 "tasks": [
                     {"id": "a", "runtimeInSeconds": 1.001, "machines": ["node-1"]},
-                    {"id": "b", "runtimeInSeconds": 0.0025, "machines": ["node-1"]},
-                ],
-                "machines": [{"nodeName": "node-1", "cpu": {}}],
-            },
-        },
-    }
+                    {"id": "b", "runtimeInSeconds": 0.0025, "machines": ["node-1"]}],
+                "machines": [{"nodeName": "node-1", "cpu": {}}]}}}"""
+    version = profile.metadata["dagprofiler_version"]
+    assert instance(profile) == json.loads(expected.replace("VERSION", version))
 
 
 def test_version_1_4_holds_everything_with_the_task():
@@ -180,37 +189,33 @@ def test_what_was_measured_satisfies_the_schema(measured, version):
 
 
 def test_what_was_metered_goes_with_the_task():
-    samples = {
-        "rounds": ["warm_up", "measured", "measured", "measured"],
-        "tasks": {
-            "a": {
-                "wall_ms": [9.0, 2.0, 4.0, 3.0],
-                "process_cpu_ms": [9.0, 1.5, None, 1.5],
-                "peak_memory_bytes": [9, 4096, 8192, 4096],
-                "read_bytes": [9, 0, 0, 0],
-                "written_bytes": [None, None, None, None],
-            }
-        },
+    row = {
+        "wall_ms": [9.0, 2.0, 4.0, 3.0],
+        "process_cpu_ms": [9.0, 1.5, None, 1.5],
+        "peak_memory_bytes": [9, 4096, 8192, 4096],
+        "read_bytes": [9, 0, 0, 0],
+        "written_bytes": [None, None, None, None],
     }
-    profile = made(["a"], {}, sections={"samples": samples})
-    (entry,) = instance(profile)["workflow"]["execution"]["tasks"]
-    idle = {
-        **samples,
-        "tasks": {"a": {**samples["tasks"]["a"], "process_cpu_ms": [None, 1e-9] * 2}},
-    }
-    (unshared,) = instance(made(["a"], {}, sections={"samples": idle}))["workflow"]["execution"][
-        "tasks"
+
+    def written(**other):
+        samples = {
+            "rounds": ["warm_up", "measured", "measured", "measured"],
+            "tasks": {"a": {**row, **other}},
+        }
+        return executed(made(["a"], {}, sections={"samples": samples}))
+
+    assert written() == [
+        {
+            "id": "a",
+            "runtimeInSeconds": 0.003,
+            "avgCPU": 50.0,
+            "memoryInBytes": 4096,
+            "readBytes": 0,
+            "machines": ["node-1"],
+        }
     ]
     # WRENCH divides by it.
-    assert "avgCPU" not in unshared
-    assert entry == {
-        "id": "a",
-        "runtimeInSeconds": 0.003,
-        "avgCPU": 50.0,
-        "memoryInBytes": 4096,
-        "readBytes": 0,
-        "machines": ["node-1"],
-    }
+    assert "avgCPU" not in written(process_cpu_ms=[None, 1e-9] * 2)[0]
 
 
 def test_the_machine_is_described_as_far_as_it_is_known():
@@ -222,172 +227,123 @@ def test_the_machine_is_described_as_far_as_it_is_known():
         "memory_bytes": 2**33,
     }
     profile = made(["a"], {}, sections={"environment": environment})
-    (machine,) = instance(profile)["workflow"]["execution"]["machines"]
-    assert machine == {
-        "nodeName": "node-1",
-        "system": "linux",
-        "release": "6.1.0-x86_64",
-        "architecture": "x86_64",
-        "memoryInBytes": 2**33,
-        "cpu": {"coreCount": 4, "speedInMHz": 2400},
-    }
-    old = instance(profile, version="1.4")["workflow"]["machines"][0]
+    assert instance(profile)["workflow"]["execution"]["machines"] == [
+        {
+            "nodeName": "node-1",
+            "system": "linux",
+            "release": "6.1.0-x86_64",
+            "architecture": "x86_64",
+            "memoryInBytes": 2**33,
+            "cpu": {"coreCount": 4, "speedInMHz": 2400},
+        }
+    ]
+    (old,) = instance(profile, version="1.4")["workflow"]["machines"]
     assert old["cpu"] == {"count": 4, "speed": 2400}
-
-
-def test_an_unknown_machine_is_absent():
-    profile = made(["a"], {})
     profile.hostname = None
     execution = instance(profile)["workflow"]["execution"]
     assert "machines" not in execution
     assert "machines" not in execution["tasks"][0]
 
 
-def test_sizes_are_payload_or_wire():
+def test_sizes_are_payload_or_wire_and_an_edge_without_wire_size_is_named():
     profile = made(["a", "b"], {("a", "b"): 24})
     for size, size_bytes in (("spec", 24), ("wire", 49)):
         (file,) = instance(profile, size=size)["workflow"]["specification"]["files"]
         assert file["sizeInBytes"] == size_bytes
-
-
-def test_an_edge_without_wire_size_is_named():
-    profile = Profile.load(DATA / "readme-sample.json")
-    with pytest.raises(FormatError, match=r"wire size .*'collect' -> 'process'"):
-        render(profile, size="wire", fill=1)
+    profile.metrics.edge_metrics[0].wire_bytes = None
+    with pytest.raises(FormatError, match=r"wire size .*'a' -> 'b'"):
+        render(profile, size="wire")
 
 
 def test_a_profile_of_0_1_0_has_what_it_has():
-    export = render(Profile.load(DATA / "readme-sample.json"))
-    workflow = json.loads(export.text)["workflow"]
-    assert [entry["id"] for entry in workflow["execution"]["tasks"]] == ["collect"]
-    assert any("2 tasks have no runtime" in loss for loss in export.losses)
+    profile = Profile.load(DATA / "readme-sample.json")
+    assert [entry["id"] for entry in executed(profile)] == ["collect"]
+    assert any("2 tasks have no runtime" in loss for loss in render(profile).losses)
 
 
-def test_costs_are_times(measured):
-    for options in ({}, {"cost": "time"}, {"cost": "wall_time"}, {"cost": "cpu_time"}):
-        weights = measured.weights(options.get("cost", "time")).values
-        tasks = instance(measured, **options)["workflow"]["execution"]["tasks"]
-        assert {t["id"]: t["runtimeInSeconds"] for t in tasks} == pytest.approx(
-            {name: value / 1e3 for name, value in weights.items()}
-        )
-    for cost in ("counted", "estimated", "walltime"):
-        with pytest.raises(FormatError, match=f"cost must .*got '{cost}'"):
-            render(measured, cost=cost)
-
-
-def test_the_statistic_is_that_of_weights(measured):
-    for statistic in ("median", "mean", "min", "max"):
-        weights = measured.weights("time", statistic).values
-        tasks = instance(measured, statistic=statistic)["workflow"]["execution"]["tasks"]
-        assert [t["runtimeInSeconds"] * 1e3 for t in tasks] == pytest.approx(
-            [weights[t["id"]] for t in tasks]
-        )
-    with pytest.raises(WeightError, match="statistic"):
-        render(measured, statistic="mode")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        *({"cost": cost} for cost in ("time", "wall_time", "cpu_time")),
+        *({"statistic": statistic} for statistic in ("median", "mean", "min", "max")),
+    ],
+)
+def test_runtimes_are_weights_of_the_cost_and_statistic_that_was_asked_for(measured, options):
+    weights = measured.weights(*{"cost": "time", **options}.values()).values
+    tasks = executed(measured, **options)
+    assert {t["id"]: t["runtimeInSeconds"] * 1e3 for t in tasks} == pytest.approx(weights)
 
 
 def test_a_task_without_runtime_is_absent_or_filled():
     profile = made(["a", "b"], {("a", "b"): 8}, [1.0, None])
-    export = render(profile)
-    tasks = json.loads(export.text)["workflow"]["execution"]["tasks"]
-    assert [entry["id"] for entry in tasks] == ["a"]
-    assert "1 task has no runtime: readers may take it for 0" in export.losses
-    filled = render(profile, fill=2000)
-    tasks = json.loads(filled.text)["workflow"]["execution"]["tasks"]
-    assert [entry["runtimeInSeconds"] for entry in tasks] == [0.001, 2.0]
-    assert "1 task has no runtime: fill= stands for it" in filled.losses
-
-
-def test_without_runtimes_there_is_no_execution_and_a_word_about_wrench():
-    export = render(made(["a"], {}, [None]))
-    assert "execution" not in json.loads(export.text)["workflow"]
-    assert any("WRENCH requires" in loss for loss in export.losses)
-
-
-def test_an_unknown_total_is_the_sum_of_runtimes_and_said():
-    profile = made(["a", "b"], {}, [1.0, 2.0])
-    profile.metrics.total_time_ms = None
-    export = render(profile)
-    assert json.loads(export.text)["workflow"]["execution"]["makespanInSeconds"] == 0.003
-    assert "makespanInSeconds is the sum" in export.losses[0]
+    assert [entry["id"] for entry in executed(profile)] == ["a"]
+    assert "1 task has no runtime: readers may take it for 0" in render(profile).losses
+    filled = executed(profile, fill=2000)
+    assert [entry["runtimeInSeconds"] for entry in filled] == [0.001, 2.0]
+    assert "1 task has no runtime: fill= stands for it" in render(profile, fill=2000).losses
 
 
 @pytest.mark.parametrize("fill", [None, 2000, np.float64(2000)])
 def test_an_unmeasured_profile_is_filled_or_has_no_execution_whatever_the_statistic(fill):
-    export = render(
-        import_profile(DATA / "wfformat" / "v16-specification.json"), statistic="mean", fill=fill
-    )
-    workflow = json.loads(export.text)["workflow"]
-    tasks = workflow.get("execution", {"tasks": []})["tasks"]
+    options = {"statistic": "mean", "fill": fill}
+    tasks = executed(load("v16-specification"), **options)
     assert [entry["runtimeInSeconds"] for entry in tasks] == ([] if fill is None else [2.0] * 3)
+    losses = render(load("v16-specification"), **options).losses
+    assert any("WRENCH requires" in loss for loss in losses) == (fill is None)
 
 
-def test_times_that_add_up_to_more_than_a_number_holds_are_written_as_the_largest():
-    profile = made(["a", "b"], {}, [1.7e308, 1.7e308])
+@pytest.mark.parametrize(
+    ("times_ms", "least_s", "most_s"), [([1.0, 2.0], 0.003, 0.003), ([1.7e308] * 2, 1e305, 1e306)]
+)
+def test_an_unknown_total_is_the_sum_of_runtimes_at_most_the_largest_number(
+    times_ms, least_s, most_s
+):
+    profile = made(["a", "b"], {}, times_ms)
     profile.metrics.total_time_ms = None
-    assert json.loads(render(profile).text)["workflow"]["execution"]["makespanInSeconds"] > 1e305
+    assert least_s <= instance(profile)["workflow"]["execution"]["makespanInSeconds"] <= most_s
+    assert "makespanInSeconds is the sum" in render(profile).losses[0]
 
 
 def test_an_edge_of_unknown_size_has_no_file():
     profile = made(["a", "b"], {("a", "b"): 8})
     profile.metrics.edge_weights.clear()
     profile.metrics.edge_metrics.clear()
-    export = render(profile)
-    first, second = json.loads(export.text)["workflow"]["specification"]["tasks"]
+    first, second = instance(profile)["workflow"]["specification"]["tasks"]
     assert (first["children"], second["parents"]) == (["b"], ["a"])
     assert "outputFiles" not in first
     assert "inputFiles" not in second
-    assert "1 edge has no known size, and so no file" in export.losses
     assert again(profile).metrics.edge_weights == {}
-    words = "1 edge has no known size, and so no file; readers may take it for 0"
-    assert words in render(profile, version="1.4").losses
+    words = "1 edge has no known size, and so no file"
+    assert words in render(profile).losses
+    assert f"{words}; readers may take it for 0" in render(profile, version="1.4").losses
 
 
 def test_what_the_format_cannot_hold_is_listed(measured):
     losses = "\n".join(render(measured).losses)
     for words in ("node weights", "the configuration", "the seed", "3 rounds", "timeline"):
         assert words in losses
-
-
-def test_which_of_two_sizes_an_edge_has_is_said_where_they_differ(measured):
-    assert not any("one size" in loss for loss in render(measured).losses)
-    measured.metrics.edge_metrics[0].wire_bytes += 5
-    words = "an edge has one size here, its payload by the standard's rule; size='wire' writes th"
-    assert any(loss.startswith(words) for loss in render(measured).losses)
-    words = "an edge has one size here, its bytes as serialized; size='spec' writes the other"
-    assert words in render(measured, size="wire").losses
-    assert not any("one size" in loss for loss in render(again(measured)).losses)
-
-
-def test_one_name_that_is_no_identifier_is_one():
     profile = made(["a b"], {})
     assert render(profile).losses[-1].startswith("1 task name is no identifier of WfFormat: 'a b'")
 
 
-@pytest.mark.parametrize("version", ["1.4", "1.5", "1.6"])
-def test_names_are_mapped_to_identifiers_and_back(version):
-    edges = {(a, b): i for i, (a, b) in enumerate(zip(NASTY, NASTY[1:]))}
-    profile = made(NASTY, edges)
-    export = render(profile, version=version)
-    assert f"{len(NASTY) - 3} task names" in export.losses[-1]
-    export.text.encode()
-    document = json.loads(export.text)
-    if version == "1.4":
-        references = [entry["name"] for entry in document["workflow"]["tasks"]]
-    else:
-        jsonschema.validate(document, SCHEMA)
-        references = [entry["id"] for entry in document["workflow"]["specification"]["tasks"]]
-    assert all(map(REFERENCES.fullmatch, references))
-    assert len(set(references)) == len(NASTY)
-    back = import_profile(io.StringIO(export.text))
-    assert back.dag_structure["nodes"] == NASTY
-    assert back.metrics.edge_weights == profile.metrics.edge_weights
+def test_which_of_two_sizes_an_edge_has_is_said_where_they_differ(measured):
+    def told(profile, **options):
+        losses = render(profile, **options).losses
+        return [loss.rpartition("; ")[2] for loss in losses if "one size" in loss]
+
+    profile = Profile.loads(measured.dumps())
+    for edge in profile.metrics.edge_metrics:
+        edge.wire_bytes = edge.size_bytes
+    assert told(profile) == []
+    profile.metrics.edge_metrics[0].wire_bytes += 5
+    assert told(profile) == ["size='wire' writes the other"]
+    assert told(profile, size="wire") == ["size='spec' writes the other"]
+    assert told(again(profile)) == []
 
 
 def test_identifiers_are_distinct_and_the_same_each_time():
-    names = ["a b", "a_b", "a?b", "a_b_2", "a b_2", ""]
-    found = identifiers(names, {})
-    assert found == {
+    assert identifiers(["a b", "a_b", "a?b", "a_b_2", "a b_2", ""], {}) == {
         "a b": "a_b_3",
         "a_b": "a_b",
         "a?b": "a_b_4",
@@ -395,8 +351,11 @@ def test_identifiers_are_distinct_and_the_same_each_time():
         "a b_2": "a_b_2_2",
         "": "task",
     }
-    assert identifiers(["x", "y"], {"x": "1", "y": "1"}) == {"x": "1", "y": "1_2"}
-    assert identifiers(["x"], {"x": 7}) == {"x": "x"}
+    assert identifiers(["x", "y", "z"], {"x": "1", "y": "1", "z": 7}) == {
+        "x": "1",
+        "y": "1_2",
+        "z": "z",
+    }
 
 
 @pytest.mark.parametrize(
@@ -406,14 +365,14 @@ def test_identifiers_are_distinct_and_the_same_each_time():
         ({"version": 1.5}, "version .*got 1.5"),
         ({"size": "bytes"}, "size .*'spec' or 'wire', got 'bytes'"),
         ({"workflow": 5}, "workflow must be text, got 5"),
-        ({"fill": -1}, "fill, in milliseconds, .* at least 0, got -1"),
-        ({"fill": float("nan")}, "fill, in milliseconds, must"),
-        ({"fill": True}, "fill, in milliseconds, must"),
+        *(({"fill": fill}, "fill, in milliseconds, must") for fill in (-1, float("nan"), True)),
+        *(({"cost": cost}, f"got '{cost}'") for cost in ("counted", "estimated", "walltime")),
+        ({"statistic": "mode"}, "statistic"),
     ],
 )
-def test_an_option_that_is_none_is_refused(options, words):
-    with pytest.raises(FormatError, match=words):
-        render(made(["a"], {}), **options)
+def test_an_option_that_is_none_is_refused(measured, options, words):
+    with pytest.raises((FormatError, WeightError), match=words):
+        render(measured, **options)
 
 
 def test_a_profile_without_tasks_is_refused():
@@ -429,22 +388,37 @@ def test_a_foreign_section_named_imported_does_no_harm(section):
     jsonschema.validate(instance(made(["a"], {}, sections={"imported": section})), SCHEMA)
 
 
-NAMES = st.text(min_size=1, max_size=6).filter(lambda name: "->" not in name)
+# What is written and read again
+
+
 TIMES_MS = st.integers(0, 10**12).map(lambda ns: round(ns / 1e6, 6))
 
 
 @st.composite
 def profiles(draw):
-    names = draw(st.lists(NAMES, min_size=1, max_size=8, unique=True))
+    text = st.text(min_size=1, max_size=6).filter(lambda name: "->" not in name)
+    names = draw(st.lists(text, min_size=1, max_size=8, unique=True))
     pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
     edges = draw(st.dictionaries(st.sampled_from(pairs), st.integers(0, 2**50))) if pairs else {}
     times = draw(st.lists(TIMES_MS, min_size=len(names), max_size=len(names)))
     return made(names, edges, times)
 
 
-@given(profile=profiles(), version=st.sampled_from(["1.4", "1.5", "1.6"]))
+@pytest.mark.parametrize("version", ["1.4", "1.5", "1.6"])
+@given(profile=profiles())
+@example(profile=made(NASTY, {pair: i for i, pair in enumerate(zip(NASTY, NASTY[1:]))}))
 def test_any_profile_comes_back_with_its_graph_and_weights(profile, version):
-    back = again(profile, version=version)
+    text = render(profile, version=version).text
+    workflow = json.loads(text)["workflow"]
+    if version == "1.4":
+        references = [entry["name"] for entry in workflow["tasks"]]
+    else:
+        jsonschema.validate(json.loads(text), SCHEMA)
+        references = [entry["id"] for entry in workflow["specification"]["tasks"]]
+    assert all(re.fullmatch(r"[0-9a-zA-Z_.-]+", reference) for reference in references)
+    assert len(set(references)) == len(references)
+
+    back = import_profile(io.BytesIO(text.encode()))
     assert back.dag_structure["nodes"] == profile.dag_structure["nodes"]
     pairs = {(edge["source"], edge["target"]) for edge in profile.dag_structure["edges"]}
     assert {(e["source"], e["target"]) for e in back.dag_structure["edges"]} == pairs
@@ -454,3 +428,369 @@ def test_any_profile_comes_back_with_its_graph_and_weights(profile, version):
     second = again(back, version=version)
     assert second.dag_structure == back.dag_structure
     assert second.metrics.edge_weights == back.metrics.edge_weights
+
+
+@pytest.mark.parametrize("version", ["1.4", "1.5", "1.6"])
+@pytest.mark.parametrize("name", EVERY)
+def test_what_is_imported_exported_and_imported_is_the_same(name, version):
+    profile = load(name)
+    second = again(profile, version=version)
+    assert second.dag_structure == profile.dag_structure
+    assert second.metrics.edge_weights == profile.metrics.edge_weights
+    assert walls(second) == walls(profile)
+    if profile.metrics.total_time_ms is not None or version != "1.4":
+        assert second.metrics.total_time_ms == profile.metrics.total_time_ms
+    if "executed_at" in profile.sections["imported"]:
+        assert second.timestamp == profile.timestamp
+    third = again(second, version=version)
+    assert third.dag_structure == profile.dag_structure
+    assert walls(third) == walls(profile)
+
+
+# What is read
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_instance_becomes_a_profile_that_agrees_with_itself(name):
+    profile = load(name)
+    structure = profile.dag_structure
+    assert (len(structure["nodes"]), len(structure["edges"])) == EVERY[name]
+    whole = profile.to_dict()
+    assert validate_profile(whole)
+    check_consistency(whole)
+    assert Profile.loads(profile.dumps()) == profile
+    assert str(profile)
+
+
+def test_version_1_3_has_its_own_names_units_and_references():
+    profile = load("v13")
+    assert profile.metrics.total_time_ms == 12500
+    assert walls(profile)["split_ID01"] == 2500
+    assert profile.metrics.edge_weights["split_ID01->shrink_ID02"] == 8 * 4000
+    # Parents may be identifiers.
+    assert {"source": "shrink_ID03", "target": "clean_ID04"} in profile.dag_structure["edges"]
+    row = profile.sections["samples"]["tasks"]["split_ID01"]
+    assert row["peak_memory_bytes"] == [64_000]
+    assert (row["read_bytes"], row["written_bytes"]) == ([10_000], [20_000])
+    assert row["process_cpu_ms"] == [2000]
+    machine = profile.sections["imported"]["machines"][0]
+    assert machine["memoryInBytes"] == 4_000_000
+    assert machine["cpu"] == {"coreCount": 8, "speedInMHz": 2400, "vendor": "GenuineIntel"}
+    kept = profile.sections["imported"]["tasks"]["split_ID01"]
+    assert (kept["coreCount"], kept["machines"]) == (1.5, ["node-1"])
+    # What Pegasus read and wrote was in bytes before 1.4.
+    pegasus = document("v13")
+    pegasus["wms"]["name"] = "Pegasus"
+    row = read(pegasus).sections["samples"]["tasks"]["split_ID01"]
+    assert (row["read_bytes"], row["written_bytes"]) == ([10], [20])
+
+
+def test_edges_say_which_files_they_carry_and_each_reader_of_a_file_has_its_own():
+    metrics = load("v14").metrics
+    assert metrics.edge_weights == {"read->count": 5120, "read->draw": 5120, "count->draw": 160}
+    (edge,) = [edge for edge in metrics.edge_metrics if edge.source == "count"]
+    assert edge.data_fields == ["sums", "log"]
+    assert edge.field_bytes == {
+        "sums": {"size_bytes": 16, "wire_bytes": 16},
+        "log": {"size_bytes": 4, "wire_bytes": 4},
+    }
+
+
+def test_tasks_go_by_their_names_and_those_that_share_one_by_their_identifiers():
+    profile = load("v15")
+    assert profile.dag_structure["nodes"] == ["p/1", "p/2", "d/1", "d/2", "add"]
+    assert profile.sections["imported"]["tasks"]["d/1"]["name"] == "DIFF"
+    profile = load("v16-partial")
+    assert profile.dag_structure["nodes"] == ["make data", "use data", "report"]
+    assert profile.sections["imported"]["ids"]["use data"] == "ID2"
+
+
+def test_edges_follow_from_files_only_where_no_task_names_another():
+    profile = load("v16-partial")
+    assert profile.metrics.edge_weights == {"make data->use data": 96, "use data->report": 56}
+    assert "follow from the files" in profile.sections["imported"]["notes"][0]
+    declared = document("v15")
+    declared["workflow"]["specification"]["tasks"][4]["inputFiles"].append("two.fits")
+    profile = read(declared)
+    assert len(profile.dag_structure["edges"]) == 5
+    assert profile.sections["imported"]["notes"][0].startswith("1 time a task reads a file")
+
+
+def test_a_file_that_all_write_and_all_read_travels_on_declared_edges_alone():
+    count = 5000
+    names = [f"t{i}" for i in range(count)]
+    chain = zip(names, [[], *([name] for name in names)], [*([name] for name in names[1:]), []])
+    files = {"inputFiles": ["log"], "outputFiles": ["log"]}
+    tasks = [
+        {"name": name, "id": name, "parents": above, "children": below, **files}
+        for name, above, below in chain
+    ]
+    specification = {"tasks": tasks, "files": [{"id": "log", "sizeInBytes": 3}]}
+    profile = read({"schemaVersion": "1.5", "workflow": {"specification": specification}})
+    assert set(profile.metrics.edge_weights.values()) == {24}
+    assert len(profile.metrics.edge_weights) == count - 1
+    (note,) = profile.sections["imported"]["notes"]
+    assert note.startswith(f"{count * (count - 1) - (count - 1):,} times a task reads a file")
+
+
+def test_the_only_machine_is_the_environment_and_several_are_none():
+    profile = load("v16-partial")
+    assert profile.hostname == "laptop"
+    environment = profile.sections["environment"]
+    environment.pop("not_measured")
+    assert environment == {
+        "os": "macos-25.1",
+        "machine": "arm64",
+        "cores": 10,
+        "cpu_mhz": 3200,
+        "memory_bytes": 17179869184,
+    }
+    profile = load("v15")
+    assert profile.hostname is None
+    assert set(profile.sections["environment"]) == {"not_measured"}
+    machines = profile.sections["imported"]["machines"]
+    assert [machine["nodeName"] for machine in machines] == ["w1", "w2"]
+
+
+def test_a_specification_alone_says_that_nothing_was_measured():
+    profile = load("v16-specification")
+    assert profile.metrics.task_metrics == []
+    assert profile.metrics.total_time_ms is None
+    assert profile.metrics.edge_weights == {}
+    assert profile.sections["run"]["rounds"] == 0
+    assert "nothing was measured" in profile.sections["run"]["reason"]
+    assert "samples" not in profile.sections
+    said = profile.sections["environment"]["not_measured"]
+    assert "no runtimes" in said["wall_time_ms"]
+    assert "no makespan" in said["total_time_ms"]
+    assert "size_bytes" in said
+    with pytest.raises(WeightError, match="no round was measured"):
+        profile.weights("wall_time")
+
+
+def test_a_task_without_runtime_lacks_that_figure_alone():
+    profile = load("v16-partial")
+    assert [task.task for task in profile.metrics.task_metrics] == ["make data", "use data"]
+    entry = profile.sections["weight_sources"]["report"]
+    assert entry["wall_time_ms"] is None
+    assert "no runtime of the task" in entry["reasons"]["wall_time_ms"]
+    assert profile.sections["run"]["reason"].endswith("no runtime of 1 of 3 tasks")
+    with pytest.raises(WeightError, match=r"'report'.*no runtime"):
+        profile.weights("wall_time")
+
+
+def test_bytes_of_tasks_without_lists_of_files_are_0_and_it_is_said():
+    spoiled = document("v16-partial")
+    assert "bytes_in" not in read(spoiled).sections["environment"]["not_measured"]
+    for entry in spoiled["workflow"]["specification"]["tasks"]:
+        entry.pop("outputFiles", None)
+    profile = read(spoiled)
+    said = profile.sections["environment"]["not_measured"]
+    assert said["bytes_in"] == said["bytes_out"]
+    assert "it is 0 here" in said["bytes_out"]
+    assert {entry.bytes_out for entry in profile.metrics.task_metrics} == {0}
+
+
+def test_instructions_are_a_default_and_never_known_but_a_runtime_of_0_is():
+    profile = load("v14")
+    assert profile.metrics.node_weights == {"read": 0, "count": 0, "draw": 0}
+    assert profile.sections["weight_sources"]["read"]["node_weight"] == "default"
+    for source in ("counted", "estimated"):
+        with pytest.raises(WeightError, match="no instructions"):
+            profile.weights(source)
+    assert walls(profile) == {"read": 1001.0, "count": 10000.0, "draw": 0.0}
+
+
+def test_a_date_that_is_not_iso_8601_is_kept_but_not_taken():
+    profile = load("v13")
+    assert profile.timestamp == "2020-01-02T03:04:05Z"
+    assert profile.sections["imported"]["executed_at"] == "01-02-20T03:04:05Z"
+    undated = document("v13")
+    del undated["createdAt"]
+    assert "import" in read(undated).sections["environment"]["not_measured"]["timestamp"]
+
+
+def test_what_is_said_beyond_a_profile_is_kept_and_written_again():
+    kept = load("v14").sections["imported"]
+    assert kept["author"]["email"] == "nobody@example.org"
+    assert kept["runtime_system"]["name"] == "Pegasus"
+    assert kept["tasks"]["read"]["energyInKWh"] == 0.25
+    second = again(load("v14"), version="1.6")
+    for key in ("name", "author", "runtime_system", "machines", "executed_at", "created_at"):
+        assert second.sections["imported"][key] == kept[key]
+    task = second.sections["imported"]["tasks"]["read"]
+    assert task["command"] == {"program": "read.sh", "arguments": ["-x"]}
+    assert (task["avgPowerInW"], task["priority"], task["machines"]) == (3.5, 2, ["m1"])
+    row = second.sections["samples"]["tasks"]["read"]
+    assert (row["read_bytes"], row["written_bytes"]) == ([77], [88])
+
+
+def test_what_a_later_version_does_not_know_does_not_mean_something_in_an_earlier_one():
+    odd = document("v15")
+    odd["workflow"]["execution"]["machines"][0]["memory"] = "plenty"
+    assert again(read(odd), version="1.4").dag_structure["nodes"]
+
+
+def test_what_is_kept_is_finite_and_else_refused_with_its_place_in_the_file():
+    spoiled = document("v15")
+    spoiled["workflow"]["execution"]["tasks"][1]["priority"] = float("inf")
+    place = r"\$\.workflow\.execution\.tasks\[1\]\.priority: inf is not a finite number"
+    with pytest.raises(ProfileError, match=place):
+        read(spoiled)
+
+
+def test_a_file_with_a_key_twice_is_not_half_imported():
+    text = path_of("v15").read_text(encoding="utf-8")
+    twice = text.replace('"tasks": [', '"tasks": [], "tasks": [', 1)
+    with pytest.raises(ProfileError, match=r"key 'tasks'.*twice"):
+        import_profile(io.StringIO(twice))
+    assert import_profile(io.StringIO(text)) == load("v15")
+
+
+def test_it_recognizes_what_has_a_version_and_a_workflow():
+    recognizes = importer("wfformat").recognizes
+    assert recognizes(document("v13"))
+    assert not any(map(recognizes, ([], None, "x", {"schemaVersion": "1.5"}, {"metadata": {}})))
+
+
+# What is refused
+
+GONE = object()
+
+#: Places in the instances of 1.5 and, the last, of 1.4.
+PLACES = {
+    "T": "workflow.specification.tasks",
+    "F": "workflow.specification.files",
+    "X": "workflow.execution",
+    "OLD": "workflow.tasks",
+}
+
+
+def parts_of(place):
+    """The keys and indices that a place names; ``+`` is the end of a list."""
+    first, *rest = place.split(".")
+    names = [*PLACES.get(first, first).split("."), *rest] if place else []
+    return [int(name) if name.isdecimal() else name for name in names]
+
+
+def json_path(place):
+    return "$" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts_of(place))
+
+
+#: What is put at which places, and the place and the words of the refusal.
+BROKEN = [
+    ({"schemaVersion": GONE}, "schemaVersion", "it is no WfFormat"),
+    ({"schemaVersion": "1.7"}, "schemaVersion", "got '1.7'"),
+    ({"schemaVersion": 1.5}, "schemaVersion", "got 1.5"),
+    ({"workflow": GONE}, "", "'workflow', which is missing"),
+    ({"workflow": []}, "workflow", "expected an object"),
+    ({"workflow.specification": GONE}, "workflow", "'specification', which is missing"),
+    ({"author": "me"}, "author", "an object"),
+    ({"T": []}, "T", "at least one"),
+    ({"T.+": "x"}, "T.5", "expected an object"),
+    ({"T.2.name": GONE}, "T.2", "'name'"),
+    ({"T.2.id": ""}, "T.2.id", "empty"),
+    ({"T.2.id": 3}, "T.2.id", "a text"),
+    ({"T.1.id": "p/1"}, "T.1", f"'p/1' is listed before, at {json_path('T.0')}"),
+    ({"T": [{"name": "->", "id": "0->"}], "X": GONE}, "T.0", "holds '->'"),
+    ({"T.0.parents": ["add"], "T.4.children": ["p/1"]}, "T", "tasks form a cycle"),
+    ({"T.4.parents.+": "add"}, "T.4.parents.2", "a cycle"),
+    ({"T.3.parents.+": "d/9"}, "T.3.parents.2", "there is no task 'd/9'"),
+    ({"T.3.children.+": "d/9"}, "T.3.children.1", "there is no task 'd/9'"),
+    ({"T.4.parents.+": "p/2"}, "T.4.parents.2", "task 'add' names 'p/2', whose children, at"),
+    ({"T.4.parents.+": "p/2"}, "T.4.parents.2", f"{json_path('T.1.children')}, do not name it"),
+    ({"T.1.children.+": "add"}, "T.1.children.1", "task 'p/2' names 'add', whose parents, at"),
+    ({"T.1.children.+": "add"}, "T.1.children.1", f"{json_path('T.4.parents')}, do not name it"),
+    ({"T.1.parents": "p/1"}, "T.1.parents", "a list"),
+    ({"T.1.parents": [1]}, "T.1.parents.0", "a text"),
+    ({"T.0.inputFiles.+": "moon.fits"}, "T.0.inputFiles.1", "no size"),
+    ({"F.2.sizeInBytes": GONE}, "F.2", "no size"),
+    ({"F.2.sizeInBytes": -1}, "F.2.sizeInBytes", "-1 is negative"),
+    ({"F.2.sizeInBytes": 0.5}, "F.2.sizeInBytes", "whole bytes"),
+    ({"F.2.sizeInBytes": "1 MB"}, "F.2.sizeInBytes", "expected a number, got '1 MB'"),
+    ({"F.2.sizeInBytes": True}, "F.2.sizeInBytes", "expected a number"),
+    ({"F.2.sizeInBytes": 10**400}, "F.2.sizeInBytes", "no size"),
+    ({f"F.{i}.sizeInBytes": 2**60 - 1 for i in range(7)}, "T.2", "do not fit 64 bits"),
+    ({"F.+": {"id": "sky.fits", "sizeInBytes": 1000}}, "F.7.id", "listed before"),
+    ({"X.tasks.3.runtimeInSeconds": -0.5}, "X.tasks.3.runtimeInSeconds", "negative"),
+    ({"X.tasks.3.runtimeInSeconds": GONE}, "X.tasks.3", "did not run is not listed here"),
+    ({"X.tasks.3.runtimeInSeconds": None}, "X.tasks.3", "has no runtimeInSeconds"),
+    ({"X.tasks.3.runtimeInSeconds": float("inf")}, "X.tasks.3.runtimeInSeconds", "no time"),
+    ({"X.makespanInSeconds": -1}, "X.makespanInSeconds", "negative"),
+    ({"X.tasks.1.memoryInBytes": -1}, "X.tasks.1.memoryInBytes", "negative"),
+    ({"X.tasks.0.id": "add"}, "X.tasks.4.id", f"listed before, at {json_path('X.tasks.0')}"),
+    ({"X.tasks.4.id": "moon"}, "X.tasks.4.id", "there is no task 'moon'"),
+    ({"X.tasks.0.machines": ["w3"]}, "T.0", "not among the machines"),
+    ({"X.tasks.0.machines": 7}, "T.0", "are no list"),
+    ({"X.machines.0.nodeName": GONE}, "X.machines.0", "'nodeName'"),
+    ({"OLD.1.name": "read"}, "OLD.1", f"'read' is listed before, at {json_path('OLD.0')}"),
+    ({"OLD.0.files.0.sizeInBytes": GONE}, "OLD.0.files.0", "no size"),
+    ({"OLD.1.files.0.sizeInBytes": 641}, "OLD.1.files.0.sizeInBytes", "641 bytes here and 640"),
+    ({"OLD.1.files.0.link": GONE}, "OLD.1.files.0.link", "'input' or 'output', got None"),
+    ({"OLD.1.files.0.link": ["input"]}, "OLD.1.files.0.link", "got ['input']"),
+    ({"OLD.2.runtimeInSeconds": -1}, "OLD.2.runtimeInSeconds", "negative"),
+    ({"OLD.2.parents": ["raed"]}, "OLD.2.parents.0", "no task 'raed'"),
+    ({"OLD.0.parents": ["draw"], "OLD.2.children": ["read"]}, "OLD", "cycle"),
+]
+
+
+@pytest.mark.parametrize(("changes", "place", "words"), BROKEN)
+def test_what_is_wrong_is_refused_with_its_place(changes, place, words):
+    spoiled = document("v14" if place.startswith("OLD") else "v15")
+    for changed, value in changes.items():
+        holder = spoiled
+        *above, last = parts_of(changed)
+        for key in above:
+            holder = holder[key]
+        if value is GONE:
+            del holder[last]
+        elif last == "+":
+            holder.append(value)
+        else:
+            holder[last] = value
+    with pytest.raises(FormatError) as refused:
+        read(spoiled)
+    assert str(refused.value).startswith(f"{json_path(place)}: ")
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("thing", [None, [], "1.5", 7, {}, {"schemaVersion": {}, "workflow": {}}])
+def test_what_is_no_instance_at_all_is_refused(thing):
+    with pytest.raises(FormatError, match=r"^\$"):
+        read(thing)
+
+
+def places(value, path=()):
+    """Yield the path of everything inside a document."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        yield (*path, key)
+        if isinstance(item, (dict, list)):
+            yield from places(item, (*path, key))
+
+
+JUNK = [None, True, -1, 0, 1.5, 10**30, "", "x", "a->b", [], [None], {}, {"id": 1}]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_spoiled_instance_is_refused_or_read_and_never_breaks_or_changes(name):
+    whole = path_of(name).read_text(encoding="utf-8")
+    pick = random.Random(name)
+    refusals = []
+    for *above, last in places(json.loads(whole)):
+        holder = spoiled = json.loads(whole)
+        for key in above:
+            holder = holder[key]
+        holder[last] = pick.choice(JUNK)
+        before = json.dumps(spoiled)
+        try:
+            profile = read(spoiled)
+        except FormatError as error:
+            refusals.append(str(error))
+        else:
+            assert Profile.loads(profile.dumps()) == profile
+            for version in ("1.4", "1.5"):
+                assert again(profile, version=version).dag_structure == profile.dag_structure
+        assert json.dumps(spoiled) == before
+    assert refusals
+    assert all(text.startswith("$") for text in refusals)

@@ -1,0 +1,8 @@
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(name="networkx")
+def networkx_itself():
+    return pytest.importorskip("networkx")
