@@ -596,6 +596,9 @@ class EngineSection:
     )
     gap_ms: float = must("Between two tasks of a worker if the second waited, in milliseconds.")
     driver_ms: float = must("CPU time of the driving process for each task, in milliseconds.")
+    worker_ms: float = may(
+        "CPU time of a worker's process for each task, beside the task, in milliseconds."
+    )
     write_ms: list[float] = may(
         "Time of the worker that made a value to hand it over, of 0.2e6 and of 2e6 bytes, in "
         "milliseconds.",

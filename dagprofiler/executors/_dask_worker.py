@@ -1,11 +1,12 @@
-"""The part of DaskExecutor that runs in Dask's workers, which import this module."""
+"""The part of DaskExecutor that runs in Dask's workers and scheduler, which import this module."""
 
 from __future__ import annotations
 
 import pickle
+from time import perf_counter
 from typing import Any
 
-from distributed import WorkerPlugin, get_worker
+from distributed import SchedulerPlugin, WorkerPlugin, get_worker
 
 from dagprofiler.executors.jobs import announce, withdraw
 from dagprofiler.serializers import frames_bytes
@@ -83,12 +84,39 @@ class Announcement(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         withdraw(self._key)
 
 
+class Anywhere(SchedulerPlugin):  # type: ignore[misc]  # Dask has no types
+    """Lets a task whose worker has gone, with all others, run on any that comes.
+
+    Dask itself would wait for that worker.
+
+    Parameters
+    ----------
+    run
+        What the keys of the run begin with.
+    """
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._scheduler: Any = None
+
+    async def start(self, scheduler: Any) -> None:
+        """Remember the scheduler."""
+        self._scheduler = scheduler
+
+    def transition(self, key: Any, start: str, finish: str, *_: Any, **__: Any) -> None:  # noqa: ARG002  (Dask's)
+        """Forget the worker of a task that no worker can run."""
+        if finish == "no-worker" and str(key).startswith(self._run):
+            self._scheduler.tasks[key].worker_restrictions = None
+
+
 def perform_job(job: Any, key: str, *inputs: Any) -> Any:
     """Run a job in a worker: send its result as an event, return its outputs, which stay.
 
     The event arrives before Dask reports that the job is done: both use the same stream.
     """
+    begun = perf_counter()
     outcome = job([held.frames for held in inputs])
+    took_s = perf_counter() - begun
     outputs: Any = _Gone("its worker does not have the session of the run")
     if outcome is not None:
         worker, record, attempts = outcome
@@ -101,5 +129,6 @@ def perform_job(job: Any, key: str, *inputs: Any) -> Any:
             outputs = next(iter(held.values())) if len(held) == 1 else held
             record = (*record[:3], {**frames, **dict.fromkeys(held)}, *record[4:])
             outcome = (worker, record, attempts)
-    get_worker().log_event(TOPIC, (key, pickle.dumps(outcome, pickle.HIGHEST_PROTOCOL)))
+    packed, here = pickle.dumps(outcome, pickle.HIGHEST_PROTOCOL), get_worker()
+    here.log_event(TOPIC, (key, here.address, took_s, packed))
     return outputs

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from operator import itemgetter
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from dagprofiler._util.checks import integer
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
 
 #: How long a cluster may have no worker: a nanny starts another one in a few seconds.
 _WITHOUT_WORKERS_S = 60.0
+
+#: What Dask takes for the bandwidth between workers before it has measured one.
+_BYTES_PER_S = 100e6
+
+
+class _Output(NamedTuple):
+    """The handle of an output that stays in the cluster: Dask's future, and where it is."""
+
+    future: Any
+    size_bytes: int
+    workers: set[str]
 
 
 class DaskExecutor(Executor):
@@ -51,8 +63,10 @@ class DaskExecutor(Executor):
     Notes
     -----
     Workers send records as events, by their existing streams to the scheduler.
-    Dask itself moves tasks from a dead worker to another and recomputes lost
-    outputs; the record of such a second computation is ignored.
+    Each task is sent to the worker that can start it first, where it waits for the tasks
+    sent before it and for inputs that are elsewhere: Dask itself would send it where its
+    inputs are, and leave other workers idle. Dask moves tasks from a dead worker to another
+    and recomputes lost outputs; the record of such a second computation is ignored.
     """
 
     name = "dask"
@@ -74,13 +88,16 @@ class DaskExecutor(Executor):
         self._run = ""
         self._submitted = 0
         self._capacity = 0
-        self._workers: set[str] = set()
+        #: The threads of each worker, by its address.
+        self._workers: dict[str, int] = {}
+        #: How long jobs took altogether, and how many.
+        self._took_s, self._done = 0.0, 0
         #: Whether workers have come or gone since the last count.
         self._changed = True
         #: Why nothing can be submitted any more.
         self._broken = ""
-        #: By key: the future that this process waits for, and Dask's own.
-        self._waiting: dict[str, tuple[Future[JobResult], Any]] = {}
+        #: By key: the future that this process waits for, Dask's own, and the worker.
+        self._waiting: dict[str, tuple[Future[JobResult], Any, str]] = {}
         self._lost: dict[str, list[str]] = {}
         self._lock = Lock()
 
@@ -89,17 +106,16 @@ class DaskExecutor(Executor):
         """Two tasks for each thread of the current workers, but at least one."""
         if self._changed:
             self._changed = False
-            threads = self._client.nthreads()
-            self._workers = set(threads)
+            self._workers = {**self._client.nthreads()}
             # A cluster may start its workers when it has tasks.
-            self._capacity = max(1, JOBS_PER_WORKER * sum(threads.values()))
+            self._capacity = max(1, JOBS_PER_WORKER * sum(self._workers.values()))
         return self._capacity
 
     def open(self) -> None:
         """Connect to the cluster, or start one."""
         from concurrent.futures import ThreadPoolExecutor
 
-        from dagprofiler.executors._dask_worker import TOPIC
+        from dagprofiler.executors._dask_worker import TOPIC, Anywhere
 
         # Ctrl-C in the middle of it would leave a cluster that can be neither used nor ended.
         with ThreadPoolExecutor(1) as thread:
@@ -112,6 +128,8 @@ class DaskExecutor(Executor):
         client.subscribe_topic("all", self._heard_of_workers)
         if not _checked(client):
             self._wait_for_workers()
+        self._took_s, self._done = 0.0, 0
+        client.register_plugin(Anywhere(self._run), name=self._run)
 
     def _connect(self) -> None:
         """Connect to the cluster; without one, start one."""
@@ -154,18 +172,49 @@ class DaskExecutor(Executor):
         with self._lock:
             if self._broken:
                 raise BrokenExecutor(self._broken)
-            theirs = self._client.submit(perform_job, job, key, *handles, key=key, pure=False)
-            self._waiting[key] = mine, theirs
+            worker = self._first_free([data for data in handles if type(data) is _Output])
+            theirs = self._client.submit(
+                perform_job,
+                job,
+                key,
+                *(data.future if type(data) is _Output else data for data in handles),
+                key=key,
+                pure=False,
+                workers=worker or None,
+                allow_other_workers=bool(worker),
+                # By default it orders jobs of 100 ms by their keys.
+                fifo_timeout="0s",
+            )
+            self._waiting[key] = mine, theirs, worker
         theirs.add_done_callback(self._ended)
         return mine
+
+    def _first_free(self, inputs: list[_Output]) -> str:
+        """Return the worker that can start a job first; empty if there is none."""
+        jobs = Counter(worker for *_, worker in self._waiting.values())
+        job_s = self._took_s / max(1, self._done)
+        # A copy, since the client's thread changes it.
+        threads = self._workers.copy()
+
+        def starts(worker: str) -> tuple[Any, ...]:
+            load = jobs[worker] / threads[worker]
+            missing = sum(data.size_bytes for data in inputs if worker not in data.workers)
+            start_s = load * job_s * (load >= 1) + missing / _BYTES_PER_S
+            return load >= JOBS_PER_WORKER, start_s, load, missing
+
+        worker = min(threads, key=starts, default="")
+        for data in inputs:
+            data.workers.add(worker)
+        return worker
 
     def put(self, frames: Any) -> Any:
         """Send a value to the cluster; a small one is sent with the jobs."""
         from dagprofiler.executors._dask_worker import SMALL_BYTES, Held
 
-        held = Held(frames)
-        small = frames_bytes(frames) <= SMALL_BYTES
-        return held if small else self._client.scatter(held, hash=False)
+        held, size = Held(frames), frames_bytes(frames)
+        if size <= SMALL_BYTES:
+            return held
+        return _Output(self._client.scatter(held, hash=False), size, set())
 
     def fetch(self, handle: Any) -> Any:
         """Fetch a value, unless it came with its record."""
@@ -174,7 +223,7 @@ class DaskExecutor(Executor):
         if isinstance(handle, Held):
             return handle.frames
         try:
-            return handle.result().frames
+            return handle.future.result().frames
         except CancelledError as error:
             raise ConnectionError(self._broken or "Dask has lost the output") from error
 
@@ -201,6 +250,7 @@ class DaskExecutor(Executor):
                 client.unsubscribe_topic(TOPIC)
                 client.unsubscribe_topic("all")
                 if self._cluster is None:
+                    client.unregister_scheduler_plugin(self._run)
                     client.unregister_worker_plugin(self._run)
         except Exception:  # noqa: BLE001  (a lost scheduler needs no message)
             return
@@ -209,37 +259,40 @@ class DaskExecutor(Executor):
 
     def _heard(self, event: tuple[float, Any]) -> None:
         """Set the result that a worker has sent; called in the client's own thread."""
-        key, packed = event[1]
+        key, worker, took_s, packed = event[1]
         with self._lock:
             # None: of another run, or recomputed for its output only.
-            mine, theirs = self._waiting.pop(key, (None, None))
+            mine, theirs, _ = self._waiting.pop(key, (None, None, ""))
             lost = self._lost.pop(key, [])
         if mine is None:
             return
+        self._took_s, self._done = self._took_s + took_s, self._done + 1
         try:
             outcome = pickle.loads(packed)
             if outcome is not None:
-                worker, record, attempts = outcome
-                outcome = worker, self._with_handles(record, theirs), (*attempts, *lost)
+                who, record, attempts = outcome
+                outcome = who, self._with_handles(record, theirs, worker), (*attempts, *lost)
         except BaseException as error:  # noqa: BLE001  (the run loop waits for the future)
             mine.set_exception(error)
         else:
             mine.set_result(outcome)
 
-    def _with_handles(self, record: tuple[Any, ...], theirs: Any) -> tuple[Any, ...]:
+    def _with_handles(self, record: tuple[Any, ...], theirs: Any, worker: str) -> tuple[Any, ...]:
         """Return a record with a handle for each output."""
         from dagprofiler.executors._dask_worker import Held
 
-        frames, handles = record[3], {}
+        wire, frames = record[2:4]
+        handles: dict[str, Any] = {}
         stay = sum(data is None for data in frames.values())
         for field, data in frames.items():
             if data is not None:
                 handles[field] = Held(data)
-            elif stay == 1:
-                handles[field] = theirs
-            else:
+                continue
+            future = theirs
+            if stay > 1:
                 # Separate futures, so that a consumer fetches no more than it needs.
-                handles[field] = self._client.submit(itemgetter(field), theirs, pure=False)
+                future = self._client.submit(itemgetter(field), theirs, pure=False)
+            handles[field] = _Output(future, wire[field], {worker})
         return (*record[:3], handles, *record[4:])
 
     def _heard_of_workers(self, event: tuple[float, Any]) -> None:
@@ -247,14 +300,14 @@ class DaskExecutor(Executor):
         change = event[1] if isinstance(event[1], dict) else {}
         action, worker = change.get("action"), str(change.get("worker"))
         if action == "remove-worker":
-            self._workers.discard(worker)
+            self._workers.pop(worker, None)
             # Tasks of a worker that is retired, as the cluster shrinks, go to another one.
             for key in () if change.get("expected") else change.get("processing-tasks", ()):
                 self._was_lost(key, worker)
             if not self._workers:
                 self._wait_for_workers()
         elif action == "add-worker":
-            self._workers.add(worker)
+            self._workers[worker] = 1
         else:
             return
         self._changed = True
@@ -276,7 +329,7 @@ class DaskExecutor(Executor):
             self._broken = why
             waiting = [*self._waiting.values()]
             self._waiting.clear()
-        for mine, theirs in waiting:
+        for mine, theirs, _ in waiting:
             mine.set_exception(BrokenExecutor(why))
             theirs.release()
 
@@ -290,7 +343,7 @@ class DaskExecutor(Executor):
             attempts = len(lost)
             if attempts <= self._retries:
                 return
-            mine, theirs = self._waiting.pop(key)
+            mine, theirs, _ = self._waiting.pop(key)
             del self._lost[key]
         which = f" (attempt {attempts} of {self._retries + 1})" if self._retries else ""
         mine.set_exception(ConnectionError(f"worker {worker} died{which}"))
@@ -303,7 +356,7 @@ class DaskExecutor(Executor):
         if status == "finished":
             return
         with self._lock:
-            mine, _ = self._waiting.pop(theirs.key, (None, None))
+            mine, *_ = self._waiting.pop(theirs.key, (None,))
         if mine is None:
             return
         if status == "error":

@@ -49,17 +49,18 @@ class Computing(Task):
 class Idle(Task):
     """Does nothing, or sleeps."""
 
-    outputs = ["x"]  # noqa: RUF012  (how tasks declare)
+    outputs = ["x", "used"]  # noqa: RUF012  (how tasks declare)
 
     def __init__(self, seconds: float = 0.0, size: int = 1) -> None:
         super().__init__()
         self.seconds, self.size = seconds, size
 
     def compute(self) -> dict[str, Any]:
-        """Sleep; return bytes."""
+        """Sleep; return bytes, and which process has used how much CPU time."""
+        used = os.getpid(), process_time()
         if self.seconds:
             sleep(self.seconds)
-        return {"x": bytes(self.size)}
+        return {"x": bytes(self.size), "used": used}
 
 
 class Receiver(Task):
@@ -133,7 +134,8 @@ def calibrate_engine(executor: Any) -> Engine:
     Notes
     -----
     Takes a few seconds. A chain of tasks that compute tells the latency; tasks that sleep,
-    more than there are workers, tell the gap and the driver's CPU time; tasks that hand over
+    more than there are workers, tell the gap and the CPU time of the driver and of the workers'
+    processes; tasks that hand over
     values of two sizes tell what that costs; the kernels of :func:`~dagprofiler.calibrate`, on
     one worker and on more, tell the contention. Waits add up in a run, so those of each run
     count by their mean; figures are medians over the runs, and spreads those of the medians'
@@ -145,14 +147,15 @@ def calibrate_engine(executor: Any) -> Engine:
     engine = as_executor(executor, Rounds())
     if engine is None:
         raise refused("calibrate_engine: a serial run has no engine; give an executor")
-    found = _run(DAG({"surroundings": Surroundings()}), executor).outputs["surroundings"]
+    found = DAG({"surroundings": Surroundings()}).run(executor=executor).outputs["surroundings"]
     own = _workers(executor)
     workers = len(nodes) or own
     spreads: dict[str, float] = {}
     names = [f"task_{i:02}" for i in range(_CHAIN)]
     chain_ms = [_mean(_between(profile, names)) for profile in _rounds(_chain(names), executor)]
+    driver_ms, worker_ms = _cpu_ms(executor, own)
     # What it does beside its threads is no more than what a chain waits for.
-    driver_ms = min(_driver_ms(executor, own), median(chain_ms))
+    driver_ms = min(driver_ms, median(chain_ms))
     latency_ms = _typical("latency_ms", [ms - driver_ms for ms in chain_ms], spreads)
     gap_ms = _typical("gap_ms", _gaps(executor, own), spreads)
     write_ms, read_ms = _handing_over(executor, own, median(chain_ms), gap_ms)
@@ -160,7 +163,7 @@ def calibrate_engine(executor: Any) -> Engine:
 
     def at_once(dag: DAG) -> Profile:
         if not nodes:
-            return _run(dag, executor)
+            return dag.run(executor=executor)
         return dag.run(executor=nodes, schedule={n: [t] for n, t in zip(nodes, dag.tasks)})
 
     contention, between = _contention(at_once, busy, threads=engine.shares_memory)
@@ -171,6 +174,7 @@ def calibrate_engine(executor: Any) -> Engine:
         latency_ms=round(max(0.0, latency_ms), 6),
         gap_ms=round(max(0.0, gap_ms), 6),
         driver_ms=round(driver_ms, 6),
+        worker_ms=round(worker_ms, 6),
         write_ms=write_ms,
         read_ms=read_ms,
         cores=found["cores"],
@@ -182,20 +186,16 @@ def calibrate_engine(executor: Any) -> Engine:
     )
 
 
-def _run(dag: DAG, executor: Any) -> Profile:
-    return dag.run(executor=executor)
-
-
 def _rounds(dag: DAG, executor: Any) -> list[Profile]:
     """Run a DAG several times, after once to warm up."""
-    return [_run(dag, executor) for _ in range(_RUNS + 1)][1:]
+    return [dag.run(executor=executor) for _ in range(_RUNS + 1)][1:]
 
 
 def _workers(executor: Any) -> int:
     """Return how many tasks the executor runs at once, by running enough of them."""
     waiting = DAG({f"wait_{i:03}": Idle(_WAIT_S) for i in range(4 * (os.cpu_count() or 1) + 8)})
-    _run(waiting, executor)
-    spans = [moments for _, moments in _rows(_run(waiting, executor))]
+    waiting.run(executor=executor)
+    spans = [moments for _, moments in _rows(waiting.run(executor=executor))]
     edges = sorted([(begun, 1) for begun, _ in spans] + [(ended, -1) for _, ended in spans])
     most = level = 0
     for _, step in edges:
@@ -227,18 +227,28 @@ def _waiting(count: int) -> DAG:
     return DAG({f"wait_{i:03}": Idle(_WAIT_S) for i in range(count)})
 
 
-def _driver_ms(executor: Any, workers: int) -> float:
-    """Return the CPU time of this process for each task: what more tasks cost more."""
+def _cpu_ms(executor: Any, workers: int) -> tuple[float, float]:
+    """Return the CPU time of this process and of a worker's for each task that sleeps.
+
+    Here it is what more tasks cost more, there what is used from task to task.
+    """
     few, many = _waiting(workers), _waiting(workers * (1 + _WAITING))
-    found = []
+    here, there = [], []
     for _ in range(3):
         used = []
         for dag in (few, many):
             begun = process_time()
-            _run(dag, executor)
+            outputs = dag.run(executor=executor).outputs
             used.append(process_time() - begun)
-        found.append((used[1] - used[0]) / (workers * _WAITING) * 1e3)
-    return max(0.0, median(found))
+        here.append((used[1] - used[0]) / (workers * _WAITING) * 1e3)
+        readings: dict[int, list[float]] = {}
+        for values in outputs.values():
+            pid, used_s = values["used"]
+            if pid != os.getpid():
+                readings.setdefault(pid, []).append(used_s)
+        spans = [max(several) - min(several) for several in readings.values()]
+        there.append(sum(spans) / max(1, len(outputs) - len(spans)) * 1e3)
+    return max(0.0, median(here)), median(there)
 
 
 def _gaps(executor: Any, workers: int) -> list[float]:

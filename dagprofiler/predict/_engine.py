@@ -31,6 +31,9 @@ class Engine:
         Between two tasks of a worker, if the second was waiting.
     driver_ms
         CPU time of the process that drives the run, for each task.
+    worker_ms
+        CPU time of a worker's process for each task, beside the task: of threads that receive,
+        send and keep account. 0 if that process is the driver.
     write_ms, read_ms
         Time to hand over a value of 0.2 MB, and one of 2 MB, outside the phases of the tasks:
         of the worker that made it, and of each that reads it.
@@ -71,6 +74,7 @@ class Engine:
     shares_memory: bool = False
     allocator: Mapping[str, str] = field(default_factory=dict)
     spread: Mapping[str, float] = field(default_factory=dict)
+    worker_ms: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the engine as stored in a profile's section ``engine``."""
@@ -99,9 +103,7 @@ class Engine:
 
     def costs(self) -> EngineCosts:
         """Return its figures as the simulation takes them."""
-        return EngineCosts(
-            self.latency_ms, self.gap_ms, self.driver_ms, float(self.cores), self.contention
-        )
+        return EngineCosts(**{name: getattr(self, name) for name in EngineCosts._fields})
 
     def handing_over_ms(self, size_bytes: float) -> tuple[float, float]:
         """Return the times to write and to read a value, by lines between the sizes measured."""
@@ -117,7 +119,7 @@ class Engine:
         return (
             f"{self.executor} on {self.host}: {self.workers} workers, {self.cores} cores\n"
             f"latency {self.latency_ms:.3f} ms, gap {self.gap_ms:.3f} ms, "
-            f"driver {self.driver_ms:.3f} ms a task\n"
+            f"driver {self.driver_ms:.3f} ms and worker {self.worker_ms:.3f} ms a task\n"
             f"values of 0.2 and 2 MB: {write} to write, {read} to read\n"
             f"computing with 1, 2, ... workers at once takes {factors} times as long"
         )

@@ -24,8 +24,11 @@ class EngineCosts(NamedTuple):
     gap_ms
         Between two jobs of a worker that has the second one already.
     driver_ms
-        Time of the process that drives the run for each job, half of it to send it and half
+        CPU time of the process that drives the run for each job, half of it to send it and half
         for its record. It does one thing at a time.
+    worker_ms
+        CPU time of a worker's process for each job, beside its task: no worker waits for it, but
+        it takes a core.
     cores
         Cores that workers and driver share; infinite if each has one of its own.
     contention
@@ -36,6 +39,7 @@ class EngineCosts(NamedTuple):
     latency_ms: float = 0.0
     gap_ms: float = 0.0
     driver_ms: float = 0.0
+    worker_ms: float = 0.0
     cores: float = inf
     contention: Sequence[float] = (1.0,)
 
@@ -97,6 +101,9 @@ class _Share:
 #: Kinds of events. Those of one moment come in the order in which they were caused.
 _SENT, _QUEUED, _BEGIN, _RECORD, _HANDLED = range(5)
 
+#: In place of a task: what the driver does, and a worker's process beside its tasks.
+_DRIVER, _BESIDE = -1, -2
+
 
 def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
     targets: Sequence[int],
@@ -152,7 +159,7 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
         pop, done = ready_queue(*graph) if ranked is None else ready_queue_by(ranked, *graph)
         home, capacity = [], JOBS_PER_WORKER * workers
     work_ms, core, gil = demands
-    latency_ms, gap_ms, driver_ms, cores, contention = costs
+    latency_ms, gap_ms, driver_ms, beside_ms, cores, contention = costs
     each_way_ms, half_ms = latency_ms / 2, driver_ms / 2
     begun, ended = [0.0] * count, [0.0] * count
     worker_of = [0] * count
@@ -161,7 +168,8 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
     is_idle, free_ms = [True] * workers, [0.0] * workers
     inbox: deque[int] = deque()
     events: list[tuple[float, int, int, int]] = []
-    shares: dict[tuple[float, float], _Share] = {}
+    engine = _Share(1.0, 0.0, rate=1.0)
+    shares = {(engine.core, engine.gil): engine}
     links: dict[tuple[int, int], _Share] = {}
     #: How many transfers a task waits for.
     awaited: dict[int, int] = {}
@@ -173,7 +181,7 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
     now = makespan = 0.0
     running = caused = 0
     active = core_sum = gil_sum = 0.0
-    driver_busy = False
+    driver: tuple[int, int] | None = None
     plain = core is None and gil is None
 
     def cause(at_ms: float, kind: int, i: int) -> None:
@@ -186,7 +194,7 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
         busy = max(1, round(active))
         slow = contention[min(busy, len(contention)) - 1]
         waiting = max(1.0, gil_sum)
-        demand = core_sum - (waiting - 1.0) + driver_busy
+        demand = core_sum - (waiting - 1.0)
         if demand > cores:
             slow *= demand / cores
         for share in shares.values():
@@ -201,10 +209,17 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
         gil_sum += by * share.gil
         settle()
 
+    def occupy(kind: int, ms: float) -> None:
+        """Use a core for what is no task."""
+        nonlocal core_sum
+        core_sum += 1.0
+        settle()
+        heappush(engine.ends, (engine.done + ms, kind))
+
     def drive() -> None:
         """Let the driver do what it does next: submit, or handle a record."""
-        nonlocal running, driver_busy
-        while not driver_busy:
+        nonlocal running, driver
+        while driver is None:
             i = pop() if running < capacity else None
             if i is not None:
                 running += 1
@@ -214,10 +229,8 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
             else:
                 return
             if half_ms:
-                driver_busy = True
-                if cores < inf:
-                    settle()
-                cause(now + half_ms, kind, i)
+                driver = kind, i
+                occupy(_DRIVER, half_ms)
             else:
                 handle(kind, i)
 
@@ -253,6 +266,8 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
         worker = worker_of[i]
         free_ms[worker] = now + gap_ms
         cause(now + each_way_ms, _RECORD, i)
+        if beside_ms:
+            occupy(_BESIDE, beside_ms)
         for target, takes_ms in transfers.get(i, ()) if transfers else ():
             pair = worker, home[target]
             link = links.get(pair)
@@ -303,8 +318,16 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
         if ending is not None:
             ending.advance(now)
             _, i = heappop(ending.ends)
-            change(ending, -1)
-            end(i)
+            if i >= 0:
+                change(ending, -1)
+                end(i)
+                continue
+            core_sum -= 1.0
+            settle()
+            if i == _DRIVER and driver is not None:
+                ended_one, driver = driver, None
+                handle(*ended_one)
+                drive()
             continue
         _, _, kind, i = heappop(events)
         if kind == _QUEUED:
@@ -323,13 +346,7 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
                 blocked.add(i)
             else:
                 begin(i)
-        elif kind == _RECORD:
-            inbox.append(i)
-            drive()
         else:
-            driver_busy = False
-            if cores < inf:
-                settle()
-            handle(kind, i)
+            inbox.append(i)
             drive()
     return Replay(makespan, worker_of, begun, ended)

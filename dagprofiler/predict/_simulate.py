@@ -221,22 +221,45 @@ def simulate(
     True
     """
     counts = _counts(workers)
-    case = _case_of(
-        profile,
-        workers=counts[-1],
-        engine=engine,
-        speeds=speeds,
-        bandwidth=bandwidth,
-        schedule=schedule,
-        faster=faster or {},
-        priorities=priorities,
-    )
-    case = replace(case, budget=_SIMULATED_TASKS // len(counts))
-    others = []
-    for count in counts[:-1]:
-        nodes = _nodes(count, speeds, schedule, engine)
-        others.append(_simulated(replace(case, nodes=[*nodes], speeds=[*nodes.values()])))
-    return _simulated(case, tuple(others))
+    if engine is None and "engine" in profile.sections:
+        engine = Engine.from_dict(profile.sections["engine"])
+    graph = graph_of(profile)
+    orders = transfers = ranked = None
+    if schedule is not None:
+        orders = orders_of(schedule, graph)
+        if priorities is not None:
+            raise refused("priorities: a schedule has the order of the tasks already")
+    else:
+        sources = profile.sections.get("weight_sources", {})
+        known = [sources.get(name, {}).get("estimated_instructions") for name in graph.names]
+        estimates = {i: value for i, value in enumerate(known) if value is not None}
+        _, ranked = ranking(graph, estimates, priorities)
+    nodes = [_nodes(count, speeds, schedule, engine) for count in counts]
+    if bandwidth is not None:
+        if orders is None:
+            raise refused("bandwidth: links are between the nodes of a schedule, and there is none")
+        transfers = _transfers(profile, graph, nodes[-1], orders, bandwidth)
+    times, ratios = _times(profile, graph, engine, _factors(graph.names, faster or {}))
+    core = _shares(profile, graph.names)
+    cases = [
+        _Case(
+            profile,
+            graph,
+            times,
+            ratios,
+            core,
+            (core or [1.0] * len(times)) if engine is not None and engine.shares_memory else None,
+            engine,
+            [*several],
+            [*several.values()],
+            orders,
+            transfers,
+            ranked,
+            _SIMULATED_TASKS // len(counts),
+        )
+        for several in nodes
+    ]
+    return _simulated(cases[-1], tuple(map(_simulated, cases[:-1])))
 
 
 def _simulated(case: _Case, others: tuple[Simulation, ...] = ()) -> Simulation:
@@ -288,7 +311,7 @@ class _Case:
     transfers: dict[int, list[tuple[int, float]]] | None
     ranked: Sequence[int] | None
     #: Tasks to simulate for one interval.
-    budget: int = _SIMULATED_TASKS
+    budget: int
 
     @property
     def rounds(self) -> int:
@@ -514,59 +537,6 @@ def _moments(times: _Times, begun: float, ended: float) -> list[float]:
     return [at[0], at[1], at[1], at[2], at[2], at[3]]
 
 
-def _case_of(
-    profile: Profile,
-    *,
-    workers: int | None,
-    engine: Engine | None,
-    speeds: Mapping[str, float] | None,
-    bandwidth: Any,
-    schedule: Mapping[str, Sequence[str]] | None,
-    faster: Mapping[str, float],
-    priorities: Any,
-) -> _Case:
-    if engine is None and "engine" in profile.sections:
-        engine = Engine.from_dict(profile.sections["engine"])
-    graph = graph_of(profile)
-    orders = None
-    if schedule is not None:
-        orders = orders_of(schedule, graph)
-        if priorities is not None:
-            raise refused("priorities: a schedule has the order of the tasks already")
-    nodes = _nodes(workers, speeds, schedule, engine)
-    transfers = None
-    if bandwidth is not None:
-        if orders is None:
-            raise refused("bandwidth: links are between the nodes of a schedule, and there is none")
-        transfers = _transfers(profile, graph, nodes, orders, bandwidth)
-    ranked = None
-    if orders is None:
-        estimates = {
-            i: value
-            for i, name in enumerate(graph.names)
-            if (value := _estimate(profile, name)) is not None
-        }
-        _, ranked = ranking(graph, estimates, priorities)
-    factors = _factors(graph.names, faster)
-    times, ratios = _times(profile, graph, engine, factors)
-    shares_gil = engine is not None and engine.shares_memory
-    core = _shares(profile, graph.names)
-    return _Case(
-        profile,
-        graph,
-        times,
-        ratios,
-        core,
-        (core or [1.0] * len(times)) if shares_gil else None,
-        engine,
-        list(nodes),
-        list(nodes.values()),
-        orders,
-        transfers,
-        ranked,
-    )
-
-
 def graph_of(profile: Profile) -> NumberedGraph:
     """Return the graph of a profile in numbers, as a run has it."""
     structure = profile.dag_structure
@@ -580,12 +550,6 @@ def graph_of(profile: Profile) -> NumberedGraph:
         successors.setdefault(edge["source"], []).append(edge["target"])
     order = [index[name] for name in kahn_order(names, successors)]
     return NumberedGraph(names, order, targets, first_target)
-
-
-def _estimate(profile: Profile, name: str) -> int | None:
-    entry = profile.sections.get("weight_sources", {}).get(name, {})
-    value: int | None = entry.get("estimated_instructions")
-    return value
 
 
 def _nodes(
@@ -762,14 +726,12 @@ def _beside(profile: Profile, engine: Engine | None) -> dict[str, float]:
         if row[start] is not None and row[end] is not None
     ]
     edges = sorted([(a, 1) for _, a, _ in spans] + [(b, -1) for _, _, b in spans])
-    moments, level, area = [0.0], 0, 0.0
-    areas, levels = [0.0], [0]
+    # How many compute, summed over the time until each of the moments.
+    moments, levels, areas = [0.0], [0], [0.0]
     for at, step in edges:
-        area += level * (at - moments[-1])
-        level += step
+        areas.append(areas[-1] + levels[-1] * (at - moments[-1]))
         moments.append(at)
-        areas.append(area)
-        levels.append(level)
+        levels.append(levels[-1] + step)
 
     def integral(at: float) -> float:
         k = bisect_right(moments, at) - 1

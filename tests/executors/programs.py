@@ -147,6 +147,14 @@ class Act(Task):
                 break
             time.sleep(0.01)
 
+    def _meet(self):
+        # Until a task of another process is there.
+        open(os.path.join(self.path, str(os.getpid())), "w").close()
+        for _ in range(3000):
+            if len(os.listdir(self.path)) > 1:
+                break
+            time.sleep(0.01)
+
     def _hold(self):
         # A call into C that lets no other thread run, nor ends.
         re.match(r"(a+)+$", "a" * 100 + "b")
@@ -156,6 +164,13 @@ class Act(Task):
 
     def _legacy(self):
         return random.random(), np.random.random()
+
+
+class ActWithData(Act):
+    inputs = ["data"]
+
+    def compute(self, data):
+        return super().compute()
 
 
 def _divide(a: int, b: int) -> float:

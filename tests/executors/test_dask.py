@@ -107,6 +107,13 @@ class TestDask(Conformance):
         assert len(profile.sections["timeline"]["workers"]) == 2
         assert 0 < relay.bytes < 300_000
 
+    def test_tasks_that_need_one_output_run_on_all_workers(self, executor, tmp_path):
+        readers = {name: programs.ActWithData("meet", str(tmp_path)) for name in "abcd"}
+        edges = [("fill", name) for name in readers]
+        profile = DAG({"fill": programs.Fill(3_000_000), **readers}, edges).run(executor=executor)
+        # Dask itself would run all of them where the output is.
+        assert len(profile.sections["timeline"]["workers"]) == 2
+
     def test_dasks_own_executor_does(self, client):
         client.wait_for_workers(2, timeout=LONG_S)
         dag = programs.program()
@@ -118,7 +125,7 @@ class TestDask(Conformance):
 def what_a_scheduler_knows(dask_scheduler):
     return {
         "tasks": [str(key) for key in dask_scheduler.tasks],
-        "plugins": list(dask_scheduler.worker_plugins),
+        "plugins": [*dask_scheduler.worker_plugins, *dask_scheduler.plugins],
         "subscribed": [*getattr(dask_scheduler._broker._topics[TOPIC], "subscribers", ())],
     }
 
@@ -178,22 +185,14 @@ class Told(Hook):
 
 
 def test_workers_that_come_while_tasks_run_get_some(alone, tmp_path):
-    gate = tmp_path / "gate"
-
-    class Gate(Told):
-        started = 0
-
+    class Scale(Hook):
         def task_started(self, task):
-            self.started += 1
-            if self.started == 2:
+            if task == "a1":
                 alone.cluster.scale(2)
-            if self.started == 4:
-                gate.touch()
 
-    DAG({f"a{i}": programs.Act("wait", str(gate)) for i in range(4)}).run(
-        executor=DaskExecutor(alone), hooks=[hook := Gate()]
-    )
-    assert sorted(hook.finished) == ["a0", "a1", "a2", "a3"]
+    dag = DAG({f"a{i}": programs.Act("meet", str(tmp_path)) for i in range(4)})
+    profile = dag.run(executor=DaskExecutor(alone), hooks=[Scale()])
+    assert len(profile.sections["timeline"]["workers"]) == 2
 
 
 # A scheduler and workers in processes of their own
