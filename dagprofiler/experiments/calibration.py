@@ -152,7 +152,9 @@ def calibrate_engine(executor: Any) -> Engine:
     workers = len(nodes) or own
     spreads: dict[str, float] = {}
     names = [f"task_{i:02}" for i in range(_CHAIN)]
-    chain_ms = [_mean(_between(profile, names)) for profile in _rounds(_chain(names), executor)]
+    edges = [(a, b, ORDER_ONLY) for a, b in zip(names, names[1:])]
+    chain = DAG({name: Computing() for name in names}, edges)
+    chain_ms = [_mean(_between(profile, names)) for profile in _rounds(chain, executor)]
     driver_ms, worker_ms = _cpu_ms(executor, own)
     # What it does beside its threads is no more than what a chain waits for.
     driver_ms = min(driver_ms, median(chain_ms))
@@ -193,7 +195,7 @@ def _rounds(dag: DAG, executor: Any) -> list[Profile]:
 
 def _workers(executor: Any) -> int:
     """Return how many tasks the executor runs at once, by running enough of them."""
-    waiting = DAG({f"wait_{i:03}": Idle(_WAIT_S) for i in range(4 * (os.cpu_count() or 1) + 8)})
+    waiting = _waiting(4 * (os.cpu_count() or 1) + 8)
     waiting.run(executor=executor)
     spans = [moments for _, moments in _rows(waiting.run(executor=executor))]
     edges = sorted([(begun, 1) for begun, _ in spans] + [(ended, -1) for _, ended in spans])
@@ -216,11 +218,6 @@ def _between(profile: Profile, names: Sequence[str]) -> list[float]:
     """Return the time between the end of each task and the start of the next."""
     moments = {name: span for (name, _), span in _rows(profile)}
     return [moments[after][0] - moments[before][1] for before, after in zip(names, names[1:])]
-
-
-def _chain(names: Sequence[str]) -> DAG:
-    edges = [(a, b, ORDER_ONLY) for a, b in zip(names, names[1:])]
-    return DAG({name: Computing() for name in names}, edges)
 
 
 def _waiting(count: int) -> DAG:

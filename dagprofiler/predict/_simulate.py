@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from math import inf, sqrt
+from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.rounds import MOMENTS, measured_of
 from dagprofiler._document.table import entries_of_tasks
-from dagprofiler._util.checks import plain_number
+from dagprofiler._util.checks import integer, number
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity
 from dagprofiler.engine.options import orders_of, ranking
-from dagprofiler.errors import ProfileError, counted, did_you_mean, is_a, refused, short_repr
+from dagprofiler.errors import ProfileError, counted, did_you_mean, is_a, refused
 from dagprofiler.formats.saga import network_of
 from dagprofiler.graph.edges import rows_of
 from dagprofiler.graph.wiring import NumberedGraph, kahn_order
@@ -276,11 +276,8 @@ def _counts(workers: Any) -> list[int | None]:
     """Return the numbers of workers to simulate; ``[None]`` for the default."""
     if workers is None:
         return [None]
-    counts = [*workers] if is_a(workers, Iterable) and not is_a(workers, str) else [workers]
-    for count in counts or [workers]:
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise refused(f"workers must be an integer of at least 1, got {short_repr(count)}")
-    return counts
+    several = is_a(workers, Iterable) and not is_a(workers, str)
+    return [integer("workers", count, 1) for count in ([*workers] if several else ()) or [workers]]
 
 
 class _Times(NamedTuple):
@@ -562,20 +559,15 @@ def _nodes(
     if workers is not None and (speeds is not None or schedule is not None):
         raise refused("workers: each node of speeds and schedule is a worker; omit it")
     if speeds is not None:
-        for node, speed in speeds.items():
-            value = plain_number(speed)
-            if value is None or not 0 < value < inf:
-                raise refused(
-                    f"speeds: that of node {node!r} must be a number above 0, got "
-                    f"{short_repr(speed)}"
-                )
-        if schedule is not None:
-            for node in schedule:
-                if node not in speeds:
-                    hint = did_you_mean(node, [*speeds])
-                    raise refused(f"schedule: node {node!r} has no speed{hint}")
-            return {node: float(speeds[node]) for node in schedule}
-        return {node: float(speed) for node, speed in speeds.items()}
+        found = {
+            node: float(number(f"speeds: that of node {node!r}", speed))
+            for node, speed in speeds.items()
+        }
+        for node in schedule or ():
+            if node not in found:
+                hint = did_you_mean(node, [*speeds])
+                raise refused(f"schedule: node {node!r} has no speed{hint}")
+        return found if schedule is None else {node: found[node] for node in schedule}
     if schedule is not None:
         return dict.fromkeys(schedule, 1.0)
     count = workers or (1 if engine is None else engine.workers)
@@ -611,9 +603,7 @@ def _factors(names: Sequence[str], faster: Mapping[str, float]) -> list[float]:
     """Return the factor on the time of each task in compute()."""
     factors = [1.0] * len(names)
     for wanted, factor in faster.items():
-        value = plain_number(factor)
-        if value is None or not 0 < value < inf:
-            raise refused(f"faster: {wanted!r} needs a factor above 0, got {short_repr(factor)}")
+        value = number(f"faster: that of {wanted!r}", factor)
         found = [i for i, name in enumerate(names) if is_of(name, wanted)]
         if not found:
             raise refused(f"faster: there is no task {wanted!r}{did_you_mean(wanted, names)}")
