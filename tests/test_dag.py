@@ -552,7 +552,6 @@ def test_a_dag_has_a_name_and_so_has_its_profile():
     dag = DAG({"a": constant()}, name="first")
     profile = dag.with_config({"n": 1}).run()
     again = Profile.loads(profile.dumps())
-
     assert dag.name == profile.name == again.name == again.metadata["name"] == "first"
     assert str(profile).startswith("first, 1 task, ")
     assert "'first'" in repr(dag)

@@ -166,7 +166,6 @@ def test_every_page_that_teaches_by_example_has_examples():
         for page in PAGES
         if any(block.kind == "python" for block in blocks(page.read_text(encoding="utf-8")))
     }
-
     assert found >= WITH_EXAMPLES
 
 
@@ -179,7 +178,6 @@ def test_every_page_is_in_a_table_of_contents():
         for line in block.text.splitlines()
         if line and not line.startswith(":")
     }
-
     assert listed == {*PAGES} - {ROOT / "README.md", ROOT / "docs" / "index.md"}
 
 
@@ -190,7 +188,6 @@ def test_samples_of_a_profile_load():
         for block in blocks(page.read_text(encoding="utf-8"))
         if block.kind == "json"
     ]
-
     for sample in samples:
         Profile.loads(sample)
     assert len(samples) >= 2
@@ -205,7 +202,6 @@ def test_sample_of_the_quick_start_has_the_keys_of_a_real_one_in_their_order(tmp
     # Outside of a repository, so that it has no commit.
     command = [sys.executable, quickstart, written]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=tmp_path)
-
     assert shape(json.loads(sample)) == shape(json.loads(written.read_text(encoding="utf-8")))
 
 
@@ -281,7 +277,6 @@ def table(page, head):
 
 def test_measurements_page_says_of_every_flag_what_to_do():
     rows = table(measurements(), ["flag", "is raised when", "what to do"])
-
     assert [flag.strip("`") for flag, _, _ in rows] == list(FLAGS_OF_A_TASK)
 
 
@@ -289,7 +284,6 @@ def test_measurements_page_names_every_meter_and_its_column():
     rows = table(measurements(), ["name", "column of `samples`"])
     found = {name.strip("`"): column.strip("`") for name, column, *_ in rows}
     names = ["delay", "cpu", *METER_SETS["full"]]
-
     assert found.pop("wall") == "wall_ms"
     assert found.pop("allocation") == "allocation_bytes"
     assert found == {name: select(name).columns[0] for name in names}
@@ -299,7 +293,6 @@ def test_measurements_page_has_the_fields_of_rounds_and_their_defaults():
     rows = table(measurements(), ["field", "default", "means"])
     defaults = {field.strip("`"): default for field, default, _ in rows}
     fields_of_rounds = {field.name: field.default for field in dataclasses.fields(Rounds)}
-
     assert defaults.pop("warmup").startswith(str(Rounds().warmup))
     assert fields_of_rounds.pop("warmup") is None
     assert {
@@ -309,7 +302,6 @@ def test_measurements_page_has_the_fields_of_rounds_and_their_defaults():
 
 def test_measurements_page_has_the_order_in_which_weights_are_tried():
     rows = table(measurements(), ["source", "unit", "is"])
-
     assert tuple(source.strip("`") for source, *_ in rows) == tuple(SOURCES)
 
 
@@ -317,7 +309,6 @@ def test_measurements_page_has_the_coverage_that_intervals_really_have():
     page = measurements()
     numbers = re.search(r"^\| n \|(.*)\|$", page, re.MULTILINE)[1].split("|")
     ranks, coverages = (row[1:] for row in table(page, ["n"]))
-
     for n, rank, percent in zip(map(int, numbers), ranks, coverages):
         low, high, coverage = median_interval(list(range(1, n + 1)))
         assert (low, high) == (int(rank), n + 1 - int(rank))
@@ -327,7 +318,6 @@ def test_measurements_page_has_the_coverage_that_intervals_really_have():
 def test_api_pages_name_every_public_name():
     pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "api").glob("*.md")]
     named = re.findall(r"(?m)auto\w+:: dagprofiler\.(?:\w+\.)?(\w+)$", "\n".join(pages))
-
     assert {*dagprofiler.__all__} - {*named} == {"__version__"}
 
 
@@ -336,14 +326,12 @@ def test_the_architecture_page_names_every_room():
     tree = page[page.index("dagprofiler/\n") : page.index("## Floors")]
     package = Path(dagprofiler.__file__).parent
     rooms = {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
-
     assert set(re.findall(r"^  (\w+)/", tree, re.MULTILINE)) == rooms
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_links_of_a_page_lead_somewhere(page):
     links = re.findall(r"\]\(([^):#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
-
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
@@ -354,5 +342,4 @@ def test_output_that_differs_from_the_page_is_noticed():
 
 def test_blocks_know_their_kind_and_their_line():
     page = "# Title\n\n```python\nx = 1\n```\n\n````console\n```python\n````\n"
-
     assert blocks(page) == [Block("python", "x = 1\n", 3), Block("console", "```python\n", 7)]

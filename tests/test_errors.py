@@ -242,9 +242,7 @@ def test_an_error_from_another_process_keeps_its_class_though_its_cause_cannot_t
     whole = lambda error: (with_its_cause, (*error.args, error.__cause__))  # noqa: E731
     monkeypatch.setitem(copyreg.dispatch_table, ValueError, whole)
     packed = PackedError(with_its_cause("no such cell", Unpicklable()))
-
     again = pickle.loads(pickle.dumps(packed)).unpacked()
-
     assert repr(again) == "ValueError('no such cell')"
     assert repr(again.__cause__) == "DagProfilerError('Unpicklable: holds a lambda')"
     assert "Unpicklable: holds a lambda" in str(again.__cause__.__cause__)
@@ -272,7 +270,6 @@ def test_a_profile_holds_where_a_task_failed_wherever_it_ran(how):
         )
     if pool is not None:
         pool.shutdown()
-
     state = Profile.loads(failed.value.profile.dumps()).sections["run"]["tasks"]["deep"]
     assert state["error"] == "ZeroDivisionError: division by zero"
     assert [(frame["file"], frame["function"]) for frame in state["traceback"]] == [

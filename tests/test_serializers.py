@@ -363,9 +363,7 @@ def test_what_is_neither_bytes_nor_a_list_of_buffers_is_refused(made):
 def test_frames_of_a_value_can_be_pickled_views_and_all(protocol, value):
     serializer = OutOfBandPickle()
     frames = FrameList(serializer.dumps(value))
-
     arrived = pickle.loads(pickle.dumps(frames, protocol))
-
     assert type(arrived) is FrameList
     assert frames_bytes(arrived) == frames_bytes(frames)
     assert np.array_equal(serializer.loads(arrived), value)

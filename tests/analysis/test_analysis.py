@@ -93,7 +93,6 @@ def with_samples(profile, serialize_ms, deserialize_ms, keys=None):
 def test_paths_with_communication_are_those_of_a_hand_calculation():
     found = analyze(example(), cost="wall_time", bandwidth_bits_per_s=LINK)
     paths = found.with_communication
-
     assert found.communication == {
         "read->clean": 8.0,
         "read->count": 8.0,
@@ -112,7 +111,6 @@ def test_paths_with_communication_are_those_of_a_hand_calculation():
 
 def test_work_parallelism_widths_and_ratio_are_those_of_a_hand_calculation():
     found = analyze(example(), cost="wall_time", bandwidth_bits_per_s=LINK)
-
     assert (found.work, found.span, found.average_parallelism) == (15.0, 10.0, 1.5)
     assert found.levels == {"read": 0, "clean": 1, "count": 1, "rank": 2, "write": 3}
     assert found.widths == (1, 2, 1, 1)
@@ -122,7 +120,6 @@ def test_work_parallelism_widths_and_ratio_are_those_of_a_hand_calculation():
 
 def test_bounds_are_those_of_a_hand_calculation():
     found = analyze(example(), cost="wall_time", bandwidth_bits_per_s=LINK)
-
     assert [found.makespan_lower_bound(k) for k in (1, 2)] == [15.0, 10.0]
     assert [found.makespan_upper_bound(k) for k in (1, 2, 5)] == [15.0, 12.5, 11.0]
     assert [found.speedup_bound(k) for k in (1, 2, 100)] == [1.0, 1.5, 1.5]
@@ -173,20 +170,17 @@ write      3  1.000          22.000        22.000  0.000"""
 
 def test_text_of_an_analysis_is_the_golden_one():
     text = str(analyze(example(), cost="wall_time", bandwidth_bits_per_s=LINK))
-
     assert text == GOLDEN
 
 
 def test_text_of_one_task_is_in_the_singular():
     text = str(analyze(profile_of({"a": 1.0}), cost="wall_time"))
-
     assert text.startswith("1 task in 1 level of up to 1, in ms\n")
 
 
 def test_text_names_both_critical_paths_where_they_differ():
     profile = profile_of({"a": 1.0, "b": 3.0, "c": 2.0}, {("a", "b"): 1, ("a", "c"): 1000})
     text = str(analyze(profile, cost="wall_time", bandwidth_bits_per_s=LINK))
-
     assert "critical path: a -> b\nwith communication: a -> c\n" in text
 
 
@@ -194,7 +188,6 @@ def test_text_of_a_large_graph_is_cut():
     names = [f"t{i:03d}" for i in range(50)]
     profile = profile_of(dict.fromkeys(names, 1.0), dict.fromkeys(zip(names, names[1:]), 1))
     text = str(analyze(profile, cost="wall_time"))
-
     assert "t004 -> t005 -> ... 39 more ... -> t045 -> t046 ->" in text
     assert "... and 10 more bottlenecks" in text
     assert text.endswith("... and 10 more tasks")
@@ -203,7 +196,6 @@ def test_text_of_a_large_graph_is_cut():
 def test_text_escapes_names_that_would_upset_a_terminal():
     name = "a\n\x1b[31m"
     text = str(analyze(profile_of({name: 1.0}), cost="wall_time"))
-
     assert "\x1b" not in text
     assert r"critical path: a\n\x1b[31m" in text
 
@@ -306,7 +298,6 @@ def test_decimal_times_that_are_equal_tie_exactly(graph):
         cost="wall_time",
         bandwidth_bits_per_s=80000,
     )
-
     assert tenths.with_communication.critical_path == whole.with_communication.critical_path
     assert tenths.with_communication.slack == {
         name: slack / 10 for name, slack in whole.with_communication.slack.items()
@@ -337,7 +328,6 @@ def test_greedy_schedules_keep_within_the_bounds(graph, workers, pick):
     tasks, edges = graph
     found = analysis_of(tasks, edges)
     makespan = greedy_makespan(tasks, edges, workers, pick)
-
     assert found.makespan_lower_bound(workers) <= makespan + 1e-9
     assert makespan <= found.makespan_upper_bound(workers) + 1e-9
     if makespan:
@@ -351,7 +341,6 @@ def test_the_order_in_a_profile_decides_nothing(graph, pick):
     pick.shuffle(tasks)
     pick.shuffle(edges)
     second = analysis_of(dict(tasks), dict(edges))
-
     assert first == second
     assert str(first) == str(second)
 
@@ -361,7 +350,6 @@ def test_the_order_in_a_profile_decides_nothing(graph, pick):
 
 def test_a_graph_without_tasks_costs_nothing():
     found = analyze(profile_of({}), cost="wall_time")
-
     assert (found.work, found.span, found.widths, found.bottlenecks) == (0, 0, (), ())
     assert found.without_communication.critical_path == ()
     assert (found.average_parallelism, found.ccr, found.speedup_bound(2)) == (None, None, None)
@@ -371,7 +359,6 @@ def test_a_graph_without_tasks_costs_nothing():
 def test_where_nothing_costs_anything_the_first_names_are_the_path():
     pairs = {("d", "b"): 0, ("d", "c"): 0, ("a", "c"): 0}
     found = analyze(profile_of(dict.fromkeys("dcba", 0.0), pairs, fields=()), cost="wall_time")
-
     assert found.without_communication.critical_path == ("a", "c")
     assert (found.average_parallelism, found.speedup_bound(2), found.ccr) == (None, None, None)
     assert set(found.without_communication.slack.values()) == {0}
@@ -382,7 +369,6 @@ def test_a_long_chain_needs_no_recursion():
     names = [str(i) for i in range(20_000)]
     pairs = dict.fromkeys(zip(names, names[1:]), 1)
     found = analyze(profile_of(dict.fromkeys(names, 0.5), pairs), cost="wall_time")
-
     assert found.span == 10_000
     assert found.without_communication.critical_path == tuple(names)
 
@@ -424,7 +410,6 @@ def test_a_cycle_in_a_profile_made_by_hand_is_named():
 def test_an_edge_that_is_listed_twice_counts_once():
     profile = example()
     profile.dag_structure["edges"] *= 2
-
     assert analyze(profile, cost="wall_time") == analyze(example(), cost="wall_time")
 
 
@@ -436,7 +421,6 @@ ESTIMATED = {"read": 10, "clean": 30, "count": 5, "rank": 20, "write": 5}
 
 def test_instructions_stay_whole_and_have_no_communication():
     found = analyze(example(estimated=ESTIMATED), cost="best")
-
     assert (found.weights.source, found.weights.unit) == ("estimated", "instructions")
     assert (found.work, found.span) == (70, 65)
     assert type(found.work) is type(found.bottlenecks[0].gain) is int
@@ -453,7 +437,6 @@ def test_instructions_become_times_at_a_speed():
         instructions_per_s=10_000,
         bandwidth_bits_per_s=LINK,
     )
-
     assert found.weights.unit == "ms"
     assert found.weights.values == {"read": 1, "clean": 3, "count": 0.5, "rank": 2, "write": 0.5}
     assert found.weights.provenance.endswith("; at 10,000 instructions a second")
@@ -463,7 +446,6 @@ def test_instructions_become_times_at_a_speed():
 def test_measured_times_of_edges_do_not_go_with_instructions():
     profile = with_samples(example(estimated=ESTIMATED), [9, 1, 1], [9, 1, 1])
     found = analyze(profile, cost="estimated", instructions_per_s=1e6)
-
     assert found.communication is None
     assert "cannot be added to instructions, and no bandwidth_bits_per_s is given" in str(found)
 
@@ -471,7 +453,6 @@ def test_measured_times_of_edges_do_not_go_with_instructions():
 def test_edges_cost_what_was_measured():
     profile = with_samples(example(), [99.0, 1.0, 3.0], [99.0, 0.25, 0.75])
     found = analyze(profile, cost="wall_time")
-
     # Rounds of 1.25 and 3.75 ms; warm-up does not count.
     assert set(found.communication.values()) == {2.5}
     assert found.communication_note == "measured serialize + deserialize"
@@ -487,7 +468,6 @@ def test_measured_times_of_edges_are_scaled_like_reference_times():
     profile = with_samples(example(), [9.0, 1.0, 1.0], [9.0, 0.5, 0.5])
     profile.sections["environment"] = {"calibration": CALIBRATION}
     found = analyze(profile, cost="reference_time")
-
     assert found.weights.unit == "reference ms"
     assert (found.work, set(found.communication.values())) == (30.0, {3.0})
     assert found.communication_note == "measured serialize + deserialize x calibration score"
@@ -500,7 +480,6 @@ def test_edges_without_times_count_as_nothing_and_are_named():
         "deserialize_ms": [None] * 3,
     }
     found = analyze(profile, cost="wall_time")
-
     assert found.communication["read->clean"] == 2.0
     assert found.communication["read->count"] == 0
     assert found.unknown_edges == ("read->count", "clean->rank", "count->write", "rank->write")
@@ -512,7 +491,6 @@ def test_edges_without_times_count_as_nothing_and_are_named():
 
 def test_a_plain_profile_says_that_it_has_no_times_of_edges():
     found = analyze(example(), cost="wall_time")
-
     assert found.with_communication is None
     assert found.communication_note == (
         "unknown: the profile has no times of edges; only runs with rounds=... measure them, "
@@ -523,7 +501,6 @@ def test_a_plain_profile_says_that_it_has_no_times_of_edges():
 def test_sizes_on_the_wire_are_taken_where_they_are_asked_for_and_known():
     profile = example(wire={pair: 2 * size for pair, size in BYTES.items()})
     options = {"cost": "wall_time", "bandwidth_bits_per_s": LINK, "size": "wire"}
-
     assert analyze(profile, **options).communication["read->clean"] == 16.0
     found = analyze(example(), **options)
     assert found.communication is None
@@ -533,7 +510,6 @@ def test_sizes_on_the_wire_are_taken_where_they_are_asked_for_and_known():
 def test_edges_that_carry_nothing_cost_nothing():
     profile = profile_of(COSTS, dict.fromkeys(BYTES, 0), fields=())
     found = analyze(profile, cost="wall_time")
-
     assert set(found.communication.values()) == {0}
     assert found.with_communication == found.without_communication
     assert (found.ccr, found.communication_note) == (0, "none, since no edge carries anything")
@@ -558,7 +534,6 @@ def test_a_profile_of_the_first_version_can_be_analyzed():
         }
     )
     found = analyze(profile, cost="best", instructions_per_s=1000, bandwidth_bits_per_s=LINK)
-
     assert found.with_communication.span == 3 + 8 + 4
     assert found.communication == {"a->b->c": 8.0}
 
@@ -576,7 +551,6 @@ def test_tasks_without_weights_are_an_error_that_lists_them():
 def test_fill_stands_in_for_them_and_is_told():
     profile = profile_of({**COSTS, "rank": None}, {**BYTES, ("rank", "write"): None})
     found = analyze(profile, cost="wall_time", fill=7, bandwidth_bits_per_s=LINK)
-
     assert found.span == 13.0
     assert found.unknown_edges == ("rank->write",)
     assert "given, not measured, for 1 task: rank\n" in str(found)
@@ -648,7 +622,6 @@ def test_a_loaded_profile_gives_the_same_analysis_as_a_fresh_one(rounds):
 
 def test_an_analysis_cannot_be_changed_and_pickles():
     found = analyze(example(), cost="wall_time", bandwidth_bits_per_s=LINK)
-
     assert pickle.loads(pickle.dumps(found)) == found
     assert isinstance(found, Analysis)
     for part in (found, found.without_communication, found.bottlenecks[0]):

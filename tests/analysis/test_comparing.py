@@ -139,7 +139,6 @@ def test_only_what_has_measured_samples_on_both_sides_is_compared():
 def test_no_difference_is_only_said_where_one_of_the_size_asked_for_could_be_seen(paired):
     noisy = [9, 14, 9, 14, 9, 14, 9, 14, 14, 9.0]
     mine, theirs = profile_of({"a": {"wall_ms": noisy}}), timed()
-
     entry = task_a(mine, theirs, paired=paired)
     assert entry["high"] > 1.1
     assert entry["verdict"] == INCONCLUSIVE

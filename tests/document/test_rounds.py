@@ -18,19 +18,13 @@ def kinds_of(rounds, *, is_precise=lambda _: False, **options):
     return list(plan), plan.ended_by
 
 
-# What is asked for
-
-
 def test_what_run_takes_becomes_rounds():
     assert rounds_of(6) == Rounds(6)
     assert rounds_of("auto") == Rounds("auto") == Rounds()
+    auto = Rounds()
+    assert (auto.max_rounds, auto.max_time_s, auto.precision) == (30, 30.0, 0.05)
     asked = Rounds(3, busy_cores=1)
     assert rounds_of(asked) is asked
-
-
-def test_auto_takes_at_most_30_rounds_and_30_seconds_for_five_percent():
-    auto = Rounds("auto")
-    assert (auto.max_rounds, auto.max_time_s, auto.precision) == (30, 30.0, 0.05)
 
 
 @pytest.mark.parametrize(
@@ -79,16 +73,8 @@ def test_one_round_in_its_own_process_keeps_what_it_is_measured_under():
     assert (alone.collect_garbage, alone.check_outputs) == ("tasks", True)
 
 
-# Bad input
-
-INTEGER = "must be an integer of at least"
-
-
-@pytest.mark.parametrize("given", [0, -1, True, False, 2.5, 6.0, "six", "", None, [6], math.nan])
-def test_a_number_of_rounds_that_is_none_is_refused(given):
-    with pytest.raises(ValidationError) as caught:
-        Rounds(given)
-    assert str(caught.value) == f"Rounds: n {INTEGER} 1 or 'auto', got {given!r}"
+INTEGER, HUGE = "must be an integer of at least", 10**400
+NO_NUMBERS = [0, -1, True, False, 2.5, 6.0, "six", "", None, [6], math.nan, np.array([6, 7])]
 
 
 @pytest.mark.parametrize(
@@ -98,28 +84,18 @@ def test_a_number_of_rounds_that_is_none_is_refused(given):
         ("max_rounds", 0, f"{INTEGER} 1"),
         ("busy_cores", -1, f"{INTEGER} 0"),
         ("max_time_s", 0, "must be a finite number above 0"),
-        ("max_time_s", math.inf, "must be a finite number above 0"),
-        ("precision", 0.0, "must be a finite number above 0"),
+        *(("max_time_s", value, "must be a finite number above 0") for value in (math.inf, HUGE)),
+        *(("precision", value, "must be a finite number above 0") for value in (0.0, HUGE)),
         ("collect_garbage", "task", "must be 'rounds', 'tasks' or None"),
         ("fresh_process", 1, "must be True or False"),
         ("check_outputs", "yes", "must be True or False"),
+        *(("n", value, f"{INTEGER} 1 or 'auto'") for value in NO_NUMBERS),
     ],
 )
 def test_a_condition_out_of_its_range_is_named_with_what_was_expected(field, given, expected):
     with pytest.raises(ValidationError) as caught:
-        Rounds(6, **{field: given})
-    assert str(caught.value) == f"Rounds: {field} {expected}, got {given!r}"
-
-
-@pytest.mark.parametrize("field", ["max_time_s", "precision"])
-def test_a_number_too_large_for_a_float_is_refused(field):
-    with pytest.raises(ValidationError, match=f"{field} must be a finite number above 0"):
-        Rounds(6, **{field: 10**400})
-
-
-def test_an_array_is_no_number_of_rounds():
-    with pytest.raises(ValidationError, match="n must be an integer"):
-        Rounds(np.array([6, 7]))
+        Rounds(**{field: given})
+    assert str(caught.value).startswith(f"Rounds: {field} {expected}, got {given!r}"[:200])
 
 
 @pytest.mark.parametrize("max_rounds", [1, 5])
@@ -129,9 +105,6 @@ def test_an_interval_that_cannot_be_reached_is_refused(max_rounds):
     assert "at least 6 rounds" in str(caught.value)
     assert Rounds("auto", max_rounds=6).max_rounds == 6
     assert Rounds(3, max_rounds=max_rounds).max_rounds == max_rounds
-
-
-# The plan
 
 
 def test_a_single_round_is_all_there_is():

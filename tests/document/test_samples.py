@@ -48,9 +48,6 @@ def a_round(*walls_s, kind=MEASURED, columns=(), meters=(), total_s=0.0):
     return round_log
 
 
-# Samples
-
-
 def test_what_was_not_measured_is_null():
     metered = {"columns": ["energy_J"], "meters": [[5], [6]]}
     log = log_of(a_round(1, 1, **metered), a_round(1, None, **metered), a_round(1, 1))
@@ -104,9 +101,6 @@ def test_wall_times_are_corrected_for_the_delay(columns, read, corrected_ms):
     assert samples_of(log)["tasks"]["a"]["corrected_ms"] == [corrected_ms]
 
 
-# Statistics
-
-
 def section(rounds, **columns):
     return {
         "rounds": rounds,
@@ -123,6 +117,8 @@ def test_only_measured_rounds_count():
     assert statistics["tasks"]["a"]["wall_ms"]["median"] == 5.0
     assert statistics["tasks"]["a"]["wall_ms"]["n"] == 2
     assert statistics["total_ms"]["n"] == 2
+    partly = section([COLD, MEASURED, MEASURED], wall_ms=[1.0, 2.0, 3.0], cpu_ms=[1.0, None, None])
+    assert set(statistics_of(partly)["tasks"]["a"]) == {"wall_ms"}
 
 
 def test_allocations_count_in_their_own_pass():
@@ -138,12 +134,6 @@ def test_allocations_count_in_their_own_pass():
         "min": 800,
         "n": 1,
     }
-
-
-def test_columns_without_a_measured_value_are_left_out():
-    kinds = [COLD, MEASURED, MEASURED]
-    statistics = statistics_of(section(kinds, wall_ms=[1.0, 2.0, 3.0], cpu_ms=[1.0, None, None]))
-    assert set(statistics["tasks"]["a"]) == {"wall_ms"}
 
 
 def test_the_cold_round_is_recorded_by_task():
@@ -164,23 +154,14 @@ def test_flags_are_raised_by_measured_rounds_and_tasks_without_any_are_absent():
     assert statistics_of(contended)["flags"] == {"a": ["contended"]}
 
 
-# Outputs that differ
-
-
-def test_outputs_differ_that_have_two_hashes():
+def test_outputs_differ_that_have_two_hashes_in_the_rounds_that_did_not_fail():
     rounds = [a_round(1, 1), a_round(1, 1), a_round(1, 1)]
     for round_log, (first, second) in zip(rounds, [(b"1", b"1"), (b"1", b"2"), (b"1", b"1")]):
         round_log.digests = {0: first, 1: second}
     assert differing_outputs(log_of(*rounds)) == ["b"]
-
-
-def test_a_task_that_failed_in_a_round_is_compared_in_the_others():
     rounds = [a_round(1, 1), a_round(1, None), a_round(1, 1)]
     rounds[0].digests, rounds[1].digests, rounds[2].digests = {0: b"1", 1: b"2"}, {0: b"1"}, {}
     assert differing_outputs(log_of(*rounds)) == []
-
-
-# Precision
 
 
 def rounds_of(*walls_s, **options):
@@ -192,10 +173,26 @@ STEADY = [10.0, 10.2, 10.4, 10.1, 10.3, 10.5]
 NOISY = [10.0, 12.0, 14.0, 11.0, 13.0, 15.0]
 
 
-def test_rounds_are_precise_when_every_weighty_task_is():
-    assert is_precise(log_of(*rounds_of(STEADY, STEADY)), 0.05)
-    assert not is_precise(log_of(*rounds_of(STEADY, NOISY)), 0.05)
-    assert is_precise(log_of(*rounds_of(STEADY, NOISY)), 0.5)
+WARM = [a_round(99.0, kind=COLD), a_round(50.0, kind=WARM_UP)]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "tasks", "precision", "precise"),
+    [
+        (rounds_of(STEADY, STEADY), "ab", 0.05, True),
+        (rounds_of(STEADY, NOISY), "ab", 0.05, False),
+        (rounds_of(STEADY, NOISY), "ab", 0.5, True),
+        ([*WARM, *rounds_of(STEADY)], "a", 0.05, True),
+        # Fewer than six rounds have their smallest and largest values as an interval.
+        (rounds_of([1.0] * 2), "a", 0.05, True),
+        (rounds_of([1.0]), "a", 0.05, False),
+        # A DAG that takes no time.
+        (rounds_of([0.0] * 6), "a", 0.05, True),
+        ([a_round(), a_round()], "", 0.05, True),
+    ],
+)
+def test_rounds_are_precise_when_every_weighty_task_is(rounds, tasks, precision, precise):
+    assert is_precise(log_of(*rounds, tasks=tasks), precision) is precise
 
 
 def test_the_precision_is_the_longer_side_of_the_interval():
@@ -206,21 +203,11 @@ def test_the_precision_is_the_longer_side_of_the_interval():
     assert not is_precise(log, side * 0.999999)
 
 
-def test_fewer_than_six_rounds_know_their_smallest_and_largest_only():
-    assert is_precise(log_of(*rounds_of([1.0] * 2), tasks="a"), 0.05)
-    assert not is_precise(log_of(*rounds_of([1.0]), tasks="a"), 0.05)
-
-
 @pytest.mark.parametrize(("factor", "precise"), [(0.009, True), (0.011, False)])
 def test_a_task_of_less_than_a_hundredth_of_the_total_does_not_matter(factor, precise):
     light = [wall_s * factor for wall_s in NOISY]
     heavy = [12.5 - 12.5 * factor] * 6
     assert is_precise(log_of(*rounds_of(heavy, light)), 0.05) is precise
-
-
-def test_what_warmed_up_is_not_asked():
-    warm = [a_round(99.0, kind=COLD), a_round(50.0, kind=WARM_UP)]
-    assert is_precise(log_of(*warm, *rounds_of(STEADY), tasks="a"), 0.05)
 
 
 def test_waiting_for_a_core_makes_no_task_imprecise():
@@ -233,8 +220,3 @@ def test_waiting_for_a_core_makes_no_task_imprecise():
     for round_log in rounds:
         round_log.columns, round_log.meters = [], {}
     assert not is_precise(log, 0.05)
-
-
-def test_a_dag_that_takes_no_time_is_precise():
-    assert is_precise(log_of(*rounds_of([0.0] * 6), tasks="a"), 0.05)
-    assert is_precise(log_of(a_round(), a_round(), tasks=""), 0.05)

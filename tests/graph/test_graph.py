@@ -368,7 +368,6 @@ def test_of_what_is_ready_the_first_in_the_ranking_goes(data):
         targets += [target for source, target in edges if source == i]
         first.append(len(targets))
     pop, done = ready_queue_by(ranked, targets, first)
-
     left, finished = set(range(count)), set()
     while left:
         ready = [i for i in ranked if i in left and all(s in finished for s, t in edges if t == i)]
@@ -384,7 +383,6 @@ def test_of_what_is_ready_the_first_in_the_ranking_goes(data):
 def test_the_bottom_level_is_the_longest_path(weights):
     a, b, c, d = weights
     levels = bottom_levels([0, 1, 2, 3], [1, 2, 3, 3], [0, 2, 3, 4, 4], weights)
-
     assert list(levels) == [a + max(b, c) + d, b + d, c + d, d]
 
 

@@ -568,6 +568,5 @@ def test_a_profile_that_is_printed_tells_of_rules_that_never_fired():
     printed = str(
         DAG({"a": List([])}, rules=[never, Rule(after("a"), lambda graph: None, "r")]).run()
     )
-
     assert "\nrule 'never' never fired: " in printed
     assert "rule 'r'" not in printed
