@@ -46,9 +46,6 @@ def task_a(mine, theirs, **how):
     return compare_profiles(mine, theirs, **how)["task_times"]["a"]
 
 
-# Verdicts
-
-
 @pytest.mark.parametrize(
     ("factor", "verdict"),
     [(1.2, SLOWER), (0.8, FASTER), (1.0, NO_DIFFERENCE), (1.01, NO_DIFFERENCE)],
@@ -66,19 +63,12 @@ def test_rounds_in_fresh_processes_and_rounds_in_pairs_get_verdicts(factor, verd
     assert entry["low"] <= entry["ratio"] <= entry["high"]
     assert entry["coverage"] > 0.95
     assert "after Holm's correction for 1 comparison" in entry["reason"]
-
-
-def test_a_comparison_the_other_way_round_says_the_opposite():
-    mine, theirs = timed(1.2), timed()
-    forth, back = task_a(mine, theirs), task_a(theirs, mine)
-    assert (forth["verdict"], back["verdict"]) == (SLOWER, FASTER)
-    assert forth["ratio"] * back["ratio"] == pytest.approx(1.0)
-    assert forth["low"] * back["high"] == pytest.approx(1.0)
-
-
-def test_a_profile_compared_with_itself_shows_no_difference():
-    profile = timed()
-    assert task_a(profile, profile)["verdict"] == NO_DIFFERENCE
+    back = task_a(theirs, mine, paired=paired)
+    opposite = {SLOWER: FASTER, FASTER: SLOWER}
+    assert back["verdict"] == opposite.get(verdict, verdict)
+    assert entry["ratio"] * back["ratio"] == pytest.approx(1.0)
+    assert entry["low"] * back["high"] == pytest.approx(1.0)
+    assert task_a(mine, mine, paired=paired)["verdict"] == NO_DIFFERENCE
 
 
 def test_tasks_and_edges_are_families_of_their_own():
@@ -89,16 +79,10 @@ def test_tasks_and_edges_are_families_of_their_own():
     assert result["task_times"]["t0"]["reason"].endswith("for 4 comparisons")
     assert result["total_time"]["reason"].endswith("for 1 comparison")
     assert result["edge_times"]["t0->t1"]["reason"].endswith("for 2 comparisons")
-
-
-def test_too_few_rounds_for_so_many_tasks_cannot_say():
     many = profile_of({f"t{i}": {"wall_ms": TEN[:6]} for i in range(60)})
     entry = compare_profiles(many, many)["task_times"]["t7"]
     assert entry["verdict"] == INCONCLUSIVE
     assert entry["reason"].startswith("6 rounds are too few for 60 comparisons: at least")
-
-
-# What is compared
 
 
 def test_times_without_delay_are_compared_where_both_have_them():
@@ -194,13 +178,6 @@ def test_profiles_are_called_by_their_names_where_these_differ():
     assert str(timed().compare(timed())).startswith("new against base: ")
 
 
-def test_warm_up_rounds_do_not_count():
-    kinds = ["cold", "warm_up", *["measured"] * 6, "allocation"]
-    mine = profile_of({"a": {"wall_ms": [99.0, 50.0, *[2.0] * 6, None]}}, kinds=kinds)
-    theirs = profile_of({"a": {"wall_ms": [1.0] * 6}})
-    assert (task_a(mine, theirs)["ratio"], task_a(mine, theirs)["low"]) == (2.0, 2.0)
-
-
 def test_pairs_are_the_rounds_that_both_have():
     # A machine that gets slower and slower disturbs both sides of a pair alike.
     times = [float(2**i) for i in range(9)]
@@ -210,27 +187,32 @@ def test_pairs_are_the_rounds_that_both_have():
     assert entry["verdict"] == SLOWER
     assert (entry["low"], entry["high"]) == (pytest.approx(1.5), pytest.approx(1.5))
     assert task_a(mine, theirs)["verdict"] == INCONCLUSIVE
+    kinds = ["cold", "warm_up", *["measured"] * 6, "allocation"]
+    mine = profile_of({"a": {"wall_ms": [99.0, 50.0, *[2.0] * 6, None]}}, kinds=kinds)
+    entry = task_a(mine, profile_of({"a": {"wall_ms": [1.0] * 6}}))
+    assert (entry["ratio"], entry["low"]) == (2.0, 2.0)
 
 
-def test_without_a_common_round_there_is_no_pair():
-    mine = profile_of({"a": {"wall_ms": [1.0, None]}})
-    theirs = profile_of({"a": {"wall_ms": [None, 1.0]}})
-    entry = task_a(mine, theirs, paired=True)
-    assert (entry["ratio"], entry["verdict"], entry["reason"]) == (None, INCONCLUSIVE, "no samples")
-
-
-def test_single_samples_have_a_ratio_but_no_interval():
-    mine, theirs = profile_of({"a": {"wall_ms": [3.0]}}), profile_of({"a": {"wall_ms": [2.0]}})
-    entry = task_a(mine, theirs)
-    assert (entry["ratio"], entry["verdict"]) == (1.5, INCONCLUSIVE)
+@pytest.mark.parametrize(
+    ("mine", "theirs", "paired", "ratio", "reason"),
+    [
+        ([1.0, None], [None, 1.0], True, None, "no samples"),
+        ([1.0] * 5 + [None] * 5, [None] * 5 + [1.0] * 5, True, None, "no samples"),
+        ([3.0], [2.0], False, 1.5, "1 measured round is too few, at least 6 of each are needed"),
+        (TEN, [0.0, *TEN[1:]], False, None, "a sample is 0, so there is no ratio"),
+    ],
+)
+def test_samples_that_cannot_say_have_no_interval(mine, theirs, paired, ratio, reason):
+    entry = task_a(
+        profile_of({"a": {"wall_ms": mine}}), profile_of({"a": {"wall_ms": theirs}}), paired=paired
+    )
+    assert (entry["ratio"], entry["verdict"]) == (ratio, INCONCLUSIVE)
     assert entry["low"] is entry["high"] is entry["coverage"] is None
-    assert "1 measured round is too few, at least 6 of each are needed" in entry["reason"]
-
-
-def test_a_sample_of_0_has_no_ratio():
-    entry = task_a(timed(), profile_of({"a": {"wall_ms": [0.0, *TEN[1:]]}}))
-    assert (entry["ratio"], entry["low"], entry["verdict"]) == (None, None, INCONCLUSIVE)
-    assert entry["reason"] == "a sample is 0, so there is no ratio"
+    assert entry["reason"].startswith(reason)
+    few = profile_of({"a": {"wall_ms": TEN[:5]}})
+    for entry in (task_a(few, timed()), task_a(timed(), few)):
+        assert entry["verdict"] == INCONCLUSIVE
+        assert entry["reason"].startswith("5 measured rounds are too few, at least 6 of each")
 
 
 def test_profiles_without_samples_have_times_and_no_verdict():
@@ -247,9 +229,6 @@ def test_profiles_without_samples_have_times_and_no_verdict():
     assert compare_profiles(plain, DAG({}).run())["task_times"] == {}
 
 
-# What stands against a verdict
-
-
 @pytest.mark.parametrize("conditions", [None, {}, {**FRESH, "fresh_process": False}])
 def test_samples_of_one_process_cannot_judge_those_of_another(conditions):
     for mine, theirs in (
@@ -261,14 +240,6 @@ def test_samples_of_one_process_cannot_judge_those_of_another(conditions):
         assert "differ 2 to 4 times as much as rounds do" in entry["reason"]
         assert "run(rounds=Rounds(10, fresh_process=True))" in entry["reason"]
         assert "compare_runs(base, new)" in entry["reason"]
-
-
-def test_fewer_than_six_fresh_rounds_on_either_side_cannot_say():
-    few = profile_of({"a": {"wall_ms": TEN[:5]}})
-    for mine, theirs in ((few, timed()), (timed(), few)):
-        entry = task_a(mine, theirs)
-        assert entry["verdict"] == INCONCLUSIVE
-        assert entry["reason"].startswith("5 measured rounds are too few, at least 6 of each")
 
 
 @pytest.mark.parametrize("paired", [False, True])
@@ -310,24 +281,12 @@ def test_machines_without_a_common_scale_are_compared_by_raw_times(calibration):
     assert result["task_times"]["a"]["ratio"] == pytest.approx(3.0)
     assert result["task_times"]["a"]["verdict"] == INCONCLUSIVE
     assert "the ratio is of raw times" in result["task_times"]["a"]["reason"]
-
-
-def test_a_host_with_another_processor_is_another_machine():
-    assert "different machines" in task_a(timed(cpu="old"), timed(cpu="new"))["reason"]
-
-
-def test_two_calibrations_of_one_machine_change_nothing():
-    mine, theirs = timed(calibration={**CALIBRATION, "score": 1.9}), timed(calibration=CALIBRATION)
-    result = compare_profiles(mine, theirs)
+    # Two calibrations of one machine change nothing.
+    again = timed(host="x", calibration={**CALIBRATION, "score": 1.9})
+    result = compare_profiles(mine, again)
     assert "scale" not in result
-    assert result["task_times"]["a"]["ratio"] == 1.0
-    assert result["task_times"]["a"]["verdict"] == NO_DIFFERENCE
-
-
-def test_a_profile_that_does_not_say_where_it_was_taken_cannot_be_judged():
-    nowhere = timed()
-    nowhere.hostname = None
-    assert "hostname" in task_a(nowhere, timed())["reason"]
+    assert result["task_times"]["a"]["ratio"] == pytest.approx(3.0)
+    assert result["task_times"]["a"]["verdict"] == SLOWER
 
 
 def test_everything_that_stands_against_a_verdict_is_said():
@@ -336,6 +295,9 @@ def test_everything_that_stands_against_a_verdict_is_said():
     assert "different machines" in reason
     assert "busy_cores is 1 here, 0 there" in reason
     assert "single process" in reason
+    assert "different machines" in task_a(timed(cpu="old"), timed(cpu="new"))["reason"]
+    mine.hostname = None
+    assert "hostname" in task_a(mine, timed())["reason"]
 
 
 @pytest.mark.parametrize(
@@ -389,10 +351,3 @@ def test_one_round_beside_another_has_a_ratio_and_no_verdict(kinds):
         "verdict": INCONCLUSIVE,
         "reason": "1 round is too few for 1 comparison: at least 5 of each are needed",
     }
-
-
-def test_rounds_of_which_no_two_stand_side_by_side_have_no_ratio():
-    left, right = [1.0] * 5 + [None] * 5, [None] * 5 + [1.0] * 5
-    mine, theirs = profile_of({"a": {"wall_ms": left}}), profile_of({"a": {"wall_ms": right}})
-    entry = task_a(mine, theirs, paired=True)
-    assert (entry["ratio"], entry["verdict"], entry["reason"]) == (None, INCONCLUSIVE, "no samples")

@@ -112,11 +112,14 @@ def test_a_profile_is_a_headline_tables_of_tasks_and_of_edges_and_the_critical_p
         "outside of the tasks: prepare 0.250 ms, loop 1,234.500 ms, hooks 0.000 ms\n"
     )
     head = HEAD.replace("dagprofiler", f"{notes}dagprofiler")
+    before = copy.deepcopy(profile.to_dict())
     assert str(profile) == summary(profile) == (head + TASKS + EDGES + PATH).rstrip("\n")
-
-
-def test_a_default_is_shown_as_a_weight_only_where_nothing_says_that_it_is_one():
+    assert profile.to_dict() == before
+    # A default is shown as a weight only where nothing says that it is one.
     assert "80.16 kB             0\n" in str(example())
+    profile = example()
+    profile.seed = None
+    assert ORIGIN.replace("seed 42", "no seed") in str(profile)
 
 
 def test_a_partial_profile_says_so_and_why_first():
@@ -148,12 +151,9 @@ def test_what_is_unknown_is_no_number():
     instructions = [line.split()[-1] for line in text.split("\n")[4:7]]
     assert instructions == ["7", "-", "-"]
     assert "collect -> classify  80.01 kB            -" in text
-
-
-def test_a_profile_without_a_seed_says_so():
-    profile = example()
-    profile.seed = None
-    assert ORIGIN.replace("seed 42", "no seed") in str(profile)
+    document["edge_weights"] = {}
+    document["dag_structure"]["edges"] = []
+    assert "on the wire" not in str(Profile.from_dict(document))
 
 
 def test_an_imported_profile_says_from_what_and_nothing_that_it_does_not_know():
@@ -187,13 +187,6 @@ def test_an_imported_profile_says_from_what_and_nothing_that_it_does_not_know():
     assert "(imported from a\\nb) on m" in str(imported)
     imported.sections["imported"] = {"anything": 1}
     assert "(imported) on m" in str(imported)
-
-
-def test_a_profile_without_edges_has_no_table_of_edges():
-    document = json.loads(example().dumps())
-    document["edge_weights"] = {}
-    document["dag_structure"]["edges"] = document["edge_metrics"]["records"] = []
-    assert "on the wire" not in str(Profile.from_dict(document))
 
 
 @pytest.mark.parametrize("count", [0, 1, 40, 41, 1500])
@@ -242,32 +235,18 @@ def test_a_failure_is_shown_with_its_place():
 @pytest.mark.parametrize(
     "name", ["a\nb", "a\r\nb", "\x1b[31mred", "\ud800", "\u2028", "\x85", "tab\tbed", "\u202egnp"]
 )
-def test_a_hostile_name_does_not_break_the_table(name):
+def test_a_hostile_name_host_or_reason_does_not_break_the_table(name):
+    assert "\nprüfen  " in str(Profile.loads(example().dumps().replace("process", "prüfen")))
     document = json.loads(example().dumps().replace("process", "@"))
     text = json.dumps(document).replace("@", json.dumps(name)[1:-1])
     lines = str(Profile.loads(text)).splitlines()
     assert len(lines) == len(str(example()).splitlines())
     assert all(line.isprintable() for line in lines)
-
-
-def test_a_name_in_another_script_is_shown_as_it_is():
-    document = json.loads(example().dumps().replace("process", "prüfen"))
-    assert "\nprüfen  " in str(Profile.from_dict(document))
-
-
-def test_a_hostile_host_or_reason_does_not_break_the_lines():
-    profile = example(run={"state": "partial", "reason": "one\ntwo\x1b[2J", "tasks": {}})
-    profile.hostname = "worker\n01"
+    profile = example(run={"state": "partial", "reason": f"one{name}two", "tasks": {}})
+    profile.hostname = f"worker{name}01"
     lines = str(profile).splitlines()
     assert len(lines) == len(str(example()).splitlines()) + 1
     assert all(line.isprintable() for line in lines)
-
-
-def test_the_summary_changes_nothing():
-    profile = example(run={"state": "complete"})
-    before = copy.deepcopy(profile.to_dict())
-    str(profile)
-    assert profile.to_dict() == before
 
 
 def test_what_was_metered_is_a_table_of_its_own_without_what_is_0_throughout():

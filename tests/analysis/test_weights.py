@@ -81,10 +81,6 @@ def test_each_source_gives_medians_of_the_measured_rounds_in_its_unit(source, un
     assert (weights.values, weights.unit) == (values, unit)
     assert (weights.source, weights.statistic) == (source, "median")
     assert all(type(value) is type(values["a"]) for value in weights.values.values())
-
-
-def test_weights_keep_the_order_of_the_tasks_and_pickle():
-    weights = weights_of(sampled())
     assert list(weights.values) == ["a", "b"]
     assert pickle.loads(pickle.dumps(weights)) == weights
     with pytest.raises(AttributeError):
@@ -99,16 +95,11 @@ def test_other_statistics_are_taken_over_the_measured_samples(statistic, a, b):
     assert weights.values == {"a": a, "b": b}
     assert weights.statistic == statistic
     assert weights.provenance == f"wall time, {statistic} of 3 to 4 measured rounds on host 'lab-7'"
-
-
-def test_counts_stay_whole_numbers():
+    # Counts stay whole, and estimates have no samples.
     assert weights_of(sampled(), "counted", "mean").values == {"a": 102, "b": 2000}
-
-
-def test_the_statistic_has_no_effect_on_estimates():
-    weights = weights_of(sampled(), "estimated", "max")
-    assert weights.values == {"a": 50, "b": 70}
-    assert weights.provenance == ("what the cost models of the tasks say; none of it is measured")
+    estimated = weights_of(sampled(), "estimated", statistic)
+    assert estimated.values == {"a": 50, "b": 70}
+    assert estimated.provenance == "what the cost models of the tasks say; none of it is measured"
 
 
 def test_provenance_names_the_conditions():
@@ -127,9 +118,6 @@ def test_provenance_names_the_conditions():
     )
 
 
-# Reference time
-
-
 @pytest.mark.parametrize(
     ("more", "when"),
     [({}, ""), ({"taken_at": "2026-11-22T13:17:58Z"}, ", taken at 2026-11-22T13:17:58Z")],
@@ -143,34 +131,33 @@ def test_reference_times_say_on_which_scale_they_are(more, when):
     )
 
 
-def test_profiles_of_two_machines_are_on_one_scale():
+def test_times_of_two_machines_are_on_one_scale_by_their_scores_or_by_a_declared_rate():
     slow = sampled(environment={"calibration": {**CALIBRATION, "score": 0.5}})
     fast = weights_of(sampled(), "reference_time").values
     assert weights_of(slow, "reference_time").values == {n: v / 4 for n, v in fast.items()}
-
-
-def test_a_declared_rate_takes_the_place_of_the_score():
-    weights = weights_of(sampled(environment={}), "reference_time", "min", rate=2e9)
+    none = sampled(environment={})
+    weights = weights_of(none, "reference_time", "min", rate=2e9)
     assert weights.values == {"a": pytest.approx(4e6), "b": pytest.approx(2e7)}
     assert weights.unit == "reference units (2e+09 a second)"
     assert weights.provenance.endswith("; seconds times the declared rate of 2e+09 a second")
+    half = weights_of(none, "reference_time", rate=Fraction(1, 2))
+    assert half.unit == "reference units (0.5 a second)"
+    with pytest.raises(WeightError, match=r"dagprofiler\.calibrate\(\) .* rate"):
+        weights_of(none, "reference_time")
+    wrong = sampled(environment={"calibration": {**CALIBRATION, "score": 0.5}})
+    wrong.sections["environment"]["calibration"]["score"] = 0.0
+    with pytest.raises(ProfileError, match="score"):
+        weights_of(wrong, "reference_time")
 
 
 def test_reference_times_are_wall_times_where_no_delay_was_measured():
     weights = weights_of(sampled(["wall_ms"]), "reference_time")
     assert weights.values == {"a": 9.0, "b": 40.0}
     assert weights.provenance.startswith("wall time, median")
-
-
-def test_times_with_and_without_delay_are_not_mixed():
+    # Times with and without delay are not mixed.
     profile = sampled()
     profile.sections["samples"]["tasks"]["b"]["corrected_ms"] = [None] * 6
     assert weights_of(profile, "reference_time").values == {"a": 9.0, "b": 40.0}
-
-
-def test_reference_times_without_a_scale_say_how_to_get_one():
-    with pytest.raises(WeightError, match=r"dagprofiler\.calibrate\(\) .* rate"):
-        weights_of(sampled(environment={}), "reference_time")
 
 
 def test_one_plain_round_on_a_calibrated_machine_has_reference_times():
@@ -193,35 +180,12 @@ def test_medians_without_their_samples_are_still_reference_times():
         weights_of(profile, "reference_time", "mean")
 
 
-def test_a_calibration_that_is_none_is_refused():
-    environment = {"calibration": {**CALIBRATION, "score": 0.0}}
-    with pytest.raises(ProfileError, match="score"):
-        weights_of(sampled(environment=environment), "reference_time")
-
-
-@pytest.mark.parametrize(
-    "rate", [0, -1.0, float("nan"), float("inf"), 10**400, True, "fast", np.ones(2), 1j]
-)
-def test_a_rate_is_a_finite_number_above_0(rate):
-    with pytest.raises(WeightError, match=r"rate must .* above 0, got"):
-        weights_of(sampled(), "reference_time", rate=rate)
-
-
 def test_a_rate_that_leads_beyond_all_floats_is_refused():
     profile = sampled()
     profile.sections["samples"]["tasks"]["b"]["corrected_ms"] = [1e6] * 6
     with pytest.raises(WeightError, match=r"'b': the weight at rate=1e\+308") as caught:
         weights_of(profile, "reference_time", rate=1e308)
     assert caught.value.tasks == ["b"]
-
-
-@pytest.mark.parametrize("source", [s for s in SOURCES if s != "reference_time"])
-def test_a_rate_is_for_reference_times(source):
-    with pytest.raises(WeightError, match=r"rate=2\.0 is for source='reference_time'"):
-        weights_of(sampled(), source, rate=2.0)
-
-
-# Best
 
 
 def test_best_takes_the_first_source_that_has_a_value_for_every_task():
@@ -242,20 +206,16 @@ def test_best_takes_the_first_source_that_has_a_value_for_every_task():
 def test_best_says_what_stands_against_each_source():
     with pytest.raises(WeightError) as caught:
         weights_of(profile_of({"a": sources(None)}))
+    with pytest.raises(WeightError, match=r"no source .* any task:") as filled:
+        weights_of(profile_of({"a": sources(None)}), fill=9)
+    assert len(str(filled.value).splitlines()) == 1 + len(SOURCES)
+    empty = DAG({}).run()
+    provenance = weights_of(empty).provenance
+    assert weights_of(empty) == Weights({}, "instructions", "counted", "median", provenance)
     lines = str(caught.value).splitlines()
     assert lines[0] == "weights from 'best': no source has a value for every task:"
     assert [line.split("'")[1] for line in lines[1:]] == list(SOURCES)
     assert lines[2] == "  - weights from 'estimated': none for 'a': the task has no cost model"
-
-
-def test_a_dag_without_tasks_has_weights_from_every_source():
-    empty = DAG({}).run()
-    assert weights_of(empty) == Weights(
-        {}, "instructions", "counted", "median", weights_of(empty).provenance
-    )
-
-
-# What there is no value for
 
 
 def test_a_default_of_0_is_no_weight():
@@ -300,19 +260,16 @@ def test_a_run_without_a_measured_round_has_no_times():
 
 @pytest.mark.parametrize("statistic", STATISTICS)
 def test_one_round_has_one_value_whatever_the_statistic(statistic):
-    profile = profile_of({"a": sources(wall_time_ms=3.0, counted_instructions=7)})
+    entry = sources(wall_time_ms=3.0, counted_instructions=7)
+    profile = profile_of({"a": entry})
     assert weights_of(profile, "wall_time", statistic).values == {"a": 3.0}
     assert weights_of(profile, "counted", statistic).values == {"a": 7}
-
-
-def test_medians_without_their_samples_are_nothing_but_medians():
-    profile = profile_of({"a": sources(wall_time_ms=3.0)}, rounds=6)
-    assert weights_of(profile, "wall_time").values == {"a": 3.0}
-    with pytest.raises(WeightError, match="6 rounds; statistic='median'"):
-        weights_of(profile, "wall_time", "max")
-
-
-# Profiles without weight_sources
+    medians = profile_of({"a": entry}, rounds=6)
+    if statistic == "median":
+        assert weights_of(medians, "wall_time").values == {"a": 3.0}
+    else:
+        with pytest.raises(WeightError, match="6 rounds; statistic='median'"):
+            weights_of(medians, "wall_time", statistic)
 
 
 def test_profiles_of_0_1_0_have_wall_times_where_names_match():
@@ -321,14 +278,10 @@ def test_profiles_of_0_1_0_have_wall_times_where_names_match():
     assert weights_of(profile, "wall_time", "mean").values == {"a": 1.0, "b": 2.0}
     assert weights_of(profile, "estimated").values == {"a": 5, "b": 6}
     assert weights_of(profile, "reference_time", rate=1e3).values == {"a": 1.0, "b": 2.0}
-
-
-@pytest.mark.parametrize("weight", [0, -3])
-def test_their_node_weight_of_0_is_refused(weight):
-    profile = profile_of(None, weights={"a": 5, "b": 0})
-    profile.metrics.node_weights["b"] = weight
-    with pytest.raises(WeightError, match=r"'b': .* weight_sources"):
-        weights_of(profile, "estimated")
+    for weight in (0, -3):
+        profile.metrics.node_weights["b"] = weight
+        with pytest.raises(WeightError, match=r"'b': .* weight_sources"):
+            weights_of(profile, "estimated")
 
 
 def of_0_1_0(*names):
@@ -370,25 +323,36 @@ def test_entries_of_some_tasks_only_go_by_their_names():
         weights_of(profile, "wall_time")
 
 
-# Arguments
+NO_NUMBERS = [-1.0, float("nan"), float("inf"), 10**400, True, "3", np.ones(2), 1j]
 
 
-@pytest.mark.parametrize("source", ["cuonted", "", None, 3, ["counted"]])
-def test_an_unknown_source_lists_the_known_ones(source):
-    with pytest.raises(
-        WeightError, match=r"source must be one of 'best', 'time', 'counted', .*, got"
-    ) as e:
-        weights_of(sampled(), source)
-    assert ("did you mean 'counted'?" in str(e.value)) == (source not in ("", None, 3))
-
-
-def test_an_unknown_statistic_lists_the_known_ones():
-    expected = "statistic must be one of 'median', 'mean', 'min', 'max', got 'maen'; did you mean"
-    with pytest.raises(WeightError, match=expected):
-        weights_of(sampled(), "wall_time", "maen")
-
-
-# Fill
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        *(({"source": value}, "got") for value in ("", None, 3)),
+        *(({"source": value}, "did you mean 'counted'") for value in ("cuonted", ["counted"])),
+        *(({"fill": value}, "fill must .* at least 0, got") for value in NO_NUMBERS),
+        *(
+            ({"source": "reference_time", "rate": value}, "rate must .* above 0, got")
+            for value in (0, *NO_NUMBERS)
+        ),
+        *(
+            ({"source": source, "rate": 2.0}, r"rate=2\.0 is for source='reference_time'")
+            for source in SOURCES
+            if source != "reference_time"
+        ),
+        (
+            {"statistic": "maen"},
+            "statistic must be one of 'median', 'mean', 'min', 'max', got 'maen'; did you mean",
+        ),
+    ],
+)
+def test_an_argument_that_is_none_is_refused(arguments, message):
+    with pytest.raises(WeightError, match=message) as caught:
+        weights_of(sampled(), **arguments)
+    if message == "got":
+        assert "source must be one of 'best', 'time', 'counted', " in str(caught.value)
+        assert "did you mean" not in str(caught.value)
 
 
 def test_fill_is_for_tasks_without_a_value_and_they_are_named():
@@ -400,16 +364,13 @@ def test_fill_is_for_tasks_without_a_value_and_they_are_named():
     assert profile.weights("estimated", fill=0).values == {"a": 0, "b": 60, "c": 0}
 
 
-def test_samples_of_some_tasks_are_used_and_the_rest_is_filled():
+def test_samples_of_some_tasks_are_used_unless_more_tasks_have_medians():
     profile = sampled(["wall_ms"])
     profile.sections["samples"]["tasks"]["b"]["wall_ms"] = [None] * 6
     assert weights_of(profile, "wall_time", "max", fill=1.5).values == {"a": 9.0, "b": 1.5}
-    assert weights_of(profile, "wall_time", fill=2).values == {"a": 4.5, "b": 2}
-
-
-def test_medians_that_more_tasks_have_go_before_samples():
-    profile = sampled(["wall_ms"])
-    profile.sections["samples"]["tasks"]["b"]["wall_ms"] = [None] * 6
+    weights = weights_of(profile, "wall_time", fill=2)
+    assert weights.values == {"a": 4.5, "b": 2}
+    assert samples_behind(profile, weights) == {"a": [4.0, 2.0, 9.0, 5.0], "b": [2]}
     for name, time in (("a", 3.0), ("b", 4.0)):
         profile.sections["weight_sources"][name]["wall_time_ms"] = time
     assert weights_of(profile, "wall_time", fill=1).values == {"a": 3.0, "b": 4.0}
@@ -439,23 +400,6 @@ def test_best_takes_the_source_that_lacks_fewest():
     assert (weights.source, weights.values) == ("estimated", {"a": 4, "b": 9, "c": 5})
 
 
-def test_best_does_not_choose_a_unit_for_nothing_but_fill():
-    with pytest.raises(WeightError, match=r"no source .* any task:") as caught:
-        weights_of(profile_of({"a": sources(None)}), fill=9)
-    assert len(str(caught.value).splitlines()) == 1 + len(SOURCES)
-
-
-@pytest.mark.parametrize(
-    "fill", [-1, float("nan"), float("inf"), 10**400, True, "3", np.ones(2), 1j]
-)
-def test_fill_is_a_finite_number_of_at_least_0(fill):
-    with pytest.raises(WeightError, match=r"fill must .* at least 0, got"):
-        weights_of(sampled(), fill=fill)
-
-
-# Samples behind weights
-
-
 @pytest.mark.parametrize(
     ("source", "a", "b"),
     [
@@ -468,13 +412,6 @@ def test_fill_is_a_finite_number_of_at_least_0(fill):
 def test_samples_are_in_the_unit_of_their_weights(source, a, b):
     profile = sampled()
     assert samples_behind(profile, weights_of(profile, source)) == {"a": a, "b": b}
-
-
-def test_what_was_filled_in_is_its_one_sample():
-    profile = sampled(["wall_ms"])
-    profile.sections["samples"]["tasks"]["b"]["wall_ms"] = [None] * 6
-    weights = weights_of(profile, "wall_time", fill=2)
-    assert samples_behind(profile, weights) == {"a": [4.0, 2.0, 9.0, 5.0], "b": [2]}
 
 
 def test_one_round_has_one_sample_and_medians_alone_have_none():
@@ -490,19 +427,6 @@ def test_best_leaves_counts_out_where_threads_of_one_task_count_into_others():
     assert weights_of(flagged).source == "estimated"
     assert weights_of(flagged, "counted").source == "counted"
     assert weights_of(sampled(statistics={"flags": {"a": ["short"]}})).source == "counted"
-
-
-def test_estimates_are_never_read_from_samples():
-    profile = sampled()
-    for row in profile.sections["samples"]["tasks"].values():
-        row[""] = [7] * 6
-    assert weights_of(profile, "estimated").values == {"a": 50, "b": 70}
-
-
-def test_a_rate_may_be_any_number():
-    assert weights_of(sampled(), "reference_time", rate=Fraction(1, 2)).unit == (
-        "reference units (0.5 a second)"
-    )
 
 
 def test_weights_of_a_partial_run_say_so():
@@ -526,9 +450,8 @@ def test_a_weight_that_no_float_holds_is_refused(source, statistic):
         weights_of(profile, source, statistic)
     assert caught.value.tasks == ["a"]
     assert weights_of(profile, "best", statistic).source == "estimated"
-
-
-def test_an_estimate_that_no_float_holds_is_an_integer_all_the_same():
-    profile = profile_of({"a": sources()})
+    # Estimates are never read from samples, and are integers however large.
+    for row in profile.sections["samples"]["tasks"].values():
+        row[""] = [7] * 6
     profile.sections["weight_sources"]["a"]["estimated_instructions"] = 10**400
-    assert weights_of(profile, "estimated").values == {"a": 10**400}
+    assert weights_of(profile, "estimated", statistic).values == {"a": 10**400, "b": 70}
