@@ -197,13 +197,19 @@ def map_reduce(items, task=Item, **options):
 
 
 def test_a_map_and_its_merge_run_on_all_executors(executor):
-    profile = map_reduce([*range(50)]).run(executor=executor)
+    dag = map_reduce([*range(50)])
+    profile = dag.run(executor=executor)
     assert profile.final_outputs == {"x": sum(range(50))}
     assert list(profile.outputs) == ["sum"]
-    origins = profile.sections["origins"]
-    assert [row[0] for row in origins["records"]] == [*[f"p[{i}]" for i in range(50)], "sum"]
+    records = profile.sections["origins"]["records"]
+    assert [row[0] for row in records] == [*[f"p[{i}]" for i in range(50)], "sum"]
+    ready = {row[0]: row[3] for row in profile.sections["timeline"]["records"]}
+    assert all(ready[name] >= at_ms for name, _, _, at_ms in records if name != "sum")
     assert "rules_ms" in profile.sections["run"]["overhead"]
     assert Profile.loads(profile.dumps()) == profile
+    # A run leaves the DAG as it was.
+    assert list(dag.tasks) == ["list"]
+    assert said(dag.run(executor=executor)) == said(profile)
 
 
 def test_a_rule_reads_outputs_from_all_executors(executor):
@@ -271,15 +277,12 @@ def test_what_is_added_behind_a_failure_is_skipped_at_once(executor):
     }
 
 
-def test_after_a_failure_that_stops_the_run_no_rule_is_asked():
+def test_rules_that_wait_for_what_failed_never_fire_nor_does_any_rule_when_the_run_stops():
     asked = []
     dag = DAG({"a": Fails, "b": Node(1)}, rules=[Rule(lambda g: asked.append(1) or False, print)])
     with pytest.raises(RunError):
         dag.run()
     assert asked == [1]
-
-
-def test_rules_that_wait_for_what_failed_leave_the_merge_unborn():
     dag = DAG(
         {"list": Fails},
         rules=[
@@ -322,15 +325,6 @@ def test_hooks_are_told_of_tasks_that_were_added():
     ]
 
 
-def test_a_task_is_ready_no_earlier_than_it_is_there():
-    profile = map_reduce([1, 2]).run()
-    timeline, origins = profile.sections["timeline"], profile.sections["origins"]
-    ready = {row[0]: row[3] for row in timeline["records"]}
-    for name, _, _, at_ms in origins["records"]:
-        if name != "sum":
-            assert ready[name] >= at_ms
-
-
 def test_ctrl_c_in_a_rule_brings_the_profile_of_what_ran():
     def interrupted(graph):
         raise KeyboardInterrupt
@@ -340,9 +334,6 @@ def test_ctrl_c_in_a_rule_brings_the_profile_of_what_ran():
         dag.run()
     assert [one.task for one in caught.value.profile.metrics.task_metrics] == ["a"]
     assert caught.value.profile.sections["run"]["state"] == "partial"
-
-
-# Rounds.
 
 
 class Varies(Task):
@@ -409,13 +400,9 @@ def test_rounds_in_new_processes_grow_there():
     profile = dag.run(rounds=Rounds(2, warmup=0, fresh_process=True), keep=["p[0]"])
     assert profile.outputs == {"p[0]": {"x": 1}, "sum": {"x": 3}}
     assert len(profile.sections["origins"]["records"]) == 2 * 3
-
-
-def test_a_rule_that_fails_in_a_new_process_is_told():
-    dag = DAG({"list": List(3)}, rules=[map_over("list", "items", Item)])
     with pytest.raises(RunError) as caught:
-        dag.run(rounds=Rounds(2, warmup=0, fresh_process=True))
-    assert list(caught.value.failures) == ["rule 'map Item'"]
+        map_reduce(3).run(rounds=Rounds(2, warmup=0, fresh_process=True))
+    assert list(caught.value.failures) == ["rule 'map p'"]
 
 
 def test_a_rule_that_fails_in_a_round_leaves_the_samples_of_what_ran():
@@ -429,13 +416,6 @@ def test_a_rule_that_fails_in_a_round_leaves_the_samples_of_what_ran():
     assert [columns["serialize_ms"] for columns in edges.values()] == [[None], [None]]
 
 
-def test_a_run_leaves_the_dag_as_it_was():
-    dag = map_reduce([1, 2])
-    first, second = dag.run(), dag.run()
-    assert list(dag.tasks) == ["list"]
-    assert said(first) == said(second)
-
-
 def test_profiles_of_graphs_that_grew_differently_are_compared():
     one, three = map_reduce([1]).run(), map_reduce([1, 2, 3]).run()
     difference = one.compare(three)
@@ -443,9 +423,6 @@ def test_profiles_of_graphs_that_grew_differently_are_compared():
     assert "only_in_self" not in difference
     assert "only in base, so not compared: p[1], p[2]" in str(difference)
     assert three.compare(one)["only_in_self"] == ["p[1]", "p[2]"]
-
-
-# Pictures over time.
 
 
 def test_the_graph_at_a_moment_can_be_had_from_the_profile():
@@ -458,9 +435,6 @@ def test_the_graph_at_a_moment_can_be_had_from_the_profile():
     assert between["nodes"] == ["list", "p[0]", "p[1]"]
     assert [edge["target"] for edge in between["edges"]] == ["p[0]", "p[1]"]
     assert loaded.dag_structure_at(moments[1]) == loaded.dag_structure
-
-
-# What stands where.
 
 
 def test_values_go_when_nobody_needs_them_any_more():
