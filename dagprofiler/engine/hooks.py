@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from operator import index
 from time import perf_counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._util.checks import integer
 from dagprofiler.errors import (
     DeclarationError,
     TraceError,
@@ -165,12 +165,7 @@ class Tracer(Hook):
         from dagprofiler.tracing.collection import Tracing
         from dagprofiler.tracing.functions import FunctionCollector
 
-        try:
-            limit = index(limit)
-        except TypeError:
-            raise TraceError(f"limit={short_repr(limit)}: expected a number of spans") from None
-        if limit < 1:
-            raise TraceError(f"limit={limit}: expected at least one span")
+        limit = integer("limit", limit, 1, error=TraceError)
         places = FunctionCollector(functions, floor_ms=floor_ms).places
         self.tracing = Tracing(limit, places, float(floor_ms))
 

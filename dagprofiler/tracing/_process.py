@@ -14,6 +14,7 @@ from itertools import islice
 from time import process_time, sleep, time
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._util.checks import boolean, choice, integer, number
 from dagprofiler._util.interpreter import imported, recording, sink
 from dagprofiler.errors import TraceError, describe, did_you_mean, short_repr
 from dagprofiler.tracing._file import TraceFile, Track, process_name
@@ -81,25 +82,14 @@ class Options:
         parts = self.filename_include
         if not isinstance(parts, tuple) or any(part not in _PARTS for part in parts):
             raise TraceError(
-                f"filename_include={short_repr(self.filename_include)}: expected some of "
+                f"filename_include={short_repr(parts)}: expected some of "
                 f"{', '.join(map(repr, _PARTS))}"
             )
-        if self.events not in _EVENTS:
-            raise TraceError(
-                f"events={short_repr(self.events)}: expected 'compact' or 'verbose'"
-                f"{did_you_mean(self.events, list(_EVENTS))}"
-            )
-        for option in ("enable", "cpu_mem_usage"):
-            if not isinstance(getattr(self, option), bool):
-                raise TraceError(
-                    f"{option}={short_repr(getattr(self, option))}: expected True or False"
-                )
-        if not isinstance(self.limit, int) or self.limit < 1:
-            raise TraceError(
-                f"limit={short_repr(self.limit)}: expected a number of spans, at least 1"
-            )
-        if not isinstance(self.interval_s, (int, float)) or not 0 < self.interval_s < 1e6:
-            raise TraceError(f"interval_s={short_repr(self.interval_s)}: expected seconds, above 0")
+        choice("events", self.events, [*_EVENTS], error=TraceError)
+        boolean("enable", self.enable, error=TraceError)
+        boolean("cpu_mem_usage", self.cpu_mem_usage, error=TraceError)
+        integer("limit", self.limit, 1, error=TraceError)
+        number("interval_s", self.interval_s, unit="seconds", error=TraceError)
         name = self.filename
         if name is not None and not (isinstance(name, str) and os.path.basename(name)):
             raise TraceError(f"filename={short_repr(name)}: expected a file's name")
@@ -517,7 +507,7 @@ class Recorder:
     def _keep_writing(self, stop: Any, stopped: Any) -> None:
         self._writer = _thread.get_native_id()
         try:
-            while not stop.acquire(timeout=self.options.interval_s):
+            while not stop.acquire(timeout=min(self.options.interval_s, threading.TIMEOUT_MAX)):
                 try:
                     # Never waits, so that who waits for this thread may hold the lock.
                     self.write(wait=False)

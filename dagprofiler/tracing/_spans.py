@@ -27,7 +27,6 @@ from dagprofiler.tracing._recording import (
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
-    from types import TracebackType
 
     from typing_extensions import Self
 
@@ -74,12 +73,7 @@ class span:  # noqa: N801  (reads as a word of the language)
             self._start = clock()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         end = clock()
         start = self._start
         self._start = None
@@ -105,13 +99,8 @@ class span:  # noqa: N801  (reads as a word of the language)
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, error, traceback)
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        self.__exit__(kind, error, None)
 
     def _record(
         self, kind: str, start: float | None, end: float, error: BaseException | None
@@ -138,12 +127,7 @@ class async_span(span):  # noqa: N801  (as span)
 
     __slots__ = ()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         end, start = clock(), self._start
         self._start = None
         if not state.off:
@@ -472,12 +456,7 @@ class _Call:
     def __enter__(self) -> None:
         self.start = clock()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         end, label = clock(), self.label
         if state.off:
             return

@@ -9,6 +9,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._util.checks import number
 from dagprofiler._util.interpreter import imported
 from dagprofiler.errors import TraceError, describe, did_you_mean, short_repr
 from dagprofiler.tracing._recording import SPAN, Label, clock, record, state
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 #: Ids of ``sys.monitoring``: that of profilers, and two unassigned ones.
 _TOOLS = (2, 3, 4)
-
-#: Upper limit of ``floor_ms``.
-_LONGEST_MS = sys.float_info.max
 
 
 class FunctionCollector:
@@ -76,8 +74,7 @@ class FunctionCollector:
             modules = [modules]
         if not hasattr(modules, "__iter__"):
             raise TraceError(f"functions={short_repr(modules)}: expected modules or their names")
-        if not isinstance(floor_ms, (int, float)) or not 0 <= floor_ms <= _LONGEST_MS:
-            raise TraceError(f"floor_ms={short_repr(floor_ms)}: expected milliseconds, at least 0")
+        floor_ms = number("floor_ms", floor_ms, zero=True, unit="milliseconds", error=TraceError)
         self._floor_s = floor_ms / 1000
         self._places = dict(map(_place_of, modules))
         for place, name in places:

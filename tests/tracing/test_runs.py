@@ -574,10 +574,10 @@ def test_what_did_not_fit_is_counted_and_told_where_it_is_missed(tmp_path):
         ({"functions": ["math"]}, "not written in Python"),
         ({"functions": 3}, "functions=3: expected modules"),
         ({"functions": [None]}, "module .*, got None"),
-        ({"floor_ms": -1}, "floor_ms=-1"),
-        ({"floor_ms": 10**400}, "floor_ms=10000.*: expected milliseconds"),
-        ({"limit": 0}, "limit=0"),
-        ({"limit": "many"}, "limit='many'"),
+        ({"floor_ms": -1}, "floor_ms .* milliseconds of at least 0, got -1"),
+        ({"floor_ms": 10**400}, "floor_ms .* got 10000"),
+        ({"limit": 0}, "limit .* at least 1, got 0"),
+        ({"limit": "many"}, "limit .* 'many'"),
     ],
 )
 def test_a_tracer_that_makes_no_sense_is_refused_where_it_is_written(wrong, why):
