@@ -19,7 +19,6 @@ _GONE = "a task closed or replaced the file that this meter reads"
 
 #: Events as ``perf_event_open(2)`` numbers them: type and config.
 INSTRUCTIONS = (0, 1)
-TASK_CLOCK = (1, 1)
 PAGE_FAULTS = (1, 2)
 
 # Machines of little-endian bytes alone: a bit of `flags` has another place elsewhere.

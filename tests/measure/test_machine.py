@@ -168,17 +168,13 @@ def test_the_processor_is_read_from_what_linux_says(files):
 
     first = "processor\t: 0\nmodel name\t: EPYC 9000: fast\ncpu MHz\t\t: 2599.998\n\n"
     assert told(first + "model name\t: Z\ncpu MHz\t: 1\n") == ("EPYC 9000: fast", 2599.998)
-    assert told("model name\t:\n") == (None, None)
-    assert told("processor\t: 0\nBogoMIPS\t: 50.00\n") == (None, None)
-    assert told("cpu MHz\t: unknown\n") == (None, None)
-    assert told("cpu MHz\t: inf\n") == (None, None)
-    assert told("cpu MHz\t: 0\n") == (None, None)
-
-
-def test_the_highest_frequency_comes_before_the_one_of_the_moment(files):
-    files["/proc/cpuinfo"] = "cpu MHz\t: 800.000\n"
+    for text in ("model name\t:\n", "processor\t: 0\nBogoMIPS\t: 50.00\n"):
+        assert told(text) == (None, None)
+    for mhz in ("unknown", "inf", "0"):
+        assert told(f"cpu MHz\t: {mhz}\n") == (None, None)
+    # The highest frequency comes before the one of the moment.
     files["/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"] = "3500000\n"
-    assert told_anew()["cpu_mhz"] == 3500.0
+    assert told("cpu MHz\t: 800.000\n") == (None, 3500.0)
 
 
 def test_where_linux_says_nothing_the_platform_is_asked(files, monkeypatch):
@@ -189,44 +185,32 @@ def test_where_linux_says_nothing_the_platform_is_asked(files, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("told", "quota"),
+    ("groups", "limits", "quota"),
     [
-        ({}, None),
-        ({"/proc/self/cgroup": "0::/\n"}, None),
-        ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/cpu.max": "max 100000\n"}, None),
-        ({"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/cpu.max": "150000 100000\n"}, 1.5),
+        ("", {}, None),
+        ("0::/", {}, None),
+        ("0::/", {"cpu.max": "max 100000"}, None),
+        ("0::/", {"cpu.max": "150000 100000"}, 1.5),
+        # The tightest of those around it counts.
+        ("0::/a/b", {"a/b/cpu.max": "max 1", "a/cpu.max": "5 10", "cpu.max": "40 10"}, 0.5),
+        # Version 1, in a container and without a quota.
         (
+            "4:memory:/a\n1:cpu,cpuacct:/docker/1f\n0::/",
             {
-                "/proc/self/cgroup": "0::/a/b\n",
-                "/sys/fs/cgroup/a/b/cpu.max": "max 100000\n",
-                "/sys/fs/cgroup/a/cpu.max": "50000 100000\n",
-                "/sys/fs/cgroup/cpu.max": "400000 100000\n",
-            },
-            0.5,
-        ),
-        (
-            {
-                "/proc/self/cgroup": "4:memory:/a\n1:cpu,cpuacct:/docker/1f\n0::/\n",
-                "/sys/fs/cgroup/cpu/cpu.cfs_quota_us": "200000\n",
-                "/sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
-                "/sys/fs/cgroup/a/cpu.max": "1 100000\n",
+                "cpu/cpu.cfs_quota_us": "200000",
+                "cpu/cpu.cfs_period_us": "100000",
+                "a/cpu.max": "1 100000",
             },
             2.0,
         ),
-        (
-            {
-                "/proc/self/cgroup": "1:cpu:/\n",
-                "/sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n",
-                "/sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
-            },
-            None,
-        ),
-        ({"/proc/self/cgroup": "0::/../..\nnonsense\n"}, None),
+        ("1:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ("0::/../..\nnonsense", {}, None),
     ],
-    ids=["none", "root", "max", "v2", "nested", "v1 in a container", "v1 without", "outside"],
 )
-def test_the_tightest_quota_of_the_control_groups_counts(files, told, quota):
-    files.update(told)
+def test_the_tightest_quota_of_the_control_groups_counts(files, groups, limits, quota):
+    files.update({f"/sys/fs/cgroup/{name}": f"{text}\n" for name, text in limits.items()})
+    if groups:
+        files["/proc/self/cgroup"] = f"{groups}\n"
     assert machine._cores_quota.__wrapped__() == quota
 
 

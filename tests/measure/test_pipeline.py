@@ -121,29 +121,6 @@ def test_a_failure_ends_the_phase_it_happens_in_and_none_follows(clock):
     assert record.outputs is None
 
 
-def test_an_input_that_cannot_be_decoded_is_named(clock):
-    record = record_of(Add(clock), frames=[pickle.dumps(2), b"none"])
-    assert moments(record) == (0, 2, None, None, None, None)
-    assert isinstance(record.error, SerializationError)
-    assert isinstance(record.error.__cause__, pickle.UnpicklingError)
-    assert str(record.error).startswith("task 'add': input 'y' cannot be decoded: ")
-
-
-def test_an_output_that_cannot_be_encoded_is_named(clock):
-    record = record_of(Add(clock, {"first": 1, "sum": ValueError("no format")}), 2, 3)
-    assert moments(record) == (0, 2, 2, 12, 12, 212)
-    assert isinstance(record.error, SerializationError)
-    assert "task 'add': output 'sum' (ValueError) cannot be serialized: " in str(record.error)
-    assert "no format" in str(record.error)
-
-
-def test_what_a_serializer_returns_must_have_a_length(clock):
-    record = record_of(Add(clock, {"first": 1, "sum": NotImplemented}), 2, 3)
-    assert isinstance(record.error, SerializationError)
-    assert "output 'sum' returned int" in str(record.error)
-    assert moments(record)[5] == 212
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1)])
 def test_what_ends_the_program_stays_what_it_is(clock, error):
     class Ends(Slow):
@@ -160,21 +137,33 @@ def test_what_ends_the_program_stays_what_it_is(clock, error):
 
 
 @pytest.mark.parametrize(
-    ("returned", "why"),
+    ("returned", "frames", "told", "times"),
     [
-        (5, "returned int, expected a mapping of its outputs (declared: 'sum', 'first')"),
-        (["sum"], "returned list, expected"),
-        ({"sum": 1}, "returned no 'first' (declared: 'sum', 'first'; returned: 'sum')"),
-        ({}, "returned no 'sum', 'first' (declared: 'sum', 'first'; returned: none)"),
+        (None, [pickle.dumps(2), b""], "input 'y' cannot be decoded: ", (0, 2, *[None] * 4)),
+        (
+            {"first": 1, "sum": ValueError("no format")},
+            None,
+            "output 'sum' (ValueError) cannot be serialized: ValueError: no format",
+            (0, 2, 2, 12, 12, 212),
+        ),
+        (
+            {"first": 1, "sum": NotImplemented},
+            None,
+            "serialize() of output 'sum' returned int",
+            (0, 2, 2, 12, 12, 212),
+        ),
+        # To look at what is returned is no part of any phase.
+        (["sum"], None, "compute() returned list", (0, 2, 2, 12, None, None)),
+        ({"sum": 1}, None, "compute() returned no 'first'", (0, 2, 2, 12, None, None)),
     ],
-    ids=str,
 )
-def test_what_is_not_all_declared_outputs_is_refused(clock, returned, why):
-    record = record_of(Add(clock, returned), 2, 3)
-    assert isinstance(record.error, OutputError)
-    assert f"task 'add': compute() {why}" in str(record.error)
-    # It is no part of any phase.
-    assert moments(record) == (0, 2, 2, 12, None, None)
+def test_what_is_wrong_is_named_and_ends_the_phase_it_happens_in(
+    clock, returned, frames, told, times
+):
+    record = record_of(Add(clock, returned), 2, 3, frames=frames)
+    assert isinstance(record.error, OutputError if "compute" in told else SerializationError)
+    assert f"task 'add': {told}" in str(record.error)
+    assert moments(record) == times
 
 
 @pytest.mark.parametrize(

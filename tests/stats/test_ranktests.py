@@ -39,45 +39,37 @@ def noisy(seed, n, sigma=0.03, factor=1.0):
     return [factor * math.exp(draw.gauss(0.0, sigma)) for _ in range(n)]
 
 
-def counted_rank_sum_tail(n, m, k):
-    """Return P(U <= k) by counting all ways to mix n samples with m."""
-    u = [sum(places) - n * (n - 1) // 2 for places in combinations(range(n + m), n)]
-    return sum(value <= k for value in u) / len(u)
+def rank_sums(n, m):
+    """Return U of all ways to mix n samples with m."""
+    return [sum(places) - n * (n - 1) // 2 for places in combinations(range(n + m), n)]
 
 
-def counted_signed_rank_tail(n, k):
-    """Return P(W <= k) by counting all signs of n ranks."""
-    w = [sum(r for r, s in zip(range(1, n + 1), signs) if s) for signs in product((0, 1), repeat=n)]
-    return sum(value <= k for value in w) / len(w)
+def signed_ranks(n):
+    """Return W of all signs of n ranks."""
+    return [sum(r for r, s in enumerate(signs, 1) if s) for signs in product((0, 1), repeat=n)]
 
 
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 4), (2, 3), (4, 4), (3, 6)])
-def test_the_exact_distribution_of_the_rank_sum_is_what_counting_gives(n, m):
-    expected = [counted_rank_sum_tail(n, m, k) for k in range(n * m + 1)]
-    assert ranktests._rank_sum_tails(n, m) == expected
-
-
-@pytest.mark.parametrize("n", [1, 2, 5, 8])
-def test_the_exact_distribution_of_signed_ranks_is_what_counting_gives(n):
-    expected = [counted_signed_rank_tail(n, k) for k in range(n * (n + 1) // 2 + 1)]
-    assert ranktests._signed_rank_tails(n) == expected
-
-
-def counted_depth_tail(n, total, fastest, k):
-    """Return P(depth <= k) by counting all ways to choose n of `total` ranks."""
-    depths = [
+def depths(n, total, fastest):
+    """Return the depth of all ways to choose n of `total` ranks."""
+    return [
         sum(fastest - rank for rank in ranks if rank < fastest)
         for ranks in combinations(range(total), n)
     ]
-    return sum(depth <= k for depth in depths) / len(depths)
 
 
-@pytest.mark.parametrize(("n", "total", "fastest"), [(1, 2, 0), (2, 7, 2), (4, 9, 3), (5, 10, 3)])
-def test_the_exact_distribution_of_the_depth_is_what_counting_gives(n, total, fastest):
-    expected = [
-        counted_depth_tail(n, total, fastest, k) for k in range(fastest * (fastest + 1) // 2 + 1)
-    ]
-    assert ranktests._depth_tails(n, total, fastest) == pytest.approx(expected)
+@pytest.mark.parametrize(
+    ("tails", "counted", "sizes"),
+    [
+        *((ranktests._rank_sum_tails, rank_sums, (n, m)) for n, m in [(1, 1), (1, 4), (3, 6)]),
+        *((ranktests._signed_rank_tails, signed_ranks, (n,)) for n in (1, 2, 5, 8)),
+        *((ranktests._depth_tails, depths, sizes) for sizes in [(1, 2, 0), (2, 7, 2), (5, 10, 3)]),
+    ],
+)
+def test_exact_distributions_are_what_counting_gives(tails, counted, sizes):
+    values, found = counted(*sizes), tails(*sizes)
+    shares = [sum(value <= k for value in values) / len(values) for k in range(len(found))]
+    assert found == pytest.approx(shares)
+    assert len(found) > max(values)
 
 
 def test_the_normal_approximation_continues_the_exact_distributions(monkeypatch):

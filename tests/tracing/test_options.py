@@ -9,56 +9,37 @@ from dagprofiler.tracing import Options, configure
 from dagprofiler.tracing._process import from_environment
 
 
-def name_of(options, **process):
-    process = {"hostname": "h", "pid": 7, "child": False, **process}
-    return os.path.basename(options.path(process.pop("hostname"), process.pop("pid"), **process))
-
-
 @pytest.mark.parametrize(
-    ("text", "given"),
+    ("text", "given", "problem"),
     [
-        (None, {}),
-        ("", {}),
-        ("name=solver", {"name": "solver"}),
-        ("log-dir=/tmp/traces", {"directory": "/tmp/traces"}),
-        ("log-enable=False", {"enable": False}),
-        ("log-enable=true:cpu-mem-usage=TRUE", {"enable": True, "cpu_mem_usage": True}),
-        ("log-event=Verbose", {"events": "verbose"}),
-        ("log-event=compact:log-format=object", {"events": "compact"}),
-        ("log-format=Array:caliper-enable=False", {}),
-        (
-            "log-filename-include=hostname,pid,name",
-            {"filename_include": ("hostname", "pid", "name")},
-        ),
-        ("name=a::log-dir=b:", {"name": "a", "directory": "b"}),
+        (None, {}, None),
+        ("", {}, None),
+        ("name=solver", {"name": "solver"}, None),
+        ("log-dir=/tmp/traces", {"directory": "/tmp/traces"}, None),
+        ("log-enable=False", {"enable": False}, None),
+        ("log-enable=true:cpu-mem-usage=TRUE", {"enable": True, "cpu_mem_usage": True}, None),
+        ("log-event=Verbose", {"events": "verbose"}, None),
+        ("log-event=compact:log-format=object", {"events": "compact"}, None),
+        ("log-format=Array:caliper-enable=False", {}, None),
+        ("log-filename-include=pid,name", {"filename_include": ("pid", "name")}, None),
+        ("name=a::log-dir=b:", {"name": "a", "directory": "b"}, None),
+        # What is wrong is said and passed over.
+        ("log-enable=no:name=a", {"name": "a"}, "log-enable='no': expected true or false"),
+        ("log-event=chatty", {}, "log-event='chatty': expected compact or verbose"),
+        ("log-enabel=False", {}, "'log-enabel' is not known; did you mean 'log-enable'?"),
+        ("log-format=csv", {}, "log-format='csv': expected array or object"),
+        ("caliper-enable=True", {}, "caliper-enable=True: there is no Caliper here"),
+        ("caliper-enable=on", {}, "caliper-enable='on': expected true or false"),
+        ("hello", {}, "'hello': expected option=value"),
+        ("a=b=c", {}, "'a=b=c': expected option=value"),
+        ("log-filename-include=host", {"filename_include": ()}, "include: 'host' is not known"),
     ],
 )
-def test_options_are_read_as_perfflowaspect_reads_them(text, given):
-    assert from_environment(text) == (Options(**given), [])
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("log-enable=no", "log-enable='no': expected true or false"),
-        ("log-event=chatty", "log-event='chatty': expected compact or verbose"),
-        ("log-enabel=False", "option 'log-enabel' is not known; did you mean 'log-enable'?"),
-        ("log-format=csv", "log-format='csv': expected array or object"),
-        (
-            "caliper-enable=True",
-            "caliper-enable=True: there is no Caliper here; spans are recorded without it",
-        ),
-        ("caliper-enable=on", "caliper-enable='on': expected true or false"),
-        ("hello", "'hello': expected option=value"),
-        ("a=b=c", "'a=b=c': expected option=value"),
-        ("log-filename-include=host", "log-filename-include: 'host' is not known"),
-    ],
-)
-def test_what_is_wrong_is_said_and_passed_over(text, problem):
-    options, problems = from_environment(f"name=a:{text}")
-    assert problems == [problem]
-    assert options.name == "a"
-    assert options.enable
+def test_options_are_read_as_perfflowaspect_reads_them(text, given, problem):
+    options, problems = from_environment(text)
+    assert options == Options(**given)
+    assert len(problems) == (problem is not None)
+    assert (problem or "") in "".join(problems)
 
 
 def test_files_go_where_the_environment_says_whatever_else_is_wrong_in_it(traced):
@@ -79,28 +60,25 @@ def test_components_of_a_workflow_are_told_apart_by_where_they_were_started(trac
 
 
 @pytest.mark.parametrize(
-    ("options", "name"),
+    ("options", "name", "of_child"),
     [
-        ({}, "perfflow.h.7.pfw"),
-        ({"filename_include": ()}, "perfflow.pfw"),
-        ({"filename_include": ("name", "pid"), "name": "a"}, "perfflow.a.7.pfw"),
-        ({"filename": "trace.json"}, "trace.json"),
+        ({}, "perfflow.h.7.pfw", "perfflow.h.7.pfw"),
+        ({"filename_include": ()}, "perfflow.pfw", "perfflow.7.pfw"),
+        ({"filename_include": ("hostname",)}, "perfflow.h.pfw", "perfflow.h.7.pfw"),
+        (
+            {"filename_include": ("name", "pid"), "name": "a"},
+            "perfflow.a.7.pfw",
+            "perfflow.a.7.pfw",
+        ),
+        ({"filename": "trace.json"}, "trace.json", "trace.7.json"),
     ],
 )
-def test_names_of_files(options, name):
-    assert name_of(Options(**options)) == name
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({}, "perfflow.h.7.pfw"),
-        ({"filename_include": ("hostname",)}, "perfflow.h.7.pfw"),
-        ({"filename": "trace.json"}, "trace.7.json"),
-    ],
-)
-def test_a_child_tells_its_number_in_any_case(options, name):
-    assert name_of(Options(**options), child=True) == name
+def test_the_name_of_a_file_has_what_is_asked_for_and_that_of_a_child_its_number(
+    options, name, of_child
+):
+    for child in (False, True):
+        path = Options(**options).path("h", 7, child=child)
+        assert os.path.basename(path) == (of_child if child else name)
 
 
 @pytest.mark.parametrize(

@@ -57,13 +57,6 @@ def test_spans_at_the_very_end_are_recorded(traced):
     assert names[:2] == ["a", "late"]
 
 
-def test_the_file_is_strict_json_after_every_flush(traced):
-    for i in range(3):
-        with span(f"span {i}"):
-            pass
-        assert len(events_of(read(flush()))) == i + 1
-
-
 KILLED = """
 import os, sys, time
 from dagprofiler import trace

@@ -110,13 +110,6 @@ def test_a_profile_of_any_name_shows_itself(name):
     Page(profile_of([name, f"{name} 2"])._repr_html_())
 
 
-def test_a_profile_shows_how_it_went_the_dag_what_tasks_cost_and_what_to_mind(objects):
-    words = Page(objects["Profile"]._repr_html_()).words
-    expected = "total;critical path;wall time;2 tasks;1 edge;source → sink;short: "
-    assert [word for word in expected.split(";") if word not in words] == []
-    assert "<details><summary>2 tasks</summary>" in objects["Profile"]._repr_html_()
-
-
 def test_a_partial_profile_says_so_and_why():
     @task(inputs=["x"], outputs=["y"])
     def fails(x):
@@ -178,15 +171,22 @@ def test_a_comparison_with_weights_that_no_float_holds_shows_them():
     Page(mine.compare(other)._repr_html_())
 
 
-def test_a_verdict_has_its_colour_and_its_word(objects):
-    markup = objects["RunComparison"]._repr_html_()
-    assert '<b class="slower">slower</b>' in markup
-
-
-def test_an_analysis_shows_its_figures_and_paths(objects):
-    words = Page(objects["Analysis"]._repr_html_()).words
-    for expected in ("work", "span", "critical path: source -> sink", "bottleneck", "slack"):
-        assert expected in words
+@pytest.mark.parametrize(
+    ("kind", "expected", "markup"),
+    [
+        (
+            "Profile",
+            "total;critical path;wall time;2 tasks;1 edge;source → sink;short: ",
+            "<details><summary>2 tasks</summary>",
+        ),
+        ("RunComparison", "slower", '<b class="slower">slower</b>'),
+        ("Analysis", "work;span;critical path: source -> sink;bottleneck;slack", ""),
+    ],
+)
+def test_figures_paths_verdicts_and_what_to_mind_are_shown(objects, kind, expected, markup):
+    page = objects[kind]._repr_html_()
+    assert [word for word in expected.split(";") if word not in Page(page).words] == []
+    assert markup in page
 
 
 def test_a_table_is_cut_and_says_so():

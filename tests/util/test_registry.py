@@ -105,15 +105,12 @@ def test_the_ending_of_a_format_stands_for_it(name):
     assert format_of(f"SOME NAME{exporter(name).extension.upper()}") == name
 
 
-def test_the_longest_ending_counts(install):
+def test_the_longest_ending_counts_and_that_of_two_formats_is_neither(install):
     install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, extension=".json")
     assert format_of("x.saga.json") == "saga"
     assert format_of("x.json") == "tasks"
-
-
-def test_an_ending_of_two_formats_is_neither(install):
-    install("thirdparty_a", {"tasks": "thirdparty_a:EXPORTER"}, extension=".dot")
-    with pytest.raises(FormatError, match=r"'x\.dot' .* dot, tasks; give format="):
+    install("thirdparty_b", {"two": "thirdparty_b:EXPORTER"}, extension=".dot")
+    with pytest.raises(FormatError, match=r"'x\.dot' .* dot, two; give format="):
         format_of("x.dot")
 
 
