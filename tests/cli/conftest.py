@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -62,7 +63,6 @@ def failing():
 @task(inputs=["numbers"], outputs=["total"])
 def waits(numbers):
     time.sleep(60)
-    return {"total": 0}
 
 
 def waiting():
@@ -128,3 +128,15 @@ def folder(shelf):
     """Return a new folder beside the shelf's files."""
     with tempfile.TemporaryDirectory(dir=shelf.folder) as path:
         yield path
+
+
+@pytest.fixture
+def written(folder):
+    """Return a function that writes a file into the folder, and returns its path."""
+
+    def write(name, text):
+        path = Path(folder, name)
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return write

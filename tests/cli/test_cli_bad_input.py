@@ -31,7 +31,6 @@ RUN = ("run", "pipeline_of_tests.py:dag")
 )
 def test_a_target_that_is_none_is_a_line_that_says_why(refused, target, says):
     line = refused("run", target)
-
     assert line.startswith(f"target {target!r}")
     assert says in line
 
@@ -47,29 +46,22 @@ def test_a_target_that_is_none_is_a_line_that_says_why(refused, target, says):
         ("def make() -> 'DAG': pass\ndef other(): pass\n", ":make?"),
         (
             "from dagprofiler import DAG\na, b = DAG({}), DAG({})\n",
-            "holds several DAGs; give one of ",
+            "several DAGs; give one of ",
         ),
     ],
 )
-def test_a_file_that_does_not_import_or_holds_no_dag_is_a_line(refused, folder, text, says):
-    Path(folder, "broken_of_tests.py").write_text(text, encoding="utf-8")
-
-    assert says in refused("run", f"{folder}/broken_of_tests.py")
+def test_a_file_that_does_not_import_or_holds_no_dag_is_a_line(refused, written, text, says):
+    assert says in refused("run", written("broken_of_tests.py", text))
 
 
-def test_a_file_with_the_name_of_a_module_that_is_loaded_has_to_be_renamed(refused, folder):
-    Path(folder, "json.py").write_text("x = 1\n", encoding="utf-8")
-
-    assert "there is another module 'json'" in refused("run", f"{folder}/json.py")
+def test_a_file_with_the_name_of_a_module_that_is_loaded_has_to_be_renamed(refused, written):
+    assert "there is another module 'json'" in refused("run", written("json.py", "x = 1\n"))
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (
-            "M=3",
-            "there is no parameter 'M' (parameters: N, factor, names, on, label, model, extra)",
-        ),
+        ("M=3", "no parameter 'M' (parameters: N, factor, names, on, label, model, extra)"),
         ("Factor=3", "did you mean 'factor'?"),
         ("N=x", "N: expected an integer like 100, got 'x'"),
         ("N=1.5", "N: expected an integer like 100, got '1.5'"),
@@ -82,27 +74,21 @@ def test_a_file_with_the_name_of_a_module_that_is_loaded_has_to_be_renamed(refus
 )
 def test_a_parameter_that_does_not_fit_is_a_line(refused, given, says):
     line = refused(*RUN, "--config", given)
-
     assert line.startswith("--config")
     assert says in line
 
 
 def test_values_may_have_types_that_only_numpy_has():
     numpy = pytest.importorskip("numpy")
-
     assert as_like("N", "3", numpy.int64(1)) == 3
     assert as_like("shape", "[1, 2]", (0, 0)) == (1, 2)
     assert as_like("any", "[1, 2]", None) == [1, 2]
 
 
-def test_outputs_are_checked_before_the_run(refused, folder):
+def test_outputs_are_checked_before_the_run(refused, folder, written):
     marker = Path(folder, "ran")
-    Path(folder, "marks.py").write_text(
-        f"open({str(marker)!r}, 'w').close()\nfrom dagprofiler import DAG\ndag = DAG({{}})\n",
-        encoding="utf-8",
-    )
-    target = f"{folder}/marks.py"
-
+    marks = f"open({str(marker)!r}, 'w').close()\nfrom dagprofiler import DAG\ndag = DAG({{}})\n"
+    target = written("marks.py", marks)
     assert "there is no directory" in refused("run", target, "-o", f"{folder}/no/p.json")
     assert "is a directory" in refused("run", target, "--report", folder)
     assert "is given twice" in refused("run", target, "-o", "x.json", "--report", "./x.json")
@@ -141,10 +127,14 @@ def test_an_option_that_does_not_fit_is_a_line(refused, options, says):
     assert says in refused(*RUN, *options)
 
 
+def test_a_table_has_no_negative_number_of_rows(refused, shelf):
+    line = refused("show", shelf.profile, "--top", "-1")
+    assert "argument --top: expected a number of rows, or 0 for all, got '-1'" in line
+
+
 def test_no_command_replaces_what_it_reads(refused, shelf):
     profile, before = shelf.profile, Path(shelf.profile).read_bytes()
     says = "is also an input of the command"
-
     assert says in refused("export", profile, "--format", "dot", "-o", profile)
     assert says in refused("report", profile, "-o", f"{shelf.folder}/./profile.json")
     assert says in refused("report", profile, "--base", profile, "-o", profile)
@@ -153,22 +143,13 @@ def test_no_command_replaces_what_it_reads(refused, shelf):
     assert Path(profile).read_bytes() == before
 
 
-def test_a_table_has_no_negative_number_of_rows(refused, shelf):
-    line = refused("show", shelf.profile, "--top", "-1")
-
-    assert "argument --top: expected a number of rows, or 0 for all, got '-1'" in line
-
-
-def test_a_dag_that_is_not_valid_says_all_that_is_wrong(cli, folder):
-    Path(folder, "invalid.py").write_text(
+def test_a_dag_that_is_not_valid_says_all_that_is_wrong(cli, written):
+    text = (
         "from dagprofiler import DAG, task\n"
         "@task(inputs=['x'], outputs=['y'])\ndef a(x):\n    return {}\n"
-        "@task(inputs=['z'], outputs=['w'])\ndef b(z):\n    return {}\n"
-        "dag = DAG({'a': a, 'b': b})\n",
-        encoding="utf-8",
+        "dag = DAG({'a': a, 'b': a})\n"
     )
-    lines = cli("run", f"{folder}/invalid.py", code=2).err.splitlines()
-
+    lines = cli("run", written("invalid.py", text), code=2).err.splitlines()
     assert lines[0] == "dagprofiler: 2 problems:"
     assert len(lines) == 3
 
@@ -176,21 +157,14 @@ def test_a_dag_that_is_not_valid_says_all_that_is_wrong(cli, folder):
 @pytest.mark.parametrize("command_line", [["show", "-"], ["validate", "-"], ["report", "-"]])
 def test_standard_input_that_is_empty_is_no_profile(shelf, command_line):
     done = command(*command_line, cwd=shelf.folder, input="")
-
     assert done.returncode in (1, 2)
     assert "standard input: not JSON" in done.stdout + done.stderr
 
 
-def test_files_that_are_no_profile_say_what_to_do(refused, folder, shelf):
-    def written(name, text):
-        path = Path(folder, name)
-        path.write_text(text, encoding="utf-8")
-        return str(path)
-
+def test_files_that_are_no_profile_say_what_to_do(refused, folder, shelf, written):
     whole = Path(shelf.profile).read_text(encoding="utf-8")
     newer = json.loads(whole)
     newer["metadata"]["schema_version"] = 99
-
     assert "run it again" in refused("show", written("cut.json", whole[: len(whole) // 2]))
     assert "try dagprofiler import" in refused("show", written("foreign.json", '{"a": 1}'))
     assert "upgrade dagprofiler" in refused("show", written("new.json", json.dumps(newer)))
@@ -209,24 +183,19 @@ def test_standard_input_can_be_read_once(refused):
 @pytest.mark.parametrize(
     ("text", "says"), [("a: [\n", "not YAML: "), ("- a\n", "expected a mapping, got ['a']")]
 )
-def test_a_yaml_file_that_says_something_else_is_a_line(refused, folder, text, says):
+def test_a_yaml_file_that_says_something_else_is_a_line(refused, written, text, says):
     pytest.importorskip("yaml")
-    path = Path(folder, "run.yaml")
-    path.write_text(text, encoding="utf-8")
-
-    assert says in refused("run", str(path))
+    assert says in refused("run", written("run.yaml", text))
 
 
-def test_a_cycle_is_located_in_the_file_of_the_user(refused, folder):
-    path = Path(folder, "cycle_of_tests.py")
-    path.write_text(
+def test_a_cycle_is_located_in_the_file_of_the_user(refused, written):
+    text = (
         "from dagprofiler import DAG, ORDER_ONLY, task\n"
         "@task(outputs=['x'])\ndef a():\n    return {'x': 1}\n"
-        "dag = DAG({'a': a, 'b': a}, [('a', 'b', ORDER_ONLY), ('b', 'a', ORDER_ONLY)])\n",
-        encoding="utf-8",
+        "dag = DAG({'a': a, 'b': a}, [('a', 'b', ORDER_ONLY), ('b', 'a', ORDER_ONLY)])\n"
     )
-
-    assert refused("run", str(path)).endswith(f"({path}, line 5)")
+    path = written("cycle_of_tests.py", text)
+    assert refused("run", path).endswith(f"({path}, line 5)")
 
 
 def test_what_is_a_program_or_a_target_is_no_profile(refused):
@@ -236,21 +205,27 @@ def test_what_is_a_program_or_a_target_is_no_profile(refused):
         assert "compare --run BASE NEW" in refused("compare", target, target)
 
 
-def test_formats_and_their_options_are_checked(refused, shelf, folder):
-    export = ("export", shelf.profile)
-
-    assert "--format" in refused(*export)
-    assert "give -o FILE" in refused(*export, "--format", "dot", "--json")
-    assert "did you mean 'dot'?" in refused(*export, "--format", "dott")
-    assert "give --format" in refused(*export, "-o", f"{folder}/p.txt")
-    assert refused(*export, "-o", "") == "output: expected the name of a file, got ''"
-    line = refused(*export, "--format", "dot", "--option", "cst=3")
-    assert "the format 'dot' has no option 'cst' (options: cost, statistic, fill)" in line
-    assert "'chrome_trace' holds no costs" in refused(
-        *export, "--format", "chrome_trace", "--cost", "time"
-    )
-    line = refused(*export, "--format", "saga", "--option", f"network=@{shelf.folder}/none.json")
-    assert line == f"no such file or directory: '{shelf.folder}/none.json'"
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([], "--format"),
+        (["--format", "dot", "--json"], "give -o FILE"),
+        (["--format", "dott"], "did you mean 'dot'?"),
+        (["-o", "{folder}/p.txt"], "give --format"),
+        (["-o", ""], "output: expected the name of a file, got ''"),
+        (
+            ["--format", "dot", "--option", "cst=3"],
+            "'cst' (options: cost, statistic, fill)",
+        ),
+        (["--format", "chrome_trace", "--cost", "time"], "'chrome_trace' holds no costs"),
+        (
+            ["--format", "saga", "--option", "network=@none.json"],
+            "no such file or directory",
+        ),
+    ],
+)
+def test_formats_and_their_options_are_checked(refused, shelf, folder, options, says):
+    assert says in refused("export", shelf.profile, *(o.format(folder=folder) for o in options))
 
 
 def test_commands_that_do_not_exist_and_none_at_all_are_refused(refused, cli):

@@ -26,7 +26,6 @@ def test_help_loads_nothing_that_takes_long(shelf):
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
     )
-
     assert done.stdout.splitlines()[-1] == "[]"
     assert all(f"\n    {name} " in done.stdout for name in COMMANDS)
 
@@ -35,14 +34,12 @@ def test_help_loads_nothing_that_takes_long(shelf):
 def test_every_command_has_json_and_help(capsys, name):
     with pytest.raises(SystemExit) as left:
         main([name, "--help"])
-
     assert left.value.code == 0
     assert "--json" in capsys.readouterr().out
 
 
 def test_the_version_is_that_of_the_package(shelf):
     done = command("--version", cwd=shelf.folder, code=0)
-
     assert done.stdout == f"dagprofiler {dagprofiler.__version__}\n"
 
 
@@ -57,7 +54,6 @@ def test_a_reader_that_has_enough_ends_the_command_without_a_word(shelf):
     process.stdout.close()
     said = process.stderr.read()
     process.stderr.close()
-
     assert said == b""
     assert process.wait() == 141
 
@@ -74,7 +70,6 @@ def test_a_standard_output_that_is_full_is_named(shelf, words):
             text=True,
             check=False,
         )
-
     assert done.stderr == "dagprofiler: no space left on device: 'standard output'\n"
     assert done.returncode == 2
 
@@ -86,7 +81,6 @@ def test_python_warnings_are_lines(shelf, folder):
             "import warnings\nwarnings.warn('old')\nfrom dagprofiler import DAG\ndag = DAG({})\n"
         )
     done = command("run", path, "-q", cwd=shelf.folder, code=0)
-
     assert done.stderr == "dagprofiler: warning: UserWarning: old\n"
 
 
@@ -102,7 +96,6 @@ def test_text_is_the_same_without_rich(monkeypatch):
     print_text("task  verdict\na     slower", with_rich)
     monkeypatch.setitem(sys.modules, "rich.console", None)
     print_text("task  verdict\na     slower", without)
-
     assert without.getvalue() == "task  verdict\na     slower\n"
     assert re.sub(r"\x1b\[[\d;]*m", "", with_rich.getvalue()) == without.getvalue()
 

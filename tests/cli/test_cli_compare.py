@@ -57,7 +57,6 @@ def test_compare_prints_a_table_of_verdicts(cli, write, base):
     new = write("new.json", {"N": 3}, a=1.2, b=0.8)
     out = cli("compare", base, new, "--json").out
     found = json.loads(out)["comparisons"][0]
-
     assert (found["base"], found["new"]) == (base, new)
     assert {name: entry["verdict"] for name, entry in found["task_times"].items()} == {
         "a": "slower",
@@ -84,7 +83,6 @@ def test_fail_if_slower_looks_at_the_verdict_and_by_how_much(
     cli, write, base, factor, condition, code
 ):
     done = cli("compare", base, write("n.json", a=factor, b=1), "--fail-if", condition, code=code)
-
     assert ("failed: " in done.out) == bool(code)
 
 
@@ -93,7 +91,6 @@ def test_noise_that_could_hide_the_slowdown_asked_for_is_inconclusive(cli, write
     document = json.loads(Path(new).read_text(encoding="utf-8"))
     document["samples"]["tasks"]["a"]["wall_ms"] = [9, 14, 9, 14, 9, 14, 9, 14, 14, 9.0]
     Path(new).write_text(json.dumps(document), encoding="utf-8")
-
     out = cli("compare", base, new, "--fail-if", "slower > 5%", code=3).out
     assert "a difference of 5 % might not have been seen" in " ".join(out.split())
     cli("compare", base, new, "--fail-if", "slower > 80%")
@@ -101,7 +98,6 @@ def test_noise_that_could_hide_the_slowdown_asked_for_is_inconclusive(cli, write
 
 def test_fail_if_larger_looks_at_the_bytes_of_edges(cli, write, base):
     new = write("new.json", edge_bytes=110, a=1.0, b=1.0)
-
     assert "a->b   100  110     +10.0 %" in cli("compare", base, new).out
     cli("compare", base, new, "--fail-if", "larger > 10%")
     out = cli("compare", base, new, "--fail-if", "larger > 5%", code=1).out
@@ -110,7 +106,6 @@ def test_fail_if_larger_looks_at_the_bytes_of_edges(cli, write, base):
 
 def test_of_an_edge_that_carried_nothing_anything_is_larger(cli, write, base):
     empty = write("empty.json", edge_bytes=0, a=1.0, b=1.0)
-
     out = cli("compare", empty, base, "--fail-if", "larger > 900%", code=1).out
     assert "failed: larger > 900%: a->b (0 -> 100 bytes)" in out
     cli("compare", base, empty, "--fail-if", "larger")
@@ -119,7 +114,6 @@ def test_of_an_edge_that_carried_nothing_anything_is_larger(cli, write, base):
 
 def test_what_cannot_be_compared_has_exit_code_3_and_says_how_it_could_be(cli, write, base):
     out = cli("compare", base, write("new.json", fresh=False, a=2.0, b=2.0), code=3).out
-
     assert "inconclusive [1]" in out
     assert "compare --run BASE NEW" in " ".join(out.split())
     assert "run(rounds=" not in out
@@ -128,7 +122,6 @@ def test_what_cannot_be_compared_has_exit_code_3_and_says_how_it_could_be(cli, w
 def test_a_profile_of_one_plain_round_cannot_be_compared(cli, shelf, folder):
     for name in ("one.json", "two.json"):
         cli("run", shelf.target, "-q", "-o", f"{folder}/{name}")
-
     out = cli("compare", f"{folder}/one.json", f"{folder}/two.json", code=3).out
     assert "no samples of several rounds" in " ".join(out.split())
 
@@ -140,7 +133,6 @@ def test_tasks_of_one_side_are_named_and_profiles_without_a_common_task_refused(
     out = " ".join(out.split())
     assert "base.json, so not compared: b" in out
     assert "new.json, so not compared: c" in out
-
     line = refused("compare", base, write("other.json", c=1.0, d=1.0), code=3)
     assert "have no task in common: they are profiles of different DAGs" in line
 
@@ -148,7 +140,6 @@ def test_tasks_of_one_side_are_named_and_profiles_without_a_common_task_refused(
 def test_several_profiles_are_compared_with_one_base(cli, write, base):
     good, bad = write("good.json", a=1.0, b=1.0), write("bad.json", a=1.5, b=1.0)
     out = cli("compare", base, good, bad, "--fail-if", "slower", code=1).out
-
     assert out.split().count("against") == 2
 
 
@@ -156,7 +147,6 @@ def test_markdown_is_a_table_in_which_names_are_text(cli, write, base, folder):
     name = "a|<b>*x*@me"
     first, second = (write(file, edge_bytes=0, **{name: 1.0}) for file in ("f.json", "s.json"))
     out = cli("compare", first, second, "--markdown").out
-
     assert "| a\\|\\<b\\>\\*x\\*\\@me | " in out
     assert "|---|---:|---:|---:|---:|---|" in out
 
@@ -165,7 +155,6 @@ def test_a_base_comes_from_standard_input(write, base, folder, shelf):
     new = write("new.json", a=1.2, b=1.0)
     text = Path(base).read_text(encoding="utf-8")
     options = ["--fail-if", "slower > 5%"]
-
     done = command("compare", "-", new, *options, cwd=shelf.folder, input=text, code=1)
     assert "failed: slower > 5%: a (+20.0%)" in done.stdout
 

@@ -17,7 +17,6 @@ def text(shelf):
 
 def test_report_writes_a_page_beside_the_profile(shelf):
     done = command("report", "profile.json", "--base", shelf.profile, cwd=shelf.folder, code=0)
-
     assert done.stdout == "written: profile.html\n"
     page = (shelf.folder / "profile.html").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
@@ -25,13 +24,11 @@ def test_report_writes_a_page_beside_the_profile(shelf):
 
 def test_report_reads_standard_input_and_writes_standard_output(shelf, text):
     done = command("report", "-", "-o", "-", cwd=shelf.folder, code=0, input=text)
-
     assert done.stdout.startswith("<!doctype html>")
 
 
 def test_export_takes_the_format_from_the_ending_and_says_what_is_left_out(shelf):
     done = command("export", shelf.profile, "-o", "p.dot", cwd=shelf.folder, code=0)
-
     assert done.stdout == "written: p.dot\n"
     assert "are left out: " in done.stderr
     assert (shelf.folder / "p.dot").read_text(encoding="utf-8").startswith("digraph")
@@ -43,7 +40,6 @@ def test_options_of_a_format_are_typed_and_may_be_in_a_file(cli, shelf, folder):
     )
     options = ["--option", f"network=@{folder}/network.json", "--cost", "wall_time"]
     done = cli("export", shelf.profile, "-o", f"{folder}/p.saga.json", *options, "--json")
-
     assert "costs are ms (wall_time: " in json.loads(done.out)["left_out"][0]
     instance = json.loads(Path(folder, "p.saga.json").read_text(encoding="utf-8"))
     assert [node["name"] for node in instance["network"]["nodes"]] == ["here", "there"]
@@ -57,7 +53,6 @@ def test_import_reads_what_export_wrote(shelf):
     command("export", shelf.profile, "-o", "p.wfformat.json", cwd=shelf.folder, code=0)
     made = (shelf.folder / "p.wfformat.json").read_text(encoding="utf-8")
     done = command("import", "-", cwd=shelf.folder, code=0, input=made)
-
     assert set(Profile.loads(done.stdout).dag_structure["nodes"]) == {"read", "add", "show"}
 
 
@@ -65,7 +60,6 @@ def test_validate_says_of_each_file_whether_it_is_valid(shelf):
     (shelf.folder / "cut.json").write_text('{"metadata": ', encoding="utf-8")
     done = command("validate", shelf.profile, "cut.json", cwd=shelf.folder, code=1)
     lines = done.stdout.splitlines()
-
     assert lines[0] == f"{shelf.profile}: a valid profile"
     assert lines[1].startswith("cut.json: not JSON: ")
     assert lines[1].endswith("run it again")
@@ -73,7 +67,6 @@ def test_validate_says_of_each_file_whether_it_is_valid(shelf):
 
 def test_validate_has_json_and_reads_standard_input(shelf, text):
     done = command("validate", "-", "--json", cwd=shelf.folder, code=0, input=text)
-
     assert json.loads(done.stdout)[0]["valid"] is True
 
 
@@ -81,7 +74,6 @@ def test_validate_has_json_and_reads_standard_input(shelf, text):
 def test_completion_knows_the_commands_and_their_options(cli, shell):
     pytest.importorskip("shtab")
     script = cli("completion", shell).out
-
     assert "dagprofiler" in script
     assert "validate" in script
     assert "--fresh-process" in script
@@ -94,7 +86,6 @@ def test_completion_knows_the_commands_and_their_options(cli, shell):
 
 def test_completion_of_an_unknown_shell_is_refused(refused):
     pytest.importorskip("shtab")
-
     assert "expected one of bash, zsh" in refused("completion", "nope")
 
 
@@ -116,5 +107,4 @@ def test_a_file_that_cannot_be_read_is_not_called_invalid(refused):
 
 def test_completion_without_its_extra_says_how_to_install_it(refused, monkeypatch):
     monkeypatch.setitem(sys.modules, "shtab", None)
-
     assert 'pip install "dagprofiler[cli]"' in refused("completion", "bash")

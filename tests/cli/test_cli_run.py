@@ -22,7 +22,6 @@ def saved(folder, name="p.json"):
 
 def test_run_writes_a_profile_and_shows_it_in_short(shelf):
     profile = Profile.load(shelf.profile)
-
     assert profile.seed == 1
     assert profile.sections["run"]["rounds"] == 7
     assert shelf.first.stdout.startswith(f"{shelf.target}, 3 tasks, 2 edges, ")
@@ -44,13 +43,9 @@ def test_a_target_is_a_dag_in_a_module_or_a_file_or_a_function_that_builds_one(c
     assert "3 tasks" in cli("run", target).out
 
 
-def test_without_output_a_run_says_how_to_keep_its_profile(cli, shelf):
+def test_without_output_a_run_says_how_to_keep_its_profile_unless_it_is_quiet(cli, shelf):
     assert "use -o profile.json" in cli("run", shelf.target).out
-
-
-def test_quiet_says_nothing(cli, shelf):
     done = cli("run", shelf.target, "--quiet")
-
     assert (done.out, done.err) == ("", "")
 
 
@@ -59,23 +54,15 @@ def test_parameters_have_the_type_of_what_they_replace(cli, folder, shelf):
     options = [word for one in given for word in ("--config", one)]
     cli("run", shelf.target, "-o", f"{folder}/p.json", *options)
     config = saved(folder).config.to_dict()
-
     del config["model"]
-    assert config == {
-        "N": 200,
-        "factor": 3.0,
-        "names": ["b"],
-        "on": False,
-        "label": "7",
-        "extra": [1],
-    }
+    expected = {"N": 200, "factor": 3.0, "names": ["b"], "on": False, "label": "7", "extra": [1]}
+    assert config == expected
     assert isinstance(config["factor"], float)
 
 
 def test_what_a_function_takes_is_given_as_a_parameter(cli, folder):
     cli("run", "pipeline_of_tests:build", "-c", "n=7", "-c", "label=y", "-o", f"{folder}/p.json")
     cli("run", "pipeline_of_tests:needs", "-c", "size=8", "-o", f"{folder}/q.json")
-
     assert (saved(folder).config.N, saved(folder).config.label) == (7, "y")
     assert saved(folder, "q.json").config.N == 8
 
@@ -84,52 +71,34 @@ def test_rounds_meters_and_where_are_those_that_were_asked_for(cli, folder, shel
     options = ["--rounds", "6", "--warmup", "1", "--meters", "wall,cpu", "--executor", "threads:2"]
     cli("run", shelf.target, *options, "-o", f"{folder}/p.json")
     sections = saved(folder).sections
-
     assert sections["run"]["conditions"]["n"] == 6
     assert sections["run"]["conditions"]["warmup"] == 1
     assert sections["run"]["executor"] == "ThreadPoolExecutor"
     assert "cpu_ms" in sections["samples"]["tasks"]["add"]
 
 
-def test_an_executor_may_be_made_by_a_function_in_a_file(cli, folder, shelf):
-    Path(folder, "pools_of_tests.py").write_text(
-        "from concurrent.futures import ThreadPoolExecutor\n"
-        "def two():\n    return ThreadPoolExecutor(2)\n",
-        encoding="utf-8",
-    )
-
-    done = cli("run", shelf.target, "--executor", f"{folder}/pools_of_tests.py:two")
-    assert "ThreadPoolExecutor" in done.out
-
-
-def test_a_pool_that_a_function_makes_ends_with_the_run(cli, folder, shelf, refused):
-    Path(folder, "ends_of_tests.py").write_text(
+def test_a_pool_that_a_function_in_a_file_makes_ends_with_the_run(cli, shelf, refused, written):
+    text = (
         "from concurrent.futures import ThreadPoolExecutor\n"
         "made = []\n"
-        "def two():\n    made.append(ThreadPoolExecutor(2))\n    return made[-1]\n",
-        encoding="utf-8",
+        "def two():\n    made.append(ThreadPoolExecutor(2))\n    return made[-1]\n"
     )
-    executor = f"{folder}/ends_of_tests.py:two"
-    cli("run", shelf.target, "--executor", executor)
+    executor = f"{written('pools_of_tests.py', text)}:two"
+    assert "ThreadPoolExecutor" in cli("run", shelf.target, "--executor", executor).out
     refused("run", "pipeline_of_tests.py:failing", "--executor", executor, code=4)
-
-    for pool in sys.modules["ends_of_tests"].made:
+    assert len(sys.modules["pools_of_tests"].made) == 2
+    for pool in sys.modules["pools_of_tests"].made:
         with pytest.raises(RuntimeError, match="after shutdown"):
             pool.submit(print)
 
 
 def test_json_of_a_run_is_what_is_shown_and_what_was_written(cli, folder, shelf):
-    done = cli("run", shelf.target, "-o", f"{folder}/p.json", "--json")
+    page = f"{folder}/r.html"
+    done = cli("run", shelf.target, "-o", f"{folder}/p.json", "--report", page, "--json")
     found = json.loads(done.out)
-
-    assert found["written"] == {"profile": f"{folder}/p.json"}
+    assert found["written"] == {"profile": f"{folder}/p.json", "report": page}
     assert {task["task"] for task in found["tasks"]} == {"read", "add", "show"}
-
-
-def test_a_report_is_written_as_well(cli, folder, shelf):
-    cli("run", shelf.target, "--report", f"{folder}/r.html", "-q")
-
-    assert Path(folder, "r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert Path(page).read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
 @pytest.mark.slow
@@ -155,31 +124,25 @@ def test_processes_and_new_processes_find_the_tasks_of_a_file(shelf, folder):
         assert "3 tasks" in done.stdout
 
 
-def test_what_tasks_print_is_not_in_the_profile_on_standard_output(folder):
-    Path(folder, "talks.py").write_text(
+def test_what_tasks_print_is_not_in_the_profile_on_standard_output(folder, written):
+    text = (
         "from dagprofiler import DAG, task\n"
         "@task(outputs=['x'])\n"
         "def talk():\n    print('hello')\n    return {'x': 1}\n"
-        "dag = DAG({'talk': talk})\n",
-        encoding="utf-8",
+        "dag = DAG({'talk': talk})\n"
     )
-    done = command("run", "talks.py", "-o", "-", cwd=folder, code=0)
-
+    done = command("run", written("talks.py", text), "-o", "-", cwd=folder, code=0)
     assert Profile.loads(done.stdout).dag_structure["nodes"] == ["talk"]
     assert done.stderr == "hello\n"
 
 
-def test_a_file_in_a_package_is_imported_as_its_module(cli, folder):
-    package = Path(folder, "package_of_tests")
-    package.mkdir()
-    (package / "__init__.py").write_text("", encoding="utf-8")
-    (package / "sizes.py").write_text("N = 3\n", encoding="utf-8")
-    (package / "inside.py").write_text(
-        "from dagprofiler import DAG\nfrom .sizes import N\ndag = DAG({}, [], {'N': N})\n",
-        encoding="utf-8",
-    )
-
-    assert "0 tasks" in " ".join(cli("run", f"{package}/inside.py").out.split())
+def test_a_file_in_a_package_is_imported_as_its_module(cli, folder, written):
+    Path(folder, "package_of_tests").mkdir()
+    written("package_of_tests/__init__.py", "")
+    written("package_of_tests/sizes.py", "N = 3\n")
+    text = "from dagprofiler import DAG\nfrom .sizes import N\ndag = DAG({}, [], {'N': N})\n"
+    target = written("package_of_tests/inside.py", text)
+    assert "0 tasks" in " ".join(cli("run", target).out.split())
 
 
 YAML = """\
@@ -193,42 +156,35 @@ edges: [[read, add]]
 
 def test_a_yaml_file_holds_a_dag(cli, shelf):
     (shelf.folder / "dag.yaml").write_text(YAML, encoding="utf-8")
-
     assert "2 tasks, 1 edge" in cli("run", "dag.yaml", "--config", "N=6").out
 
 
-def test_a_task_that_fails_leaves_the_partial_profile_and_exit_code_4(refused, folder):
-    line = refused("run", "pipeline_of_tests:failing", "-o", f"{folder}/p.json", code=4)
-
-    assert line == (
-        "task 'fails' failed: ValueError: no such cell; the partial profile is in "
-        f"{folder}/p.partial.json"
-    )
+def test_a_run_that_failed_leaves_the_partial_profile_says_where_and_writes_its_report(
+    shelf, folder
+):
+    profile, page = f"{folder}/p.partial.json", f"{folder}/r.html"
+    options = ["-o", f"{folder}/p.json", "--report", page, "--json"]
+    done = command("run", "pipeline_of_tests:failing", *options, cwd=shelf.folder, code=4)
+    found = json.loads(done.stdout)
+    problem = "task 'fails' failed: ValueError: no such cell"
+    line, place, text = done.stderr.splitlines()
+    assert line.startswith(f"dagprofiler: {problem}; the partial profile is in {profile}")
+    assert f"its report in {page}" in line
+    assert re.fullmatch(r"  .*pipeline_of_tests.py, line \d+, in fails", place)
+    assert text == '    raise ValueError("no such cell")'
+    assert "no such cell" in Path(page).read_text(encoding="utf-8")
+    assert found["error"] == problem
+    assert found["written"] == {"profile": profile, "report": page}
+    assert found["summary"]["failures"]["fails"]["traceback"][-1]["function"] == "fails"
     assert saved(folder, "p.partial.json").sections["run"]["state"] == "partial"
     assert not os.path.exists(f"{folder}/p.json")
 
 
-def test_a_run_that_failed_says_where_and_writes_its_report(shelf, folder):
-    options = ["-o", f"{folder}/p.json", "--report", f"{folder}/r.html", "--json"]
-    done = command("run", "pipeline_of_tests:failing", *options, cwd=shelf.folder, code=4)
-    found = json.loads(done.stdout)
-
-    place, text = done.stderr.splitlines()[-2:]
-    assert re.fullmatch(r"  .*pipeline_of_tests.py, line \d+, in fails", place)
-    assert text == '    raise ValueError("no such cell")'
-    assert f"its report in {folder}/r.html" in done.stderr
-    assert "no such cell" in Path(folder, "r.html").read_text(encoding="utf-8")
-    assert found["error"] == "task 'fails' failed: ValueError: no such cell"
-    assert found["written"] == {
-        "profile": f"{folder}/p.partial.json",
-        "report": f"{folder}/r.html",
-    }
-    assert found["summary"]["failures"]["fails"]["traceback"][-1]["function"] == "fails"
-
-
-def test_a_partial_profile_has_a_place_where_there_is_no_output(refused, shelf):
-    line = refused("run", "pipeline_of_tests:failing", "-o", "-", code=4)
-
+@pytest.mark.parametrize("output", ["-", os.devnull])
+def test_a_partial_profile_has_a_place_where_there_is_none_beside_the_output(
+    refused, shelf, output
+):
+    line = refused("run", "pipeline_of_tests:failing", "-o", output, code=4)
     assert line.endswith("is in profile.partial.json")
     (shelf.folder / "profile.partial.json").unlink()
 
@@ -270,69 +226,66 @@ def second_places(folder, monkeypatch):
 
 
 @pytest.fixture
-def removes(folder, monkeypatch):
+def removes(folder, written, monkeypatch):
     """Return a target that removes the folder of its results."""
-    Path(folder, "removes.py").write_text(REMOVES, encoding="utf-8")
+    written("removes.py", REMOVES)
     Path(folder, "results").mkdir()
     monkeypatch.chdir(folder)
     return "removes.py"
 
 
-def test_a_finished_run_has_a_second_place_if_the_folder_of_its_output_is_gone(
-    cli, refused, removes, second_places, monkeypatch, folder
+with_full_disk = pytest.mark.skipif(
+    not os.path.exists("/dev/full"), reason="this system has no /dev/full"
+)
+
+
+@pytest.mark.parametrize(
+    ("fails", "code", "says", "state"),
+    [
+        (False, 2, "output 'results/p.json': cannot be written: No such file", "complete"),
+        (True, 4, "task 'b' failed: ValueError: no such cell; the partial profile", "partial"),
+    ],
+)
+def test_a_profile_has_a_second_place_if_the_folder_of_its_output_is_gone(
+    refused, removes, second_places, fails, code, says, state
 ):
-    monkeypatch.chdir(folder)
-    line = refused("run", removes, "-o", "results/p.json")
-
-    assert line.startswith("output 'results/p.json': cannot be written: No such file")
-    profile = second_places.only(line)
-    assert profile.sections["run"]["state"] == "complete"
-    assert profile.dag_structure["nodes"] == ["a", "b"]
+    options = ["-c", f"fails={fails}".lower(), "-o", "results/p.json"]
+    line = refused("run", removes, *options, code=code)
+    assert line.startswith(says)
+    assert second_places.only(line).sections["run"]["state"] == state
 
 
-def test_a_partial_profile_has_a_second_place_if_the_folder_of_its_output_is_gone(
-    refused, removes, second_places
-):
-    line = refused("run", removes, "-c", "fails=true", "-o", "results/p.json", code=4)
-
-    assert line.startswith("task 'b' failed: ValueError: no such cell; the partial profile")
-    assert second_places.only(line).sections["run"]["state"] == "partial"
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@with_full_disk
 @pytest.mark.parametrize("option", ["-o", "--report"])
 def test_a_finished_run_has_a_second_place_if_its_disk_is_full(
     refused, shelf, second_places, option
 ):
     line = refused("run", shelf.target, option, "/dev/full", "-q")
-
     assert "'/dev/full': cannot be written: No space left on device; the profile is in " in line
     assert second_places.only(line).dag_structure["nodes"] == ["read", "add", "show"]
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@with_full_disk
 def test_a_report_that_has_no_room_needs_no_second_place_for_a_profile_that_has_its_own(
     refused, shelf, folder, second_places
 ):
     line = refused("run", shelf.target, "-o", f"{folder}/p.json", "--report", "/dev/full")
-
     assert "the profile is saved by -o" in line
     assert saved(folder).dag_structure["nodes"] == ["read", "add", "show"]
     assert list(second_places.folder.iterdir()) == []
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@with_full_disk
 def test_of_two_finished_runs_that_whose_disk_is_full_has_a_second_place(
     refused, shelf, folder, second_places
 ):
     options = ["--run", "--rounds", "2", "-o", "/dev/full", f"{folder}/p.json"]
     line = refused("compare", shelf.target, shelf.target, *options)
-
     assert second_places.only(line).dag_structure["nodes"] == ["read", "add", "show"]
     assert saved(folder).dag_structure["nodes"] == ["read", "add", "show"]
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@with_full_disk
 @pytest.mark.parametrize("taker", ["a full disk", "a reader that is gone"])
 def test_a_finished_run_has_a_second_place_if_standard_output_takes_nothing(shelf, folder, taker):
     reader, writer = os.pipe()
@@ -371,7 +324,6 @@ def test_a_profile_is_printed_if_no_file_can_hold_it(
         done = cli("run", target, "-q", "-o", f"{folder}/p.json", code=code)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
     assert "read" in Profile.loads(done.out).dag_structure["nodes"]
     assert "is printed, since it cannot be saved to any file (File too large)" in done.err
     assert os.listdir(folder) == ["second"]
@@ -384,53 +336,43 @@ def test_a_partial_profile_follows_no_link(refused, folder, second_places):
     victim.write_text("precious", encoding="utf-8")
     Path(folder, "p.partial.json").symlink_to(victim)
     line = refused("run", "pipeline_of_tests:failing", "-o", f"{folder}/p.json", code=4)
-
     assert victim.read_text(encoding="utf-8") == "precious"
     assert second_places.only(line).sections["run"]["state"] == "partial"
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/null"), reason="this system has no /dev/null")
-def test_a_partial_profile_of_a_run_for_a_device_has_no_place_beside_it(refused, shelf):
-    line = refused("run", "pipeline_of_tests:failing", "-o", "/dev/null", code=4)
-
-    assert line.endswith("is in profile.partial.json")
-    (shelf.folder / "profile.partial.json").unlink()
-
-
 def test_debug_shows_the_traceback_and_then_the_line(cli):
     done = cli("run", "pipeline_of_tests:broken", "--debug", code=2)
-
     assert "Traceback" in done.err
     assert done.err.splitlines()[-1].startswith("dagprofiler: target")
 
 
-def journaled(folder):
-    """Write a pipeline of which a task fails until there is a file."""
-    Path(folder, "twice.py").write_text(
-        "import os\n"
-        "from dagprofiler import DAG, task\n"
-        "@task(outputs=['x'])\n"
-        "def first():\n    return {'x': 1}\n"
-        "@task(inputs=['x'], outputs=['y'])\n"
-        "def second(x):\n"
-        f"    if not os.path.exists({os.path.join(folder, 'go')!r}):\n"
-        "        raise ValueError('not yet')\n"
-        "    return {'y': x}\n"
-        "dag = DAG({'first': first, 'second': second}, [('first', 'second')])\n",
-        encoding="utf-8",
-    )
+#: A pipeline of which a task fails until there is a file.
+TWICE = """\
+import os
+from dagprofiler import DAG, task
+
+@task(outputs=["x"])
+def first():
+    return {"x": 1}
+
+@task(inputs=["x"], outputs=["y"])
+def second(x):
+    if not os.path.exists(__file__.replace("twice.py", "go")):
+        raise ValueError("not yet")
+    return {"y": x}
+
+dag = DAG({"first": first, "second": second}, [("first", "second")])
+"""
 
 
 @pytest.mark.slow
-def test_resume_goes_on_as_the_run_was_started(folder, shelf):
-    journaled(folder)
+def test_resume_goes_on_as_the_run_was_started(folder, shelf, written):
+    written("twice.py", TWICE)
     options = ["--journal", "journal", "--seed", "3", "-o", "p.json"]
     failed = command("run", "twice.py", *options, cwd=folder, code=4)
     assert "resume it with dagprofiler resume journal" in failed.stderr
     Path(folder, "go").touch()
-
     done = command("resume", f"{folder}/journal", "--json", cwd=shelf.folder, code=0)
-
     assert json.loads(done.stdout)["written"] == {"profile": os.path.join(folder, "p.json")}
     profile = saved(folder)
     assert profile.seed == 3
@@ -447,12 +389,10 @@ def test_a_journal_that_others_can_write_to_is_resumed_if_it_is_trusted(
     asked = ["run", "-q", shelf.target, "--journal", directory]
     assert "other users can write to it" in refused(*asked)
     cli(*asked, "--trust-journal")
-
     line = refused("resume", directory)
     assert line.startswith(f"journal {directory!r}: other users can write to it")
     assert "--trust-journal" in line
     cli("resume", "-q", directory, "--trust-journal")
-
     os.chmod(directory, 0o700)
     os.chmod(f"{directory}/command.json", 0o666)
     assert "command.json': other users can write to it" in refused("resume", directory)
@@ -480,7 +420,6 @@ def test_a_command_file_that_was_edited_is_refused(cli, refused, folder, shelf, 
 
 def test_a_run_does_not_write_over_the_journal_of_another(cli, refused, folder, shelf):
     cli("run", shelf.target, "--journal", f"{folder}/journal", "-q")
-
     line = refused("run", shelf.target, "--journal", f"{folder}/journal")
     assert line.startswith(f"--journal: '{folder}/journal' already holds the journal of a run")
 
@@ -489,7 +428,6 @@ def test_resume_takes_a_target_where_no_command_began(refused, cli, folder, shel
     cli("run", "-q", shelf.target, "--journal", f"{folder}/journal", "-c", "model=1", code=2)
     cli("run", "-q", "pipeline_of_tests:failing", "--journal", f"{folder}/journal", code=4)
     os.unlink(f"{folder}/journal/command.json")
-
     assert "give the directory" in refused("resume", f"{folder}/journal")
     refused("resume", f"{folder}/journal", "pipeline_of_tests:failing", code=4)
     wrong = refused("resume", f"{folder}/journal", "pipeline_of_tests:failing", "-c", "N=4")
@@ -530,9 +468,9 @@ slow = pytest.mark.slow
 
 
 @pytest.fixture
-def waiting(folder, request):
+def waiting(folder, written, request):
     """A run in a process group of its own, one of whose tasks has finished while one waits."""
-    Path(folder, "ended_from_outside.py").write_text(ENDED_FROM_OUTSIDE, encoding="utf-8")
+    written("ended_from_outside.py", ENDED_FROM_OUTSIDE)
     words = ["run", "ended_from_outside.py:dag", "-o", "p.json", *request.param]
     process = subprocess.Popen(
         [sys.executable, "-m", "dagprofiler", *words],
@@ -571,7 +509,6 @@ def test_sigterm_saves_the_partial_profile_and_ends_all_processes(waiting, folde
     to(waiting.pid, signal.SIGTERM)
     # Their ends come when all that could write there have ended.
     out, err = waiting.communicate(timeout=60)
-
     assert (out, waiting.returncode) == ("", 143)
     if "--fresh-process" in waiting.args:
         assert err == "dagprofiler: terminated; nothing was measured yet\n"
@@ -585,7 +522,6 @@ def test_sigterm_saves_the_partial_profile_and_ends_all_processes(waiting, folde
 def test_workers_of_a_command_end_with_it_also_those_that_have_had_no_task(waiting):
     waiting.kill()
     out, _ = waiting.communicate(timeout=60)
-
     assert out == ""
 
 
@@ -603,5 +539,4 @@ def test_sigterm_that_is_ignored_stays_so(folder):
         text=True,
         check=True,
     )
-
     assert done.stdout.endswith("SIG_IGN\n")

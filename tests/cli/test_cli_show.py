@@ -15,7 +15,6 @@ from dagprofiler.cli._output import text
 def test_show_prints_every_part_in_80_columns(shelf):
     done = command("show", shelf.profile, cwd=shelf.folder, code=0)
     blocks = done.stdout.split("\n\n")
-
     assert blocks[0].startswith(f"{shelf.target}, 3 tasks, 2 edges, ")
     assert blocks[1].startswith("task  time ms")
     assert blocks[2].startswith("edge ")
@@ -25,7 +24,6 @@ def test_show_prints_every_part_in_80_columns(shelf):
 
 def test_parts_are_shown_alone(cli, shelf):
     out = cli("show", shelf.profile, "--part", "edges").out
-
     assert [line.split()[0] for line in out.splitlines()] == ["edge", "read", "add"]
 
 
@@ -46,7 +44,6 @@ def test_costs_are_of_the_source_that_was_asked_for(cli, shelf, refused):
 def test_work_critical_path_and_the_table_are_of_the_same_times():
     found = figures(DAG({"a": hostile, "b": hostile}, [("a", "b", [])]).run(rounds=6))
     times = {task["task"]: task["time_ms"] for task in found["tasks"]}
-
     assert {task["task"]: task["cost"] for task in found["tasks"]} == times
     assert found["path"]["tasks"] == ["a", "b"]
     assert found["path"]["span"] == found["path"]["work"] == pytest.approx(sum(times.values()))
@@ -66,7 +63,6 @@ def test_tasks_are_sorted_as_asked_and_the_rest_is_counted(cli, shelf):
 
 def test_json_has_the_same_figures(cli, shelf):
     found = json.loads(cli("show", shelf.profile, "--json").out)
-
     assert list(found) == [part for part in PARTS if part != "meters"]
     assert {task["task"] for task in found["tasks"]} == {"read", "add", "show"}
     assert found["path"]["tasks"] == ["read", "add", "show"]
@@ -75,7 +71,6 @@ def test_json_has_the_same_figures(cli, shelf):
 def test_a_profile_comes_from_standard_input(shelf):
     text_of_it = Path(shelf.profile).read_text(encoding="utf-8")
     done = command("show", "-", "--part", "summary", cwd=shelf.folder, code=0, input=text_of_it)
-
     assert done.stdout.startswith(f"{shelf.target}, 3 tasks")
 
 
@@ -87,7 +82,6 @@ def hostile():
 def test_names_cannot_upset_a_terminal_and_numbers_have_units():
     profile = DAG({"a\x1b[31m\nb": hostile}).run()
     shown = text(figures(profile), parts=PARTS, top=0)
-
     assert "a\\x1b[31m\\nb" in shown
     assert "\x1b" not in shown
     assert "12.35 MB" in shown
@@ -102,7 +96,6 @@ def test_what_a_profile_does_not_say_is_not_shown_as_0():
     document["execution_metrics"] = []
     del document["total_time_ms"]
     found = figures(Profile.from_dict(document))
-
     assert found["summary"]["total_time_ms"] is None
     assert found["tasks"][0]["time_ms"] is None
     assert "-" in text(found, parts=("tasks",), top=0)
@@ -120,7 +113,6 @@ def fails():
 def test_a_partial_profile_says_why():
     with pytest.raises(RunError) as caught:
         DAG({"fails": fails}).run()
-
     shown = text(figures(caught.value.profile), parts=PARTS, top=0)
     assert "PARTIAL: task 'fails' failed: ValueError: no such cell" in shown
     assert "no critical path: " in shown
@@ -130,7 +122,6 @@ def test_flags_are_explained_with_their_tasks():
     profile = DAG(dict.fromkeys("abc", hostile)).run(rounds=2)
     profile.sections["statistics"]["flags"] = {"a": ["short"], "b": ["short"], "c": ["waits"]}
     shown = text(figures(profile), ("summary", "flags"))
-
     head = shown.split("\n\n")[0]
     assert "\nshort: a, b\n" in head
     assert "\nwaits: c\n" in head
@@ -149,7 +140,6 @@ def traced():
 def test_a_run_that_was_traced_shows_the_spans_on_its_critical_path():
     found = figures(DAG({"traced": traced}).run())
     lines = text(found, parts=("path",), top=1).split("\n\n")[1].splitlines()
-
     assert [span["calls"] for span in found["path"]["spans"]["spans"]] in ([1, 3], [3, 1])
     head = "critical path by span in calls total ms self ms of the path"
     assert " ".join(lines[0].split()) == head
@@ -162,5 +152,4 @@ def test_a_long_critical_path_is_shown_by_its_ends():
     names = [f"t{i}" for i in range(30)]
     dag = DAG(dict.fromkeys(names, hostile), [(a, b, []) for a, b in zip(names, names[1:])])
     shown = " ".join(text(figures(dag.run()), parts=("path",)).split())
-
     assert "t0 -> t1 -> t2 -> t3 -> t4 -> t5 -> ... 19 more ... -> t25 -> " in shown

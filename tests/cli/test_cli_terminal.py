@@ -48,7 +48,6 @@ def test_progress_says_how_far_a_run_is_and_goes_away(terminal, shelf):
     child = terminal("run", shelf.target, "--rounds", "3", "--eta-from", shelf.profile)
     child.expect(r"0 of 3 tasks \| warm-up 1 of 2 \| \d.\d s, \d.\d s left")
     rest, code = ended(child)
-
     assert code == 0
     # A line of blanks goes over it, and what is said of the run begins there.
     assert re.search(r"\r +\rpipeline_of_tests.py:dag, 3 tasks, 2 edges", rest)
@@ -56,7 +55,6 @@ def test_progress_says_how_far_a_run_is_and_goes_away(terminal, shelf):
 
 def test_quiet_draws_nothing(terminal, shelf):
     rest, code = ended(terminal("run", shelf.target, "-q"))
-
     assert (rest, code) == ("", 0)
 
 
@@ -68,7 +66,6 @@ def test_ctrl_c_saves_the_partial_profile_and_says_where(terminal, shelf, folder
     child.expect("2 of 3 tasks.*waits for 0.")
     child.sendintr()
     rest, code = ended(child)
-
     assert code == 130
     said = rest.splitlines()[-1]
     where_it_is = f"interrupted; the partial profile is in {folder}/p.partial.json"
@@ -86,7 +83,6 @@ def test_ctrl_c_before_the_first_task_ends_has_nothing_to_save(terminal, folder)
     child.expect("asleep")
     child.sendintr()
     rest, code = ended(child)
-
     assert code == 130
     assert "dagprofiler: interrupted" in rest
 
@@ -97,7 +93,6 @@ def test_tables_fit_the_terminal(terminal, shelf, folder):
     text = text.replace('"read->add"', '"' + "read" * 40 + '->add"')
     Path(folder, "long.json").write_text(text, encoding="utf-8")
     rest, code = ended(terminal("show", f"{folder}/long.json", "--part", "tasks"))
-
     assert code == 0
     assert "readread...adread" in rest or "..." in rest
     assert max(map(len, rest.splitlines())) <= 80

@@ -110,7 +110,7 @@ def test_headline_has_makespan_path_and_parallelism(profile, found):
     assert {one["name"] for one in summary["bottlenecks"]} == {"read", "add", "read->add"}
 
 
-def test_tasks_have_their_figures_in_columns_with_units(profile, found):
+def test_tasks_and_edges_have_their_figures_in_columns_with_units(profile, found):
     columns = figures(found["tasks"])
     assert columns["compute_time_ms"]["unit"] == "ms"
     assert columns["compute_time_ms"]["values"] == [
@@ -119,9 +119,6 @@ def test_tasks_have_their_figures_in_columns_with_units(profile, found):
     assert columns["estimated_instructions"]["values"] == [100, None]
     assert columns["bytes_out"]["unit"] == "bytes"
     assert columns["cpu_time_ms"]["label"] == "CPU time"
-
-
-def test_edges_have_fields_and_bytes(found):
     edges = found["edges"]
     assert (edges["source"], edges["target"], edges["fields"]) == ([0], [1], ["rows"])
     assert {"size_bytes", "wire_bytes", "serialize_ms"} <= figures(edges).keys()
@@ -163,15 +160,8 @@ def test_machine_run_and_configuration_are_rows_of_text(found):
 
 
 def test_parameters_of_any_kind_are_shown_as_text():
-    cfg = {
-        "n": 3,
-        "model": complex(1, 2),
-        "on": True,
-        "list": [1, "</script>"],
-        "long": "x" * 20000,
-    }
-    run = DAG({"read": read}, [], Config(**cfg)).run()
-    rows = dict(data_of(run)["configuration"])
+    cfg = {"model": complex(1, 2), "on": True, "list": [1, "</script>"], "long": "x" * 20000}
+    rows = dict(data_of(DAG({"read": read}, [], Config(n=3, **cfg)).run())["configuration"])
     assert rows["model"] == "(1+2j)"
     assert rows["on"] == "true"
     assert rows["list"] == '[1, "</script>"]'
@@ -191,14 +181,18 @@ def test_a_partial_run_says_what_failed():
     assert figures(found["tasks"])["compute_time_ms"]["values"][2] is None
 
 
-def test_a_time_that_is_none_is_shown_as_it_stands():
-    run = small().run()
-    run.timestamp = "yesterday"
-    assert data_of(run)["about"]["time"] == "yesterday"
-    run.timestamp = "2026-01-02T03:04:05.678+01:00"
-    assert data_of(run)["about"]["time"] == "2026-01-02 02:04:05 UTC"
-    run.timestamp = "2026-01-02T03:04:05"
-    assert data_of(run)["about"]["time"] == "2026-01-02 03:04:05"
+@pytest.mark.parametrize(
+    ("time", "shown"),
+    [
+        ("yesterday", "yesterday"),
+        ("2026-01-02T03:04:05.678+01:00", "2026-01-02 02:04:05 UTC"),
+        ("2026-01-02T03:04:05", "2026-01-02 03:04:05"),
+    ],
+)
+def test_a_time_that_is_none_is_shown_as_it_stands(time, shown):
+    run = profile_of(["a"])
+    run.timestamp = time
+    assert data_of(run)["about"]["time"] == shown
 
 
 def test_bounds_end_where_more_workers_are_of_no_use(found):
@@ -212,14 +206,10 @@ def test_bounds_end_where_more_workers_are_of_no_use(found):
 # What tasks cost
 
 
-def test_costs_are_wall_times_unless_it_is_said_otherwise(profile):
-    assert data_of(profile)["summary"]["unit"] == "ms"
+def test_costs_are_wall_times_unless_it_is_said_otherwise(profile, found):
+    assert (found["summary"]["unit"], found["summary"]["with_communication"]) == ("ms", True)
     reference = data_of(profile, cost="reference_time", statistic="min")["summary"]
     assert reference["unit"] == "reference ms"
-
-
-def test_it_is_said_whether_paths_count_what_edges_cost(found):
-    assert found["summary"]["with_communication"] is True
     assert data_of(golden_profile())["summary"]["with_communication"] is False
 
 
@@ -304,18 +294,14 @@ def test_a_simulation_of_several_numbers_of_workers_has_a_curve(profile):
 # Size
 
 
-def test_a_large_dag_is_shown_in_groups_first_and_whole_beside():
-    found = data_of(large_profile(2000))
-    groups, tasks = found["pictures"]
+def test_a_large_dag_is_shown_in_groups_first_and_whole_beside_unless_it_is_huge():
+    groups, tasks = data_of(large_profile(2000))["pictures"]
     assert (groups["kind"], tasks["kind"]) == ("groups", "tasks")
     assert len(tasks["layers"]) == 2000
     assert len(groups["layers"]) < 50
     assert sum(map(len, groups["tasks"])) == 2000
-
-
-def test_a_huge_dag_is_shown_in_groups_alone_and_that_is_said():
-    export = EXPORTER.render(large_profile(5000))
-    assert any("groups of tasks" in loss for loss in export.losses)
+    huge = EXPORTER.render(large_profile(5000))
+    assert any("groups of tasks" in loss for loss in huge.losses)
 
 
 def test_rounds_that_are_too_many_for_a_page_are_left_out(profile, monkeypatch):
@@ -351,16 +337,21 @@ def test_workers_are_told_apart_by_what_differs():
 # Kinds of tasks
 
 
-def test_tasks_are_of_one_kind_if_only_the_last_number_of_their_names_differs():
-    names = [f"layer{layer}_task{i}" for layer in range(4) for i in range(5)]
-    kinds = data_of(profile_of(["read", *names, "write"]))["kinds"]
-    assert {*kinds["labels"]} == {"read", "write", *(f"layer{layer}_task*" for layer in range(4))}
-    assert [kinds["labels"][kind] for kind in kinds["of"][:2]] == ["read", "layer0_task*"]
-
-
-def test_numbers_that_tell_too_many_kinds_apart_are_no_part_of_a_kind():
-    names = [f"row{i}_column{j}" for i in range(10) for j in range(2)]
-    assert data_of(profile_of(names))["kinds"]["labels"] == ["row*_column*"]
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (
+            ["read", *(f"layer{i}_task{j}" for i in range(4) for j in range(5)), "write"],
+            {"read", "write", *(f"layer{i}_task*" for i in range(4))},
+        ),
+        ([f"row{i}_column{j}" for i in range(10) for j in range(2)], {"row*_column*"}),
+    ],
+    ids=["only the last number differs", "it tells too many apart"],
+)
+def test_tasks_whose_names_differ_by_numbers_are_of_one_kind(names, labels):
+    kinds = data_of(profile_of(names))["kinds"]
+    assert {*kinds["labels"]} == labels
+    assert kinds["labels"][kinds["of"][1]].endswith("*")
 
 
 def test_the_most_expensive_kind_is_first():
@@ -404,31 +395,19 @@ def test_spans_that_are_too_many_for_a_page_are_left_out_and_counted(monkeypatch
 # A graph that grew
 
 
-@task(inputs=["row"], outputs=["row"])
-def look(row):
-    return {"row": row}
-
-
-@task(inputs=["row"], outputs=["rows"], gathers=["row"])
-def put_together(row):
-    return {"rows": row}
-
-
-def growing():
-    return DAG(
-        {"read": read},
-        config=Config(n=3),
-        rules=[map_over("read", "rows", look), reduce("look", put_together)],
-    )
-
-
 def test_how_a_graph_grew_is_told_step_by_step():
-    profile = growing().run()
+    @task(inputs=["row"], outputs=["row"])
+    def look(row):
+        return {"row": row}
 
-    growth = data_of(profile)["growth"]
+    @task(inputs=["row"], outputs=["rows"], gathers=["row"])
+    def put_together(row):
+        return {"rows": row}
 
+    rules = [map_over("read", "rows", look), reduce("look", put_together)]
+    profile = DAG({"read": read}, config=Config(n=3), rules=rules).run()
+    growth, kinds = data_of(profile)["growth"], data_of(profile)["kinds"]
     assert growth["rules"] == ["map look", "reduce put_together"]
     assert growth["at_ms"] == [one["at_ms"] for one in profile.sections["origins"]["fired"]]
     assert growth["of_task"] == [0, 1, 1, 1, 2]
-    kinds = data_of(profile)["kinds"]
     assert {kinds["labels"][kind] for kind in kinds["of"]} == {"read", *growth["rules"]}
