@@ -14,29 +14,53 @@ import io
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "docs"))
 from showing import FENCE, kind_and_text
 
-FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+CHECKER, FLAGS = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-def main(page: Path) -> None:
-    """Run the page; leave with an error where it is wrong."""
-    module = sys.modules["page"] = ModuleType("page")
-    printed = ""
-    for block in FENCE.finditer(page.read_text(encoding="utf-8")):
-        kind, text = block["kind"].strip(), block["text"]
-        if kind == "python":
-            stream = io.StringIO()
-            with contextlib.redirect_stdout(stream):
-                exec(compile(text, str(page), "exec"), module.__dict__)
+class Block(NamedTuple):
+    """A fenced block of a page: what kind it is, its text, and the line before its first."""
+
+    kind: str
+    text: str
+    line: int
+
+
+def blocks(markdown: str) -> list[Block]:
+    """Return the fenced blocks of a page, in order."""
+    return [
+        Block(found["kind"].strip(), found["text"], markdown.count("\n", 0, found.start("text")))
+        for found in FENCE.finditer(markdown)
+    ]
+
+
+def check(page: Path, module: ModuleType) -> None:
+    """Run a page's examples in `module`; raise AssertionError where one differs from the page."""
+    printed = None
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.kind == "python":
+            # Empty lines before it, so that a traceback shows the line of the page.
+            code = compile("\n" * block.line + block.text, str(page), "exec")
+            with contextlib.redirect_stdout(io.StringIO()) as stream:
+                exec(code, module.__dict__)
             printed = stream.getvalue()
-        elif kind == "{shown}":
-            kind_and_text(eval(text.strip(), module.__dict__))
-        elif kind == "output" and not doctest.OutputChecker().check_output(text, printed, FLAGS):
-            sys.exit(f"expected:\n{text}\ngot:\n{printed}")
+        elif block.kind == "{shown}":
+            _, markup = kind_and_text(eval(block.text.strip(), module.__dict__))
+            assert markup.startswith(("<div", "<svg", "<!doctype html>"))
+        elif block.kind == "output":
+            where = f"{page.name}:{block.line}"
+            assert printed is not None, f"{where}: output of which example?"
+            if not CHECKER.check_output(block.text, printed, FLAGS):
+                example = doctest.Example("", block.text)
+                difference = CHECKER.output_difference(example, printed, FLAGS)
+                raise AssertionError(f"{where}: {difference}")
+            printed = None
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    sys.modules["page"] = ModuleType("page")
+    check(Path(sys.argv[1]), sys.modules["page"])

@@ -11,10 +11,7 @@ skipped without it.
 from __future__ import annotations
 
 import ast
-import contextlib
 import dataclasses
-import doctest
-import io
 import itertools
 import json
 import os
@@ -23,9 +20,9 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
 
 import pytest
+from check_page import Block, blocks, check
 
 import dagprofiler
 from dagprofiler import Profile, Rounds
@@ -37,67 +34,9 @@ from dagprofiler.stats import median_interval
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
-from showing import FENCE, NEEDS, kind_and_text, lacking  # noqa: E402
+from showing import NEEDS, lacking  # noqa: E402
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-
-#: The pages that teach by example; the others may have none.
-WITH_EXAMPLES = {
-    "README.md",
-    "adapters.md",
-    "analysis.md",
-    "cluster.md",
-    "compatibility.md",
-    "dask.md",
-    "exporters.md",
-    "growing.md",
-    "hamilton.md",
-    "hooks.md",
-    "index.md",
-    "journal.md",
-    "measurements.md",
-    "migrating_0_1_0.md",
-    "migrating_adage.md",
-    "migrating_perfflowaspect.md",
-    "notebooks.md",
-    "prediction.md",
-    "profile-format.md",
-    "saga.md",
-    "serializers.md",
-    "standard.md",
-    "tracing.md",
-    "tutorial.md",
-}
-
-CHECKER = doctest.OutputChecker()
-FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-
-
-class Block(NamedTuple):
-    """A fenced block of a page: what kind it is, its text, and the line before its first."""
-
-    kind: str
-    text: str
-    line: int
-
-
-def blocks(markdown: str) -> list[Block]:
-    """Return the fenced blocks of a page, in order."""
-    return [
-        Block(found["kind"].strip(), found["text"], markdown.count("\n", 0, found.start("text")))
-        for found in FENCE.finditer(markdown)
-    ]
-
-
-def run(block: Block, page: Path, module: ModuleType) -> str:
-    """Execute a block in `module`; return what it prints."""
-    # Empty lines before it, so that a traceback shows the line of the page.
-    code = compile("\n" * block.line + block.text, str(page), "exec")
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(code, module.__dict__)
-    return printed.getvalue()
-
 
 #: Pages whose examples run for seconds, as those with a process of their own do.
 SLOW = {"README.md", "ci.md", "prediction.md", "tutorial.md"}
@@ -127,20 +66,7 @@ def test_examples_of_a_page_run_and_print_what_it_says(page, tmp_path, monkeypat
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    printed = None
-    for block in blocks(text):
-        if block.kind == "python":
-            printed = run(block, page, module)
-        elif block.kind == "{shown}":
-            _, markup = kind_and_text(eval(block.text.strip(), module.__dict__))
-            assert markup.startswith(("<div", "<svg", "<!doctype html>"))
-        elif block.kind == "output":
-            assert printed is not None, f"{page.name}:{block.line}: output of which example?"
-            if not CHECKER.check_output(block.text, printed, FLAGS):
-                example = doctest.Example("", block.text)
-                difference = CHECKER.output_difference(example, printed, FLAGS)
-                pytest.fail(f"{page.name}:{block.line}: {difference}")
-            printed = None
+    check(page, module)
 
 
 def run_apart(page, folder):
@@ -160,13 +86,21 @@ def run_apart(page, folder):
     assert done.returncode == 0, done.stderr
 
 
+#: The pages that teach by example; the others may have none.
+WITH_EXAMPLES = """
+README adapters analysis cluster compatibility dask exporters growing hamilton hooks index journal
+measurements migrating_0_1_0 migrating_adage migrating_perfflowaspect notebooks prediction
+profile-format saga serializers standard tracing tutorial
+"""
+
+
 def test_every_page_that_teaches_by_example_has_examples():
     found = {
-        page.name
+        page.stem
         for page in PAGES
         if any(block.kind == "python" for block in blocks(page.read_text(encoding="utf-8")))
     }
-    assert found >= WITH_EXAMPLES
+    assert found >= {*WITH_EXAMPLES.split()}
 
 
 def test_every_page_is_in_a_table_of_contents():
@@ -182,12 +116,8 @@ def test_every_page_is_in_a_table_of_contents():
 
 
 def test_samples_of_a_profile_load():
-    samples = [
-        block.text
-        for page in PAGES
-        for block in blocks(page.read_text(encoding="utf-8"))
-        if block.kind == "json"
-    ]
+    texts = [page.read_text(encoding="utf-8") for page in PAGES]
+    samples = [block.text for text in texts for block in blocks(text) if block.kind == "json"]
     for sample in samples:
         Profile.loads(sample)
     assert len(samples) >= 2
@@ -264,24 +194,23 @@ def fields(schema):
             yield from fields(below)
 
 
-def measurements():
-    return (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
+MEASUREMENTS = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
 
 
-def table(page, head):
-    """Return the cells of the table whose head begins with these, a list for each row."""
-    _, _, below = page.partition("\n| " + " | ".join(head))
+def table(*head):
+    """Return the cells of the table on measurements.md whose head begins with these, by row."""
+    _, _, below = MEASUREMENTS.partition("\n| " + " | ".join(head))
     rows = itertools.takewhile(lambda line: line.startswith("|"), below.splitlines()[1:])
     return [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in rows][1:]
 
 
 def test_measurements_page_says_of_every_flag_what_to_do():
-    rows = table(measurements(), ["flag", "is raised when", "what to do"])
+    rows = table("flag", "is raised when", "what to do")
     assert [flag.strip("`") for flag, _, _ in rows] == list(FLAGS_OF_A_TASK)
 
 
 def test_measurements_page_names_every_meter_and_its_column():
-    rows = table(measurements(), ["name", "column of `samples`"])
+    rows = table("name", "column of `samples`")
     found = {name.strip("`"): column.strip("`") for name, column, *_ in rows}
     names = ["delay", "cpu", *METER_SETS["full"]]
     assert found.pop("wall") == "wall_ms"
@@ -290,7 +219,7 @@ def test_measurements_page_names_every_meter_and_its_column():
 
 
 def test_measurements_page_has_the_fields_of_rounds_and_their_defaults():
-    rows = table(measurements(), ["field", "default", "means"])
+    rows = table("field", "default", "means")
     defaults = {field.strip("`"): default for field, default, _ in rows}
     fields_of_rounds = {field.name: field.default for field in dataclasses.fields(Rounds)}
     assert defaults.pop("warmup").startswith(str(Rounds().warmup))
@@ -301,14 +230,13 @@ def test_measurements_page_has_the_fields_of_rounds_and_their_defaults():
 
 
 def test_measurements_page_has_the_order_in_which_weights_are_tried():
-    rows = table(measurements(), ["source", "unit", "is"])
+    rows = table("source", "unit", "is")
     assert tuple(source.strip("`") for source, *_ in rows) == tuple(SOURCES)
 
 
 def test_measurements_page_has_the_coverage_that_intervals_really_have():
-    page = measurements()
-    numbers = re.search(r"^\| n \|(.*)\|$", page, re.MULTILINE)[1].split("|")
-    ranks, coverages = (row[1:] for row in table(page, ["n"]))
+    numbers = re.search(r"^\| n \|(.*)\|$", MEASUREMENTS, re.MULTILINE)[1].split("|")
+    ranks, coverages = (row[1:] for row in table("n"))
     for n, rank, percent in zip(map(int, numbers), ranks, coverages):
         low, high, coverage = median_interval(list(range(1, n + 1)))
         assert (low, high) == (int(rank), n + 1 - int(rank))
@@ -335,11 +263,12 @@ def test_links_of_a_page_lead_somewhere(page):
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_output_that_differs_from_the_page_is_noticed():
-    assert not CHECKER.check_output("1 ... 3\n", "1 2 4\n", FLAGS)
-    assert CHECKER.check_output("1 ... 3\n", "1 2 3\n", FLAGS)
-
-
-def test_blocks_know_their_kind_and_their_line():
+def test_blocks_know_their_kind_and_line_and_output_that_differs_is_noticed(tmp_path):
     page = "# Title\n\n```python\nx = 1\n```\n\n````console\n```python\n````\n"
     assert blocks(page) == [Block("python", "x = 1\n", 3), Block("console", "```python\n", 7)]
+    path, page = tmp_path / "page.md", "```python\nprint({})\n```\n```output\n1 ... 3\n```\n"
+    path.write_text(page.format("1, 2, 3"))
+    check(path, ModuleType("page"))
+    path.write_text(page.format("1, 2, 4"))
+    with pytest.raises(AssertionError, match=r"page\.md:4: "):
+        check(path, ModuleType("page"))
