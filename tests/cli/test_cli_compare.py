@@ -20,26 +20,17 @@ def write(cli, folder):
         names = list(tasks)
         links = [{"source": names[0], "target": names[1]}] if edge_bytes else []
         edges = [EdgeMetrics(names[0], names[1], ["x"], edge_bytes)] if edge_bytes else []
+        rounds = {"rounds": ["measured"] * 10, "total_ms": [20.0] * 10}
         sections = {
-            "samples": {
-                "rounds": ["measured"] * 10,
-                "total_ms": [20.0] * 10,
-                "tasks": tasks,
-                "edges": {},
-            },
+            "samples": {**rounds, "tasks": tasks, "edges": {}},
             "run": {"state": "complete", "rounds": 10, "conditions": {"fresh_process": fresh}},
             "environment": {"cpu": "some cpu", "machine": "x86_64"},
         }
+        bits = {f"{edge.source}->{edge.target}": edge.size_bits for edge in edges}
         made = Profile(
             Config(**(config or {})),
             {"nodes": names, "edges": links, "execution_order": names},
-            DAGMetrics(
-                [],
-                edges,
-                dict.fromkeys(names, 0),
-                {f"{edge.source}->{edge.target}": edge.size_bits for edge in edges},
-                20.0,
-            ),
+            DAGMetrics([], edges, dict.fromkeys(names, 0), bits, 20.0),
             hostname="lab-7",
             sections=sections,
         )
@@ -171,23 +162,12 @@ def build(n=5000):
 """
 
 
-def test_two_targets_are_measured_in_turns(cli, folder):
-    target = Path(folder, "spins.py")
-    target.write_text(TARGET, encoding="utf-8")
+def test_two_targets_are_measured_in_turns(cli, folder, written):
+    target = f"{written('spins.py', TARGET)}:build"
     options = ["--rounds", "8", "--warmup", "0", "--config", "N=4000", "--new-config", "N=40000"]
     outputs = [f"{folder}/base.json", f"{folder}/new.json"]
-    found = cli(
-        "compare",
-        "--run",
-        f"{target}:build",
-        f"{target}:build",
-        *options,
-        "-o",
-        *outputs,
-        "--json",
-        "--report",
-        f"{folder}/page.html",
-    ).out
+    options += ["-o", *outputs, "--json", "--report", f"{folder}/page.html"]
+    found = cli("compare", "--run", target, target, *options).out
     (one,) = json.loads(found)["comparisons"]
 
     assert one["config_diff"] == {"N": {"self": 40000, "other": 4000}}

@@ -303,7 +303,6 @@ def test_a_finished_run_has_a_second_place_if_standard_output_takes_nothing(shel
         check=False,
     )
     os.close(writer)
-
     (name,) = os.listdir(folder)
     assert done.stderr.count("\n") == 1
     assert f"the profile is in {folder}/{name}" in done.stderr

@@ -67,19 +67,15 @@ def test_ctrl_c_saves_the_partial_profile_and_says_where(terminal, shelf, folder
     child.sendintr()
     rest, code = ended(child)
     assert code == 130
-    said = rest.splitlines()[-1]
-    where_it_is = f"interrupted; the partial profile is in {folder}/p.partial.json"
-    assert "".join(rest.split()).endswith("".join(f"dagprofiler: {where_it_is}".split())), said
+    said = f"dagprofiler: interrupted; the partial profile is in {folder}/p.partial.json"
+    assert "".join(rest.split()).endswith("".join(said.split()))
     profile = Profile.load(f"{folder}/p.partial.json")
     assert profile.sections["run"]["state"] == "partial"
     assert not Path(folder, "p.json").exists()
 
 
-def test_ctrl_c_before_the_first_task_ends_has_nothing_to_save(terminal, folder):
-    Path(folder, "sleeps.py").write_text(
-        "import time\nprint('asleep')\ntime.sleep(60)\n", encoding="utf-8"
-    )
-    child = terminal("run", f"{folder}/sleeps.py")
+def test_ctrl_c_before_the_first_task_ends_has_nothing_to_save(terminal, written):
+    child = terminal("run", written("sleeps.py", "import time\nprint('asleep')\ntime.sleep(60)\n"))
     child.expect("asleep")
     child.sendintr()
     rest, code = ended(child)
@@ -87,12 +83,11 @@ def test_ctrl_c_before_the_first_task_ends_has_nothing_to_save(terminal, folder)
     assert "dagprofiler: interrupted" in rest
 
 
-def test_tables_fit_the_terminal(terminal, shelf, folder):
-    profile = Profile.load(shelf.profile)
-    text = profile.dumps().replace('"read"', '"' + "read" * 40 + '"')
-    text = text.replace('"read->add"', '"' + "read" * 40 + '->add"')
-    Path(folder, "long.json").write_text(text, encoding="utf-8")
-    rest, code = ended(terminal("show", f"{folder}/long.json", "--part", "tasks"))
+def test_tables_fit_the_terminal(terminal, shelf, written):
+    name = "read" * 40
+    text = Profile.load(shelf.profile).dumps()
+    text = text.replace('"read"', f'"{name}"').replace('"read->add"', f'"{name}->add"')
+    rest, code = ended(terminal("show", written("long.json", text), "--part", "tasks"))
     assert code == 0
     assert "readread...adread" in rest or "..." in rest
     assert max(map(len, rest.splitlines())) <= 80

@@ -417,7 +417,6 @@ def test_any_profile_comes_back_with_its_graph_and_weights(profile, version):
         references = [entry["id"] for entry in workflow["specification"]["tasks"]]
     assert all(re.fullmatch(r"[0-9a-zA-Z_.-]+", reference) for reference in references)
     assert len(set(references)) == len(references)
-
     back = import_profile(io.BytesIO(text.encode()))
     assert back.dag_structure["nodes"] == profile.dag_structure["nodes"]
     pairs = {(edge["source"], edge["target"]) for edge in profile.dag_structure["edges"]}
