@@ -13,19 +13,8 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
-from saga import Network, TaskGraph
-from saga.schedulers import (
-    CpopScheduler,
-    DuplexScheduler,
-    HbmctScheduler,
-    HeftScheduler,
-    MaxMinScheduler,
-    MCTScheduler,
-    MinMinScheduler,
-    PEFTScheduler,
-    SMTScheduler,
-    SufferageScheduler,
-)
+from saga import Network, TaskGraph, schedulers
+from saga.schedulers import HeftScheduler, SMTScheduler
 from saga.schedulers.data import ProblemInstance
 from saga.schedulers.stochastic import EstimateStochasticScheduler
 from saga.stochastic import StochasticNetwork, StochasticTaskGraph
@@ -38,15 +27,8 @@ EXAMPLES = Path(__file__).resolve().parent.parent.parent / "docs" / "examples"
 PROGRAMS = ["measured_weights", "quickstart", "slice_scheduler", "text_index"]
 
 SCHEDULERS = [
-    HeftScheduler,
-    CpopScheduler,
-    PEFTScheduler,
-    MinMinScheduler,
-    MaxMinScheduler,
-    MCTScheduler,
-    SufferageScheduler,
-    DuplexScheduler,
-    HbmctScheduler,
+    getattr(schedulers, f"{name}Scheduler")
+    for name in ["Heft", "Cpop", "PEFT", "MinMin", "MaxMin", "MCT", "Sufferage", "Duplex", "Hbmct"]
 ]
 
 TWO = {"speeds": {"slow": 1, "fast": 2}, "bandwidth": 1e6}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,14 +34,11 @@ def shown(cells, source):
     return {kind: text for output in cell.outputs for kind, text in output.data.items()}
 
 
-def test_no_cell_prints_a_warning_or_an_error(executed):
-    cells, _ = executed
+def test_objects_show_themselves_as_html_and_as_text_and_plots_as_pictures(executed):
+    cells, folder = executed
     outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    # Neither a warning nor an error.
     assert {output.output_type for output in outputs} == {"execute_result", "display_data"}
-
-
-def test_objects_show_themselves_as_html_and_as_text(executed):
-    cells, _ = executed
     for source, expected in [
         ("\ndag", "4 tasks, 4 edges"),
         ("\nprofile", "critical path"),
@@ -51,22 +49,12 @@ def test_objects_show_themselves_as_html_and_as_text(executed):
         assert expected in data["text/html"]
         assert data["text/plain"]
         assert len(data["text/html"]) < 30_000
-
-
-def test_plots_are_pictures(executed):
-    cells, _ = executed
-    assert "image/png" in shown(cells, "ax = plot.gantt")
-    assert "image/png" in shown(cells, "ax = plot.samples")
-
-
-def test_the_notebook_leaves_its_files(executed):
-    _, folder = executed
+    for source in ("ax = plot.gantt", "ax = plot.samples"):
+        assert "image/png" in shown(cells, source)
     assert {"profile.json", "dag.svg", "report.html"} <= {file.name for file in folder.iterdir()}
     assert (folder / "dag.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
 def test_the_notebook_is_kept_without_outputs():
-    import json
-
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     assert all(not cell.get("outputs") for cell in cells)

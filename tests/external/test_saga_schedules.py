@@ -19,29 +19,30 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
 
-def test_saga_schedules_the_examples_and_agrees_with_hand_calculations(tmp_path):
+@pytest.fixture
+def passes(tmp_path):
+    """Return a function that runs a program in SAGA's environment; it has to succeed."""
     python = found("DAGPROFILER_SAGA_PYTHON", os.environ.get("DAGPROFILER_SAGA_PYTHON"))
     # Its environment has its own libraries, but the dagprofiler under test.
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
-    done = subprocess.run(
-        [python, str(HERE / "check_saga.py"), str(tmp_path)],
-        env=environment,
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    path = f"{ROOT}{os.pathsep}{ROOT / 'docs' / 'examples'}"
+
+    def run(*words):
+        done = subprocess.run(
+            [python, *words],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"},
+            capture_output=True,
+            check=False,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return run
 
 
-def test_the_page_on_saga_runs_and_prints_what_it_says(tmp_path):
-    python = found("DAGPROFILER_SAGA_PYTHON", os.environ.get("DAGPROFILER_SAGA_PYTHON"))
-    page = ROOT / "docs" / "saga.md"
-    done = subprocess.run(
-        [python, str(HERE.parent / "check_page.py"), str(page)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'docs' / 'examples'}"},
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_saga_schedules_the_examples_and_agrees_with_hand_calculations(passes):
+    passes(HERE / "check_saga.py", ".")
+
+
+def test_the_page_on_saga_runs_and_prints_what_it_says(passes):
+    passes(HERE.parent / "check_page.py", ROOT / "docs" / "saga.md")

@@ -17,22 +17,9 @@ from dagprofiler import Profile, RunError, Tracer
 pytestmark = pytest.mark.external
 
 
-def serial():
-    return chain().run()
-
-
-def threads():
-    with ThreadPoolExecutor(2) as pool:
-        return chain(many=traced_programs.Pool, nested=traced_programs.IllNested).run(executor=pool)
-
-
-def processes():
-    with ProcessPoolExecutor(2) as pool:
-        return chain(many=traced_programs.Pool).run(executor=pool, rounds=2)
-
-
-def a_thousand_coroutines():
-    return chain(coroutines=1000).run()
+def in_pool(pool, programs, **options):
+    with pool(2) as executor:
+        return chain(**programs).run(executor=executor, **options)
 
 
 def failing():
@@ -41,35 +28,26 @@ def failing():
     return caught.value.profile
 
 
-def several_rounds():
-    return chain().run(rounds=3)
+MANY = {"many": traced_programs.Pool}
+ILL_NESTED = {"nested": traced_programs.IllNested}
+
+RUNS = {
+    "serial": lambda: chain().run(),
+    "threads": lambda: in_pool(ThreadPoolExecutor, {**MANY, **ILL_NESTED}),
+    "processes": lambda: in_pool(ProcessPoolExecutor, MANY, rounds=2),
+    "a thousand coroutines": lambda: chain(coroutines=1000).run(),
+    "failing": failing,
+    "several rounds": lambda: chain().run(rounds=3),
+    "ill nested": lambda: chain(**ILL_NESTED).run(rounds=2),
+    "counters": lambda: chain(counts=traced_programs.Counts).run(),
+    "hostile names": lambda: chain(hostile=traced_programs.Named(HOSTILE)).run(),
+    "functions": lambda: chain().run(hooks=[Tracer(["textwrap", "json"], floor_ms=0)]),
+}
 
 
-def ill_nested():
-    return chain(nested=traced_programs.IllNested).run(rounds=2)
-
-
-def counters():
-    return chain(counts=traced_programs.Counts).run()
-
-
-def hostile():
-    return chain(hostile=traced_programs.Named(HOSTILE)).run()
-
-
-def functions():
-    return chain().run(hooks=[Tracer(["textwrap", "json"], floor_ms=0)])
-
-
-RUNS = [
-    serial, threads, processes, a_thousand_coroutines, failing, several_rounds, ill_nested,
-    counters, hostile, functions,
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("run", RUNS)
-def test_a_run_is_loaded_with_all_that_was_seen_inside(trace_processor, run):
-    profile = run()
+@pytest.mark.parametrize("kind", RUNS)
+def test_a_run_is_loaded_with_all_that_was_seen_inside(trace_processor, kind):
+    profile = RUNS[kind]()
     section = profile.sections["spans"]
     slices, values = Counter(), Counter()
     for record in section["records"]:

@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from outside import found
 
 from dagprofiler import DAG, Config, task
 from dagprofiler.formats import exporter, import_profile
@@ -20,19 +21,14 @@ from dagprofiler.formats.wfformat import identifiers
 pytestmark = pytest.mark.external
 
 HERE = Path(__file__).resolve().parent
-DATA = HERE.parent / "data" / "wfformat"
-REAL = HERE.parent / "data" / "wfinstances"
+DATA = HERE.parent / "data"
 NAMES = ["load data", "load_data", "Grüße <&> $x", "line\nbreak", "a/b"]
 
 
 @pytest.fixture
 def read(tmp_path):
-    python = os.environ.get("DAGPROFILER_WFCOMMONS_PYTHON")
-    if not python:
-        missing = (
-            pytest.fail if os.environ.get("DAGPROFILER_EXTERNAL") == "required" else pytest.skip
-        )
-        missing("DAGPROFILER_WFCOMMONS_PYTHON is not there")
+    name = "DAGPROFILER_WFCOMMONS_PYTHON"
+    python = found(name, os.environ.get(name))
 
     def read_all(profile):
         files = []
@@ -40,7 +36,12 @@ def read(tmp_path):
             path = tmp_path / f"{version}.json"
             path.write_text(exporter("wfformat").render(profile, version=version).text)
             files.append(path)
-        command = [python, HERE / "check_wfcommons.py", DATA / "schema-1.5.json", *files]
+        command = [
+            python,
+            HERE / "check_wfcommons.py",
+            DATA / "wfformat" / "schema-1.5.json",
+            *files,
+        ]
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=tmp_path)
         return json.loads(done.stdout)
 
@@ -83,21 +84,14 @@ def test_a_measured_profile_is_read_by_wfcommons_and_saga(read):
     assert {*map(tuple, seen["1.6.json"]["machines"].values())} == {(profile.hostname,)}
 
 
-@pytest.mark.parametrize("name", ["v14", "v15"])
-def test_an_imported_instance_is_read_again(read, name):
-    profile = import_profile(DATA / f"{name}.json")
-    assert agrees(profile, read(profile))
-
-
 @pytest.mark.parametrize(
     "name",
     [
-        "srasearch-chameleon-10a-001",
-        "methylseq-dirt02-001",
-        "montage-chameleon-2mass-005d-001",
-        "bwa-chameleon-small-001",
+        *("wfformat/v14", "wfformat/v15", "wfinstances/srasearch-chameleon-10a-001"),
+        *("wfinstances/methylseq-dirt02-001", "wfinstances/montage-chameleon-2mass-005d-001"),
+        "wfinstances/bwa-chameleon-small-001",
     ],
 )
-def test_a_real_instance_is_read_again(read, name):
-    profile = import_profile(REAL / f"{name}.json")
+def test_an_imported_instance_is_read_again(read, name):
+    profile = import_profile(DATA / f"{name}.json")
     assert agrees(profile, read(profile))
