@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from functools import partialmethod
 
 import pytest
 
-from dagprofiler import RunError, Task
+from dagprofiler import Hook, RunError, Task
 
 
 class Clock:
@@ -60,6 +61,31 @@ class Timed(Calls):
     def deserialize(self, data):
         self.clock.passes(4)
         return pickle.loads(data)
+
+
+METHODS = [
+    *("run_started", "task_started", "task_finished", "task_failed"),
+    *("round_finished", "run_finished", "close"),
+]
+
+
+class Notes(Hook):
+    """Writes down every call, and what was passed last; raises where it is told to."""
+
+    def __init__(self, calls=None, fails_in=None, label=""):
+        self.calls = [] if calls is None else calls
+        self.fails_in, self.label, self.got = fails_in, label, {}
+
+    def note(self, method, what=None):
+        self.got[method] = what
+        named = [] if method.startswith("run_") or what is None else [getattr(what, "task", what)]
+        self.calls.append((self.label + method, *named))
+        if method == self.fails_in:
+            raise OSError(method)
+
+
+for _method in METHODS:
+    setattr(Notes, _method, partialmethod(Notes.note, _method))
 
 
 def failure(dag, *arguments, **options):

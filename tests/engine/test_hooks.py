@@ -3,62 +3,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from steps import Calls, always, failure
+from steps import METHODS, Calls, Notes, always, failure
 
 from dagprofiler import DAG, Config, DeclarationError, Hook, Profile, Task
 from dagprofiler import ValidationError as Invalid
 from dagprofiler.engine.options import RunOptions
 
-METHODS = [
-    "run_started",
-    "task_started",
-    "task_finished",
-    "task_failed",
-    "round_finished",
-    "run_finished",
-    "close",
-]
-
-
 WORKS, FAILS = Calls(always(x=1)), Calls(lambda *_: int("no"))
-
-
-class Notes(Hook):
-    """Writes down every call; raises where it is told to."""
-
-    def __init__(self, calls=None, fails_in=None, label=""):
-        self.calls = [] if calls is None else calls
-        self.fails_in, self.label = fails_in, label
-
-    def note(self, method, *arguments):
-        self.calls.append((self.label + method, *arguments))
-        if method == self.fails_in:
-            raise OSError(method)
-
-    def run_started(self, run):
-        self.run = run
-        self.note("run_started")
-
-    def task_started(self, task):
-        self.note("task_started", task)
-
-    def task_finished(self, record):
-        self.record = record
-        self.note("task_finished", record.task)
-
-    def task_failed(self, record):
-        self.failed = record
-        self.note("task_failed", record.task)
-
-    def round_finished(self, number):
-        self.note("round_finished", number)
-
-    def run_finished(self, profile):
-        self.profile = profile
-        self.note("run_finished")
-
-    def close(self):
-        self.note("close")
 
 
 def test_calls_come_in_order():
@@ -74,7 +25,7 @@ def test_calls_come_in_order():
         ("run_finished",),
         ("close",),
     ]
-    assert notes.profile is profile
+    assert notes.got["run_finished"] is profile
 
 
 @pytest.mark.parametrize(
@@ -93,14 +44,14 @@ def test_calls_come_in_order_when_a_task_fails(on_error, later):
         ("run_finished",),
         ("close",),
     ]
-    assert notes.profile is error.profile
-    assert notes.profile.to_dict()["run"]["state"] == "partial"
+    assert notes.got["run_finished"] is error.profile
+    assert notes.got["run_finished"].to_dict()["run"]["state"] == "partial"
 
 
 def test_a_task_has_waited_from_when_it_was_ready_until_it_started():
     notes = Notes()
     DAG({"a": WORKS, "b": WORKS}, [("b", "a")]).run(hooks=[notes])
-    record = notes.record
+    record = notes.got["task_finished"]
     assert record.ready_ms >= 0
     waited_ms = record.phases["deserialize_start_ms"] - record.ready_ms
     assert record.waited_ms == pytest.approx(waited_ms, abs=1e-5)
@@ -118,7 +69,7 @@ def test_a_hook_sees_what_is_about_to_run():
     notes, config = Notes(), Config(N=3)
     dag = DAG({"b": WORKS, "a": WORKS}, [("b", "a")], config)
     dag.run(7, hooks=[notes])
-    run = notes.run
+    run = notes.got["run_started"]
     assert dict(run.tasks) == dag.tasks
     assert list(run.execution_order) == ["b", "a"]
     assert run.config is config
@@ -130,7 +81,7 @@ def test_a_hook_sees_what_is_about_to_run():
 def test_a_hook_sees_the_record_of_a_task():
     notes = Notes()
     profile = DAG({"a": WORKS}).run(hooks=[notes])
-    record = notes.record
+    record = notes.got["task_finished"]
     assert (record.task, record.state, record.error) == ("a", "succeeded", None)
     assert record.metrics == profile.metrics.task_metrics[0]
     assert record.worker == profile.to_dict()["timeline"]["workers"][0]
@@ -142,7 +93,7 @@ def test_a_hook_sees_the_record_of_a_task():
 def test_a_hook_sees_the_record_of_a_failure():
     notes = Notes()
     error = failure(DAG({"a": FAILS}), hooks=[notes])
-    record = notes.failed
+    record = notes.got["task_failed"]
     assert (record.task, record.state, record.metrics) == ("a", "failed", None)
     assert record.error is error.__cause__
     assert record.phases["compute_start_ms"] is not None

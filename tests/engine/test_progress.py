@@ -58,12 +58,13 @@ def fails(x):
     raise ValueError(x)
 
 
+TWO = DAG({"first": first, "second": second}, [("first", "second")])
+FAILING = DAG({"first": first, "fails": fails}, [("first", "fails")])
+
+
 @task(outputs=["x"])
 def many():
     return {"x": [1, 2]}
-
-
-TWO = DAG({"first": first, "second": second}, [("first", "second")])
 
 
 def test_the_line_tells_of_each_task_and_nothing_of_it_remains(drawn):
@@ -83,9 +84,7 @@ def test_rounds_are_counted_without_the_warm_up(drawn):
     assert where == ["warm-up 1 of 1"] * 4 + ["round 1 of 2"] * 4 + ["round 2 of 2"] * 4
     assert lines[4].startswith("[####........] 0 of 2 tasks")
     assert lines[11].startswith("[############] 2 of 2 tasks")
-
-
-def test_of_auto_nobody_knows_how_many_rounds_there_will_be(drawn):
+    # Nobody knows how many rounds there will be.
     lines = drawn(TWO, rounds=Rounds("auto", warmup=0, max_rounds=6))
     assert lines[0] == "0 of 2 tasks | round 1 | T | first for T"
 
@@ -109,8 +108,7 @@ def test_tasks_that_a_rule_adds_are_counted_as_they_come(drawn):
 
 
 def test_a_task_that_fails_is_done_too(drawn):
-    dag = DAG({"first": first, "fails": fails}, [("first", "fails")])
-    assert [line for line in drawn(dag) if line][-1].startswith("[############] 2 of 2 tasks")
+    assert [line for line in drawn(FAILING) if line][-1].startswith("[############] 2 of 2 tasks")
 
 
 def test_of_tasks_that_run_concurrently_the_first_is_named(drawn):
@@ -192,7 +190,7 @@ def test_a_terminal_that_is_gone_ends_no_run():
 
 def test_no_thread_is_left_after_any_end(monkeypatch):
     monkeypatch.setattr(module._Terminal, "pause_s", 0.001)
-    for dag in (TWO, DAG({"first": first, "fails": fails}, [("first", "fails")])):
+    for dag in (TWO, FAILING):
         with suppress(RunError):
             dag.run(hooks=[Progress(stream=Terminal())])
     for thread in threading.enumerate():

@@ -31,15 +31,31 @@ NAMES = st.text("ab-> é\n.", min_size=1, max_size=3).filter(lambda name: "->" n
 class Node(Task):
     """Makes values of many kinds, all of which follow from what it received."""
 
-    def __init__(self, outputs, inputs, gathers, log=None):
-        super().__init__()
+    def __init__(self, name, before, outputs, inputs, gathers):
+        super().__init__(name)
+        self.before = before
         self.outputs, self.inputs, self.gathers = outputs, inputs, gathers
-        self.before = log
 
     def compute(self, cfg, **fields):
         if self.before is not None:
-            self.before(self)
+            self.before(self.name)
         return produce(self.outputs, fields)
+
+
+def dag_of(nodes, edges, before=None, **options):
+    """Return the DAG of a program; it calls `before` with the name of each task that computes."""
+    return DAG({name: Node(name, before, *node) for name, node in nodes.items()}, edges, **options)
+
+
+def failing_in(names, ran):
+    """Return a function that notes the tasks that ran, and fails in some."""
+
+    def before(name):
+        ran.append(name)
+        if name in names:
+            raise ValueError(name)
+
+    return before
 
 
 def produce(outputs, fields):
@@ -160,8 +176,7 @@ def wire(value):
 @given(programs())
 def test_random_dags_do_as_a_brute_force_router_does(program):
     nodes, edges = program
-    dag = DAG({name: Node(*node) for name, node in nodes.items()}, edges)
-    expected = Reference(nodes, edges)
+    dag, expected = dag_of(*program), Reference(*program)
     assert dag.execution_order == expected.order
     if expected.ambiguous:
         with pytest.raises(ValidationError) as caught:
@@ -173,26 +188,17 @@ def test_random_dags_do_as_a_brute_force_router_does(program):
     assert list(profile.outputs) == expected.order
     assert repr(profile.outputs) == repr(expected.values)
     assert profile.final_outputs is [{}, *profile.outputs.values()][-1] or not nodes
-    pairs = list(dict.fromkeys((source, target) for source, target, *_ in edges))
-    sizes = {}
-    for source, target in pairs:
-        fields = expected.carried(source, target)
-        sizes[source, target] = (
-            fields,
-            {
-                field: {
-                    "size_bytes": payload(expected.values[source][field]),
-                    "wire_bytes": wire(expected.values[source][field]),
-                }
-                for field in fields
-            },
-        )
     measured = profile.metrics.edge_metrics
-    assert {(e.source, e.target): (e.data_fields, e.field_bytes) for e in measured} == sizes
+    assert {(e.source, e.target) for e in measured} == {(s, t) for s, t, *_ in edges}
     for edge in measured:
-        _, fields = sizes[edge.source, edge.target]
-        assert edge.size_bytes == sum(field["size_bytes"] for field in fields.values())
-        assert edge.wire_bytes == sum(field["wire_bytes"] for field in fields.values())
+        assert edge.data_fields == expected.carried(edge.source, edge.target)
+        values = {field: expected.values[edge.source][field] for field in edge.data_fields}
+        assert edge.field_bytes == {
+            field: {"size_bytes": payload(value), "wire_bytes": wire(value)}
+            for field, value in values.items()
+        }
+        assert edge.size_bytes == sum(map(payload, values.values()))
+        assert edge.wire_bytes == sum(map(wire, values.values()))
         assert profile.metrics.edge_weights[f"{edge.source}->{edge.target}"] == edge.size_bits
     assert [one.task for one in profile.metrics.task_metrics] == expected.order
     for one in profile.metrics.task_metrics:
@@ -207,22 +213,12 @@ def test_random_failures_leave_the_states_that_brute_force_finds(program, data, 
     nodes, edges = program
     failing = data.draw(some_of(sorted(nodes)))
     expected = Reference(nodes, edges, failing, on_error)
-    ran = []
-
-    def before(node):
-        ran.append(names[node])
-        if names[node] in failing:
-            raise ValueError(names[node])
-
-    dag = DAG({name: Node(*node, before) for name, node in nodes.items()}, edges)
-    names = {one: name for name, one in dag.tasks.items()}
     if expected.ambiguous:
         return
+    dag = dag_of(nodes, edges, failing_in(failing, ran := []))
     failed = [name for name in expected.order if expected.states[name] == "failed"]
     if failed:
-        with pytest.raises(RunError) as caught:
-            dag.run(on_error=on_error, keep=nodes)
-        error = caught.value
+        error = failure(dag, on_error=on_error, keep=nodes)
         assert list(error.failures) == failed
         assert error.task == failed[0]
         assert error.__cause__ is error.failures[failed[0]]
@@ -234,8 +230,7 @@ def test_random_failures_leave_the_states_that_brute_force_finds(program, data, 
         profile = dag.run(on_error=on_error, keep=nodes)
     assert ran == [n for n in expected.order if expected.states[n] in ("succeeded", "failed")]
     assert repr(profile.outputs) == repr(expected.values)
-    last = expected.values.get((expected.order or [""])[-1], {})
-    assert repr(profile.final_outputs) == repr(last)
+
     assert [one.task for one in profile.metrics.task_metrics] == list(expected.values)
     assert_that_it_survives_its_document(profile)
 
@@ -264,15 +259,9 @@ def test_where_several_tasks_are_held_at_once_the_results_are_the_same(program, 
     nodes, edges = program
     failing = data.draw(some_of(sorted(nodes)))
     expected = Reference(nodes, edges, failing)
-
-    def before(node):
-        if names[node] in failing:
-            raise ValueError(names[node])
-
-    dag = DAG({name: Node(*node, before) for name, node in nodes.items()}, edges)
-    names = {one: name for name, one in dag.tasks.items()}
     if expected.ambiguous:
         return
+    dag = dag_of(nodes, edges, failing_in(failing, []))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dagprofiler.dag.SerialExecutor", LastFirst)
         failed = set()
@@ -341,17 +330,12 @@ def test_exactly_the_bytes_that_somebody_still_needs_are_alive(program):
     expected = Reference(nodes, edges)
     if expected.ambiguous:
         return
-    serializer = Counting()
-    found = {}
+    serializer, found = Counting(), {}
 
-    def before(node):
-        found[names[node]] = serializer.values()
+    def before(name):
+        found[name] = serializer.values()
 
-    dag = DAG(
-        {name: Node(*node, before) for name, node in nodes.items()}, edges, serializer=serializer
-    )
-    names = {one: name for name, one in dag.tasks.items()}
-    dag.run(keep=nodes)
+    dag_of(nodes, edges, before, serializer=serializer).run(keep=nodes)
     for place, name in enumerate(expected.order):
         done, to_come = expected.order[:place], expected.order[place + 1 :]
         needed = {(s, o) for s, o, t, _ in expected.routes if s in done and t in to_come}
@@ -605,6 +589,10 @@ def test_outputs_hold_every_sink_and_what_is_kept():
     assert dag.run().outputs == {"c": {"z": "z"}, "d": {"w": "w"}}
     assert dag.run(keep=["a"]).outputs == {"a": {"x": "x"}, "c": {"z": "z"}, "d": {"w": "w"}}
     assert dag.run(keep=dag.tasks).outputs.keys() == tasks.keys()
+    # Final outputs are those of the last task alone.
+    assert dag.run().final_outputs == {"w": "w"}
+    profile = failure(DAG({"a": Step(["x"]), "b": Step(["y"], error=ValueError())})).profile
+    assert (profile.outputs, profile.final_outputs) == ({"a": {"x": "x"}}, {})
 
 
 # Failure

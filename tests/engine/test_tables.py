@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from steps import Calls, always, failure
 
-from dagprofiler import DAG, Hook, Profile, Rounds, RunError, Task
+from dagprofiler import DAG, Hook, Profile, Rounds
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP
 from dagprofiler._util.json import held
 from dagprofiler.engine.log import RoundLog
 from dagprofiler.engine.sections import TIMELINE_COLUMNS, Tables
 
 
-class Any(Task):
-    def __init__(self, outputs="", inputs=""):
-        super().__init__()
-        self.outputs, self.inputs = list(outputs), list(inputs)
-
-    def compute(self, **fields):
-        return dict.fromkeys(self.outputs)
-
-
-class Fails(Any):
-    def compute(self):
-        raise ValueError("boom")
-
-
 def tables(*rounds, reason=None, calibration=None, **tasks):
     """Return the tables of a run with these rounds of two tasks without edges."""
-    log = DAG({name: Any() for name in "ab"}).run()._tables.log
+    log = DAG(dict.fromkeys("ab", Calls(always(), ""))).run()._tables.log
     log.rounds, log.reason, log.started = list(rounds), reason, 0.0
     log.environment.pop("calibration", None)
     if calibration is not None:
@@ -95,7 +82,8 @@ def test_the_timeline_goes_round_by_round():
 
 
 def test_a_task_is_ready_when_its_last_producer_of_that_round_is_done():
-    dag = DAG({"a": Any("x"), "b": Any("y"), "c": Any("", "xy")}, [("a", "c"), ("b", "c")])
+    tasks = {"a": Calls(always(x=1)), "b": Calls(always(y=1), "y"), "c": Calls(always(), "", "xy")}
+    dag = DAG(tasks, [("a", "c"), ("b", "c")])
     records = dag.run(rounds=3).sections["timeline"]["records"]
     for first, second, third in zip(records[::3], records[1::3], records[2::3]):
         assert [first[0], second[0], third[0]] == ["a", "b", "c"]
@@ -105,7 +93,7 @@ def test_a_task_is_ready_when_its_last_producer_of_that_round_is_done():
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_tables_are_whole_however_large(rounds):
     # More than fit one batch.
-    tasks = {f"t{k:04}": Any("x", "x" if k else "") for k in range(1100)}
+    tasks = {f"t{k:04}": Calls(always(x=1), "x", "x" if k else "") for k in range(1100)}
     names = list(tasks)
     profile = DAG(tasks, list(zip(names, names[1:]))).run(rounds=rounds)
     document = profile.to_dict()
@@ -192,9 +180,7 @@ def test_a_task_that_finished_is_not_said_to_have_not():
 
 @pytest.mark.parametrize("arguments", [{"rounds": 6}, {"meters": "default"}])
 def test_a_run_that_fails_in_its_first_task_tells_its_conditions(arguments):
-    with pytest.raises(RunError) as caught:
-        DAG({"a": Fails()}).run(**arguments)
-    profile = caught.value.profile
+    profile = failure(DAG({"a": Calls(lambda _: 1 / 0)}), **arguments).profile
     conditions = Rounds(arguments.get("rounds", 1)).to_dict()
     assert profile.sections["run"]["conditions"] == conditions
     assert profile.sections["samples"]["tasks"]["a"]["wall_ms"] == [None]
@@ -203,15 +189,12 @@ def test_a_run_that_fails_in_its_first_task_tells_its_conditions(arguments):
 
 @pytest.mark.parametrize("rounds", [1, 6])
 def test_a_hook_that_fails_before_the_first_round_leaves_a_profile(rounds):
-    class Refuses(Hook):
-        def run_started(self, run):
-            raise OSError("disk full")
-
-    with pytest.raises(RunError) as caught:
-        DAG({"a": Any("x"), "b": Any("", "x")}, [("a", "b")]).run(rounds=rounds, hooks=[Refuses()])
-    profile = caught.value.profile
+    hook = Hook()
+    hook.run_started = lambda _: 1 / 0
+    dag = DAG({"a": Calls(always(x=1)), "b": Calls(always(), "", "x")}, [("a", "b")])
+    profile = failure(dag, rounds=rounds, hooks=[hook]).profile
     run = profile.sections["run"]
-    assert run["reason"] == "hook 'Refuses.run_started' failed: OSError: disk full"
+    assert run["reason"] == "hook 'Hook.run_started' failed: ZeroDivisionError: division by zero"
     assert run["tasks"] == {name: {"state": "cancelled"} for name in "ab"}
     assert profile.metrics.task_metrics == []
     assert Profile.loads(profile.dumps()) == profile

@@ -1,10 +1,16 @@
-"""How many tasks share a job, as tests of executors ask for it."""
+"""How many tasks share a job, programs in processes of their own, and what has to be there."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from math import inf
 
 import pytest
+from programs import PYTHONPATH
 
 from dagprofiler.executors.dispatch import BATCH_S, Durations
 
@@ -18,3 +24,48 @@ def batches_of(monkeypatch):
         monkeypatch.setattr(Durations, "expected_s", lambda *_: expected_s)
 
     return batches
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Do not wait long before an executor is asked whether it still works."""
+    monkeypatch.setattr("dagprofiler.executors.dispatch._PATIENCE_S", 0.001)
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Return a function that starts a program in a group of its own, which ends with the test."""
+    running = []
+
+    def start(text, *arguments, command=(sys.executable,), **environment):
+        path = tmp_path / "program.py"
+        path.write_text(text)
+        process = subprocess.Popen(
+            [*command, str(path), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": PYTHONPATH, **environment},
+        )
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.fixture(scope="session")
+def found():
+    """Return a function that returns what it finds, and else skips the test, or fails it."""
+
+    def found(what, where):
+        if not where:
+            required = os.environ.get("DAGPROFILER_EXTERNAL") == "required"
+            (pytest.fail if required else pytest.skip)(f"{what} is not there")
+        return where
+
+    return found

@@ -9,14 +9,19 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 
 import dagprofiler
-from dagprofiler import DAG, Config, Hook, Rule, Task, map_over, span, trace
+from dagprofiler import DAG, Config, Hook, Rule, Task, map_over, span, task, trace
 from dagprofiler.rules import after, complete
 from dagprofiler.serializers import OutOfBandPickle
+
+HERE = Path(__file__).resolve().parent
+#: For programs and workers: this folder and the package.
+PYTHONPATH = os.pathsep.join([str(HERE), str(HERE.parent.parent)])
 
 
 class Draw(Task):
@@ -24,32 +29,23 @@ class Draw(Task):
 
     def compute(self, cfg):
         points = dagprofiler.rng().random((cfg.N, 2))
-        return {"points": points, "mean": float(points.mean()), "undeclared": 3}
+        return {"points": points, "mean": points.mean() + self.config.N, "undeclared": 3}
 
 
-class Scale(Task):
-    inputs = ["points", "factor"]
-    outputs = ["scaled"]
-    serializer = OutOfBandPickle()
-
-    def compute(self, points, factor):
-        return {"scaled": points * factor}
+@task(outputs=["scaled"], serializer=OutOfBandPickle())
+def scale(points, factor):
+    return {"scaled": points * factor}
 
 
-class Merge(Task):
-    inputs = ["scaled", "mean"]
-    gathers = ["scaled"]
-    outputs = ["sums", "mean"]
-
-    def compute(self, scaled, mean):
-        return {"sums": [float(one.sum()) for one in scaled], "mean": mean}
+@task(outputs=["sums", "mean"], gathers=["scaled"])
+def merge(scaled, mean):
+    # Where an array begins in memory decides on the last digits of its sum.
+    return {"sums": [round(float(one.sum()), 6) for one in scaled], "mean": mean}
 
 
-class Last(Task):
-    outputs = ["done"]
-
-    def compute(self):
-        return {"done": True}
+@task(outputs=["done"])
+def last():
+    return {"done": True}
 
 
 PARTS = range(3)
@@ -57,16 +53,12 @@ PARTS = range(3)
 
 def program(n: int = 100) -> DAG:
     """Return a DAG with several outputs, two serializers, a gather and an edge that only orders."""
+    scales = [f"scale{i}" for i in PARTS]
     return DAG(
-        {
-            "draw": Draw,
-            **{f"scale{i}": Scale for i in PARTS},
-            "merge": Merge,
-            "last": Last,
-        },
+        {"draw": Draw, **dict.fromkeys(scales, scale), "merge": merge, "last": last},
         [
-            *(("draw", f"scale{i}", ["points"]) for i in PARTS),
-            *((f"scale{i}", "merge") for i in PARTS),
+            *(("draw", name, ["points"]) for name in scales),
+            *((name, "merge") for name in scales),
             ("draw", "merge", ["mean"]),
             ("merge", "last", []),
         ],
@@ -74,8 +66,9 @@ def program(n: int = 100) -> DAG:
     )
 
 
-#: Values from outside the graph, for :func:`program`.
+#: Values from outside the graph, for :func:`program`, and what it is run with.
 OUTSIDE = {f"scale{i}": {"factor": i + 1.5} for i in PARTS}
+ASKED = {"seed": 5, "inputs": OUTSIDE, "keep": ["merge"]}
 
 
 class Act(Task):
@@ -123,6 +116,10 @@ class Act(Task):
     def _kill(self):
         os.kill(os.getpid(), signal.SIGKILL)
 
+    def _kill_parent(self):
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(1)
+
     def _exit_once(self):
         try:
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL))
@@ -140,13 +137,6 @@ class Act(Task):
     def _lambda(self):
         return lambda: 0
 
-    def _wait(self):
-        # Until somebody makes the file, or the test has long been given up.
-        for _ in range(3000):
-            if os.path.exists(self.path):
-                break
-            time.sleep(0.01)
-
     def _meet(self):
         # Until a task of another process is there.
         open(os.path.join(self.path, str(os.getpid())), "w").close()
@@ -155,12 +145,18 @@ class Act(Task):
                 break
             time.sleep(0.01)
 
+    def _sleep(self):
+        # Longer than any test takes, and says that it has begun.
+        Path(self.path).write_text(f"{os.getpid()}\n")
+        time.sleep(60)
+
+    def _up(self):
+        os.write(1, b"up %d\n" % os.getpid())
+        threading.Event().wait(60)
+
     def _hold(self):
         # A call into C that lets no other thread run, nor ends.
         re.match(r"(a+)+$", "a" * 100 + "b")
-
-    def _thread(self):
-        return os.getpid(), threading.get_ident()
 
     def _legacy(self):
         return random.random(), np.random.random()
@@ -177,12 +173,9 @@ def _divide(a: int, b: int) -> float:
     return a / b
 
 
-class After(Task):
-    inputs = ["x"]
-    outputs = ["y"]
-
-    def compute(self, x):
-        return {"y": x}
+@task(outputs=["y"])
+def passes(x):
+    return {"y": x}
 
 
 class Fill(Task):
@@ -196,80 +189,56 @@ class Fill(Task):
         return {"data": np.ones(self.nbytes, dtype=np.uint8)}
 
 
-class Length(Task):
-    inputs = ["data"]
-    outputs = ["nbytes"]
-
-    def compute(self, data):
-        return {"nbytes": data.nbytes}
+@task(outputs=["nbytes"])
+def length(data):
+    return {"nbytes": data.nbytes}
 
 
-class Lengths(Task):
-    inputs = ["data"]
-    gathers = ["data"]
-    outputs = ["nbytes"]
-
-    def compute(self, data):
-        return {"nbytes": [one.nbytes for one in data]}
+@task(outputs=["nbytes"], gathers=["data"])
+def lengths(data):
+    return {"nbytes": [one.nbytes for one in data]}
 
 
-class Parts(Task):
-    """Hands out arrays, each longer than the one before, as views of one of them."""
-
-    outputs = ["parts", "count"]
-    serializer = OutOfBandPickle()
-
-    def compute(self, cfg):
-        whole = dagprofiler.rng().random(cfg.N * 4)
-        return {"parts": [whole[: cfg.N * (i + 1)] for i in range(4)], "count": 4}
+@task(outputs=["parts", "count"], serializer=OutOfBandPickle())
+def parts(cfg):
+    """Hand out arrays, each longer than the one before, as views of one of them."""
+    whole = dagprofiler.rng().random(cfg.N * 4)
+    return {"parts": [whole[: cfg.N * (i + 1)] for i in range(4)], "count": 4}
 
 
-class Middle(Task):
-    inputs = ["part"]
-    outputs = ["middle", "ends"]
-
-    def compute(self, part):
-        return {"middle": float(np.median(part)), "ends": [float(part[0]), float(part[-1])]}
+@task(outputs=["middle", "ends"])
+def middle(part):
+    return {"middle": float(np.median(part)), "ends": [float(part[0]), float(part[-1])]}
 
 
-class Halve(Task):
-    inputs = ["end"]
-    outputs = ["half"]
-
-    def compute(self, end):
-        return {"half": end / 2}
+@task(outputs=["half"])
+def halve(end):
+    return {"half": end / 2}
 
 
-class Gather(Task):
-    inputs = ["middle", "half", "count"]
-    gathers = ["middle", "half"]
-    outputs = ["middles", "halves", "count"]
-
-    def compute(self, middle, half, count):
-        return {"middles": middle, "halves": half, "count": count}
+@task(outputs=["middles", "halves", "count"], gathers=["middle", "half"])
+def gather(middle, half, count):
+    return {"middles": middle, "halves": half, "count": count}
 
 
 def growing(n: int = 100) -> DAG:
     """Return a DAG of one task: a map, a map of it, a merge of both, and a branch behind that."""
 
-    def merge(graph):
-        behind = [
-            *((one, ["middle"]) for one in graph.tasks("middle")),
-            *graph.tasks("half"),
-            ("parts", ["count"]),
-        ]
-        graph.add_task("gather", Gather, after=behind)
+    def add_gather(graph):
+        middles = [(one, ["middle"]) for one in graph.tasks("middle")]
+        behind = [*middles, *graph.tasks("half"), ("parts", ["count"])]
+        graph.add_task("gather", gather, after=behind)
 
     def check(graph):
-        graph.add_task("many" if graph["gather"].output("count") > 3 else "few", Last)
+        graph.add_task("many" if graph["gather"].output("count") > 3 else "few", last)
 
     return DAG(
-        {"parts": Parts},
+        {"parts": parts},
         config=Config(N=n),
         rules=[
-            map_over("parts", "parts", Middle, name="middle", tags=["any"]),
-            map_over("middle", "ends", Halve, name="half", tags=["any"]),
-            Rule(complete("any"), merge, reads=["parts"]),
+            map_over("parts", "parts", middle, name="middle", tags=["any"]),
+            map_over("middle", "ends", halve, name="half", tags=["any"]),
+            Rule(complete("any"), add_gather, reads=["parts"]),
             Rule(after("gather"), check),
         ],
     )
@@ -318,6 +287,6 @@ async def waits(x):
 def failing(how: str, path: str = "") -> DAG:
     """Return a DAG whose task ``bad`` fails somehow, with one behind it and one beside it."""
     return DAG(
-        {"bad": Act(how, path), "behind": After, "beside": Act("nothing"), "other": After},
+        {"bad": Act(how, path), "behind": passes, "beside": Act("nothing"), "other": passes},
         [("bad", "behind"), ("beside", "other")],
     )

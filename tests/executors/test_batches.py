@@ -7,9 +7,9 @@ from concurrent.futures import Future
 
 import programs
 import pytest
-from engine_tasks import noop
+from conformance import failure
 
-from dagprofiler import DAG, Executor, Rounds, RunError, WorkerError
+from dagprofiler import DAG, Executor, Rounds, WorkerError
 from dagprofiler.executors import dispatch as batching
 
 
@@ -38,9 +38,7 @@ class Records(Executor):
             future.set_result(pickle.loads(pickle.dumps(pickle.loads(job)(handles))))
 
 
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
-    monkeypatch.setattr("dagprofiler.executors.dispatch._PATIENCE_S", 0.001)
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 @pytest.fixture
@@ -61,7 +59,7 @@ def without_repeats(names):
 
 def test_tasks_of_an_unknown_class_travel_alone_until_one_is_measured():
     executor = Records(2)
-    DAG({f"t{i:03}": noop for i in range(200)}).run(executor=executor)
+    DAG({f"t{i:03}": programs.last for i in range(200)}).run(executor=executor)
     jobs = without_repeats(executor.jobs)
     assert jobs[:2] == ["t000", "t001"]
     assert len(jobs) < 50
@@ -118,7 +116,7 @@ def test_large_outputs_count_as_time():
 def test_ready_tasks_share_the_jobs_that_the_executor_accepts(takes, names, capacity, jobs):
     takes({"s": batching.BATCH_S / 100, "m": batching.BATCH_S / 1.9, "h": batching.BATCH_S / 2})
     executor = Records(capacity)
-    DAG(dict.fromkeys(names.split(), noop)).run(executor=executor)
+    DAG(dict.fromkeys(names.split(), programs.last)).run(executor=executor)
     assert sorted(without_repeats(executor.jobs)) == sorted(jobs)
 
 
@@ -142,12 +140,10 @@ def test_each_task_of_a_batch_has_its_own_record(takes):
 def test_a_failure_in_a_batch_leaves_its_other_tasks_alone(takes):
     takes({"s": 0.0})
     tasks = {f"s{i}": programs.Act("raise" if i == 1 else "list") for i in range(4)}
-    with pytest.raises(RunError) as caught:
-        DAG({**tasks, "t": programs.After}, [("s1", "t")]).run(
-            executor=Records(1), on_error="finish"
-        )
-    assert [*caught.value.failures] == ["s1"]
-    states = caught.value.profile.sections["run"]["tasks"]
+    dag = DAG({**tasks, "t": programs.passes}, [("s1", "t")])
+    error = failure(dag, Records(1), on_error="finish")
+    assert [*error.failures] == ["s1"]
+    states = error.profile.sections["run"]["tasks"]
     assert {name: state["state"] for name, state in states.items()} == {
         "s1": "failed",
         "t": "skipped",
@@ -160,9 +156,8 @@ def test_all_tasks_of_a_lost_batch_are_lost_and_named(takes):
             raise ConnectionError("gone")
 
     takes({"s": 0.0})
-    with pytest.raises(RunError) as caught:
-        DAG({f"s{i}": noop for i in range(3)}).run(executor=Loses(1), on_error="finish")
-    failures = caught.value.failures
+    dag = DAG({f"s{i}": programs.last for i in range(3)})
+    failures = failure(dag, Loses(1), on_error="finish").failures
     assert failures.keys() == {"s0", "s1", "s2"}
     assert all(isinstance(lost, WorkerError) for lost in failures.values())
     assert failures["s1"].in_flight == ["s0", "s2"]
@@ -172,9 +167,5 @@ def test_what_cannot_travel_fails_without_the_tasks_beside_it(takes):
     takes({"s": 0.0})
     stays = programs.Act("nothing")
     stays.lock = (i for i in range(3))
-    executor = Records(1)
-    with pytest.raises(RunError) as caught:
-        DAG({"s0": programs.Act("nothing"), "s1": stays, "s2": programs.Act("nothing")}).run(
-            executor=executor, on_error="finish"
-        )
-    assert [*caught.value.failures] == ["s1"]
+    dag = DAG({"s0": programs.last, "s1": stays, "s2": programs.last})
+    assert [*failure(dag, Records(1), on_error="finish").failures] == ["s1"]

@@ -14,40 +14,34 @@ from dagprofiler.executors import jobs
 from dagprofiler.executors.dispatch import Clocks
 
 
-def test_this_clock_is_not_ahead_of_itself_whatever_is_noted():
+def test_of_this_clock_and_of_one_that_no_task_has_shown_nothing_is_said():
     clocks = Clocks("here")
     clocks.note("here", 1.0, [5.0, 6.0], 2.0)
-    assert clocks.ahead_s("here") == clocks.error_s("here") == 0
+    for name in ("here", "there"):
+        assert clocks.ahead_s(name) == clocks.error_s(name) == 0
 
 
-def test_of_a_clock_that_no_task_has_shown_nothing_is_said():
+@pytest.mark.parametrize(
+    "noted",
+    [
+        # Each task narrows down how far a clock is ahead.
+        [
+            (0.0, [101.0, 102.0], 4.0, 99.5, 1.5),
+            (10.0, [110.5, 111.0], 11.5, 100.0, 0.5),
+            (20.0, [125.0, 126.0], 30.0, 100.0, 0.5),
+        ],
+        # Moments that were not reached tell nothing.
+        [(0.0, [None, None], 1.0, 0.0, 0.0), (0.0, [7.0, 8.0, None, None], 2.0, 6.5, 0.5)],
+        # Bounds that have crossed are apart by the error.
+        [(0.0, [1.0, 2.0], 2.0, 0.5, 0.5), (10.0, [15.0, 16.0], 11.0, 3.0, 2.0)],
+    ],
+    ids=["narrows", "not reached", "crossed"],
+)
+def test_how_far_a_clock_is_ahead(noted):
     clocks = Clocks("here")
-    assert clocks.ahead_s("there") == clocks.error_s("there") == 0
-
-
-def test_each_task_narrows_down_how_far_a_clock_is_ahead():
-    clocks = Clocks("here")
-    clocks.note("there", 0.0, [101.0, 102.0], 4.0)
-    assert (clocks.ahead_s("there"), clocks.error_s("there")) == (99.5, 1.5)
-    clocks.note("there", 10.0, [110.5, 111.0], 11.5)
-    assert (clocks.ahead_s("there"), clocks.error_s("there")) == (100.0, 0.5)
-    clocks.note("there", 20.0, [125.0, 126.0], 30.0)
-    assert (clocks.ahead_s("there"), clocks.error_s("there")) == (100.0, 0.5)
-
-
-def test_moments_that_were_not_reached_tell_nothing():
-    clocks = Clocks("here")
-    clocks.note("there", 0.0, [None, None], 1.0)
-    assert clocks.error_s("there") == 0
-    clocks.note("there", 0.0, [7.0, 8.0, None, None], 2.0)
-    assert (clocks.ahead_s("there"), clocks.error_s("there")) == (6.5, 0.5)
-
-
-def test_bounds_that_have_crossed_are_apart_by_the_error():
-    clocks = Clocks("here")
-    clocks.note("there", 0.0, [1.0, 2.0], 2.0)
-    clocks.note("there", 10.0, [15.0, 16.0], 11.0)
-    assert (clocks.ahead_s("there"), clocks.error_s("there")) == (3.0, 2.0)
+    for sent_s, moments_s, arrived_s, *expected in noted:
+        clocks.note("there", sent_s, moments_s, arrived_s)
+        assert [clocks.ahead_s("there"), clocks.error_s("there")] == expected
 
 
 moments = st.lists(st.floats(0, 10), min_size=4, max_size=4).map(sorted)

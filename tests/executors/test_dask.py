@@ -6,14 +6,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import programs
 import pytest
-from conformance import Conformance
+from conformance import Conformance, until
 from relay import Relay
 
 from dagprofiler import DAG, Hook, RunError, ValidationError, WorkerError
@@ -57,14 +56,13 @@ def client():
 
 
 class TestDask(Conformance):
+    # It is a thread of its worker's process.
+    are_alone = False
+
     @pytest.fixture
     def executor(self, client):
         client.wait_for_workers(2, timeout=LONG_S)
         return DaskExecutor(client)
-
-    def test_threads_are_told_of_the_seeds_reach(self, executor):
-        profile = programs.failing("legacy").run(seed=1, executor=executor)
-        assert profile.sections["run"]["legacy_generators"] is False
 
     def test_a_worker_that_dies_once_costs_an_attempt(self, client, tmp_path):
         dag = programs.failing("exit_once", str(tmp_path / "once"))
@@ -98,7 +96,7 @@ class TestDask(Conformance):
         client.wait_for_workers(2, timeout=LONG_S)
         names = ["a", "b", "c", "d"]
         dag = DAG(
-            {**dict.fromkeys(names, programs.Fill(3_000_000)), "all": programs.Lengths},
+            {**dict.fromkeys(names, programs.Fill(3_000_000)), "all": programs.lengths},
             [(name, "all") for name in names],
         )
         with Relay(client.scheduler.address) as relay:
@@ -154,14 +152,14 @@ def dying(first, path):
             "0": programs.Act("nothing"),
             "first": first,
             "bad": programs.Act("exit_once", str(path)),
-            "last": programs.After,
+            "last": programs.passes,
         },
         [("0", "first", []), ("first", "bad", []), ("first", "last"), ("bad", "last", [])],
     )
 
 
 def test_outputs_that_died_with_their_worker_are_made_again_and_counted_once(alone, tmp_path):
-    told = Told()
+    told = programs.Follows()
     dag = dying(programs.Act("nothing"), tmp_path / "once")
     profile = dag.run(executor=DaskExecutor(alone, retries=1), hooks=[told])
     assert profile.outputs == {"last": {"y": None}}
@@ -174,14 +172,6 @@ def test_outputs_that_cannot_be_made_again_are_an_error_that_says_so(alone, tmp_
     with pytest.raises(RunError, match="'first'") as caught:
         dying(first, tmp_path / "once").run(executor=DaskExecutor(alone, retries=1))
     assert isinstance(caught.value.failures["last"], WorkerError)
-
-
-class Told(Hook):
-    def __init__(self):
-        self.finished = []
-
-    def task_finished(self, record):
-        self.finished.append(record.task)
 
 
 def test_workers_that_come_while_tasks_run_get_some(alone, tmp_path):
@@ -212,17 +202,8 @@ class Processes:
         return line.split()[-1]
 
     def worker(self, address, **environ):
-        one = self._start(
-            "worker",
-            address,
-            "--no-nanny",
-            "--nthreads",
-            "1",
-            "--dashboard-address",
-            ":0",
-            **environ,
-        )
-        self._drain(one)
+        options = "--no-nanny", "--nthreads", "1", "--dashboard-address", ":0"
+        self._drain(self._start("worker", address, *options, **environ))
         with distributed.Client(address, set_as_default=False) as client:
             client.wait_for_workers(1, timeout=LONG_S)
 
@@ -271,7 +252,7 @@ class Kill(Hook):
 def test_a_scheduler_that_dies_is_an_error(processes, tmp_path):
     address = processes.scheduler()
     processes.worker(address)
-    dag = DAG({name: programs.Act("wait", str(tmp_path / "never")) for name in "abcd"})
+    dag = DAG({name: programs.Act("sleep", str(tmp_path / "begun")) for name in "abcd"})
     with pytest.raises(RunError, match=r"connection .* lost") as caught:
         dag.run(
             executor=DaskExecutor(address), hooks=[Kill(processes.started[0])], on_error="finish"
@@ -308,7 +289,7 @@ def test_a_schedule_is_kept_on_workers_by_name(client):
         for node, name in {"edge": one, "cloud": two}.items()
     }
     plan = {"edge": [*"phcajbnl"], "cloud": [*"gfmkeodi"]}
-    tasks = dict.fromkeys("abcdefghijklmnop", programs.Last())
+    tasks = dict.fromkeys("abcdefghijklmnop", programs.last())
     timeline = DAG(tasks, []).run(executor=pools, schedule=plan).sections["timeline"]
     start = timeline["columns"].index("compute_start_ms")
     ran = {}
@@ -324,32 +305,28 @@ def test_a_cluster_of_its_own_is_started_and_ended():
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
-@pytest.mark.parametrize("given", [3, object()])
-def test_what_is_no_cluster_is_refused(given):
-    with pytest.raises(ValidationError, match=r"expected a distributed\.Client"):
-        DaskExecutor(given)
-
-
-@pytest.mark.parametrize("retries", [-1, 1.5, True])
-def test_retries_are_a_number(retries):
-    with pytest.raises(ValidationError, match="retries must"):
-        DaskExecutor(retries=retries)
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        *(({"client_or_address": given}, r"a distributed\.Client") for given in (3, object())),
+        *(({"retries": retries}, "retries must") for retries in (-1, 1.5, True)),
+    ],
+    ids=repr,
+)
+def test_what_is_no_cluster_is_refused(arguments, words):
+    with pytest.raises(ValidationError, match=words):
+        DaskExecutor(**arguments)
 
 
 SCRIPT = r"""
-import os, sys, threading
-from dagprofiler import DAG, DaskExecutor, Hook, Task, task
+import os, sys
+from dagprofiler import DAG, DaskExecutor, Hook, task
+from programs import Act
 
 class Tell(Hook):
     def run_started(self, run):
         os.write(1, b"begun\n")
 
-class Wait(Task):
-    outputs = ["x"]
-    def compute(self):
-        os.write(1, b"up %d\n" % os.getpid())
-        threading.Event().wait(60)
-        return {"x": 1}
 
 @task(outputs=["x"])
 def three():
@@ -357,46 +334,30 @@ def three():
 
 if __name__ == "__main__":
     try:
-        dag = DAG({"a": three} if "three" in sys.argv else {"a": Wait, "b": Wait})
+        dag = DAG({"a": three} if "three" in sys.argv else {"a": Act("up"), "b": Act("up")})
         print(dag.run(executor=DaskExecutor(), hooks=[Tell()]).outputs)
     except KeyboardInterrupt as stopped:
         print("stopped", stopped.profile.sections["run"]["state"], flush=True)
 """
 
 
-@pytest.fixture
-def script(tmp_path):
-    path = tmp_path / "script.py"
-    path.write_text(SCRIPT)
-    return [sys.executable, str(path)]
-
-
-def test_what_the_main_program_defines_goes_along(script):
-    done = subprocess.run([*script, "three"], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["begun", "{'a': {'x': 3}}"]
+def test_what_the_main_program_defines_goes_along(start):
+    said, errors = start(SCRIPT, "three").communicate(timeout=LONG_S)
+    assert said.splitlines() == ["begun", "{'a': {'x': 3}}"], errors
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to groups")
 @pytest.mark.parametrize("moment", ["begun", "up"])
-def test_ctrl_c_leaves_no_process_behind(script, moment):
-    with subprocess.Popen(
-        script,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        while not process.stdout.readline().startswith(moment):
-            pass
-        # As a terminal does it: to all of them.
-        os.killpg(process.pid, signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+def test_ctrl_c_leaves_no_process_behind(start, moment):
+    process = start(SCRIPT)
+    while not process.stdout.readline().startswith(moment):
+        assert process.poll() is None
+    # As a terminal does it: to all of them.
+    os.killpg(process.pid, signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
     assert "stopped partial" in said
     # multiprocessing's own helper ends when it sees that nobody is there any more.
-    until = time.monotonic() + 10
-    while alive_in(process.pid) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not alive_in(process.pid)
+    until(lambda: not alive_in(process.pid))
 
 
 def alive_in(group):

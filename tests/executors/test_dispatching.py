@@ -6,25 +6,26 @@ import gc
 import pickle
 import sys
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
-from threading import Barrier, Lock
+from threading import Barrier
 from time import perf_counter
 
 import programs
 import pytest
+from conformance import failure
 
 from dagprofiler import (
     DAG,
+    CeleryExecutor,
     DaskExecutor,
     Executor,
     MissingExtraError,
+    RayExecutor,
     Rounds,
-    RunError,
     SerializationError,
-    Task,
     WorkerError,
+    task,
 )
 from dagprofiler.engine import round as rounds
-from dagprofiler.executors import dispatch as dispatching
 from dagprofiler.executors.jobs import announce, withdraw, without_phases
 from dagprofiler.serializers import FrameList
 
@@ -64,12 +65,6 @@ class Here(Executor):
 
 def independent(*names):
     return DAG({name: programs.Act("nothing") for name in names})
-
-
-def failure(dag, executor, **asked):
-    with pytest.raises(RunError) as caught:
-        dag.run(executor=executor, **asked)
-    return caught.value
 
 
 def test_a_worker_gets_the_session_once_a_round():
@@ -150,9 +145,10 @@ class Loses(Here):
         self.error = error
 
     def answer(self, job, handles):
-        if job.name == "bad":
-            raise self.error
-        return super().answer(job, handles)
+        return self.lose() if job.name == "bad" else super().answer(job, handles)
+
+    def lose(self, *_):
+        raise self.error
 
 
 def test_a_task_that_was_lost_is_named_with_the_reason_and_others_go_on():
@@ -227,21 +223,8 @@ def test_an_executor_that_takes_no_job_gets_no_other():
     assert error.profile.sections["run"]["tasks"]["c"] == {"state": "cancelled"}
 
 
-def test_a_task_that_cannot_travel_fails_alone():
-    stays = programs.Act("nothing")
-    stays.lock = Lock()
-    executor = Here()
-    error = failure(
-        DAG({"a": programs.Act("nothing"), "b": stays, "c": programs.Act("nothing")}),
-        executor,
-        on_error="finish",
-    )
-    assert isinstance(error.failures.pop("b"), SerializationError)
-    assert not error.failures
-    assert {*executor.calls} == {"open", "a", "c", "close"}
-
-
-def test_jobs_that_an_executor_gives_up_fail_and_it_gets_no_others(monkeypatch):
+@pytest.mark.usefixtures("impatient")
+def test_jobs_that_an_executor_gives_up_fail_and_it_gets_no_others():
     class Silent(Here):
         def submit(self, job, handles):
             self.calls.append(job.name)
@@ -250,7 +233,6 @@ def test_jobs_that_an_executor_gives_up_fail_and_it_gets_no_others(monkeypatch):
         def check(self):
             raise ConnectionError("the server is gone")
 
-    monkeypatch.setattr(dispatching, "_PATIENCE_S", 0)
     executor = Silent()
     error = failure(independent("a", "b", "c"), executor, on_error="finish")
     assert executor.calls == ["open", "a", "b", "close"]
@@ -290,24 +272,20 @@ def test_a_job_that_no_worker_is_known_for_has_none():
     assert error.profile.sections["timeline"]["workers"] == []
 
 
-class Opens:
-    """A serializer whose values cannot be opened by the process that drives the run."""
-
-    name = "opens"
+class Closes(programs.Act):
+    """What it makes cannot be opened by the process that drives the run."""
 
     @staticmethod
-    def dumps(obj):
+    def serialize(data):
         return b"value"
 
     @staticmethod
-    def loads(frames):
+    def deserialize(data):
         raise ValueError("no key")
 
 
 def test_an_output_that_cannot_be_decoded_here_is_named():
-    task = programs.Act("nothing")
-    task.serializer = Opens()
-    error = failure(DAG({"a": task}), Here())
+    error = failure(DAG({"a": Closes("nothing")}), Here())
     assert isinstance(error.__cause__, SerializationError)
     assert str(error.__cause__) == (
         "task 'a': output 'x' cannot be decoded here: ValueError: no key"
@@ -326,7 +304,8 @@ def test_an_executor_that_cannot_be_opened_is_closed():
     assert executor.calls == ["open", "close"]
 
 
-def test_after_ctrl_c_what_has_not_begun_is_cancelled(monkeypatch):
+@pytest.mark.usefixtures("impatient")
+def test_after_ctrl_c_what_has_not_begun_is_cancelled():
     class Never(Here):
         def submit(self, job, handles):
             self.calls.append(Future())
@@ -335,7 +314,6 @@ def test_after_ctrl_c_what_has_not_begun_is_cancelled(monkeypatch):
         def check(self):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(dispatching, "_PATIENCE_S", 0)
     executor = Never()
     with pytest.raises(KeyboardInterrupt) as caught:
         independent("a", "b").run(executor=executor)
@@ -343,32 +321,6 @@ def test_after_ctrl_c_what_has_not_begun_is_cancelled(monkeypatch):
     opened, *futures, closed = executor.calls
     assert (opened, closed) == ("open", "close")
     assert [future.cancelled() for future in futures] == [True, True]
-
-
-def test_in_this_process_values_need_no_pickle_and_arrive_unchanged():
-    class Threads(Here):
-        shares_memory = True
-
-        def answer(self, job, handles):
-            return job(handles)
-
-        def submit(self, job, handles):
-            future = Future()
-            future.set_result(job(handles))
-            return future
-
-    class Held(Task):
-        outputs = ["x"]
-
-        def __init__(self):
-            super().__init__()
-            self.rule = lambda: 3
-
-        def compute(self):
-            return {"x": self.rule()}
-
-    dag = DAG({"a": Held, "b": programs.After}, [("a", "b")])
-    assert dag.run(executor=Threads()).final_outputs == {"y": 3}
 
 
 class Growing(Executor):
@@ -392,33 +344,17 @@ class Growing(Executor):
         self._pool.shutdown()
 
 
-class Meets(Task):
-    outputs = ["x"]
-
-    def __init__(self, barrier):
-        super().__init__()
-        self.barrier = barrier
-
-    def compute(self):
-        return {"x": self.barrier.wait(timeout=30) >= 0}
-
-
-def test_an_executor_that_grows_gets_more_at_once():
+def test_an_executor_that_grows_gets_more_at_once_and_tasks_wait_for_their_inputs():
     barrier = Barrier(3)
-    profile = DAG({name: Meets(barrier) for name in "abc"}).run(executor=Growing())
-    assert profile.outputs == {name: {"x": True} for name in "abc"}
 
+    @task(outputs=["x"])
+    def meets():
+        return {"x": barrier.wait(timeout=30) >= 0}
 
-def test_tasks_wait_for_their_inputs_also_where_one_task_at_a_time_was_the_beginning():
-    dag = DAG(
-        {"a": programs.Act("nothing"), "b": programs.After, "c": programs.After},
-        [("a", "b"), ("a", "c")],
-    )
-    profile = dag.run(executor=Growing())
-    assert profile.outputs == {"b": {"y": None}, "c": {"y": None}}
-
-
-def test_outside_of_a_run_nobody_asks_for_the_capacity():
+    tasks = {**dict.fromkeys("abc", meets), "d": programs.passes}
+    profile = DAG(tasks, [("c", "d")]).run(executor=Growing())
+    assert profile.outputs == {"a": {"x": True}, "b": {"x": True}, "d": {"y": True}}
+    # Outside of a run nobody asks for the capacity.
     Growing().capacity_changed()
 
 
@@ -440,7 +376,7 @@ class Telling(Here):
 
 def test_what_is_announced_need_not_be_sent_with_a_job():
     executor = Telling()
-    DAG({"a": programs.Act("nothing"), "b": programs.After}, [("a", "b")]).run(
+    DAG({"a": programs.Act("nothing"), "b": programs.passes}, [("a", "b")]).run(
         executor=executor, rounds=2
     )
     assert len(executor.keys) == len(set(executor.keys)) > 1
@@ -448,19 +384,19 @@ def test_what_is_announced_need_not_be_sent_with_a_job():
     assert executor.calls[1:] == sum(others, first)
 
 
-class Forgetful(Telling):
-    """Loses all outputs."""
-
-    def fetch(self, handle):
-        raise ConnectionError("gone")
-
-
 def test_an_output_that_cannot_be_fetched_is_lost():
-    with pytest.raises(RunError, match="task 'a' was lost by its executor: ConnectionError: gone"):
-        DAG({"a": programs.Act("nothing")}).run(executor=Forgetful())
+    executor = Here()
+    executor.fetch = Loses(ConnectionError("gone")).lose
+    error = failure(independent("a"), executor)
+    assert str(error.__cause__) == "task 'a' was lost by its executor: ConnectionError: gone"
 
 
-def test_without_dask_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(MissingExtraError, match=r"dagprofiler\[dask\]"):
-        DaskExecutor()
+@pytest.mark.parametrize(
+    ("package", "executor"),
+    [("distributed", DaskExecutor), ("celery", CeleryExecutor), ("ray", RayExecutor)],
+)
+def test_without_its_package_the_error_says_what_to_install(monkeypatch, package, executor):
+    monkeypatch.setitem(sys.modules, package, None)
+    extra = "dask" if package == "distributed" else package
+    with pytest.raises(MissingExtraError, match=rf"{executor.__name__} needs .*\[{extra}\]"):
+        executor(None)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-import programs
 import pytest
-from conformance import Conformance
+from conformance import Conformance, failure
+from programs import ASKED, PYTHONPATH, Act, last, program
 
 from dagprofiler import DAG, PoolExecutor, RunError, Task, ValidationError, WorkerError
 
-HERE = Path(__file__).resolve().parent
 external = pytest.mark.external
 pytestmark = [
     # ipyparallel leaves its sockets to the collector of garbage, and asks for deprecated names.
@@ -24,13 +21,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-
-
-def found(what, where):
-    if where:
-        return where
-    missing = pytest.fail if os.environ.get("DAGPROFILER_EXTERNAL") == "required" else pytest.skip
-    return missing(f"{what} is not there")
 
 
 class Cluster:
@@ -44,7 +34,7 @@ class Cluster:
         )
         self.client = self.cluster.start_and_connect_sync()
         self.client.wait_for_engines(2, interactive=False)
-        self.pids = self.client[:].apply_sync(os.getpid)
+
         self.executor = self.client.load_balanced_view().executor
 
     def close(self):
@@ -53,31 +43,26 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory):
+def clusters(tmp_path_factory, found):
+    """Return a function that starts a cluster."""
     found("the package ipyparallel", find_spec("ipyparallel"))
-    clusters = []
+    started = []
 
     def start():
-        clusters.append(Cluster(tmp_path_factory.mktemp("ipython")))
-        return clusters[-1]
+        started.append(Cluster(tmp_path_factory.mktemp("ipython")))
+        return started[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), str(HERE.parent.parent)]))
+        patch.setenv("PYTHONPATH", PYTHONPATH)
         patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipythondir")))
         yield start
-        for cluster in clusters:
+        for cluster in started:
             cluster.close()
 
 
 @pytest.fixture(scope="module")
-def cluster(start):
-    return start()
-
-
-def failure(executor, dag, **options):
-    with pytest.raises(RunError) as caught:
-        dag.run(executor=executor, **options)
-    return caught.value
+def cluster(clusters):
+    return clusters()
 
 
 @external
@@ -91,25 +76,13 @@ class TestIPython(Conformance):
     def executor(self, cluster):
         return cluster.executor
 
-    def test_engines_work_in_their_main_threads(self, executor, cluster):
-        dag = programs.failing("legacy")
-        profile = dag.run(seed=1, executor=executor)
-        assert profile.outputs == dag.run(seed=1).outputs
-        assert "legacy_generators" not in profile.sections["run"]
-        workers = {worker["pid"] for worker in profile.sections["timeline"]["workers"]}
-        assert workers <= {*cluster.pids}
-
 
 @external
 def test_large_outputs_go_through_a_folder_that_is_given(cluster, tmp_path):
-    from engine_tasks import monte_carlo
-
-    dag, how = monte_carlo(100_000)
-    expected = dag.run(**how)
+    expected = program(100_000).run(**ASKED)
     executor = PoolExecutor(cluster.executor, folder=str(tmp_path))
-    assert dag.run(executor=executor, **how).outputs == expected.outputs
+    assert program(100_000).run(executor=executor, **ASKED).outputs == expected.outputs
     assert list(tmp_path.iterdir()) == []
-    assert dag.run(executor=cluster.executor, **how).outputs == expected.outputs
 
 
 class Mine(Task):
@@ -122,7 +95,7 @@ class Mine(Task):
 
 
 @external
-def test_tasks_of_the_main_program_travel(cluster, monkeypatch):
+def test_tasks_of_the_main_program_travel(cluster, monkeypatch, found):
     found("the package cloudpickle", find_spec("cloudpickle"))
     monkeypatch.setattr(Mine, "__module__", "__main__")
     monkeypatch.setattr(sys.modules["__main__"], "Mine", Mine, raising=False)
@@ -131,44 +104,42 @@ def test_tasks_of_the_main_program_travel(cluster, monkeypatch):
 
 @external
 def test_a_view_that_runs_a_job_on_all_engines_is_refused(cluster):
-    from engine_tasks import noop
 
     with pytest.raises(ValidationError, match=r"DirectView .* all its engines"):
-        DAG({"a": noop}, []).run(executor=cluster.client[:].executor)
-    assert DAG({"a": noop}, []).run(executor=cluster.client[0].executor).outputs
+        DAG({"a": last}).run(executor=cluster.client[:].executor)
+    assert DAG({"a": last}).run(executor=cluster.client[0].executor).outputs
 
 
 @external
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-def test_engines_that_die_lose_their_tasks_and_the_others_go_on(start):
-    from engine_tasks import exits, is_killed, noop
+def test_engines_that_die_lose_their_tasks_and_the_others_go_on(clusters):
 
-    cluster = start()
+    cluster = clusters()
     executor = PoolExecutor(cluster.executor)
     assert executor.capacity == 4
-    error = failure(executor, DAG({"bad": exits, "good": noop}, []), on_error="finish")
+    error = failure(DAG({"bad": Act("exit"), "good": last}), executor, on_error="finish")
     assert [*error.failures] == ["bad"]
     assert isinstance(error.__cause__, WorkerError)
     assert "EngineError" in str(error)
     # The engine that is left takes over.
     assert executor.capacity == 2
-    assert DAG({"good": noop}, []).run(executor=executor).outputs
-    dag = DAG({"bad": is_killed, "waits": noop}, [])
-    error = failure(executor, dag, priorities={"bad": 2, "waits": 1})
+    assert DAG({"good": last}).run(executor=executor).outputs
+    dag = DAG({"bad": Act("kill"), "waits": last})
+    error = failure(dag, executor, priorities={"bad": 2, "waits": 1})
     assert isinstance(error.failures["bad"], WorkerError)
     assert {"bad", "waits"} <= {*error.failures, *error.failures["bad"].in_flight}
     assert executor.capacity == 0
     with pytest.raises(RunError, match="no worker"):
-        DAG({"good": noop}, []).run(executor=executor)
+        DAG({"good": last}).run(executor=executor)
 
 
 SCRIPT = """
 import sys
-from engine_tasks import monte_carlo
 from mpi4py.futures import MPIPoolExecutor
+from programs import ASKED, program
 
 if __name__ == "__main__":
-    dag, how = monte_carlo()
+    dag, how = program(), ASKED
     with MPIPoolExecutor(2) as pool:
         profile = dag.run(executor=pool, **how)
     expected = dag.run(**how)
@@ -180,24 +151,10 @@ if __name__ == "__main__":
 
 
 @external
-def test_a_dag_comes_out_as_in_a_serial_run_on_processes_of_mpi(tmp_path):
+def test_a_dag_comes_out_as_in_a_serial_run_on_processes_of_mpi(start, found):
     found("the package mpi4py", find_spec("mpi4py"))
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     mpiexec = found("mpiexec", shutil.which("mpiexec", path=beside))
-    program = tmp_path / "program.py"
-    program.write_text(SCRIPT)
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent.parent)])}
-    running = subprocess.Popen(
-        [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", program],
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        printed, errors = running.communicate(timeout=60)
-    finally:
-        if running.poll() is None:
-            os.killpg(running.pid, signal.SIGKILL)
+    command = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures"]
+    printed, errors = start(SCRIPT, command=command).communicate(timeout=60)
     assert printed == "MPIPoolExecutor True True\n", errors

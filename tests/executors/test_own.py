@@ -9,24 +9,13 @@ import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+import programs
 import pytest
+from conformance import failure
 
-from dagprofiler import DAG, Executor, PoolExecutor, RunError, task
+from dagprofiler import DAG, Executor, PoolExecutor
 
-
-@task(inputs=[], outputs=["x"])
-def one():
-    return {"x": 1}
-
-
-@task(inputs=["x"], outputs=["y"])
-def two(x):
-    return {"y": x + 1}
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
-    monkeypatch.setattr("dagprofiler.executors.dispatch._PATIENCE_S", 0.01)
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 class Odd(Executor):
@@ -53,20 +42,14 @@ class Odd(Executor):
             raise ConnectionError("all workers are gone")
 
 
-def failure(executor, dag):
-    with pytest.raises(RunError) as caught:
-        dag.run(executor=executor)
-    return caught.value
-
-
 def test_an_executor_without_workers_is_no_run_that_did_nothing():
     executor = Odd(runs=0)
     executor.capacity = 0
-    error = failure(executor, DAG({"a": one, "b": two}, [("a", "b")]))
+    error = failure(DAG({"bad": programs.last, "b": programs.last}, [("bad", "b", [])]), executor)
     assert str(error.__cause__) == (
-        "task 'a' was lost by its executor: there is no worker to take it"
+        "task 'bad' was lost by its executor: there is no worker to take it"
     )
-    assert [*error.failures] == ["a"]
+    assert [*error.failures] == ["bad"]
 
 
 def test_a_run_that_is_over_needs_no_workers_any_more():
@@ -75,9 +58,8 @@ def test_a_run_that_is_over_needs_no_workers_any_more():
         def capacity(self):
             return 2 * self.runs
 
-    assert DAG({"a": one, "b": two}, [("a", "b")]).run(executor=Leaves(runs=2)).final_outputs == {
-        "y": 2
-    }
+    dag = DAG({"a": programs.last, "b": programs.last}, [("a", "b", [])])
+    assert dag.run(executor=Leaves(runs=2)).final_outputs == {"done": True}
 
 
 def test_late_results_of_jobs_that_were_given_up_change_nothing():
@@ -93,14 +75,15 @@ def test_late_results_of_jobs_that_were_given_up_change_nothing():
                 self.late.set_result(None)
                 raise
 
-    error = failure(Late(runs=0), DAG({"a": one}, []))
+    error = failure(DAG({"a": programs.last}), Late(runs=0))
     assert [*error.failures] == ["a"]
 
 
 def test_a_folder_can_be_given_for_the_large_values_of_a_pool(tmp_path):
     with ThreadPoolExecutor(1) as pool:
         executor = PoolExecutor(pool, folder=str(tmp_path))
-        assert DAG({"a": one}, []).run(executor=executor).final_outputs == {"x": 1}
+        profile = DAG({"a": programs.last}).run(executor=executor)
+    assert profile.final_outputs == {"done": True}
     assert list(tmp_path.iterdir()) == []
 
 

@@ -56,8 +56,13 @@ def test_a_list_of_frames_arrives_as_one(folder, protocol):
         [np.arange(6, dtype=np.int64).reshape(2, 3)],
     ],
 )
-def test_whatever_is_a_buffer_is_written_as_its_bytes(folder, frames):
-    arrived = SharedFile.of(frames, folder).frames(None)
+def test_whatever_is_a_buffer_is_written_and_stays_when_the_file_has_gone(folder, frames):
+    owned, shared = OwnedFiles(), SharedFile.of(frames, folder)
+    owned.add(shared)
+    arrived = shared.frames(None)
+    del shared
+    owned.tidy()
+    assert os.listdir(folder) == []
     assert [bytes(frame) for frame in arrived] == [memoryview(frame).tobytes() for frame in frames]
 
 
@@ -88,16 +93,6 @@ def test_no_python_runs_when_a_shared_file_goes_so_that_no_interrupt_is_lost_the
     assert calls == []
 
 
-def test_what_was_read_stays_when_the_file_has_gone(folder):
-    owned, shared = OwnedFiles(), SharedFile.of([b"abc", memoryview(b"defg")], folder)
-    owned.add(shared)
-    frames = shared.frames(None)
-    del shared
-    owned.tidy()
-    assert os.listdir(folder) == []
-    assert [bytes(frame) for frame in frames] == [b"abc", b"defg"]
-
-
 def test_who_only_uses_a_shared_file_leaves_its_file(folder):
     sent = SharedFile.of(b"data", folder)
     arrived = pickle.loads(pickle.dumps(sent))
@@ -108,7 +103,6 @@ def test_who_only_uses_a_shared_file_leaves_its_file(folder):
 
 def test_a_file_that_could_not_be_written_is_not_left_behind(folder):
     resource = pytest.importorskip("resource")
-    signal = pytest.importorskip("signal")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
@@ -130,18 +124,13 @@ def test_the_folder_is_its_makers_alone_and_goes_with_all_that_is_in_it():
     made.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="where files are memory")
-def test_the_folder_is_in_memory_if_there_is_room(monkeypatch):
-    if not os.access("/dev/shm", os.W_OK):
-        pytest.skip("no /dev/shm")
-    monkeypatch.setattr(_shared_files, "_ROOM_BYTES", 1)
-    roomy = SharedFiles()
-    monkeypatch.setattr(_shared_files, "_ROOM_BYTES", 1 << 60)
-    other = SharedFiles()
-    assert roomy.folder.startswith("/dev/shm/")
-    assert not other.folder.startswith("/dev/shm/")
-    roomy.close()
-    other.close()
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="where files are memory")
+@pytest.mark.parametrize("room", [1, 1 << 60])
+def test_the_folder_is_in_memory_if_there_is_room(monkeypatch, room):
+    monkeypatch.setattr(_shared_files, "_ROOM_BYTES", room)
+    made = SharedFiles()
+    assert made.folder.startswith("/dev/shm/") is (room == 1)
+    made.close()
 
 
 @pytest.fixture
@@ -194,32 +183,28 @@ def test_what_another_run_uses_is_left(memory):
 
 
 @pytest.fixture
-def swept(memory, monkeypatch):
-    """Have the sweep of another run come to a folder right after it is made."""
-    swept, make = [], tempfile.mkdtemp
+def make_swept(memory, monkeypatch):
+    """Make a folder that the sweep of another run comes to right after it is made."""
 
-    def made_and_swept(**where):
-        folder = make(**where)
-        if not swept:
-            swept.append(folder)
-            sweep(folder)
-        return folder
+    def make_swept(sweep):
+        swept, make = [], tempfile.mkdtemp
 
-    sweep = os.rmdir
-    monkeypatch.setattr(tempfile, "mkdtemp", made_and_swept)
+        def made_and_swept(**where):
+            folder = make(**where)
+            if not swept:
+                swept.append(folder)
+                sweep(folder)
+            return folder
 
-    def by(other):
-        nonlocal sweep
-        sweep = other
+        monkeypatch.setattr(tempfile, "mkdtemp", made_and_swept)
+        made = SharedFiles()
+        assert _shared_files._locked(made.folder) is None
+        made.close()
 
-    return by
-
-
-def is_locked(folder):
-    return _shared_files._locked(folder) is None
+    return make_swept
 
 
-def test_a_folder_that_a_sweep_holds_for_a_moment_is_locked_all_the_same(swept):
+def test_a_folder_that_a_sweep_holds_for_a_moment_is_locked_all_the_same(make_swept):
     import fcntl
 
     def hold(folder):
@@ -227,40 +212,29 @@ def test_a_folder_that_a_sweep_holds_for_a_moment_is_locked_all_the_same(swept):
         fcntl.flock(lock, fcntl.LOCK_EX)
         Timer(0.01, os.close, [lock]).start()
 
-    swept(hold)
-    made = SharedFiles()
-    assert is_locked(made.folder)
-    made.close()
+    make_swept(hold)
 
 
-def test_a_folder_that_a_sweep_removed_before_it_was_locked_is_made_anew(swept):
-    swept(os.rmdir)
-    made = SharedFiles()
-    assert is_locked(made.folder)
-    made.close()
+def test_a_folder_that_a_sweep_removed_before_it_was_locked_is_made_anew(make_swept):
+    make_swept(os.rmdir)
 
 
 def test_a_folder_that_a_sweep_removed_while_its_lock_was_waited_for_is_made_anew(
-    swept, monkeypatch
+    make_swept, monkeypatch
 ):
     import fcntl
 
-    lock, removed = fcntl.flock, []
+    lock = fcntl.flock
 
     def remove(folder):
         def flock(*args):
-            if not removed:
-                removed.append(folder)
+            if os.path.exists(folder):
                 os.rmdir(folder)
             lock(*args)
 
         monkeypatch.setattr(fcntl, "flock", flock)
 
-    swept(remove)
-    made = SharedFiles()
-    assert removed != [made.folder]
-    assert is_locked(made.folder)
-    made.close()
+    make_swept(remove)
 
 
 def test_workers_with_one_number_on_two_hosts_do_not_share_a_file(folder):

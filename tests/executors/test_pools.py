@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import select
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -17,7 +16,17 @@ import pytest
 from conformance import Conformance
 from platforms import posix
 
-from dagprofiler import DAG, Hook, PoolExecutor, Rule, RunError, Task, ValidationError, WorkerError
+from dagprofiler import (
+    DAG,
+    Hook,
+    PoolExecutor,
+    Rule,
+    RunError,
+    Task,
+    ValidationError,
+    WorkerError,
+    task,
+)
 from dagprofiler.executors import pools, worker
 from dagprofiler.rules import after
 from dagprofiler.serializers import OutOfBandPickle
@@ -57,12 +66,6 @@ class Processes(Conformance):
         if self.method not in multiprocessing.get_all_start_methods():
             pytest.skip(f"this system cannot start processes by {self.method}")
         return ProcessPoolExecutor(2, multiprocessing.get_context(self.method))
-
-    def test_a_seed_reaches_the_legacy_generators(self, executor):
-        dag = programs.failing("legacy")
-        profile = dag.run(seed=1, executor=executor)
-        assert profile.outputs == dag.run(seed=1).outputs
-        assert "legacy_generators" not in profile.sections["run"]
 
 
 class TestForkedProcesses(Processes):
@@ -109,8 +112,7 @@ class TestForkserverProcesses(Processes):
 @pytest.mark.slow
 class TestLoky(Processes):
     def make(self):
-        loky = pytest.importorskip("loky")
-        return loky.ProcessPoolExecutor(2)
+        return pytest.importorskip("loky").ProcessPoolExecutor(2)
 
     @staticmethod
     def is_broken(pool):
@@ -119,15 +121,12 @@ class TestLoky(Processes):
 
 class TestThreads(Conformance):
     can_die = False
+    are_alone = False
 
     @pytest.fixture
     def executor(self):
         with ThreadPoolExecutor(2) as pool:
             yield pool
-
-    def test_a_seed_does_not_reach_the_legacy_generators(self, executor):
-        profile = programs.failing("legacy").run(seed=1, executor=executor)
-        assert profile.sections["run"]["legacy_generators"] is False
 
     def test_meters_of_the_whole_process_say_why_they_cannot_tell(self, executor):
         profile = programs.failing("nothing").run(executor=executor, meters=["peak_memory", "cpu"])
@@ -140,7 +139,7 @@ class TestThreads(Conformance):
     def test_outputs_are_handed_over_as_they_are(self, executor):
         fill = programs.Fill(1000)
         fill.serializer = OutOfBandPickle()
-        dag = DAG({"fill": fill, "a": Owner, "b": Owner}, [("fill", "a"), ("fill", "b")])
+        dag = DAG({"fill": fill, "a": address, "b": address}, [("fill", "a"), ("fill", "b")])
         profile = dag.run(executor=executor)
         assert profile.outputs["a"] == profile.outputs["b"]
 
@@ -168,12 +167,9 @@ class Counts(Task):
         return {"x": self.ran}
 
 
-class Owner(Task):
-    inputs = ["data"]
-    outputs = ["address"]
-
-    def compute(self, data):
-        return {"address": data.__array_interface__["data"][0]}
+@task(outputs=["address"])
+def address(data):
+    return {"address": data.__array_interface__["data"][0]}
 
 
 class Adds(Task):
@@ -192,12 +188,10 @@ class Watch(Hook):
     """Looks what is in the folder of large values when tasks are done."""
 
     def __init__(self, made):
-        self.made = made
-        self.files = {}
+        self.made, self.files = made, {}
 
     def task_finished(self, record):
-        (shared_files,) = self.made
-        self.files[record.task] = len(os.listdir(shared_files.folder))
+        self.files[record.task] = len(os.listdir(self.made[0].folder))
 
 
 @pytest.fixture
@@ -294,51 +288,16 @@ def test_versions_are_those_of_the_workers_that_computed(tmp_path):
     assert profile.sections["environment"]["versions"]["only_of_workers"] == "1.2.3"
 
 
-def test_the_task_with_the_longest_path_behind_it_goes_first():
-    dag = DAG(
-        {**dict.fromkeys("abcd", Counts), "y": programs.After, "z": programs.After},
-        [("c", "y"), ("d", "z")],
-    )
-    times = {"a": 1, "b": 3, "c": 1, "d": 2, "y": 1, "z": 4}
-    with ThreadPoolExecutor(1) as pool:
-        profile = dag.run(executor=pool, priorities=times)
-        by_profile = dag.run(executor=pool, priorities=profile)
-    assert profile.sections["run"]["priorities"] == "given"
-    assert by_profile.sections["run"]["priorities"] == "profile"
-    assert by_start(profile)[:2] == ["d", "b"]
-
-
-def by_start(profile):
-    timeline = profile.sections["timeline"]
-    at = timeline["columns"].index("compute_start_ms")
-    return [row[0] for row in sorted(timeline["records"], key=lambda row: row[at])]
-
-
 SCRIPT = """
-import multiprocessing, os, sys, threading
+import multiprocessing, os, sys
 from concurrent.futures import ProcessPoolExecutor
-from dagprofiler import DAG, Task
+from dagprofiler import DAG
 from dagprofiler.executors import _shared_files
-
-class Wait(Task):
-    outputs = ["x"]
-    def compute(self):
-        print("up", os.getpid(), flush=True)
-        threading.Event().wait(60)
-        return {"x": 1}
-
-class Large(Task):
-    outputs = ["x"]
-    def compute(self):
-        return {"x": bytes(1_000_000)}
-
-class After(Task):
-    inputs = ["x"]
-    def compute(self, x):
-        return {}
+from programs import Act, Fill, length
 
 if __name__ == "__main__":
-    dag = DAG({"a": Large, "b": Wait, "c": After}, [("a", "c"), ("b", "c", [])])
+    tasks = {"a": Fill(1_000_000), "b": Act("up"), "c": length}
+    dag = DAG(tasks, [("a", "c"), ("b", "c", [])])
     _shared_files._ROOM_BYTES = 1 << 60
     pool = ProcessPoolExecutor(2, multiprocessing.get_context(sys.argv[1]))
     try:
@@ -355,23 +314,15 @@ if __name__ == "__main__":
 @posix
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.slow
-def test_ctrl_c_gives_the_partial_profile_and_leaves_no_file_behind(tmp_path, method):
-    script, files = tmp_path / "script.py", tmp_path / "files"
-    script.write_text(SCRIPT)
+def test_ctrl_c_gives_the_partial_profile_and_leaves_no_file_behind(start, tmp_path, method):
+    files = tmp_path / "files"
     files.mkdir()
-    with subprocess.Popen(
-        [sys.executable, str(script), method],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "TMPDIR": str(files)},
-    ) as process:
-        assert process.stdout.readline().startswith("up")
-        assert any(name.startswith("dagprofiler-") for name in os.listdir(files))
-        # As a terminal does: all processes of the group get it.
-        os.killpg(process.pid, signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+    process = start(SCRIPT, method, TMPDIR=str(files))
+    assert process.stdout.readline().startswith("up")
+    assert any(name.startswith("dagprofiler-") for name in os.listdir(files))
+    # As a terminal does: all processes of the group get it.
+    os.killpg(process.pid, signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
     assert said == "stopped partial\n"
     assert not any(name.startswith("dagprofiler-") for name in os.listdir(files))
 
@@ -385,7 +336,7 @@ def test_a_time_limit_that_is_none_is_refused_and_names_the_task(limit):
 
 
 def test_a_time_limit_of_a_task_that_a_rule_adds_is_refused_where_it_cannot_be_kept():
-    class Late(programs.Last):
+    class Late(programs.last):
         timeout = 5
 
     def add(graph):
@@ -449,29 +400,22 @@ class Leaves(Task):
         return {"left": True}
 
 
-class Idles(Task):
-    inputs = ["left"]
-    outputs = ["idle"]
-
-    def compute(self, left):
-        time.sleep(worker._IDLE_S + 1)
-        return {"idle": True}
+@task(outputs=["idle"])
+def idles(left):
+    time.sleep(worker._IDLE_S + 1)
+    return {"idle": True}
 
 
-class Returns(Task):
-    inputs = ["idle"]
-    outputs = ["done"]
-    timeout = 60
-
-    def compute(self, idle):
-        return {"done": idle}
+@task(outputs=["done"], timeout=60)
+def returns(idle):
+    return {"done": idle}
 
 
 @posix
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["multiprocessing", "os"])
 def test_a_time_limit_is_kept_after_a_task_that_left_a_process_and_a_pause(by):
-    dag = DAG({"a": Leaves(by), "b": Idles(), "c": Returns()}, [("a", "b"), ("b", "c")])
+    dag = DAG({"a": Leaves(by), "b": idles, "c": returns}, [("a", "b"), ("b", "c")])
     with ProcessPoolExecutor(1) as pool:
         assert dag.run(executor=pool).final_outputs == {"done": True}
 
@@ -495,9 +439,8 @@ def test_a_schedule_on_interpreters_keeps_no_time_limit():
 def test_a_number_of_workers_that_is_none_is_refused(workers):
     with ThreadPoolExecutor(1) as pool, pytest.raises(ValidationError) as caught:
         PoolExecutor(pool, workers)
-    assert str(caught.value) == (
-        f"executor: workers must be an integer of at least 1, got {workers!r}"
-    )
+    assert str(caught.value).startswith("executor: workers must be ")
+    assert str(caught.value).endswith(f"got {workers!r}")
 
 
 @pytest.mark.parametrize("folder", ["nowhere", 3])
@@ -510,14 +453,10 @@ def test_a_folder_that_cannot_be_used_is_refused(folder, tmp_path):
 
 
 ORPHANS = """
-import multiprocessing, os, sys, threading
+import multiprocessing, sys
 from concurrent.futures import ProcessPoolExecutor
-from dagprofiler import DAG, Task
-
-class Wait(Task):
-    def compute(self):
-        os.write(1, b"up\\n")
-        threading.Event().wait(100)
+from dagprofiler import DAG
+from programs import Act
 
 if __name__ == "__main__":
     method, *limits = sys.argv[1:]
@@ -526,7 +465,8 @@ if __name__ == "__main__":
         pool = loky.ProcessPoolExecutor(2)
     else:
         pool = ProcessPoolExecutor(2, multiprocessing.get_context(method))
-    DAG({"a": Wait, "b": Wait}).run(executor=pool, timeout=float(limits[0]) if limits else None)
+    dag = DAG({"a": Act("up"), "b": Act("up")})
+    dag.run(executor=pool, timeout=float(limits[0]) if limits else None)
 """
 
 
@@ -545,22 +485,12 @@ if __name__ == "__main__":
         ),
     ],
 )
-def test_workers_end_with_a_driver_that_is_killed(tmp_path, pool, how):
+def test_workers_end_with_a_driver_that_is_killed(start, pool, how):
     if pool == "loky":
         pytest.importorskip("loky")
-    script = tmp_path / "script.py"
-    script.write_text(ORPHANS)
-    with subprocess.Popen(
-        [sys.executable, str(script), *pool.split()],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        try:
-            assert [process.stdout.readline() for _ in range(2)] == ["up\n"] * 2
-            process.send_signal(how)
-            # It ends when all that could write there have ended.
-            process.communicate(timeout=60)
-        finally:
-            process.kill()
+    process = start(ORPHANS, *pool.split())
+    assert all(process.stdout.readline().startswith("up") for _ in range(2))
+    process.send_signal(how)
+    # It ends when all that could write there have ended.
+    process.communicate(timeout=60)
     assert process.returncode == -how

@@ -7,7 +7,7 @@ import numpy as np
 import programs
 import pytest
 
-from dagprofiler import DAG, PoolExecutor, ValidationError
+from dagprofiler import DAG, ValidationError
 
 NAMES = "abcdef"
 
@@ -29,29 +29,34 @@ def order(dag, **asked):
     return "".join(names), profile.sections["run"].get("priorities")
 
 
-def test_without_anything_that_tells_it_is_kahns_order():
-    assert order(dag()) == ("abcdef", None)
+COSTS = {"a": 1, "b": 1, "c": 9, "d": 2, "e": 3, "f": 4}
 
 
-def test_cost_models_tell_where_all_tasks_have_one():
-    costs = {"a": 1, "b": 1, "c": 9, "d": 2, "e": 3, "f": 4}
-    assert order(dag(costs)) == ("cbaedf", "cost_models")
-    assert order(dag({"c": 9})) == ("abcdef", None)
+@pytest.mark.parametrize(
+    ("costs", "given", "expected"),
+    [
+        (None, None, ("abcdef", None)),
+        (COSTS, None, ("cbaedf", "cost_models")),
+        # Not all tasks have a cost model.
+        ({"c": 9}, None, ("abcdef", None)),
+        (None, COSTS, ("cbaedf", "given")),
+        (COSTS, dict.fromkeys(NAMES, 0), ("abcdef", "given")),
+        # Times of other tasks are left aside, and any library's numbers are times.
+        *(
+            (None, {**dict.fromkeys(NAMES, kind(1)), "z": 100}, ("baecdf", "given"))
+            for kind in (int, np.int64, np.float32, Fraction)
+        ),
+    ],
+)
+def test_the_longest_path_goes_first_where_something_tells_it(costs, given, expected):
+    assert order(dag(costs), priorities=given) == expected
 
 
-def test_times_that_are_given_put_the_longest_path_first():
-    times = {"a": 1, "b": 1, "c": 9, "d": 2, "e": 3, "f": 4}
-    assert order(dag(), priorities=times) == ("cbaedf", "given")
-
-
-def test_a_profile_tells_too():
+def test_a_profile_tells_too_if_it_is_of_the_same_dag():
     names, told_by = order(dag(), priorities=dag().run())
-    assert sorted(names) == sorted(NAMES)
-    assert told_by == "profile"
-
-
-def test_tasks_that_are_alike_go_in_kahns_order():
-    assert order(dag(), priorities=dict.fromkeys(NAMES, 0))[0] == "abcdef"
+    assert (sorted(names), told_by) == (sorted(NAMES), "profile")
+    with pytest.raises(ValidationError, match="no time for 'a'"):
+        order(dag(), priorities=programs.failing("nothing").run())
 
 
 @pytest.mark.parametrize(
@@ -59,36 +64,14 @@ def test_tasks_that_are_alike_go_in_kahns_order():
     [
         (3, "got 3"),
         ({}, "no time for 'a', 'b', 'c', 'd', 'e' and 1 more"),
-        ({**dict.fromkeys("abcde", 1)}, "no time for 'f'"),
-        ({**dict.fromkeys(NAMES, 1), "c": -1}, "at least 0, got -1"),
-        ({**dict.fromkeys(NAMES, 1), "c": float("nan")}, "got nan"),
-        ({**dict.fromkeys(NAMES, 1), "c": float("inf")}, "got inf"),
-        ({**dict.fromkeys(NAMES, 1), "c": 10**400}, "got 1000"),
-        ({**dict.fromkeys(NAMES, 1), "c": True}, "got True"),
-        ({**dict.fromkeys(NAMES, 1), "c": "1"}, "got '1'"),
+        (dict.fromkeys("abcde", 1), "no time for 'f'"),
+        *(
+            ({**dict.fromkeys(NAMES, 1), "c": time}, f"got {time!r}"[:8])
+            for time in (-1, float("nan"), float("inf"), 10**400, True, "1")
+        ),
     ],
 )
 def test_what_does_not_tell_is_refused(given, problem):
-    with (
-        ThreadPoolExecutor(1) as pool,
-        pytest.raises(ValidationError, match=r"^priorities: ") as caught,
-    ):
-        dag().run(executor=pool, priorities=given)
+    with pytest.raises(ValidationError, match=r"^priorities: ") as caught:
+        order(dag(), priorities=given)
     assert problem in str(caught.value)
-
-
-@pytest.mark.parametrize("kind", [int, np.int64, np.float32, Fraction])
-def test_times_are_numbers_of_whatever_library(kind):
-    times = {name: kind(1) for name in NAMES}
-    assert order(dag(), priorities=times) == order(dag(), priorities=dict.fromkeys(NAMES, 1.0))
-
-
-def test_times_of_other_tasks_are_left_aside():
-    times = {**dict.fromkeys(NAMES, 1), "another": 100}
-    assert order(dag(), priorities=times)[0].startswith("b")
-
-
-def test_a_profile_of_another_dag_is_refused():
-    profile = programs.failing("nothing").run()
-    with ThreadPoolExecutor(1) as pool, pytest.raises(ValidationError, match="no time for 'a'"):
-        dag().run(executor=PoolExecutor(pool), priorities=profile)

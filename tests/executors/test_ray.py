@@ -3,17 +3,16 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import programs
 import pytest
-from conformance import Conformance
+from conformance import Conformance, done, failure, until
 
-from dagprofiler import DAG, Hook, RunError, Task, ValidationError, WorkerError
+from dagprofiler import DAG, Hook, Task, ValidationError, WorkerError
 from dagprofiler.serializers import OutOfBandPickle
 
 ray = pytest.importorskip("ray")
@@ -51,14 +50,8 @@ class TestRay(Conformance):
     def executor(self):
         return RayExecutor()
 
-    def test_the_seed_reaches_the_legacy_generators(self, executor):
-        dag = programs.failing("legacy")
-        profile = dag.run(seed=1, executor=executor)
-        assert profile.outputs == dag.run(seed=1).outputs
-        assert "legacy_generators" not in profile.sections["run"]
-
     def test_outputs_that_are_kept_come_also_where_others_need_them(self, executor):
-        dag = DAG({"fill": Views, "a": programs.Length}, [("fill", "a")])
+        dag = DAG({"fill": Views, "a": programs.length}, [("fill", "a")])
         profile = dag.run(executor=executor, keep=["fill"])
         assert profile.outputs["fill"]["data"].sum() == Views.SIZE
         assert profile.outputs["fill"]["more"] == [1]
@@ -72,11 +65,11 @@ class TestRay(Conformance):
         }
 
     def test_a_task_whose_workers_always_die_fails_after_its_retries(self):
-        with pytest.raises(RunError, match="task 'bad' was lost by its executor") as caught:
-            programs.failing("exit").run(executor=RayExecutor(retries=1), on_error="finish")
-        assert isinstance(caught.value.__cause__, WorkerError)
-        done = {one.task for one in caught.value.profile.metrics.task_metrics}
-        assert done == {"beside", "other"}
+        executor = RayExecutor(retries=1)
+        error = failure(programs.failing("exit"), executor, on_error="finish")
+        assert isinstance(error.__cause__, WorkerError)
+        assert "task 'bad' was lost by its executor" in str(error)
+        assert done(error.profile) == {"beside", "other"}
 
     @pytest.mark.parametrize(
         ("options", "capacity"),
@@ -102,14 +95,11 @@ class TestRay(Conformance):
                 raise KeyboardInterrupt
 
         dag = DAG(
-            {"a": programs.Act("wait", str(tmp_path / "never")), "b": programs.Act("nothing")}
+            {"a": programs.Act("sleep", str(tmp_path / "begun")), "b": programs.Act("nothing")}
         )
         with pytest.raises(KeyboardInterrupt):
             dag.run(executor=executor, hooks=[Stop()])
-        until = time.monotonic() + 20
-        while ray.available_resources().get("CPU") != 2 and time.monotonic() < until:
-            time.sleep(0.05)
-        assert ray.available_resources()["CPU"] == 2
+        until(lambda: ray.available_resources().get("CPU") == 2)
 
     def test_outputs_that_nobody_asked_for_stay_with_the_workers(self, executor, monkeypatch):
         handed, submit = [], RayExecutor.submit
@@ -120,23 +110,16 @@ class TestRay(Conformance):
 
         monkeypatch.setattr(RayExecutor, "submit", noted)
         monkeypatch.setattr(ray, "get", None)
-        dag = DAG({"fill": programs.Fill(3_000_000), "a": programs.Length}, [("fill", "a")])
+        dag = DAG({"fill": programs.Fill(3_000_000), "a": programs.length}, [("fill", "a")])
         dag.run(executor=executor)
         assert {type(handle) for handle in handed} == {ray.ObjectRef}
 
     def test_it_stays_connected_and_the_store_is_empty_again(self, executor):
-        dag = DAG({"fill": programs.Fill(20_000_000), "a": programs.Length}, [("fill", "a")])
+        dag = DAG({"fill": programs.Fill(20_000_000), "a": programs.length}, [("fill", "a")])
         dag.run(executor=executor)
         assert ray.is_initialized()
-        until = time.monotonic() + 30
-        while time.monotonic() < until:
-            if (
-                ray.available_resources()["object_store_memory"]
-                == ray.cluster_resources()["object_store_memory"]
-            ):
-                return
-            time.sleep(0.1)
-        pytest.fail("outputs are still in the store")
+        store = "object_store_memory"
+        until(lambda: ray.available_resources()[store] == ray.cluster_resources()[store])
 
 
 class Views(Task):
@@ -148,39 +131,34 @@ class Views(Task):
         return {"data": np.ones(self.SIZE, dtype=np.uint8), "more": [1]}
 
 
-@pytest.mark.parametrize("retries", [-1, 1.5, True])
-def test_retries_are_a_number(retries):
-    with pytest.raises(ValidationError, match="retries must"):
-        RayExecutor(retries=retries)
-
-
-def test_an_address_is_text():
-    with pytest.raises(ValidationError, match="address must be a string"):
-        RayExecutor(3)
-
-
-def test_ray_client_is_refused():
-    with pytest.raises(ValidationError, match=r"Ray Client .* got 'ray://head:10001'; run the"):
-        RayExecutor("ray://head:10001")
-
-
-@pytest.mark.parametrize("options", [{"cpus": 2}, {"num_cpus": -1}, 3])
-def test_options_are_those_of_ray(options):
-    with pytest.raises(ValidationError, match=r"options .*ray\.remote"):
-        RayExecutor(options=options)
-
-
-@pytest.mark.parametrize("name", ["max_retries", "num_returns", "name"])
-def test_options_of_its_own_are_refused(name):
-    with pytest.raises(ValidationError, match=f"options: '{name}' is set by"):
-        RayExecutor(options={name: 1 if name != "name" else "x"})
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        *(({"retries": retries}, "retries must") for retries in (-1, 1.5, True)),
+        ({"address": 3}, "address must be a string"),
+        ({"address": "ray://head:10001"}, r"Ray Client .* got 'ray://head:10001'; run the"),
+        *(
+            ({"options": options}, r"options .*ray\.remote")
+            for options in ({"cpus": 2}, {"num_cpus": -1}, 3)
+        ),
+        *(
+            ({"options": {name: value}}, f"options: '{name}' is set by")
+            for name, value in {"max_retries": 1, "num_returns": 1, "name": "x"}.items()
+        ),
+    ],
+    ids=repr,
+)
+def test_what_ray_cannot_do_is_refused(arguments, words):
+    with pytest.raises(ValidationError, match=words):
+        RayExecutor(**arguments)
 
 
 SCRIPT = """
-import os, sys, threading
+import sys
 import numpy as np
 from dagprofiler import DAG, RayExecutor, Task
 from dagprofiler.serializers import OutOfBandPickle
+from programs import Act
 
 class Data(Task):
     outputs = ["data"]
@@ -188,19 +166,12 @@ class Data(Task):
     def compute(self):
         return {"data": np.ones(1_000_000, dtype=np.uint8)}
 
-class Wait(Task):
-    outputs = ["x"]
-    def compute(self):
-        with open(os.environ["MARK"], "a") as file:
-            file.write(f"{os.getpid()}\\n")
-        threading.Event().wait(60)
-        return {"x": 1}
 
 if __name__ == "__main__":
     profile = DAG({"data": Data}).run(executor=RayExecutor())
     print("sum", int(profile.outputs["data"]["data"].sum()), flush=True)
     try:
-        DAG({"a": Wait}).run(executor=RayExecutor())
+        DAG({"a": Act("sleep", sys.argv[1])}).run(executor=RayExecutor())
     except KeyboardInterrupt as stopped:
         print("stopped", stopped.profile.sections["run"]["state"], flush=True)
 """
@@ -217,44 +188,25 @@ def descendants(pid):
     """Return the processes that a process has started, and those that they have."""
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
+        with suppress(OSError):
             parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    found, below = [], [pid]
-    while below:
-        one = below.pop()
-        children = [child for child, parent in parents.items() if parent == one]
-        found += children
-        below += children
-    return found
+    found = [child for child, parent in parents.items() if parent == pid]
+    return found + [below for child in found for below in descendants(child)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in Linux's /proc")
-def test_ctrl_c_leaves_no_process_behind(tmp_path):
-    script, mark = tmp_path / "script.py", tmp_path / "mark"
-    script.write_text(SCRIPT)
+def test_ctrl_c_leaves_no_process_behind(start, tmp_path):
+    mark = tmp_path / "mark"
     mark.touch()
-    with subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "MARK": str(mark)},
-    ) as process:
-        while not mark.read_text().endswith("\n") and process.poll() is None:
-            time.sleep(0.05)
-        started = descendants(process.pid)
-        # As a terminal does: all processes of the group get it.
-        os.killpg(process.pid, signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+    process = start(SCRIPT, str(mark))
+    until(lambda: mark.read_text().endswith("\n") or process.poll() is not None)
+    started = descendants(process.pid)
+    # As a terminal does: all processes of the group get it.
+    os.killpg(process.pid, signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
     assert said == "sum 1000000\nstopped partial\n"
     assert int(mark.read_text()) in started
-    until = time.monotonic() + 10
-    while any(map(is_running, started)) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not [pid for pid in started if is_running(pid)]
+    until(lambda: not any(map(is_running, started)))
 
 
 TOO_MUCH = """
@@ -273,16 +225,9 @@ except ValidationError as error:
 """
 
 
-def test_what_no_machine_has_is_refused_instead_of_waited_for():
-    ran = subprocess.run(
-        [sys.executable, "-c", TOO_MUCH],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    assert ran.stdout == (
+def test_what_no_machine_has_is_refused_instead_of_waited_for(start):
+    said, _ = start(TOO_MUCH).communicate(timeout=120)
+    assert said == (
         "RayExecutor: options {'num_cpus': 10000} ask for more than this machine has False\n"
     )
 
@@ -314,17 +259,8 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="free memory is looked up in Linux's /proc")
-def test_a_task_that_takes_all_memory_fails(tmp_path):
-    script = tmp_path / "hog.py"
-    script.write_text(HOG)
-    ran = subprocess.run(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    assert "task 'hog' was lost by its executor" in ran.stdout
+def test_a_task_that_takes_all_memory_fails(start):
+    said, _ = start(HOG).communicate(timeout=120)
+    assert "task 'hog' was lost by its executor" in said
     # The second is ours, as Ray 2.60 would try again without end.
-    assert re.search(r"OutOfMemoryError|ended [2-9] times for lack of memory", ran.stdout)
+    assert re.search(r"OutOfMemoryError|ended [2-9] times for lack of memory", said)

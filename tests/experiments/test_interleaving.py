@@ -18,6 +18,7 @@ from dagprofiler import (
     Task,
     ValidationError,
     compare_runs,
+    task,
 )
 
 
@@ -38,21 +39,15 @@ class Says(Task):
         return {"x": 1}
 
 
-class Spins(Task):
+@task(outputs=["x"])
+def spins(cfg):
     """Adds up N numbers, in some 20 ns each."""
-
-    outputs = ["x"]
-
-    def compute(self, cfg):
-        return {"x": sum(range(cfg.N))}
+    return {"x": sum(range(cfg.N))}
 
 
-class Passes(Task):
-    inputs = ["x"]
-    outputs = ["y"]
-
-    def compute(self, x):
-        return {"y": x}
+@task(inputs=["x"], outputs=["y"])
+def passes(x):
+    return {"y": x}
 
 
 def two(**options):
@@ -119,15 +114,12 @@ def test_both_profiles_are_whole():
 def test_both_get_the_same_inputs_and_the_same_numbers():
     drawn = []
 
-    class Draws(Task):
-        inputs = ["y"]
-        outputs = ["x"]
+    @task(inputs=["y"], outputs=[])
+    def draws(y):
+        drawn.append((y, int(dagprofiler.rng().integers(2**60))))
+        return {}
 
-        def compute(self, y):
-            drawn.append((y, int(dagprofiler.rng().integers(2**60))))
-            return {"x": y}
-
-    dags = DAG({"t": Draws}), DAG({"t": Draws})
+    dags = DAG({"t": draws}), DAG({"t": draws})
     compare_runs(*dags, rounds=Rounds(3, warmup=0), seed=1, inputs={"t": {"y": 5}})
     assert len(drawn) == 6
     assert len(set(drawn)) == 1
@@ -137,7 +129,7 @@ def test_both_get_the_same_inputs_and_the_same_numbers():
 
 
 def chain(**config):
-    return DAG({"spins": Spins, "passes": Passes}, [("spins", "passes")], config)
+    return DAG({"spins": spins, "passes": passes}, [("spins", "passes")], config)
 
 
 def test_identical_code_shows_no_difference():
@@ -163,7 +155,7 @@ def test_twice_the_work_is_slower_and_half_of_it_faster():
 
 
 def test_tasks_and_edges_are_matched_by_name():
-    dag_b = DAG({"spins": Spins, "new": Spins}, [], {"N": 10})
+    dag_b = DAG({"spins": spins, "new": spins}, [], {"N": 10})
     found = compare_runs(chain(N=10), dag_b, rounds=2)
     assert set(found.task_times) == {"spins"}
     assert found.edge_times == {}
@@ -210,60 +202,46 @@ def test_an_interrupt_ends_both(error):
 
 
 @pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
-def test_what_either_froze_is_thawed_when_one_fails():
-    gc.unfreeze()
-    gc.collect()
-    by_itself = gc.get_freeze_count()
-    try:
-        said, dag_a, dag_b = two(fails_at=2)
-        with pytest.raises(RunError):
-            compare_runs(dag_a, dag_b, rounds=Rounds(6, warmup=0, collect_garbage="tasks"))
-        assert gc.get_freeze_count() <= by_itself
-        said.clear()
-        compare_runs(dag_a, dag_b, rounds=Rounds(1, collect_garbage="tasks"))
-        assert gc.get_freeze_count() <= by_itself
-    finally:
-        gc.freeze()
+def test_what_either_froze_is_thawed_when_one_fails(thawed):
+    said, dag_a, dag_b = two(fails_at=2)
+    with pytest.raises(RunError):
+        compare_runs(dag_a, dag_b, rounds=Rounds(6, warmup=0, collect_garbage="tasks"))
+    assert gc.get_freeze_count() <= thawed
+    said.clear()
+    compare_runs(dag_a, dag_b, rounds=Rounds(1, collect_garbage="tasks"))
+    assert gc.get_freeze_count() <= thawed
 
 
 # Bad input
 
 
 @pytest.mark.parametrize(
-    ("arguments", "problem"),
+    ("new", "arguments", "error", "problem"),
     [
-        ({"rounds": 0}, "n must be an integer of at least 1"),
-        ({"rounds": "six"}, "'six'"),
-        ({"meters": "cpuu"}, "'cpuu' is unknown"),
-        ({"seed": -1}, "seed"),
-        ({"inputs": {"u": {}}}, "there is no task 'u'"),
-        ({"rounds": Rounds(6, busy_cores=10_000)}, "busy_cores=10000"),
+        (None, {"rounds": 0}, ValidationError, "n must be an integer of at least 1"),
+        (None, {"rounds": "six"}, ValidationError, "'six'"),
+        (None, {"meters": "cpuu"}, ValidationError, "'cpuu' is unknown"),
+        (None, {"seed": -1}, ValidationError, "seed"),
+        (None, {"inputs": {"u": {}}}, ValidationError, "there is no task 'u'"),
+        (None, {"rounds": Rounds(6, busy_cores=10_000)}, ValidationError, "busy_cores=10000"),
+        (DAG({"passes": passes}), {}, ValidationError, "'passes'"),
+        (5, {}, DeclarationError, "new must be a DAG or a config.* 5"),
+        ([("N", 1)], {}, DeclarationError, r"new must be a DAG or a config.* \[\('N', 1\)\]"),
     ],
 )
-def test_bad_arguments_are_refused_before_anything_runs(arguments, problem):
+def test_bad_arguments_are_refused_before_anything_runs(new, arguments, error, problem):
     said, dag_a, dag_b = two()
-    with pytest.raises(ValidationError, match=problem):
-        compare_runs(dag_a, dag_b, **arguments)
+    with pytest.raises(error, match=problem):
+        compare_runs(dag_a, dag_b if new is None else new, **{"rounds": 2, **arguments})
     assert said == []
 
 
-def test_a_second_dag_that_cannot_run_is_refused_before_the_first_runs():
+@pytest.mark.parametrize("base", [None, 5, {"N": 1}])
+def test_what_is_no_dag_is_refused_as_the_base(base):
     said, dag_a, _ = two()
-    with pytest.raises(ValidationError, match="'passes'"):
-        compare_runs(dag_a, DAG({"passes": Passes}), rounds=2)
-    assert said == []
-
-
-@pytest.mark.parametrize("other", [None, 5, [("N", 1)]])
-def test_what_is_neither_a_dag_nor_a_config_is_refused(other):
-    said, dag_a, _ = two()
-    with pytest.raises(DeclarationError, match="new must be a DAG or a config") as caught:
-        compare_runs(dag_a, other, rounds=2)
-    assert repr(other) in str(caught.value)
-    with pytest.raises(DeclarationError, match="base must be a DAG"):
-        compare_runs(other, dag_a, rounds=2)
-    with pytest.raises(DeclarationError, match="base must be a DAG"):
-        compare_runs({"N": 1}, {"N": 2})
+    for new in (dag_a, {"N": 2}):
+        with pytest.raises(DeclarationError, match="base must be a DAG"):
+            compare_runs(base, new)
     assert said == []
 
 
@@ -277,12 +255,12 @@ def test_what_is_neither_a_dag_nor_a_config_is_refused(other):
 def test_one_set_of_cores_is_kept_busy_for_both():
     cores, seen = os.sched_getaffinity(0), []
 
-    class Looks(Task):
-        def compute(self):
-            seen.append(len(os.sched_getaffinity(0)))
-            return {}
+    @task(outputs=[])
+    def looks():
+        seen.append(len(os.sched_getaffinity(0)))
+        return {}
 
-    compare_runs(DAG({"t": Looks}), DAG({"t": Looks}), rounds=Rounds(2, warmup=0, busy_cores=1))
+    compare_runs(DAG({"t": looks}), DAG({"t": looks}), rounds=Rounds(2, warmup=0, busy_cores=1))
     assert seen == [len(cores) - 1] * 4
     assert os.sched_getaffinity(0) == cores
 

@@ -54,18 +54,10 @@ from dagprofiler import (  # noqa: E402
 )
 
 #: Differ from machine to machine, and from run to run.
-_MASKED = {"environment", "timestamp", "hostname", "dagprofiler_version", "workers", "host", "pid"}
-_MASKED |= {
-    "file",
-    "id",
-    "line",
-    "process_cpu_ms",
-    "cpu_ms",
-    "delay_ms",
-    "corrected_ms",
-    "reference_time_ms",
-    "thread",
-    "gap_ms",
+_MASKED = {
+    *("environment", "timestamp", "hostname", "dagprofiler_version", "workers", "host", "pid"),
+    *("file", "id", "line", "thread", "gap_ms", "process_cpu_ms", "cpu_ms", "delay_ms"),
+    *("corrected_ms", "reference_time_ms"),
 }
 _FORMATS = ("csv", "dot", "graphml", "mermaid", "node_link", "saga", "chrome_trace")
 _STAMP = re.compile(
@@ -207,17 +199,8 @@ def imported():
 
 
 PROGRAMS = [
-    static,
-    gathered,
-    explicit_fields,
-    failing,
-    seeded,
-    rounds,
-    grown,
-    grown_by_tasks,
-    resumed,
-    spans,
-    imported,
+    *(static, gathered, explicit_fields, failing, seeded, rounds),
+    *(grown, grown_by_tasks, resumed, spans, imported),
 ]
 
 
