@@ -5,7 +5,7 @@ import os
 import random
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from hashlib import sha256
 
@@ -176,16 +176,11 @@ def test_runs_in_several_threads_keep_the_generators_of_their_tasks_apart():
         def compute(self):
             return {"numbers": rng().random(5).tolist()}
 
-    def run(place):
-        results[place] = drawn(DAG({"a": Own(), "b": Own()}), 42)
+    def run(_):
+        return drawn(DAG({"a": Own(), "b": Own()}), 42)
 
-    results = [None] * 4
-    threads = [threading.Thread(target=run, args=(place,)) for place in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [drawn(DAG({"a": Own(), "b": Own()}), 42)] * 4
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(run, range(4))) == [run(None)] * 4
 
 
 def draw_through(way):

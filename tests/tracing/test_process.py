@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -404,18 +405,11 @@ def test_interrupts_in_the_midst_of_writing_leave_a_whole_file(traced):
 
 def test_threads_lose_no_span_while_others_write(traced):
     configure(limit=50, interval_s=0.001)
-
-    def work():
-        for _ in range(2000):
-            noop()
-
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for _ in range(20):
-        flush()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as pool:
+        for _ in range(6):
+            pool.submit(lambda: [noop() for _ in range(2000)])
+        for _ in range(20):
+            flush()
     assert traced.names().count("noop") == 12_000
 
 

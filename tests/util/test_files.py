@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -470,21 +471,12 @@ def test_what_another_writes_at_the_same_time_stays(writer, tmp_path):
 
 
 def test_concurrent_writers_do_no_harm(tmp_path):
-    problems = []
-
     def work(number):
-        try:
-            for i in range(50):
-                write(tmp_path / f"file-{i % 3}", [f"{number}" * 1000])
-        except Exception as error:  # noqa: BLE001  (the test looks at it)
-            problems.append(error)
+        for i in range(50):
+            write(tmp_path / f"file-{i % 3}", [f"{number}" * 1000])
 
-    threads = [threading.Thread(target=work, args=[number]) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert problems == []
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     assert sorted(os.listdir(tmp_path)) == ["file-0", "file-1", "file-2"]
     for path in tmp_path.iterdir():
         assert path.read_text() in {f"{number}" * 1000 for number in range(4)}
