@@ -26,7 +26,7 @@ _COMPRESSION = 4
 #: Folders of links to the descriptors of a process, and of its threads.
 _DESCRIPTORS = re.compile(r"/proc/\d+(/task/\d+)?/fd|/dev/fd")
 
-#: Where Linux keeps what a file grants beside its mode.
+#: The attribute in which Linux keeps a file's access control list.
 _ACCESS_LIST = "system.posix_acl_access"
 
 #: Maximum number of links to follow, as in the operating system.
@@ -73,7 +73,7 @@ def replaced(name: str) -> str | None:
         if os.path.isdir(name) or not name:
             code = errno.EISDIR if name else errno.ENOENT
             raise OSError(code, os.strerror(code), name)
-        # What it ends in says that it is a folder, and there is none.
+        # It ends as the name of a folder does, and there is none.
         raise NotADirectoryError(errno.ENOTDIR, "Not the name of a file", name)
     try:
         is_file = stat.S_ISREG(os.stat(name).st_mode)

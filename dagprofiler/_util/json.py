@@ -95,7 +95,7 @@ def _plain(value: Any) -> Any:
             raise _NotJson
         items = {str.__str__(key): _plain(item) for key, item in value.items()}
         if len(items) < len(value):
-            # Keys that are none to each other, as their class has it, are one key to JSON.
+            # Keys of a class of their own may differ from each other, and be equal in JSON.
             raise _NotJson
         return items
     numpy = imported("numpy")

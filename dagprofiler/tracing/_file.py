@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
     from dagprofiler.tracing._recording import AnyLabel
 
-#: How many spans that others may still be around are remembered, of each thread.
+#: How many spans of each thread are kept, to find those that overlap others.
 _REMEMBERED = 16_384
 
-#: Of how many labels the beginning of the line is kept, of each thread.
+#: For how many labels of each thread the beginning of the line is kept.
 _MOST_HEADS = 1024
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -78,10 +78,10 @@ class Track:
 
     Notes
     -----
-    Spans of one thread arrive in the order of their ends and are to be nested. One that
-    began within another and ended after it, which only happens where a span is closed by
+    Spans of one thread arrive in the order of their ends, and must be nested. A span that
+    began within another and ended after it, which only happens where one is closed by
     hand or left open across an ``await`` or a ``yield``, is written as an asynchronous
-    one. To find these, the spans that are in no other yet are remembered: O(log n) each.
+    span. To find these, the spans that no other contains so far are kept: O(log n) each.
     """
 
     def __init__(self, pid: int, thread: tuple[int, str], zero: float, *, verbose: bool) -> None:
@@ -131,7 +131,7 @@ class Track:
         return lines
 
     def _head(self, label: AnyLabel) -> str:
-        """Return what all spans of a label begin with; nothing if it is not one of a span."""
+        """Return the beginning of the lines of a label; "" if the label is not of spans."""
         if isinstance(label, str):
             name, category, args = label, "span", None
         else:
@@ -146,7 +146,7 @@ class Track:
         return head
 
     def _overlaps(self, start: float, end: float) -> bool:
-        """Say whether a span, whose end is the latest, began within another."""
+        """Tell whether a span, whose end is the latest, began within another."""
         starts, ends = self._starts, self._ends
         first_inside = bisect_left(starts, start)
         if first_inside and ends[first_inside - 1] > start:
@@ -157,7 +157,7 @@ class Track:
         return False
 
     def _other(self, label: Label, start: float, end: float) -> list[str]:
-        """Return the events of what is no span of the thread."""
+        """Return the events of anything but a span of the thread."""
         what = f'"name": {_quoted(label.name)}, "cat": {_quoted(label.category)}, {self._place}'
         begin, finish = f'"ts": {(start - self._zero) * 1e6:.3f}', (end - self._zero) * 1e6
         args = f', "args": {encode(label.args)}' if label.args else ""
@@ -177,7 +177,7 @@ class Track:
 
 
 def _locked(descriptor: int) -> str | None:
-    """Lock a file for this process as long as it is open; say why that cannot be."""
+    """Lock a file for this process while it is open; return why if that is not possible."""
     try:
         from fcntl import LOCK_EX, LOCK_NB, flock
     except ImportError:
@@ -193,16 +193,16 @@ def _locked(descriptor: int) -> str | None:
 
 
 def _apart(label: AnyLabel) -> Label:
-    """Return the label of a span that has to stand apart from those of its thread."""
+    """Return the label of an asynchronous span, which may overlap those of its thread."""
     if isinstance(label, str):
         return Label(ASYNC, label, "span", None, new_id())
     return label._replace(kind=ASYNC, id=new_id())
 
 
-#: The member of the document, beside what Chrome's format has, that says how it ended.
+#: The member of the document that Chrome's format does not have: how the file ended.
 SECTION = "dagprofiler"
 
-#: How much is read of the beginning and of the end of a file that is there.
+#: How many bytes are read of the beginning, and of the end, of a file that exists.
 _READ_BYTES = 65_536
 
 #: Least length of the tail: a full disk then has room for one that says what was lost, and why.
@@ -224,7 +224,7 @@ class TraceFile:
     Attributes
     ----------
     path
-        Path of the file, once it is open that which is written.
+        Path of the file; once it is open, of the one that is written.
     zero_s
         Reading of this process's clock, in seconds, that is 0 in the file, once it is open.
     """
@@ -320,7 +320,7 @@ class TraceFile:
         self.path = own
 
     def _claim(self, path: str) -> str | None:
-        """Open a file that nobody writes to and that can be continued; else say why not."""
+        """Open a file that nobody writes to and that can be continued; else return why not."""
         descriptor = open_untricked(path, os.O_RDWR | os.O_CREAT)
         try:
             why = _locked(descriptor) or self._continue(descriptor)
@@ -334,7 +334,7 @@ class TraceFile:
         return why
 
     def _continue(self, descriptor: int) -> str | None:
-        """Find the end of the trace in a file, and its clock; say why it cannot be continued."""
+        """Find the end and the clock of the trace in a file; return why it cannot be continued."""
         size = os.fstat(descriptor).st_size
         if not size:
             return None

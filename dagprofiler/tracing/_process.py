@@ -207,7 +207,7 @@ def _job_hash() -> str:
 
 
 def wait_for_end(thread: int) -> None:
-    """Wait, a tenth of a second at most, until the system has no more of a thread that is done.
+    """Wait at most 0.1 s until the system has removed a thread that has ended.
 
     At a fork, Python 3.12 and later count threads as the system does, and warn of more than one.
     """
@@ -287,7 +287,7 @@ class Usage:
 #: How many spans are made into text at once.
 _CHUNK = 2048
 
-#: Limit of a buffer whose next span is to come to the recorder's attention.
+#: Limit of a buffer that calls the recorder at its next span.
 _NEXT = -1
 
 
@@ -307,15 +307,15 @@ class _Thread:
 
 
 class Recorder:
-    """Writes what the threads of this process record: now and then, when it is much, at the end.
+    """Writes the spans of the threads of this process: regularly, from full buffers, at the end.
 
-    Nothing that goes wrong here reaches the program: what cannot be written is counted, and
-    said once.
+    Errors never reach the program: spans that cannot be written are counted, and the first
+    error is logged as a warning.
     """
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        #: What is 0 in the trace, and the time of day then.
+        #: The reading of the clock that is 0 in the trace, and the time of day then.
         self.zero = clock()
         self._epoch = time() - (clock() - self.zero)
         self._threads: list[_Thread] = []
@@ -328,7 +328,7 @@ class Recorder:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """Be as in a process that has recorded nothing."""
+        """Reset to the state of a process that has recorded nothing."""
         self._lock = threading.RLock()
         self._writing = False
         self._started = False
@@ -339,8 +339,6 @@ class Recorder:
         self._lost = 0
         self._why: str | None = None
         self._usage: Usage | None = None
-
-    # -- what buffers ask for ----------------------------------------------------------------
 
     def new_buffer(self) -> Buffer:
         """Return a buffer for the calling thread."""
@@ -375,8 +373,6 @@ class Recorder:
         limit = self._limit()
         for thread in list(self._threads):
             thread.buffer.limit = limit
-
-    # -- writing -----------------------------------------------------------------------------
 
     def write(self, *, wait: bool = True) -> None:
         """Write all spans; with `wait`, wait for another thread that writes."""
@@ -463,8 +459,6 @@ class Recorder:
                 "the trace cannot be written%s, spans are lost: %s", where, self._why
             )
 
-    # -- beginning and end -------------------------------------------------------------------
-
     def start(self) -> None:
         """Start writing spans regularly, from the first span on."""
         if self._started:
@@ -485,11 +479,11 @@ class Recorder:
             if self._started:
                 return
             self._started = True
-            # Where the program is now is where it was started, as far as it is known.
+            # As early as possible: the program may change its directory.
             self._make_file()
             util = imported("multiprocessing.util")
             if util is not None and started_by_multiprocessing():
-                # It ends its processes without what is registered at exit.
+                # It ends its processes without calling what is registered at exit.
                 util.Finalize(None, self.close, exitpriority=-100)
             if self.options.cpu_mem_usage:
                 self._usage = Usage(clock())
@@ -509,7 +503,7 @@ class Recorder:
         try:
             while not stop.acquire(timeout=min(self.options.interval_s, threading.TIMEOUT_MAX)):
                 try:
-                    # Never waits, so that who waits for this thread may hold the lock.
+                    # Never waits: the thread that waits for this one may hold the lock.
                     self.write(wait=False)
                 except Exception as error:  # noqa: BLE001  (as in start)
                     self._complain(error)
@@ -612,7 +606,7 @@ def at_close(finish: Callable[[], None], *, after_fork: Callable[[], None]) -> N
 def switch(collections: int = 0) -> None:
     """Change the number of open collections, and update whether spans are recorded."""
     if collections > 0:
-        # What is collected is no concern of a process that is forked meanwhile.
+        # A process that is forked meanwhile must not keep what is collected.
         recorder.register()
     with recorder._lock:  # noqa: SLF001  (one module)
         recorder.collections += collections

@@ -183,8 +183,7 @@ def in_event_loop() -> bool:
 
 def text_of(name: Any) -> str:
     """Return a name as text, whatever it is."""
-    # What a value says that its class is, and what a subclass makes of its hash and its text, is
-    # a user's code.
+    # A value's ``__class__``, and a subclass's ``__hash__`` and ``__str__``, are a user's code.
     if issubclass(type(name), str):
         return str.__str__(name)
     return str(plain({"name": name})["name"])
@@ -211,15 +210,15 @@ def plain(values: Mapping[Any, Any]) -> dict[str, Any]:
     return values.copy()
 
 
-#: Of the integers for which there is no look at more.
+#: Integers up to this size are JSON values as they are.
 _LARGEST = 2**63 - 1
 
 
 def _thread_name() -> str:
     me = threading.get_ident()
     with suppress(Exception):
-        # current_thread() would register a thread that is not Python's own. What it says that
-        # its name is may be a user's code.
+        # current_thread() would register a thread that is not Python's own. The name of a
+        # thread may be a property in a user's class.
         names = [thread.name for thread in threading.enumerate() if thread.ident == me]
         if names:
             return text_of(names[0])

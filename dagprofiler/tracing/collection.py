@@ -318,7 +318,7 @@ class OpenTracing:
 
 
 class _Belonging:
-    """The sink of a thread of which only the context is known.
+    """The sink of a thread that is known by its context only.
 
     Parameters
     ----------
@@ -377,7 +377,7 @@ def _know_starters() -> None:
 
 
 class _OfRuns:
-    """What runs call in tracing."""
+    """The interface of tracing for runs, which do not import it."""
 
     @staticmethod
     def begin(worker: TaskThread) -> None:

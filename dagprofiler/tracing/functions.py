@@ -82,11 +82,11 @@ class FunctionCollector:
             with suppress(TraceError):
                 self._places[_place_of(name)[0]] = name
         self._collected_only = collected_only
-        #: Of each code that was seen, by its number: its label, or None, and itself.
+        #: Id of each code object seen so far to its label, None if not recorded, and itself.
         self._seen: dict[int, tuple[Label | None, CodeType]] = {}
         self._open = threading.local()
         self._tool: int | None = None
-        #: What was to profile new threads, and, of each thread, what profiled it.
+        #: The earlier profile functions: that of new threads, and that of each thread.
         self._before: Any = None
         self._profilers = threading.local()
         self._started = False
@@ -165,8 +165,6 @@ class FunctionCollector:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # -- what both ways have in common -------------------------------------------------------
-
     def _label(self, code: CodeType) -> Label | None:
         """Return the label of a code's spans; None if it is not recorded."""
         known = self._seen.get(id(code))
@@ -204,8 +202,6 @@ class FunctionCollector:
             owner = state.sink.get(state.fallback).buffer.owner
             return getattr(owner, "functions", None) is self
         return not state.off
-
-    # -- sys.monitoring ----------------------------------------------------------------------
 
     def _callbacks(self) -> dict[int, Any]:
         events: Any = sys.monitoring.events  # type: ignore[attr-defined,unused-ignore]
@@ -257,8 +253,6 @@ class FunctionCollector:
         label = self._label(code)
         if label is not None:
             self._leave(code, label)
-
-    # -- sys.setprofile ----------------------------------------------------------------------
 
     def _start_profiling(self) -> None:
         self.join()
