@@ -257,12 +257,10 @@ def test_a_rule_that_failed_is_asked_again(tmp_path):
     assert "many" in profile.outputs
 
 
-def test_other_rules_are_refused(journal):
+def test_rules_that_do_something_else_now_are_refused(journal):
     with pytest.raises(JournalError, match=r"rules: .*in the journal"):
         program(rules=[merge]).resume(journal)
 
-
-def test_rules_that_do_something_else_now_are_refused(journal):
     @rule(all_succeeded("look"), name="merge")
     def elsewhere(graph):
         graph.add_task("merge", Merge, after=graph.tasks("look"))

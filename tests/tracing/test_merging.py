@@ -154,28 +154,22 @@ def test_values_that_json_does_not_have_are_not_passed_on(tmp_path):
 
 
 def test_a_head_that_says_nonsense_costs_the_alignment_alone(tmp_path):
-    path = written(tmp_path, "a", clock={"zero_s": "soon"})
-    text = path.read_text()
-    other = tmp_path / "b.pfw"
-    other.write_text(
-        text[: text.index('"otherData"')] + '"otherData": 3' + ', "traceEvents": [\n]}'
-    )
-    third = written(tmp_path, "c", clock={"epoch_s": True})
-    odd = tmp_path / "d.pfw"
-    odd.write_text(third.read_text().replace('"clock": {', '"clock": 3, "was": {'))
-    merged = merge([path, other, third, odd], tmp_path / "merged.pfw")
-    assert [e["name"] for e in read(merged.path)["traceEvents"]] == ["a", "c", "c"]
+    paths = [
+        written(tmp_path, "a", clock={"zero_s": "soon"}),
+        written(tmp_path, "b", clock={"epoch_s": True}),
+        written(tmp_path, "c"),
+        written(tmp_path, "d"),
+    ]
+    paths[2].write_text(paths[2].read_text().replace('"clock": {', '"clock": 3, "was": {'))
+    text = paths[3].read_text()
+    paths[3].write_text(text[: text.index('"otherData"')] + '"otherData": 3, "traceEvents": [\n]}')
+    merged = merge(paths, tmp_path / "merged.pfw")
+    assert [e["name"] for e in read(merged.path)["traceEvents"]] == ["a", "b", "c"]
 
 
-def test_a_merge_can_replace_what_it_reads(tmp_path):
-    path = written(tmp_path, "a")
-    merged = merge(path, path)
-    assert [e["name"] for e in read(merged.path)["traceEvents"]] == ["a"]
-
-
-def test_a_merge_can_be_merged(tmp_path):
+def test_a_merge_can_be_merged_and_replace_what_it_reads(tmp_path):
     once = merge([written(tmp_path, "a"), written(tmp_path, "b")], tmp_path / "once.pfw")
-    twice = merge([once.path, written(tmp_path, "c")], tmp_path / "twice.pfw")
+    twice = merge([once.path, written(tmp_path, "c")], once.path)
     assert [e["name"] for e in read(twice.path)["traceEvents"]] == ["a", "b", "c"]
     assert len({e["pid"] for e in read(twice.path)["traceEvents"]}) == 3
 

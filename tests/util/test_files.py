@@ -535,47 +535,48 @@ def test_without_locks_files_are_written_and_nothing_is_swept(
     assert set(os.listdir(tmp_path)) == {"file", left_name}
 
 
-def test_a_second_place_has_a_name_drawn_at_random_and_only_its_owner_opens_it(
-    tmp_path, monkeypatch
-):
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """The folder of a user, which is that of temporary files, too."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    return tmp_path
+
+
+def test_a_second_place_has_a_name_drawn_at_random_and_only_its_owner_opens_it(home):
     first, second = (second_place(lambda stream: stream.write(b"x")) for _ in range(2))
     assert first != second
-    assert os.path.dirname(first) == str(tmp_path)
+    assert os.path.dirname(first) == str(home)
     assert Path(first).read_bytes() == b"x"
     if os.name == "posix":
         assert mode_of(first) == 0o600
 
 
-def test_a_second_place_is_looked_for_until_there_is_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+def test_a_second_place_is_looked_for_until_there_is_room(home, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(home / "nowhere"))
     tried = []
 
     def save(stream):
         tried.append(stream)
-        if not list(tmp_path.iterdir()):
+        if not list(home.iterdir()):
             raise OSError("no room")
         stream.write(b"x")
 
     path = second_place(save)
-    assert os.listdir(tmp_path) == [os.path.basename(path)]
+    assert os.listdir(home) == [os.path.basename(path)]
     assert len(tried) == (2 if os.path.isdir("/dev/shm") else 1)
 
 
 @pytest.mark.parametrize("error", [OSError("no room"), KeyboardInterrupt()])
-def test_a_second_place_that_fails_leaves_nothing(tmp_path, monkeypatch, error):
+def test_a_second_place_that_fails_leaves_nothing(home, error):
     def save(_):
         raise error
 
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("USERPROFILE", str(tmp_path))
     with pytest.raises(type(error)) as caught:
         second_place(save)
     assert caught.value is error
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(home) == []
 
 
 def test_a_new_file_holds_exactly_the_text_and_its_name_is_returned(tmp_path, monkeypatch):
@@ -712,18 +713,20 @@ def test_a_stream_that_encodes_by_itself_gets_text(tmp_path):
 
 
 class Slow(io.RawIOBase):
-    """A stream that takes a few bytes at a time, as an unbuffered pipe may."""
+    """A stream that takes a few bytes at a time while there is room, as an unbuffered pipe may."""
 
-    def __init__(self):
-        self.taken = b""
+    def __init__(self, room=sys.maxsize):
+        self.taken, self.room = b"", room
 
     def writable(self):
         return True
 
     def write(self, data):
+        if self.room < 0:
+            raise OSError("no room")
         part = bytes(memoryview(data)[:7])
         self.taken += part
-        return len(part)
+        return len(part) if len(self.taken) <= self.room + 7 else None
 
 
 def test_a_raw_stream_gets_everything_and_stays_open():
@@ -734,19 +737,9 @@ def test_a_raw_stream_gets_everything_and_stays_open():
     assert not stream.closed
 
 
-class Full(Slow):
-    def write(self, data):
-        raise OSError("no room")
-
-
-class Busy(Slow):
-    def write(self, data):
-        return None if len(self.taken) > 10 else super().write(data)
-
-
-@pytest.mark.parametrize(("kind", "error"), [(Full, OSError), (Busy, BlockingIOError)])
-def test_a_raw_stream_that_takes_no_more_is_an_error_and_stays_open(kind, error):
-    stream = kind()
+@pytest.mark.parametrize(("room", "error"), [(-1, OSError), (10, BlockingIOError)])
+def test_a_raw_stream_that_takes_no_more_is_an_error_and_stays_open(room, error):
+    stream = Slow(room)
     with pytest.raises(error):
         write(stream, ["some text\n"] * 2)
     assert not stream.closed
