@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from dagprofiler._document.checks import check_consistency
 from dagprofiler._document.table import edge_table, profiled_task, task_table
+from dagprofiler._util import interpreter
 from dagprofiler._util.files import write
 from dagprofiler._util.html import Shown
 from dagprofiler._util.json import (
@@ -27,7 +28,6 @@ from dagprofiler._util.text import printable
 from dagprofiler._version import __version__
 from dagprofiler.config import Config
 from dagprofiler.errors import ProfileError, counted, short_repr
-from dagprofiler.measure import machine
 from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.schema import SCHEMA_VERSION, validate_profile
 from dagprofiler.stats.ranktests import DIFFERENCE
@@ -149,7 +149,7 @@ class Profile(Shown):
         self.outputs = {} if outputs is None else outputs
         self.seed = seed
         self.timestamp: str | None = utc_now() if timestamp is None else timestamp
-        self.hostname: str | None = machine.hostname() if hostname is None else hostname
+        self.hostname: str | None = interpreter.hostname() if hostname is None else hostname
         self.sections = dict(sections or {})
         self.metadata = {**_OUR_METADATA, **(metadata or {})}
         self._edges_are_known = True
@@ -177,7 +177,7 @@ class Profile(Shown):
             outputs=outputs,
             seed=seed,
             timestamp=timestamp,
-            hostname=machine.hostname(),
+            hostname=interpreter.hostname(),
             metadata={**_OUR_METADATA, **({} if name is None else {"name": name})},
             _edges_are_known=True,
             _tables=tables,

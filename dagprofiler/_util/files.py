@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
+from dagprofiler._util.interpreter import hostname
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -243,8 +245,7 @@ def _ending() -> str:
     """
     from zlib import crc32
 
-    host = os.uname().nodename if hasattr(os, "uname") else ""
-    return f".{crc32(host.encode('utf-8', 'surrogateescape')):08x}.tmp"
+    return f".{crc32(hostname().encode('utf-8', 'surrogateescape')):08x}.tmp"
 
 
 def _sweep(folder: str) -> None:

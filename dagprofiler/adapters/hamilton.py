@@ -8,6 +8,7 @@ from threading import get_ident
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._util.interpreter import hostname
 from dagprofiler.adapters import Converted, Observed, OwnRun, profile_of
 from dagprofiler.adapters.functions import GatherTask, name_of_result
 from dagprofiler.errors import (
@@ -19,7 +20,6 @@ from dagprofiler.errors import (
     short_repr,
 )
 from dagprofiler.graph.edges import field_problem
-from dagprofiler.measure.machine import hostname
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,8 +6,8 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler._util.interpreter import hostname
 from dagprofiler.executors import RoundReport
-from dagprofiler.measure.machine import hostname
 from dagprofiler.measure.pipeline import perform
 from dagprofiler.measure.random import Streams
 

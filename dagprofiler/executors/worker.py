@@ -13,8 +13,9 @@ from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from dagprofiler._util.interpreter import hostname
 from dagprofiler.errors import TaskTimeoutError, WorkerError
-from dagprofiler.measure.machine import clock_domain, hostname
+from dagprofiler.measure.machine import clock_domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,11 +9,12 @@ from time import perf_counter, process_time, sleep, thread_time
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import Rounds
+from dagprofiler._util.interpreter import hostname
 from dagprofiler.dag import DAG, ORDER_ONLY
 from dagprofiler.engine.options import as_executor
 from dagprofiler.errors import refused
 from dagprofiler.measure.calibrate import kernels
-from dagprofiler.measure.machine import allocator_settings, hostname
+from dagprofiler.measure.machine import allocator_settings
 from dagprofiler.predict import Engine
 from dagprofiler.stats import median, summarize
 from dagprofiler.task import Task

@@ -22,10 +22,10 @@ from threading import Lock
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
+from dagprofiler._util.interpreter import hostname
 from dagprofiler.config import same_value
 from dagprofiler.errors import JournalError, describe, listed, short_repr
 from dagprofiler.measure.kernel import Holder
-from dagprofiler.measure.machine import hostname
 from dagprofiler.serializers import FrameList
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import sys
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler._util.interpreter import imported
+from dagprofiler._util.interpreter import hostname, imported
 from dagprofiler._util.text import printable
 from dagprofiler.errors import shorten
 
@@ -36,16 +36,6 @@ _OPENBLAS_THREADS = (
     "openblas_get_num_threads64_",
     "openblas_get_num_threads",
 )
-
-
-def hostname() -> str:
-    """Return the name of this machine."""
-    if hasattr(os, "uname"):
-        return os.uname().nodename
-    # Its import takes 3 ms, on Windows only.
-    import platform
-
-    return platform.node()
 
 
 @cache

@@ -15,7 +15,7 @@ from time import process_time, sleep, time
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.checks import boolean, choice, integer, number
-from dagprofiler._util.interpreter import imported, recording, sink
+from dagprofiler._util.interpreter import hostname, imported, recording, sink
 from dagprofiler.errors import TraceError, describe, did_you_mean, short_repr
 from dagprofiler.tracing._file import TraceFile, Track, process_name
 from dagprofiler.tracing._recording import (
@@ -215,15 +215,6 @@ def wait_for_end(thread: int) -> None:
         if not os.path.exists(f"/proc/self/task/{thread}"):
             break
         sleep(0.0001)
-
-
-def hostname() -> str:
-    """Return the name of this machine."""
-    if hasattr(os, "uname"):
-        return os.uname().nodename
-    import platform
-
-    return platform.node() or "unknown"
 
 
 def boot() -> str | None:

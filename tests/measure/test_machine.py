@@ -15,8 +15,9 @@ import pytest
 
 from dagprofiler import DAG
 from dagprofiler._document.shapes import surely_satisfies
+from dagprofiler._util.interpreter import hostname
 from dagprofiler.measure import machine
-from dagprofiler.measure.machine import ask_git, command_line, environment, hostname
+from dagprofiler.measure.machine import ask_git, command_line, environment
 from dagprofiler.schema import PROFILE_SCHEMA
 
 
