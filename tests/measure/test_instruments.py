@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import gc
 import pickle
-from itertools import repeat
+from itertools import count, repeat
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from dagprofiler import DAG, Rounds, Task
+from dagprofiler import DAG, Rounds, task
 from dagprofiler.measure import instruments as module
 from dagprofiler.measure.instruments import COUNT_ALLOCATIONS, Instrumentation
 from dagprofiler.measure.meters import select
@@ -235,19 +235,18 @@ def test_buffers_that_are_not_contiguous_are_hashed_too():
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_arrays_that_travel_out_of_band_are_compared(order):
-    class Makes(Task):
-        outputs = ["same", "other"]
-        calls = 0
+    calls = count()
 
-        def compute(self):
-            self.calls += 1
-            return {"same": np.ones((3, 4), order=order), "other": np.full((3, 4), self.calls)}
+    @task(outputs=["same", "other"])
+    def makes():
+        same = np.ones((3, 4), order=order)
+        return {"same": same, "other": np.full((3, 4), next(calls))}
 
-    class Same(Makes):
-        def compute(self):
-            return {"same": np.ones((3, 4), order=order), "other": np.ones((2, 2), order=order)}
+    @task(outputs=["same"])
+    def same():
+        return {"same": np.ones((3, 4), order=order)}
 
-    dag = DAG({"makes": Makes, "same": Same}, serializer=OutOfBandPickle())
+    dag = DAG({"makes": makes, "same": same}, serializer=OutOfBandPickle())
     profile = dag.run(rounds=Rounds(2, warmup=0, check_outputs=True))
     flags = profile.sections["statistics"]["flags"]
     assert "outputs_differ" in flags["makes"]

@@ -501,16 +501,11 @@ def test_functions_are_recorded_in_threads_that_a_task_starts_too():
     assert not any(row["thread"]["own"] for row in seen)
 
 
-def test_calls_below_the_floor_leave_nothing():
-    profile = chain().run(hooks=[Tracer(["textwrap"], floor_ms=60_000)])
-    assert counted(profile) == SEEN
-
-
-def test_what_a_tracer_asked_for_ends_with_its_run():
+def test_what_a_tracer_asked_for_ends_with_its_run_and_calls_below_its_floor_leave_nothing():
     with ThreadPoolExecutor(1) as pool:
         chain().run(executor=pool, hooks=[Tracer([textwrap], floor_ms=0)])
-        assert counted(chain().run(hooks=[Tracer()])) == SEEN
-        assert counted(chain().run(hooks=[Tracer(["json"])])) == SEEN
+        for hook in (Tracer(), Tracer(["json"]), Tracer(["textwrap"], floor_ms=60_000)):
+            assert counted(chain().run(hooks=[hook])) == SEEN
         assert counted(chain().run(executor=pool)) == SEEN
 
 
@@ -639,30 +634,26 @@ def test_a_trace_has_them_inside_their_phase(tmp_path):
     assert {"load", "fill", "wait", "read", "count_to"} <= marked
 
 
-def test_values_beside_spans_stay_whatever_they_are_called(tmp_path):
-    events = trace_of(chain(counts=traced_programs.Counts).run(), tmp_path / "p.trace.json")
-    counted = [one["args"] for one in events if one["name"] == "progress"]
-    assert counted == [{"task": i, "round": i, "critical_path": i} for i in range(3)]
-    in_thread = next(one for one in events if one["name"] == "in a thread")
-    assert in_thread["args"] == {"task": "mine", "round": "of golf"}
-
-
-def test_values_that_utf_8_cannot_hold_are_exported(tmp_path):
+def test_exported_spans_of_one_track_are_nested_or_apart_and_keep_their_values(tmp_path):
     names = ["a\udcff.csv"]
-    events = trace_of(chain(named=traced_programs.Named(names)).run(), tmp_path / "p.trace.json")
-    assert names in [list(one.get("args", {}).values())[:1] for one in events if one["ph"] == "X"]
-
-
-def test_spans_of_one_track_are_nested_or_apart(tmp_path):
-    events = trace_of(chain().run(rounds=2), tmp_path / "p.trace.json")
-    tracks = {}
+    dag = chain(counts=traced_programs.Counts, named=traced_programs.Named(names))
+    events = trace_of(dag.run(rounds=2), tmp_path / "p.trace.json")
+    tracks, args = {}, {}
     for one in events:
+        args.setdefault(one["name"], []).append(one.get("args"))
         if one["ph"] == "X":
             ends = round(one["ts"], 3), round(one["ts"] + one["dur"], 3)
             tracks.setdefault((one["pid"], one["tid"]), []).append(ends)
     for track in tracks.values():
         for (a, b), (c, d) in combinations(sorted(track, key=lambda e: (e[0], -e[1])), 2):
             assert c >= b - 1e-3 or d <= b + 1e-3, (a, b, c, d)
+    progress = [{"task": i, "round": i, "critical_path": i} for i in range(3)]
+    assert args["progress"][:3] == progress
+    assert args["in a thread"][0] == {"task": "mine", "round": "of golf"}
+    # UTF-8 cannot hold it.
+    assert names in [
+        [*values.values()][:1] for found in args.values() for values in found if values
+    ]
 
 
 def test_the_critical_path_by_span_says_where_its_time_goes():
