@@ -51,50 +51,21 @@ def arithmetic() -> int:
     return total
 
 
-def dictionaries() -> dict[str, int]:
-    return {word: position for position, word in enumerate(WORDS)}
-
-
-def sorting() -> list[str]:
-    return sorted(WORDS)
-
-
-def strings() -> str:
-    return "-".join(word[::-1].upper() for word in WORDS)
-
-
-def text() -> Any:
-    return json.loads(json.dumps(RECORD))
-
-
 def vectors() -> None:
     np.multiply(ROW, ROW, out=SUMS)
     np.add(ROW, SUMS, out=SUMS)
 
 
-def matrices() -> None:
-    for _ in range(2):
-        MATRIX @ MATRIX
-
-
-def allocation() -> list[Any]:
-    return [np.ones(1_000) for _ in range(10)]
-
-
-def lists() -> list[list[int]]:
-    return [[i] * 10 for i in range(100)]
-
-
 UNITS: tuple[Callable[[], Any], ...] = (
     arithmetic,
-    dictionaries,
-    sorting,
-    strings,
-    text,
     vectors,
-    matrices,
-    allocation,
-    lists,
+    lambda: {word: position for position, word in enumerate(WORDS)},
+    lambda: sorted(WORDS),
+    lambda: "-".join(word[::-1].upper() for word in WORDS),
+    lambda: json.loads(json.dumps(RECORD)),
+    lambda: (MATRIX @ MATRIX, MATRIX @ MATRIX),
+    lambda: [np.ones(1_000) for _ in range(10)],
+    lambda: [[i] * 10 for i in range(100)],
 )
 
 

@@ -8,12 +8,13 @@ how to read it.
 
 from __future__ import annotations
 
+import gc
 from concurrent.futures import Executor, ProcessPoolExecutor
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from bench_core import NONE, print_rows, run_where_installed, spread
+from bench_core import NONE, print_rows, run_where_installed, spread, times
 
 if __name__ == "__main__":
     run_where_installed()
@@ -73,9 +74,10 @@ class Array(Task):
 class Sum(Task):
     inputs = ["data"]
     outputs = ["sum"]
+    gathers = ["data"]
 
-    def compute(self, data: Any) -> dict[str, Any]:
-        return {"sum": float(data[::512].sum())}
+    def compute(self, data: list[Any]) -> dict[str, Any]:
+        return {"sum": sum(float(array[::512].sum()) for array in data)}
 
 
 def spin(steps: int) -> int:
@@ -102,6 +104,40 @@ def timed(work: Callable[[], Any]) -> float:
     return perf_counter() - begun
 
 
+def in_turns(rounds: int, *works: Callable[[], Any]) -> list[list[float]]:
+    """Return how many seconds each of several took, one after the other and again."""
+    took: list[list[float]] = [[] for _ in works]
+    for _ in range(rounds):
+        for work, seconds in zip(works, took):
+            gc.collect()
+            seconds.append(timed(work))
+    return took
+
+
+def over(above: Iterable[float], below: Iterable[float]) -> list[float]:
+    return [a / b for a, b in zip(above, below)]
+
+
+def us(times_s: Iterable[float], count: int) -> str:
+    """Return the microseconds that one of `count` takes."""
+    return f"{median(times_s) / count * 1e6:.0f}"
+
+
+def pairs_of(count: int, first: Any, second: Any) -> DAG:
+    """Return a DAG of `count` edges, each between two tasks of its own."""
+    names = [(f"a{i:03}", f"b{i:03}") for i in range(count)]
+    tasks = {name: task for pair in names for name, task in zip(pair, (first, second))}
+    return DAG(tasks, names)
+
+
+def independent(*, quick: bool) -> tuple[DAG, int, str]:
+    """Return eight tasks of pure Python, how many steps each takes, and what they are called."""
+    seconds = 0.05 if quick else 0.2
+    steps = steps_for(seconds)
+    name = f"8 independent tasks of {seconds * 1e3:.0f} ms pure Python, {WORKERS} workers"
+    return DAG({f"t{i}": Spin(steps) for i in range(8)}), steps, name
+
+
 def warm_pool() -> Executor:
     """Return a pool whose workers have started and know what tasks need."""
     pool = ProcessPoolExecutor(WORKERS)
@@ -111,37 +147,25 @@ def warm_pool() -> Executor:
 
 def speedup(*, quick: bool) -> Iterable[Row]:
     """Time eight independent tasks on two processes, against a serial run."""
-    tasks, seconds = 8, 0.05 if quick else 0.2
-    dag = DAG({f"t{i}": Spin(steps_for(seconds)) for i in range(tasks)})
-    ratios = []
+    dag, _, work = independent(quick=quick)
     with warm_pool() as pool:
-        for _ in range(3 if quick else 7):
-            serial_s = timed(dag.run)
-            ratios.append(serial_s / timed(lambda: dag.run(executor=pool)))
-    work = f"{tasks} independent tasks of {seconds * 1e3:.0f} ms pure Python, {WORKERS} processes"
-    yield f"{work}: speed-up over a serial run", "1.9", f"{spread(ratios)}"
+        serial, ours = in_turns(3 if quick else 7, dag.run, lambda: dag.run(executor=pool))
+    yield f"{work}: speed-up over a serial run", "1.9", spread(over(serial, ours))
 
 
 def submitting(*, quick: bool) -> Iterable[Row]:
     """Time tasks that do nothing, against bare submit() on the same pool."""
     count = 2_000 if quick else 10_000
     dag = DAG({f"t{i:05}": Nothing for i in range(count)})
-    ratios, ours, bare = [], [], []
     with warm_pool() as pool:
-        for _ in range(3 if quick else 9):
-            bare.append(timed(lambda: [one.result() for one in submit_all(pool, count)]))
-            ours.append(timed(lambda: dag.run(executor=pool)))
-            ratios.append(ours[-1] / bare[-1])
-    yield (
-        f"{count:,} no-op tasks, {WORKERS} processes, against bare submit()",
-        "0.7 x",
-        f"{spread(ratios)} x",
-    )
-    yield (
-        "… a task: bare, and ours",
-        NONE,
-        f"{median(bare) / count * 1e6:.0f} and {median(ours) / count * 1e6:.0f} us",
-    )
+        bare, ours = in_turns(
+            3 if quick else 9,
+            lambda: [future.result() for future in submit_all(pool, count)],
+            lambda: dag.run(executor=pool),
+        )
+    what = f"{count:,} no-op tasks, {WORKERS} processes, against bare submit()"
+    yield what, "0.7 x", times(over(ours, bare))
+    yield "… a task: bare, and ours", NONE, f"{us(bare, count)} and {us(ours, count)} us"
 
 
 def submit_all(pool: Executor, count: int) -> list[Any]:
@@ -176,15 +200,9 @@ def large_values(*, quick: bool) -> Iterable[Row]:
     threshold = jobs.SHARED_FILE_BYTES
     for nbytes in (32 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 10 << 20, 100 << 20):
         pairs = 2 if nbytes > 50 << 20 else 10
-        dag = DAG(
-            {
-                **{f"a{i}": Array(nbytes) for i in range(pairs)},
-                **{f"b{i}": Sum for i in range(pairs)},
-            },
-            [(f"a{i}", f"b{i}") for i in range(pairs)],
-        )
+        dag = pairs_of(pairs, Array(nbytes), Sum)
         took = {limit: between(dag, limit, quick=quick) for limit in (1, 1 << 62)}
-        ratios = [a / b for a, b in zip(took[1], took[1 << 62])]
+        ratios = over(took[1], took[1 << 62])
         per_edge = [median(each) / pairs * 1e3 for each in took.values()]
         yield (
             f"{pairs} edges of {nbytes / 2**20:g} MB between processes: in files against the pipe",

@@ -10,37 +10,38 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from bench_core import CHECKOUT, NONE, print_rows, run_where_installed, spread
+from bench_core import CHECKOUT, NONE, print_rows, run_where_installed, spread, times
 
 sys.path.insert(0, str(CHECKOUT / "tests" / "executors"))
 if __name__ == "__main__":
     run_where_installed("numpy", "jsonschema", "distributed")
 
-from bench_executors import Array, Nothing, Spin, Takes, nothing, spin, steps_for, timed
+from bench_executors import (
+    WORKERS,
+    Array,
+    Nothing,
+    Spin,
+    Sum,
+    Takes,
+    in_turns,
+    independent,
+    nothing,
+    over,
+    pairs_of,
+    spin,
+    us,
+)
 from distributed import Client, LocalCluster
 from relay import Relay
 
-from dagprofiler import DAG, DaskExecutor, Task
+from dagprofiler import DAG, DaskExecutor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     Row = tuple[str, str, str]
-
-WORKERS = 2
-MB = 1 << 20
-
-
-class Add(Task):
-    inputs = ["data"]
-    gathers = ["data"]
-    outputs = ["sum"]
-
-    def compute(self, data: list[Any]) -> dict[str, Any]:
-        return {"sum": float(sum(one[::512].sum() for one in data))}
 
 
 @contextmanager
@@ -66,7 +67,7 @@ def through_the_driver(*, quick: bool) -> Iterable[Row]:
     with cluster() as client:
         for size in (8, nbytes):
             dag = DAG(
-                {**{name: Array(size) for name in names}, "add": Add},
+                {**{name: Array(size) for name in names}, "add": Sum},
                 [(name, "add") for name in names],
             )
             with Relay(client.scheduler.address) as relay:
@@ -87,50 +88,37 @@ def submitting(*, quick: bool) -> Iterable[Row]:
     """Time tasks that do nothing, against Dask's own futures on the same workers."""
     count = 1_000 if quick else 10_000
     dag = DAG({f"t{i:05}": Nothing for i in range(count)})
-    bare, mapped, ours = [], [], []
-
-    def us(times_s: list[float]) -> str:
-        return f"{median(times_s) / count * 1e6:.0f}"
-
     with cluster() as client:
         executor = DaskExecutor(client)
-        for _ in range(3):
-            bare.append(timed(lambda: client.gather(one_by_one(client, count))))
-            ours.append(timed(lambda: dag.run(executor=executor)))
-            mapped.append(timed(lambda: client.gather(all_at_once(client, count))))
-    for what, goal, theirs in (("submit()", NONE, bare), ("map(), one message", NONE, mapped)):
-        ratios = spread([a / b for a, b in zip(ours, theirs)])
+        bare, ours, mapped = in_turns(
+            3,
+            lambda: client.gather(one_by_one(client, count)),
+            lambda: dag.run(executor=executor),
+            lambda: client.gather(client.map(lambda _: None, range(count), pure=False)),
+        )
+    for what, theirs in (("submit()", bare), ("map(), one message", mapped)):
         yield (
             f"{count:,} no-op tasks, {WORKERS} workers, against Dask's own futures by {what}",
-            goal,
-            f"{ratios} x; {us(theirs)} and {us(ours)} us a task",
+            NONE,
+            f"{times(over(ours, theirs))}; {us(theirs, count)} and {us(ours, count)} us a task",
         )
 
 
 def pairs(*, quick: bool) -> Iterable[Row]:
     """Time pairs of tasks that do nothing, each with an edge, against Dask's own futures."""
     count = 100 if quick else 250
-    dag = DAG(
-        {
-            **{f"a{i:03}": Nothing for i in range(count)},
-            **{f"b{i:03}": Takes for i in range(count)},
-        },
-        [(f"a{i:03}", f"b{i:03}") for i in range(count)],
-    )
-    ratios = []
+    dag = pairs_of(count, Nothing, Takes)
+
+    def theirs() -> None:
+        first = one_by_one(client, count)
+        client.gather([client.submit(takes, future, pure=False) for future in first])
+
     with cluster() as client:
         executor = DaskExecutor(client)
         dag.run(executor=executor)
-        for _ in range(3 if quick else 9):
-            theirs_s = timed(lambda: client.gather(in_pairs(client, count)))
-            ratios.append(timed(lambda: dag.run(executor=executor)) / theirs_s)
+        bare, ours = in_turns(3 if quick else 9, theirs, lambda: dag.run(executor=executor))
     work = f"{2 * count} no-op tasks and {count} edges, {WORKERS} workers"
-    yield f"{work}, against Dask's own futures", "0.8 x", f"{spread(ratios)} x"
-
-
-def in_pairs(client: Client, count: int) -> list[Any]:
-    first = one_by_one(client, count)
-    return [client.submit(takes, future, pure=False) for future in first]
+    yield f"{work}, against Dask's own futures", "0.8 x", times(over(ours, bare))
 
 
 def takes(x: Any) -> None:
@@ -141,29 +129,19 @@ def one_by_one(client: Client, count: int) -> list[Any]:
     return [client.submit(nothing, pure=False) for _ in range(count)]
 
 
-def all_at_once(client: Client, count: int) -> list[Any]:
-    return list(client.map(lambda _: None, range(count), pure=False))
-
-
 def speedup(*, quick: bool) -> Iterable[Row]:
     """Time eight independent tasks, and Dask's own futures, against a serial run."""
-    tasks, seconds = 8, 0.05 if quick else 0.2
-    steps = steps_for(seconds)
-    dag = DAG({f"t{i}": Spin(steps) for i in range(tasks)})
-    ours, theirs = [], []
+    dag, steps, work = independent(quick=quick)
     with cluster() as client:
         executor = DaskExecutor(client)
-        for _ in range(3 if quick else 7):
-            serial_s = timed(dag.run)
-            ours.append(serial_s / timed(lambda: dag.run(executor=executor)))
-            theirs.append(serial_s / timed(lambda: spin_all(client, steps, tasks)))
-    work = f"{tasks} independent tasks of {seconds * 1e3:.0f} ms pure Python, {WORKERS} workers"
-    yield f"{work}: speed-up over a serial run", "1.9", spread(ours)
-    yield "… Dask's own futures", NONE, spread(theirs)
-
-
-def spin_all(client: Client, steps: int, count: int) -> None:
-    client.gather([client.submit(spin, steps, pure=False) for _ in range(count)])
+        serial, ours, theirs = in_turns(
+            3 if quick else 7,
+            dag.run,
+            lambda: dag.run(executor=executor),
+            lambda: client.gather([client.submit(spin, steps, pure=False) for _ in dag.tasks]),
+        )
+    yield f"{work}: speed-up over a serial run", "1.9", spread(over(serial, ours))
+    yield "… Dask's own futures", NONE, spread(over(serial, theirs))
 
 
 ROWS = {"bytes": through_the_driver, "submit": submitting, "pairs": pairs, "speedup": speedup}

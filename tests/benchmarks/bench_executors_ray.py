@@ -13,18 +13,17 @@ import socket
 import struct
 from contextlib import suppress
 from queue import SimpleQueue
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from bench_core import NONE, print_rows, run_where_installed, spread
+from bench_core import NONE, print_rows, run_where_installed, spread, times
 
 if __name__ == "__main__":
     run_where_installed("numpy", "jsonschema", "cloudpickle", "ray")
 
 import ray
-from bench_executors import Array, Nothing, timed
+from bench_executors import Array, Nothing, Sum, in_turns, over, us
 
-from dagprofiler import DAG, RayExecutor, Task
+from dagprofiler import DAG, RayExecutor
 from dagprofiler.executors.ray import _path_for_workers
 
 if TYPE_CHECKING:
@@ -36,15 +35,6 @@ CPUS = 2
 #: Where Linux has the count of received bytes in a connection's TCP_INFO; those sent and
 #: acknowledged stand before it.
 TCP_INFO_ACKED = 120
-
-
-class SumAll(Task):
-    inputs = ["data"]
-    outputs = ["sum"]
-    gathers = ["data"]
-
-    def compute(self, data: list[Any]) -> dict[str, Any]:
-        return {"sum": sum(float(one[::512].sum()) for one in data)}
 
 
 def driver_bytes() -> tuple[int, int]:
@@ -69,7 +59,7 @@ def through_the_driver(*, quick: bool) -> Iterable[Row]:
 
     nbytes = 10**7 if quick else 10**8
     dag, small = (
-        DAG({"a": Array(size), "b": Array(size), "c": SumAll}, [("a", "c"), ("b", "c")])
+        DAG({"a": Array(size), "b": Array(size), "c": Sum}, [("a", "c"), ("b", "c")])
         for size in (nbytes, 800)
     )
     with _path_for_workers():
@@ -123,24 +113,24 @@ def submitting(*, quick: bool) -> Iterable[Row]:
     """Time tasks that do nothing, against Ray's own."""
     count = 500 if quick else 2_000
     dag, executor = DAG({f"t{i:05}": Nothing for i in range(count)}), RayExecutor()
-    with local_cluster():
+
+    def at_once() -> None:
         ray.get([nothing.remote() for _ in range(count)])
+
+    with local_cluster():
+        at_once()
         dag.run(executor=executor)
-        took: dict[str, list[float]] = {"at once": [], "few": [], "ours": []}
-        for _ in range(3 if quick else 7):
-            took["at once"].append(timed(lambda: ray.get([nothing.remote() for _ in range(count)])))
-            took["few"].append(timed(lambda: few_at_once(count)))
-            took["ours"].append(timed(lambda: dag.run(executor=executor)))
-    kinds = {"few": f"with as many under way ({2 * CPUS})", "at once": "all at once"}
-    for name, which in kinds.items():
-        ratios = [ours / bare for ours, bare in zip(took["ours"], took[name])]
-        yield (
-            f"{count:,} no-op tasks, {CPUS} workers, against Ray's own, {which}",
-            "1.2 x" if name == "at once" else NONE,
-            f"{spread(ratios)} x",
+        all_s, few_s, ours_s = in_turns(
+            3 if quick else 7,
+            at_once,
+            lambda: few_at_once(count),
+            lambda: dag.run(executor=executor),
         )
-    each = [f"{median(one) / count * 1e6:.0f}" for one in took.values()]
-    yield "… a task: Ray's all at once, as many, and ours", NONE, f"{', '.join(each)} us"
+    what = f"{count:,} no-op tasks, {CPUS} workers, against Ray's own,"
+    yield f"{what} with as many under way ({2 * CPUS})", NONE, times(over(ours_s, few_s))
+    yield f"{what} all at once", "1.2 x", times(over(ours_s, all_s))
+    each = ", ".join(us(took, count) for took in (all_s, few_s, ours_s))
+    yield "… a task: Ray's all at once, as many, and ours", NONE, f"{each} us"
 
 
 def few_at_once(count: int) -> None:
@@ -163,11 +153,16 @@ def limits(*, quick: bool) -> Iterable[Row]:
     dag, executor = DAG({f"t{i:05}": Nothing for i in range(count)}), RayExecutor()
     with local_cluster():
         dag.run(executor=executor, timeout=60)
-        ratios = []
-        for _ in range(3 if quick else 7):
-            plain_s = timed(lambda: dag.run(executor=executor))
-            ratios.append(timed(lambda: dag.run(executor=executor, timeout=60)) / plain_s)
-    yield f"{count:,} no-op tasks with a time limit, against none", NONE, f"{spread(ratios)} x"
+        plain, limited = in_turns(
+            3 if quick else 7,
+            lambda: dag.run(executor=executor),
+            lambda: dag.run(executor=executor, timeout=60),
+        )
+    yield (
+        f"{count:,} no-op tasks with a time limit, against none",
+        NONE,
+        times(over(limited, plain)),
+    )
 
 
 class local_cluster:  # noqa: N801  (a context manager)

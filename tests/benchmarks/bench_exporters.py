@@ -1,6 +1,6 @@
 """Measure what exporting, analysing and importing cost beside JSON's own writer and reader.
 
-``python tests/benchmarks/bench_exporters.py [--quick] [--rounds N]``
+``python tests/benchmarks/bench_exporters.py [--quick]``
 
 Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
 how to read it.
@@ -8,11 +8,8 @@ how to read it.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
-import os
-import platform
 import random
 from functools import partial
 from importlib import import_module
@@ -20,7 +17,7 @@ from statistics import median
 from time import process_time
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from bench_core import exponent, note, processor, run_where_installed, spread, times
+from bench_core import exponent, note, print_rows, run_where_installed, spread, times
 
 if __name__ == "__main__":
     run_where_installed()
@@ -32,7 +29,7 @@ from dagprofiler._util.json import collector_paused, parse
 from dagprofiler.analysis import analyze
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 #: A task's predecessors are among so many tasks before it.
 REACH = 1000
@@ -121,49 +118,26 @@ def seconds(work: Callable[[], Any]) -> float:
     return taken
 
 
-class Sample(NamedTuple):
-    """CPU seconds of a row's work at each size, and of JSON's at the largest."""
-
-    work_s: list[float]
-    base_s: float
-
-
-def measured(sizes: list[int], rounds: int) -> dict[str, list[Sample]]:
-    """Return a sample of each row from each round, in which rows and sizes take turns."""
+def formats(*, quick: bool) -> Iterable[tuple[str, ...]]:
+    """Measure each row in rounds, in which rows and sizes take turns."""
+    sizes = [2_500, 10_000] if quick else [25_000, 100_000]
     *smaller, largest = [rows_of(document_of(size)) for size in sizes]
-    found: dict[str, list[Sample]] = {what: [] for what in largest}
-    for number in range(rounds):
-        note(f"round {number + 1} of {rounds}")
+    works_s: dict[str, list[list[float]]] = {what: [] for what in largest}
+    ratios: dict[str, list[float]] = {what: [] for what in largest}
+    for number in range(5):
+        note(f"round {number + 1} of 5")
         for what, row in largest.items():
             base_s = seconds(row.base)
-            work_s = [seconds(rows[what].work) for rows in [*smaller, largest]]
-            found[what].append(Sample(work_s, base_s))
-    return found
-
-
-def report(sizes: list[int], found: Mapping[str, list[Sample]]) -> None:
-    """Print the table."""
-    print(f"| {sizes[-1]:,} tasks, two edges each | goal | to json.dumps | CPU time | grows with |")
-    print("|---|---|---|---|---|")
-    for what, samples in found.items():
+            works_s[what].append([seconds(rows[what].work) for rows in [*smaller, largest]])
+            ratios[what].append(works_s[what][-1][-1] / base_s)
+    yield f"{sizes[-1]:,} tasks, two edges each:", "", "", "", ""
+    for what, rounds in works_s.items():
         goal = "3 x, linear" if what.startswith("export") else "linear"
-        ratios = times([work_s[-1] / base_s for work_s, base_s in samples])
-        powers = spread([exponent(sizes, work_s) for work_s, _ in samples])
-        taken = median(work_s[-1] for work_s, _ in samples)
-        print(f"| {what} | {goal} | {ratios} | {taken:.2f} s | n^{powers} |")
-
-
-def main() -> None:
-    """Measure all rows and print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a tenth of the tasks")
-    parser.add_argument("--rounds", type=int, default=5, help="so many of each (default: 5)")
-    options = parser.parse_args()
-    print(f"Python {platform.python_version()}, numpy {np.__version__}")
-    print(f"on {processor()}, {os.cpu_count()} cores, {platform.platform()}\n", flush=True)
-    sizes = [2_500, 10_000] if options.quick else [25_000, 100_000]
-    report(sizes, measured(sizes, options.rounds))
+        powers = spread([exponent(sizes, work_s) for work_s in rounds])
+        taken_s = median(work_s[-1] for work_s in rounds)
+        yield what, goal, times(ratios[what]), f"{taken_s:.2f} s", f"n^{powers}"
 
 
 if __name__ == "__main__":
-    main()
+    head = "work | goal | to json.dumps | CPU time | grows with"
+    print_rows(__doc__, {"formats": formats}, head, using=f"numpy {np.__version__}, ")

@@ -8,12 +8,9 @@ how to read it.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
-import os
 import pickle
-import platform
 import subprocess
 import sys
 import tempfile
@@ -23,7 +20,7 @@ from statistics import median, quantiles
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Callable
 
-from bench_core import NONE, note, processor, run_where_installed
+from bench_core import NONE, print_rows, run_where_installed
 
 if __name__ == "__main__":
     run_where_installed()
@@ -161,6 +158,7 @@ SMALL, LARGER = (np.full((n, n), 0.5) for n in (64, 500))
 LARGE = np.ones(4_000_000)
 TARGET = np.ones_like(LARGE)
 KEYS = [str(i * 7919 % 10_007) for i in range(20_000)]
+TEXT = " ".join(KEYS)
 RECORDS = [
     {"id": i, "name": f"record {i}", "tags": ["a", "b"], "score": i / 7} for i in range(2_500)
 ]
@@ -172,72 +170,40 @@ def python_loop() -> None:
         total += i * i % 7
 
 
-def dictionaries() -> None:
-    for _ in range(10):
-        {key: position for position, key in enumerate(KEYS)}
+def through_a_file() -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(1_000_000))
+        file.seek(0)
+        file.read()
 
 
-def sorting() -> None:
-    for _ in range(4):
-        sorted(KEYS)
+def repeated(count: int, work: Callable[[], Any]) -> Callable[[], None]:
+    def all_of_it() -> None:
+        for _ in range(count):
+            work()
+
+    return all_of_it
 
 
-def strings() -> None:
-    text = " ".join(KEYS)
-    for _ in range(6):
-        "-".join(word[::-1].upper() for word in text.replace("1", "one").split())
-
-
-def small_matrices() -> None:
-    for _ in range(1_000):
-        SMALL @ SMALL
-
-
-def larger_matrices() -> None:
-    for _ in range(2):
-        LARGER @ LARGER
-
-
-def memory_bound() -> None:
-    for _ in range(2):
-        np.copyto(TARGET, LARGE)
-        TARGET.sum()
-
-
-def allocation() -> None:
-    for _ in range(4):
-        [np.ones(20_000) for _ in range(50)] + [np.zeros(200) for _ in range(500)]
-
-
-def round_trips() -> None:
-    json.loads(json.dumps(RECORDS))
-    pickle.loads(pickle.dumps(RECORDS))
-
-
-def sleep() -> None:
-    time.sleep(0.01)
-
-
-def files() -> None:
-    for _ in range(60):
-        with tempfile.TemporaryFile() as file:
-            file.write(bytes(1_000_000))
-            file.seek(0)
-            file.read()
-
-
-KERNELS: dict[str, Callable[[], None]] = {
+KERNELS: dict[str, Callable[[], Any]] = {
     "pure Python loop": python_loop,
-    "building dicts": dictionaries,
-    "sorting": sorting,
-    "string work": strings,
-    "matmul, 64 x 64": small_matrices,
-    "matmul, 500 x 500, in all of BLAS's threads": larger_matrices,
-    "copy and sum of 32 MB": memory_bound,
-    "allocating arrays": allocation,
-    "json and pickle round trips": round_trips,
-    "file I/O": files,
-    "sleep": sleep,
+    "building dicts": repeated(10, lambda: {key: i for i, key in enumerate(KEYS)}),
+    "sorting": repeated(4, lambda: sorted(KEYS)),
+    "string work": repeated(
+        6, lambda: "-".join(word[::-1].upper() for word in TEXT.replace("1", "one").split())
+    ),
+    "matmul, 64 x 64": repeated(1_000, lambda: SMALL @ SMALL),
+    "matmul, 500 x 500, in all of BLAS's threads": repeated(2, lambda: LARGER @ LARGER),
+    "copy and sum of 32 MB": repeated(2, lambda: (np.copyto(TARGET, LARGE), TARGET.sum())),
+    "allocating arrays": repeated(
+        4, lambda: [np.ones(20_000) for _ in range(50)] + [np.zeros(200) for _ in range(500)]
+    ),
+    "json and pickle round trips": lambda: (
+        json.loads(json.dumps(RECORDS)),
+        pickle.loads(pickle.dumps(RECORDS)),
+    ),
+    "file I/O": repeated(60, through_a_file),
+    "sleep": lambda: time.sleep(0.01),
 }
 
 
@@ -284,130 +250,124 @@ def run_unclocked(plan: tuple[list[tuple[Any, ...]], int], cfg: Any) -> None:
         del inputs, outputs
 
 
-class Bench:
-    """How thoroughly to measure, and the rows of the table.
+def busy(*, quick: bool) -> Iterator[Sequence[str]]:
+    budget_ms = 2_000 if quick else 15_000
+    for length_ms, goal in BUSY_GOALS.items():
+        dag = DAG({f"spin {i}": Spin(length_ms / 1e3) for i in range(SPINS)}, [])
+        errors: dict[str, list[float]] = {kind: [] for kind in ("bare", *METERS)}
+        # In each turn every spin is done six times, and runs take some time themselves.
+        for turn in range(2 + int(budget_ms / (6 * SPINS * length_ms + 20))):
+            for kind, found in errors.items():
+                SPUN.clear()
+                if kind == "bare":
+                    walls_ms = [bare_ms(length_ms / 1e3) for _ in range(SPINS)]
+                else:
+                    walls_ms = recorded_ms(dag, kind)
+                if turn:
+                    found += [wall / own / 1e3 - 1 for wall, own in zip(walls_ms, SPUN)]
+        for kind, what in (
+            ("wall", f"busy loop of {length_ms} ms: error of its time in a plain run"),
+            ("default", "… in rounds, default meters"),
+            ("full", "… in rounds, full meters"),
+            ("bare", "… a bare loop's"),
+        ):
+            goal_of = NONE if kind == "bare" else f"± {goal} %"
+            yield what, goal_of, percent(errors[kind])
 
-    A row yields lines: what, goal, measured. A line without a goal is there for information.
-    """
 
-    def __init__(self, quick: bool) -> None:
-        self.quick = quick
+def load(*, quick: bool) -> Iterator[Sequence[str]]:
+    dag = DAG({name: Kernel(work) for name, work in KERNELS.items()}, [])
+    quantities = ("wall_ms", "corrected_ms", "cpu_ms")
+    ratios: dict[str, dict[str, list[float]]] = {
+        name: {quantity: [] for quantity in quantities} for name in KERNELS
+    }
+    idle_times_ms: dict[str, list[float]] = {name: [] for name in KERNELS}
+    taken = left_out = 0
+    if "corrected_ms" not in dag.run(rounds=2).sections["samples"]["tasks"]["sleep"]:
+        yield "with two burners beside it", NONE, "no run-queue delay to be had on this system"
+        return
+    for _ in range(4 if quick else 12):
+        idle = dag.run(rounds=Rounds(6, warmup=1))
+        with burners(2):
+            loaded = dag.run(rounds=Rounds(6, warmup=1))
+        for name, found in ratios.items():
+            idle_ms = undisturbed_ms(idle, name)
+            taken += 6
+            left_out += 6 - len(idle_ms)
+            idle_times_ms[name] += idle_ms
+            if idle_ms:
+                for quantity, values in found.items():
+                    values.append(median(column(loaded, name, quantity)) / median(idle_ms))
+    lines = [
+        (name, [median(found[quantity]) for quantity in quantities])
+        for name, found in ratios.items()
+        if found["wall_ms"]
+    ]
+    near = sum(abs(corrected - 1) <= NEAR for _, (_, corrected, _) in lines)
+    yield (
+        "with two burners beside it, the corrected median is within 10 % of the idle one",
+        f"{len(KERNELS) - 1} of {len(KERNELS)} kernels",
+        f"{near} of {len(KERNELS)}",
+    )
+    for name, (wall, corrected, cpu) in lines:
+        measured = f"corrected {corrected:.2f} x, wall {wall:.2f}, CPU {cpu:.2f}"
+        what = f"… {name}, {median(idle_times_ms[name]):.1f} ms"
+        yield what, NONE, measured
+    share = f"{100 * left_out / taken:.0f} %"
+    yield "… idle samples left out, since other programs made them wait for a core", NONE, share
 
-    def busy(self) -> Iterator[Sequence[str]]:
-        budget_ms = 2_000 if self.quick else 15_000
-        for length_ms, goal in BUSY_GOALS.items():
-            dag = DAG({f"spin {i}": Spin(length_ms / 1e3) for i in range(SPINS)}, [])
-            errors: dict[str, list[float]] = {kind: [] for kind in ("bare", *METERS)}
-            # In each turn every spin is done six times, and runs take some time themselves.
-            for turn in range(2 + int(budget_ms / (6 * SPINS * length_ms + 20))):
-                for kind, found in errors.items():
-                    SPUN.clear()
-                    if kind == "bare":
-                        walls_ms = [bare_ms(length_ms / 1e3) for _ in range(SPINS)]
-                    else:
-                        walls_ms = recorded_ms(dag, kind)
-                    if turn:
-                        found += [wall / own / 1e3 - 1 for wall, own in zip(walls_ms, SPUN)]
-            for kind, what in (
-                ("wall", f"busy loop of {length_ms} ms: error of its time in a plain run"),
-                ("default", "… in rounds, default meters"),
-                ("full", "… in rounds, full meters"),
-                ("bare", "… a bare loop's"),
-            ):
-                goal_of = NONE if kind == "bare" else f"± {goal} %"
-                yield what, goal_of, percent(errors[kind])
 
-    def load(self) -> Iterator[Sequence[str]]:
-        dag = DAG({name: Kernel(work) for name, work in KERNELS.items()}, [])
-        quantities = ("wall_ms", "corrected_ms", "cpu_ms")
-        ratios: dict[str, dict[str, list[float]]] = {
-            name: {quantity: [] for quantity in quantities} for name in KERNELS
-        }
-        idle_times_ms: dict[str, list[float]] = {name: [] for name in KERNELS}
-        taken = left_out = 0
-        if "corrected_ms" not in dag.run(rounds=2).sections["samples"]["tasks"]["sleep"]:
-            yield "with two burners beside it", NONE, "no run-queue delay to be had on this system"
-            return
-        for _ in range(4 if self.quick else 12):
-            idle = dag.run(rounds=Rounds(6, warmup=1))
-            with burners(2):
-                loaded = dag.run(rounds=Rounds(6, warmup=1))
-            for name, found in ratios.items():
-                idle_ms = undisturbed_ms(idle, name)
-                taken += 6
-                left_out += 6 - len(idle_ms)
-                idle_times_ms[name] += idle_ms
-                if idle_ms:
-                    for quantity, values in found.items():
-                        values.append(median(column(loaded, name, quantity)) / median(idle_ms))
-        lines = [
-            (name, [median(found[quantity]) for quantity in quantities])
-            for name, found in ratios.items()
-            if found["wall_ms"]
-        ]
-        near = sum(abs(corrected - 1) <= NEAR for _, (_, corrected, _) in lines)
+def memory(*, quick: bool) -> Iterator[Sequence[str]]:
+    for mb in SIZES_MB:
+        dag = DAG({"allocate": Allocate()}, [], {"mb": mb})
+        rounds = Rounds(2 if quick else 5, fresh_process=True)
+        profile = dag.run(rounds=rounds, meters=["full", "allocation"])
+        peaks = column(profile, "allocate", "peak_memory_bytes")
+        errors = [peak / (mb * 1e6) - 1 for peak in peaks]
+        low, high = (100 * error for error in (min(errors), max(errors)))
         yield (
-            "with two burners beside it, the corrected median is within 10 % of the idle one",
-            f"{len(KERNELS) - 1} of {len(KERNELS)} kernels",
-            f"{near} of {len(KERNELS)}",
+            f"peak memory of a task that allocates {mb} MB, each in a fresh process",
+            "± 5 %",
+            f"{100 * median(errors):+.2f} % ({low:+.2f} to {high:+.2f})",
         )
-        for name, (wall, corrected, cpu) in lines:
-            measured = f"corrected {corrected:.2f} x, wall {wall:.2f}, CPU {cpu:.2f}"
-            what = f"… {name}, {median(idle_times_ms[name]):.1f} ms"
-            yield what, NONE, measured
-        share = f"{100 * left_out / taken:.0f} %"
-        yield "… idle samples left out, since other programs made them wait for a core", NONE, share
+        allocated = profile.sections["samples"]["tasks"]["allocate"]["allocation_bytes"][-1]
+        yield "… by tracemalloc", NONE, f"{100 * (allocated / (mb * 1e6) - 1):+.2f} %"
+    dag = DAG({"allocate": Allocate()}, [], {"mb": SIZES_MB[0]})
+    profile = dag.run(rounds=Rounds(6), meters="full")
+    peaks_mb = [peak / 1e6 for peak in column(profile, "allocate", "peak_memory_bytes")]
+    yield (
+        f"… {SIZES_MB[0]} MB again and again in this process, which reuses resident pages",
+        NONE,
+        f"{median(peaks_mb):.1f} MB ({min(peaks_mb):.1f} to {max(peaks_mb):.1f})",
+    )
 
-    def memory(self) -> Iterator[Sequence[str]]:
-        for mb in SIZES_MB:
-            dag = DAG({"allocate": Allocate()}, [], {"mb": mb})
-            rounds = Rounds(2 if self.quick else 5, fresh_process=True)
-            profile = dag.run(rounds=rounds, meters=["full", "allocation"])
-            peaks = column(profile, "allocate", "peak_memory_bytes")
-            errors = [peak / (mb * 1e6) - 1 for peak in peaks]
-            low, high = (100 * error for error in (min(errors), max(errors)))
-            yield (
-                f"peak memory of a task that allocates {mb} MB, each in a fresh process",
-                "± 5 %",
-                f"{100 * median(errors):+.2f} % ({low:+.2f} to {high:+.2f})",
-            )
-            allocated = profile.sections["samples"]["tasks"]["allocate"]["allocation_bytes"][-1]
-            yield "… by tracemalloc", NONE, f"{100 * (allocated / (mb * 1e6) - 1):+.2f} %"
-        dag = DAG({"allocate": Allocate()}, [], {"mb": SIZES_MB[0]})
-        profile = dag.run(rounds=Rounds(6), meters="full")
-        peaks_mb = [peak / 1e6 for peak in column(profile, "allocate", "peak_memory_bytes")]
-        yield (
-            f"… {SIZES_MB[0]} MB again and again in this process, which reuses resident pages",
-            NONE,
-            f"{median(peaks_mb):.1f} MB ({min(peaks_mb):.1f} to {max(peaks_mb):.1f})",
+
+def cost(*, quick: bool) -> Iterator[Sequence[str]]:
+    n = 300
+    tasks: dict[str, Task] = {"t0": Start()}
+    tasks.update((f"t{i}", Step()) for i in range(1, n))
+    edges = [(f"t{i}", f"t{i + 1}") for i in range(n - 1)]
+    dag, plan = DAG(tasks, edges), make_plan(tasks, edges)
+    costs: dict[str, list[float]] = {what: [] for what in COST_LINES}
+    for _ in range(10 if quick else 40):
+        unclocked_us = timed_us(lambda: run_unclocked(plan, dag.config)) / n
+        clocked_us = timed_us(lambda: run_bare(plan, dag.config)) / n
+        plain_us = in_plain_run_us(dag)
+        (without_us, _), (default_us, said_us), (full_us, all_said_us) = (
+            in_rounds_us(dag, meters) for meters in METERS
         )
-
-    def cost(self) -> Iterator[Sequence[str]]:
-        n = 300
-        tasks: dict[str, Task] = {"t0": Start()}
-        tasks.update((f"t{i}", Step()) for i in range(1, n))
-        edges = [(f"t{i}", f"t{i + 1}") for i in range(n - 1)]
-        dag, plan = DAG(tasks, edges), make_plan(tasks, edges)
-        costs: dict[str, list[float]] = {what: [] for what in COST_LINES}
-        for _ in range(10 if self.quick else 40):
-            unclocked_us = timed_us(lambda: run_unclocked(plan, dag.config)) / n
-            clocked_us = timed_us(lambda: run_bare(plan, dag.config)) / n
-            plain_us = in_plain_run_us(dag)
-            (without_us, _), (default_us, said_us), (full_us, all_said_us) = (
-                in_rounds_us(dag, meters) for meters in METERS
-            )
-            found = (
-                clocked_us - unclocked_us,
-                default_us - without_us,
-                said_us,
-                full_us - without_us,
-                all_said_us,
-                without_us - plain_us,
-            )
-            for costs_us, cost_us in zip(costs.values(), found):
-                costs_us.append(cost_us)
-        for (what, goal), costs_us in zip(COST_LINES.items(), costs.values()):
-            yield what, goal, micro(costs_us)
+        found = (
+            clocked_us - unclocked_us,
+            default_us - without_us,
+            said_us,
+            full_us - without_us,
+            all_said_us,
+            without_us - plain_us,
+        )
+        for costs_us, cost_us in zip(costs.values(), found):
+            costs_us.append(cost_us)
+    for (what, goal), costs_us in zip(COST_LINES.items(), costs.values()):
+        yield what, goal, micro(costs_us)
 
 
 def undisturbed_ms(profile: Any, task: str) -> list[float]:
@@ -458,25 +418,8 @@ def micro(values_us: Sequence[float]) -> str:
     return f"{median(values_us):.2f} µs ({min(values_us):.2f} to {max(values_us):.2f})"
 
 
-ROWS = ("busy", "load", "memory", "cost")
-
-
-def main() -> None:
-    """Measure the rows asked for and print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    parser.add_argument("--only", choices=ROWS, action="append", help="only this row (repeatable)")
-    options = parser.parse_args()
-    bench = Bench(options.quick)
-    print(f"Python {platform.python_version()}, numpy {np.__version__}")
-    print(f"on {processor()}, {os.cpu_count()} cores, {platform.platform()}\n")
-    print("| what | goal | measured |")
-    print("|---|---|---|", flush=True)
-    for row in options.only or ROWS:
-        note(f"measuring: {row}")
-        for line in getattr(bench, row)():
-            print("| " + " | ".join(line) + " |", flush=True)
+ROWS = {"busy": busy, "load": load, "memory": memory, "cost": cost}
 
 
 if __name__ == "__main__":
-    main()
+    print_rows(__doc__, ROWS, "what | goal | measured", using=f"numpy {np.__version__}, ")

@@ -1,16 +1,15 @@
 """Measure what a journal costs.
 
-``python tests/benchmarks/bench_journal.py [--quick] [--only ROW] [--directory PATH]``
+``python tests/benchmarks/bench_journal.py [--quick] [--only ROW]``
 
-Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
+Writes in the user's cache folder, which XDG_CACHE_HOME moves to another disk. Needs nothing but
+Python and pip. Prints a Markdown table; README.md beside this file says
 how to read it.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import platform
 import shutil
 import tempfile
 from pathlib import Path
@@ -18,10 +17,12 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from bench_core import CACHE, NONE, note, processor, run_where_installed, spread
+from bench_core import CACHE, NONE, print_rows, run_where_installed, spread
 
 if __name__ == "__main__":
     run_where_installed()
+
+from bench_executors import in_turns, over
 
 from dagprofiler import DAG, Hook, Journal, Task
 
@@ -76,10 +77,10 @@ class Timed(Journal):
         self.took_s.append(perf_counter() - begun)
 
 
-def cost(nbytes: int, count: int, folder: Path) -> tuple[float, float, float]:
+def cost(nbytes: int, count: int) -> tuple[float, float, float]:
     """Return the seconds a task of a journal, of its records alone, and of writing bare."""
     dag = DAG({f"t{i:04}": Bytes(nbytes) for i in range(count)})
-    directory = Path(tempfile.mkdtemp(dir=folder))
+    directory = Path(tempfile.mkdtemp(dir=CACHE))
     try:
         data = next(iter(dag.tasks.values())).serialize({"x": os.urandom(nbytes)})
         bare, journal = Beside(directory / "bare", data), Timed(directory / "journal")
@@ -91,11 +92,11 @@ def cost(nbytes: int, count: int, folder: Path) -> tuple[float, float, float]:
         shutil.rmtree(directory)
 
 
-def writing(*, quick: bool, folder: Path) -> Iterable[Row]:
+def writing(*, quick: bool) -> Iterable[Row]:
     """Time what a journal writes of a task, beside the same bytes written and synced."""
     for name, nbytes in SIZES.items():
         count = max(2, min(100, 160_000_000 // nbytes) // (4 if quick else 1))
-        took = [cost(nbytes, count, folder) for _ in range(3 if quick else 9)]
+        took = [cost(nbytes, count) for _ in range(3 if quick else 9)]
         ratios = [ours / bare for ours, _, bare in took]
         ours_ms, records_ms, bare_ms = (median(each) * 1e3 for each in zip(*took))
         yield f"a task that makes {name}, against an fsync of them", "1.5 x", f"{spread(ratios)} x"
@@ -106,23 +107,18 @@ def writing(*, quick: bool, folder: Path) -> Iterable[Row]:
         )
 
 
-def resuming(*, quick: bool, folder: Path) -> Iterable[Row]:
+def resuming(*, quick: bool) -> Iterable[Row]:
     """Time to go on with a run of which all is done, against the run without a journal."""
     count = 200 if quick else 2_000
     dag = DAG(
         {f"t{i:04}": Bytes(100) for i in range(count)},
         [(f"t{i:04}", f"t{i + 1:04}", []) for i in range(count - 1)],
     )
-    directory = Path(tempfile.mkdtemp(dir=folder))
+    directory = Path(tempfile.mkdtemp(dir=CACHE))
     try:
         dag.run(hooks=[Journal(directory)])
-        runs, resumed = [], []
-        for _ in range(3 if quick else 9):
-            runs.append(timed(dag))
-            begun = perf_counter()
-            dag.resume(directory)
-            resumed.append(perf_counter() - begun)
-        ratios = [b / a for a, b in zip(runs, resumed)]
+        runs, resumed = in_turns(3 if quick else 9, dag.run, lambda: dag.resume(directory))
+        ratios = over(resumed, runs)
         size = sum(file.stat().st_size for file in directory.glob("journal"))
     finally:
         shutil.rmtree(directory)
@@ -134,34 +130,9 @@ def resuming(*, quick: bool, folder: Path) -> Iterable[Row]:
     yield "… its records, a task", NONE, f"{size / count:.0f} bytes"
 
 
-def timed(dag: DAG) -> float:
-    begun = perf_counter()
-    dag.run()
-    return perf_counter() - begun
-
-
 ROWS = {"writing": writing, "resuming": resuming}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer tasks, fewer repetitions")
-    parser.add_argument("--only", action="append", choices=[*ROWS], metavar="ROW")
-    parser.add_argument(
-        "--directory", type=Path, default=CACHE, help="where to write: on the disk to be measured"
-    )
-    options = parser.parse_args()
-    options.directory.mkdir(parents=True, exist_ok=True)
-    print(
-        f"Python {platform.python_version()}, {os.cpu_count()} cores of {processor()}, "
-        f"{platform.system()} {platform.release()}\n"
-    )
-    print("| work | goal | measured |\n|---|---|---|")
-    for name in options.only or ROWS:
-        note(f"{name} ...")
-        for row in ROWS[name](quick=options.quick, folder=options.directory):
-            print(f"| {' | '.join(row)} |", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    CACHE.mkdir(parents=True, exist_ok=True)
+    print_rows(__doc__, ROWS)

@@ -8,7 +8,6 @@ how to read it.
 
 from __future__ import annotations
 
-import gc
 import resource
 import subprocess
 import sys
@@ -22,13 +21,13 @@ from bench_core import NONE, exponent, print_rows, run_where_installed, spread, 
 if __name__ == "__main__":
     run_where_installed()
 
-from bench_executors import submit_all, timed, warm_pool
+from bench_executors import in_turns, over, submit_all, timed, us, warm_pool
 
 from dagprofiler import DAG, Rule, Task, map_over, reduce, rule
 from dagprofiler.rules import after, complete
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from dagprofiler import Profile
     from dagprofiler.rules import GraphEditor, GraphView
@@ -106,20 +105,6 @@ def chain(count: int) -> DAG:
     return DAG(tasks, [(f"t{i - 1}", f"t{i}") for i in range(1, count)])
 
 
-def in_turns(rounds: int, *works: Callable[[], Any]) -> list[list[float]]:
-    """Return how long each of several took, one after the other and again."""
-    took: list[list[float]] = [[] for _ in works]
-    for _ in range(rounds):
-        for work, seconds in zip(works, took):
-            gc.collect()
-            seconds.append(timed(work))
-    return took
-
-
-def over(above: list[float], below: list[float]) -> list[float]:
-    return [a / b for a, b in zip(above, below)]
-
-
 def pool(*, quick: bool) -> Iterable[Row]:
     """Time a map on two processes, against bare submit() on the same pool."""
     count = 2_000 if quick else 10_000
@@ -133,8 +118,8 @@ def pool(*, quick: bool) -> Iterable[Row]:
     work = f"{count:,}-task map of no-op tasks, 2-process pool, against bare submit()"
     yield work, "158 µs a task", "1.7 x", times(over(ours, bare))
     yield "… the same graph given statically", NONE, NONE, times(over(static, bare))
-    figures = " and ".join(f"{median(each) / count * 1e6:.0f}" for each in (bare, ours))
-    yield "… a task: bare, and ours", NONE, NONE, f"{figures} µs"
+    figures = f"{us(bare, count)} and {us(ours, count)} µs"
+    yield "… a task: bare, and ours", NONE, NONE, figures
 
 
 def inline(*, quick: bool) -> Iterable[Row]:

@@ -226,32 +226,25 @@ def measured(rows: Mapping[str, Row], number: int, rounds: int) -> dict[str, lis
     return found
 
 
-def bytes_held(number: int) -> float:
-    """Return bytes that a span takes in memory."""
+def bytes_of(number: int) -> tuple[int, int]:
+    """Return bytes that so many spans take in memory, afterwards and at most."""
     flush()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     for _ in repeat(None, number):
         traced()
-    after = tracemalloc.get_traced_memory()[0]
+    after, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     flush()
-    return (after - before) / number
+    return after - before, peak - before
 
 
 def bytes_at_most(limit: int, number: int) -> float:
     """Return bytes that are held at most, with what writing takes, for each span of the limit."""
-    flush()
     configure(limit=limit)
-    tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
-    for _ in repeat(None, number):
-        traced()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    _, most = bytes_of(number)
     configure(**NEVER)
-    flush()
-    return (peak - before) / limit
+    return most / limit
 
 
 def write_all(number: int) -> tuple[float, float]:
@@ -369,7 +362,8 @@ def report(rows: Mapping[str, Row], found: Mapping[str, list[float]]) -> None:
 
 def report_sizes(scale: int) -> None:
     """Measure and print what spans take in memory and in the file."""
-    memory = [bytes_held(100_000 // scale) for _ in range(3)]
+    number = 100_000 // scale
+    memory = [bytes_of(number)[0] / number for _ in range(3)]
     print(f"| memory a span | 80 B | {spread(memory, '{:.0f}')} B |")
     most = [bytes_at_most(10_000, 300_000 // scale) for _ in range(3)]
     what = "… at most, while it is written, with `limit=10_000`, for each of these"
