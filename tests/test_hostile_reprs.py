@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -116,28 +117,12 @@ def failing(value):
     return DAG({"a": task(outputs=["x"])(fails)()}).run()
 
 
-class BySerializer(Task):
-    outputs = ("x",)
-
-    def __init__(self, made):
-        super().__init__()
-        self.serializer = Serializer(made)
-
-    def compute(self):
-        return {"x": 1}
-
-
-class Serializer:
-    name = "own"
-
-    def __init__(self, made):
-        self.made = made
-
-    def dumps(self, value):
-        return self.made
-
-    def loads(self, frames):
-        return frames
+def serialized(value):
+    made = source()
+    made.serializer = SimpleNamespace(
+        name="own", dumps=lambda _: value, loads=lambda frames: frames
+    )
+    return DAG({"a": made}).run()
 
 
 class Meter:
@@ -254,7 +239,7 @@ ALONE = {
     "outputs' names": lambda value: giving({"x": 1, value: 1}),
     "cost": costing,
     "exception": failing,
-    "serialized": lambda value: DAG({"a": BySerializer(value)}).run(),
+    "serialized": serialized,
     "Task(name)": lambda value: source(name=value),
     "config_deps": lambda value: declared(config_deps=[value]),
     "an input's name": lambda value: declared(inputs=[value]),
