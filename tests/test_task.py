@@ -50,9 +50,12 @@ def costing(model):
     return DAG({"costly": Costly}, [], Config(N=1000, n=np.int64(8)))
 
 
-def test_declarations_are_plain_lists():
+def test_declarations_are_plain_lists_and_sizes_those_of_the_standard():
     declared = (Scale.inputs, Scale.outputs, Scale.config_deps, Scale.gathers)
     assert declared == (["x"], ["y"], ["factor"], [])
+    assert type("Fine", (Source,), {"config_deps": ["a-b", "cfg"]}).config_deps == ["a-b", "cfg"]
+    data = {"a": b"12345", "b": np.zeros(3), "c": [1, 2, 3], "d": None}
+    assert Task._count_bytes(data) == 5 + 24
 
 
 @pytest.mark.parametrize("attribute", ["inputs", "outputs", "config_deps", "gathers"])
@@ -78,10 +81,6 @@ def test_a_field_that_cannot_be_an_argument_of_compute_is_refused(attribute, nam
         type("Bad", (Source,), {attribute: [name]})
     why = "is reserved by compute()" if name in ("cfg", "self") else "cannot be a keyword argument"
     assert str(caught.value) == f"task class 'Bad': {attribute} holds {name!r}, which {why}"
-
-
-def test_config_deps_need_not_be_keyword_arguments():
-    assert type("Fine", (Source,), {"config_deps": ["a-b", "cfg"]}).config_deps == ["a-b", "cfg"]
 
 
 def test_a_gathered_field_need_not_be_repeated_in_inputs():
@@ -122,14 +121,7 @@ def test_a_serializer_is_an_instance_or_a_property_that_returns_one(given):
         DAG({"a": own(given)})
 
 
-def test_what_an_instance_declares_is_checked_when_it_enters_a_dag():
-    source = Source()
-    source.outputs = "x"
-    with pytest.raises(DeclarationError, match=r"'wrong': outputs .*'x'; .*\['x'\]"):
-        DAG({"fine": Source(), "wrong": source})
-
-
-def test_declarations_may_be_properties():
+def test_declarations_of_an_instance_are_checked_when_it_enters_a_dag():
     class Sized(Task):
         def __init__(self, size):
             super().__init__()
@@ -142,6 +134,10 @@ def test_declarations_may_be_properties():
         def compute(self):
             return dict.fromkeys(self.outputs, 0)
 
+    wrong = Source()
+    wrong.outputs = "x"
+    with pytest.raises(DeclarationError, match=r"'wrong': outputs .*'x'; .*\['x'\]"):
+        DAG({"fine": Source(), "wrong": wrong})
     dag = DAG({"one": Sized(1), "two": Sized(2)})
     assert dag.run().outputs == {"one": {"x0": 0}, "two": {"x0": 0, "x1": 0}}
 
@@ -177,40 +173,24 @@ def test_compute_must_be_implemented():
         DAG({"idle": Idle})
 
 
-def signatures():
-    class Takes(Task):
-        outputs = ["seen"]
-
-        def compute(self, cfg):
-            return {"seen": cfg}
-
-    class Defaults(Takes):
-        def compute(self, cfg=None):
-            return {"seen": cfg}
-
-    class KeywordOnly(Takes):
-        def compute(self, *, cfg):
-            return {"seen": cfg}
-
-    class Anything(Takes):
-        def compute(self, **fields):
-            return {"seen": fields["cfg"]}
-
-    class Without(Takes):
-        def compute(self):
-            return {"seen": "none given"}
-
-    class Positional(Takes):
-        def compute(self, *args):
-            return {"seen": args or "none given"}
-
-    return [Takes, Defaults, KeywordOnly, Anything, Without, Positional]
+def seeing(compute):
+    return type("Sees", (Task,), {"outputs": ["seen"], "compute": compute})
 
 
-@pytest.mark.parametrize("made", signatures(), ids=lambda made: made.__name__)
-def test_compute_gets_cfg_only_if_it_accepts_it(made):
-    config = Config(N=3)
-    expected = "none given" if made.__name__ in ("Without", "Positional") else config
+SIGNATURES = [
+    lambda self, cfg: {"seen": cfg},
+    lambda self, cfg=None: {"seen": cfg},
+    lambda self, *, cfg: {"seen": cfg},
+    lambda self, **fields: {"seen": fields["cfg"]},
+    lambda self: {"seen": "none given"},
+    lambda self, *args: {"seen": args or "none given"},
+]
+
+
+@pytest.mark.parametrize("place", range(len(SIGNATURES)))
+def test_compute_gets_cfg_only_if_it_accepts_it(place):
+    config, made = Config(N=3), seeing(SIGNATURES[place])
+    expected = config if place < 4 else "none given"
     assert DAG({"t": made}, [], config).run().final_outputs["seen"] == expected
     assert made().run({}, config)["outputs_raw"]["seen"] == expected
 
@@ -312,16 +292,11 @@ def test_run_returns_serialized_and_raw_outputs_and_metrics():
 def test_run_takes_the_config_of_the_task_by_default():
     assert Scale(config=Config(factor=5)).run({"x": 2})["outputs_raw"] == {"y": 10}
     assert Scale(config=Config(factor=5)).run({"x": 2}, Config(factor=7))["outputs_raw"]["y"] == 14
-    takes, *_ = signatures()
+    takes = seeing(SIGNATURES[0])
     for result in (takes().run({}, Config()), takes(config=Config()).run({})):
         cfg = result["outputs_raw"]["seen"]
         assert isinstance(cfg, Config)
         assert cfg == Config()
-
-
-def test_count_bytes_follows_the_specification():
-    data = {"a": b"12345", "b": np.zeros(3), "c": [1, 2, 3], "d": None}
-    assert Task._count_bytes(data) == 5 + 24
 
 
 def test_run_uses_the_serializer_of_the_task_for_inputs_and_outputs():
@@ -553,17 +528,14 @@ def test_one_function_serves_many_nodes_with_bound_arguments():
     assert Profile.loads(profile.dumps()) == profile
 
 
-def test_binding_leaves_the_original_alone():
+def test_binding_leaves_the_original_alone_and_takes_arguments_of_compute():
     original = Power()
     bound = original.bind(exponent=3)
     assert (original.inputs, original.bound) == (["x", "exponent"], {})
     assert (bound.inputs, bound.compute(x=2)) == (["x"], {"y": 8})
-
-
-@pytest.mark.parametrize("name", ["factr", "cfg"])
-def test_a_bound_argument_that_compute_does_not_take_is_refused(name):
-    with pytest.raises(DeclarationError, match=f"'scale'.*'{name}'.*'factor'"):
-        scale.bind(**{name: 1})
+    for name in ("factr", "cfg"):
+        with pytest.raises(DeclarationError, match=f"'scale'.*'{name}'.*'factor'"):
+            scale.bind(**{name: 1})
 
 
 def test_an_edge_cannot_feed_a_bound_argument():
