@@ -235,9 +235,7 @@ def with_its_cause(message, cause):
     return error
 
 
-def test_an_error_from_another_process_keeps_its_class_though_its_cause_cannot_travel(
-    monkeypatch,
-):
+def test_an_error_from_another_process_keeps_its_class_though_its_cause_cannot_travel(monkeypatch):
     # So does tblib, which comes with Dask.
     whole = lambda error: (with_its_cause, (*error.args, error.__cause__))  # noqa: E731
     monkeypatch.setitem(copyreg.dispatch_table, ValueError, whole)

@@ -505,11 +505,7 @@ def test_what_is_out_of_range_or_of_no_use_is_refused(options, message):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"cost": "wall_time"},
-        {"cost": "estimated", "instructions_per_s": 1e-320},
-    ],
+    "options", [{"cost": "wall_time"}, {"cost": "estimated", "instructions_per_s": 1e-320}]
 )
 def test_costs_that_no_float_holds_are_refused(options):
     profile = profile_of({"a": 1.7e308, "b": 1.7e308}, estimated={"a": 10, "b": 10})

@@ -16,9 +16,7 @@ def profile_of(*rows, predicted=False):
     """Return a profile whose tasks are ready, begin, compute from, to, and end at these moments."""
     names = [row[0] for row in rows]
     records = [[n, 0, w, ready, a, b, b, c, c, d] for n, w, ready, a, b, c, d in rows]
-    sections = {
-        "timeline": {"workers": [{}, {}], "columns": COLUMNS, "records": records},
-    }
+    sections = {"timeline": {"workers": [{}, {}], "columns": COLUMNS, "records": records}}
     if predicted:
         sections["prediction"] = {"kind": "simulation", "sources": [], "reasons": []}
     structure = {"nodes": names, "edges": [], "execution_order": names}

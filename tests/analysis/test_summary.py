@@ -54,11 +54,7 @@ def example(**sections):
                 EdgeMetrics("process", "classify", [], 0, 0),
             ],
             {"collect": 100000, "process": 1000000, "classify": 0},
-            {
-                "collect->process": 6400000,
-                "collect->classify": 640080,
-                "process->classify": 0,
-            },
+            {"collect->process": 6400000, "collect->classify": 640080, "process->classify": 0},
             1045.2,
         ),
         seed=42,
@@ -131,7 +127,7 @@ def test_a_partial_profile_says_so_and_why_first():
                 "process": {"state": "failed", "error": "ValueError: no such cell"},
                 "classify": {"state": "skipped"},
             },
-        },
+        }
     )
     _, second, *lines = str(profile).split("\n")
     assert second == "PARTIAL: task 'process' failed: ValueError: no such cell"
@@ -161,9 +157,7 @@ def test_an_imported_profile_says_from_what_and_nothing_that_it_does_not_know():
         "name": "w",
         "schemaVersion": "1.5",
         "workflow": {
-            "specification": {
-                "tasks": [{"name": "a", "id": "a", "parents": [], "children": []}],
-            }
+            "specification": {"tasks": [{"name": "a", "id": "a", "parents": [], "children": []}]}
         },
     }
     imported = import_profile(io.StringIO(json.dumps(instance)))

@@ -223,12 +223,7 @@ def between(dag: DAG, limit: int, *, quick: bool) -> list[float]:
         jobs.SHARED_FILE_BYTES = before
 
 
-ROWS = {
-    "speedup": speedup,
-    "submit": submitting,
-    "fidelity": fidelity,
-    "large": large_values,
-}
+ROWS = {"speedup": speedup, "submit": submitting, "fidelity": fidelity, "large": large_values}
 
 
 if __name__ == "__main__":

@@ -408,10 +408,7 @@ class CollectData(Task):
 
     def compute(self, cfg=None):
         N = cfg.N  # noqa: N806
-        return {
-            "data": np.random.randn(N, 10),
-            "labels": np.random.randint(0, 3, N),
-        }
+        return {"data": np.random.randn(N, 10), "labels": np.random.randint(0, 3, N)}
 
     @staticmethod
     def estimate_instructions(cfg):

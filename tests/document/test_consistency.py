@@ -230,12 +230,7 @@ X, XY = "there is no task 'x'", "there is no edge 'x->y'"
         ("edge_weights", {"a->b": 1, "x->y": 1}, "['x->y']", XY),
         ("edge_metrics records", [edge()], "", "1 records for 2 edges"),
         ("edge_metrics records", [None, [[], 8]], "[1]", "2 entries for 4 columns"),
-        (
-            "edge_metrics records",
-            [None, edge(9)],
-            "[1][1]",
-            "72 bits here, but 64 in edge_weights",
-        ),
+        ("edge_metrics records", [None, edge(9)], "[1][1]", "72 bits here, but 64 in edge_weights"),
         (
             "edge_metrics records",
             [None, edge(8, "xyx")],

@@ -102,12 +102,7 @@ def test_wall_times_are_corrected_for_the_delay(columns, read, corrected_ms):
 
 
 def section(rounds, **columns):
-    return {
-        "rounds": rounds,
-        "total_ms": [1.0] * len(rounds),
-        "tasks": {"a": columns},
-        "edges": {},
-    }
+    return {"rounds": rounds, "total_ms": [1.0] * len(rounds), "tasks": {"a": columns}, "edges": {}}
 
 
 def test_only_measured_rounds_count():

@@ -37,10 +37,7 @@ def two(edge, outputs=("data", "labels"), inputs=("data",)):
 def message(edges, tasks=None):
     """Return the GraphError's message that a DAG with these edges gives."""
     if tasks is None:
-        tasks = {
-            "a": Node(outputs=["data", "labels"]),
-            "b": Node(inputs=["data"], outputs=["out"]),
-        }
+        tasks = {"a": Node(outputs=["data", "labels"]), "b": Node(inputs=["data"], outputs=["out"])}
     with pytest.raises(GraphError) as caught:
         DAG(tasks, edges)
     assert isinstance(caught.value, ValueError)
@@ -226,11 +223,7 @@ def test_a_cycle_of_many_tasks_is_found_without_recursion():
 
 
 @pytest.mark.parametrize(
-    "edges",
-    [
-        [("a", "c"), ("b", "c")],
-        [("a", "c", ["x"]), ("b", "c", {"y": "x"})],
-    ],
+    "edges", [[("a", "c"), ("b", "c")], [("a", "c", ["x"]), ("b", "c", {"y": "x"})]]
 )
 def test_two_producers_of_one_input_are_found_by_validate_not_by_the_constructor(edges):
     tasks = {"a": Node(outputs=["x"]), "b": Node(outputs=["x", "y"]), "c": Node(inputs=["x"])}

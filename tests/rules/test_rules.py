@@ -91,11 +91,7 @@ def test_a_late_merge_waits_for_all_producers_and_for_those_they_add():
 
     dag = DAG(
         {"p": Number(2), "q": Number(1), "fixed": Number(7)},
-        rules=[
-            Rule(complete("made"), merge, reads=["fixed"]),
-            produce("p"),
-            produce("q"),
-        ],
+        rules=[Rule(complete("made"), merge, reads=["fixed"]), produce("p"), produce("q")],
     )
     profile = dag.run()
     assert profile.final_outputs == {"total": [4, 4, 2, 7]}
@@ -173,8 +169,7 @@ def test_what_is_independent_of_a_failure_finishes_and_the_cause_is_kept():
 
 def map_reduce(files):
     return DAG(
-        {"list": Files(files)},
-        rules=[map_over("list", "files", process), reduce("process", total)],
+        {"list": Files(files)}, rules=[map_over("list", "files", process), reduce("process", total)]
     )
 
 
@@ -485,10 +480,7 @@ def adding(*steps):
         ([("add_task", "new", double)], "task 'new' exists already"),
         ([("add_task", "x->y", double)], "task name 'x->y' holds '->', which joins names"),
         ([("add_task", "x", 3)], "task 'x': expected a Task or a class of them, got 3"),
-        (
-            [("add_edge", "new", "z")],
-            "edge 'new' -> 'z': 'z' existed before",
-        ),
+        ([("add_edge", "new", "z")], "edge 'new' -> 'z': 'z' existed before"),
         ([("add_edge", "a", "nw")], "edge 'a' -> 'nw': there is no task 'nw'"),
         ([("add_edge", "nn", "new")], "edge 'nn' -> 'new': there is no task 'nn'"),
         ([("add_edge", "new", "new")], "edge 'new' -> 'new': a task cannot feed itself"),

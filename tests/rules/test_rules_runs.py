@@ -374,8 +374,7 @@ def test_edges_that_differ_between_rounds_are_refused():
         graph.add_task("end", Node(3), after=graph["t"].output("x"))
 
     dag = DAG(
-        {"t": Turns, "a": Node(1), "b": Node(2)},
-        rules=[Rule(after("t"), body, reads=["a", "b"])],
+        {"t": Turns, "a": Node(1), "b": Node(2)}, rules=[Rule(after("t"), body, reads=["a", "b"])]
     )
     with pytest.raises(GraphError, match="'end'"):
         dag.run(rounds=Rounds(2, warmup=0))
