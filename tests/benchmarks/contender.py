@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections import Counter
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, Callable
@@ -401,51 +402,13 @@ def measure_json(n: int) -> dict[str, float]:
     }
 
 
-class CollectData(Task):
-    inputs = []
-    outputs = ["data", "labels"]
-    config_deps = ["N"]
-
-    def compute(self, cfg=None):
-        N = cfg.N  # noqa: N806
-        return {"data": np.random.randn(N, 10), "labels": np.random.randint(0, 3, N)}
-
-    @staticmethod
-    def estimate_instructions(cfg):
-        return cfg.N * 10
-
-
-class ProcessData(Task):
-    inputs = ["data"]
-    outputs = ["features"]
-    config_deps = ["N"]
-
-    def compute(self, data, cfg=None):
-        return {"features": data**2}
-
-    @staticmethod
-    def estimate_instructions(cfg):
-        return cfg.N * 100
-
-
-class Classify(Task):
-    inputs = ["features", "labels"]
-    outputs = ["predictions"]
-
-    def compute(self, features, labels, cfg=None):
-        return {"predictions": labels}
-
-
 def measure_overhead() -> dict[str, float]:
     """Run the README's Quick Start; return what share of its time went where.
 
     `reported` is what the profile calls overhead, `unknown` is in no figure at all.
     """
-    dag = DAG(
-        {"collect": CollectData(), "process": ProcessData(), "classify": Classify()},
-        [("collect", "process"), ("collect", "classify"), ("process", "classify")],
-        Config(N=10000),
-    )
+    sys.path.append(str(Path(__file__).resolve().parent.parent.parent / "docs" / "examples"))
+    dag = import_module("quickstart").build_dag()
     _, profile = timed(partial(dag.run, seed=42))
     total = profile.metrics.total_time_ms
     phases = sum(
