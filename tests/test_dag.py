@@ -76,17 +76,20 @@ def assert_problems(dag, *, says, **arguments):
         assert re.search(pattern or "^$", problem)
 
 
-def test_tasks_may_be_given_as_classes():
+def test_tasks_may_be_given_as_classes_and_keep_their_order():
     dag = DAG({"a": constant(x=1), "b": Sink()}, [("a", "b")])
     assert all(isinstance(node, Task) for node in dag.tasks.values())
     assert received(dag) == {"x": 1}
-
-
-def test_tasks_keep_the_order_in_which_they_are_given():
+    assert repr(dag) == "<DAG: 2 tasks, 1 edge>"
+    assert repr(dag.tasks["b"]) == "<Sink 'Sink'>"
+    assert repr(Sink(name="other")) == "<Sink 'other'>"
     dag = DAG({"b": constant(x=1), "a": constant(x=2)})
-    assert list(dag.tasks) == ["b", "a"]
-    assert dag.run().dag_structure["nodes"] == ["b", "a"]
-    assert dag.execution_order == ["a", "b"]
+    # What is added later is no part of it.
+    dag.tasks["c"] = constant(y=2)()
+    profile = dag.run()
+    assert profile.dag_structure["nodes"] == ["b", "a"]
+    assert profile.dag_structure["execution_order"] == dag.execution_order == ["a", "b"]
+    assert Profile.loads(profile.dumps()) == profile
 
 
 class Needs(Sink):
@@ -105,14 +108,11 @@ class Needs(Sink):
         ([Sink()], "tasks must be {name: task}, got [<Sink 'Sink'>]"),
     ],
 )
-def test_what_is_no_task_is_refused(tasks, message):
+def test_what_are_no_tasks_or_edges_is_refused(tasks, message):
     assert refused(tasks, error=DeclarationError).startswith(message)
-
-
-@pytest.mark.parametrize("edges", [{}, {"a": "b"}])
-def test_edges_cannot_be_a_mapping(edges):
-    message = refused({"a": Sink, "b": Sink}, edges)
-    assert message == f"edges must be a list of (source, target), got {edges!r}"
+    for edges in ({}, {"a": "b"}):
+        said = refused({"a": Sink, "b": Sink}, edges)
+        assert said == f"edges must be a list of (source, target), got {edges!r}"
 
 
 @pytest.mark.parametrize(
@@ -203,6 +203,19 @@ PROBLEMS = {
         None,
         [r"task 'b': compute\(\) needs 'x'"],
     ),
+    **{
+        f"an edge with the fields {fields!r}, which only orders": (
+            DAG({**ONE, "b": NEEDS_X}, [("a", "b", fields)]),
+            None,
+            [r"task 'b': compute\(\) needs 'x'"],
+        )
+        for fields in ([], {})
+    },
+    "an edge that only orders": (
+        DAG({**ONE, "b": NEEDS_X}, [("a", "b", ORDER_ONLY)]),
+        None,
+        [r"task 'b': compute\(\) needs 'x'"],
+    ),
     "many producers": (
         DAG({**NINE, "c": Sink}, [(name, "c") for name in NINE]),
         None,
@@ -276,14 +289,6 @@ def test_what_binds_to_the_signature_is_fine(compute):
     assert dag.run().final_outputs == {"got": 1}
 
 
-@pytest.mark.parametrize("fields", [ORDER_ONLY, [], {}])
-def test_an_edge_that_only_orders_provides_nothing(fields):
-    needs = make("B", ["y"], ["x"], compute=lambda self, x: {"y": x})
-    dag = DAG({"a": constant(x=1), "b": needs}, [("a", "b", fields)])
-    assert dag.edge_fields == {("a", "b"): []}
-    assert_problems(dag, says=[r"task 'b': compute\(\) needs 'x'"])
-
-
 def test_all_problems_are_found_at_once():
     needs = make("Needs", ["y"], ["x"], compute=lambda self, x: {"y": x})
     costly = make("Costly", ["y"], compute=lambda self: {"y": 1})
@@ -351,9 +356,7 @@ def test_inputs_feed_fields_from_outside():
     assert fields["x"].tolist() == [0, 1, 2, 3, 4]
     assert fields["x"] is not array
     assert fields["y"] == [1, 2]
-
-
-def test_inputs_are_counted_as_bytes_in_but_are_no_edge():
+    # They count as bytes that come in, but are no edge.
     dag = DAG({"a": constant(x=1), "b": Sink}, [("a", "b")])
     profile = dag.run(inputs={"b": {"y": b"12345"}})
     sizes = len(Task.serialize(1)), len(Task.serialize(b"12345"))
@@ -531,21 +534,6 @@ def test_a_task_is_replaced_by_a_task_with_the_same_outputs(change, error, messa
     for call in (dag.run, dag.validate):
         with pytest.raises(error, match=message):
             call()
-
-
-def test_a_task_that_is_added_to_a_finished_dag_is_no_part_of_its_profile():
-    dag = DAG({"a": constant(x=1)})
-    dag.tasks["b"] = constant(y=2)()
-    profile = dag.run()
-    assert profile.dag_structure["nodes"] == profile.dag_structure["execution_order"] == ["a"]
-    assert Profile.loads(profile.dumps()) == profile
-
-
-def test_a_dag_and_a_task_say_what_they_are():
-    dag = DAG({"a": constant(x=1), "b": Sink}, [("a", "b")])
-    assert repr(dag) == "<DAG: 2 tasks, 1 edge>"
-    assert repr(dag.tasks["b"]) == "<Sink 'Sink'>"
-    assert repr(Sink(name="other")) == "<Sink 'other'>"
 
 
 def test_a_dag_has_a_name_and_so_has_its_profile():
