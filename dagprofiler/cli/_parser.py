@@ -150,18 +150,19 @@ def _run(parser: argparse.ArgumentParser) -> None:
     _results(parser)
 
 
+def _repeatable(
+    group: argparse._ActionsContainer, *flags: str, metavar: str = "NAME=VALUE", **options: Any
+) -> None:
+    """Add an option that may be given several times."""
+    group.add_argument(*flags, metavar=metavar, action="append", **options)
+
+
 def _measuring(
     group: argparse._ActionsContainer, rounds: argparse._ActionsContainer, usual: str
 ) -> None:
     """Add the options for parameters, rounds and meters."""
-    group.add_argument(
-        "-c",
-        "--config",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="set a parameter; repeatable; the type is that of the DAG's own value",
-    )
+    text = "set a parameter; repeatable; the type is that of the DAG's own value"
+    _repeatable(group, "-c", "--config", default=[], help=text)
     group.add_argument("--seed", type=int, metavar="N", help="seed of all random streams")
     group.add_argument(
         "--meters",
@@ -241,13 +242,8 @@ def _resume(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="as for run; by default the target of the journal's run",
     )
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="NAME=VALUE",
-        action="append",
-        help="as for run; by default those of the journal's run",
-    )
+    text = "as for run; by default those of the journal's run"
+    _repeatable(parser, "-c", "--config", help=text)
     _trust(parser)
     _where(parser)
     _results(parser)
@@ -293,14 +289,13 @@ def _cost(parser: argparse.ArgumentParser) -> None:
 
 
 def _compare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "base", metavar="BASE", help="the profile to compare with; - for standard input"
-    )
+    text = "the profile to compare with; - for standard input"
+    parser.add_argument("base", metavar="BASE", help=text)
     parser.add_argument("new", metavar="NEW", nargs="+", help="the profiles to compare with BASE")
-    parser.add_argument(
+    _repeatable(
+        parser,
         "--fail-if",
         metavar="CONDITION",
-        action="append",
         default=[],
         help='exit with code 1 if it holds: "slower", "slower > 5%%" for tasks, "larger > 5%%" for '
         "the bytes of edges",
@@ -315,13 +310,7 @@ def _compare(parser: argparse.ArgumentParser) -> None:
     )
     runs = parser.add_argument_group("with --run")
     _measuring(runs, runs, usual="30")
-    runs.add_argument(
-        "--new-config",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="set a parameter of NEW only",
-    )
+    _repeatable(runs, "--new-config", default=[], help="set a parameter of NEW only")
     runs.add_argument(
         "-o", "--output", nargs=2, metavar=("BASE.json", "NEW.json"), help="write both profiles"
     )
@@ -330,10 +319,10 @@ def _compare(parser: argparse.ArgumentParser) -> None:
 
 def _sweep(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help="as for run")
-    parser.add_argument(
+    _repeatable(
+        parser,
         "--over",
         metavar="NAME=VALUE,VALUE,...",
-        action="append",
         required=True,
         help="a parameter and its values, three or more for fit; repeatable",
     )
@@ -346,24 +335,14 @@ def _sweep(parser: argparse.ArgumentParser) -> None:
 
 
 def _fit(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "profile",
-        metavar="PROFILE",
-        nargs="+",
-        help="files, or the directory of a sweep, with three configurations or more",
-    )
+    text = "files, or the directory of a sweep, with three configurations or more"
+    parser.add_argument("profile", metavar="PROFILE", nargs="+", help=text)
 
 
 def _predict(parser: argparse.ArgumentParser) -> None:
     _fit(parser)
-    parser.add_argument(
-        "-c",
-        "--config",
-        metavar="NAME=VALUE",
-        action="append",
-        required=True,
-        help="a parameter of the configuration to predict; repeatable",
-    )
+    text = "a parameter of the configuration to predict; repeatable"
+    _repeatable(parser, "-c", "--config", required=True, help=text)
     _files(parser)
 
 
@@ -372,18 +351,18 @@ def _simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers", type=_counts, metavar="N", help="number of workers, or several, as 1..16"
     )
-    parser.add_argument(
+    _repeatable(
+        parser,
         "--faster",
         metavar="NAME=FACTOR",
-        action="append",
         default=[],
         help="a task, or class of tasks without its numbers, that computes faster; repeatable",
     )
     _schedule(parser)
-    parser.add_argument(
+    _repeatable(
+        parser,
         "--speed",
         metavar="NODE=FACTOR",
-        action="append",
         default=[],
         help="a node, which is one worker, and its speed; the profile's is 1; repeatable",
     )
@@ -421,10 +400,9 @@ def _export(parser: argparse.ArgumentParser) -> None:
         "default, by the suffix of FILE",
     )
     _cost(parser)
-    parser.add_argument(
+    _repeatable(
+        parser,
         "--option",
-        metavar="NAME=VALUE",
-        action="append",
         default=[],
         help="option of the format; repeatable: fill=0, network=@network.json (JSON file)",
     )

@@ -41,11 +41,6 @@ if TYPE_CHECKING:
     from dagprofiler.profile import Profile
 
 
-def progress(expected: Profile | None, *, quiet: bool) -> list[Hook]:
-    """Return a list with the hook that shows progress; an empty one for ``--quiet``."""
-    return [] if quiet else [Progress(expected)]
-
-
 #: File in a journal's directory: the arguments of its run.
 _STARTED = "command.json"
 
@@ -74,12 +69,12 @@ def run(arguments: argparse.Namespace) -> int:
     target = arguments.target
     check_outputs(arguments.output, arguments.report, read=[target, Place.of(target).where])
     check_profile_suffix(arguments.output)
-    expected = _expected(arguments)
+    shown = _progress(arguments)
     schedule = schedule_in(arguments.schedule)
     if schedule and arguments.journal is not None:
         raise CommandError("--schedule: a run that is resumed from a journal does not follow one")
     rounds = conditions(arguments, Rounds(1))
-    hooks = [*_journal(arguments), *progress(expected, quiet=arguments.quiet)]
+    hooks = [*_journal(arguments), *shown]
     with ExitStack() as apart:
         apart.enter_context(stdout_apart(_prints_json(arguments)))
         dag = load_dag(arguments.target, arguments.config)
@@ -112,7 +107,7 @@ def resume(arguments: argparse.Namespace) -> int:
                 setattr(arguments, key, value)
     check_outputs(arguments.output, arguments.report)
     check_profile_suffix(arguments.output)
-    hooks = progress(_expected(arguments), quiet=arguments.quiet)
+    hooks = _progress(arguments)
     with ExitStack() as apart:
         apart.enter_context(stdout_apart(_prints_json(arguments)))
         dag = load_dag(arguments.target, arguments.config or [], folder)
@@ -220,8 +215,10 @@ def meters(arguments: argparse.Namespace) -> Any:
     return names[0] if len(names) == 1 else names
 
 
-def _expected(arguments: argparse.Namespace) -> Profile | None:
-    return None if arguments.eta_from is None else load_profile(arguments.eta_from)
+def _progress(arguments: argparse.Namespace) -> list[Hook]:
+    """Return the hook that shows progress; none with ``--quiet``."""
+    expected = None if arguments.eta_from is None else load_profile(arguments.eta_from)
+    return [] if arguments.quiet else [Progress(expected)]
 
 
 def _prints_json(arguments: argparse.Namespace) -> bool:

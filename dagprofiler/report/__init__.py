@@ -140,11 +140,7 @@ def _head(subject: ReportSource) -> Iterator[Markup]:
 
 def _flags(subject: ReportSource) -> Iterator[Markup]:
     """Yield the flags, one per line."""
-    raised: dict[str, list[str]] = {}
-    for name, flags in subject.sections.get("statistics", {}).get("flags", {}).items():
-        for flag in flags:
-            raised.setdefault(flag, []).append(name)
-    for flag, names in raised.items():
+    for flag, names in subject.flags.items():
         meaning = f" ({FLAGS[flag]})" if flag in FLAGS else ""
         yield paragraph(f"{flag}: {listed(names, _NAMED, str)}{meaning}", quiet=True)
 
@@ -155,8 +151,7 @@ def _tables(subject: ReportSource) -> Iterator[Markup]:
     costs = [0] if found is None else [found.weights.values[name] for name in subject.names]
     yield _table("task", subject.names, subject.task_figures, costs)
     names = [f"{source} → {target}" for source, target in subject.pairs]
-    sizes = (figures.values for figures in subject.edge_figures if figures.key == "size_bytes")
-    yield _table("edge", names, subject.edge_figures, next(sizes, [0]))
+    yield _table("edge", names, subject.edge_figures, subject.sizes)
 
 
 def _table(

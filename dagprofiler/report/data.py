@@ -56,27 +56,6 @@ _NO_FIGURES = frozenset(
 _EDGE_FIGURES = ("size_bytes", "wire_bytes", "serialize_ms", "deserialize_ms")
 
 
-def task_figures(profile: Profile) -> list[Column]:
-    """Return the figures of tasks, except those that are 0 for all."""
-    columns = task_table(profile).columns
-    # The candidates say which of them the node weight is.
-    others = _NO_FIGURES | ({"node_weight"} if "estimated_instructions" in columns else set())
-    return [
-        column._replace(values=[*map(finite, column.values)])
-        for column in columns.values()
-        if column.key not in others and any(column.values)
-    ]
-
-
-def edge_figures(profile: Profile) -> list[Column]:
-    """Return the figures of edges, in the order of :func:`edges_of`."""
-    return [
-        column._replace(values=[*map(finite, column.values)])
-        for key, column in edge_table(profile).columns.items()
-        if key in _EDGE_FIGURES and any(value is not None for value in column.values)
-    ]
-
-
 #: Most values in a page, unless the times alone are more.
 _SAMPLES = 400_000
 
@@ -342,14 +321,13 @@ def sketch(subject: ReportSource) -> Sketch:
     numbers, paths = subject.numbers, subject.paths
     found = subject.analysis
     lost = subject.sections.get("run", {}).get("tasks", {})
-    sizes = (figures.values for figures in subject.edge_figures if figures.key == "size_bytes")
     return Sketch(
         subject.names,
         subject.edges,
         costs=_costs(subject),
         unit="" if found is None else found.weights.unit,
         fields=_fields(subject),
-        sizes=next(sizes, ()),
+        sizes=subject.sizes,
         path=() if paths is None else [numbers[name] for name in paths.critical_path],
         unfinished=[numbers[name] for name in lost],
     )
@@ -417,13 +395,38 @@ class ReportSource:
 
     @cached_property
     def task_figures(self) -> list[Column]:
-        """The figures of tasks."""
-        return task_figures(self.profile)
+        """The figures of tasks, except those that are 0 for all."""
+        columns = task_table(self.profile).columns
+        # The candidates say which of them the node weight is.
+        others = _NO_FIGURES | ({"node_weight"} if "estimated_instructions" in columns else set())
+        return [
+            column._replace(values=[*map(finite, column.values)])
+            for column in columns.values()
+            if column.key not in others and any(column.values)
+        ]
 
     @cached_property
     def edge_figures(self) -> list[Column]:
-        """The figures of edges."""
-        return edge_figures(self.profile)
+        """The figures of edges, in the order of `pairs`."""
+        return [
+            column._replace(values=[*map(finite, column.values)])
+            for key, column in edge_table(self.profile).columns.items()
+            if key in _EDGE_FIGURES and any(value is not None for value in column.values)
+        ]
+
+    @property
+    def sizes(self) -> Sequence[Any]:
+        """The bytes of each edge, or None; empty if no size is known."""
+        return next((c.values for c in self.edge_figures if c.key == "size_bytes"), ())
+
+    @property
+    def flags(self) -> dict[str, list[str]]:
+        """The flags, to the names of their tasks."""
+        raised: dict[str, list[str]] = {}
+        for name, flags in self.sections.get("statistics", {}).get("flags", {}).items():
+            for flag in flags:
+                raised.setdefault(flag, []).append(name)
+        return raised
 
     @cached_property
     def rules(self) -> dict[str, str]:
@@ -577,12 +580,7 @@ def _summary(subject: ReportSource) -> dict[str, Any]:
         "total": subject.sections.get("statistics", {}).get("total_ms"),
         "tasks": len(subject.names),
         "edges": len(subject.edges),
-        "bytes": sum(
-            value or 0
-            for figures in subject.edge_figures
-            if figures.key == "size_bytes"
-            for value in figures.values
-        ),
+        "bytes": sum(size or 0 for size in subject.sizes),
         "why_not": subject.why_not,
     }
     if found is None or paths is None:
@@ -624,7 +622,7 @@ def _tasks(subject: ReportSource) -> dict[str, Any]:
     found, paths, numbers = subject.analysis, subject.paths, subject.numbers
     tasks: dict[str, Any] = {
         "names": subject.names,
-        "figures": _columns(subject.task_figures),
+        "figures": [column._asdict() for column in subject.task_figures],
         "states": {
             numbers[name]: entry
             for name, entry in subject.sections.get("run", {}).get("tasks", {}).items()
@@ -670,12 +668,8 @@ def _edges(subject: ReportSource) -> dict[str, Any]:
         "source": [source for source, _ in subject.edges],
         "target": [target for _, target in subject.edges],
         "fields": [", ".join(carried.get(ends, ())) for ends in subject.pairs],
-        "figures": _columns(subject.edge_figures),
+        "figures": [column._asdict() for column in subject.edge_figures],
     }
-
-
-def _columns(figures: Iterable[Column]) -> list[dict[str, Any]]:
-    return [column._asdict() for column in figures]
 
 
 def _growth(subject: ReportSource) -> dict[str, Any] | None:
@@ -702,16 +696,16 @@ def _growth(subject: ReportSource) -> dict[str, Any] | None:
 
 
 def _flags(subject: ReportSource) -> list[dict[str, Any]] | None:
-    raised: dict[str, list[int]] = {}
-    for name, flags in subject.sections.get("statistics", {}).get("flags", {}).items():
-        for flag in flags:
-            raised.setdefault(flag, []).append(subject.numbers[name])
+    raised = subject.flags
     # Flags of a newer version come last, without a meaning.
-    known = [*FLAGS, *(flag for flag in raised if flag not in FLAGS)]
+    known = [*filter(raised.__contains__, FLAGS), *(flag for flag in raised if flag not in FLAGS)]
     return [
-        {"flag": flag, "meaning": FLAGS.get(flag, ""), "tasks": raised[flag]}
+        {
+            "flag": flag,
+            "meaning": FLAGS.get(flag, ""),
+            "tasks": [subject.numbers[name] for name in raised[flag]],
+        }
         for flag in known
-        if flag in raised
     ] or None
 
 
