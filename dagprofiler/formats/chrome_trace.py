@@ -188,14 +188,14 @@ class ChromeTrace:
         spans = task_spans(profile)
         timeline = profile.sections["timeline"]
         critical = _critical(profile) if "spans" in profile.sections else frozenset()
-        trace = _Trace(_Words(profile, critical))
+        trace = _Trace(profile, critical)
         trace.add_rounds(spans)
         for worker, of_worker in _by_worker(timeline["workers"], spans):
             trace.add_worker(worker, of_worker)
         trace.add_flows([(e["source"], e["target"]) for e in profile.dag_structure["edges"]])
         traced = profile.sections.get("spans")
         if traced is not None:
-            trace.add_traced(traced, timeline["workers"], critical)
+            trace.add_traced(traced, timeline["workers"])
         other = {
             "hostname": profile.hostname,
             "timestamp": profile.timestamp,
@@ -209,37 +209,13 @@ class ChromeTrace:
         return Export(text, _losses(profile, timeline, spans))
 
 
-class _Words:
-    """Attributes of rounds and tasks other than times."""
-
-    def __init__(self, profile: Profile, critical: AbstractSet[str]) -> None:
-        sections = profile.sections
-        self._critical = critical
-        self._kinds: Sequence[str] = sections.get("samples", {}).get("rounds", ())
-
-    def of_round(self, number: int) -> str:
-        kind = f" ({self._kinds[number]})" if number < len(self._kinds) else ""
-        return f"round {number}{kind}"
-
-    def of_span(self, span: TaskSpan) -> dict[str, Any]:
-        words: dict[str, Any] = {"round": span.round}
-        if span.ready_ms is not None:
-            words["ready_ms"] = span.ready_ms
-        if span.task in self._critical:
-            words["critical_path"] = True
-        if span.failure is not None:
-            words["state"] = span.failure["state"]
-            if "error" in span.failure:
-                words["error"] = legible(span.failure["error"])
-        return words
-
-
 class _Trace:
     """The events of a trace, as text, and where the spans of tasks are in it."""
 
-    def __init__(self, words: _Words) -> None:
+    def __init__(self, profile: Profile, critical: AbstractSet[str]) -> None:
         self.events: list[str] = []
-        self._words = words
+        self._critical = critical
+        self._kinds: Sequence[str] = profile.sections.get("samples", {}).get("rounds", ())
         self._numbers = count(1)
         self._processes: dict[tuple[Any, Any], int] = {}
         #: By round and task: where an arrow may begin, and where it may end.
@@ -258,7 +234,9 @@ class _Trace:
         for lane, of_lane in enumerate(_lanes(rounds)):
             place = self._thread(process, "rounds", lane)
             for round_span in of_lane:
-                name = as_json(self._words.of_round(round_span.round))
+                number = round_span.round
+                kind = f" ({self._kinds[number]})" if number < len(self._kinds) else ""
+                name = as_json(f"round {number}{kind}")
                 bounds_us = times(round_span.start, round_span.end)
                 add(f'{{"ph": "X", "name": {name}, "cat": "round", {place}, {bounds_us}}}')
 
@@ -275,7 +253,7 @@ class _Trace:
                 self._add_span(span, place)
 
     def _add_span(self, span: TaskSpan, place: str) -> None:
-        add, words = self.events.append, as_json(self._words.of_span(span))
+        add, words = self.events.append, as_json(self._words_of(span))
         add(
             f'{{"ph": "X", "name": {as_json(legible(span.task))}, "cat": "task", {place}, '
             f'{times(span.start, span.end)}, "args": {words}}}'
@@ -290,6 +268,19 @@ class _Trace:
             f'{place}, "ts": {span.start / 1000}}}',
         )
 
+    def _words_of(self, span: TaskSpan) -> dict[str, Any]:
+        """Return the attributes of a task other than times."""
+        words: dict[str, Any] = {"round": span.round}
+        if span.ready_ms is not None:
+            words["ready_ms"] = span.ready_ms
+        if span.task in self._critical:
+            words["critical_path"] = True
+        if span.failure is not None:
+            words["state"] = span.failure["state"]
+            if "error" in span.failure:
+                words["error"] = legible(span.failure["error"])
+        return words
+
     def add_flows(self, edges: Sequence[tuple[str, str]]) -> None:
         """Add an arrow for each edge and round in which both its tasks began."""
         add, numbers = self.events.append, count(1)
@@ -302,20 +293,15 @@ class _Trace:
                     add(f'{{"ph": "s", {flow}{ends[source][0]}')
                     add(f'{{"ph": "f", "bp": "e", {flow}{ends[target][1]}')
 
-    def add_traced(
-        self,
-        traced: Mapping[str, Any],
-        workers: Sequence[Mapping[str, Any]],
-        critical: AbstractSet[str],
-    ) -> None:
+    def add_traced(self, traced: Mapping[str, Any], workers: Sequence[Mapping[str, Any]]) -> None:
         """Add what tracing saw inside the tasks, and a track for each other thread."""
 
         def place_of(worker: int | None, thread: str) -> str:
-            one: Mapping[str, Any] = {} if worker is None else workers[worker]
-            process = self._process(one.get("host", "unknown worker"), one.get("pid"))
+            info: Mapping[str, Any] = {} if worker is None else workers[worker]
+            process = self._process(info.get("host", "unknown worker"), info.get("pid"))
             return self._thread(process, legible(thread), 0)
 
-        self.events += span_events(traced, self._homes, critical, place_of)
+        self.events += span_events(traced, self._homes, self._critical, place_of)
 
     def _process(self, host: Any, pid: Any) -> int:
         number = self._processes.get((host, pid))

@@ -21,27 +21,16 @@ if TYPE_CHECKING:
 
 #: Columns of the table of tasks. `weight` is in `weight_unit`.
 TASK_COLUMNS = (
-    "task",
-    "execution_order",
-    "state",
-    "weight",
-    "weight_unit",
-    "weight_source",
-    "compute_time_ms",
-    "serialize_time_ms",
-    "deserialize_time_ms",
-    "bytes_in",
-    "bytes_out",
+    *("task", "execution_order", "state", "weight", "weight_unit", "weight_source"),
+    *("compute_time_ms", "serialize_time_ms", "deserialize_time_ms", "bytes_in", "bytes_out"),
 )
 
 #: Columns of the table of edges. `data_fields` are a JSON list.
 EDGE_COLUMNS = ("source", "target", "data_fields", "size_bits", "size_bytes", "wire_bytes")
 
 #: First characters that spreadsheets take for a formula, and the prefix that prevents it.
-_FORMULAS, _QUOTE = (
-    ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"),
-    "'",
-)
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_QUOTE = "'"
 
 
 class Csv(GraphExporter):

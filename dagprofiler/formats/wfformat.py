@@ -44,11 +44,7 @@ VERSIONS = ("1.3", "1.4", "1.5", "1.6")
 NESTED = ("1.5", "1.6")
 
 #: What entries of an executed task are called before 1.5, where that differs.
-OLD_NAMES = {
-    "coreCount": "cores",
-    "energyInKWh": "energy",
-    "avgPowerInW": "avgPower",
-}
+OLD_NAMES = {"coreCount": "cores", "energyInKWh": "energy", "avgPowerInW": "avgPower"}
 
 #: The same for a machine's ``cpu``.
 OLD_CPU_NAMES = {"coreCount": "count", "speedInMHz": "speed"}
@@ -139,14 +135,8 @@ COSTS = ("time", "wall_time", "cpu_time", "reference_time")
 
 #: Attributes of executed tasks that an imported profile keeps for the next export.
 _KEPT = (
-    "command",
-    "coreCount",
-    "energyInKWh",
-    "avgPowerInW",
-    "priority",
-    "executedAt",
-    "launchDir",
-    "category",
+    *("command", "coreCount", "energyInKWh", "avgPowerInW"),
+    *("priority", "executedAt", "launchDir", "category"),
 )
 
 #: Sections that the file holds, or that describe others.

@@ -34,19 +34,8 @@ __all__ = ["EXPORTER", "page"]
 
 #: The files of the script, in the order of the page.
 _SCRIPTS = (
-    "base.js",
-    "table.js",
-    "overview.js",
-    "comparison.js",
-    "prediction.js",
-    "graph.js",
-    "panel.js",
-    "timeline.js",
-    "spans.js",
-    "kinds.js",
-    "samples.js",
-    "lists.js",
-    "main.js",
+    *("base.js", "table.js", "overview.js", "comparison.js", "prediction.js", "graph.js"),
+    *("panel.js", "timeline.js", "spans.js", "kinds.js", "samples.js", "lists.js", "main.js"),
 )
 
 #: In JSON these occur only in strings, where an escape means the same. Without them no text can
