@@ -261,7 +261,7 @@ def profile_dask(client: Any) -> Iterator[Recording]:
     Yields
     ------
     Recording
-        Its `profile` is there after the block.
+        Its `profile` is available after the block.
 
     Raises
     ------
@@ -383,7 +383,7 @@ class Recording:
         if self._lost is not None:
             raise DagProfilerError(f"the recording of profile_dask() is lost: {self._lost}")
         if self._seen is None:
-            raise DagProfilerError("the profile is there after the block of profile_dask()")
+            raise DagProfilerError("the profile is available after the block of profile_dask()")
         if not self._seen["keys"]:
             raise DagProfilerError("nothing was computed in the block of profile_dask()")
         return _profile(**self._seen)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from inspect import Signature
 
-#: Where a value of the second type is expected, one of these may be given (PEP 484).
+#: Types to others whose values are accepted in their place (PEP 484).
 _PROMOTED = {float: (int,), complex: (int, float), bytes: (bytearray, memoryview)}
 
 

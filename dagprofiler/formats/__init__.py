@@ -133,7 +133,7 @@ def importer_names() -> list[str]:
 def import_profile(path: PathLike | IO[Any], format: str | None = None) -> Profile:  # noqa: A002
     """Return the profile in a file of another tool.
 
-    A file that holds a profile already, be it of 0.1.0, is read as :meth:`Profile.load` reads it.
+    A file that already holds a profile, even of 0.1.0, is read as by :meth:`Profile.load`.
 
     Parameters
     ----------

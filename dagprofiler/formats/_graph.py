@@ -116,7 +116,7 @@ class GraphExporter:
         Raises
         ------
         WeightError
-            If `cost`, `statistic` or `fill` is nothing that it may be.
+            If `cost`, `statistic` or `fill` is invalid.
 
         Notes
         -----
@@ -188,7 +188,7 @@ def costs_of(profile: Profile, cost: str | None, statistic: str, fill: float | N
     Raises
     ------
     WeightError
-        If `cost`, `statistic` or `fill` is nothing that it may be.
+        If `cost`, `statistic` or `fill` is invalid.
     """
     cost = cost or ("time" if default_times(profile) else "best")
     try:

@@ -156,9 +156,9 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain_nu
 def as_json(value: Any) -> str:
     """Return a value as JSON that Perfetto reads correctly.
 
-    It takes a quote for escaped wherever a backslash stands before it, be it the second; and
-    of a text without quotes it shows the escapes. Half a surrogate pair, which a file in UTF-8
-    cannot hold, becomes one.
+    Perfetto takes a quote for escaped after every backslash, an escaped one included, and shows
+    the escapes of a text without quotes. Half a surrogate pair, which a file in UTF-8 cannot hold,
+    becomes an escape.
     """
     text = _encode(value).replace("\\\\", "\\u005c")
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
@@ -341,7 +341,7 @@ def _by_worker(
 
 
 def _lanes(spans: Iterable[TaskSpan]) -> list[list[TaskSpan]]:
-    """Return the spans in as few lists as there must be for none to overlap in any."""
+    """Return the spans in the fewest lists in which none overlap."""
     lanes: list[list[TaskSpan]] = []
     ends: list[tuple[int, int]] = []
     for span in sorted(spans):

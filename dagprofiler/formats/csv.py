@@ -66,8 +66,8 @@ class Csv(GraphExporter):
         -----
         The cell of what is not known is empty. No cell is a formula to a spreadsheet: a ``'``
         stands before names that begin with ``=``, ``+``, ``-``, ``@`` (or their full-width
-        forms), a tab or an end of line; also before those that begin with ``'``, so that who
-        takes one off gets the name. What a file cannot hold stands as ``\uXXXX``.
+        forms), a tab or an end of line; also before those that begin with ``'``, so that a
+        leading ``'`` is never part of a name. What a file cannot hold stands as ``\uXXXX``.
         """
         choice("table", table, ("tasks", "edges"), error=FormatError)
         graph = graph_of(profile, cost, statistic, fill)

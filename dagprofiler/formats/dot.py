@@ -29,7 +29,7 @@ _LABELS = str.maketrans(
 class Dot(GraphExporter):
     """Renders profiles in Graphviz' language: costlier tasks are darker, larger edges wider.
 
-    Ids are numbers, as Graphviz has its own mind about some names; names stand in labels and
+    Ids are numbers, as Graphviz reads some names as keywords; names stand in labels and
     tooltips. Fill and width of a task are proportional to its cost, the largest being darkest
     and widest, the width of an edge to its size. Unknown weights are ``-``, and dashed.
     """

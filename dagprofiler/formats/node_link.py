@@ -89,7 +89,7 @@ def to_networkx(
     Raises
     ------
     WeightError
-        If `cost`, `statistic` or `fill` is nothing that it may be.
+        If `cost`, `statistic` or `fill` is invalid.
     MissingExtraError
         If networkx is not installed.
     """
