@@ -36,6 +36,13 @@ def built(*adapters, config=None):
     return builder.with_adapters(*adapters).build()
 
 
+def recorded():
+    """Return a recording, and a driver that it records."""
+    recording = profile_hamilton()
+    made = driver.Builder().with_modules(hamilton_steps).with_adapters(recording).build()
+    return recording, made
+
+
 @pytest.mark.parametrize(
     ("adapters", "outputs", "inputs", "config"),
     [
@@ -88,10 +95,9 @@ def test_what_is_no_driver_is_refused():
 
 
 def test_a_recording_has_the_nodes_of_the_last_run():
-    recording = profile_hamilton()
+    recording, made = recorded()
     with pytest.raises(DagProfilerError, match="nothing"):
         _ = recording.profile
-    made = driver.Builder().with_modules(hamilton_steps).with_adapters(recording).build()
     made.execute(["lag_1"], inputs={"rows": 6})
     made.execute(["spend_zero_mean"], inputs={"rows": 6})
     profile = recording.profile
@@ -103,8 +109,7 @@ def test_a_recording_has_the_nodes_of_the_last_run():
 
 
 def test_a_recording_of_a_failure_is_partial():
-    recording = profile_hamilton()
-    made = driver.Builder().with_modules(hamilton_steps).with_adapters(recording).build()
+    recording, made = recorded()
     with pytest.raises(ValueError, match="on purpose"):
         made.execute(["after_failing"], inputs={"rows": 6})
     run = recording.profile.sections["run"]
@@ -130,8 +135,7 @@ def test_a_recording_has_what_its_process_runs_each_time(remote):
 
 
 def test_a_recording_leaves_out_what_is_overridden():
-    recording = profile_hamilton()
-    made = driver.Builder().with_modules(hamilton_steps).with_adapters(recording).build()
+    recording, made = recorded()
     made.execute(["spend_mean"], inputs={}, overrides={"spend": pandas.Series([1.0])})
     profile = recording.profile
     assert profile.sections["run"]["state"] == "complete"

@@ -26,7 +26,7 @@ from pathlib import Path
 import pytest
 from outside import found
 
-for folder in ("formats", "tracing"):
+for folder in ("formats", "report", "tracing"):
     sys.path.append(str(Path(__file__).resolve().parent.parent / folder))
 
 

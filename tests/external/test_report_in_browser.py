@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of
+from wide_dag import merge, part, wide
 
 from dagprofiler import (
     DAG,
@@ -30,27 +31,8 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "docs" / "examples"
 
 
-@task(outputs=["rows"])
-def split():
-    return {"rows": list(range(1000))}
-
-
-@task(inputs=["rows"], outputs=["part"])
-def part(rows):
-    return {"part": sum(rows)}
-
-
-@task(inputs=["part"], outputs=["all"], gathers=["part"])
-def merge(part):
-    return {"all": sum(part)}
-
-
-def wide(width, **options):
-    """A profile of one task that feeds many, which feed one."""
-    names = [f"part_{i}" for i in range(width)]
-    edges = [edge for name in names for edge in (("split", name), (name, "merge"))]
-    tasks = {"split": split, **dict.fromkeys(names, part), "merge": merge}
-    return DAG(tasks, edges).run(**options)
+def ran(width, **options):
+    return wide(width).run(**options)
 
 
 @task(outputs=["rows"])
@@ -66,7 +48,7 @@ def failed_at_once():
 
 @pytest.fixture(scope="module")
 def measured():
-    return wide(5, rounds=7, meters="full")
+    return ran(5, rounds=7, meters="full")
 
 
 @pytest.fixture
@@ -146,8 +128,8 @@ ODD = {
     "of 0.1.0": lambda: Profile.load(DATA / "standard-sample.json"),
     "imported": lambda: import_profile(DATA / "wfformat" / "v15.json"),
     "failed": failed_at_once,
-    "metered": lambda: wide(2, meters="default"),
-    "short": lambda: wide(2, rounds=2),
+    "metered": lambda: ran(2, meters="default"),
+    "short": lambda: ran(2, rounds=2),
 }
 
 
@@ -179,7 +161,7 @@ def test_hostile_names_are_texts_everywhere(opened):
 
 
 def test_two_thousand_tasks_are_shown_in_groups_and_one_by_one(opened):
-    page = opened(wide(1998))
+    page = opened(ran(1998))
     assert count(page, "#graph .node") == 3
     page.locator("#picture").select_option("1")
     assert count(page, "#graph .node") == 2000
@@ -205,13 +187,13 @@ def test_a_click_on_a_task_shows_its_figures_samples_and_ends(opened, measured):
     panel = page.locator(".panel")
     assert panel.locator("h3").inner_text() == "part_3"
     text = panel.inner_text()
-    assert all(w in text for w in ("time in compute()", "Inputs", "split", "merge", "rows"))
+    assert all(w in text for w in ("time in compute()", "Inputs", "load", "merge", "rows"))
     rounds = measured.sections["samples"]["rounds"].count("measured")
     assert panel.locator("circle.sample").count() == rounds
     assert count(page, "#graph .node.chosen") == 1
     assert count(page, "#tasks tr.chosen") == 1
-    panel.get_by_role("button", name="split").click()
-    assert panel.locator("h3").inner_text() == "split"
+    panel.get_by_role("button", name="load").click()
+    assert panel.locator("h3").inner_text() == "load"
 
 
 def test_search_marks_hits_and_goes_through_them(opened, measured):
@@ -232,7 +214,7 @@ def test_search_marks_hits_and_goes_through_them(opened, measured):
 
 
 def test_a_kind_of_tasks_is_found_in_all_parts_by_a_click(opened):
-    page = opened(wide(60))
+    page = opened(ran(60))
     kinds = page.locator("#kinds tbody tr")
     assert kinds.count() == 3
     page.locator("#kinds").get_by_role("button", name="part_*").click()
@@ -245,7 +227,7 @@ def test_a_kind_of_tasks_is_found_in_all_parts_by_a_click(opened):
 
 
 def test_a_selected_task_is_selected_in_the_picture_and_on_the_page_of_each_table(opened):
-    page = opened(wide(120))
+    page = opened(ran(120))
     for name in ("part_7", "part_101"):
         search(page, name)
         page.locator("#search").fill("")
@@ -288,7 +270,7 @@ def test_spans_are_shown_as_a_flame_of_the_selected_task(opened):
 
 
 def test_many_tasks_are_groups_in_the_picture_and_rows_of_kinds_until_the_timeline_zooms_in(opened):
-    page = opened(wide(200))
+    page = opened(ran(200))
     page.locator("#graph .node", has_text="part_*").click()
     assert "In the group part_*" in page.locator(".panel").inner_text()
     assert page.locator(".panel li").count() >= 50
@@ -348,13 +330,13 @@ def test_another_measure_gives_other_sizes(opened, measured):
 
 
 def test_tables_sort_and_filter(opened, measured):
-    page = opened(wide(60))
+    page = opened(ran(60))
     names = page.locator("#tasks tbody th")
     assert names.count() == 50
     page.locator("#tasks thead button", has_text="task").click()
-    assert names.first.inner_text().startswith("merge")
+    assert names.first.inner_text().startswith("load")
     page.locator("#tasks thead button", has_text="task").click()
-    assert names.first.inner_text().startswith("split")
+    assert names.first.inner_text().startswith("part_")
     page.locator("#tasks").get_by_role("button", name="Next").click()
     assert names.count() == 12
     page.get_by_label("Filter: Tasks").fill("part_1")
@@ -369,10 +351,10 @@ def test_the_timeline_names_what_is_under_the_pointer(opened, measured):
     rows.scroll_into_view_if_needed()
     box = rows.bounding_box()
     page.mouse.move(box["x"] + 300, box["y"] + 26 + 11)
-    assert page.locator("#tip").inner_text().startswith("split")
+    assert page.locator("#tip").inner_text().startswith("load")
     page.mouse.down()
     page.mouse.up()
-    assert page.locator(".panel h3").inner_text() == "split"
+    assert page.locator(".panel h3").inner_text() == "load"
     page.locator("#lanes").select_option("workers")
     assert page.locator("#timeline .memory").is_visible() == any(
         "resident_before_bytes" in row for row in measured.sections["samples"]["tasks"].values()
@@ -381,7 +363,7 @@ def test_the_timeline_names_what_is_under_the_pointer(opened, measured):
 
 
 def test_a_base_is_shown_beside_it_with_verdicts(opened, measured):
-    page = opened(measured, wide(4, rounds=7))
+    page = opened(measured, ran(4, rounds=7))
     comparison = page.locator("#comparison")
     assert comparison.locator("tbody tr").first.is_visible()
     text = comparison.inner_text()
@@ -505,7 +487,7 @@ def test_the_policy_keeps_the_network_out(browser, tmp_path):
 
 
 def test_fresh_processes_give_verdicts(opened, tmp_path):
-    page = opened(wide(3, rounds=Rounds(2)), wide(3, rounds=Rounds(2)))
+    page = opened(ran(3, rounds=Rounds(2)), ran(3, rounds=Rounds(2)))
     assert "across processes" in page.locator("#comparison ol").inner_text()
 
 

@@ -107,6 +107,7 @@ def test_a_profile_draws_costs_bytes_and_the_critical_path():
     profile = wide(3, ORDER).run()
     drawing = profile.draw(cost="estimated")
     assert words(drawing)[:2] == ["load", "40 instructions"]
+    assert [one.get("font-size") for one in parsed(drawing)["text"]][:2] == ["12", "10"]
     boxes = parsed(drawing)["rect"][1:]
     assert sum(box.get("stroke") == CRITICAL for box in boxes) == 3
     assert "load → part_0\nrows\n1 kB" in titles(drawing)
@@ -175,7 +176,8 @@ def test_a_line_that_runs_below_the_lowest_box_is_within_the_picture():
 
 def test_long_texts_are_cut_and_whole_where_the_pointer_rests():
     drawing = draw(Sketch(["x" * 80], []), 60)
-    assert len(parsed(drawing)["text"][0].text) == 22
+    (text,) = parsed(drawing)["text"]
+    assert (len(text.text), text.get("font-size")) == (22, "12")
     assert titles(drawing) == ["x" * 80]
 
 
