@@ -26,6 +26,10 @@ class Divide(Task):
         return {"quotient": above / below}
 
 
+class Two(Divide):
+    outputs = ["p", "q"]
+
+
 def one():
     return 1
 
@@ -36,6 +40,9 @@ def four(cfg):
 
 def subtract(left, right=0):
     return left - right
+
+
+THREE = {"left": one, "x": one, "b": subtract}
 
 
 @pytest.mark.parametrize(
@@ -71,18 +78,8 @@ def test_nodes_need_not_be_names():
         ({"a": one, "b": max}, [("a", "b")], DeclarationError, ["'b'", "max()"]),
         ({1: one, "1": one}, [], GraphError, ["1", "'1'"]),
         ({"a": one, "b": one}, [("a", "b")], GraphError, ["'b'", "one()", "'a'"]),
-        (
-            {"left": one, "x": one, "b": subtract},
-            [("left", "b"), ("x", "b")],
-            GraphError,
-            ["'x' -> 'b'", "'data_fields'"],
-        ),
-        (
-            {"a": type("Two", (Divide,), {"outputs": ["p", "q"]}), "b": subtract},
-            [("a", "b")],
-            GraphError,
-            ["'b'", "'left'", "'p', 'q'"],
-        ),
+        (THREE, [("left", "b"), ("x", "b")], GraphError, ["'x' -> 'b'", "'data_fields'"]),
+        ({"a": Two, "b": subtract}, [("a", "b")], GraphError, ["'b'", "'left'", "'p', 'q'"]),
         ({"a": subtract, "b": subtract}, [("a", "b"), ("b", "a")], GraphError, ["cycle"]),
     ],
 )

@@ -24,6 +24,7 @@ from dagprofiler.formats import exporter
 from dagprofiler.formats.saga import network_of, to_network, to_task_graph
 
 INFINITY = float("inf")
+TWO = {"a": 1, "b": 1}
 
 
 def export(profile, **options):
@@ -299,7 +300,7 @@ def links(network):
 
 def test_links_are_pairs_or_text_and_have_no_direction_and_names_may_hold_dashes():
     for link in (("a", "b"), ("b", "a"), "a-b", "b-a"):
-        network = {"speeds": {"a": 1, "b": 1}, "bandwidth": {link: 7}}
+        network = {"speeds": TWO, "bandwidth": {link: 7}}
         assert links(network) == {frozenset("ab"): 7}
     network = {"speeds": {"a-1": 1, "b": 1}, "bandwidth": {"a-1-b": 7}}
     assert links(network) == {frozenset(("a-1", "b")): 7}
@@ -323,13 +324,13 @@ def test_speeds_and_bandwidths_are_finite_and_above_0(speed):
         network_of({"speeds": {"a": speed}})
     if speed is not None:
         with pytest.raises(FormatError, match="bandwidth of link 'a' - 'b' must"):
-            network_of({"speeds": {"a": 1, "b": 1}, "bandwidth": speed})
+            network_of({"speeds": TWO, "bandwidth": speed})
 
 
 @pytest.mark.parametrize(
     ("network", "message"),
     [
-        ({"speeds": {"a": 1, "b": 1}}, "no bandwidth for 'a' - 'b'"),
+        ({"speeds": TWO}, "no bandwidth for 'a' - 'b'"),
         ({"speeds": {}}, "the network has no nodes"),
         ({"speeds": {1: 1}}, "name .*text, got 1"),
         ({"speed": {"a": 1}}, "a network is {'speeds'"),
@@ -339,17 +340,11 @@ def test_speeds_and_bandwidths_are_finite_and_above_0(speed):
         ([("a", 1)], "a network is {'speeds'"),
         (3, "a network is {'speeds'"),
         ({"nodes": [{"name": "a", "speed": 1}] * 2, "edges": []}, "two nodes"),
-        (
-            {"speeds": {"a": 1, "b": 1}, "bandwidth": {("a", "bb"): 1}},
-            "link 'a' - 'bb': .*'bb'; .*'b'",
-        ),
-        (
-            {"speeds": {"a": 1, "b": 1}, "bandwidth": {("a", "b"): 1, ("b", "a"): 2}},
-            "link 'b' - 'a' .* 1 .* 2",
-        ),
-        ({"speeds": {"a": 1, "b": 1}, "bandwidth": {"ab": 1}}, "bandwidth: 'ab' is not a link"),
-        ({"speeds": {"a": 1, "b": 1}, "bandwidth": {"abc": 1}}, "bandwidth: 'abc' is not a link"),
-        ({"speeds": {"a": 1, "b": 1}, "bandwidth": {5: 1}}, "a network is {'speeds'"),
+        ({"speeds": TWO, "bandwidth": {("a", "bb"): 1}}, "link 'a' - 'bb': .*'bb'; .*'b'"),
+        ({"speeds": TWO, "bandwidth": {("a", "b"): 1, ("b", "a"): 2}}, "link 'b' - 'a' .* 1 .* 2"),
+        ({"speeds": TWO, "bandwidth": {"ab": 1}}, "bandwidth: 'ab' is not a link"),
+        ({"speeds": TWO, "bandwidth": {"abc": 1}}, "bandwidth: 'abc' is not a link"),
+        ({"speeds": TWO, "bandwidth": {5: 1}}, "a network is {'speeds'"),
     ],
 )
 def test_a_network_that_is_none_says_what_is_wrong(network, message):
