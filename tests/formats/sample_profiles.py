@@ -82,47 +82,29 @@ def large_profile(count):
         for phase in ("deserialize", "compute", "serialize")
         for end in ("start", "end")
     ]
-    return Profile.from_dict(
-        {
-            "metadata": {
-                "timestamp": "2026-01-02T03:04:05Z",
-                "dagprofiler_version": "0.2.0",
-                "schema_version": 1,
-            },
-            "configuration": {},
-            "dag_structure": {"nodes": tasks, "edges": edges, "execution_order": tasks},
-            "node_weights": dict.fromkeys(tasks, 5),
-            "edge_weights": {f"{e['source']}->{e['target']}": 80 for e in edges},
-            "execution_metrics": [
-                {
-                    "task": name,
-                    "compute_time_ms": 0.25 + i / 1e3,
-                    "serialize_time_ms": 0.01,
-                    "deserialize_time_ms": 0.01,
-                    "bytes_in": 20,
-                    "bytes_out": 10,
-                }
-                for i, name in enumerate(tasks)
+    took = {"serialize_time_ms": 0.01, "deserialize_time_ms": 0.01, "bytes_in": 20, "bytes_out": 10}
+    source = {"node_weight": "estimated_instructions", "estimated_instructions": 5}
+    wall_ms = {name: 0.25 + i / 1e3 for i, name in enumerate(tasks)}
+    document = profile_of(tasks, dict.fromkeys(tasks, 5)).to_dict()
+    document["metadata"]["schema_version"] = 1
+    document["dag_structure"]["edges"] = edges
+    document.update(
+        edge_weights={f"{e['source']}->{e['target']}": 80 for e in edges},
+        execution_metrics=[
+            {"task": name, "compute_time_ms": ms, **took} for name, ms in wall_ms.items()
+        ],
+        edge_metrics={
+            "columns": ["data_fields", "size_bytes", "wire_bytes"],
+            "records": [[["x"], 10, 12] for _ in edges],
+        },
+        weight_sources={name: {**source, "wall_time_ms": ms} for name, ms in wall_ms.items()},
+        timeline={
+            "workers": [{"host": "h", "pid": 1, "thread": 2}],
+            "columns": ["task", "round", "worker", "ready_ms", *times],
+            "records": [
+                [name, 0, 0, i, *(i + k / 8 for k in range(6))] for i, name in enumerate(tasks)
             ],
-            "edge_metrics": {
-                "columns": ["data_fields", "size_bytes", "wire_bytes"],
-                "records": [[["x"], 10, 12] for _ in edges],
-            },
-            "weight_sources": {
-                name: {
-                    "node_weight": "estimated_instructions",
-                    "estimated_instructions": 5,
-                    "wall_time_ms": 0.25 + i / 1e3,
-                }
-                for i, name in enumerate(tasks)
-            },
-            "timeline": {
-                "workers": [{"host": "h", "pid": 1, "thread": 2}],
-                "columns": ["task", "round", "worker", "ready_ms", *times],
-                "records": [
-                    [name, 0, 0, i, *(i + k / 8 for k in range(6))] for i, name in enumerate(tasks)
-                ],
-            },
-            "run": {"state": "complete"},
-        }
+        },
+        run={"state": "complete"},
     )
+    return Profile.from_dict(document)
