@@ -221,9 +221,5 @@ def wrapped(line: str, width: int | None) -> list[str]:
 
     own = line[: len(line) - len(line.lstrip())]
     return wrap(
-        line,
-        width,
-        subsequent_indent=own or "  ",
-        break_long_words=False,
-        break_on_hyphens=False,
+        line, width, subsequent_indent=own or "  ", break_long_words=False, break_on_hyphens=False
     )

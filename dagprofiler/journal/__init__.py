@@ -286,10 +286,7 @@ class Journal(Hook):
         if self._complete or log.reason is not None:
             return
         at_ms = log.since_start_ms([perf_counter()])[0]
-        totals = {
-            **{name: getattr(log, name) for name in TOTALS},
-            "environment": log.environment,
-        }
+        totals = {**{name: getattr(log, name) for name in TOTALS}, "environment": log.environment}
         self._append({"at_ms": at_ms, "totals": totals})
         self._of_run.sync()
 

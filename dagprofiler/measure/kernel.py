@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 _GONE = "a task closed or replaced the file that this meter reads"
 
-#: Events as ``perf_event_open(2)`` numbers them: type and config.
+#: An event as ``perf_event_open(2)`` numbers it: type and config.
 INSTRUCTIONS = (0, 1)
-PAGE_FAULTS = (1, 2)
 
 # Machines of little-endian bytes alone: a bit of `flags` has another place elsewhere.
 _SYSCALL_NUMBERS = {

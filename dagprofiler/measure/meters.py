@@ -14,14 +14,7 @@ from time import perf_counter
 from typing import Any, Callable, NamedTuple, Protocol
 
 from dagprofiler._util.checks import plain_number
-from dagprofiler.errors import (
-    GraphError,
-    ValidationError,
-    describe,
-    did_you_mean,
-    is_a,
-    short_repr,
-)
+from dagprofiler.errors import GraphError, ValidationError, describe, did_you_mean, is_a, short_repr
 from dagprofiler.measure.calibrate import interpret
 from dagprofiler.measure.kernel import (
     INSTRUCTIONS,

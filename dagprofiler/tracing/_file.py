@@ -170,10 +170,7 @@ class Track:
         what += f'"id": {_quoted(number)}, '
         if label.kind == ASYNC_INSTANT:
             return [f'{{"ph": "n", {what}{begin}{args}}}']
-        return [
-            f'{{"ph": "b", {what}{begin}{args}}}',
-            f'{{"ph": "e", {what}"ts": {finish:.3f}}}',
-        ]
+        return [f'{{"ph": "b", {what}{begin}{args}}}', f'{{"ph": "e", {what}"ts": {finish:.3f}}}']
 
 
 def _locked(descriptor: int) -> str | None:

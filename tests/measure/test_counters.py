@@ -12,14 +12,10 @@ import threading
 import pytest
 
 from dagprofiler.measure import kernel as counters
-from dagprofiler.measure.kernel import (
-    INSTRUCTIONS,
-    PAGE_FAULTS,
-    EventCounter,
-    SystemCalls,
-    Unavailable,
-)
+from dagprofiler.measure.kernel import INSTRUCTIONS, EventCounter, SystemCalls, Unavailable
 
+#: Every machine counts them.
+PAGE_FAULTS = (1, 2)
 PAGES = 500
 
 
