@@ -113,20 +113,12 @@ def _row(kind: str, cells: Sequence[Any], left: Sequence[int]) -> str:
     return f"<tr>{''.join(made)}</tr>"
 
 
-def cut_table(
-    rows: Sequence[Sequence[Any]], what: str, left: Sequence[int] = (0,), most: int = _ROWS
-) -> Markup:
-    """Return a table whose first row is its head; a long one is cut, with the number of rows left.
-
-    Parameters
-    ----------
-    most
-        Maximum number of rows to show.
-    """
+def cut_table(rows: Sequence[Sequence[Any]], what: str, left: Sequence[int] = (0,)) -> Markup:
+    """Return a table whose first row is its head; a long one is cut and says how many are left."""
     head, *body = rows
-    more = len(body) - most
+    more = len(body) - _ROWS
     rest = paragraph(f"… and {more:,} more {what}", quiet=True) if more > 0 else ""
-    return Markup(f"{table(head, body[:most], left)}{rest}")
+    return Markup(f"{table(head, body[:_ROWS], left)}{rest}")
 
 
 #: Words of a cell or a title that have a colour.

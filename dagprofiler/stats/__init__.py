@@ -7,8 +7,6 @@ import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
-from dagprofiler.errors import short_repr
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -120,30 +118,26 @@ def mad(values: Sequence[float]) -> float:
     return _deviation(values, median(values))
 
 
-def median_interval(
-    values: Sequence[float], confidence: float = CONFIDENCE
-) -> tuple[float, float, float]:
-    """Return a confidence interval of the median, and its actual coverage.
+def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return a 95 % confidence interval of the median, and its actual coverage.
 
     Parameters
     ----------
     values
         At least one number; independent samples of one distribution.
-    confidence
-        Requested coverage, above 0 and below 1.
 
     Returns
     -------
     tuple of float
         ``(low, high, coverage)``: the narrowest symmetric pair of order statistics
-        that covers the median with at least the requested probability. Too few
-        samples (at 95 % fewer than 6) give the smallest and the largest, with a
-        lower coverage: ``1 - 2 ** (1 - n)``, which is 0 for one sample.
+        that covers the median with a probability of at least 0.95. Fewer than 6
+        samples give the smallest and the largest, with a lower coverage:
+        ``1 - 2 ** (1 - n)``, which is 0 for one sample.
 
     Raises
     ------
     ValueError
-        Without values, or for a confidence outside its range.
+        Without values.
 
     Notes
     -----
@@ -155,14 +149,14 @@ def median_interval(
     >>> median_interval([5.0, 1.0, 4.0, 2.0, 6.0, 3.0])
     (1.0, 6.0, 0.96875)
     """
-    return _interval(sorted(values), confidence)
+    return _interval(sorted(values))
 
 
-def summarize(values: Sequence[float], confidence: float = CONFIDENCE) -> Summary:
+def summarize(values: Sequence[float]) -> Summary:
     """Return the statistics of one or more samples; see `Summary`."""
     ordered = sorted(values)
     middle = middle_of(ordered)
-    low, high, coverage = _interval(ordered, confidence)
+    low, high, coverage = _interval(ordered)
     deviation = _deviation(ordered, middle)
     return Summary(middle, deviation, low, high, coverage, ordered[0], len(ordered))
 
@@ -180,16 +174,14 @@ def _deviation(values: Sequence[float], middle: float) -> float:
     return middle_of(sorted([abs(value - middle) for value in values]))
 
 
-def _interval(ordered: Sequence[float], confidence: float) -> tuple[float, float, float]:
-    rank, coverage = _median_rank(len(ordered), confidence)
+def _interval(ordered: Sequence[float]) -> tuple[float, float, float]:
+    rank, coverage = _median_rank(len(ordered))
     return ordered[rank], ordered[-1 - rank], coverage
 
 
 @lru_cache(maxsize=1024)
-def _median_rank(n: int, confidence: float) -> tuple[int, float]:
+def _median_rank(n: int) -> tuple[int, float]:
     """Return the number of samples beyond each end of the interval, and its coverage."""
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence {short_repr(confidence)}: expected a number between 0 and 1")
     if not n:
         raise ValueError("no samples: an interval needs at least 1")
     ways = below = 1
@@ -198,7 +190,7 @@ def _median_rank(n: int, confidence: float) -> tuple[int, float]:
         ways = ways * (n - k + 1) // k
         below += ways
         narrower = 1 - 2 * below / 2**n
-        if narrower < confidence:
+        if narrower < CONFIDENCE:
             break
         rank, coverage = k, narrower
     return rank, coverage

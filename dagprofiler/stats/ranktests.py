@@ -54,8 +54,8 @@ class RankResult(NamedTuple):
     low, high
         Confidence interval of `ratio`; always contains it.
     coverage
-        Probability that the interval covers the true ratio; below the requested
-        confidence if there are too few samples.
+        Probability that the interval covers the true ratio; below 0.95 if there are
+        too few samples.
     p
         Two-sided p-value of "the ratio is within 1 / (1 + gate) and 1 + gate".
     smallest_p
@@ -87,10 +87,7 @@ class Verdict(NamedTuple):
 
 
 def compare_unpaired(
-    times: Sequence[float],
-    other: Sequence[float],
-    gate: float = GATE,
-    confidence: float = CONFIDENCE,
+    times: Sequence[float], other: Sequence[float], gate: float = GATE
 ) -> RankResult:
     """Compare independent samples, such as rounds in fresh processes.
 
@@ -100,8 +97,6 @@ def compare_unpaired(
         Samples in one unit, at least 0.
     gate
         Largest relative difference that counts as none, at least 0.
-    confidence
-        Requested coverage of the interval, above 0 and below 1.
 
     Returns
     -------
@@ -125,14 +120,11 @@ def compare_unpaired(
     logs = [math.log(value) for value in other]
     effects = sorted([math.log(value) - log for value in times for log in logs])
     tails = _rank_sum_tails(*sorted(size))
-    return _judge(effects, tails, median(times) / median(other), size, gate, confidence)
+    return _judge(effects, tails, median(times) / median(other), size, gate)
 
 
 def compare_paired(
-    times: Sequence[float],
-    other: Sequence[float],
-    gate: float = GATE,
-    confidence: float = CONFIDENCE,
+    times: Sequence[float], other: Sequence[float], gate: float = GATE
 ) -> RankResult:
     """Compare samples taken in pairs, such as interleaved rounds.
 
@@ -161,7 +153,7 @@ def compare_paired(
     effects = sorted([(a + b) / 2 for i, a in enumerate(logs) for b in logs[i:]])
     tails = _signed_rank_tails(size[0])
     ratio_of_medians = median(times) / median(other)
-    return _judge(effects, tails, ratio_of_medians, size, gate, confidence, paired=True)
+    return _judge(effects, tails, ratio_of_medians, size, gate, paired=True)
 
 
 def compare_apart(
@@ -298,15 +290,13 @@ def _mean_difference(values: Sequence[float]) -> float:
     return sum((2 * i - n + 1) * value for i, value in enumerate(sorted(values)))
 
 
-def fastest_p(times: Sequence[float], other: Sequence[float], gate: float = GATE) -> float:
+def fastest_p(times: Sequence[float], other: Sequence[float]) -> float:
     """Return a p-value for two sets of samples from the ranks of the fastest 30 % of all.
 
     Parameters
     ----------
     times, other
         Samples in one unit.
-    gate
-        As for :func:`compare_unpaired`.
 
     Notes
     -----
@@ -314,8 +304,8 @@ def fastest_p(times: Sequence[float], other: Sequence[float], gate: float = GATE
     end of the gate, doubled. Ties count against a difference. The distribution is exact for up
     to 120 samples, then normal.
     """
-    slower = _depth_p([time / (1 + gate) for time in times], other)
-    faster = _depth_p([time / (1 + gate) for time in other], times)
+    slower = _depth_p([time / (1 + GATE) for time in times], other)
+    faster = _depth_p([time / (1 + GATE) for time in other], times)
     return min(1.0, 2 * min(slower, faster))
 
 
@@ -374,7 +364,6 @@ def _judge(
     ratio_of_medians: float,
     size: tuple[int, int],
     gate: float,
-    confidence: float,
     *,
     paired: bool = False,
 ) -> RankResult:
@@ -386,7 +375,7 @@ def _judge(
     end = math.log1p(gate)
     slower = tails[bisect_right(effects, end)]
     faster = tails[len(effects) - bisect_left(effects, -end)]
-    beyond = max(bisect_right(tails, (1 - confidence) / 2) - 1, 0)
+    beyond = max(bisect_right(tails, (1 - CONFIDENCE) / 2) - 1, 0)
     return RankResult(
         size,
         paired,
