@@ -128,7 +128,7 @@ def boolean(name: str, value: Any, *, error: Refuse = refused) -> bool:
     return value
 
 
-def names(name: str, values: Any, what: str = "names", *, error: Refuse = refused) -> list[str]:
+def names(name: str, values: Any, what: str = "names") -> list[str]:
     """Return an iterable of non-empty strings as a list; one string alone is none.
 
     Examples
@@ -145,8 +145,8 @@ def names(name: str, values: Any, what: str = "names", *, error: Refuse = refuse
     except Exception:  # noqa: BLE001  (the same)
         listed = None
     if listed is None:
-        raise error(f"{name} must be {what}, got {short_repr(values)}{hint}")
+        raise refused(f"{name} must be {what}, got {short_repr(values)}{hint}")
     for value in listed:
         if not is_a(value, str) or not value:
-            raise error(f"{name} holds {short_repr(value)}, expected a non-empty string")
+            raise refused(f"{name} holds {short_repr(value)}, expected a non-empty string")
     return listed

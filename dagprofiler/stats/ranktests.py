@@ -427,7 +427,7 @@ def _smallest_p(n: int, m: int, *, paired: bool) -> float:
     return min(1.0, 2 / (2**n if paired else math.comb(n + m, n)))
 
 
-def rounds_needed(comparisons: int, *, paired: bool, alpha: float = ALPHA) -> int:
+def rounds_needed(comparisons: int, *, paired: bool) -> int:
     """Return the smallest number of rounds of each side that allows a verdict.
 
     With this number, a difference is found only if no round contradicts it, so take a
@@ -441,7 +441,7 @@ def rounds_needed(comparisons: int, *, paired: bool, alpha: float = ALPHA) -> in
     n = 1
     while (
         _smallest_of_interleaved(n, n) if paired else _smallest_p(n, n, paired=False)
-    ) * comparisons > alpha:
+    ) * comparisons > ALPHA:
         n += 1
     return n
 
@@ -468,7 +468,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def verdicts(
-    comparisons: Mapping[str, RankResult], alpha: float = ALPHA, difference: float = DIFFERENCE
+    comparisons: Mapping[str, RankResult], difference: float = DIFFERENCE
 ) -> dict[str, Verdict]:
     """Return a verdict and its reason for each name.
 
@@ -477,8 +477,6 @@ def verdicts(
     comparisons
         All comparisons that are judged together; Holm's correction is for the number
         of those with a p-value.
-    alpha
-        Probability of finding any difference where there is none, above 0 and below 1.
     difference
         The smallest relative difference that matters, above 0.
 
@@ -493,34 +491,32 @@ def verdicts(
     p_values = {name: c.p for name, c in comparisons.items() if c.p is not None}
     adjusted = dict(zip(p_values, holm(list(p_values.values()))))
     return {
-        name: _verdict(comparison, adjusted.get(name, 1.0), len(adjusted), alpha, difference)
+        name: _verdict(comparison, adjusted.get(name, 1.0), len(adjusted), difference)
         for name, comparison in comparisons.items()
     }
 
 
-def _verdict(
-    comparison: RankResult, adjusted: float, count: int, alpha: float, difference: float
-) -> Verdict:
+def _verdict(comparison: RankResult, adjusted: float, count: int, difference: float) -> Verdict:
     ratio, smallest_p = comparison.ratio, comparison.smallest_p
     low, high, most = comparison.low, comparison.high, 1 + difference
     if ratio is None or smallest_p is None:
         return Verdict(INCONCLUSIVE if ratio is None else NO_DIFFERENCE, comparison.reason)
     among = "1 comparison" if count == 1 else f"{count} comparisons"
-    if adjusted > alpha and smallest_p * count > alpha:
-        needed = rounds_needed(count, paired=comparison.paired, alpha=alpha)
+    if adjusted > ALPHA and smallest_p * count > ALPHA:
+        needed = rounds_needed(count, paired=comparison.paired)
         rounds = " and ".join(map(str, sorted(set(comparison.n))))
         return Verdict(
             INCONCLUSIVE,
             f"{rounds} round{'s are' if rounds != '1' else ' is'} too few for {among}: "
             f"at least {needed} of each are needed",
         )
-    if adjusted > alpha and comparison.doubt:
+    if adjusted > ALPHA and comparison.doubt:
         return Verdict(INCONCLUSIVE, comparison.doubt)
-    if adjusted > alpha and not (low and high and low * most >= 1 and high <= most):
+    if adjusted > ALPHA and not (low and high and low * most >= 1 and high <= most):
         return Verdict(
             INCONCLUSIVE,
             f"a difference of {100 * difference:.3g} % might not have been seen, as the interval "
             "is wider; take more rounds, or longer tasks",
         )
-    verdict = NO_DIFFERENCE if adjusted > alpha else FASTER if ratio < 1 else SLOWER
+    verdict = NO_DIFFERENCE if adjusted > ALPHA else FASTER if ratio < 1 else SLOWER
     return Verdict(verdict, f"p = {adjusted:.2g} after Holm's correction for {among}")

@@ -293,13 +293,11 @@ def _constructed(kind: type, what: str, wrap: Callable[[Any], Any]) -> type:
     return kind
 
 
-def label_of(
-    function: Any, name: str | None = None, category: str | None = None, kind: str = SPAN
-) -> Label:
+def label_of(function: Any, name: str | None = None, category: str | None = None) -> Label:
     """Return the label of a function's spans."""
     own = getattr(function, "__qualname__", None) or type(function).__qualname__
     module = getattr(function, "__module__", None) or "function"
-    return Label(kind, name or str(own), category or str(module))
+    return Label(SPAN, name or str(own), category or str(module))
 
 
 def wrapped(

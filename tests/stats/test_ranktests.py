@@ -284,12 +284,6 @@ def test_a_difference_counts_even_where_few_rounds_had_to_be_unanimous():
     assert found["few"].verdict == SLOWER
 
 
-def test_a_stricter_alpha_asks_for_more():
-    pair = {"a": compare_paired(noisy(1, 8, factor=1.5), noisy(2, 8))}
-    assert verdicts(pair)["a"].verdict == SLOWER
-    assert verdicts(pair, alpha=0.001)["a"].verdict == INCONCLUSIVE
-
-
 def test_whole_dags_that_are_alike_are_called_alike_and_a_slow_task_is_found():
     alike = found = 0
     for dag in range(30):
