@@ -6,8 +6,9 @@ import threading
 from functools import partial
 from typing import Any, Callable, NamedTuple, overload
 
+from dagprofiler._util.checks import choice
 from dagprofiler._util.interpreter import imported
-from dagprofiler.errors import TraceError, did_you_mean, short_repr
+from dagprofiler.errors import TraceError
 from dagprofiler.tracing._process import at_close, recorder
 from dagprofiler.tracing._recording import (
     ASYNC,
@@ -70,7 +71,7 @@ def critical_path(pointcut: Any = "around", scope: str = "") -> Any:
     """
     if isinstance(pointcut, (classmethod, staticmethod)) or callable(pointcut):
         return decorated(pointcut, "critical_path", wrapped)
-    _check(pointcut, _POINTCUTS)
+    choice("pointcut", pointcut, _POINTCUTS, error=TraceError)
     if pointcut in ("around", "around_async"):
         wrap: Callable[[Any], Any] = partial(wrapped, apart=pointcut == "around_async")
     else:
@@ -95,7 +96,7 @@ def sync_event(pointcut: str, name: Any, category: Any) -> None:
     TraceError
         If there is no such pointcut.
     """
-    _check(pointcut, _SYNC)
+    choice("pointcut", pointcut, _SYNC, error=TraceError)
     if not state.off:
         _open.sync(pointcut, text_of(name), text_of(category))
 
@@ -121,19 +122,11 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
     In the trace each work has a unique id. Work without a begin or an end
     is treated as in :func:`sync_event`.
     """
-    _check(pointcut, _ASYNC)
+    choice("pointcut", pointcut, _ASYNC, error=TraceError)
     if not state.off:
         where = (text_of(category), text_of(scope or ""))
         place = _place() if id is None else text_of(id)
         _open.asynchronous(pointcut, text_of(name), where, place)
-
-
-def _check(pointcut: Any, known: tuple[str, ...]) -> None:
-    if pointcut not in known:
-        raise TraceError(
-            f"pointcut {short_repr(pointcut)}: expected one of {', '.join(map(repr, known))}"
-            f"{did_you_mean(pointcut, list(known))}"
-        )
 
 
 def _marking(function: Any, *, pointcut: str, scope: str) -> Any:

@@ -65,15 +65,12 @@ def test_disabled_nothing_is_written_and_every_result_is_what_it_would_be(traced
 
 @pytest.mark.parametrize("pointcut", ["arround", "Before", "", None, 3])
 def test_a_mistyped_pointcut_is_an_error_where_it_is_written(pointcut):
-    with pytest.raises(TraceError, match=r"pointcut .*: .*'around', 'before'"):
+    with pytest.raises(TraceError, match="pointcut must be 'around', 'before', "):
         critical_path(pointcut=pointcut)
-    with pytest.raises(TraceError, match="of 'before', 'after'"):
+    with pytest.raises(TraceError, match="'before' or 'after'"):
         sync_event(pointcut, "name", "category")
-    with pytest.raises(TraceError, match="of 'before', 'instant', 'after'"):
+    with pytest.raises(TraceError, match="'before', 'instant' or 'after'"):
         async_event(pointcut, "name", "category")
-    if pointcut == "arround":
-        with pytest.raises(TraceError, match="did you mean 'around'"):
-            critical_path(pointcut)
 
 
 def test_without_parentheses_it_decorates(traced):
