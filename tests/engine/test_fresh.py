@@ -13,11 +13,10 @@ import subprocess
 import sys
 import time
 import types
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from steps import failure
+from steps import children, failure, processes
 
 import dagprofiler
 from dagprofiler import (
@@ -207,21 +206,6 @@ class Program:
 @pytest.fixture
 def program(tasks, tmp_path):
     return Program(tasks, tmp_path / "log")
-
-
-def processes():
-    """Return state, parent and group of each process, by its number."""
-    found = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        # A process may have ended meanwhile.
-        with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-            state, parent, group = file.read().decode().rpartition(")")[2].split()[:3]
-            found[int(name)] = state, int(parent), int(group)
-    return found
-
-
-def children():
-    return [pid for pid, (_, parent, _) in processes().items() if parent == os.getpid()]
 
 
 @pytest.fixture(autouse=True)

@@ -6,26 +6,17 @@ from array import array
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from steps import Calls
 
-from dagprofiler import DAG, Task
+from dagprofiler import DAG
 from dagprofiler.engine.log import RoundLog, figures
 from dagprofiler.measure.instruments import Readings
 from dagprofiler.tracing.collection import Packed
 
-
-class Any(Task):
-    def __init__(self, outputs="", inputs=""):
-        super().__init__()
-        self.outputs, self.inputs = list(outputs), list(inputs)
-
-    def compute(self, **fields):
-        return dict.fromkeys(self.outputs)
-
-
 #: a makes p and q, b takes both, c takes q.
+FIELDS = {"a": ("pq",), "b": ("r", "pq"), "c": ("", "q")}
 DIAMOND = DAG(
-    {"a": Any("pq"), "b": Any("r", "pq"), "c": Any("", "q")},
-    [("a", "b"), ("a", "c")],
+    {name: Calls(None, *fields) for name, fields in FIELDS.items()}, [("a", "b"), ("a", "c")]
 )
 WIRING = DIAMOND._wiring
 A, B, C = range(3)

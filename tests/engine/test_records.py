@@ -6,37 +6,27 @@ import numpy as np
 import pytest
 from steps import Calls, failure
 
-from dagprofiler import DAG, Config, Task
+from dagprofiler import DAG, Config, task
 
 
-class Collect(Task):
-    outputs = ["data", "labels"]
-    config_deps = ["N"]
-
-    def compute(self, cfg):
-        return {"data": np.zeros((cfg.N, 10)), "labels": b"0" * cfg.N}
-
-    @staticmethod
-    def estimate_instructions(cfg):
-        return cfg.N * 10
+@task(outputs=["data", "labels"], config_deps=["N"], estimate_fn=lambda cfg: cfg.N * 10)
+def collect(cfg):
+    return {"data": np.zeros((cfg.N, 10)), "labels": b"0" * cfg.N}
 
 
-class Classify(Task):
-    inputs = ["data", "labels"]
-    outputs = ["predictions"]
-
-    def compute(self, data, labels):
-        return {"predictions": labels}
+@task(outputs=["predictions"])
+def classify(data, labels):
+    return {"predictions": labels}
 
 
 def run(**arguments):
-    tasks = {"collect": Collect, "classify": Classify}
+    tasks = {"collect": collect, "classify": classify}
     return DAG(tasks, [("collect", "classify")], Config(N=100)).run(**arguments)
 
 
 def partial():
     """Return the profile of a run in which b failed after a: c is skipped, d is cancelled."""
-    tasks = {"a": Collect, "b": Calls(lambda *_, **fields: 1 / 0), "c": Classify, "d": Collect}
+    tasks = {"a": collect, "b": Calls(lambda *_, **fields: 1 / 0), "c": classify, "d": collect}
     dag = DAG(tasks, [("a", "b", ["data"]), ("a", "c"), ("b", "c", [])], Config(N=10))
     return failure(dag).profile
 
@@ -51,7 +41,7 @@ def test_weights_follow_from_models_and_sizes():
 
 
 def test_consumers_of_the_same_fields_have_lists_of_their_own():
-    tasks = {"a": Collect, "b": Classify, "c": Classify}
+    tasks = {"a": collect, "b": classify, "c": classify}
     first, second = DAG(tasks, [("a", "b"), ("a", "c")], Config(N=3)).run().metrics.edge_metrics
     first.data_fields.append("more")
     first.field_bytes["data"]["size_bytes"] = -1
@@ -107,7 +97,7 @@ def test_metadata_of_a_run(seed):
 
 
 def test_each_run_has_a_log_of_its_own():
-    dag = DAG({"collect": Collect}, [], Config(N=2))
+    dag = DAG({"collect": collect}, [], Config(N=2))
     first = dag.run(keep=["collect"])
     text = first.dumps()
     second = dag.run(seed=3)
@@ -117,7 +107,7 @@ def test_each_run_has_a_log_of_its_own():
 
 
 def test_tasks_have_reasons_of_their_own():
-    tasks = {"a": Collect, "b": Classify, "c": Classify}
+    tasks = {"a": collect, "b": classify, "c": classify}
     profile = DAG(tasks, [("a", "b"), ("a", "c")], Config(N=3)).run()
     sources = profile.sections["weight_sources"]
     assert "reasons" not in sources["a"]

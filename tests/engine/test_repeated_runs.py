@@ -16,7 +16,7 @@ from statistics import median
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
-from steps import Calls, Notes, Timed, always, failure, spent_ms
+from steps import Calls, Notes, Timed, always, children, failure, spent_ms
 
 import dagprofiler
 from dagprofiler import DAG, Hook, Profile, Rounds, RunError, Task, TaskMetrics, ValidationError
@@ -921,20 +921,6 @@ needs_two_cores = pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
     reason="there is no core to keep busy beside this one",
 )
-
-
-def children(pid=None):
-    """Return the numbers of the processes that a process has started and not seen off."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
-                parent = file.read().rpartition(")")[2].split()[1]
-        except OSError:  # it has ended meanwhile
-            continue
-        if int(parent) == (pid or os.getpid()):
-            found.append(int(name))
-    return found
 
 
 @needs_two_cores

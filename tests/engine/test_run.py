@@ -230,7 +230,6 @@ def test_random_failures_leave_the_states_that_brute_force_finds(program, data, 
         profile = dag.run(on_error=on_error, keep=nodes)
     assert ran == [n for n in expected.order if expected.states[n] in ("succeeded", "failed")]
     assert repr(profile.outputs) == repr(expected.values)
-
     assert [one.task for one in profile.metrics.task_metrics] == list(expected.values)
     assert_that_it_survives_its_document(profile)
 
@@ -404,7 +403,6 @@ class Value:
 def test_values_are_gone_when_their_consumer_returns():
     seen = []
     passes = Calls(lambda *_, **fields: seen.append(len(Value.alive)) or {"x": Value()}, "x", "x")
-    passes.optional = True
     DAG(dict.fromkeys("abcd", passes), [("a", "b"), ("b", "c"), ("c", "d")]).run()
     # Each sees its own input and nothing else; the last value went with the profile.
     assert seen == [0, 1, 1, 1]

@@ -24,6 +24,9 @@ from dagprofiler import (
     map_over,
 )
 
+#: What the program is run with.
+WHOLE = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw", "scale1"]}
+
 
 def edge_bytes(profile):
     return {
@@ -99,8 +102,7 @@ class Conformance:
 
     def test_outputs_and_edge_bytes_are_those_of_a_serial_run(self, executor):
         dag = programs.program()
-        asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw", "scale1"]}
-        serial, profile = dag.run(**asked), dag.run(**asked, executor=executor)
+        serial, profile = dag.run(**WHOLE), dag.run(**WHOLE, executor=executor)
         assert equal(profile.outputs, serial.outputs)
         assert equal(profile.final_outputs, serial.final_outputs)
         assert edge_bytes(profile) == edge_bytes(serial)
@@ -191,8 +193,7 @@ class Conformance:
         assert computed == dict.fromkeys(tasks, 1)
 
     def test_a_run_that_ended_early_goes_on_from_its_journal(self, executor, tmp_path):
-        asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw", "scale1"]}
-        goes_on_from_its_journal(executor, programs.program(), "scale1", tmp_path, asked)
+        goes_on_from_its_journal(executor, programs.program(), "scale1", tmp_path, WHOLE)
 
     @pytest.mark.parametrize("until", ["middle[2]", "half[1][0]", "gather"])
     def test_a_graph_that_was_half_grown_grows_on_from_its_journal(self, executor, tmp_path, until):
@@ -303,10 +304,10 @@ class Conformance:
     def test_a_time_limit_that_is_kept_changes_nothing(self, executor):
         if not self.can_die:
             pytest.skip("threads cannot be ended")
-        asked = {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["draw"]}
-        profile = programs.program().run(**asked, executor=executor, timeout=60)
-        assert equal(profile.outputs, programs.program().run(**asked).outputs)
-        assert edge_bytes(profile) == edge_bytes(programs.program().run(**asked))
+        serial = programs.program().run(**WHOLE)
+        profile = programs.program().run(**WHOLE, executor=executor, timeout=60)
+        assert equal(profile.outputs, serial.outputs)
+        assert edge_bytes(profile) == edge_bytes(serial)
         assert Profile.loads(profile.dumps()) == profile
         error = failure(programs.failing("exit"), executor, timeout=60, on_error="finish")
         assert isinstance(error.failures["bad"], WorkerError)

@@ -363,7 +363,6 @@ def test_ctrl_c_takes_back_what_has_not_begun(celery_executor, server, start, tm
 @pytest.mark.skipif(sys.platform != "linux", reason="namespaces are Linux's")
 def test_clocks_of_other_hosts_are_aligned(server):
     """A worker that has another host name and a clock that is 100,000 s ahead."""
-
     elsewhere = ["unshare", "--uts", "--time", "--monotonic", "100000", "sh", "-c"]
     tried = shutil.which("unshare") and subprocess.run(
         [*elsewhere, "hostname elsewhere"], stderr=subprocess.DEVNULL, check=False

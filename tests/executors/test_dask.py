@@ -311,7 +311,6 @@ def test_a_cluster_of_its_own_is_started_and_ended():
         *(({"client_or_address": given}, r"a distributed\.Client") for given in (3, object())),
         *(({"retries": retries}, "retries must") for retries in (-1, 1.5, True)),
     ],
-    ids=repr,
 )
 def test_what_is_no_cluster_is_refused(arguments, words):
     with pytest.raises(ValidationError, match=words):

@@ -34,7 +34,6 @@ class Cluster:
         )
         self.client = self.cluster.start_and_connect_sync()
         self.client.wait_for_engines(2, interactive=False)
-
         self.executor = self.client.load_balanced_view().executor
 
     def close(self):

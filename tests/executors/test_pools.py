@@ -172,16 +172,10 @@ def address(data):
     return {"address": data.__array_interface__["data"][0]}
 
 
-class Adds(Task):
-    """Takes an array, or makes one, and makes another one of it."""
-
-    inputs = ["data"]
-    outputs = ["data"]
-    serializer = OutOfBandPickle()
-    optional = True
-
-    def compute(self, data=None):
-        return {"data": np.zeros(300_000, dtype=np.uint8) if data is None else data + 1}
+@task(outputs=["data"], serializer=OutOfBandPickle())
+def adds(data=None):
+    """Take an array, or make one, and make another one of it."""
+    return {"data": np.zeros(300_000, dtype=np.uint8) if data is None else data + 1}
 
 
 class Watch(Hook):
@@ -209,7 +203,7 @@ def made(monkeypatch):
 
 
 def chain(n):
-    return DAG({f"t{i}": Adds for i in range(n)}, [(f"t{i}", f"t{i + 1}") for i in range(n - 1)])
+    return DAG({f"t{i}": adds for i in range(n)}, [(f"t{i}", f"t{i + 1}") for i in range(n - 1)])
 
 
 def test_a_file_goes_when_its_last_consumer_is_done_and_the_folder_at_the_end(made):

@@ -6,37 +6,28 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import pytest
 
-from dagprofiler import DAG, Profile, RunError, Task, ValidationError
+from dagprofiler import DAG, Profile, RunError, ValidationError, task
 from dagprofiler.executors.dask import DaskExecutor
 
 
-class Source(Task):
-    outputs = ["x"]
-
-    def compute(self):
-        return {"x": bytes(200_000)}
+@task(outputs=["x"])
+def source():
+    return {"x": bytes(200_000)}
 
 
-class Middle(Task):
-    inputs = ["x"]
-    outputs = ["y"]
-
-    def compute(self, x):
-        return {"y": len(x)}
+@task(outputs=["y"])
+def middle(x):
+    return {"y": len(x)}
 
 
-class End(Task):
-    gathers = ["y"]
-
-    def compute(self, y):
-        return {}
+@task(outputs=[], gathers=["y"])
+def end(y):
+    return {}
 
 
-class Failing(Task):
-    outputs = ["x"]
-
-    def compute(self):
-        raise RuntimeError("no")
+@task(outputs=["x"])
+def failing():
+    raise RuntimeError("no")
 
 
 NAMES = [f"m{i}" for i in range(6)]
@@ -44,8 +35,8 @@ EDGES = [*(("s", name) for name in NAMES), *((name, "e") for name in NAMES)]
 PLAN = {"edge": ["s", "m5", "m0", "m3", "e"], "cloud": ["m4", "m1", "m2"]}
 
 
-def dag(source=Source):
-    return DAG({"s": source(), **{name: Middle() for name in NAMES}, "e": End()}, EDGES)
+def dag(first=source):
+    return DAG({"s": first, **dict.fromkeys(NAMES, middle), "e": end}, EDGES)
 
 
 def orders(profile):
@@ -70,7 +61,7 @@ def test_assignment_and_order_are_kept_in_every_round(pool):
 def test_a_failure_ends_the_run_without_waiting_for_the_others_turn():
     pools = {"edge": thread(), "cloud": thread()}
     with pytest.raises(RunError) as caught:
-        dag(Failing).run(executor=pools, schedule=PLAN)
+        dag(failing).run(executor=pools, schedule=PLAN)
     assert caught.value.task == "s"
 
 
