@@ -65,6 +65,14 @@ class Timed(Calls):
         return pickle.loads(data)
 
 
+class Slow(Hook):
+    """Takes 8 s in each call."""
+
+    def __init__(self, clock):
+        for method in ("run_started", "task_started", "task_finished", "task_failed"):
+            setattr(self, method, lambda _: clock.passes(8))
+
+
 METHODS = [
     *("run_started", "task_started", "task_finished", "task_failed"),
     *("round_finished", "run_finished", "close"),

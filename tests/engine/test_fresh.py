@@ -44,20 +44,16 @@ import gc, os, pickle, random, signal, sys, time
 import dagprofiler
 from dagprofiler import Task
 
-
 class Pid(Task):
     outputs = ["pid"]
-
     def compute(self, cfg):
         with open(cfg.log, "a") as file:
             print(os.getpid(), file=file)
         return {"pid": os.getpid()}
 
-
 class Acts(Task):
     inputs = ["pid"]
     outputs = ["x"]
-
     def compute(self, cfg, pid):
         with open(cfg.log) as file:
             rounds = len(file.readlines())
@@ -65,111 +61,83 @@ class Acts(Task):
             globals()[cfg.action]()
         return {"x": rounds}
 
-
 class Odd(Exception):
     def __init__(self):
         super().__init__("odd", lambda: None)
 
-
 def fail():
     raise LookupError("lost")
-
 
 def fail_oddly():
     raise Odd
 
-
 def interrupt():
     raise KeyboardInterrupt
-
 
 def leave():
     sys.exit(3)
 
-
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
-
 def vanish():
     os._exit(0)
-
 
 def hang():
     print("hangs", flush=True)
     while True:
         time.sleep(0.01)
 
-
 class Returns(Task):
     outputs = ["x"]
-
     def __init__(self, call, outputs=("x",)):
         super().__init__()
         self.call, self.outputs = call, list(outputs)
-
     def compute(self, cfg):
         return {"x": globals()[self.call]()}
-
 
 class Adds(Task):
     inputs = ["x", "y"]
     outputs = ["z"]
-
     def compute(self, x, y):
         return {"z": x + y}
-
 
 def draws():
     return int(dagprofiler.rng().integers(2**60)), random.getrandbits(60)
 
-
 def surroundings():
     return sys.argv, os.getcwd(), __name__, (sys.stdin.read(), os.read(0, 10))
-
 
 def cores():
     return sorted(os.sched_getaffinity(0))
 
-
 def frozen():
     return gc.get_freeze_count()
-
 
 def prints():
     print("said by the task")
 
-
 def million():
     return len(bytearray(1_000_000))
 
-
 class Cannot(Task):
     outputs = ["x"]
-
     def compute(self):
         return {"x": lambda: 1}
-
     def serialize(self, data):
         return b"a function"
-
     def deserialize(self, data):
         return lambda: 1
 
-
 class Counts:
     name, unit, reason = "pid", "1", None
-
     def start(self):
         pass
-
     def stop(self):
         return os.getpid()
 
-
 class Broken(Counts):
     name = "broken"
-
     def stop(self):
         raise OSError("no sensor")
 """

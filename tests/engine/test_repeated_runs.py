@@ -16,7 +16,7 @@ from statistics import median
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
-from steps import Calls, Notes, Timed, always, children, failure, spent_ms
+from steps import Calls, Notes, Slow, Timed, always, children, failure, spent_ms
 
 import dagprofiler
 from dagprofiler import DAG, Hook, Profile, Rounds, RunError, Task, TaskMetrics, ValidationError
@@ -209,14 +209,6 @@ def test_auto_takes_the_rounds_that_it_needs(clock, seconds, arguments, rounds, 
 # Where time goes
 
 
-class Slow(Hook):
-    """Takes 8 s in each call."""
-
-    def __init__(self, clock):
-        for method in ("run_started", "task_started", "task_finished", "task_failed"):
-            setattr(self, method, lambda _: clock.passes(8))
-
-
 class SlowMeter:
     """Takes 0.5 s to start, and as long to stop; reads very little."""
 
@@ -258,22 +250,19 @@ def test_every_second_of_several_rounds_is_in_one_figure(clock):
     assert document["statistics"]["tasks"]["a"]["energy_J"]["median"] == 3e-7
 
 
-@pytest.mark.parametrize("garbage", ["rounds", "tasks"])
-def test_the_time_for_garbage_is_in_no_tasks_time_and_shown(clock, garbage):
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize(("garbage", "collections"), [("rounds", 4), ("tasks", 4 + 8)])
+def test_the_time_for_garbage_is_in_no_tasks_time_and_shown(clock, garbage, collections):
     def note(phase, _):
         clock.passes(32 if phase == "start" else 0)
 
     dag = DAG({"a": Timed(clock), "b": Timed(clock)})
-    was = gc.isenabled()
-    gc.disable()
     gc.callbacks.append(note)
     try:
         profile = dag.run(rounds=Rounds(3, warmup=1, collect_garbage=garbage), meters="wall")
     finally:
         gc.callbacks.remove(note)
-        (gc.enable if was else gc.disable)()
     document = profile.to_dict()
-    collections = 4 if garbage == "rounds" else 4 + 8
     assert document["run"]["overhead"]["garbage_ms"] == 32000.0 * collections
     assert document["samples"]["total_ms"] == [6000.0] * 4
     assert document["samples"]["tasks"]["a"]["wall_ms"] == [2000.0] * 4

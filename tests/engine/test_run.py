@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from steps import Calls, Clock, Timed, failure, spent_ms
+from steps import Calls, Clock, Slow, Timed, failure, spent_ms
 
 import dagprofiler
 from dagprofiler import DAG, Config, Hook, Profile, RunError, Task, ValidationError
@@ -367,8 +367,7 @@ def test_bytes_for_tasks_that_are_skipped_go_at_once():
         "e": Step([], lambda: seen.append(serializer.values())),
     }
     edges = [("a", "c", ["x"]), ("b", "c", []), ("c", "d"), ("a", "d", ["y"]), ("a", "e", ["y"])]
-    with pytest.raises(RunError):
-        DAG(tasks, edges, serializer=serializer).run(on_error="finish")
+    failure(DAG(tasks, edges, serializer=serializer), on_error="finish")
     assert seen == [[]]
 
 
@@ -423,7 +422,9 @@ class Gives(Task):
         return {"x": self.value}
 
 
-def edge_of(dag):
+def edge_of(producer, **options):
+    """Return the metrics of the only edge of a DAG of two tasks."""
+    dag = DAG({"a": producer, "b": Step([])}, [("a", "b")], **options)
     (edge,) = dag.run().metrics.edge_metrics
     return edge
 
@@ -446,8 +447,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("value", "size"), VALUES, ids=lambda v: repr(v)[:30])
 def test_sizes_under_the_default_serializer_are_those_of_the_specification(value, size):
-    dag = DAG({"a": Gives(value), "b": Step([])}, [("a", "b")])
-    edge = edge_of(dag)
+    edge = edge_of(Gives(value))
     assert edge.wire_bytes == wire(value)
     assert edge.size_bytes == (wire(value) if size is None else size)
     assert edge.size_bits == 8 * edge.size_bytes
@@ -469,16 +469,11 @@ class Doubled(Gives):
 
 @pytest.mark.parametrize("value", [b"12345", np.zeros(100), [1, 2]], ids=repr)
 def test_sizes_under_a_serializer_of_their_own_are_what_it_made(value):
-    edge = edge_of(DAG({"a": Doubled(value), "b": Step([])}, [("a", "b")]))
+    edge = edge_of(Doubled(value))
     assert edge.size_bytes == edge.wire_bytes == 2 * len(pickle.dumps(value))
     serializer = OutOfBandPickle()
-    frames = serializer.dumps(value)
-    length = sum(memoryview(frame).nbytes for frame in frames)
-    for dag in (
-        DAG({"a": Gives(value, serializer), "b": Step([])}, [("a", "b")]),
-        DAG({"a": Gives(value), "b": Step([])}, [("a", "b")], serializer=serializer),
-    ):
-        edge = edge_of(dag)
+    length = sum(memoryview(frame).nbytes for frame in serializer.dumps(value))
+    for edge in (edge_of(Gives(value, serializer)), edge_of(Gives(value), serializer=serializer)):
         assert edge.size_bytes == edge.wire_bytes == length
 
 
@@ -727,17 +722,9 @@ class Estimated(Timed):
         return 1
 
 
-class Watches(Hook):
-    """Takes 8 s in each call."""
-
-    def __init__(self, clock):
-        for method in ("run_started", "task_started", "task_finished", "task_failed"):
-            setattr(self, method, lambda what: clock.passes(8))
-
-
 def test_every_second_is_in_one_figure(clock):
     dag = DAG({"a": Estimated(clock, outputs="xy"), "b": Estimated(clock)}, [("a", "b")])
-    profile = dag.run(hooks=[Watches(clock)])
+    profile = dag.run(hooks=[Slow(clock)])
     assert [
         (one.deserialize_time_ms, one.compute_time_ms, one.serialize_time_ms)
         for one in profile.metrics.task_metrics
@@ -815,7 +802,7 @@ def test_all_time_is_in_some_figure_whatever_reads_the_clock(program, data):
         try:
             profile = DAG(tasks, edges).run(
                 on_error=data.draw(st.sampled_from(["stop", "finish"])),
-                hooks=data.draw(st.sampled_from([[], [Watches(clock)]])),
+                hooks=data.draw(st.sampled_from([[], [Slow(clock)]])),
             )
         except RunError as error:
             profile = error.profile

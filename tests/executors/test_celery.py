@@ -22,8 +22,8 @@ from programs import ASKED, PYTHONPATH, Act, last, passes, program
 
 from dagprofiler import DAG, CeleryExecutor, ValidationError, WorkerError
 
-external = pytest.mark.external
 pytestmark = [
+    pytest.mark.external,
     # Celery leaves its sockets to the collector of garbage.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -155,7 +155,6 @@ def celery_executor(server):
     return CeleryExecutor(server.app(), queue="shared")
 
 
-@external
 def test_a_run_leaves_no_jobs_and_names_its_workers(celery_executor, server):
     before = server.keys()
     profile = program().run(executor=celery_executor, **ASKED)
@@ -166,7 +165,6 @@ def test_a_run_leaves_no_jobs_and_names_its_workers(celery_executor, server):
     server.check_that_no_jobs_are_left(before)
 
 
-@external
 class TestCelery(Conformance):
     # That takes seconds, and has a test of its own.
     are_replaced = False
@@ -184,7 +182,6 @@ class ThroughTheBroker(CeleryExecutor):
         self.folder = None
 
 
-@external
 def test_large_outputs_go_through_files_where_the_workers_share_a_folder(
     celery_executor, server, tmp_path
 ):
@@ -206,7 +203,6 @@ def test_large_outputs_go_through_files_where_the_workers_share_a_folder(
     assert list(tmp_path.iterdir()) == []
 
 
-@external
 @pytest.mark.parametrize("how", ["exit", "kill"])
 def test_a_process_that_dies_loses_its_job(celery_executor, server, how):
     before = server.keys()
@@ -216,7 +212,6 @@ def test_a_process_that_dies_loses_its_job(celery_executor, server, how):
     server.check_that_no_jobs_are_left(before)
 
 
-@external
 def test_a_worker_that_dies_as_a_whole_is_noticed(server):
     server.start("dies", "-c", "1")
     executor = CeleryExecutor(server.app(), queue="dies", patience_s=1)
@@ -230,7 +225,6 @@ def test_a_worker_that_dies_as_a_whole_is_noticed(server):
         dag.run(executor=executor)
 
 
-@external
 def test_a_worker_that_was_started_anew_has_lost_what_it_had(server, tmp_path):
     first = server.start("anew", "-c", "1")
     # Silence alone would not tell before the safety net does.
@@ -250,7 +244,6 @@ def test_a_worker_that_was_started_anew_has_lost_what_it_had(server, tmp_path):
     assert "was restarted" in str(error) or "does not have it" in str(error)
 
 
-@external
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
 def test_other_backends_and_pools_of_threads_do_as_well(server, tmp_path, pool):
     # The second needs the broker alone.
@@ -265,9 +258,7 @@ def test_other_backends_and_pools_of_threads_do_as_well(server, tmp_path, pool):
     assert limited.outputs == profile.outputs
 
 
-@external
 def test_workers_that_do_not_know_the_task_are_an_error_at_the_start(server):
-
     server.start("ignorant", "-P", "solo", CELERY_TEST_INCLUDE="")
     executor = CeleryExecutor(server.app(), queue="ignorant")
     with pytest.raises(ValidationError) as caught:
@@ -278,7 +269,6 @@ def test_workers_that_do_not_know_the_task_are_an_error_at_the_start(server):
     )
 
 
-@external
 @pytest.mark.parametrize(
     ("app", "options", "words"),
     [
@@ -294,7 +284,6 @@ def test_what_jobs_need_and_is_not_there_is_an_error_at_the_start(server, app, o
         DAG({"a": last}).run(executor=CeleryExecutor(app, **options))
 
 
-@external
 def test_a_broker_that_goes_away_loses_the_jobs(server, tmp_path):
     server = Server(tmp_path, server.redis)
     try:
@@ -322,7 +311,6 @@ from dagprofiler import DAG, CeleryExecutor, Config, Task
 
 class Mine(Task):
     outputs = ["x"]
-
     def compute(self, cfg):
         if cfg.started:
             with open(cfg.started, "a") as file:
@@ -337,14 +325,12 @@ print(dag.run(executor=executor).outputs["a"], flush=True)
 """
 
 
-@external
 def test_tasks_of_the_main_program_travel(celery_executor, server, start, found):
     found("the package cloudpickle", find_spec("cloudpickle"))
     printed, errors = start(SCRIPT, str(server.port), "0", "").communicate(timeout=LONG_S)
     assert printed == "{'x': 0.0}\n", errors
 
 
-@external
 def test_ctrl_c_takes_back_what_has_not_begun(celery_executor, server, start, tmp_path, found):
     found("the package cloudpickle", find_spec("cloudpickle"))
     started = tmp_path / "started"
@@ -359,7 +345,6 @@ def test_ctrl_c_takes_back_what_has_not_begun(celery_executor, server, start, tm
     assert 1 <= len(started.read_text().split()) <= 2
 
 
-@external
 @pytest.mark.skipif(sys.platform != "linux", reason="namespaces are Linux's")
 def test_clocks_of_other_hosts_are_aligned(server):
     """A worker that has another host name and a clock that is 100,000 s ahead."""

@@ -326,7 +326,6 @@ class Tell(Hook):
     def run_started(self, run):
         os.write(1, b"begun\n")
 
-
 @task(outputs=["x"])
 def three():
     return {"x": 3}

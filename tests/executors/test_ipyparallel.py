@@ -14,8 +14,8 @@ from programs import ASKED, PYTHONPATH, Act, last, program
 
 from dagprofiler import DAG, PoolExecutor, RunError, Task, ValidationError, WorkerError
 
-external = pytest.mark.external
 pytestmark = [
+    pytest.mark.external,
     # ipyparallel leaves its sockets to the collector of garbage, and asks for deprecated names.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -64,7 +64,6 @@ def cluster(clusters):
     return clusters()
 
 
-@external
 class TestIPython(Conformance):
     are_replaced = False
     # An engine's main thread runs an event loop, and these tasks another one.
@@ -76,7 +75,6 @@ class TestIPython(Conformance):
         return cluster.executor
 
 
-@external
 def test_large_outputs_go_through_a_folder_that_is_given(cluster, tmp_path):
     expected = program(100_000).run(**ASKED)
     executor = PoolExecutor(cluster.executor, folder=str(tmp_path))
@@ -93,7 +91,6 @@ class Mine(Task):
         return {"x": 5}
 
 
-@external
 def test_tasks_of_the_main_program_travel(cluster, monkeypatch, found):
     found("the package cloudpickle", find_spec("cloudpickle"))
     monkeypatch.setattr(Mine, "__module__", "__main__")
@@ -101,18 +98,14 @@ def test_tasks_of_the_main_program_travel(cluster, monkeypatch, found):
     assert DAG({"mine": Mine}, []).run(executor=cluster.executor).outputs == {"mine": {"x": 5}}
 
 
-@external
 def test_a_view_that_runs_a_job_on_all_engines_is_refused(cluster):
-
     with pytest.raises(ValidationError, match=r"DirectView .* all its engines"):
         DAG({"a": last}).run(executor=cluster.client[:].executor)
     assert DAG({"a": last}).run(executor=cluster.client[0].executor).outputs
 
 
-@external
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_engines_that_die_lose_their_tasks_and_the_others_go_on(clusters):
-
     cluster = clusters()
     executor = PoolExecutor(cluster.executor)
     assert executor.capacity == 4
@@ -149,7 +142,6 @@ if __name__ == "__main__":
 """
 
 
-@external
 def test_a_dag_comes_out_as_in_a_serial_run_on_processes_of_mpi(start, found):
     found("the package mpi4py", find_spec("mpi4py"))
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

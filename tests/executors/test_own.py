@@ -96,7 +96,6 @@ from own_executor import MultiprocessingPool
 
 class Dies(Task):
     outputs = ["x"]
-
     def compute(self):
         os._exit(1)
 

@@ -124,7 +124,7 @@ def test_the_folder_is_its_makers_alone_and_goes_with_all_that_is_in_it():
     made.close()
 
 
-@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="where files are memory")
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no folder is in memory here")
 @pytest.mark.parametrize("room", [1, 1 << 60])
 def test_the_folder_is_in_memory_if_there_is_room(monkeypatch, room):
     monkeypatch.setattr(_shared_files, "_ROOM_BYTES", room)

@@ -166,7 +166,6 @@ class Data(Task):
     def compute(self):
         return {"data": np.ones(1_000_000, dtype=np.uint8)}
 
-
 if __name__ == "__main__":
     profile = DAG({"data": Data}).run(executor=RayExecutor())
     print("sum", int(profile.outputs["data"]["data"].sum()), flush=True)

@@ -170,10 +170,7 @@ def rounds():
 
 def grown():
     tasks = {"source": source, "split": split}
-    rules = [
-        map_over("split", "parts", work, into="part"),
-        reduce("work", gather, name="all"),
-    ]
+    rules = [map_over("split", "parts", work, into="part"), reduce("work", gather, name="all")]
     return DAG(tasks, [("source", "split")], {"n": 3}, rules=rules).run()
 
 
