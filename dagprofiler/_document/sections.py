@@ -595,6 +595,8 @@ class EngineSection:
         "without `driver_ms`, in milliseconds."
     )
     gap_ms: float = must("Between two tasks of a worker if the second waited, in milliseconds.")
+    busy_gap_ms: float = may("The same while all cores compute, in milliseconds.")
+    start_ms: float = may("What the first task of each worker takes more, in milliseconds.")
     driver_ms: float = must("CPU time of the driving process for each task, in milliseconds.")
     worker_ms: float = may(
         "CPU time of a worker's process for each task, beside the task, in milliseconds."
@@ -618,9 +620,8 @@ class EngineSection:
     )
     shares_memory: bool = may("Whether workers are threads of one process.")
     allocator: dict[str, str] = may("The workers' `MALLOC_*` variables, by name.", "Its text.")
-    spread: dict[str, float] = may(
-        "Half the width of a figure's interval, relative to the figure, by its name.",
-        "Relative to the figure.",
+    error: float = may(
+        "How far predictions of single runs were off when it was calibrated, relative to them."
     )
 
 

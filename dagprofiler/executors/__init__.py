@@ -127,13 +127,19 @@ class Executor(ABC):
     def open(self) -> None:  # noqa: B027  (most have nothing to do)
         """Prepare for a run; called once before the first job."""
 
-    def announce(self, key: str, session: bytes) -> None:  # noqa: B027  (the same)
+    def announce(self, key: str, session: bytes) -> bool:  # noqa: ARG002  (most have no way)
         """Send workers what all jobs of the next round share; called before each round.
 
-        Not called if :attr:`shares_memory`. A worker in which
-        :func:`jobs.announce <dagprofiler.executors.jobs.announce>` was not called
-        receives it with its first job, which is then sent a second time.
+        Not called if :attr:`shares_memory`. A worker that has it announces it with
+        :func:`jobs.announce <dagprofiler.executors.jobs.announce>`. Otherwise it comes with
+        the first jobs; if a worker's first job is none of these, that is sent a second time.
+
+        Returns
+        -------
+        bool
+            Whether workers have it before their first job.
         """
+        return False
 
     def capacity_changed(self) -> None:
         """Have the run loop read :attr:`capacity` again; call it in any thread.

@@ -154,11 +154,12 @@ class DaskExecutor(Executor):
         # A separate client: the subscriptions of the given one belong to its owner.
         self._client = Client(given, security=security, set_as_default=False)
 
-    def announce(self, key: str, session: bytes) -> None:
+    def announce(self, key: str, session: bytes) -> bool:
         """Announce the session in all workers, including later ones."""
         from dagprofiler.executors._dask_worker import Announcement
 
         self._client.register_plugin(Announcement(key, session), name=self._run)
+        return True
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Have a worker call the job with the values of Dask's futures."""

@@ -30,6 +30,7 @@ from dagprofiler.executors.jobs import (
     without_phases,
 )
 from dagprofiler.executors.worker import Worker
+from dagprofiler.graph.wiring import JOBS_PER_WORKER
 from dagprofiler.measure.machine import clock_domain
 from dagprofiler.serializers import FrameList
 
@@ -247,6 +248,8 @@ class Dispatcher:
         #: Pickles jobs; None if they run in this process.
         self._pickler = None if executor.shares_memory else JobPickler(by_value=executor.by_value)
         self._packed_session = b""
+        #: How many workers are likely to get their first job of this round.
+        self._unknowing = 0
         self._durations = Durations()
         #: How many tasks were submitted here and are not returned.
         self._running = 0
@@ -297,7 +300,8 @@ class Dispatcher:
         )
         if self._pickler is not None:
             self._packed_session = self._pickler.session(self._session)
-            self._executor.announce(self._session.key, self._packed_session)
+            known = self._executor.announce(self._session.key, self._packed_session)
+            self._unknowing = 0 if known else -(-self._executor.capacity // JOBS_PER_WORKER)
             if self._collects:
                 self._prepare()
 
@@ -313,6 +317,7 @@ class Dispatcher:
             )
             for name in [*self._first.values()][: max(0, self._executor.capacity)]
         ]
+        self._unknowing -= len(jobs)
         # An executor that is lost says so when it gets a task.
         with suppress(Exception):
             for job in jobs:
@@ -379,7 +384,11 @@ class Dispatcher:
             job = tasks[0].job
             if len(tasks) > 1:
                 job = Batch([task.job for task in tasks], [len(task.handles) for task in tasks])
-            self._send(tasks, job, has_session=self._pickler is None)
+            has_session = self._pickler is None
+            if self._unknowing > 0 and tasks[0].job.limit_s is None:
+                self._unknowing -= 1
+                job, has_session = job.with_session(self._packed_session), True
+            self._send(tasks, job, has_session=has_session)
 
     def _send(self, tasks: list[_SentTask], job: Any, *, has_session: bool) -> None:
         pending = _PendingJob(tasks, job, perf_counter(), has_session)

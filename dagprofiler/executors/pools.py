@@ -202,9 +202,10 @@ class PinnedExecutor(Executor):
             self._files = SharedFiles()
             self.folder = self._files.folder
 
-    def announce(self, key: str, session: bytes) -> None:  # noqa: ARG002  (jobs have the key)
+    def announce(self, key: str, session: bytes) -> bool:  # noqa: ARG002  (jobs have the key)
         """Keep the session for the first job of each node."""
         self._session, self._unheard = session, {*self._pools}
+        return True
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Submit the job to its node's pool."""

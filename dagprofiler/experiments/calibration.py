@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from math import prod
+from dataclasses import replace
+from math import prod, sqrt
 from time import perf_counter, process_time, sleep, thread_time
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,8 @@ from dagprofiler.engine.options import as_executor
 from dagprofiler.errors import refused
 from dagprofiler.measure.calibrate import kernels
 from dagprofiler.measure.machine import allocator_settings
-from dagprofiler.predict import Engine
-from dagprofiler.stats import median, summarize
+from dagprofiler.predict import Engine, busy_gap_ms, simulate
+from dagprofiler.stats import median
 from dagprofiler.task import Task
 
 if TYPE_CHECKING:
@@ -34,46 +35,25 @@ _RUNS = 5
 _KERNEL_S = 0.03
 
 
-class Computing(Task):
-    """Computes for a while: after no-ops processes wake up faster than after tasks."""
+class Probe(Task):
+    """Takes values, computes for a share of its time, and sleeps for the rest."""
 
-    outputs = ["x"]  # noqa: RUF012  (how tasks declare)
+    gathers = ["x"]  # noqa: RUF012  (how tasks declare)
+    outputs = ["x", "used"]  # noqa: RUF012  (the same)
 
-    def compute(self) -> dict[str, Any]:
-        """Use the core."""
-        end = thread_time() + _WAIT_S
+    def __init__(self, seconds: float = _WAIT_S, share: float = 0.0, size: int = 1) -> None:
+        super().__init__()
+        self.seconds, self.share, self.size = seconds, share, size
+
+    def compute(self, x: list[Any]) -> dict[str, Any]:  # noqa: ARG002  (it only has to arrive)
+        """Use the core, and sleep; return bytes, and which process has used how much CPU time."""
+        used = os.getpid(), process_time()
+        end = thread_time() + self.share * self.seconds
         while thread_time() < end:
             pass
-        return {"x": 0}
-
-
-class Idle(Task):
-    """Does nothing, or sleeps."""
-
-    outputs = ["x", "used"]  # noqa: RUF012  (how tasks declare)
-
-    def __init__(self, seconds: float = 0.0, size: int = 1) -> None:
-        super().__init__()
-        self.seconds, self.size = seconds, size
-
-    def compute(self) -> dict[str, Any]:
-        """Sleep; return bytes, and which process has used how much CPU time."""
-        used = os.getpid(), process_time()
-        if self.seconds:
-            sleep(self.seconds)
+        if self.share < 1:
+            sleep((1 - self.share) * self.seconds)
         return {"x": bytes(self.size), "used": used}
-
-
-class Receiver(Task):
-    """Takes a value, and sleeps."""
-
-    inputs = ["x"]  # noqa: RUF012  (how tasks declare)
-    outputs = ["y"]  # noqa: RUF012  (how tasks declare)
-
-    def compute(self, x: Any) -> dict[str, Any]:
-        """Sleep; return the size of the value."""
-        sleep(_WAIT_S)
-        return {"y": len(x)}
 
 
 class KernelRun(Task):
@@ -105,11 +85,8 @@ class Surroundings(Task):
 
     def compute(self) -> dict[str, Any]:
         """Return the usable cores and the allocator's settings."""
-        try:
-            cores = len(os.sched_getaffinity(0))
-        except AttributeError:
-            cores = os.cpu_count() or 1
-        return {"cores": cores, "allocator": allocator_settings()}
+        of_process = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+        return {"cores": len(of_process(0)), "allocator": allocator_settings()}
 
 
 def calibrate_engine(executor: Any) -> Engine:
@@ -136,11 +113,11 @@ def calibrate_engine(executor: Any) -> Engine:
     -----
     Takes a few seconds. A chain of tasks that compute tells the latency; tasks that sleep,
     more than there are workers, tell the gap and the CPU time of the driver and of the workers'
-    processes; tasks that hand over
-    values of two sizes tell what that costs; the kernels of :func:`~dagprofiler.calibrate`, on
-    one worker and on more, tell the contention. Waits add up in a run, so those of each run
-    count by their mean; figures are medians over the runs, and spreads those of the medians'
-    intervals.
+    processes; tasks that compute on all cores tell what the first ones take more, and the gap
+    with which a simulation of them takes as long; tasks that hand over values of two sizes tell
+    what that costs; the kernels of :func:`~dagprofiler.calibrate`, on one worker and on more,
+    tell the contention. Waits add up in a run, so those of each run count by their mean;
+    figures are medians over the runs. Last comes a graph of tasks that compute, predicted and run.
     """
     nodes: Mapping[str, Any] = executor if isinstance(executor, Mapping) else {}
     if nodes:
@@ -149,18 +126,20 @@ def calibrate_engine(executor: Any) -> Engine:
     if engine is None:
         raise refused("calibrate_engine: a serial run has no engine; give an executor")
     found = DAG({"surroundings": Surroundings()}).run(executor=executor).outputs["surroundings"]
-    own = _workers(executor)
+    waiting = _probes(4 * (os.cpu_count() or 1) + 8)
+    waiting.run(executor=executor)
+    own = len(_spans(waiting.run(executor=executor)))
     workers = len(nodes) or own
-    spreads: dict[str, float] = {}
-    names = [f"task_{i:02}" for i in range(_CHAIN)]
-    edges = [(a, b, ORDER_ONLY) for a, b in zip(names, names[1:])]
-    chain = DAG({name: Computing() for name in names}, edges)
-    chain_ms = [_mean(_between(profile, names)) for profile in _rounds(chain, executor)]
+    chain = _probes(_CHAIN, 1.0, steps=[1])
+    chain_ms = [
+        _mean(_between(span for _, span in _rows(profile))) for profile in _rounds(chain, executor)
+    ]
     driver_ms, worker_ms = _cpu_ms(executor, own)
     # What it does beside its threads is no more than what a chain waits for.
     driver_ms = min(driver_ms, median(chain_ms))
-    latency_ms = _typical("latency_ms", [ms - driver_ms for ms in chain_ms], spreads)
-    gap_ms = _typical("gap_ms", _gaps(executor, own), spreads)
+    latency_ms = median(chain_ms) - driver_ms
+    waits = _rounds(_probes(own * _WAITING), executor)
+    gap_ms = median([_mean(_gaps_of(profile)) for profile in waits])
     write_ms, read_ms = _handing_over(executor, own, median(chain_ms), gap_ms)
     busy = min(workers, found["cores"])
 
@@ -170,7 +149,7 @@ def calibrate_engine(executor: Any) -> Engine:
         return dag.run(executor=nodes, schedule={n: [t] for n, t in zip(nodes, dag.tasks)})
 
     contention, between = _contention(at_once, busy, threads=engine.shares_memory)
-    return Engine(
+    plain = Engine(
         executor=engine.name,
         host=hostname(),
         workers=workers,
@@ -185,26 +164,15 @@ def calibrate_engine(executor: Any) -> Engine:
         contention_range=(round(between[0], 4), round(between[1], 4)),
         shares_memory=engine.shares_memory,
         allocator=found["allocator"],
-        spread={name: round(value, 4) for name, value in spreads.items()},
     )
+    if not engine.shares_memory:  # threads that compute wait for the interpreter's lock
+        plain = _all_busy(executor, own, plain)
+    return replace(plain, error=round(_error(executor, replace(plain, workers=own)), 4))
 
 
 def _rounds(dag: DAG, executor: Any) -> list[Profile]:
     """Run a DAG several times, after once to warm up."""
     return [dag.run(executor=executor) for _ in range(_RUNS + 1)][1:]
-
-
-def _workers(executor: Any) -> int:
-    """Return how many tasks the executor runs at once, by running enough of them."""
-    waiting = _waiting(4 * (os.cpu_count() or 1) + 8)
-    waiting.run(executor=executor)
-    spans = [moments for _, moments in _rows(waiting.run(executor=executor))]
-    edges = sorted([(begun, 1) for begun, _ in spans] + [(ended, -1) for _, ended in spans])
-    most = level = 0
-    for _, step in edges:
-        level += step
-        most = max(most, level)
-    return most
 
 
 def _rows(profile: Profile) -> Iterator[tuple[tuple[str, int], tuple[float, float]]]:
@@ -215,14 +183,20 @@ def _rows(profile: Profile) -> Iterator[tuple[tuple[str, int], tuple[float, floa
         yield (row[0], row[2]), (row[start], row[end])
 
 
-def _between(profile: Profile, names: Sequence[str]) -> list[float]:
+def _between(spans: Iterable[tuple[float, float]]) -> list[float]:
     """Return the time between the end of each task and the start of the next."""
-    moments = {name: span for (name, _), span in _rows(profile)}
-    return [moments[after][0] - moments[before][1] for before, after in zip(names, names[1:])]
+    several = sorted(spans)
+    return [after[0] - before[1] for before, after in zip(several, several[1:])]
 
 
-def _waiting(count: int) -> DAG:
-    return DAG({f"wait_{i:03}": Idle(_WAIT_S) for i in range(count)})
+def _probes(count: int, share: float = 0.0, *, steps: Sequence[int] = ()) -> DAG:
+    """Return tasks that compute for a share of their time, each after those so many before it.
+
+    After no-ops processes wake up faster than after tasks: those that follow others compute.
+    """
+    names = [f"probe_{i:03}" for i in range(count)]
+    edges = [(a, b, ORDER_ONLY) for step in steps for a, b in zip(names, names[step:])]
+    return DAG({name: Probe(share=share) for name in names}, edges)
 
 
 def _cpu_ms(executor: Any, workers: int) -> tuple[float, float]:
@@ -230,7 +204,7 @@ def _cpu_ms(executor: Any, workers: int) -> tuple[float, float]:
 
     Here it is what more tasks cost more, there what is used from task to task.
     """
-    few, many = _waiting(workers), _waiting(workers * (1 + _WAITING))
+    few, many = _probes(workers), _probes(workers * (1 + _WAITING))
     here, there = [], []
     for _ in range(3):
         used = []
@@ -249,20 +223,41 @@ def _cpu_ms(executor: Any, workers: int) -> tuple[float, float]:
     return max(0.0, median(here)), median(there)
 
 
-def _gaps(executor: Any, workers: int) -> list[float]:
-    """Return the mean time between two tasks of a worker, while others wait for one, by run."""
-    dag = _waiting(workers * _WAITING)
-    return [_mean(_gaps_of(profile)) for profile in _rounds(dag, executor)]
-
-
-def _gaps_of(profile: Profile) -> Iterator[float]:
+def _spans(profile: Profile) -> dict[int, list[tuple[float, float]]]:
+    """Return when the tasks of each worker began and ended."""
     spans: dict[int, list[tuple[float, float]]] = {}
     for (_, worker), span in _rows(profile):
         spans.setdefault(worker, []).append(span)
-    for several in spans.values():
+    return spans
+
+
+def _gaps_of(profile: Profile) -> Iterator[float]:
+    for several in _spans(profile).values():
         # The first may have found its worker idle, the last ones wait for the driver.
-        inner = sorted(several)[1:-2]
-        yield from (after[0] - before[1] for before, after in zip(inner, inner[1:]))
+        yield from _between(several)[1:-2]
+
+
+def _all_busy(executor: Any, workers: int, engine: Engine) -> Engine:
+    """Return the engine with what first tasks take more, and the gap while all cores compute."""
+    share, count = min(1.0, engine.cores / workers), workers * _WAITING
+    starts, gaps = [], []
+    for profile in _rounds(_probes(count, share), executor):
+        first = _mean(min(spans)[0] for spans in _spans(profile).values())
+        starts.append(max(0.0, first - (engine.latency_ms + engine.driver_ms) / 2))
+        costs = engine.costs()._replace(start_ms=starts[-1])
+        whole_ms = profile.metrics.total_time_ms
+        gaps.append(busy_gap_ms(costs, workers, count, (_WAIT_S * 1e3, share), whole_ms))
+    return replace(engine, start_ms=round(median(starts), 6), busy_gap_ms=round(median(gaps), 6))
+
+
+def _error(executor: Any, engine: Engine) -> float:
+    """Return how far predictions of single runs of a known graph are off, relative to the runs."""
+    workers, share = engine.workers, min(1.0, engine.cores / engine.workers)
+    dag = _probes((workers + 1) * _WAITING, share, steps=[workers, workers + 1])
+    measured = dag.run(executor=executor, rounds=Rounds(_RUNS, warmup=1))
+    found_ms = simulate(measured, engine=engine).makespan_ms
+    errors = [found_ms / real.metrics.total_time_ms - 1 for real in _rounds(dag, executor)]
+    return sqrt(_mean(error**2 for error in errors))
 
 
 def _handing_over(
@@ -273,7 +268,7 @@ def _handing_over(
     write_ms, read_ms = [0.0], [0.0]
     for size in Engine.VALUE_BYTES:
         whole, part = [], []
-        tasks = {"write": Idle(size=size), **{name: Receiver() for name in names}}
+        tasks = {"write": Probe(0.0, size=size), **{name: Probe() for name in names}}
         for profile in _rounds(DAG(tasks, [("write", name) for name in names]), executor):
             moments = {name: span for (name, _), span in _rows(profile)}
             whole.append(min(moments[name][0] for name in names) - moments["write"][1] - empty_ms)
@@ -314,10 +309,3 @@ def _contention(
 def _mean(values: Iterable[float]) -> float:
     several = [*values]
     return sum(several) / len(several) if several else 0.0
-
-
-def _typical(name: str, values: Sequence[float], spreads: dict[str, float]) -> float:
-    """Return the median, and note its interval relative to it."""
-    summary = summarize(values)
-    spreads[name] = min(1.0, summary.half_width) if summary.median else 0.0
-    return summary.median

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dagprofiler.errors import ProfileError, describe, short_repr
-from dagprofiler.predict._replay import EngineCosts
+from dagprofiler.predict._replay import Demands, EngineCosts, replay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +29,10 @@ class Engine:
         without `driver_ms`.
     gap_ms
         Between two tasks of a worker, if the second was waiting.
+    busy_gap_ms
+        The same while all cores compute; in it is what the engine then takes of the tasks' cores.
+    start_ms
+        What the first task of each worker in a run takes more.
     driver_ms
         CPU time of the process that drives the run, for each task.
     worker_ms
@@ -48,8 +52,9 @@ class Engine:
         Whether its workers are threads of one process, which share the interpreter's lock.
     allocator
         The ``MALLOC_*`` variables in the environment of its workers.
-    spread
-        Half the width of the interval of a figure, relative to the figure, by its name.
+    error
+        How far predictions of single runs were off when it was calibrated, relative to the
+        makespan: the root of the mean of the squares.
 
     Notes
     -----
@@ -73,8 +78,10 @@ class Engine:
     contention_range: tuple[float, float] = (1.0, 1.0)
     shares_memory: bool = False
     allocator: Mapping[str, str] = field(default_factory=dict)
-    spread: Mapping[str, float] = field(default_factory=dict)
+    error: float = 0.0
     worker_ms: float = 0.0
+    busy_gap_ms: float = 0.0
+    start_ms: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the engine as stored in a profile's section ``engine``."""
@@ -118,8 +125,26 @@ class Engine:
         factors = ", ".join(f"{factor:.2f}" for factor in self.contention)
         return (
             f"{self.executor} on {self.host}: {self.workers} workers, {self.cores} cores\n"
-            f"latency {self.latency_ms:.3f} ms, gap {self.gap_ms:.3f} ms, "
+            f"latency {self.latency_ms:.3f} ms, gap {self.gap_ms:.3f} ms, with all cores busy "
+            f"{self.busy_gap_ms:.3f} ms, start {self.start_ms:.3f} ms a worker\n"
             f"driver {self.driver_ms:.3f} ms and worker {self.worker_ms:.3f} ms a task\n"
             f"values of 0.2 and 2 MB: {write} to write, {read} to read\n"
             f"computing with 1, 2, ... workers at once takes {factors} times as long"
         )
+
+
+def busy_gap_ms(
+    costs: EngineCosts, workers: int, count: int, task: tuple[float, float], makespan_ms: float
+) -> float:
+    """Return the ``busy_gap_ms`` with which a run takes `makespan_ms` if it is simulated.
+
+    The run has `count` tasks without edges, each with the time and the share of a core of `task`.
+    """
+    least, most = 0.0, makespan_ms
+    demands = Demands(*([each] * count for each in task))
+    for _ in range(20):
+        gap_ms = (least + most) / 2
+        tried = costs._replace(busy_gap_ms=gap_ms)
+        found_ms = replay([], [0] * (count + 1), demands, [1.0] * workers, tried).makespan_ms
+        least, most = (gap_ms, most) if found_ms < makespan_ms else (least, gap_ms)
+    return least

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +23,10 @@ class EngineCosts(NamedTuple):
         without `driver_ms`; half of it each way.
     gap_ms
         Between two jobs of a worker that has the second one already.
+    busy_gap_ms
+        The same while tasks compute on all other cores.
+    start_ms
+        What the first job of each worker takes more.
     driver_ms
         CPU time of the process that drives the run for each job, half of it to send it and half
         for its record. It does one thing at a time.
@@ -42,6 +46,8 @@ class EngineCosts(NamedTuple):
     worker_ms: float = 0.0
     cores: float = inf
     contention: Sequence[float] = (1.0,)
+    busy_gap_ms: float = 0.0
+    start_ms: float = 0.0
 
 
 class Demands(NamedTuple):
@@ -159,23 +165,21 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
         pop, done = ready_queue(*graph) if ranked is None else ready_queue_by(ranked, *graph)
         home, capacity = [], JOBS_PER_WORKER * workers
     work_ms, core, gil = demands
-    latency_ms, gap_ms, driver_ms, beside_ms, cores, contention = costs
+    latency_ms, gap_ms, driver_ms, beside_ms, cores, contention, busy_gap_ms, start_ms = costs
+    busy_gap_ms = max(gap_ms, busy_gap_ms)
     each_way_ms, half_ms = latency_ms / 2, driver_ms / 2
     begun, ended = [0.0] * count, [0.0] * count
     worker_of = [0] * count
     queues: list[deque[int]] = [deque() for _ in range(workers if orders is not None else 1)]
     idle = list(range(workers))  # a heap: the lowest number takes the next job
-    is_idle, free_ms = [True] * workers, [0.0] * workers
+    is_idle, free_ms, starts_ms = [True] * workers, [0.0] * workers, [start_ms] * workers
     inbox: deque[int] = deque()
     events: list[tuple[float, int, int, int]] = []
     engine = _Share(1.0, 0.0, rate=1.0)
     shares = {(engine.core, engine.gil): engine}
     links: dict[tuple[int, int], _Share] = {}
     #: How many transfers a task waits for.
-    awaited: dict[int, int] = {}
-    for moves in (transfers or {}).values():
-        for target, _ in moves:
-            awaited[target] = awaited.get(target, 0) + 1
+    awaited = Counter(target for moves in (transfers or {}).values() for target, _ in moves)
     #: Tasks whose worker has come to them, and waits for their transfers.
     blocked: set[int] = set()
     now = makespan = 0.0
@@ -247,7 +251,8 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
         """Let a worker come to a job, after its gap."""
         worker_of[i] = worker
         is_idle[worker] = False
-        cause(max(now, free_ms[worker]), _BEGIN, i)
+        cause(max(now, free_ms[worker]) + starts_ms[worker], _BEGIN, i)
+        starts_ms[worker] = 0.0
 
     def begin(i: int) -> None:
         begun[i] = now
@@ -264,7 +269,7 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
     def end(i: int) -> None:
         ended[i] = now
         worker = worker_of[i]
-        free_ms[worker] = now + gap_ms
+        free_ms[worker] = now + (busy_gap_ms if active >= cores - 1 else gap_ms)
         cause(now + each_way_ms, _RECORD, i)
         if beside_ms:
             occupy(_BESIDE, beside_ms)

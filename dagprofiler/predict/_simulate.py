@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from dagprofiler._document.rounds import MOMENTS, measured_of
 from dagprofiler._document.table import entries_of_tasks
@@ -78,8 +79,10 @@ class Simulation(Shown):
         -----
         From 12 to 60 simulations. In each, every task has its time of a random round, scaled
         by how slow another random round was as a whole, so that disturbances of single tasks
-        and of the machine both count; the engine's figures vary by their spread. On threads,
-        tasks hold the interpreter's lock in every other simulation.
+        and of the machine both count; contention varies between kinds of work. In addition
+        comes how far predictions of single runs were off when the engine was calibrated. On
+        threads, tasks hold the interpreter's lock in every other simulation, unless the
+        profile was taken on as many threads.
         """
         return self._case.interval_ms(self.makespan_ms)
 
@@ -241,6 +244,9 @@ def simulate(
         transfers = _transfers(profile, graph, nodes[-1], orders, bandwidth)
     times, ratios = _times(profile, graph, engine, _factors(graph.names, faster or {}))
     core = _shares(profile, graph.names)
+    gil = (core or [1.0] * len(times)) if engine is not None and engine.shares_memory else None
+    # Rounds on as many threads have the waits for the interpreter's lock in their times.
+    threads = _threads(profile)
     cases = [
         _Case(
             profile,
@@ -248,7 +254,7 @@ def simulate(
             times,
             ratios,
             core,
-            (core or [1.0] * len(times)) if engine is not None and engine.shares_memory else None,
+            None if len(several) == threads else gil,
             engine,
             [*several],
             [*several.values()],
@@ -315,12 +321,10 @@ class _Case:
         return len(self.ratios)
 
     def play(
-        self, factors: Callable[[int], float] | None = None, costs: EngineCosts | None = None
+        self, factors: Callable[[int], float] = lambda _: 1.0, costs: EngineCosts | None = None
     ) -> Replay:
         """Simulate the run; `factors` scale the time of each task."""
-        work = [sum(times) for times in self.times]
-        if factors is not None:
-            work = [ms * factors(i) for i, ms in enumerate(work)]
+        work = [sum(times) * factors(i) for i, times in enumerate(self.times)]
         if costs is None:
             costs = EngineCosts() if self.engine is None else self.engine.costs()
         return replay(
@@ -362,6 +366,8 @@ class _Case:
         centre = sum(found) / times
         deviation = sqrt(sum((ms - centre) ** 2 for ms in found) / (times - 1))
         width = _T95[min(self.rounds - 1, len(_T95)) - 1] * sqrt(1 + 1 / self.rounds) * deviation
+        off = 0.0 if self.engine is None else 1.96 * self.engine.error
+        width = sqrt(width**2 + (off * centre) ** 2)
         return max(0.0, min(makespan_ms, centre - width)), max(makespan_ms, centre + width)
 
     def gains(self, makespan_ms: float) -> dict[str, float]:
@@ -379,25 +385,13 @@ class _Case:
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def _varied(self, chance: random.Random) -> EngineCosts:
-        """Return the engine's costs, each varied within its spread."""
-        engine = self.engine
-        if engine is None:
+        """Return the engine's costs with contention as of some kind of work."""
+        if self.engine is None:
             return EngineCosts()
-        costs = engine.costs()
-
-        def varied(name: str) -> float:
-            value: float = getattr(costs, name)
-            return max(0.0, value * (1 + chance.gauss(0.0, engine.spread.get(name, 0.0) / 1.96)))
-
-        low, high = engine.contention_range
-        last = costs.contention[-1]
-        by = chance.uniform(low, high) / last if last else 1.0
-        return costs._replace(
-            latency_ms=varied("latency_ms"),
-            gap_ms=varied("gap_ms"),
-            driver_ms=varied("driver_ms"),
-            contention=[1.0, *(max(1.0, factor * by) for factor in costs.contention[1:])],
-        )
+        costs = self.engine.costs()
+        by = chance.uniform(*self.engine.contention_range) / (costs.contention[-1] or 1.0)
+        others = (max(1.0, factor * by) for factor in costs.contention[1:])
+        return costs._replace(contention=[1.0, *others])
 
     def reasons(self) -> tuple[str, ...]:
         """Return why the prediction may not be trusted."""
@@ -433,10 +427,10 @@ class _Case:
                 f"{computing} workers compute at once, contention was measured for "
                 f"{len(engine.contention)}"
             )
-        if engine.shares_memory and len(self.nodes) > 1:
+        if self.gil is not None and len(self.nodes) > 1:
             found.append(
-                "threads: how long tasks hold the interpreter's lock was not measured, so each "
-                "is taken to hold it while it computes"
+                "threads: how long tasks wait for the interpreter's lock is not known; take the "
+                f"rounds on {len(self.nodes)} threads"
             )
         return tuple(found)
 
@@ -583,12 +577,11 @@ def _transfers(
 ) -> dict[int, list[tuple[int, float]]]:
     """Return for each task the tasks on other nodes that it feeds, and the time of each."""
     network = network_of({"speeds": dict(nodes), "bandwidth": bandwidth})
-    number = {node["name"]: i for i, node in enumerate(network["nodes"])}
-    rate: dict[tuple[int, int], float] = {}
+    rate: dict[tuple[str, str], float] = {}
     for link in network["edges"]:
-        ends = number[link["source"]], number[link["target"]]
+        ends = link["source"], link["target"]
         rate[ends] = rate[ends[::-1]] = link["speed"]
-    home = {i: node for node, order in enumerate(orders) for i in order}
+    home = {i: node for node, order in zip(nodes, orders) for i in order}
     index = {name: i for i, name in enumerate(graph.names)}
     found: dict[int, list[tuple[int, float]]] = {}
     for edge in profile.metrics.edge_metrics:
@@ -644,7 +637,9 @@ def _times(
         )
     ratios = [*zip(*rows)]
     # Disturbances hit a few tasks in each round, and the medians of the tasks hold none of them.
-    usual = _of_a_round(times, ratios)
+    whole = sum(each.compute for each in times)
+    in_rounds = [sum(r * each.compute for r, each in zip(row, times)) for row in ratios]
+    usual = median(in_rounds) / whole if in_rounds and whole else 1.0
     times = [
         each._replace(compute=each.compute * usual * factor) for each, factor in zip(times, factors)
     ]
@@ -654,14 +649,6 @@ def _times(
 def _time_in(columns: Mapping[str, Any]) -> str:
     """Return the column of the time in compute(), if known without waiting for a core."""
     return "corrected_ms" if "corrected_ms" in columns else "wall_ms"
-
-
-def _of_a_round(times: Sequence[_Times], ratios: Sequence[Sequence[float]]) -> float:
-    """Return what all tasks compute in the median round, relative to the sum of their medians."""
-    whole = sum(each.compute for each in times)
-    if not ratios or not whole:
-        return 1.0
-    return median([sum(r * each.compute for r, each in zip(row, times)) for row in ratios]) / whole
 
 
 #: Deviations of a normal distribution with equal probability between them.
@@ -688,13 +675,11 @@ def _handed_over(profile: Profile, engine: Engine) -> dict[str, tuple[float, flo
         known = fields.setdefault(edge.source, {})
         for name, sizes in (edge.field_bytes or {"": {"wire_bytes": size}}).items():
             known[name] = max(known.get(name, 0), sizes.get("wire_bytes", 0))
-    return {
-        name: (
-            sum(engine.handing_over_ms(size)[0] for size in fields.get(name, {}).values()),
-            read.get(name, 0.0),
-        )
-        for name in {*read, *fields}
+    written = {
+        name: sum(engine.handing_over_ms(size)[0] for size in known.values())
+        for name, known in fields.items()
     }
+    return {name: (written.get(name, 0.0), read.get(name, 0.0)) for name in {*read, *written}}
 
 
 def _beside(profile: Profile, engine: Engine | None) -> dict[str, float]:
@@ -703,45 +688,33 @@ def _beside(profile: Profile, engine: Engine | None) -> dict[str, float]:
         return {}
     busy = profile.sections.get("run", {}).get("conditions", {}).get("busy_cores", 0)
     if busy:
-        return dict.fromkeys(profile.dag_structure["nodes"], _between(engine.contention, 1 + busy))
-    timeline = profile.sections.get("timeline")
-    if timeline is None or len(timeline["workers"]) < 2:
+        return dict.fromkeys(profile.dag_structure["nodes"], _contended(engine, 1 + busy))
+    timeline, phase = profile.sections.get("timeline", {}), ("compute_start_ms", "compute_end_ms")
+    if len(timeline.get("workers", ())) < 2 or not {*phase} <= {*timeline["columns"]}:
         return {}
-    if not {"compute_start_ms", "compute_end_ms"}.issubset(timeline["columns"]):
-        return {}
-    start, end = map(timeline["columns"].index, ("compute_start_ms", "compute_end_ms"))
+    start, end = map(timeline["columns"].index, phase)
     spans = [
         (row[0], row[start], row[end])
         for row in timeline["records"]
         if row[start] is not None and row[end] is not None
     ]
     edges = sorted([(a, 1) for _, a, _ in spans] + [(b, -1) for _, _, b in spans])
-    # How many compute, summed over the time until each of the moments.
-    moments, levels, areas = [0.0], [0], [0.0]
-    for at, step in edges:
-        areas.append(areas[-1] + levels[-1] * (at - moments[-1]))
-        moments.append(at)
-        levels.append(levels[-1] + step)
-
-    def integral(at: float) -> float:
-        k = bisect_right(moments, at) - 1
-        return areas[k] + levels[k] * (at - moments[k])
-
+    moments, steps = np.array(edges).reshape(-1, 2).T
+    # The sum over workers of the time for which each has computed.
+    areas = np.cumsum(np.diff(moments, prepend=0.0) * (np.cumsum(steps) - steps))
     found: dict[str, list[float]] = {}
     for name, begun, ended in spans:
         if ended > begun:
-            computing = (integral(ended) - integral(begun)) / (ended - begun)
-            found.setdefault(name, []).append(_between(engine.contention, computing))
+            computed = np.diff(np.interp([begun, ended], moments, areas))[0]
+            factor = _contended(engine, computed / (ended - begun))
+            found.setdefault(name, []).append(factor)
     return {name: median(values) for name, values in found.items()}
 
 
-def _between(contention: Sequence[float], computing: float) -> float:
-    """Return the contention factor for a number of workers between two whole ones."""
-    last = len(contention) - 1
-    below = min(last, max(0, int(computing) - 1))
-    above = min(last, below + 1)
-    part = min(1.0, max(0.0, computing - 1 - below))
-    return contention[below] + part * (contention[above] - contention[below])
+def _contended(engine: Engine, computing: float) -> float:
+    """Return the contention factor for a number of workers, also between two whole ones."""
+    factors = engine.contention
+    return float(np.interp(computing, range(1, len(factors) + 1), factors))
 
 
 def _shares(profile: Profile, names: Sequence[str]) -> list[float] | None:
@@ -764,10 +737,18 @@ def _shares(profile: Profile, names: Sequence[str]) -> list[float] | None:
     return found
 
 
+def _threads(profile: Profile) -> int:
+    """Return on how many threads of one process the tasks ran; 0 if on several processes."""
+    workers = profile.sections.get("timeline", {}).get("workers", [])
+    processes = {(worker["host"], worker["pid"]) for worker in workers}
+    return len(workers) if len(processes) == 1 else 0
+
+
 def _delayed(samples: Mapping[str, Any]) -> float:
     """Return the share of their time in compute() in which tasks waited for a core."""
-    delays = walls = 0.0
-    for columns in samples["tasks"].values():
-        delays += sum(measured_of(samples["rounds"], columns.get("delay_ms", ())))
-        walls += sum(measured_of(samples["rounds"], columns.get("wall_ms", ())))
+    kinds, tasks = samples["rounds"], samples["tasks"].values()
+    delays, walls = (
+        sum(sum(measured_of(kinds, columns.get(name, ()))) for columns in tasks)
+        for name in ("delay_ms", "wall_ms")
+    )
     return delays / walls if walls else 0.0

@@ -370,7 +370,8 @@ def loky():
 
 def threads():
     with ThreadPoolExecutor(2) as pool:
-        makespans("makespan, two threads", pool, {"in this process": None})
+        taken = {"in this process": None, "on the threads": pool}
+        makespans("makespan, two threads", pool, taken)
 
 
 def dask():

@@ -71,10 +71,10 @@ def test_a_worker_gets_the_session_once_a_round():
     executor = Here()
     executor.capacity = 1
     independent("a", "b", "c").run(executor=executor)
-    assert executor.calls == ["open", "a", "a", "b", "c", "close"]
+    assert executor.calls == ["open", "a", "b", "c", "close"]
     independent("a", "b").run(executor=executor, rounds=Rounds(2, warmup=0))
     # Before the second round the worker is known, and is prepared.
-    assert executor.calls[6:] == ["open", "a", "a", "b", "a", "a", "b", "close"]
+    assert executor.calls[5:] == ["open", "a", "b", "a", "a", "b", "close"]
 
 
 def test_no_round_waits_for_a_known_worker_to_collect_garbage(monkeypatch):

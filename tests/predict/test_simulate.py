@@ -41,6 +41,12 @@ def chain(count, ms=1):
         (*chain(3), {"engine": engine(latency_ms=0.5, driver_ms=0.25)}, 3 * 1.75),
         # One worker with tasks in wait pays the gap between them.
         (*({"a": 1, "b": 1, "c": 1}, []), {"workers": 1, "engine": engine(gap_ms=0.5)}, 4),
+        # The gap is another one while the other cores compute, here the only other one.
+        (dict.fromkeys("abcd", 2), [], {"engine": engine(cores=2, gap_ms=1, busy_gap_ms=3)}, 7),
+        (dict.fromkeys("abc", 2), [], {"engine": engine(cores=2, gap_ms=1, busy_gap_ms=3)}, 7),
+        (dict.fromkeys("abcd", 2), [], {"engine": engine(cores=3, gap_ms=1, busy_gap_ms=3)}, 5),
+        # The first job of each worker takes longer to come.
+        (*chain(3), {"engine": engine(start_ms=2)}, 5),
         # Four submissions and two records before the last record: the driver is the bottleneck.
         ({"a": 0, "b": 0, "c": 0}, [], {"engine": engine(driver_ms=2)}, 6),
         # Who computes at the same time slows each other down.
@@ -176,10 +182,23 @@ def test_classes_are_ranked_by_what_all_gains_if_they_are_twice_as_fast():
     assert "b_* twice as fast: 25.0% shorter" in str(found)
 
 
-def test_the_engines_spread_widens_the_interval():
-    source = profile_of(*chain(5), rounds=[1.0, 1.0, 1.0])
-    found = simulate(source, engine=engine(latency_ms=1.0, spread={"latency_ms": 0.5}))
-    assert found.interval_ms[0] < found.makespan_ms < found.interval_ms[1]
+def test_errors_of_earlier_predictions_on_the_engine_widen_the_interval():
+    source = profile_of(*chain(5, 20), rounds=[1.0, 1.0, 1.0])
+    found = simulate(source, engine=engine(error=0.1))
+    assert found.interval_ms == pytest.approx((100 - 19.6, 100 + 19.6))
+
+
+@pytest.mark.parametrize(("processes", "makespan_ms"), [(1, 10), (2, 20)])
+def test_rounds_on_as_many_threads_contain_the_waits_for_the_interpreters_lock(
+    processes, makespan_ms
+):
+    workers = [{"host": "here", "pid": i % processes, "thread": i} for i in range(2)]
+    timeline = {"columns": ["task", "round", "worker"], "workers": workers, "records": []}
+    measured = profile_of({"a": 10, "b": 10}, rounds=[1.0] * 3, sections={"timeline": timeline})
+    found = simulate(measured, engine=engine(shares_memory=True))
+    assert found.makespan_ms == pytest.approx(makespan_ms)
+    assert any("lock" in reason for reason in found.reasons) == (processes == 2)
+    assert simulate(measured, workers=4, engine=engine(shares_memory=True)).makespan_ms >= 20
 
 
 def test_a_predicted_profile_is_read_as_any_other_and_never_passes_for_a_measured_one():
