@@ -101,7 +101,7 @@ def example(last=Classify, **config):
 
 @pytest.fixture
 def measured():
-    return example(shape=(2, 2), rates=np.arange(3)).run(seed=42)
+    return example(shape=(2, 2), rates=np.arange(3)).run(seed=np.int64(42))
 
 
 def partial():
@@ -174,7 +174,7 @@ def test_a_loaded_profile_has_what_the_measured_one_has_but_outputs(measured):
     assert loaded.config == Config(N=4, shape=[2, 2], rates=[0, 1, 2])
     for name in ("dag_structure", "metrics", "sections", "seed", "timestamp", "hostname"):
         assert getattr(loaded, name) == getattr(measured, name)
-    assert measured.seed == 42
+    assert (measured.seed, type(measured.seed)) == (42, int)
     assert str(loaded) == str(measured)
     assert repr(loaded) == repr(measured)
     assert measured.final_outputs == {"classes": [0, 1, 2, 3]}
