@@ -10,14 +10,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.checks import integer
-from dagprofiler.errors import (
-    DeclarationError,
-    TraceError,
-    did_you_mean,
-    is_a,
-    refused,
-    short_repr,
-)
+from dagprofiler.errors import DeclarationError, TraceError, did_you_mean, is_a, refused, short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -195,26 +188,28 @@ class HookCalls:
     @property
     def store(self) -> Any:
         """The store of outputs; None if no hook has one."""
-        stores = [hook.store for hook in self.hooks if hook.store is not None]
-        if len(stores) > 1:
-            raise refused(f"hooks: outputs can be stored in one place, got {len(stores)}")
-        return stores[0] if stores else None
+        return self._only("store", "outputs can be stored in one place")
 
     @property
     def tracing(self) -> Any:
         """The settings of the Tracer; None if there is none."""
-        tracings = [hook.tracing for hook in self.hooks if hook.tracing is not None]
-        if len(tracings) > 1:
-            raise refused(f"hooks: one Tracer records a run, got {len(tracings)}")
-        if not tracings:
-            return None
-        from dagprofiler.tracing.collection import Tracing
+        tracing = self._only("tracing", "one Tracer records a run")
+        if tracing is not None:
+            from dagprofiler.tracing.collection import Tracing
 
-        if not isinstance(tracings[0], Tracing):
-            raise refused(
-                f"hooks: 'tracing' must be that of a Tracer, got {short_repr(tracings[0])}"
-            )
-        return tracings[0]
+            if not isinstance(tracing, Tracing):
+                raise refused(
+                    f"hooks: 'tracing' must be that of a Tracer, got {short_repr(tracing)}"
+                )
+        return tracing
+
+    def _only(self, attribute: str, why: str) -> Any:
+        """Return an attribute that at most one of the hooks sets; None if none does."""
+        values = [getattr(hook, attribute) for hook in self.hooks]
+        values = [value for value in values if value is not None]
+        if len(values) > 1:
+            raise refused(f"hooks: {why}, got {len(values)}")
+        return values[0] if values else None
 
     def tell(self, method: str, what: Any) -> None:
         """Call one method of all hooks, and add its time to theirs."""

@@ -95,10 +95,7 @@ def _check_same(here: GrowableWiring, first: GrowableWiring) -> None:
 
 
 def _places(
-    old: GrowableWiring,
-    new: GrowableWiring,
-    tasks: list[int | None],
-    slots: list[int | None],
+    old: GrowableWiring, new: GrowableWiring, tasks: list[int | None], slots: list[int | None]
 ) -> list[int | None]:
     """Return the position of each input of a wiring in another."""
     places = []

@@ -76,7 +76,7 @@ class RunOptions:
         checked = {
             "seed": as_seed(self.seed),
             "rounds": rounds,
-            "meters": as_list(self.meters),
+            "meters": list(self.meters) if is_a(self.meters, Iterator) else self.meters,
             "keep": names("keep", self.keep, "names of tasks"),
             "on_error": choice("on_error", self.on_error, ("stop", "finish")),
             "executor": executor,
@@ -227,11 +227,6 @@ def orders_of(
             "each other forever"
         ) from error
     return orders
-
-
-def as_list(values: Any) -> Any:
-    """Return an iterator as a list, and any other value unchanged."""
-    return list(values) if is_a(values, Iterator) else values
 
 
 def as_executor(pool: Any, rounds: Rounds) -> Executor | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from itertools import chain, islice
 from math import inf
@@ -11,13 +12,7 @@ from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler.errors import (
-    PackedError,
-    SerializationError,
-    WorkerError,
-    describe,
-    short_repr,
-)
+from dagprofiler.errors import PackedError, SerializationError, WorkerError, describe, short_repr
 from dagprofiler.executors import RoundReport
 from dagprofiler.executors._shared_files import OwnedFiles, SharedFile
 from dagprofiler.executors.jobs import (
@@ -461,7 +456,7 @@ class Dispatcher:
         try:
             outcome: Any = future.result()
         except Exception as error:  # noqa: BLE001  (the same)
-            self._broken = self._broken or _is_broken(error)
+            self._broken = self._broken or isinstance(error, BrokenExecutor)
             self._lose(tasks, error)
             return
         if isinstance(outcome, tuple):
@@ -595,10 +590,3 @@ class Dispatcher:
 
 def _decoded(data: Any, decode: Codec) -> Any:
     return decode(data.frames(decode) if type(data) is SharedFile else data)
-
-
-def _is_broken(error: Exception) -> bool:
-    """Tell whether the error means that the executor accepts no further jobs."""
-    from concurrent.futures import BrokenExecutor
-
-    return isinstance(error, BrokenExecutor)

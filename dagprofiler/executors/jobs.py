@@ -8,12 +8,7 @@ import threading
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dagprofiler.errors import (
-    PackedError,
-    SerializationError,
-    describe,
-    short_repr,
-)
+from dagprofiler.errors import PackedError, SerializationError, describe, short_repr
 from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile
 from dagprofiler.executors.worker import Worker, end_with, perform_limited, this_worker
 from dagprofiler.measure.pipeline import perform

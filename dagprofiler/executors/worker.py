@@ -167,12 +167,7 @@ class _Beside(threading.local):
 
     def _start(self) -> None:
         """Start the process, and wait until it is ready."""
-        from multiprocessing import (
-            current_process,
-            get_context,
-            get_start_method,
-            set_start_method,
-        )
+        from multiprocessing import current_process, get_context, get_start_method, set_start_method
         from multiprocessing.reduction import ForkingPickler
 
         # Engines start daemons, which may not start others; this one ends with its worker.

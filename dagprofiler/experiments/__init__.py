@@ -65,11 +65,7 @@ class RunComparison(ShownInBlocks):
         return times
 
     def report(
-        self,
-        path: PathLike | IO[Any],
-        *,
-        cost: str | None = None,
-        statistic: str = "median",
+        self, path: PathLike | IO[Any], *, cost: str | None = None, statistic: str = "median"
     ) -> tuple[str, ...]:
         """Write the new profile as a page, with these verdicts against the base.
 
@@ -220,25 +216,13 @@ def sweep(
         raise refused(
             f"sweep: executor must be a concurrent.futures.Executor, got {short_repr(executor)}"
         )
-    return _interleaved(
-        [
-            (
-                dag.with_config(config),
-                RunOptions(
-                    seed,
-                    inputs,
-                    rounds,
-                    meters="default" if meters is None else meters,
-                    executor=executor,
-                ),
-            )
-            for config in configs
-        ],
-        _watching(
-            [", ".join(f"{name}={config[name]}" for name in over) for config in configs],
-            progress=progress,
-        ),
-    )
+    meters = "default" if meters is None else meters
+    cases = [
+        (dag.with_config(config), RunOptions(seed, inputs, rounds, meters, executor=executor))
+        for config in configs
+    ]
+    labels = [", ".join(f"{name}={config[name]}" for name in over) for config in configs]
+    return _interleaved(cases, _watching(labels, progress=progress))
 
 
 def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
