@@ -663,10 +663,8 @@ class RunLog:
 
     def record(self, round_log: RoundLog, i: int, error: BaseException | None = None) -> TaskRecord:
         """Return the record of task number `i`, which finished or failed, in a round."""
-        name, number = (
-            self.wiring.names[i],
-            next(k for k, r in enumerate(self.rounds) if r is round_log),
-        )
+        name = self.wiring.names[i]
+        number = next(k for k, other in enumerate(self.rounds) if other is round_log)
         ahead_s = self.ahead_s(round_log.ran_on[i])
         times: Any = [None if t is None else t - ahead_s for t in round_log.times_of(i)]
         ready_s, started_s = self._ready_s(round_log, i), times[0]

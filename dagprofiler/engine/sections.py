@@ -43,7 +43,7 @@ def origins_of(log: RunLog) -> dict[str, Any]:
         for number, round_log in enumerate(log.rounds)
         if round_log.growth
     ]
-    section: dict[str, Any] = {
+    return {
         "columns": list(ORIGIN_COLUMNS),
         "records": Table(_added(log, grown)),
         "fired": [
@@ -62,7 +62,6 @@ def origins_of(log: RunLog) -> dict[str, Any]:
             for rule, why in growth.unfired.items()
         ],
     }
-    return section
 
 
 def _added(log: RunLog, grown: list[tuple[int, Growth]]) -> Iterator[Columns]:
@@ -196,11 +195,8 @@ def _metered(rounds: Sequence[RoundLog], i: int) -> dict[str, list[Any]]:
     names = dict.fromkeys(column for round_log in rounds for column in round_log.columns)
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for round_log in rounds:
-        read = (
-            dict(zip(round_log.columns, round_log.meters.get(i, ())))
-            if round_log.succeeded(i)
-            else {}
-        )
+        values = round_log.meters.get(i, ()) if round_log.succeeded(i) else ()
+        read = dict(zip(round_log.columns, values))
         for name, column in columns.items():
             value = read.get(name)
             column.append(rounded(value) if name.endswith("_ms") else value)
@@ -496,19 +492,11 @@ class Tables:
             yield "samples", self._samples
             if len(log.rounds) > 1:
                 yield "statistics", statistics_of(self._samples, differing_outputs(log))
-        yield (
-            "timeline",
-            {
-                "workers": log.workers,
-                "columns": list(TIMELINE_COLUMNS),
-                "records": Table(self._timeline()),
-            },
-        )
+        columns, records = list(TIMELINE_COLUMNS), Table(self._timeline())
+        yield "timeline", {"workers": log.workers, "columns": columns, "records": records}
         if any(round_log.spans for round_log in log.rounds):
             yield "spans", self._spans()
         if any(round_log.growth is not None for round_log in log.rounds):
-            # Only a dynamic graph needs this import.
-
             yield "origins", origins_of(log)
         if log.schedule is not None:
             yield "schedule", {node: [*tasks] for node, tasks in log.schedule.items()}
@@ -627,18 +615,11 @@ class Tables:
             self._reasons(i, estimated, candidates)
             for i, estimated, *candidates in zip(tasks, estimates, *measured.values())
         ]
-        return Columns(
-            {
-                "node_weight": [
-                    "default" if estimated is None else "estimated_instructions"
-                    for estimated in estimates
-                ],
-                **({"estimated_instructions": estimates} if self.log.estimates else {}),
-                **measured,
-                "reasons": reasons,
-            },
-            optional=True,
-        )
+        known = {"estimated_instructions": estimates} if self.log.estimates else {}
+        sources = ["default" if each is None else "estimated_instructions" for each in estimates]
+        columns: dict[str, list[Any]] = {"node_weight": sources, **known, **measured}
+        columns["reasons"] = reasons
+        return Columns(columns, optional=True)
 
     @cached_property
     def _candidates(self) -> dict[str, list[Any]]:
