@@ -471,8 +471,8 @@ class DAG(Shown):
             these times if all tasks have one; otherwise Kahn's order applies.
         schedule
             Node to its tasks in the order in which they run there, every task once; `executor`
-            is then ``{node: pool}``, with a pool of one worker for each node. Assignment and
-            order are kept exactly.
+            is then ``{node: pool}``, with a pool of one worker or a
+            :class:`~dagprofiler.RayExecutor` for each node. Assignment and order are kept exactly.
         timeout
             How long a task may take, in seconds, if it has no ``timeout`` of its
             own; on an executor whose workers are processes. A task that takes longer

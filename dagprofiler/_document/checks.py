@@ -266,7 +266,7 @@ class _Edges:
         for source, target in zip(self.sources, self.targets):
             below.setdefault(source, []).append(target)
         try:
-            complete = kahn_order(list(self.nodes), below)
+            complete = kahn_order(self.nodes, zip(self.sources, self.targets))
         except CycleError as error:
             raise _error(shorten(str(error)), *_EDGES) from error
         place = dict(zip(order, range(len(order))))

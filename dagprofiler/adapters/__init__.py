@@ -103,10 +103,7 @@ def profile_of(run: OwnRun) -> Profile:
     def ms(moment_s: float) -> float:
         return max(0.0, round((moment_s - run.began_s) * 1e3, 6))
 
-    below: dict[str, list[str]] = {}
-    for source, target in run.edges:
-        below.setdefault(source, []).append(target)
-    order = kahn_order([*run.fields], below)
+    order = kahn_order(run.fields, run.edges)
     done = {name: run.done[name] for name in order if name in run.done}
     took_ms = {name: round((at.end_s - at.start_s) * 1e3, 6) for name, at in done.items()}
     edges = [

@@ -428,7 +428,7 @@ class _WeightedGraph:
                 if not waiting[target]:
                     names.append(target)
         if len(names) < len(nodes):
-            kahn_order(nodes, below)  # raises an error that names the cycle
+            kahn_order(nodes, pairs)  # raises an error that names the cycle
         self._place = dict(zip(names, range(len(names))))
         self._nodes = nodes
         self.edges = [

@@ -90,7 +90,7 @@ class RunOptions:
         """Return the executor, of a run along a schedule one that keeps tasks on their nodes."""
         if self.schedule is None:
             return self.executor
-        if not isinstance(self.schedule, Mapping):
+        if not (isinstance(self.schedule, Mapping) and self.schedule):
             raise refused(f"schedule must be {{node: [tasks]}}, got {short_repr(self.schedule)}")
         if self.priorities is not None:
             raise refused("priorities: a schedule has the order of the tasks already")

@@ -9,6 +9,8 @@ from abc import ABC, abstractmethod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dagprofiler.errors import refused
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
@@ -163,6 +165,21 @@ class Executor(ABC):
     def fetch(self, handle: Any) -> Any:
         """Return the serialized value of a handle."""
         return handle
+
+    def pinned(self, node: str) -> Executor:
+        """Return an executor whose one worker runs jobs in the order of their submission.
+
+        Parameters
+        ----------
+        node
+            Of the schedule, for messages.
+
+        Raises
+        ------
+        ValidationError
+            If it has none; one that has overrides this method.
+        """
+        raise refused(f"schedule: node {node!r}: {self.name} does not keep the order of tasks")
 
     def close(self) -> None:  # noqa: B027  (the same)
         """Release the resources of :meth:`open` and of the jobs; called after the last job."""

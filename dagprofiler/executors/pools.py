@@ -117,6 +117,15 @@ class PoolExecutor(Executor):
         """Submit the job to the pool."""
         return self._pool.submit(job, handles, **self._in_order)
 
+    def pinned(self, node: str) -> PoolExecutor:
+        """Return itself if it has one worker."""
+        if self.workers != 1:
+            raise refused(
+                f"schedule: the pool of node {short_repr(node)} must have one worker to keep the "
+                f"order, got {self.workers}"
+            )
+        return self
+
     def check(self) -> None:
         """Raise if an IPython cluster has no engines; its jobs would wait forever."""
         if self._view is not None and not len(self._view):
@@ -137,51 +146,44 @@ def executor_of(value: Any) -> Executor | None:
 
 
 class PinnedExecutor(Executor):
-    """Runs the tasks of a schedule, each node's on a pool of one worker.
+    """Runs the tasks of a schedule, each node's on one worker.
 
-    ``dag.run(executor={node: pool}, schedule={node: tasks})`` creates one.
+    ``dag.run(executor={node: executor}, schedule={node: tasks})`` creates one.
 
     Parameters
     ----------
-    pools
-        Node to its ``concurrent.futures.Executor``, or a
-        :class:`~dagprofiler.executors.pools.PoolExecutor` of it, with one worker.
+    executors
+        Node to its executor, as for :meth:`DAG.run <dagprofiler.DAG.run>`, which
+        :meth:`~dagprofiler.executors.Executor.pinned` makes one of one worker.
     schedule
         Node to its tasks in order.
 
     Raises
     ------
     ValidationError
-        If a node has no pool, a pool has another number of workers than one, or the pools
-        share values in different ways.
+        If a node has no executor of one worker, or executors share values in different ways.
 
     Notes
     -----
-    A pool of one worker runs jobs in the order in which they are submitted. The run loop
-    submits those of each node in the order of the schedule, as soon as their inputs are there.
+    The run loop submits the tasks of each node in the order of the schedule, as soon as their
+    inputs are there.
     """
 
     keeps_order = True
 
-    def __init__(self, pools: Mapping[str, Any], schedule: Mapping[str, Sequence[str]]) -> None:
-        if not isinstance(pools, Mapping):
-            raise refused(
-                "schedule: executor must be {node: pool} with a pool of one worker for each node, "
-                f"got {short_repr(pools)}"
-            )
-        self._pools = {node: _pool_of(node, pools) for node in schedule}
+    def __init__(self, executors: Mapping[str, Any], schedule: Mapping[str, Sequence[str]]) -> None:
+        if not isinstance(executors, Mapping):
+            raise refused(f"schedule: executor must be {{node: pool}}, got {short_repr(executors)}")
+        self._nodes = {node: _pinned(node, executors) for node in schedule}
         self._node = {name: node for node, tasks in schedule.items() for name in tasks}
-        several = [*self._pools.values()]
-        for attribute in ("shares_memory", "starts_workers"):
-            values = {getattr(pool, attribute) for pool in several}
-            if len(values) > 1:
-                raise refused(
-                    "schedule: the pools of all nodes must be of one kind, threads or processes"
-                )
-            setattr(self, attribute, values.pop())
-        self.by_value = any(pool.by_value for pool in several)
-        self.name = printable(f"schedule on {several[0].name}")
-        self._files: SharedFiles | None = None
+        several = [*self._nodes.values()]
+        self._any = several[0]
+        if len({(type(one), one.shares_memory, one.starts_workers) for one in several}) > 1:
+            raise refused("schedule: the executors of all nodes must be of one kind")
+        self.shares_memory = self._any.shares_memory
+        self.starts_workers = self._any.starts_workers
+        self.by_value = any(one.by_value for one in several)
+        self.name = printable(f"schedule on {self._any.name}")
         self._session = b""
         #: Nodes that have no job of this round yet.
         self._unheard: set[str] = set()
@@ -189,7 +191,7 @@ class PinnedExecutor(Executor):
     @property
     def enforces_timeout(self) -> bool:
         """Whether those of all nodes do."""
-        return all(pool.enforces_timeout for pool in self._pools.values())
+        return all(one.enforces_timeout for one in self._nodes.values())
 
     @property
     def capacity(self) -> int:
@@ -197,44 +199,47 @@ class PinnedExecutor(Executor):
         return sys.maxsize
 
     def open(self) -> None:
-        """Create the folder for large values, if the workers can share one."""
-        if self.starts_workers:
-            self._files = SharedFiles()
-            self.folder = self._files.folder
+        """Open those of all nodes; large values go through the folder of the first."""
+        for one in self._nodes.values():
+            one.open()
+        self.folder = self._any.folder
 
     def announce(self, key: str, session: bytes) -> bool:  # noqa: ARG002  (jobs have the key)
         """Keep the session for the first job of each node."""
-        self._session, self._unheard = session, {*self._pools}
+        self._session, self._unheard = session, {*self._nodes}
         return True
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
-        """Submit the job to its node's pool."""
+        """Submit the job to its node's executor."""
         node = self._node[job.name]
         if node in self._unheard:
             # A job without its session would be sent again, behind the next one.
             self._unheard.discard(node)
             job = job.with_session(self._session, job.limit_s)
-        return self._pools[node].submit(job, handles)
+        return self._nodes[node].submit(job, handles)
+
+    def put(self, frames: Any) -> Any:
+        """Return a handle that all nodes can read."""
+        return self._any.put(frames)
+
+    def fetch(self, handle: Any) -> Any:
+        """Return the serialized value of a handle of any node."""
+        return self._any.fetch(handle)
 
     def close(self) -> None:
-        """Remove the folder for large values."""
-        if self._files is not None:
-            self._files.close()
-            self._files = self.folder = None
+        """Close those of all nodes."""
+        for one in self._nodes.values():
+            one.close()
+        self.folder = None
 
 
-def _pool_of(node: str, pools: Mapping[str, Any]) -> PoolExecutor:
-    if node not in pools:
+def _pinned(node: str, executors: Mapping[str, Any]) -> Executor:
+    if node not in executors:
         raise refused(f"schedule: node {short_repr(node)} has no executor")
-    pool = executor_of(pools[node])
-    if not isinstance(pool, PoolExecutor):
+    executor = executor_of(executors[node])
+    if executor is None:
         raise refused(
             f"schedule: the executor of node {short_repr(node)} must be a "
-            f"concurrent.futures.Executor, got {short_repr(pools[node])}"
+            f"concurrent.futures.Executor or one of dagprofiler, got {short_repr(executors[node])}"
         )
-    if pool.workers != 1:
-        raise refused(
-            f"schedule: the pool of node {short_repr(node)} must have one worker to keep the "
-            f"order, got {pool.workers}"
-        )
-    return pool
+    return executor.pinned(node)

@@ -9,6 +9,7 @@ import sys
 import threading
 from concurrent.futures import Future
 from contextlib import contextmanager
+from copy import copy
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,8 @@ class RayExecutor(Executor):
         self._retries = integer("RayExecutor: retries", retries)
         self._options = _checked(options)
         self._is_ours = False
+        self._is_pinned = False
+        self._actor: Any = None
         self._perform: Any = None
         self._slots, self._counted_at = 0, 0.0
         #: Ray's references of pending results.
@@ -121,7 +124,12 @@ class RayExecutor(Executor):
                         f"RayExecutor: options {short_repr(self._options)} ask for more than "
                         "this machine has"
                     )
-        self._perform = ray.remote(max_retries=self._retries, **self._options)(_perform)
+        if self._is_pinned:
+            retries = {"max_restarts": self._retries, "max_task_retries": self._retries}
+            self._actor = ray.remote(**retries, **self._options)(_Pinned).remote()
+            self._perform = self._actor.perform
+        else:
+            self._perform = ray.remote(max_retries=self._retries, **self._options)(_perform)
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Have a worker call the job with the values of Ray's references."""
@@ -154,6 +162,12 @@ class RayExecutor(Executor):
             return FrameList(frame if isinstance(frame, bytes) else bytes(frame) for frame in data)
         return data
 
+    def pinned(self, node: str) -> RayExecutor:  # noqa: ARG002  (all can)
+        """Return one whose tasks run in order in one actor, which has these options."""
+        one = copy(self)
+        one._is_pinned, one._waiting = True, set()  # noqa: SLF001  (of the same class)
+        return one
+
     def close(self) -> None:
         """Cancel pending tasks; end the cluster, if :meth:`open` started it."""
         import ray
@@ -163,10 +177,21 @@ class RayExecutor(Executor):
             with _uninterrupted():
                 ray.shutdown()
         elif ray.is_initialized():
-            for result in list(self._waiting):
-                ray.cancel(result)
+            if self._actor is not None:
+                ray.kill(self._actor)
+            else:
+                for result in list(self._waiting):
+                    ray.cancel(result)
         self._waiting.clear()
-        self._perform = None
+        self._actor = self._perform = None
+
+
+class _Pinned:
+    """The actor of a node of a schedule: it runs tasks in the order of their submission."""
+
+    def perform(self, call: bytes, *inputs: Any) -> Any:
+        """Run a job; see :func:`_perform`."""
+        return _perform(call, *inputs)
 
 
 def _perform(call: bytes, *inputs: Any) -> Any:

@@ -31,6 +31,8 @@ __all__ = ["calibrate_engine"]
 _CHAIN, _WAITING, _WAIT_S = 20, 8, 4e-3
 #: Runs of each DAG.
 _RUNS = 5
+#: How many arrays are made; the allocator learns from the first ones.
+_ARRAYS = 100
 #: How long a kernel is repeated to measure contention.
 _KERNEL_S = 0.03
 
@@ -81,12 +83,23 @@ class KernelRun(Task):
 class Surroundings(Task):
     """Tells where a worker runs."""
 
-    outputs = ["cores", "allocator"]  # noqa: RUF012  (how tasks declare)
+    outputs = ["cores", "allocator", "arrays_s"]  # noqa: RUF012  (how tasks declare)
 
     def compute(self) -> dict[str, Any]:
-        """Return the usable cores and the allocator's settings."""
+        """Return the usable cores, the allocator's settings, and what arrays of 1 MB cost."""
+        from numpy import ones
+
         of_process = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
-        return {"cores": len(of_process(0)), "allocator": allocator_settings()}
+        array, times = ones(2**17), []
+        for _ in range(_ARRAYS):
+            begun = thread_time()
+            array = array * 0.5 + 0.5
+            times.append(thread_time() - begun)
+        return {
+            "cores": len(of_process(0)),
+            "allocator": allocator_settings(),
+            "arrays_s": median(times[_ARRAYS // 2 :]),
+        }
 
 
 def calibrate_engine(executor: Any) -> Engine:
@@ -126,6 +139,8 @@ def calibrate_engine(executor: Any) -> Engine:
     if engine is None:
         raise refused("calibrate_engine: a serial run has no engine; give an executor")
     found = DAG({"surroundings": Surroundings()}).run(executor=executor).outputs["surroundings"]
+    here = Surroundings().compute()
+    arrays = found["arrays_s"] / here["arrays_s"] if here["arrays_s"] else 1.0
     waiting = _probes(4 * (os.cpu_count() or 1) + 8)
     waiting.run(executor=executor)
     own = len(_spans(waiting.run(executor=executor)))
@@ -164,6 +179,7 @@ def calibrate_engine(executor: Any) -> Engine:
         contention_range=(round(between[0], 4), round(between[1], 4)),
         shares_memory=engine.shares_memory,
         allocator=found["allocator"],
+        arrays=1.0 if found["allocator"] == here["allocator"] else round(arrays, 4),
     )
     if not engine.shares_memory:  # threads that compute wait for the interpreter's lock
         plain = _all_busy(executor, own, plain)

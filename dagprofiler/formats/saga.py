@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import json
 from itertools import combinations
-from math import isfinite
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import measured_of
-from dagprofiler._util.checks import choice
+from dagprofiler._util.checks import choice, number
 from dagprofiler._util.json import plain_number
 from dagprofiler.analysis.weights import samples_behind
 from dagprofiler.errors import FormatError, MissingExtraError, did_you_mean, listed, short_repr
@@ -91,7 +89,7 @@ def network_of(network: Any) -> dict[str, Any]:
         "nodes": [
             {
                 "name": shown[name],
-                "speed": finite_number(speed, f"the speed of node {name!r}", zero=False),
+                "speed": number(f"the speed of node {name!r}", speed, error=FormatError),
             }
             for name, speed in speeds.items()
         ],
@@ -135,7 +133,7 @@ def _mesh(nodes: Sequence[str], links: Iterable[tuple[Pair, Any]]) -> dict[Pair,
         if source == target and (value is None or value == float("inf")):
             continue
         what = f"the bandwidth of link {source!r} - {target!r}"
-        bandwidth = finite_number(value, what, zero=False)
+        bandwidth = number(what, value, error=FormatError)
         # The order in which SAGA writes them.
         pair = (source, target) if source <= target else (target, source)
         if mesh.setdefault(pair, bandwidth) != bandwidth:
@@ -146,19 +144,6 @@ def _mesh(nodes: Sequence[str], links: Iterable[tuple[Pair, Any]]) -> dict[Pair,
     if missing:
         raise FormatError(f"the network has no bandwidth for {listed(missing, show=_link)}")
     return {**{(name, name): LOCAL for name in nodes}, **mesh}
-
-
-def finite_number(value: Any, what: str, *, zero: bool = True) -> float:
-    """Return a finite number of at least 0, or above 0, as a plain int or float."""
-    try:
-        valid = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
-        number = int(value) if isinstance(value, Integral) else float(value)
-    except (OverflowError, TypeError, ValueError):
-        valid = False
-    if not valid or number < 0 or (number == 0 and not zero):
-        least = "of at least 0" if zero else "above 0"
-        raise FormatError(f"{what} must be a finite number {least}, got {short_repr(value)}")
-    return number
 
 
 #: SAGA adds tasks of these names to graphs with several sources or sinks.
@@ -280,14 +265,8 @@ def to_task_graph(
         If SAGA, which needs Python 3.12, is not installed.
     """
     graph = _Graph(profile, cost, statistic, fill, size, size_unit, fill_size, stochastic)
-    try:
-        if stochastic:
-            from saga.stochastic import StochasticTaskGraph as Loaded
-        else:
-            from saga import TaskGraph as Loaded
-    except ImportError as error:
-        raise MissingExtraError("to_task_graph", "saga") from error
-    return Loaded.model_validate(graph.document)
+    kind = "stochastic:StochasticTaskGraph" if stochastic else "TaskGraph"
+    return _loaded("to_task_graph", kind, graph.document)
 
 
 def to_network(network: Any) -> Any:
@@ -298,12 +277,16 @@ def to_network(network: Any) -> Any:
     MissingExtraError
         If SAGA, which needs Python 3.12, is not installed.
     """
-    document = network_of(network)
+    return _loaded("to_network", "Network", network_of(network))
+
+
+def _loaded(what: str, kind: str, document: dict[str, Any]) -> Any:
+    from pkgutil import resolve_name
+
     try:
-        from saga import Network
+        return resolve_name(f"saga.{kind}").model_validate(document)
     except ImportError as error:
-        raise MissingExtraError("to_network", "saga") from error
-    return Network.model_validate(document)
+        raise MissingExtraError(what, "saga") from error
 
 
 def from_saga(schedule: Any) -> dict[str, list[str]]:
@@ -367,7 +350,7 @@ class _Graph:
         choice("size", size, [*_SIZES], error=FormatError)
         choice("size_unit", size_unit, [*_BITS_IN], error=FormatError)
         if fill_size is not None:
-            fill_size = finite_number(fill_size, "fill_size")
+            fill_size = number("fill_size", fill_size, zero=True, error=FormatError)
         self._profile, self._size, self._size_unit = profile, size, size_unit
         self._stochastic = stochastic
         self._names = _names(profile.dag_structure["nodes"])
@@ -386,7 +369,7 @@ class _Graph:
     def _costs(self) -> Mapping[str, Any]:
         values: Mapping[str, Any] = self._weights.values
         values = {
-            name: finite_number(value, f"the cost of task {name!r}")
+            name: number(f"the cost of task {name!r}", value, zero=True, error=FormatError)
             for name, value in values.items()
         }
         if not any(values.values()):
@@ -399,7 +382,10 @@ class _Graph:
         samples = samples_behind(self._profile, self._weights)
         return {
             name: {
-                "samples": [finite_number(value, f"a cost of task {name!r}") for value in several]
+                "samples": [
+                    number(f"a cost of task {name!r}", value, zero=True, error=FormatError)
+                    for value in several
+                ]
             }
             for name, several in samples.items()
         }
@@ -416,7 +402,9 @@ class _Graph:
         known.update({pair: [fill_size] for pair in self._without_size})
         for (source, target), several in known.items():
             what = f"the size of edge {source!r} -> {target!r}"
-            known[source, target] = [finite_number(value, what) for value in several]
+            known[source, target] = [
+                number(what, value, zero=True, error=FormatError) for value in several
+            ]
         if self._stochastic:
             return {pair: {"samples": several} for pair, several in known.items()}
         return {pair: several[0] for pair, several in known.items()}
@@ -485,14 +473,7 @@ def _pairs(profile: Profile, known: Mapping[str, str]) -> list[Pair]:
         for name in pair:
             if name not in known:
                 raise FormatError(f"edge {pair[0]!r} -> {pair[1]!r}: there is no task {name!r}")
-    order = structure["execution_order"]
-    places = dict(zip(order, range(len(order))))
-    if len(places) == len(known) and all(places[a] < places[b] for a, b in pairs):
-        return pairs
-    successors: dict[str, list[str]] = {}
-    for source, target in pairs:
-        successors.setdefault(source, []).append(target)
-    kahn_order(list(known), successors)
+    kahn_order(known, pairs)
     return pairs
 
 

@@ -12,7 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from dagprofiler._document.rounds import MEASURED, measured_of
-from dagprofiler._util.checks import choice
+from dagprofiler._util.checks import choice, number
 from dagprofiler._util.json import mapping_in, plain_document, plain_number, text_in, utc_now
 from dagprofiler.config import Config
 from dagprofiler.errors import (
@@ -25,7 +25,6 @@ from dagprofiler.errors import (
     shorten,
 )
 from dagprofiler.formats import Export
-from dagprofiler.formats.saga import finite_number
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics
 from dagprofiler.profile import Profile
@@ -501,7 +500,7 @@ class WfFormat:
         if workflow is not None and not isinstance(workflow, str):
             raise FormatError(f"workflow must be text, got {workflow!r}")
         if fill is not None:
-            fill = finite_number(fill, "fill, in milliseconds,")
+            fill = number("fill, in milliseconds,", fill, zero=True, error=FormatError)
         if not profile.dag_structure["nodes"]:
             raise FormatError("WfFormat has no workflows without tasks, and this profile has none")
         instance = Instance(profile, version, size)
@@ -1115,11 +1114,8 @@ class _Import:
         return metadata
 
     def _order(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
-        below: dict[str, list[str]] = {}
-        for source, target in pairs:
-            below.setdefault(source, []).append(target)
         try:
-            return kahn_order(self._names, below)
+            return kahn_order(self._names, pairs)
         except CycleError as error:
             place = json_path(self._instance.tasks[0].entry.path[:-1])
             raise FormatError(f"{place}: {shorten(str(error))}") from error

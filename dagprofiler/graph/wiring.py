@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 JOBS_PER_WORKER = 2
 
 
-def kahn_order(nodes: Sequence[str], successors: Mapping[str, Iterable[str]]) -> list[str]:
+def kahn_order(nodes: Iterable[str], edges: Iterable[tuple[str, str]]) -> list[str]:
     """Return `nodes` in topological order, the smallest ready name first.
 
     Parameters
     ----------
     nodes
         Distinct names.
-    successors
-        Name to the names of its successors; names without any may be absent.
+    edges
+        Pairs of them: source and target.
 
     Raises
     ------
@@ -43,15 +43,21 @@ def kahn_order(nodes: Sequence[str], successors: Mapping[str, Iterable[str]]) ->
 
     Examples
     --------
-    >>> kahn_order(["c", "b", "a"], {"a": ["c"]})
+    >>> kahn_order(["c", "b", "a"], [("a", "c")])
     ['a', 'b', 'c']
     """
+    names, order, *_ = numbered(nodes, edges)
+    return [names[i] for i in order]
+
+
+def numbered(nodes: Iterable[str], edges: Iterable[tuple[str, str]]) -> NumberedGraph:
+    """Return a graph of names in numbers; see :func:`kahn_order`."""
     names = sorted(nodes)
     index = {name: i for i, name in enumerate(names)}
     count = len(names)
-    edges = [index[s] * count + index[t] for s, targets in successors.items() for t in targets]
-    targets, first_target = rows_of(sorted(edges), count)
-    return [names[i] for i in _order(names, targets, first_target)]
+    pairs = {index[source] * count + index[target] for source, target in edges}
+    targets, first_target = rows_of(sorted(pairs), count)
+    return NumberedGraph(names, _order(names, targets, first_target), targets, first_target)
 
 
 def ready_queue(

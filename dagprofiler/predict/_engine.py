@@ -52,6 +52,9 @@ class Engine:
         Whether its workers are threads of one process, which share the interpreter's lock.
     allocator
         The ``MALLOC_*`` variables in the environment of its workers.
+    arrays
+        How many times longer an operation on an array of 1 MB takes on its workers than in the
+        process that calibrated it, if their ``MALLOC_*`` variables differ; else 1.
     error
         How far predictions of single runs were off when it was calibrated, relative to the
         makespan: the root of the mean of the squares.
@@ -82,6 +85,7 @@ class Engine:
     worker_ms: float = 0.0
     busy_gap_ms: float = 0.0
     start_ms: float = 0.0
+    arrays: float = 1.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the engine as stored in a profile's section ``engine``."""

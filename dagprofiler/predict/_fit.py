@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import measured_of
 from dagprofiler._document.table import entries_of_tasks
-from dagprofiler._util.checks import plain_number
+from dagprofiler._util.checks import number, plain_number
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import aligned, class_of, printable
 from dagprofiler.config import Config
@@ -199,20 +199,11 @@ class CostModels(Shown):
         )
 
     def _rows(self) -> list[Sequence[str]]:
-        return [
-            ("of", "quantity", "model", "unit", "error", ""),
-            *(
-                (
-                    printable(model.of),
-                    model.quantity,
-                    printable(model.formula),
-                    model.unit,
-                    f"{model.error:.1%}",
-                    model.regime,
-                )
-                for model in self.models
-            ),
-        ]
+        rows: list[Sequence[str]] = [("of", "quantity", "model", "unit", "error", "")]
+        for one in self.models:
+            of, formula, error = printable(one.of), printable(one.formula), f"{one.error:.1%}"
+            rows.append((of, one.quantity, formula, one.unit, error, one.regime))
+        return rows
 
     def predict(self, config: Config | Mapping[str, Any]) -> Profile:
         """Return the profile that a run with another configuration would have.
@@ -245,12 +236,7 @@ class CostModels(Shown):
                     f"predict: {name!r} was {base.config[name]!r} in all profiles, so its "
                     f"effect is not known; got {given[name]!r}"
                 )
-        point = []
-        for name in self.parameters:
-            value = plain_number(given[name])
-            if value is None or value <= 0:
-                raise refused(f"predict: {name!r} must be a number above 0, got {given[name]!r}")
-            point.append(float(value))
+        point = [float(number(f"predict: {name!r}", given[name])) for name in self.parameters]
         return _Prediction(self, Config(**given), point).profile()
 
 
@@ -312,10 +298,9 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
     models = tuple(
         model for values in _collected(runs) if (model := values.model(points, names)) is not None
     )
-    kinds = {
-        frozenset((e["source"], e["target"]) for e in run.dag_structure["edges"]) for run in runs
-    }
-    if len({frozenset(run.dag_structure["nodes"]) for run in runs} | kinds) > 2 or len(kinds) > 1:
+    graphs = [run.dag_structure for run in runs]
+    edges = {frozenset((e["source"], e["target"]) for e in graph["edges"]) for graph in graphs}
+    if len(edges) > 1 or len({frozenset(graph["nodes"]) for graph in graphs}) > 1:
         reasons.append("the profiles have different graphs: that of the prediction is extended")
     hosts = {run.hostname for run in runs}
     if len(hosts) > 1:
@@ -447,15 +432,12 @@ class _Prediction:
         nodes, edges = self.graph()
         entries = entries_of_tasks(self.base)[0]
         by_class = {class_of(name): entry for name, entry in entries.items()}
-        successors: dict[str, list[str]] = {}
-        for source, target in edges:
-            successors.setdefault(source, []).append(target)
         edge_metrics, edge_weights = self.edges(edges)
         bytes_in = dict.fromkeys(nodes, 0)
         for edge in edge_metrics:
             bytes_in[edge.target] += edge.size_bytes
         metrics, weights, sources, intervals = [], {}, {}, {}
-        order = kahn_order(nodes, successors)
+        order = kahn_order(nodes, edges)
         for name in order:
             entry = entries.get(name) or by_class.get(class_of(name))
             if entry is None:
@@ -480,6 +462,8 @@ class _Prediction:
             else:
                 ends = model.spread(self.point)
                 intervals[name] = [round(compute_ms * end, 6) for end in ends]
+        run, kept = self.base.sections.get("run", {}), ("environment", "engine")
+        executor = {"executor": run["executor"]} if "executor" in run else {}
         unknown: Any = None  # the total time, which depends on the workers
         return Profile(
             self.config,
@@ -492,7 +476,7 @@ class _Prediction:
             seed=self.base.seed,
             hostname=self.base.hostname,
             sections={
-                "run": {"state": "complete", **self.executor()},
+                "run": {"state": "complete", **executor},
                 "weight_sources": sources,
                 "prediction": {
                     "kind": "cost_models",
@@ -505,17 +489,9 @@ class _Prediction:
                     "intervals_ms": intervals,
                     "reasons": [*self.reasons(), *self.lacking],
                 },
-                **{
-                    name: self.base.sections[name]
-                    for name in ("environment", "engine")
-                    if name in self.base.sections
-                },
+                **{n: self.base.sections[n] for n in kept if n in self.base.sections},
             },
         )
-
-    def executor(self) -> dict[str, Any]:
-        run = self.base.sections.get("run", {})
-        return {"executor": run["executor"]} if "executor" in run else {}
 
     def sources(self, name: str, estimated: int | None) -> dict[str, Any]:
         found: dict[str, Any] = {

@@ -20,8 +20,7 @@ from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity
 from dagprofiler.engine.options import orders_of, ranking
 from dagprofiler.errors import ProfileError, counted, did_you_mean, is_a, refused
 from dagprofiler.formats.saga import network_of
-from dagprofiler.graph.edges import rows_of
-from dagprofiler.graph.wiring import NumberedGraph, kahn_order
+from dagprofiler.graph.wiring import NumberedGraph, numbered
 from dagprofiler.metrics import DAGMetrics, TaskMetrics
 from dagprofiler.predict._engine import Engine
 from dagprofiler.predict._replay import Demands, EngineCosts, Replay, replay
@@ -82,7 +81,8 @@ class Simulation(Shown):
         and of the machine both count; contention varies between kinds of work. In addition
         comes how far predictions of single runs were off when the engine was calibrated. On
         threads, tasks hold the interpreter's lock in every other simulation, unless the
-        profile was taken on as many threads.
+        profile was taken on as many threads. With workers whose allocator is set otherwise
+        than the profile's, it reaches to where tasks do nothing but operate on arrays.
         """
         return self._case.interval_ms(self.makespan_ms)
 
@@ -368,7 +368,17 @@ class _Case:
         width = _T95[min(self.rounds - 1, len(_T95)) - 1] * sqrt(1 + 1 / self.rounds) * deviation
         off = 0.0 if self.engine is None else 1.96 * self.engine.error
         width = sqrt(width**2 + (off * centre) ** 2)
-        return max(0.0, min(makespan_ms, centre - width)), max(makespan_ms, centre + width)
+        ends = [makespan_ms, max(0.0, centre - width), centre + width]
+        if self._other_allocator and self.engine is not None:
+            arrays = self.engine.arrays
+            # How much of its time a task makes arrays is not known: from never to all the time.
+            ends.append(self.play(lambda _: arrays).makespan_ms)
+        return min(ends), max(ends)
+
+    @property
+    def _other_allocator(self) -> bool:
+        known = self.source.sections.get("environment", {}).get("allocator_settings")
+        return known is not None and self.engine is not None and known != self.engine.allocator
 
     def gains(self, makespan_ms: float) -> dict[str, float]:
         members: dict[str, list[int]] = {}
@@ -414,12 +424,12 @@ class _Case:
                 f"the engine was calibrated on {engine.host}, the times were taken on "
                 f"{self.source.hostname}"
             )
-        known = sections.get("environment", {}).get("allocator_settings")
-        if known is not None and known != engine.allocator:
+        if self._other_allocator:
+            known = sections["environment"]["allocator_settings"]
             found.append(
                 f"the workers' allocator is set to {dict(engine.allocator) or 'its defaults'}, "
-                f"that of the profile to {known or 'its defaults'}: arrays may cost twice as "
-                "much in one of them"
+                f"that of the profile to {known or 'its defaults'}: operations on arrays take "
+                f"up to {engine.arrays:.1f} times as long, by the engine"
             )
         computing = min(len(self.nodes), engine.cores)
         if computing > len(engine.contention):
@@ -531,16 +541,8 @@ def _moments(times: _Times, begun: float, ended: float) -> list[float]:
 def graph_of(profile: Profile) -> NumberedGraph:
     """Return the graph of a profile in numbers, as a run has it."""
     structure = profile.dag_structure
-    names = sorted(structure["nodes"])
-    index = {name: i for i, name in enumerate(names)}
-    count = len(names)
-    edges = {index[e["source"]] * count + index[e["target"]] for e in structure["edges"]}
-    targets, first_target = rows_of(sorted(edges), count)
-    successors: dict[str, list[str]] = {}
-    for edge in structure["edges"]:
-        successors.setdefault(edge["source"], []).append(edge["target"])
-    order = [index[name] for name in kahn_order(names, successors)]
-    return NumberedGraph(names, order, targets, first_target)
+    edges = ((edge["source"], edge["target"]) for edge in structure["edges"])
+    return numbered(structure["nodes"], edges)
 
 
 def _nodes(

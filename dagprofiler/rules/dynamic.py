@@ -623,20 +623,20 @@ class DynamicGraph:
 
     def _sorted(self, editor: GraphEditor, names: list[str]) -> list[str]:
         """Return the new tasks in topological order."""
-        after: dict[str, list[str]] = {}
+        inner: list[tuple[str, str]] = []
         for target, edges in editor.incoming.items():
             for source, _ in edges:
                 where = f"edge {short_repr(source)} -> {short_repr(target)}"
                 if source == target:
                     raise GraphError(f"{where}: a task cannot feed itself")
                 if source in editor.tasks_added:
-                    after.setdefault(source, []).append(target)
+                    inner.append((source, target))
                 elif source not in self.index:
                     raise GraphError(
                         f"{where}: there is no task {short_repr(source)}"
                         f"{did_you_mean(source, [*self.index, *names])}"
                     )
-        return kahn_order(names, after)
+        return kahn_order(names, inner)
 
     def _place(
         self, rule: PendingRule, editor: GraphEditor, names: list[str], contracts: list[Contract]

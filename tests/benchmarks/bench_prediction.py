@@ -310,7 +310,7 @@ def size():
             }
         )
         work = [chance.uniform(1, 20) for _ in range(count)]
-        costs = EngineCosts(0.6, 0.4, 0.2, 8, (1, 1.1, 1.2))
+        costs = EngineCosts(0.6, 0.4, 0.2, 0.1, 8, (1, 1.1, 1.2))
         graph = rows_of(edges, count)
         begun = time.perf_counter()
         replay(*graph, Demands(work), [1.0] * 8, costs)

@@ -74,6 +74,27 @@ def goes_on_from_its_journal(executor, dag, until, directory, asked):
     assert equal(dag.resume(directory, executor=executor).outputs, serial.outputs)
 
 
+#: A schedule of :func:`programs.program`.
+PLAN = {"edge": ["draw", "scale2", "scale0", "merge"], "cloud": ["scale1", "last"]}
+
+
+def check_schedule(pools, rounds=1):
+    """Check that a run on `pools`, one a node of PLAN, keeps assignment and order."""
+    dag, asked = programs.program(), {"seed": 5, "inputs": programs.OUTSIDE, "keep": ["scale1"]}
+    profile = dag.run(**asked, executor=pools, schedule=PLAN, rounds=rounds)
+    assert equal(profile.outputs, dag.run(**asked).outputs)
+    timeline = profile.sections["timeline"]
+    start = timeline["columns"].index("compute_start_ms")
+    found = {}
+    for row in sorted(timeline["records"], key=lambda row: row[start]):
+        found.setdefault(row[1], {}).setdefault(row[2], []).append(row[0])
+    assert [sorted(workers.values()) for workers in found.values()] == [sorted(PLAN.values())] * (
+        len(profile.sections["samples"]["rounds"]) if rounds > 1 else 1
+    )
+    assert profile.sections["schedule"] == PLAN
+    assert Profile.loads(profile.dumps()) == profile
+
+
 class Conformance:
     """Derive from it, with a fixture ``executor``.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import programs
 import pytest
-from conformance import Conformance, until
+from conformance import Conformance, check_schedule, until
 from relay import Relay
 
 from dagprofiler import DAG, Hook, RunError, ValidationError, WorkerError
@@ -288,14 +288,7 @@ def test_a_schedule_is_kept_on_workers_by_name(client):
         node: PoolExecutor(client.get_executor(workers=[name]), workers=1)
         for node, name in {"edge": one, "cloud": two}.items()
     }
-    plan = {"edge": [*"phcajbnl"], "cloud": [*"gfmkeodi"]}
-    tasks = dict.fromkeys("abcdefghijklmnop", programs.last())
-    timeline = DAG(tasks, []).run(executor=pools, schedule=plan).sections["timeline"]
-    start = timeline["columns"].index("compute_start_ms")
-    ran = {}
-    for row in sorted(timeline["records"], key=lambda row: row[start]):
-        ran.setdefault(row[2], []).append(row[0])
-    assert sorted(ran.values()) == sorted(plan.values())
+    check_schedule(pools)
 
 
 def test_a_cluster_of_its_own_is_started_and_ended():

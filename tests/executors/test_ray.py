@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import programs
 import pytest
-from conformance import Conformance, done, failure, until
+from conformance import Conformance, check_schedule, done, failure, until
 
 from dagprofiler import DAG, Hook, Task, ValidationError, WorkerError
 from dagprofiler.serializers import OutOfBandPickle
@@ -35,7 +35,7 @@ def cluster():
         ray.init(
             "local",
             num_cpus=2,
-            resources={"scale": 3},
+            resources={"scale": 3, "east": 1, "west": 1},
             include_dashboard=False,
             log_to_driver=False,
             logging_level="error",
@@ -84,6 +84,11 @@ class TestRay(Conformance):
     )
     def test_what_tasks_ask_for_says_how_many_are_in_flight(self, options, capacity):
         assert RayExecutor(options=options).capacity == capacity
+
+    def test_a_schedule_is_kept_on_workers_by_their_options(self):
+        edge, cloud = (RayExecutor(options={"resources": {name: 1}}) for name in ("east", "west"))
+        check_schedule({"edge": edge, "cloud": cloud}, rounds=3)
+        assert ray.is_initialized()
 
     def test_tasks_with_options_run(self):
         executor = RayExecutor(options={"num_cpus": 2, "resources": {"scale": 1}})

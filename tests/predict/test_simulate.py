@@ -221,6 +221,14 @@ def test_a_simulation_can_start_from_a_simulation_and_keeps_the_engine():
     assert simulate(first.profile).makespan_ms == pytest.approx(first.makespan_ms)
 
 
+def test_an_interval_reaches_to_where_another_allocator_makes_all_tasks_slower():
+    sections = {"environment": {"allocator_settings": {}}}
+    source = profile_of(*FORK, rounds=[1.0, 1.0, 1.0], sections=sections)
+    other = engine(allocator={"MALLOC_ARENA_MAX": "1"}, arrays=3.0)
+    assert simulate(source, engine=other).interval_ms == (7.0, 21.0)
+    assert simulate(source, engine=engine(arrays=3.0)).interval_ms == (7.0, 7.0)
+
+
 @pytest.mark.parametrize(
     ("given_engine", "reason"),
     [
