@@ -6,6 +6,7 @@ import copy
 import math
 import operator
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Callable, SupportsFloat
@@ -315,7 +316,7 @@ class Task(ABC):
         work = Work(
             name=self.name,
             task=self,
-            contract=contract._replace(gathers=[], overrides_run=False),
+            contract=replace(contract, gathers=[], overrides_run=False),
             inputs=[*inputs, *empty],
             decoders=[
                 contract.decode if isinstance(value, (bytes, FrameList)) else _unchanged

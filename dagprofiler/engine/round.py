@@ -6,8 +6,9 @@ graphs, and `journal` one that wraps another and takes over what previous attemp
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from itertools import chain, filterfalse, islice, repeat
+from itertools import chain, filterfalse
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from dagprofiler.executors.serial import SerialExecutor
     from dagprofiler.graph.wiring import Wiring
     from dagprofiler.measure.instruments import Instrumentation
-    from dagprofiler.measure.pipeline import Codec, Contract
+    from dagprofiler.measure.pipeline import Contract
     from dagprofiler.task import Task
 
 
@@ -327,11 +328,14 @@ class Round:
 
     def _loop(self) -> None:  # noqa: C901, PLR0912, PLR0915  (hot: a helper call in it counts)
         log, wiring, executor, entry = self.run, self.wiring, self.executor, self.log
+        tasks, contracts, config, outside = self.tasks, self.contracts, self._config, self._outside
         hooks, handles, uses = self._hooks.hooks, self.slots.handles, self.slots.uses
+        names, kept, owner = wiring.names, self.slots.kept, wiring.owner
+        inputs, slots, first_input = wiring.inputs, wiring.slots, wiring.first_input
         outputs_of, first_slot = wiring.outputs, wiring.first_slot
         times, ran_on = entry.times, entry.ran_on
         payload_bytes, wire_bytes = entry.payload_bytes, entry.wire_bytes
-        submit, next_done, work = executor.submit, executor.next, self._works()
+        submit, next_done = executor.submit, executor.next
         pop, done = self._frontier.pop, self._frontier.done
         traced = self._traced
         running = 0
@@ -343,9 +347,29 @@ class Round:
                 if ready is None:
                     break
                 if hooks:
-                    self._hooks.tell("task_started", wiring.names[ready])
-                todo, frames = work(ready)
-                submit(ready, todo, frames)
+                    self._hooks.tell("task_started", names[ready])
+                task, contract, fields = tasks[ready], contracts[ready], inputs[ready]
+                task.config = config
+                decoders, frames = [], []
+                place, end = first_input[ready], first_input[ready + 1]
+                while place < end:
+                    slot = slots[place]
+                    place += 1
+                    decoders.append(contracts[owner[slot]].decode)
+                    frames.append(handles[slot])
+                    uses[slot] = left = uses[slot] - 1
+                    if not left:
+                        handles[slot] = None
+                if outside and ready in outside:
+                    extra = outside.pop(ready)
+                    decoders += [contract.decode] * len(extra)
+                    fields = [*fields, *extra]
+                    frames += map(executor.put, extra.values())
+                    gathers = [field for field in contract.gathers if field not in extra]
+                    contract = replace(contract, gathers=gathers)
+                    del extra
+                work = (names[ready], task, contract, fields, decoders, kept[ready])
+                submit(ready, work, frames)
                 running += 1
             if not running:
                 if capacity < 1:
@@ -388,45 +412,6 @@ class Round:
                 self._hooks.tell("task_finished", log.record(entry, i))
             if done is not None:
                 done(i)
-
-    def _works(self) -> Callable[[int], tuple[tuple[Any, ...], list[Any]]]:
-        """Return a function that returns a task's Work, and the handles of its inputs.
-
-        A closure, as :func:`~dagprofiler.graph.wiring.ready_queue`: it runs once a task.
-        """
-        wiring, tasks, contracts, config = self.wiring, self.tasks, self.contracts, self._config
-        names, inputs, slots = wiring.names, wiring.inputs, wiring.slots
-        first_input, outside, executor = wiring.first_input, self._outside, self.executor
-        handles, uses, keep = self.slots.handles, self.slots.uses, self.slots.kept
-        # The decoder of every slot, if all tasks have the same one.
-        every_decoder = None
-        fixed = not isinstance(wiring, GrowableWiring)
-        if fixed and len({contract.decode for contract in contracts}) == 1:
-            every_decoder = repeat(contracts[0].decode)
-
-        def work(i: int) -> tuple[tuple[Any, ...], list[Any]]:
-            task, contract = tasks[i], contracts[i]
-            task.config = config
-            begin, end = first_input[i], first_input[i + 1]
-            fields, frames = inputs[begin:end], []
-            for slot in slots[begin:end]:
-                frames.append(handles[slot])
-                uses[slot] = left = uses[slot] - 1
-                if not left:
-                    handles[slot] = None
-            decoders: Iterable[Codec] = every_decoder or [
-                contracts[wiring.owner[slot]].decode for slot in slots[begin:end]
-            ]
-            if outside and i in outside:
-                extra = outside.pop(i)
-                decoders = [*islice(decoders, len(fields)), *[contract.decode] * len(extra)]
-                fields += extra
-                frames += map(executor.put, extra.values())
-                gathers = [field for field in contract.gathers if field not in extra]
-                contract = contract._replace(gathers=gathers)
-            return (names[i], task, contract, fields, decoders, keep[i]), frames
-
-        return work
 
     def _strand(self, i: int | None) -> None:
         """Fail a task that no worker can run, unless the run is over or fails anyway."""

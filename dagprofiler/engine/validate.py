@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import compress, islice, repeat
+from itertools import compress, repeat
 from operator import attrgetter, is_not
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -133,15 +133,11 @@ def problems_of(
         Combinations that have passed this check; new ones are added.
     """
     problems: list[DagProfilerError] = []
-    inputs, begin = wiring.inputs, wiring.first_input[first]
     # Many tasks are alike: their inputs are bound once for all of them.
     fine = {} if fine is None else fine
-    ends = wiring.first_input[first + 1 :] if first else islice(wiring.first_input, 1, None)
-    for i, (contract, end) in enumerate(zip(contracts, ends), first):
-        fields = inputs[begin:end]
-        begin = end
+    for i, (contract, fields) in enumerate(zip(contracts, wiring.inputs[first:]), first):
         kind: Any = id(contract)
-        if fields != contract.inputs:
+        if fields is not contract.inputs and fields != contract.inputs:
             kind = (kind, *fields)
         if kind not in fine or i in outside:
             wrong = list(input_problems(wiring, i, contract, outside.get(i, ())))
@@ -178,7 +174,7 @@ def input_problems(
     """Yield the problems of binding the fields of a task to ``compute()``."""
     where = f"task {short_repr(wiring.names[i])}"
     takes, gathers = contract.parameters, contract.gathers
-    fields = [*wiring.inputs[wiring.first_input[i] : wiring.first_input[i + 1]], *outside]
+    fields = [*wiring.inputs[i], *outside]
     arriving = set(fields)
     plain = [field for field in fields if field not in gathers]
     if len(arriving.difference(gathers)) < len(plain):

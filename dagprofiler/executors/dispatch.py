@@ -6,7 +6,7 @@ import os
 from collections import deque
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import chain
 from math import inf
 from queue import Empty, SimpleQueue
 from time import perf_counter
@@ -325,9 +325,7 @@ class Dispatcher:
 
         A task that cannot be pickled fails at once.
         """
-        name, task, contract, inputs, decoders, keep = work
-        # As many as there are inputs: the iterable may be infinite.
-        work = name, task, contract, inputs, [*islice(decoders, len(handles))], keep
+        name, task, contract, _, _, keep = work
         self._running += 1
         job: Any
         expected_s, decode = inf, None

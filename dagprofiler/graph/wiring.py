@@ -311,9 +311,9 @@ class Wiring:
     sinks
         Tasks without successors.
     inputs, slots, first_input
-        The inputs that edges feed, grouped by task: by source, or in the order
-        of the edges for a task that gathers; the slot that feeds
-        each; and where those of each task begin.
+        For each task the inputs that edges feed: by source, or in the order of the edges for
+        a task that gathers; the slots that feed them, of all tasks; and where those of each
+        task begin. Tasks that get what they declare share its list.
     outputs, first_slot
         For each task its declared outputs, and the slot of the first.
     owner, uses
@@ -345,7 +345,7 @@ class Wiring:
         self.owner = [i for i, fields in enumerate(self.outputs) for _ in fields]
         self.items: list[tuple[int, str]] = []
         self._edges = resolved_edges(names, outputs, inputs, list(edges))
-        self._lay_out(gathers)
+        self._lay_out(inputs, gathers)
         sources, targets = self._edges.sources, self._edges.targets
         self.sinks = sorted(set(range(len(names))).difference(sources))
         # If all edges lead to larger numbers, the smallest remaining one is always ready.
@@ -353,29 +353,30 @@ class Wiring:
         if not all(map(lt, sources, targets)):
             self.order = _order(names, self.targets, self.first_target)
 
-    def _lay_out(self, gathers: Sequence[Collection[str]]) -> None:
+    def _lay_out(self, declared: Sequence[list[str]], gathers: Sequence[Collection[str]]) -> None:
         """Group the inputs by task."""
         edges, first_slot = self._edges, self.first_slot
         lengths = [0] * len(self.names)
         for target, routes in zip(edges.targets, edges.routes):
             lengths[target] += len(routes)
         self.first_input = list(accumulate(lengths, initial=0))
-        self.inputs = inputs = [""] * self.first_input[-1]
+        fields = [""] * self.first_input[-1]
         self.slots = slots = [0] * self.first_input[-1]
         self.uses = uses = [0] * len(self.owner)
         #: Where the next input of each task goes.
         places = self.first_input[:]
         for source, target, routes in edges.by_source(gathers):
+            first, place = first_slot[source], places[target]
+            places[target] = place + len(routes)
             for position, field in routes:
-                place = places[target]
-                places[target] = place + 1
-                inputs[place] = field
-                slot = first_slot[source]
-                if position:
-                    # Most tasks have one output, and this addition is not needed.
-                    slot += position
-                slots[place] = slot
+                slots[place] = slot = first + position
+                fields[place] = field
                 uses[slot] += 1
+                place += 1
+        self.inputs: list[list[str]] = [
+            known if (arriving := fields[begin:end]) == known else arriving
+            for known, begin, end in zip(declared, self.first_input, places)
+        ]
 
     @property
     def routes(self) -> dict[int, tuple[Route, ...]]:
@@ -410,7 +411,7 @@ class Wiring:
     def feeds(self, task: int) -> list[tuple[str, int]]:
         """Return the inputs of a task that edges feed, and the slot that feeds each."""
         span = slice(self.first_input[task], self.first_input[task + 1])
-        return list(zip(self.inputs[span], self.slots[span]))
+        return list(zip(self.inputs[task], self.slots[span]))
 
     def successors(self, task: int) -> list[int]:
         """Return the direct successors of `task`."""
@@ -505,7 +506,7 @@ class GrowableWiring(Wiring):
         outputs: list[str],
         sources: Sequence[int],
         slots: Sequence[int],
-        inputs: Sequence[str],
+        inputs: list[str],
     ) -> None:
         """Add a task with edges from existing tasks.
 
@@ -524,9 +525,9 @@ class GrowableWiring(Wiring):
         self.uses += [0] * len(outputs)
         self.names.append(name)
         self.outputs.append(outputs)
-        self.inputs += inputs
+        self.inputs.append(inputs)
         self.slots += slots
-        self.first_input.append(len(self.inputs))
+        self.first_input.append(len(self.slots))
         self.sources += sources
         self.first_source.append(len(self.sources))
 
@@ -547,13 +548,13 @@ class GrowableWiring(Wiring):
         self.forget()
         count, number, slot = len(names), len(self.names), len(self.owner)
         width = len(outputs)
-        inputs, sources = len(self.inputs) + 1, len(self.sources) + 1
+        inputs, sources = len(self.slots) + 1, len(self.sources) + 1
         self.first_slot += range(slot, slot + count * width, width) if width else [slot] * count
         self.owner += [i for i in range(number, number + count) for _ in outputs]
         self.uses += [0] * (count * width)
         self.names += names
         self.outputs += [outputs] * count
-        self.inputs += [field] * count
+        self.inputs += [[field]] * count
         self.slots += range(first, first + count)
         self.first_input += range(inputs, inputs + count)
         self.sources += [source] * count
@@ -565,9 +566,9 @@ class GrowableWiring(Wiring):
         del self.items[bisect_left(self.items, (slots,)) :]
         inputs, sources = self.first_input[tasks], self.first_source[tasks]
         for length, rows in (
-            (tasks, (self.names, self.outputs, self.first_slot)),
+            (tasks, (self.names, self.outputs, self.inputs, self.first_slot)),
             (tasks + 1, (self.first_input, self.first_source)),
-            (inputs, (self.inputs, self.slots)),
+            (inputs, (self.slots,)),
             (sources, (self.sources,)),
             (slots, (self.owner, self.uses)),
         ):
@@ -638,7 +639,7 @@ class GrowableWiring(Wiring):
             begin, end = self.first_source[target : target + 2]
             carried: dict[int, tuple[Route, ...]] = dict.fromkeys(self.sources[begin:end], ())
             begin, end = self.first_input[target : target + 2]
-            for field, slot in zip(self.inputs[begin:end], self.slots[begin:end]):
+            for field, slot in zip(self.inputs[target], self.slots[begin:end]):
                 source = self.owner[slot]
                 carried[source] += ((slot - self.first_slot[source], field),)
             edges.sources += carried

@@ -16,7 +16,7 @@ from dagprofiler.measure.machine import versions
 from dagprofiler.measure.meters import ALLOCATION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Union
 
     from dagprofiler.measure.meters import Selection
@@ -125,7 +125,7 @@ class Instruments:
         self._modules = 0
         self._garbage_s = self._meters_s = self._store_s = 0.0
 
-    def begin(self, decoders: Iterable[Codec], encode: Codec) -> tuple[Iterator[Codec], Codec]:
+    def begin(self, decoders: Iterable[Codec], encode: Codec) -> tuple[list[Codec], Codec]:
         """Prepare for a task; return its codecs with a clock around each."""
         if self._store is not None:
             begun = perf_counter()
@@ -134,7 +134,7 @@ class Instruments:
         self._garbage_s = self._garbage.collect() if self._garbage else 0.0
         self._decode_s, self._encode_s, self._read = [], [], []
         spent_s = self._decode_s
-        return (_clocked(decode, spent_s) for decode in decoders), _clocked(encode, self._encode_s)
+        return [_clocked(decode, spent_s) for decode in decoders], _clocked(encode, self._encode_s)
 
     def start(self) -> None:
         """Start tracing and the meters; called just before ``compute()``."""

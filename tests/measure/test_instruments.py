@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import gc
 import pickle
-from itertools import count, repeat
+from itertools import count
 from types import SimpleNamespace
 
 import numpy as np
@@ -68,11 +68,6 @@ def test_each_codec_is_clocked_and_does_its_work(clock):
     readings = instruments.readings({"p": b"", "q": b""})
     assert readings.decode_s == [3, 4]
     assert readings.encode_s == {"p": 5, "q": 6}
-
-
-def test_decoders_may_be_without_end():
-    decoders, _ = opened().begin(repeat(int), bytes)
-    assert [decode(text) for decode, text in zip(decoders, "123")] == [1, 2, 3]
 
 
 def test_a_codec_that_fails_fails_as_it_is():
