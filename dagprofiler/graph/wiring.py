@@ -313,7 +313,7 @@ class Wiring:
     inputs, slots, first_input
         For each task the inputs that edges feed: by source, or in the order of the edges for
         a task that gathers; the slots that feed them, of all tasks; and where those of each
-        task begin. Tasks that get what they declare share its list.
+        task begin. Tasks that get the same inputs share one list of them.
     outputs, first_slot
         For each task its declared outputs, and the slot of the first.
     owner, uses
@@ -373,8 +373,11 @@ class Wiring:
                 fields[place] = field
                 uses[slot] += 1
                 place += 1
+        shared: dict[tuple[str, ...], list[str]] = {}
         self.inputs: list[list[str]] = [
-            known if (arriving := fields[begin:end]) == known else arriving
+            known
+            if (arriving := fields[begin:end]) == known
+            else shared.setdefault((*arriving,), arriving)
             for known, begin, end in zip(declared, self.first_input, places)
         ]
 
