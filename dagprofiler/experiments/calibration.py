@@ -126,8 +126,8 @@ def calibrate_engine(executor: Any) -> Engine:
     -----
     Takes a few seconds. A chain of tasks that compute tells the latency; tasks that sleep,
     more than there are workers, tell the gap and the CPU time of the driver and of the workers'
-    processes; tasks that compute on all cores tell what the first ones take more, and the gap
-    with which a simulation of them takes as long; tasks that hand over values of two sizes tell
+    processes, and what the first ones take more; of tasks that compute on all cores counts the
+    gap with which a simulation of them takes as long; tasks that hand over values of two sizes tell
     what that costs; the kernels of :func:`~dagprofiler.calibrate`, on one worker and on more,
     tell the contention. Waits add up in a run, so those of each run count by their mean;
     figures are medians over the runs. Last comes a graph of tasks that compute, predicted and run.
@@ -155,6 +155,7 @@ def calibrate_engine(executor: Any) -> Engine:
     latency_ms = median(chain_ms) - driver_ms
     waits = _rounds(_probes(own * _WAITING), executor)
     gap_ms = median([_mean(_gaps_of(profile)) for profile in waits])
+    first_ms = median([min(span[0] for _, span in _rows(profile)) for profile in waits])
     write_ms, read_ms = _handing_over(executor, own, median(chain_ms), gap_ms)
     busy = min(workers, found["cores"])
 
@@ -170,6 +171,8 @@ def calibrate_engine(executor: Any) -> Engine:
         workers=workers,
         latency_ms=round(max(0.0, latency_ms), 6),
         gap_ms=round(max(0.0, gap_ms), 6),
+        busy_gap_ms=round(max(0.0, gap_ms), 6),
+        start_ms=round(max(0.0, first_ms - (latency_ms + driver_ms) / 2), 6),
         driver_ms=round(driver_ms, 6),
         worker_ms=round(worker_ms, 6),
         write_ms=write_ms,
@@ -182,7 +185,7 @@ def calibrate_engine(executor: Any) -> Engine:
         arrays=1.0 if found["allocator"] == here["allocator"] else round(arrays, 4),
     )
     if not engine.shares_memory:  # threads that compute wait for the interpreter's lock
-        plain = _all_busy(executor, own, plain)
+        plain = replace(plain, busy_gap_ms=round(_busy_gap_ms(executor, own, plain), 6))
     return replace(plain, error=round(_error(executor, replace(plain, workers=own)), 4))
 
 
@@ -253,17 +256,12 @@ def _gaps_of(profile: Profile) -> Iterator[float]:
         yield from _between(several)[1:-2]
 
 
-def _all_busy(executor: Any, workers: int, engine: Engine) -> Engine:
-    """Return the engine with what first tasks take more, and the gap while all cores compute."""
+def _busy_gap_ms(executor: Any, workers: int, engine: Engine) -> float:
+    """Return the gap with which runs that compute on all cores take as long if simulated."""
     share, count = min(1.0, engine.cores / workers), workers * _WAITING
-    starts, gaps = [], []
-    for profile in _rounds(_probes(count, share), executor):
-        first = _mean(min(spans)[0] for spans in _spans(profile).values())
-        starts.append(max(0.0, first - (engine.latency_ms + engine.driver_ms) / 2))
-        costs = engine.costs()._replace(start_ms=starts[-1])
-        whole_ms = profile.metrics.total_time_ms
-        gaps.append(busy_gap_ms(costs, workers, count, (_WAIT_S * 1e3, share), whole_ms))
-    return replace(engine, start_ms=round(median(starts), 6), busy_gap_ms=round(median(gaps), 6))
+    runs, each = _rounds(_probes(count, share), executor), (_WAIT_S * 1e3, share)
+    times_ms = [profile.metrics.total_time_ms for profile in runs]
+    return median([busy_gap_ms(engine.costs(), workers, count, each, ms) for ms in times_ms])
 
 
 def _error(executor: Any, engine: Engine) -> float:

@@ -143,8 +143,9 @@ def busy_gap_ms(
     """Return the ``busy_gap_ms`` with which a run takes `makespan_ms` if it is simulated.
 
     The run has `count` tasks without edges, each with the time and the share of a core of `task`.
+    At most all that the engine does for a task: the rest is what other programs took.
     """
-    least, most = 0.0, makespan_ms
+    least, most = 0.0, costs.gap_ms + costs.latency_ms + costs.driver_ms + costs.worker_ms
     demands = Demands(*([each] * count for each in task))
     for _ in range(20):
         gap_ms = (least + most) / 2

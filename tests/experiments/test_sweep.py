@@ -76,6 +76,7 @@ def test_an_engine_is_calibrated_on_the_executor_and_kept_with_profiles(quick, m
     assert engine.executor == "ThreadPoolExecutor"
     assert engine.workers == 2
     assert engine.shares_memory
+    assert engine.busy_gap_ms == engine.gap_ms
     assert engine.allocator["MALLOC_ARENA_MAX"] == "2"
     assert len(engine.contention) == min(2, engine.cores)
     assert engine.contention[0] == 1
