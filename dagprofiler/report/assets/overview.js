@@ -105,7 +105,8 @@ function headline(summary, base) {
   const { unit, total } = summary;
   const interval = total && total.low !== undefined && total.n > 1
     ? `${time(total.low)} to ${time(total.high)} (${percent(total.coverage)})` : null;
-  const figures = [["Makespan", "total_ms", "ms", interval || (summary.total_ms === null ? "not recorded" : "from the first task to the last")]];
+  const unknown = report.about.predicted ? "depends on the workers: simulate it" : "not recorded";
+  const figures = [["Makespan", "total_ms", "ms", interval || (summary.total_ms === null ? unknown : "from the first task to the last")]];
   if (unit !== undefined) {
     const path = count((report.tasks.path || []).length, "task");
     figures.push(
