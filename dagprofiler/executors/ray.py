@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 #: How long a count of the cluster's resources is used, in seconds.
 _COUNTED_FOR_S = 1.0
 
+#: How long tasks may go on at the end of a run before they are cancelled, in seconds.
+_SETTLED_S = 0.5
+
 _NO_CLIENT = (
     "RayExecutor: Ray Client is not supported, got {}; run the program on a node of the "
     "cluster, or as a job (ray job submit)"
@@ -179,8 +182,10 @@ class RayExecutor(Executor):
         elif ray.is_initialized():
             if self._actor is not None:
                 ray.kill(self._actor)
-            else:
-                for result in list(self._waiting):
+            elif results := list(self._waiting):
+                # Ray ends this process if it cancels a task that is just being sent or is ending.
+                _, pending = ray.wait(results, num_returns=len(results), timeout=_SETTLED_S)
+                for result in pending:
                     ray.cancel(result)
         self._waiting.clear()
         self._actor = self._perform = None
