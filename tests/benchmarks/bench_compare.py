@@ -157,16 +157,17 @@ def compared(shape: Shape, slowed: int | None, *, swap: bool) -> Pair:
     plain, other = shape.dag(), shape.dag(slowed)
     begun = perf_counter()
     # Whichever is slower, it is one time the first and one time the second.
-    result = compare_runs(other, plain) if swap else compare_runs(plain, other)
+    base, new = (other, plain) if swap else (plain, other)
+    result = compare_runs(base, new)
     seconds = perf_counter() - begun
     target = None if slowed is None else f"task {slowed}"
     said = {name: entry["verdict"] for name, entry in result.task_times.items()}
     ratio = None
     if target is not None:
         ratio = result.task_times[target]["ratio"]
-        ratio = ratio if swap else 1 / ratio
+        ratio = 1 / ratio if swap else ratio
     return Pair(
-        target is not None and said[target] == ("slower" if swap else "faster"),
+        target is not None and said[target] == ("faster" if swap else "slower"),
         ratio,
         [name for name, verdict in said.items() if verdict in DIFFERENT and name != target],
         [name for name, entry in result.edge_times.items() if entry["verdict"] in DIFFERENT],
