@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         Paths,
         analysis_of,
         analyze,
+        bounds_of,
     )
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Paths",
     "analysis_of",
     "analyze",
+    "bounds_of",
 ]
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import accumulate, chain
-from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.rounds import measured_of
+from dagprofiler._util.checks import choice, integer
+from dagprofiler._util.checks import number as positive
 from dagprofiler._util.html import ShownInBlocks
 from dagprofiler._util.json import collector_paused
 from dagprofiler._util.text import Block, number, printable, some
 from dagprofiler.analysis.weights import STATISTICS, weights_of
-from dagprofiler.errors import WeightError, counted, short_repr
+from dagprofiler.errors import WeightError, counted
 from dagprofiler.graph.wiring import kahn_order
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from dagprofiler.analysis.weights import Number, Weights
     from dagprofiler.metrics import EdgeMetrics
 
+
+_workers = partial(integer, "workers", least=1, error=ValueError)
 
 #: Times are added as integer picoseconds, exactly, so that paths of equal length tie and the
 #: slack of a critical task is 0. Integer instructions are added as they are.
@@ -108,7 +112,7 @@ class Analysis(ShownInBlocks):
 
         Communication is left out, since tasks on one worker need none.
         """
-        return max(self.span, self.work / _checked(workers))
+        return max(self.span, self.work / _workers(workers))
 
     def makespan_upper_bound(self, workers: int) -> Number:
         """Return ``span + (work - span) / workers``.
@@ -116,7 +120,7 @@ class Analysis(ShownInBlocks):
         No schedule is longer on equal workers that never idle while a task is ready, if
         communication costs nothing (Graham's bound).
         """
-        return self.span + (self.work - self.span) / _checked(workers)
+        return self.span + (self.work - self.span) / _workers(workers)
 
     def speedup_bound(self, workers: int) -> float | None:
         """Return ``work / makespan_lower_bound(workers)``, an upper bound of the speed-up.
@@ -220,13 +224,14 @@ def analyze(
     >>> found.span, found.without_communication.critical_path, found.average_parallelism
     (50, ('source', 'sink'), 1.0)
     """
+    error = partial(WeightError, cost, [])
     for name, rate in (
         ("instructions_per_s", instructions_per_s),
         ("bandwidth_bits_per_s", bandwidth_bits_per_s),
     ):
-        _check_rate(cost, name, rate)
-    if size not in ("spec", "wire"):
-        raise WeightError(cost, [], f"size must be 'spec' or 'wire', got {short_repr(size)}")
+        if rate is not None:
+            positive(name, rate, error=error)
+    choice("size", size, ("spec", "wire"), error=error)
     weights = weights_of(profile, cost, statistic, fill=fill)
     ends = [(edge["source"], edge["target"]) for edge in profile.dag_structure["edges"]]
     pairs = {(source, target): f"{source}->{target}" for source, target in ends}
@@ -272,23 +277,6 @@ def _partly_known(profile: ProfileData, cost: str, statistic: str) -> Analysis:
         # No task has a cost: this raises an error with the reason.
         weights_of(profile, cost, statistic)
     return found
-
-
-def _checked(workers: Any) -> int:
-    if type(workers) is not int or workers < 1:
-        raise ValueError(f"workers must be an integer of at least 1, got {short_repr(workers)}")
-    return workers
-
-
-def _check_rate(source: Any, name: str, rate: Any) -> None:
-    try:
-        valid = rate is None or (not isinstance(rate, bool) and rate > 0 and isfinite(rate))
-    except (OverflowError, TypeError, ValueError):
-        valid = False
-    if not valid:
-        raise WeightError(
-            source, [], f"{name} must be a finite number above 0, got {short_repr(rate)}"
-        )
 
 
 def _at_speed(weights: Weights, instructions_per_s: float | None) -> Weights:
@@ -921,23 +909,22 @@ def _figure_rows(found: Analysis) -> list[tuple[str, str]]:
     ]
 
 
-def _bound_rows(found: Analysis) -> list[Sequence[str]]:
-    """Return a head and the bounds for 1, 2, 4 ... workers, up to the average parallelism."""
-    rows: list[Sequence[str]] = [
-        ("workers", "makespan at least", "at most, if greedy", "speed-up at most")
-    ]
-    parallelism, workers = found.average_parallelism, 1
-    while parallelism is not None:
-        bounds = (
-            found.makespan_lower_bound(workers),
-            found.makespan_upper_bound(workers),
-            found.speedup_bound(workers),
-        )
-        rows.append((f"{workers:,}", *map(number, bounds)))
+def bounds_of(found: Analysis) -> Iterator[tuple[int, Number, Number, float | None]]:
+    """Yield 1, 2, 4 ... workers, up to the average parallelism, each with its three bounds."""
+    parallelism, workers = found.average_parallelism or 0, 1
+    while parallelism:
+        shortest, longest = found.makespan_lower_bound(workers), found.makespan_upper_bound(workers)
+        yield workers, shortest, longest, found.speedup_bound(workers)
         if workers >= parallelism:
             break
         workers *= 2
-    return rows
+
+
+def _bound_rows(found: Analysis) -> list[Sequence[str]]:
+    """Return a head and the bounds."""
+    head = "workers", "makespan at least", "at most, if greedy", "speed-up at most"
+    rows = ((f"{workers:,}", *map(number, bounds)) for workers, *bounds in bounds_of(found))
+    return [head, *rows]
 
 
 def _bottleneck_rows(found: Analysis) -> list[Sequence[str]]:

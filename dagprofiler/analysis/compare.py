@@ -118,8 +118,7 @@ def compare_profiles(
     }
     nodes = [profile.dag_structure["nodes"] for profile in (new, base)]
     return ProfileComparison(
-        base=_called(base, new, names)[0],
-        new=_called(base, new, names)[1],
+        **dict(zip(("base", "new"), names or _called(base, new))),
         config_diff={
             name: {"self": new.config.get(name), "other": base.config.get(name)}
             for name in _union(new.config, base.config)
@@ -147,10 +146,8 @@ def _prediction(mine: ProfileData, theirs: ProfileData) -> dict[str, Any]:
     return {} if error is None else {"prediction": error}
 
 
-def _called(base: ProfileData, new: ProfileData, names: tuple[str, str] | None) -> tuple[str, str]:
+def _called(base: ProfileData, new: ProfileData) -> tuple[str, str]:
     """Return what two profiles are called; the two names differ."""
-    if names is not None:
-        return names
     if base.name is None or new.name is None or base.name == new.name:
         about = f" ({base.name})" if base.name is not None and base.name == new.name else ""
         return f"base{about}", "new"
@@ -568,20 +565,15 @@ def prediction_error(real: ProfileData, predicted: ProfileData) -> dict[str, Any
     there, guessed = _parts(real, workers), _parts(predicted, workers)
     if there is None or guessed is None:
         return None
-    real_ms, predicted_ms = sum(there.values()), sum(guessed.values())
-    return {
-        "real_ms": round(real_ms, 6),
-        "predicted_ms": round(predicted_ms, 6),
-        "error": (predicted_ms - real_ms) / real_ms if real_ms else 0.0,
-        "parts": {
-            part: {
-                "real_ms": round(there[part], 6),
-                "predicted_ms": round(guessed[part], 6),
-                "error": (guessed[part] - there[part]) / real_ms if real_ms else 0.0,
-            }
-            for part in PARTS
-        },
-    }
+    whole_ms = sum(there.values())
+
+    def compared(real_ms: float, predicted_ms: float) -> dict[str, Any]:
+        error = (predicted_ms - real_ms) / whole_ms if whole_ms else 0.0
+        times = {"real_ms": round(real_ms, 6), "predicted_ms": round(predicted_ms, 6)}
+        return {**times, "error": error}
+
+    parts = {part: compared(there[part], guessed[part]) for part in PARTS}
+    return {**compared(whole_ms, sum(guessed.values())), "parts": parts}
 
 
 def _timeline(profile: ProfileData, part: str) -> Sequence[Any]:

@@ -10,6 +10,7 @@ from dagprofiler._document.table import edge_table, entries_of_tasks, task_table
 from dagprofiler._util.json import mapping_in
 from dagprofiler._util.text import BYTES, Block, number, printable, quantity, render, some
 from dagprofiler.analysis._analyze import analysis_of, route, span_note, span_rows
+from dagprofiler.analysis.weights import known_values
 from dagprofiler.errors import counted
 from dagprofiler.stats import FLAGS
 
@@ -66,7 +67,7 @@ def figures(profile: ProfileData, sort: str = "time", cost: str | None = None) -
     """
     found, why_not = analysis_of(profile, cost)
     tasks = list(task_table(profile))
-    costs = _costs(found)
+    costs = {} if found is None else known_values(found.weights)
     total = sum(costs.values())
     for task in tasks:
         task["cost"] = costs.get(task["task"])
@@ -79,14 +80,6 @@ def figures(profile: ProfileData, sort: str = "time", cost: str | None = None) -
         "path": _path(found, why_not),
         "flags": _flags(profile),
     }
-
-
-def _costs(found: Analysis | None) -> dict[str, Any]:
-    """Return the costs of the tasks that have one."""
-    if found is None:
-        return {}
-    filled = set(found.weights.filled)
-    return {name: cost for name, cost in found.weights.values.items() if name not in filled}
 
 
 def _summary(profile: ProfileData, found: Analysis | None, unclear: str) -> dict[str, Any]:
@@ -221,10 +214,7 @@ def _path(found: Analysis | None, why_not: str) -> dict[str, Any]:
         "span_with_edges": None if with_edges is None else with_edges.span,
         "work": found.work,
         "parallelism": found.average_parallelism,
-        "gains": [
-            {"name": item.name, "kind": item.kind, "cost": item.cost, "gain": item.gain}
-            for item in alone.bottlenecks
-        ],
+        "gains": list(map(asdict, alone.bottlenecks)),
         "spans": None if found.critical_spans is None else asdict(found.critical_spans),
     }
 

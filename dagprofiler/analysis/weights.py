@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import fsum, inf, isfinite
+from functools import partial
+from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Union
 
 from dagprofiler._document import Calibration
 from dagprofiler._document.rounds import MEASURED, measured_of
 from dagprofiler._document.table import default_times, entries_of_tasks
+from dagprofiler._util.checks import number
 from dagprofiler.errors import WeightError, did_you_mean, short_repr
 from dagprofiler.stats import median
 
@@ -345,7 +347,8 @@ def weights_of(
     {'source': 100}
     """
     _check_arguments(source, statistic, rate)
-    _check_fill(source, fill)
+    if fill is not None:
+        number("fill", fill, zero=True, error=partial(WeightError, source, []))
     reader = Reader(profile, statistic)
     if source != "best":
         return _from_source(reader, source, rate, fill)
@@ -364,6 +367,12 @@ def weights_of(
         return _from_source(reader, min(lacking, key=lacking.__getitem__), rate, fill)
     what = "a value for every task" if fill is None else "a value for any task"
     raise WeightError(source, [], f"no source has {what}:{''.join(refused)}")
+
+
+def known_values(weights: Weights) -> dict[str, Number]:
+    """Return the weights of the tasks that have a value."""
+    filled = set(weights.filled)
+    return {name: value for name, value in weights.values.items() if name not in filled}
 
 
 def samples_behind(profile: ProfileData, weights: Weights) -> dict[str, list[Number]]:
@@ -416,27 +425,7 @@ def _check_arguments(source: Any, statistic: Any, rate: Any) -> None:
         return
     if source not in ("best", "reference_time"):
         raise WeightError(source, [], f"rate={short_repr(rate)} is for source='reference_time'")
-    try:
-        valid = not isinstance(rate, bool) and rate > 0 and isfinite(rate)
-    except (OverflowError, TypeError, ValueError):
-        valid = False
-    if not valid:
-        raise WeightError(
-            source, [], f"rate must be a finite number above 0, got {short_repr(rate)}"
-        )
-
-
-def _check_fill(source: str, fill: Any) -> None:
-    if fill is None:
-        return
-    try:
-        valid = not isinstance(fill, bool) and fill >= 0 and isfinite(fill)
-    except (OverflowError, TypeError, ValueError):
-        valid = False
-    if not valid:
-        raise WeightError(
-            source, [], f"fill must be a finite number of at least 0, got {short_repr(fill)}"
-        )
+    number("rate", rate, error=partial(WeightError, source, []))
 
 
 def _from_source(

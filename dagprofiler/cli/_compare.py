@@ -35,18 +35,8 @@ if TYPE_CHECKING:
 
 #: Options for measuring two targets.
 _OF_RUNS = (
-    "config",
-    "new-config",
-    "seed",
-    "meters",
-    "rounds",
-    "warmup",
-    "precision",
-    "max-time",
-    "fresh-process",
-    "busy-cores",
-    "output",
-    "report",
+    *("config", "new-config", "seed", "meters", "rounds", "warmup", "precision", "max-time"),
+    *("fresh-process", "busy-cores", "output", "report"),
 )
 
 #: Exit codes: a condition of --fail-if holds; there is no verdict.
@@ -184,12 +174,7 @@ def _of_runs(arguments: argparse.Namespace, difference: float) -> list[ProfileCo
         base = load_dag(names[0], arguments.config)
         new = load_dag(names[1], [*arguments.config, *arguments.new_config])
         found = compare_runs(
-            base,
-            new,
-            rounds=rounds,
-            seed=arguments.seed,
-            meters=meters(arguments),
-            progress=True,
+            base, new, rounds=rounds, seed=arguments.seed, meters=meters(arguments), progress=True
         )
     written = [*(arguments.output or ())]
     keep(zip((found.base, found.new), written))
@@ -220,11 +205,7 @@ def _blocks(comparison: ProfileComparison) -> list[Block]:
     """Return the blocks of a comparison; the way out is the one on a command line."""
     way_out = [] if _is_judged(comparison) else [f"for a verdict: {_ON_A_COMMAND_LINE}"]
     failed = (f"failed: {text}: {', '.join(names)}" for text, names in comparison["failed"].items())
-    blocks = [
-        *comparison.blocks(),
-        Block(notes=way_out),
-        Block(notes=failed),
-    ]
+    blocks = [*comparison.blocks(), Block(notes=way_out), Block(notes=failed)]
     return [
         Block(
             printable(block.title),

@@ -21,7 +21,7 @@ from dagprofiler.cli._output import (
     writing_to,
 )
 from dagprofiler.cli._parser import CommandError, build_parser
-from dagprofiler.cli._targets import assignments, guessed
+from dagprofiler.cli._targets import assignments, guessed, json_in
 from dagprofiler.errors import FormatError, MissingExtraError, ProfileError, did_you_mean
 
 if TYPE_CHECKING:
@@ -112,18 +112,9 @@ def _options(arguments: argparse.Namespace, exporter: Any, name: str) -> dict[st
                 f"--option: the format {name!r} has no option {option!r} "
                 f"(options: {', '.join(known) or 'none'}){did_you_mean(option, known)}"
             )
-        options[option] = _from_file(value[1:]) if value.startswith("@") else guessed(value)
+        is_file = value.startswith("@")
+        options[option] = json_in(value[1:], "--option") if is_file else guessed(value)
     return options
-
-
-def _from_file(path: str) -> Any:
-    import json
-
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except ValueError as error:
-        raise CommandError(f"--option: {path!r} is not JSON: {error}") from error
 
 
 def _print_written(arguments: argparse.Namespace, output: str, losses: tuple[str, ...]) -> None:

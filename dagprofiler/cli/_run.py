@@ -55,13 +55,8 @@ _FIELDS: dict[str, Any] = {
 #: How many failures are shown with their place.
 _MOST_FAILURES = 5
 
-#: Fields of Rounds to the names of their options.
-_CONDITIONS = {
-    "warmup": "warmup",
-    "precision": "precision",
-    "max_time_s": "max_time",
-    "busy_cores": "busy_cores",
-}
+#: Fields of Rounds that are options, which lack the unit.
+_CONDITIONS = ("warmup", "precision", "max_time_s", "busy_cores")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -146,16 +141,12 @@ class _Started(Hook):
     def __init__(self, directory: str, arguments: argparse.Namespace) -> None:
         self._path = os.path.join(os.path.abspath(directory), _STARTED)
         self._trust = arguments.trust_journal
-        outputs = (arguments.output, arguments.report)
-        output, report = (path and os.path.abspath(path) for path in outputs)
+        output, report = arguments.output, arguments.report
         self._document = {
-            "target": arguments.target,
+            **{name: getattr(arguments, name, None) for name in _FIELDS},
             "folder": os.getcwd(),
-            "config": arguments.config,
-            "executor": arguments.executor,
-            "timeout": arguments.timeout,
-            "output": "-" if arguments.output == "-" else output,
-            "report": report,
+            "output": output if output == "-" else output and os.path.abspath(output),
+            "report": report and os.path.abspath(report),
         }
 
     def run_started(self, run: RunInfo) -> None:  # noqa: ARG002  (the hook's signature)
@@ -192,8 +183,8 @@ def conditions(arguments: argparse.Namespace, default: Rounds) -> Rounds:
     """Return the requested rounds."""
     fields = {
         field: value
-        for field, word in _CONDITIONS.items()
-        if (value := getattr(arguments, word)) is not None
+        for field in _CONDITIONS
+        if (value := getattr(arguments, field.removesuffix("_s"))) is not None
     }
     if arguments.rounds is None and not fields and not arguments.fresh_process:
         return default
@@ -203,7 +194,7 @@ def conditions(arguments: argparse.Namespace, default: Rounds) -> Rounds:
     except ValidationError as error:
         # The user gave options, and no fields of Rounds.
         field, _, problem = str(error).removeprefix("Rounds: ").partition(" ")
-        option = _CONDITIONS.get(field, field).replace("_", "-")
+        option = field.removesuffix("_s").replace("_", "-")
         raise CommandError(f"--{option} {problem}") from error
 
 

@@ -67,10 +67,8 @@ def as_like(name: str, text: str, like: Any, option: str = "--config") -> Any:
     try:
         return _converted(text, kind)
     except (ValueError, OverflowError) as error:
-        what = _ARTICLES.get(kind, kind.__name__)
-        raise CommandError(
-            f"{option} {name}: expected {what} like {like!r}, got {text!r}"
-        ) from error
+        what = f"{_ARTICLES.get(kind, kind.__name__)} like {like!r}"
+        raise CommandError(f"{option} {name}: expected {what}, got {text!r}") from error
     except TypeError as error:
         raise CommandError(
             f"{option} {name}: a {kind.__name__!r} cannot be given as text; use a function that "
@@ -164,10 +162,9 @@ def executor_named(
 
         yield RayExecutor(rest or None)
     else:
-        if not Place.of(str(spec)).is_file:
-            hint = did_you_mean(kind, _KINDS)
-            if hint:
-                raise CommandError(f"--executor: expected {_KNOWN}; got {spec!r}{hint}")
+        hint = "" if Place.of(str(spec)).is_file else did_you_mean(kind, _KINDS)
+        if hint:
+            raise CommandError(f"--executor: expected {_KNOWN}; got {spec!r}{hint}")
         with _imported(str(spec), folder) as executor:
             yield executor
 
@@ -258,21 +255,23 @@ class Place(NamedTuple):
     @property
     def is_file(self) -> bool:
         """Whether `where` is the path of a file, not the name of a module."""
-        separators = {"/", os.sep}
-        return self.where.endswith(".py") or any(
-            separator in self.where for separator in separators
-        )
+        return self.where.endswith(".py") or os.path.basename(self.where) != self.where
+
+
+def json_in(path: str, option: str) -> Any:
+    """Return what a JSON file holds; `option` is where it was given."""
+    with open(path, encoding="utf-8") as file:
+        try:
+            return json.load(file)
+        except ValueError as error:
+            raise CommandError(f"{option}: {path!r} is not JSON: {error}") from error
 
 
 def schedule_in(path: str | None) -> dict[str, Any] | None:
     """Return the schedule in a JSON file, ``{node: [tasks]}``; None without a file."""
     if path is None:
         return None
-    with open(path, encoding="utf-8") as file:
-        try:
-            schedule = json.load(file)
-        except ValueError as error:
-            raise CommandError(f"--schedule: {path!r} is not JSON: {error}") from error
+    schedule = json_in(path, "--schedule")
     if not isinstance(schedule, dict) or not schedule:
         raise CommandError(f'--schedule: expected {{"node": ["task", ...]}} in {path!r}')
     return schedule
@@ -326,11 +325,9 @@ def find(target: str, folder: str = "") -> Any:
         try:
             value = getattr(value, part)
         except AttributeError:
-            hint = did_you_mean(place.name, _candidates(module))
-            hint = hint or _what_there_is(place.where, module)
-            raise CommandError(
-                f"target {target!r}: {place.where} has no {place.name!r}{hint}"
-            ) from None
+            near = did_you_mean(place.name, _candidates(module))
+            hint = f"{place.name!r}{near or _what_there_is(place.where, module)}"
+            raise CommandError(f"target {target!r}: {place.where} has no {hint}") from None
     return value
 
 

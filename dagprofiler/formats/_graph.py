@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler._document.table import default_times, edge_table, task_table
 from dagprofiler._util.text import BITS, quantity, share
-from dagprofiler.analysis.weights import NAMED, STATISTICS
+from dagprofiler.analysis.weights import NAMED, STATISTICS, known_values
 from dagprofiler.errors import WeightError, counted, listed
 from dagprofiler.formats import Export
 
@@ -200,12 +200,11 @@ def costs_of(profile: Profile, cost: str | None, statistic: str, fill: float | N
         if cost not in ("best", *NAMED) or statistic not in STATISTICS or fill is not None:
             raise
         return Costs({}, None, None, " ".join(error.reason.split()))
-    values, provenance, lacking = found.values, found.provenance, set(found.filled)
+    provenance, lacking = found.provenance, len(found.filled)
     if lacking:
         what = "none" if fill is None else f"{fill:.12g} given"
-        provenance += f"; {what} for {len(lacking):,} of {counted(len(values), 'task')}"
-    if fill is None:
-        values = {name: value for name, value in values.items() if name not in lacking}
+        provenance += f"; {what} for {lacking:,} of {counted(len(found.values), 'task')}"
+    values = known_values(found) if fill is None else found.values
     return Costs(values, found.source, found.unit, provenance)
 
 

@@ -190,8 +190,11 @@ class ChromeTrace:
         critical = _critical(profile) if "spans" in profile.sections else frozenset()
         trace = _Trace(profile, critical)
         trace.add_rounds(spans)
-        for worker, of_worker in _by_worker(timeline["workers"], spans):
-            trace.add_worker(worker, of_worker)
+        by_worker: dict[int | None, list[TaskSpan]] = {}
+        for span in spans:
+            by_worker.setdefault(span.worker, []).append(span)
+        for number, of_worker in by_worker.items():
+            trace.add_worker(None if number is None else timeline["workers"][number], of_worker)
         trace.add_flows([(e["source"], e["target"]) for e in profile.dag_structure["edges"]])
         traced = profile.sections.get("spans")
         if traced is not None:
@@ -328,16 +331,6 @@ def _critical(profile: Profile) -> frozenset[str]:
     except (CycleError, WeightError):
         return frozenset()
     return frozenset(found.without_communication.critical_path)
-
-
-def _by_worker(
-    workers: Sequence[Mapping[str, Any]], spans: Iterable[TaskSpan]
-) -> Iterator[tuple[Mapping[str, Any] | None, list[TaskSpan]]]:
-    by_worker: dict[int | None, list[TaskSpan]] = {}
-    for span in spans:
-        by_worker.setdefault(span.worker, []).append(span)
-    for worker, of_worker in by_worker.items():
-        yield None if worker is None else workers[worker], of_worker
 
 
 def _lanes(spans: Iterable[TaskSpan]) -> list[list[TaskSpan]]:

@@ -88,33 +88,19 @@ class Csv(GraphExporter):
 
 
 def _task_rows(graph: Graph, cells: Mapping[str, str]) -> Iterator[list[Any]]:
-    unit, source = graph.costs.unit, graph.costs.source
+    weighed = {"weight_unit": graph.costs.unit, "weight_source": graph.costs.source}
     for name, task in graph.tasks.items():
-        get = task.get
-        known = "weight" in task
-        yield [
-            cells[name],
-            get("execution_order"),
-            get("state"),
-            get("weight"),
-            unit if known else None,
-            source if known else None,
-            *map(get, TASK_COLUMNS[6:]),
-        ]
+        row = {"task": cells[name], **task, **(weighed if "weight" in task else {})}
+        yield list(map(row.get, TASK_COLUMNS))
 
 
 def _edge_rows(graph: Graph, cells: Mapping[str, str]) -> Iterator[list[Any]]:
     for (source, target), edge in graph.edges.items():
-        get = edge.get
-        fields = get("data_fields")
-        yield [
-            cells[source],
-            cells[target],
-            None if fields is None else legible(json.dumps(fields, ensure_ascii=False)),
-            get("weight"),
-            get("size_bytes"),
-            get("wire_bytes"),
-        ]
+        row = {**edge, "source": cells[source], "target": cells[target]}
+        if "data_fields" in edge:
+            row["data_fields"] = legible(json.dumps(edge["data_fields"], ensure_ascii=False))
+        row["size_bits"] = edge.get("weight")
+        yield list(map(row.get, EDGE_COLUMNS))
 
 
 def _defused(text: str) -> str:

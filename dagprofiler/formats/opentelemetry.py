@@ -138,11 +138,7 @@ class _Sender:
             self._end(span, ran.end)
 
     def _send_inside(
-        self,
-        span: Any,
-        ran: TaskSpan,
-        worker: Mapping[str, Any],
-        seen: Sequence[Sequence[Any]],
+        self, span: Any, ran: TaskSpan, worker: Mapping[str, Any], seen: Sequence[Sequence[Any]]
     ) -> None:
         """Send the phases of a task, and the traced spans in them."""
         section = self._profile.sections.get("spans", {})

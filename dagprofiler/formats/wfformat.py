@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 from dagprofiler._document.rounds import MEASURED, measured_of
 from dagprofiler._util.checks import choice, number
 from dagprofiler._util.json import mapping_in, plain_document, plain_number, text_in, utc_now
+from dagprofiler.analysis.weights import known_values
 from dagprofiler.config import Config
 from dagprofiler.errors import (
     CycleError,
@@ -148,11 +149,12 @@ class Instance:
     def __init__(self, profile: Profile, version: str, size: str) -> None:
         self._profile = profile
         self._version = version
+        self._is_nested = version in NESTED
         self._size = size
         self._nodes: list[str] = profile.dag_structure["nodes"]
         #: The section that an import keeps; of free form.
         self._imported = mapping_in(profile.sections, "imported")
-        known = mapping_in(self._imported, "ids") if version in NESTED else {}
+        known = mapping_in(self._imported, "ids") if self._is_nested else {}
         self._ids = identifiers(self._nodes, known)
         self._ids_are_names = all(name == self._ids[name] for name in self._nodes)
         self._lay_out_edges()
@@ -207,9 +209,8 @@ class Instance:
     def take_runtimes(self, cost: str, statistic: str, fill: float | None) -> None:
         """Store the known runtimes, in milliseconds."""
         found = self._profile.weights(cost, statistic, fill=0 if fill is None else fill)
-        absent = set(found.filled) if fill is None else set()
-        self._runtimes_ms = {n: ms for n, ms in found.values.items() if n not in absent}
-        self._filled = len(found.filled) - len(absent)
+        self._runtimes_ms = known_values(found) if fill is None else found.values
+        self._filled = 0 if fill is None else len(found.filled)
 
     def document(self, workflow: str | None) -> dict[str, Any]:
         """Return the instance."""
@@ -219,37 +220,27 @@ class Instance:
             if text_in(imported, kept):
                 document[key] = imported[kept]
         document["schemaVersion"] = self._version
-        system = {
-            "name": "dagprofiler",
-            "version": str(profile.metadata.get("dagprofiler_version") or "unknown"),
-        }
+        software = str(profile.metadata.get("dagprofiler_version") or "unknown")
+        system = {"name": "dagprofiler", "version": software}
         if imported:
             system = mapping_in(imported, "runtime_system")
         if system:
-            document["runtimeSystem" if self._version in NESTED else "wms"] = system
+            document["runtimeSystem" if self._is_nested else "wms"] = system
         if mapping_in(imported, "author"):
             document["author"] = imported["author"]
-        nested = self._version in NESTED
-        document["workflow"] = self._nested() if nested else self._flat()
+        document["workflow"] = self._nested() if self._is_nested else self._flat()
         return document
 
     def _nested(self) -> dict[str, Any]:
         """Return the workflow of 1.5 and 1.6."""
         files = [{"id": file, "sizeInBytes": size} for file, size in self._file_bytes.items()]
-        workflow: dict[str, Any] = {
-            "specification": {"tasks": list(map(self._specified, self._nodes)), "files": files}
-        }
-        if self._runtimes_ms:
-            workflow["execution"] = {
-                **self._execution(),
-                "tasks": [
-                    {"id": self._ids[name], **attributes} for name, attributes in self._executed()
-                ],
-            }
-            machines = self._machines()
-            if machines:
-                workflow["execution"]["machines"] = machines
-        return workflow
+        specified = {"tasks": list(map(self._specified, self._nodes)), "files": files}
+        if not self._runtimes_ms:
+            return {"specification": specified}
+        executed = [{"id": self._ids[name], **values} for name, values in self._executed()]
+        machines = _known({"machines": self._machines()})
+        execution = {**self._execution(), "tasks": executed, **machines}
+        return {"specification": specified, "execution": execution}
 
     def _specified(self, name: str) -> dict[str, Any]:
         entry: dict[str, Any] = {
@@ -275,14 +266,11 @@ class Instance:
         executed = dict(self._executed())
         tasks = []
         for name in self._nodes:
-            entry = {"name": self._ids[name], "id": self._ids[name], "type": "compute"}
+            task: dict[str, Any] = dict.fromkeys(("name", "id"), self._ids[name])
+            task["type"] = "compute"
             if self._ids[name] != name:
-                entry["originalName"] = name
-            task: dict[str, Any] = {
-                **entry,
-                "parents": self._parents[name],
-                "children": self._children[name],
-            }
+                task["originalName"] = name
+            task.update(parents=self._parents[name], children=self._children[name])
             files = [
                 {"name": file, "sizeInBytes": self._file_bytes[file], "link": link}
                 for link, of in (("input", self._inputs), ("output", self._outputs))
@@ -350,7 +338,7 @@ class Instance:
         yield from self._lost_of_tasks()
         if self._unknown_sizes:
             # Tasks have one list of files, which cannot be marked as incomplete.
-            taken = "" if self._version in NESTED else "; readers may take it for 0"
+            taken = "" if self._is_nested else "; readers may take it for 0"
             edges = counted(self._unknown_sizes, "edge has", "edges have")
             yield f"{edges} no known size, and so no file{taken}"
         yield from _lost_sections(self._profile)
@@ -363,7 +351,7 @@ class Instance:
             yield (
                 f"{names} of WfFormat: "
                 f"{short_repr(first)} goes by {short_repr(self._ids[first])}, and its "
-                f"name stays in {'name' if self._version in NESTED else 'originalName'}"
+                f"name stays in {'name' if self._is_nested else 'originalName'}"
             )
 
     def _lost_of_tasks(self) -> Iterator[str]:
@@ -372,7 +360,7 @@ class Instance:
             tasks = counted(self._filled, "task has", "tasks have")
             yield f"{tasks} no runtime: fill= stands for it"
         if not known:
-            where = "execution part, which WRENCH requires" if self._version in NESTED else "times"
+            where = "execution part, which WRENCH requires" if self._is_nested else "times"
             yield f"no task has a runtime: the file has no {where}"
         elif known < count:
             tasks = counted(count - known, "task has", "tasks have")
@@ -1216,22 +1204,18 @@ class _Import:
 
     def _environment(self) -> dict[str, Any]:
         """Return the single machine, if known, and what was not measured."""
-        environment: dict[str, Any] = {}
-        if len(self._instance.machines) == 1:
-            machine = self._instance.machines[0]
-            cpu = mapping_in(machine, "cpu")
-            system = "-".join(
-                filter(None, (text_in(machine, "system"), text_in(machine, "release")))
-            )
-            known = {
-                "os": system,
-                "machine": text_in(machine, "architecture"),
-                "cores": _whole(cpu, "coreCount"),
-                "cpu_mhz": _whole(cpu, "speedInMHz"),
-                "memory_bytes": _whole(machine, "memoryInBytes"),
-            }
-            environment = _known(known)
-        return {**environment, "not_measured": self._not_measured}
+        machines = self._instance.machines
+        machine = machines[0] if len(machines) == 1 else {}
+        cpu = mapping_in(machine, "cpu")
+        system = text_in(machine, "system"), text_in(machine, "release")
+        known = {
+            "os": "-".join(filter(None, system)),
+            "machine": text_in(machine, "architecture"),
+            "cores": _whole(cpu, "coreCount"),
+            "cpu_mhz": _whole(cpu, "speedInMHz"),
+            "memory_bytes": _whole(machine, "memoryInBytes"),
+        }
+        return {**_known(known), "not_measured": self._not_measured}
 
     def _imported(self) -> dict[str, Any]:
         """Return the section for data without another place."""
@@ -1247,12 +1231,7 @@ class _Import:
             "tasks": _known(extras),
             "notes": instance.notes,
         }
-        return {
-            "format": "wfformat",
-            "version": instance.version,
-            **instance.kept,
-            **_known(kept),
-        }
+        return {"format": "wfformat", "version": instance.version, **instance.kept, **_known(kept)}
 
 
 def _names(tasks: Sequence[ExecutedTask]) -> list[str]:

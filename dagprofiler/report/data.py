@@ -8,22 +8,17 @@ from collections import Counter
 from dataclasses import asdict
 from datetime import datetime, timezone
 from functools import cached_property
+from itertools import islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Callable
 
 from dagprofiler._document.rounds import MEASURED
-from dagprofiler._document.table import (
-    Column,
-    edge_table,
-    edges_of,
-    label_of,
-    task_table,
-    unit_of,
-)
+from dagprofiler._document.table import Column, edge_table, edges_of, label_of, task_table, unit_of
 from dagprofiler._util.json import jsonable
 from dagprofiler._util.text import BYTES, quantity
-from dagprofiler.analysis import analysis_of
+from dagprofiler.analysis import analysis_of, bounds_of
 from dagprofiler.analysis.compare import PARTS
+from dagprofiler.analysis.weights import known_values
 from dagprofiler.report.drawing import Sketch, fold, kinds_by_name, of_groups, of_tasks
 from dagprofiler.stats import FLAGS, median
 from dagprofiler.stats.ranktests import INCONCLUSIVE
@@ -337,9 +332,7 @@ def _costs(subject: ReportSource) -> Sequence[Any]:
     """Return the costs of tasks; None for costs that were filled in."""
     if subject.analysis is None:
         return ()
-    weights = subject.analysis.weights
-    filled = set(weights.filled)
-    return [None if name in filled else weights.values[name] for name in subject.names]
+    return [*map(known_values(subject.analysis.weights).get, subject.names)]
 
 
 def _fields(subject: ReportSource) -> Sequence[str]:
@@ -598,24 +591,11 @@ def _summary(subject: ReportSource) -> dict[str, Any]:
         "with_edges": paths.span,
         "parallelism": found.average_parallelism,
         "bottlenecks": [asdict(item) for item in found.bottlenecks[:_ROWS]],
-        "bounds": _bounds(subject),
+        "bounds": [
+            [workers, shortest, speedup, longest]
+            for workers, shortest, longest, speedup in islice(bounds_of(found), _ROWS)
+        ],
     }
-
-
-def _bounds(subject: ReportSource) -> list[list[Any]]:
-    """Return the bounds for 1, 2, 4 ... workers, up to the average parallelism."""
-    found = subject.analysis
-    rows: list[list[Any]] = []
-    if found is None or found.average_parallelism is None:
-        return rows
-    workers = 1
-    while len(rows) < _ROWS:
-        best = found.makespan_lower_bound(workers), found.speedup_bound(workers)
-        rows.append([workers, *best, found.makespan_upper_bound(workers)])
-        if workers >= found.average_parallelism:
-            break
-        workers *= 2
-    return rows
 
 
 def _tasks(subject: ReportSource) -> dict[str, Any]:
@@ -660,14 +640,10 @@ def _kinds(subject: ReportSource) -> dict[str, Any]:
 
 
 def _edges(subject: ReportSource) -> dict[str, Any]:
-    carried = {
-        (edge.source, edge.target): edge.data_fields
-        for edge in subject.profile.metrics.edge_metrics
-    }
     return {
         "source": [source for source, _ in subject.edges],
         "target": [target for _, target in subject.edges],
-        "fields": [", ".join(carried.get(ends, ())) for ends in subject.pairs],
+        "fields": _fields(subject) or [""] * len(subject.pairs),
         "figures": [column._asdict() for column in subject.edge_figures],
     }
 

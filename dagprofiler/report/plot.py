@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dagprofiler._document.rounds import measured_of
+from dagprofiler._util.checks import choice
 from dagprofiler._util.text import printable
 from dagprofiler.errors import MissingExtraError, did_you_mean, short_repr
 from dagprofiler.report.data import ReportSource, timeline
@@ -118,8 +119,7 @@ def gantt(
     ValueError
         If the profile has no timeline or no such round, or `by` is invalid.
     """
-    if by not in ("task", "worker"):
-        raise ValueError(f"by must be 'task' or 'worker', got {short_repr(by)}")
+    choice("by", by, ("task", "worker"), error=ValueError)
     subject = ReportSource(profile)
     known = timeline(subject)
     if known is None:
