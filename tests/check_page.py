@@ -30,7 +30,7 @@ class Block(NamedTuple):
     line: int
 
 
-def blocks(markdown: str) -> list[Block]:
+def blocks(markdown):
     """Return the fenced blocks of a page, in order."""
     return [
         Block(found["kind"].strip(), found["text"], markdown.count("\n", 0, found.start("text")))
@@ -38,7 +38,7 @@ def blocks(markdown: str) -> list[Block]:
     ]
 
 
-def check(page: Path, module: ModuleType) -> None:
+def check(page, module):
     """Run a page's examples in `module`; raise AssertionError where one differs from the page."""
     printed = None
     for block in blocks(page.read_text(encoding="utf-8")):

@@ -4,8 +4,6 @@ HYPOTHESIS_PROFILE
     ``ci`` tries more examples than ``dev``, the default. ``--hypothesis-profile`` goes first.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -42,10 +42,7 @@ from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 PACKAGE = "dagprofiler"
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,7 +64,7 @@ package =
     {folder}/tree*/{package}
 """
 
-PAIRS: list[tuple[Any, Any]] = [
+PAIRS = [
     *[(ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn), (ast.And, ast.Or)],
     *[(ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Add, ast.Sub), (ast.Mult, ast.Div)],
     *[(ast.BitAnd, ast.BitOr), ("any", "all"), ("min", "max")],
@@ -77,7 +74,7 @@ SWAPS = {
     **dict.fromkeys([ast.FloorDiv, ast.Mod, ast.Pow], ast.Mult),
 }
 #: Runs of pytest that are under way.
-_running: set[subprocess.Popen[bytes]] = set()
+_running = set()
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 DELETED = (ast.Raise, ast.Delete, ast.Break, ast.Continue, ast.AugAssign)
 
@@ -93,7 +90,7 @@ class Mutation(NamedTuple):
     in_function: bool
     rank: str
 
-    def applied(self, source: str) -> str:
+    def applied(self, source):
         """Return the source with the error in it."""
         node, lines = self.node, source.encode().splitlines(keepends=True)
         begin = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
@@ -101,7 +98,7 @@ class Mutation(NamedTuple):
         text = b"".join(lines)
         return (text[:begin] + self.instead.encode() + text[end:]).decode()
 
-    def described(self) -> str:
+    def described(self):
         """Return where it is, and the lines that differ."""
         source = (ROOT / self.path).read_text(encoding="utf-8")
         lines = difflib.ndiff(source.splitlines(), self.applied(source).splitlines())
@@ -109,15 +106,15 @@ class Mutation(NamedTuple):
         return f"{self.path}:{self.node.lineno}\n{changed}"
 
 
-def variants(node: Any) -> list[ast.AST]:
+def variants(node):
     """Return what may stand in place of a node, each with one error."""
 
-    def but(**fields: Any) -> ast.AST:
+    def but(**fields):
         variant = copy.copy(node)
         variant.__dict__.update(fields)
         return variant
 
-    wrong: list[ast.AST] = []
+    wrong = []
     operator = type(getattr(node, "op", None))
     if isinstance(node, ast.Compare):
         for i, op in enumerate(node.ops):
@@ -143,12 +140,12 @@ def variants(node: Any) -> list[ast.AST]:
     return [*wrong, ast.Pass()] if deleted else wrong
 
 
-def mutations(path: Path, seed: int) -> list[Mutation]:
+def mutations(path, seed):
     """Return all mutations of a file, named as seen from the root."""
     source = (ROOT / path).read_text(encoding="utf-8")
     texts, same, places = source.split("\n"), Counter[str](), list[Mutation]()
 
-    def walk(node: Any, scope: str, statement: range, *, in_function: bool) -> None:
+    def walk(node, scope, statement, *, in_function):
         if isinstance(node, ast.stmt):
             body = getattr(node, "body", None)
             last = body[0].lineno - 1 if body else node.end_lineno
@@ -181,7 +178,7 @@ def mutations(path: Path, seed: int) -> list[Mutation]:
 class Executed:
     """Which tests execute which lines, and how long each of them takes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         from coverage import CoverageData
 
         self._tree = folder / "tree0"
@@ -192,10 +189,10 @@ class Executed:
         for test, _, seconds in json.loads((folder / "reports").read_text(encoding="utf-8")):
             self._seconds[test] += seconds
 
-    def tests(self, mutation: Mutation, most_s: float) -> dict[str, float]:
+    def tests(self, mutation, most_s):
         """Return the tests that execute a place and their seconds, quick files first."""
         lines = self._labels(str(self._tree / mutation.path))
-        labels: set[str] = set()
+        labels = set()
         for numbers in mutation.lines:
             labels = labels or {label for line in numbers for label in lines.get(line, ())}
         if labels and not (mutation.in_function and any(labels)):
@@ -216,14 +213,12 @@ class Executed:
         return dict(sorted(chosen.items(), key=lambda item: by_file[file_of(item[0])]))
 
 
-def file_of(test: str) -> str:
+def file_of(test):
     """Return the file that a test is in."""
     return test.partition("::")[0]
 
 
-def pytest(
-    tree: Path, orders: dict[str, Any], *arguments: str, timeout: float | None = None, **env: str
-) -> tuple[int | None, list[Any]]:
+def pytest(tree, orders, *arguments, timeout=None, **env):
     """Run tests in a copy of the project.
 
     Returns
@@ -262,14 +257,14 @@ def pytest(
         return code, json.loads(reports.read_text(encoding="utf-8")) if reports.exists() else []
 
 
-def _kill(running: subprocess.Popen[bytes]) -> None:
+def _kill(running):
     """End a run of pytest, and what it has started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(running.pid, signal.SIGKILL)
     running.wait()
 
 
-def beside(jobs: int, function: Callable[..., Any], *arguments: Iterable[Any]) -> Iterator[Any]:
+def beside(jobs, function, *arguments):
     """Yield what `map` does, of so many calls at once; leave none behind."""
     pool = ThreadPoolExecutor(jobs)
     try:
@@ -280,13 +275,13 @@ def beside(jobs: int, function: Callable[..., Any], *arguments: Iterable[Any]) -
             _kill(running)
 
 
-def copied_to(tree: Path) -> Path:
+def copied_to(tree):
     """Copy the project; return where it is."""
     ignored = shutil.ignore_patterns(".git", ".venv", ".*cache*", ".hypothesis", "__pycache__")
     return Path(shutil.copytree(ROOT, tree, ignore=ignored))
 
 
-def measured(jobs: int) -> Path:
+def measured(jobs):
     """Return the folder that holds which tests execute which lines; make it if need be."""
     if find_spec("coverage") is None:
         sys.exit("mutate: it needs coverage.py: pip install coverage")
@@ -304,7 +299,7 @@ def measured(jobs: int) -> Path:
     rc = folder / "rc"
     rc.write_text(COVERAGE.format(folder=folder, package=PACKAGE), encoding="utf-8")
 
-    def take(share: int) -> list[Any]:
+    def take(share):
         tree = copied_to(folder / f"tree{share}")
         orders = {"share": [share, jobs]}
         code, reports = pytest(tree, orders, COVERAGE_PROCESS_START=str(rc))
@@ -325,14 +320,14 @@ def measured(jobs: int) -> Path:
 class Bench:
     """Runs tests on mutations, each in one of a few copies of the project."""
 
-    def __init__(self, folder: Path, jobs: int) -> None:
-        self._trees: SimpleQueue[Path] = SimpleQueue()
+    def __init__(self, folder, jobs):
+        self._trees = SimpleQueue()
         for i in range(jobs):
             self._trees.put(copied_to(folder / f"tree{i}"))
         #: Whether a test that failed on a mutation passes without one.
-        self._passes: dict[str, bool] = {}
+        self._passes = {}
 
-    def killer(self, mutation: Mutation, tests: dict[str, float]) -> str | None:
+    def killer(self, mutation, tests):
         """Return which of the tests fails on a mutation; None for none."""
         tree, tests = self._trees.get(), dict(tests)
         path = tree / mutation.path
@@ -362,12 +357,12 @@ class Bench:
         finally:
             self._trees.put(tree)
 
-    def _pytest(self, tree: Path, tests: dict[str, float]) -> tuple[int | None, list[Any]]:
+    def _pytest(self, tree, tests):
         files, timeout = dict.fromkeys(map(file_of, tests)), 30 + 5 * sum(tests.values())
         return pytest(tree, {"tests": list(tests)}, "-x", *files, timeout=timeout)
 
 
-def main() -> None:
+def main():
     """Sample, run, print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -394,7 +389,7 @@ def main() -> None:
     places.sort(key=lambda mutation: mutation.rank)
     with_tests = ((place, executed.tests(place, options.seconds)) for place in places)
     sample = list(islice(filter(itemgetter(1), with_tests), options.sample))
-    rates: dict[str, Counter[bool]] = {}
+    rates = {}
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), options.jobs)
         killers = beside(options.jobs, bench.killer, *zip(*sample))
@@ -412,14 +407,14 @@ def main() -> None:
 
 # What pytest calls, which loads this file as a plugin.
 
-_reports: list[tuple[str, str, float]] = []
+_reports = []
 
 
-def _orders() -> Any:
+def _orders():
     return json.loads(Path(os.environ[ORDERS]).read_text(encoding="utf-8"))
 
 
-def _enter(label: str) -> None:
+def _enter(label):
     """Tell coverage.py, if it measures this process, on whose behalf lines are executed."""
     coverage = sys.modules.get("coverage")
     current = coverage and coverage.Coverage.current()
@@ -427,7 +422,7 @@ def _enter(label: str) -> None:
         current.switch_context(label)
 
 
-def pytest_configure(config: Any) -> None:
+def pytest_configure(config):
     spec = find_spec(PACKAGE)
     if spec is None or config.rootpath.resolve() not in Path(str(spec.origin)).resolve().parents:
         sys.exit(f"{PACKAGE} would not be imported from {config.rootpath}: {spec}")
@@ -435,7 +430,7 @@ def pytest_configure(config: Any) -> None:
     os.register_at_fork(after_in_child=lambda: _enter(os.environ.get("PYTEST_CURRENT_TEST", "")))
 
 
-def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+def pytest_collection_modifyitems(config, items):
     orders = _orders()
     if "share" in orders:
         number, shares = orders["share"]
@@ -448,23 +443,23 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     items[:] = chosen
 
 
-def pytest_runtest_setup(item: Any) -> None:
+def pytest_runtest_setup(item):
     _enter(f"{item.nodeid} (setup)")
 
 
-def pytest_runtest_call(item: Any) -> None:
+def pytest_runtest_call(item):
     _enter(f"{item.nodeid} (call)")
 
 
-def pytest_runtest_teardown(item: Any) -> None:
+def pytest_runtest_teardown(item):
     _enter(f"{item.nodeid} (teardown)")
 
 
-def pytest_runtest_logreport(report: Any) -> None:
+def pytest_runtest_logreport(report):
     _reports.append((report.nodeid, report.outcome, report.duration))
 
 
-def pytest_sessionfinish() -> None:
+def pytest_sessionfinish():
     Path(_orders()["reports"]).write_text(json.dumps(_reports), encoding="utf-8")
 
 

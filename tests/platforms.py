@@ -1,7 +1,5 @@
 """Marks for tests that need what not every system has; each says why."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

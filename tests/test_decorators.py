@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import copy
 import inspect
 import pickle
@@ -18,7 +16,7 @@ def source(cfg):
     return {"data": list(range(cfg.N))}
 
 
-@task(inputs=["data"], outputs=["result"], config_deps=["N"], estimate_fn=lambda cfg: cfg.N * 10)
+@task(["data"], ["result"], ["N"], lambda cfg: cfg.N * 10)
 def process(data, cfg):
     return {"result": [2 * number for number in data]}
 
@@ -39,22 +37,6 @@ def test_a_decorated_function_is_a_task_class():
     assert profile.final_outputs == {"total": 12}
     assert profile.metrics.node_weights == {"source": 0, "process": 40, "add_up": 0}
     assert profile["source"].node_weight is None
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x, cfg: {"y": (x, cfg.N)},
-        lambda x, cfg=None: {"y": (x, cfg.N)},
-        lambda x, *, cfg: {"y": (x, cfg.N)},
-        lambda x, **rest: {"y": (x, rest["cfg"].N)},
-        lambda cfg, x: {"y": (x, cfg.N)},
-    ],
-)
-def test_cfg_arrives_wherever_the_function_takes_it(function):
-    made = task(inputs=["x"], outputs=["y"])(function)
-    profile = DAG({"t": made}, [], Config(N=3)).run(inputs={"t": {"x": 1}})
-    assert profile.final_outputs == {"y": (1, 3)}
 
 
 @pytest.mark.parametrize(
@@ -168,7 +150,7 @@ def test_dag_infers_edges_from_the_fields():
 
 
 def test_dag_takes_edges_instead_of_inferring_them():
-    made = dag([source, process, add_up], Config(N=2), edges=[("source", "process")])
+    made = dag([source, process, add_up], Config(N=2), [("source", "process")])
     assert made.edge_fields == {("source", "process"): ["data"]}
     assert dag([source, process], edges=[]).edge_fields == {}
 

@@ -1,21 +1,15 @@
 """The programs in docs/examples: each runs as its reader would run it, and does what it says."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from dagprofiler import DAG, Profile
-
-if TYPE_CHECKING:
-    from types import ModuleType
+from dagprofiler import Profile
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "docs" / "examples"
 
@@ -28,7 +22,7 @@ TASKS = {
 }
 
 
-def load(name: str) -> ModuleType:
+def load(name):
     """Import the example `name` by its path, as docs is no package."""
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     assert spec is not None
@@ -38,7 +32,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
-def run(name: str, folder: Path, *arguments: str) -> str:
+def run(name, folder, *arguments):
     """Run the example `name` in `folder` and return what it printed."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments],
@@ -55,6 +49,8 @@ def run(name: str, folder: Path, *arguments: str) -> str:
 SLOW = {"measured_weights", "text_index"}
 NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in TASKS]
 
+KLINGON = b"# -*- coding: klingon -*-\n"
+
 quickstart = load("quickstart")
 slices = load("slice_scheduler")
 index = load("text_index")
@@ -62,8 +58,8 @@ index = load("text_index")
 
 @pytest.mark.parametrize("name", NAMES)
 def test_example_writes_a_profile_into_the_current_folder_or_where_it_is_told_and_prints_it(
-    name: str, tmp_path: Path
-) -> None:
+    name, tmp_path
+):
     printed = run(name, tmp_path)
     profile = Profile.load(str(tmp_path / f"{name}_profile.json"))
     assert profile.dag_structure["execution_order"] == TASKS[name]
@@ -75,33 +71,33 @@ def test_example_writes_a_profile_into_the_current_folder_or_where_it_is_told_an
     assert list(Profile.load(str(folder / "here.json")).metrics.node_weights) == TASKS[name]
 
 
-def test_every_example_is_tested() -> None:
+def test_every_example_is_tested():
     # These are in tests/executors/test_own.py and in test_rules_examples.py.
     elsewhere = {"own_executor", "growing_graphs", "word_counts"}
     assert {file.stem for file in EXAMPLES.glob("*.py")} == {*TASKS, *elsewhere}
 
 
-def test_quickstart_has_the_weights_that_its_readme_shows() -> None:
+def test_quickstart_has_the_weights_that_its_readme_shows():
     metrics = quickstart.build_dag().run(seed=42).metrics
     assert metrics.node_weights == {"collect": 100_000, "process": 1_000_000, "classify": 0}
     assert metrics.edge_weights["collect->process"] == 6_400_000
     assert metrics.edge_weights["process->classify"] == 6_400_000
 
 
-def outcome(seed: int = 1, **size: int) -> dict[str, Any]:
+def outcome(seed=1, **size):
     """Return every field that the tasks of one small scheduling window made."""
-    dag: DAG = slices.build_dag(**{"N_UE": 400, "N_CELL": 3, "N_SLICE": 4, "N_PRB": 4, **size})
+    dag = slices.build_dag(**{"N_UE": 400, "N_CELL": 3, "N_SLICE": 4, "N_PRB": 4, **size})
     outputs = dag.run(seed=seed, keep=list(dag.tasks)).outputs
     return {field: value for task in dag.tasks for field, value in outputs[task].items()}
 
 
 @pytest.fixture(scope="module", params=[1, 4, 40], ids=lambda n: f"N_PRB={n}")
-def window(request: pytest.FixtureRequest) -> dict[str, Any]:
+def window(request):
     """A window in cells that are overloaded, busy, or nearly idle."""
     return {"N_PRB": request.param, **outcome(N_PRB=request.param)}
 
 
-def test_slice_scheduler_makes_one_state_for_each_ue() -> None:
+def test_slice_scheduler_makes_one_state_for_each_ue():
     state = outcome(N_UE=300, N_CELL=7, N_SLICE=5, K=6)
     for field in ("Q", "CQI", "SINR", "cell", "slice"):
         assert state[field].shape == (300,)
@@ -112,7 +108,7 @@ def test_slice_scheduler_makes_one_state_for_each_ue() -> None:
     assert np.all(state["Q"] <= state["features"].sum(axis=1))
 
 
-def test_slice_scheduler_reports_a_better_cqi_for_a_better_sinr() -> None:
+def test_slice_scheduler_reports_a_better_cqi_for_a_better_sinr():
     state = outcome(N_UE=2000)
     assert set(state["CQI"]) <= set(range(16))
     assert np.all(np.diff(state["CQI"][np.argsort(state["SINR"])]) >= 0)
@@ -120,13 +116,7 @@ def test_slice_scheduler_reports_a_better_cqi_for_a_better_sinr() -> None:
     assert slices.generate_cqi(np.array([-60.0, -10.0, 60.0])).tolist() == [0, 0, 15]
 
 
-def test_slice_scheduler_uses_a_cost_model_for_every_task() -> None:
-    weights = slices.build_dag(N_UE=100).run(seed=1).metrics.node_weights
-    assert weights["collect"] == 100 * 5 + 100 * 5 * 5 + 100 * 3
-    assert all(weight > 0 for weight in weights.values())
-
-
-def test_slice_scheduler_predicts_traffic_that_repeats_itself() -> None:
+def test_slice_scheduler_predicts_traffic_that_repeats_itself():
     rng = np.random.default_rng(7)
     level = rng.uniform(1e4, 1e5, 500)
     features = np.repeat(level[:, None], 4, axis=1)
@@ -139,7 +129,7 @@ def test_slice_scheduler_predicts_traffic_that_repeats_itself() -> None:
     assert np.allclose(predicted, level, rtol=0.01)
 
 
-def test_an_overloaded_cell_hands_out_every_block_and_an_idle_one_drains_every_queue() -> None:
+def test_an_overloaded_cell_hands_out_every_block_and_an_idle_one_drains_every_queue():
     overloaded = outcome(N_PRB=1)
     assert np.all(overloaded["budget"].sum(axis=1) == slices.SLOTS)
     state = outcome(N_PRB=1000)
@@ -148,7 +138,7 @@ def test_an_overloaded_cell_hands_out_every_block_and_an_idle_one_drains_every_q
     assert np.all(state["served"][~reached] == 0)
 
 
-def test_a_window_keeps_within_its_queues_budgets_and_blocks(window: dict[str, Any]) -> None:
+def test_a_window_keeps_within_its_queues_budgets_and_blocks(window):
     assert np.all(window["demand"] >= window["Q"])
     assert window["budget"].min() >= 0
     assert np.all(window["budget"].sum(axis=1) <= window["N_PRB"] * slices.SLOTS)
@@ -163,13 +153,13 @@ def test_a_window_keeps_within_its_queues_budgets_and_blocks(window: dict[str, A
     assert np.all((window["utilisation"] >= 0) & (window["utilisation"] <= 1))
 
 
-def test_jain_index_is_1_for_equals_and_1_over_n_for_one_who_has_all() -> None:
+def test_jain_index_is_1_for_equals_and_1_over_n_for_one_who_has_all():
     values = np.array([3.0, 3.0, 5.0, 0.0, 0.0, 0.0])
     group = np.array([0, 0, 1, 1, 1, 2])
     assert slices.jain_index(values, group, 4).tolist() == pytest.approx([1, 1 / 3, 1, 1])
 
 
-def test_a_slice_gets_its_guarantee_however_much_the_others_want() -> None:
+def test_a_slice_gets_its_guarantee_however_much_the_others_want():
     budget = slices.split_cells(np.array([[10.0, 1e6, 1e6], [300.0, 0.0, 1e6]]), 1000)
     assert budget.sum(axis=1).tolist() == [1000, 1000]
     assert budget[:, 0].tolist() == [10, 166]
@@ -178,7 +168,7 @@ def test_a_slice_gets_its_guarantee_however_much_the_others_want() -> None:
     assert slices.split_cells(wanted, 1000).tolist() == [[10, 20, 30]]
 
 
-def test_blocks_go_first_to_those_who_were_served_least() -> None:
+def test_blocks_go_first_to_those_who_were_served_least():
     granted = slices.fill_fairly(
         need=np.array([50.0, 50.0, 50.0, 2.0]),
         past=np.array([0.0, 10.0, 90.0, 0.0]),
@@ -191,50 +181,51 @@ def test_blocks_go_first_to_those_who_were_served_least() -> None:
 
 
 @pytest.mark.parametrize("size", [{"N_CELL": 1}, {"N_SLICE": 1}, {"K": 1}, {"N_UE": 1}])
-def test_slice_scheduler_works_at_its_smallest_sizes(size: dict[str, int]) -> None:
+def test_slice_scheduler_works_at_its_smallest_sizes(size):
     state = outcome(**size)
     assert np.all(state["served"] <= state["Q"])
     assert np.all(np.isfinite(state["SINR"]))
 
 
-def test_the_same_seed_schedules_the_same_window_and_another_seed_another() -> None:
+def test_the_same_seed_schedules_the_same_window_and_another_seed_another():
+    weights = slices.build_dag(N_UE=100).run(seed=1).metrics.node_weights
+    assert weights["collect"] == 100 * 5 + 100 * 5 * 5 + 100 * 3
+    assert all(weight > 0 for weight in weights.values())
     first, again, other = outcome(seed=5), outcome(seed=5), outcome(seed=6)
     assert all(np.array_equal(first[field], again[field]) for field in first)
     assert not np.array_equal(first["Q"], other["Q"])
 
 
-def test_words_are_split_out_of_identifiers() -> None:
-    assert index.words("def parseHTTPHeader(raw_data2, x):") == [
-        "def", "parse", "http", "header", "raw", "data",
-    ]  # fmt: skip
-
-
-def test_source_files_come_in_the_order_of_their_paths() -> None:
+def test_source_files_come_in_the_order_of_their_paths():
     folder = Path(sysconfig.get_paths()["stdlib"])
     paths = [file.relative_to(folder).as_posix() for file in index.source_files(folder, 10_000)]
     assert paths == sorted(set(paths))
     assert {"ast.py", "json/decoder.py", "xml/dom/minidom.py"} <= set(paths)
 
 
-def test_a_source_is_decoded_by_its_cookie(tmp_path: Path) -> None:
-    file = tmp_path / "latin.py"
-    file.write_bytes("# -*- coding: latin-1 -*-\n# café\n".encode("latin-1"))
-    assert "café" in index.read_source(file)
-
-
-@pytest.mark.parametrize("content", [b"# caf\xe9\n", b"# -*- coding: klingon -*-\n# caf\xe9\n"])
-def test_a_source_in_no_known_encoding_is_read_all_the_same(content: bytes, tmp_path: Path) -> None:
-    file = tmp_path / "broken.py"
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("# -*- coding: latin-1 -*-\n# café\n".encode("latin-1"), "# café"),
+        *((head + b"# caf\xe9\n", "# caf\N{REPLACEMENT CHARACTER}") for head in (b"", KLINGON)),
+    ],
+)
+def test_a_source_is_decoded_by_its_cookie_or_read_all_the_same(content, text, tmp_path):
+    file = tmp_path / "source.py"
     file.write_bytes(content)
-    assert "# caf\N{REPLACEMENT CHARACTER}" in index.read_source(file)
+    assert text in index.read_source(file)
 
 
-def test_text_index_reads_as_many_files_as_it_may() -> None:
-    outputs = index.build_dag(max_files=7).run(keep=["read"]).outputs["read"]
-    assert len(outputs["paths"]) == len(outputs["texts"]) == 7
+def test_text_index_reads_as_many_files_as_it_may_and_has_one_task_without_a_cost_model():
+    profile = index.build_dag(max_files=7).run(keep=["read"])
+    assert len(profile.outputs["read"]["paths"]) == len(profile.outputs["read"]["texts"]) == 7
+    weights = profile.metrics.node_weights
+    assert [name for name, weight in weights.items() if weight == 0] == ["tfidf"]
+    words = index.words("def parseHTTPHeader(raw_data2, x):")
+    assert words == ["def", "parse", "http", "header", "raw", "data"]
 
 
-def test_weights_are_tf_times_idf_in_vectors_of_length_1() -> None:
+def test_weights_are_tf_times_idf_in_vectors_of_length_1():
     counts = [{"both": 4, "once": 1, "often": 3}, {"both": 1}]
     document_frequency = {"both": 2, "once": 1, "often": 1}
     weights = index.tfidf().compute(counts=counts, document_frequency=document_frequency)["weights"]
@@ -244,7 +235,7 @@ def test_weights_are_tf_times_idf_in_vectors_of_length_1() -> None:
     assert weights[1] == {"both": 0}
 
 
-def test_text_index_finds_the_files_that_are_about_the_query() -> None:
+def test_text_index_finds_the_files_that_are_about_the_query():
     dag = index.build_dag(max_files=10_000, query="JSON decoder", top=5)
     ranking = dag.run().final_outputs["ranking"]
     assert len(ranking) == 5
@@ -255,11 +246,6 @@ def test_text_index_finds_the_files_that_are_about_the_query() -> None:
 
 
 @pytest.mark.parametrize("query", ["", "zzqxj", "a b c"])
-def test_text_index_ranks_nothing_for_words_that_occur_nowhere(query: str) -> None:
+def test_text_index_ranks_nothing_for_words_that_occur_nowhere(query):
     profile = index.build_dag(max_files=5, query=query).run()
     assert profile.final_outputs["ranking"] == []
-
-
-def test_text_index_has_one_task_without_a_cost_model() -> None:
-    weights = index.build_dag(max_files=5).run().metrics.node_weights
-    assert [name for name, weight in weights.items() if weight == 0] == ["tfidf"]

@@ -1,7 +1,5 @@
 """Whatever is given where something else is expected, the message is short and there."""
 
-from __future__ import annotations
-
 import io
 import json
 from functools import partial
@@ -12,6 +10,7 @@ import pytest
 from dagprofiler import (
     DAG,
     Config,
+    DagProfilerError,
     Journal,
     PoolExecutor,
     Profile,
@@ -327,6 +326,29 @@ def test_an_argument_whose_repr_is_hostile_is_refused_in_short(name):
 def test_a_value_whose_repr_is_hostile_is_refused_in_short(name):
     for hostile in HOSTILE:
         check_call(ALONE[name], hostile())
+
+
+class NoClass:
+    @property
+    def __class__(self):
+        raise RuntimeError("no class")
+
+
+class NoHash:
+    def __hash__(self):
+        raise RuntimeError("no hash")
+
+
+CONSTRUCTS = [name for name in ALONE if name.startswith("DAG(") and name != "DAG(a name)"]
+RUNS = [name for name in BY_NAME if name.startswith("DAG.run(") and "priorities" not in name]
+
+
+@pytest.mark.parametrize("name", [*CONSTRUCTS, *RUNS, "run(a kept task)"])
+def test_an_argument_that_raises_when_it_is_looked_at_is_refused(name):
+    call, argument = BY_NAME.get(name, (ALONE.get(name), None))
+    for hostile in (NoClass(), NoHash()):
+        with pytest.raises(DagProfilerError):
+            call(hostile) if argument is None else call(**{argument: hostile})
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=["raising", "huge", "rude", "unnamed"])

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import inspect
 import re
 import subprocess
@@ -112,63 +110,48 @@ from typing import Any
 from dagprofiler import DAG, Config, DAGMetrics, Profile, Task, task
 from dagprofiler.decorators import dag
 
-
 class NoInput(Task):
     outputs = ["x"]
-
     def compute(self) -> dict[str, int]:
         return {"x": 1}
-
 
 class OnlyConfig(Task):
     outputs = ["x"]
     config_deps = ["N"]
-
     def compute(self, cfg: Config) -> dict[str, Any]:
         return {"x": cfg.N}
-
     @staticmethod
     def estimate_instructions(cfg: Config) -> int:
         return int(cfg.N) * 10
 
-
 class OptionalConfig(Task):
     inputs = ["x"]
     outputs = ["y"]
-
     def compute(self, x: int, cfg: Config | None = None) -> Mapping[str, float]:
         return {"y": x / 2}
-
     @staticmethod
     def estimate_instructions(cfg: Config) -> float | None:
         return None
 
-
 class KeywordOnly(Task):
     inputs = ["x", "y"]
-
     def compute(self, *, x: int, y: str = "", **rest: object) -> dict[str, object]:
         return {}
-
 
 class Static(Task):
     @staticmethod
     def compute(x: bytes) -> dict[str, bytes]:
         return {}
-
     @staticmethod
     def serialize(data: Any) -> bytes:
         return bytes(data)
-
     @staticmethod
     def deserialize(data: Any) -> bytes:
         return bytes(data)
 
-
 @task(inputs=["y"], outputs=["z"], estimate_fn=lambda cfg: cfg.N * 10)
 def decorated(y: float, cfg: Config) -> dict[str, float]:
     return {"z": y}
-
 
 made: DAG = DAG(
     tasks={"a": NoInput(), "b": OptionalConfig, "c": decorated()},

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import copy
 import gc
 import gzip
@@ -18,7 +16,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from platforms import needs_fork
 
 from dagprofiler import (
     DAG,
@@ -192,26 +189,6 @@ def test_the_document_satisfies_the_schema_has_a_fixed_order_and_agrees_with_its
     assert [*document] == [*standard, "execution_metrics", "total_time_ms", *ours]
 
 
-def test_the_metadata_says_when_where_and_by_what(measured):
-    metadata = measured.to_dict()["metadata"]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", metadata["timestamp"])
-    assert metadata["dagprofiler_version"] == __version__
-    assert metadata["schema_version"] == SCHEMA_VERSION
-    assert metadata["seed"] == 42
-    assert metadata["hostname"] == measured.hostname != ""
-    assert "configuration_as_text" not in metadata
-
-
-def test_a_partial_profile_is_saved_and_loaded(tmp_path):
-    profile = partial()
-    profile.save(tmp_path / "partial.json")
-    loaded = Profile.load(tmp_path / "partial.json")
-    assert loaded == profile
-    assert loaded.sections["run"]["state"] == "partial"
-    assert loaded.sections["run"]["tasks"]["classify"]["error"] == "TwoPartError: classes: none"
-    assert loaded.sections["run"]["tasks"].keys() == {"classify"}
-
-
 COPIES = [copy.copy, copy.deepcopy, lambda profile: pickle.loads(pickle.dumps(profile))]
 
 
@@ -336,7 +313,7 @@ def test_a_number_that_is_none_is_refused_wherever_it_stands_but_in_the_configur
 
 
 @pytest.mark.parametrize("text", DOCUMENTS.values(), ids=DOCUMENTS)
-def test_the_samples_of_the_documents_and_the_files_of_0_1_0_load(tmp_path, text):
+def test_the_files_of_others_load_and_are_saved_again_without_loss(tmp_path, text):
     path = tmp_path / "profile.json"
     path.write_text(text)
     loaded = Profile.load(path)
@@ -354,18 +331,11 @@ def test_the_samples_of_the_documents_and_the_files_of_0_1_0_load(tmp_path, text
     } == document["metadata"]
     moment = loaded.timestamp[:19].replace("T", " ")
     assert f"\ndagprofiler 0.1.0 on {loaded.hostname}, {moment}" in str(loaded)
-
-
-@pytest.mark.parametrize("text", DOCUMENTS.values(), ids=DOCUMENTS)
-def test_the_files_of_others_are_saved_again_without_loss(text):
-    loaded = Profile.loads(text)
-    again = Profile.loads(loaded.dumps())
-    assert again == loaded
-    document, saved = json.loads(text), strict(loaded.dumps())
-    for name in document:
-        if name not in {"metadata", "configuration"}:
-            assert saved[name] == document[name]
+    saved = strict(loaded.dumps())
+    assert Profile.from_dict(saved) == loaded
+    changed = ("metadata", "configuration")
     assert list(saved) == list(document)
+    assert all(saved[name] == document[name] for name in document if name not in changed)
     assert saved["metadata"].items() >= document["metadata"].items()
     assert "schema_version" not in saved["metadata"]
     name = next(iter(document["node_weights"]))
@@ -416,29 +386,6 @@ def test_what_is_merely_absent_is_no_error():
     for profile in (loaded, short, unfinished):
         assert Profile.loads(profile.dumps()) == profile
         assert str(profile)
-
-
-def test_unknown_sections_and_metadata_are_kept():
-    unknown = {"extents": [{"name": "x", "deep": [[1], {"y": None}]}], "answer": 42, "empty": {}}
-    document = minimal(**unknown)
-    document["metadata"]["operator"] = {"name": "ada"}
-    loaded = Profile.from_dict(document)
-    assert loaded.sections == unknown
-    assert loaded.to_dict() == document
-    again = Profile.loads(loaded.dumps())
-    assert again == loaded
-    assert again.to_dict() == document
-
-
-def test_text_is_the_same_after_it_was_loaded(measured):
-    odd = example(model=1j, limit=math.nan).run()
-    for text in (
-        measured.dumps(),
-        odd.dumps(),
-        by_hand(metadata={"operator": "ada", "dagprofiler_version": "9"}).dumps(),
-        Profile.loads(OLD).dumps(),
-    ):
-        assert Profile.loads(text).dumps() == text
 
 
 OLD_READER = """
@@ -492,8 +439,8 @@ def test_0_1_0_loads_our_files_and_we_load_what_it_makes_of_them(tmp_path, measu
     assert len(done.stdout.splitlines()) == len(profiles)
 
 
-def changed(change, text=README_SAMPLE):
-    document = json.loads(text)
+def changed(change):
+    document = minimal()
     change(document)
     return document
 
@@ -556,15 +503,6 @@ def test_a_document_with_keys_that_are_no_text_is_refused(section):
         Profile.from_dict(changed(lambda d: (d if section is None else d[section]).update({1: 2})))
 
 
-def test_a_missing_file_and_a_folder_are_the_systems_errors(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        Profile.load(tmp_path / "nowhere.json")
-    with pytest.raises(OSError, match=re.escape(tmp_path.name)):
-        Profile.load(tmp_path)
-    with pytest.raises(FileNotFoundError):
-        by_hand().save(tmp_path / "nowhere" / "profile.json")
-
-
 def test_editing_a_document_changes_neither_its_source_nor_what_was_made_of_it(measured):
     before = measured.dumps()
     document = measured.to_dict()
@@ -585,15 +523,6 @@ def test_editing_a_document_changes_neither_its_source_nor_what_was_made_of_it(m
     document["environment"]["versions"]["numpy"] = "x"
     assert measured.dumps() == before
     assert made.dumps() == before
-
-
-def test_a_document_can_be_edited_into_another_profile_and_compared(measured):
-    document = measured.to_dict()
-    document["node_weights"]["collect"] = 80
-    document["weight_sources"]["collect"]["estimated_instructions"] = 80
-    assert measured.compare(Profile.from_dict(document))["node_weight_diff"] == {
-        "collect": {"self": 40, "other": 80, "diff": -40, "pct": -50.0}
-    }
 
 
 def as_0_1_0_compares(mine, other):
@@ -657,27 +586,11 @@ def test_compare_takes_profiles_of_others_and_without_a_total_time():
     assert [edge.size_bits for edge in edges] == [6400000, 640080, 6400000]
 
 
-def test_saving_leaves_one_file_and_saving_again_replaces_it(tmp_path):
-    path = tmp_path / "profile.json"
-    by_hand().save(path)
-    by_hand(total=9.5).save(path)
-    assert Profile.load(path).metrics.total_time_ms == 9.5
-    assert os.listdir(tmp_path) == ["profile.json"]
-    assert path.read_bytes().endswith(b"}\n")
-    assert path.read_bytes().isascii()
-
-
 def test_streams_of_text_and_bytes_are_saved_to_and_loaded_from(tmp_path, capsys, measured):
     for stream in (io.StringIO(), io.BytesIO()):
         assert measured.save(stream) == ""
         stream.seek(0)
         assert Profile.load(stream) == measured
-    path = tmp_path / "profile.json.gz"
-    for mode in ("t", "b"):
-        with gzip.open(path, "w" + mode) as stream:
-            measured.save(stream)
-        with gzip.open(path, "r" + mode) as stream:
-            assert Profile.load(stream) == measured
     with open(tmp_path / "profile.json", "w", encoding="utf-8") as stream:
         assert measured.save(stream) == str(tmp_path / "profile.json")
     measured.save(sys.stdout)
@@ -700,66 +613,11 @@ def test_an_error_while_the_document_is_made_leaves_the_old_file(tmp_path, monke
     assert path.read_text() == before
     assert os.listdir(tmp_path) == ["profile.json"]
     assert gc.isenabled()
-
-
-#: Kills a process that saves at each of the calls and returns that saving consists of.
-KILLED_AT_EACH_CALL = """
-import glob, os, signal, sys
-from dagprofiler import Profile
-
-path, new_path, aside = sys.argv[1:]
-old, new = open(path).read(), open(new_path).read()
-profile = Profile.load(new_path)
-
-def save(where, last):
-    calls = 0
-    def count(frame, event, argument):
-        nonlocal calls
-        calls += 1
-        if calls == last:
-            os.kill(os.getpid(), signal.SIGKILL)
-    sys.setprofile(count)
-    profile.save(where)
-    sys.setprofile(None)
-    return calls
-
-profile.save(aside)
-total = save(aside, -1)
-step = max(1, total // 100)
-for last in sorted({*range(1, total, step), *range(max(1, total - 60), total)}):
-    child = os.fork()
-    if not child:
-        save(path, last)
-        os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status), status
-    found = open(path).read()
-    assert found in (old, new), found
-    print("old" if found == old else "new")
-    os.unlink(path)
-    open(path, "w").write(old)
-    # Each has as many calls as the one that was counted: it has nothing to sweep.
-    for left in glob.glob(os.path.join(os.path.dirname(path), ".dagprofiler-*")):
-        os.unlink(left)
-"""
-
-
-@pytest.mark.slow
-@needs_fork
-def test_a_kill_at_any_call_leaves_the_old_file_or_the_new_one(tmp_path):
-    old, new = tmp_path / "profile.json", tmp_path / "new.json"
-    by_hand().save(old)
-    example().run().save(new)
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED_AT_EACH_CALL, old, new, tmp_path / "aside.json"],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    found = done.stdout.split()
-    assert {"old", "new"} == set(found)
-    assert found == sorted(found, reverse=True), "once the new file is there it stays"
+    profile = by_hand(total=9.5)
+    monkeypatch.undo()
+    profile.save(path)
+    assert Profile.load(path) == profile
+    assert path.read_bytes().endswith(b"}\n")
 
 
 def test_a_file_whose_name_ends_in_gz_is_compressed(tmp_path):
@@ -821,22 +679,3 @@ def test_a_profile_differs_in_no_parameter_from_what_was_saved_of_it(value):
     assert loaded.compare(profile)["config_diff"] == {}
     assert profile.compare(profile)["config_diff"] == {}
     assert list(profile.compare(example(value="other").run())["config_diff"]) == ["value"]
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="needs /dev/stdout")
-def test_saving_to_dev_stdout_adds_to_the_file_that_it_is(tmp_path):
-    program = (
-        "from dagprofiler import DAG\n"
-        "profile = DAG({}).run()\n"
-        "print('before', flush=True)\n"
-        "profile.save('/dev/stdout')\n"
-    )
-    path = tmp_path / "output"
-    path.write_text("earlier\n")
-    with path.open("ab") as output:
-        subprocess.run([sys.executable, "-c", program], stdout=output, check=True)
-        assert os.fstat(output.fileno()).st_ino == path.stat().st_ino
-    earlier, before, document = path.read_text().split("\n", 2)
-    assert (earlier, before) == ("earlier", "before")
-    assert Profile.loads(document).dag_structure["nodes"] == []
-    assert [p.name for p in tmp_path.iterdir()] == ["output"]

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path
@@ -197,16 +195,6 @@ def test_a_document_with_damaged_bytes_loads_whole_or_is_refused(data):
         length = data.draw(st.integers(0, 20))
         content = content[:start] + data.draw(st.binary(max_size=4)) + content[start + length :]
     loads_whole_or_is_refused(content)
-
-
-@pytest.mark.parametrize("section", ["configuration", "unknown", "metadata", "node_weights", "run"])
-@pytest.mark.parametrize(("start", "end"), [("[", "]"), ('{"a":', "}")], ids=["list", "object"])
-@pytest.mark.parametrize("depth", [50, 150, 100_000])
-def test_a_deeply_nested_document_loads_whole_or_is_refused(section, start, end, depth):
-    text = json.dumps({**FULL, section: {"x": "@"}})
-    if section == "metadata":
-        text = json.dumps({**FULL, section: {**FULL["metadata"], "x": "@"}})
-    loads_whole_or_is_refused(text.replace('"@"', start * depth + "0" + end * depth))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """The programs in docs/examples whose graphs grow."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import sysconfig

@@ -1,11 +1,7 @@
-from __future__ import annotations
-
 import copy
 import json
 import math
 import pickle
-import subprocess
-import sys
 import traceback
 from pathlib import Path
 
@@ -169,19 +165,6 @@ def test_some_values_are_valid_although_not_at_first_sight(document, changes):
     assert validate_profile(document)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_jsonschema_is_not_imported_for_valid_documents(name):
-    program = (
-        "import json, sys\n"
-        "from dagprofiler.schema import validate_profile\n"
-        "assert validate_profile(json.load(sys.stdin))\n"
-        "sys.exit('jsonschema' in sys.modules)\n"
-    )
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, input=SAMPLES[name], text=True, check=False)
-    assert done.returncode == 0
-
-
 MOST = "is greater than the maximum of 9223372036854775807"
 FINITE = "is not a finite number"
 WRONG = {
@@ -246,14 +229,6 @@ def test_a_missing_field_is_named(document, path, where):
     assert not surely_satisfies(document, PROFILE_SCHEMA)
     error = refusal(document)
     assert (error.path, error.message) == (where, f"{path[-1]!r} is a required property")
-
-
-def test_the_last_of_many_entries_is_checked_too(document):
-    entries = [dict(document["execution_metrics"][0]) for _ in range(2500)]
-    document["execution_metrics"] = entries
-    assert surely_satisfies(document, PROFILE_SCHEMA)
-    entries[-1]["bytes_in"] = -1
-    assert refusal(document).path == "$.execution_metrics[2499].bytes_in"
 
 
 @pytest.mark.parametrize("version", [2, 99, 2.0])
@@ -333,29 +308,20 @@ def mutated_documents(draw):
 
 
 @given(mutated_documents())
-def test_the_quick_check_accepts_what_jsonschema_accepts(document):
+def test_the_quick_check_accepts_what_jsonschema_accepts_and_what_else_is_refused(document):
     # None of the drawn values is an integer written as a float, the one case that is
     # left to jsonschema although it is valid.
     accepted = surely_satisfies(document, PROFILE_SCHEMA)
     assert accepted == _validator().is_valid(document)
     if accepted:
         assert Draft202012Validator(PROFILE_SCHEMA).is_valid(document)
+        assert validate_profile(document)
         assert all(
             isinstance(number, int) or math.isfinite(number)
             for number in numbers(document, PROFILE_SCHEMA)
         )
-
-
-@given(mutated_documents())
-def test_any_document_is_either_valid_or_a_profile_error_that_shows_the_place(document):
-    try:
-        assert validate_profile(document)
-    except ProfileError as error:
-        assert error.path.startswith("$")  # noqa: PT017
-        newer = "this dagprofiler reads versions up to" in str(error)
-        assert newer or not _validator().is_valid(document)
     else:
-        assert _validator().is_valid(document)
+        assert refusal(document).path.startswith("$")
 
 
 @given(st.recursive(VALUES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))

@@ -1,8 +1,7 @@
-from __future__ import annotations
-
 import decimal
 import fractions
 import pickle
+import re
 from types import MappingProxyType
 
 import numpy as np
@@ -89,22 +88,16 @@ def test_a_gathered_field_need_not_be_repeated_in_inputs():
         gathers = ("ys",)
         outputs = ("total",)
 
-        def compute(self, x, ys):
-            return {"total": x + sum(ys)}
+        def compute(self, ys, x=3, more=()):
+            return {"total": [x, *ys, *more]}
 
-    class Less(Gathers):
-        inputs = ()
-
-        def compute(self, ys, more=()):
-            return {"total": [*ys, *more]}
-
+    less = type("Less", (Gathers,), {"inputs": ()})
     assert Gathers.inputs == ["x", "ys"]
-    assert Less.inputs == ["ys"]
-    own = Less()
+    assert less.inputs == ["ys"]
+    own = less()
     own.gathers = ["ys", "more"]
-    dag = DAG({"a": Gathers, "b": own})
-    assert dag.run(inputs={"a": {"x": 3}}).outputs == {"a": {"total": 3}, "b": {"total": []}}
-    assert Less.inputs == ["ys"]
+    assert DAG({"a": own}).run().outputs == {"a": {"total": [3]}}
+    assert less.inputs == ["ys"]
     with pytest.raises(DeclarationError, match=r"'Bad': gathers .*'c', .*\(inputs: 'a', 'b'\)"):
         type("Bad", (Source,), {"inputs": ["a", "b"], "gathers": ["c"]})
 
@@ -123,13 +116,7 @@ def test_a_serializer_is_an_instance_or_a_property_that_returns_one(given):
 
 def test_declarations_of_an_instance_are_checked_when_it_enters_a_dag():
     class Sized(Task):
-        def __init__(self, size):
-            super().__init__()
-            self.size = size
-
-        @property
-        def outputs(self):
-            return [f"x{i}" for i in range(self.size)]
+        outputs = property(lambda self: [f"x{i}" for i in range(len(self.name))])
 
         def compute(self):
             return dict.fromkeys(self.outputs, 0)
@@ -138,7 +125,7 @@ def test_declarations_of_an_instance_are_checked_when_it_enters_a_dag():
     wrong.outputs = "x"
     with pytest.raises(DeclarationError, match=r"'wrong': outputs .*'x'; .*\['x'\]"):
         DAG({"fine": Source(), "wrong": wrong})
-    dag = DAG({"one": Sized(1), "two": Sized(2)})
+    dag = DAG({"one": Sized("a"), "two": Sized("bb")})
     assert dag.run().outputs == {"one": {"x0": 0}, "two": {"x0": 0, "x1": 0}}
 
 
@@ -152,13 +139,10 @@ def test_declarations_changed_after_the_dag_was_made_change_nothing():
 
 
 def test_a_task_is_named_after_its_class_whether_or_not_it_calls_init():
-    class Bare(Source):
-        def __init__(self):
-            self.ready = True
-
+    bare = type("Bare", (Source,), {"__init__": lambda self: None})
     assert (Source().name, Source("s").name, Source(name="t").name) == ("Source", "s", "t")
-    assert (Bare().name, Bare().config) == ("Bare", None)
-    assert Bare().run({})["metrics"].task == "Bare"
+    assert (bare().name, bare().config) == ("Bare", None)
+    assert bare().run({})["metrics"].task == "Bare"
     with pytest.raises(DeclarationError, match=r"'Source': name .* 3; .*compute\(\)"):
         Source(3)
 
@@ -196,11 +180,7 @@ def test_compute_gets_cfg_only_if_it_accepts_it(place):
 
 
 def test_self_config_is_the_config_of_the_dag_that_runs():
-    class Reads(Source):
-        def compute(self):
-            return {"x": self.config.N}
-
-    shared = Reads()
+    shared = type("Reads", (Source,), {"compute": lambda self: {"x": self.config.N}})()
     one, two = (DAG({"t": shared}, [], Config(N=n)) for n in (1, 2))
     seen = [dag.run().final_outputs["x"] for dag in (one, two, one, two, two, one)]
     assert seen == [1, 2, 1, 2, 2, 1]
@@ -257,13 +237,7 @@ def test_wrong_outputs_are_errors_that_name_task_and_field(value, message):
 
 
 def test_undeclared_outputs_are_kept_and_counted_and_do_not_travel():
-    class Takes(Task):
-        inputs = ["x", "extra"]
-        outputs = ["fields"]
-
-        def compute(self, cfg, **fields):
-            return {"fields": sorted(fields)}
-
+    takes = task(inputs=["x", "extra"], outputs=["fields"])(lambda **got: {"fields": sorted(got)})
     returned = MappingProxyType({"x": 1, "y": 2, "extra": b"123"})
     profile = DAG({"t": Returns(returned)}).run()
     assert profile.final_outputs == returned
@@ -272,8 +246,8 @@ def test_undeclared_outputs_are_kept_and_counted_and_do_not_travel():
     alone = Returns(returned).run({})
     assert list(alone["outputs"]) == ["x", "y", "extra"]
     assert alone["metrics"].bytes_out == sum(sizes)
-    profile = DAG({"t": Returns(returned), "u": Takes}, [("t", "u")]).run()
-    assert profile.final_outputs == {"fields": ["x"]}
+    profile = DAG({"t": Returns(returned), "u": takes}, [("t", "u")]).run()
+    assert profile.final_outputs == {"fields": ["cfg", "x"]}
 
 
 def test_run_returns_serialized_and_raw_outputs_and_metrics():
@@ -316,21 +290,9 @@ def cut_off(data):
 @pytest.mark.parametrize(
     ("method", "message", "cause"),
     [
-        (
-            {"compute": lambda self: {"x": lambda: None}},
-            "task 'source': output 'x' (function) cannot be serialized: ",
-            Exception,
-        ),
-        (
-            {"serialize": staticmethod(lambda data: "text")},
-            "task 'source': serialize() of output 'x' returned str, expected bytes or a list",
-            TypeError,
-        ),
-        (
-            {"deserialize": staticmethod(cut_off)},
-            "task 'sink': input 'x' cannot be decoded: EOFError: cut off",
-            EOFError,
-        ),
+        ({"compute": lambda self: {"x": lambda: 1}}, "^task 'source': output 'x' .fun", Exception),
+        ({"serialize": lambda self, x: "text"}, "^task 'source': .* 'x' returned str,", TypeError),
+        ({"deserialize": staticmethod(cut_off)}, "^task 'sink': input 'x' .*: EOFErr", EOFError),
     ],
 )
 def test_a_value_that_cannot_be_encoded_or_decoded_is_named(method, message, cause):
@@ -340,7 +302,7 @@ def test_a_value_that_cannot_be_encoded_or_decoded_is_named(method, message, cau
     error = caught.value.__cause__
     assert isinstance(error, SerializationError)
     assert isinstance(error, TypeError)
-    assert str(error).startswith(message)
+    assert re.match(message, str(error))
     assert caught.value.task in message
     assert isinstance(error.__cause__, cause)
 
@@ -348,19 +310,10 @@ def test_a_value_that_cannot_be_encoded_or_decoded_is_named(method, message, cau
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (0, 0),
-        (7, 7),
-        (2.0, 2),
-        (2.001, 3),
-        (np.int32(5), 5),
-        (np.uint8(200), 200),
-        (np.int64(2**53 + 1), 2**53 + 1),
-        (2**63 - 1, 2**63 - 1),
-        (np.float64(0.5), 1),
-        (fractions.Fraction(7, 2), 4),
-        (decimal.Decimal("1.5"), 2),
-        (1000 * np.log2(1000), 9966),
-        (np.array(2.5), 3),
+        *((value, int(value)) for value in (0, 7, 2.0, 2**63 - 1)),
+        *((value, int(value)) for value in (np.int32(5), np.uint8(200), np.int64(2**53 + 1))),
+        *((2.001, 3), (np.float64(0.5), 1), (1000 * np.log2(1000), 9966), (np.array(2.5), 3)),
+        *((fractions.Fraction(7, 2), 4), (decimal.Decimal("1.5"), 2)),
     ],
 )
 def test_results_become_whole_numbers_rounded_up(value, expected):
@@ -425,69 +378,36 @@ def test_no_model_and_none_are_a_default_and_no_measurement_unlike_0(model):
 
 def test_all_cost_models_are_evaluated_before_the_first_task_runs():
     seen = []
-
-    class Watched(Source):
-        def compute(self):
-            seen.append("run")
-            return {"x": 0}
-
-        @staticmethod
-        def estimate_instructions(cfg):
-            seen.append("estimate")
-            return 1
-
-    DAG({"a": Watched, "b": Watched, "c": Watched}).run()
+    estimate, run = (lambda *_, word=word: seen.append(word) for word in ("estimate", "run"))
+    watched = task(inputs=[], outputs=[], estimate_fn=estimate)(lambda: run() or {})
+    DAG({"a": watched, "b": watched, "c": watched}).run()
     assert seen == ["estimate"] * 3 + ["run"] * 3
 
 
 def test_a_cost_model_may_be_a_method_of_an_instance_that_two_dags_share():
     class Sized(Source):
-        def __init__(self, size):
-            super().__init__()
-            self.size = size
-
         def estimate_instructions(self, cfg):
-            return self.size * cfg.N + self.config.N
+            return len(self.name) * cfg.N + self.config.N
 
-    tasks = {"a": Sized(2), "b": Sized(3)}
+    tasks = {"a": Sized("aa"), "b": Sized("bbb")}
     first, second = (DAG(tasks, [], Config(N=n)) for n in (10, 20))
     for dag, n in ((first, 10), (second, 20), (first, 10)):
         assert dag.run().metrics.node_weights == {"a": 3 * n, "b": 4 * n}
 
 
 def test_run_of_a_task_that_gathers_gives_an_empty_list_where_nothing_is_given():
-    class Gathers(Task):
-        inputs = ["p", "q"]
-        gathers = ["p", "q"]
-        outputs = ["got"]
-
-        def compute(self, p, q):
-            return {"got": (p, q)}
-
-    assert Gathers().run({})["outputs_raw"] == {"got": ([], [])}
-    assert Gathers().run({"q": [1]})["outputs_raw"] == {"got": ([], [1])}
+    made = task(outputs=["got"], gathers=["p", "q"])(lambda p, q: {"got": (p, q)})()
+    assert made.run({})["outputs_raw"] == {"got": ([], [])}
+    assert made.run({"q": [1]})["outputs_raw"] == {"got": ([], [1])}
 
 
 def test_inputs_may_be_a_property_where_some_are_gathered():
-    class Gathers(Task):
-        gathers = ["x"]
-        outputs = ["got"]
-
-        @property
-        def inputs(self):
-            return ["x"]
-
-        def compute(self, x):
-            return {"got": x}
-
-    dag = DAG({"a": Source, "b": Source, "c": Gathers}, [("a", "c"), ("b", "c")])
+    declared = {"gathers": ["x"], "outputs": ["got"], "inputs": property(lambda self: ["x"])}
+    gathers = type("Gathers", (Task,), {**declared, "compute": lambda self, x: {"got": x}})
+    dag = DAG({"a": Source, "b": Source, "c": gathers}, [("a", "c"), ("b", "c")])
     assert dag.run().final_outputs == {"got": [1, 1]}
-
-    class Wrong(Gathers):
-        gathers = ["other"]
-
     with pytest.raises(DeclarationError, match="'other', which is not"):
-        DAG({"a": Wrong})
+        DAG({"a": type("Wrong", (gathers,), {"gathers": ["other"]})})
 
 
 @task(outputs=["y"])

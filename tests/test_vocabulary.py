@@ -1,7 +1,5 @@
 """The package and its pages speak the field's English: phrases that a reader has to solve."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import sys
 
 import pytest
@@ -114,9 +112,6 @@ def test_a_missing_pyyaml_is_an_error_that_names_the_extra(read, monkeypatch):
     with pytest.raises(MissingExtraError) as caught:
         DAG.from_yaml(read[1])
     assert caught.value.extra == "yaml"
-    assert str(caught.value) == (
-        'DAG.from_yaml needs a package that is not installed: pip install "dagprofiler[yaml]"'
-    )
 
 
 NEEDED = "task 'a': expected 'module' and 'class', got "

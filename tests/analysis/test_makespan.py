@@ -1,7 +1,5 @@
 """How far off a predicted makespan is, and why."""
 
-from __future__ import annotations
-
 import pytest
 
 from dagprofiler import Config, DAGMetrics, Profile

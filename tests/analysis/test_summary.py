@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 import copy
-import io
 import itertools
 import json
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +21,7 @@ from dagprofiler import (
 )
 from dagprofiler.analysis.summary import summary
 
+WFFORMAT = Path(__file__).resolve().parent.parent / "data" / "wfformat"
 STRUCTURE = {
     "nodes": ["collect", "process", "classify"],
     "edges": [
@@ -153,77 +152,30 @@ def test_what_is_unknown_is_no_number():
 
 
 def test_an_imported_profile_says_from_what_and_nothing_that_it_does_not_know():
-    instance = {
-        "name": "w",
-        "schemaVersion": "1.5",
-        "workflow": {
-            "specification": {"tasks": [{"name": "a", "id": "a", "parents": [], "children": []}]}
-        },
-    }
-    imported = import_profile(io.StringIO(json.dumps(instance)))
-    head = str(imported).split("\n")[:2]
-    assert head == [
-        "1 task, 0 edges, total time unknown",
-        "PARTIAL: imported from WfFormat 1.5, which holds no runtimes: nothing was measured",
-    ]
-    assert f"\ndagprofiler {__version__} (imported from wfformat 1.5)\n" in str(imported)
-    instance["workflow"]["execution"] = {
-        "makespanInSeconds": 2,
-        "executedAt": "2020-01-02T03:04:05Z",
-        "tasks": [{"id": "a", "runtimeInSeconds": 2, "machines": ["m"]}],
-        "machines": [{"nodeName": "m"}],
-    }
-    imported = import_profile(io.StringIO(json.dumps(instance)))
-    assert str(imported).split("\n")[1] == (
-        f"dagprofiler {__version__} (imported from wfformat 1.5) on m, 2020-01-02 03:04:05"
-    )
+    imported = import_profile(WFFORMAT / "v16-specification.json")
+    head, partial, origin, *_ = str(imported).split("\n")
+    assert head == "3 tasks, 3 edges, total time unknown"
+    assert partial.endswith("WfFormat 1.6, which holds no runtimes: nothing was measured")
+    assert origin == f"dagprofiler {__version__} (imported from wfformat 1.6)"
+    imported = import_profile(WFFORMAT / "v16-partial.json")
+    moment = imported.timestamp[:19].replace("T", " ")
+    assert f"\n{origin} on laptop, {moment}\n" in str(imported)
     imported.sections["imported"] = {"format": "a\nb"}
-    assert "(imported from a\\nb) on m" in str(imported)
+    assert "(imported from a\\nb) on laptop" in str(imported)
     imported.sections["imported"] = {"anything": 1}
-    assert "(imported) on m" in str(imported)
+    assert "(imported) on laptop" in str(imported)
 
 
 @pytest.mark.parametrize("count", [0, 1, 40, 41, 1500])
 def test_of_many_tasks_and_edges_the_first_forty_are_shown(count):
     names = [f"t{i:04}" for i in range(count + 1)]
-    edges = list(zip(names, names[1:]))
-    profile = Profile(
-        Config(),
-        {
-            "nodes": names,
-            "edges": [{"source": s, "target": t} for s, t in edges],
-            "execution_order": names,
-        },
-        DAGMetrics(
-            [TaskMetrics(name, 1.0, 1.0, 1.0, 1, 1) for name in names[1:]],
-            [EdgeMetrics(s, t, ["x"], 1) for s, t in edges],
-            dict.fromkeys(names, 1),
-            {f"{s}->{t}": 8 for s, t in edges},
-            1.0,
-        ),
-    )
-    tasks, edges = (
-        (block for block in str(profile).split("\n\n") if block.startswith(("task", "edge")))
-        if count
-        else (str(profile).split("\n\n")[1], "")
-    )
-    assert tasks.count("\nt") == min(count + 1, 40)
-    assert edges.count(" -> ") == min(count, 40)
-    assert ("... and 1,461 more tasks" in tasks) == (count == 1500)
-    assert ("... and 1 more edges" in edges) == (count == 41)
-
-
-def test_a_failure_is_shown_with_its_place():
-    @task(outputs=["x"])
-    def fails():
-        raise ValueError("no such cell")
-
-    with pytest.raises(RunError) as caught:
-        DAG({"fails": fails}).run()
-    lines = str(caught.value.profile).split("\n")
-    first = lines.index("task 'fails' failed: ValueError: no such cell")
-    assert lines[first + 1].startswith(f"  {__file__}, line ")
-    assert lines[first + 2] == '    raise ValueError("no such cell")'
+    edges = [(source, target, []) for source, target in zip(names, names[1:])]
+    text = str(DAG(dict.fromkeys(names, Waits), edges).run())
+    blocks = {block.split()[0]: block for block in text.split("\n\n")}
+    assert blocks["task"].count("\nt") == min(count + 1, 40)
+    assert blocks.get("edge", "").count(" -> ") == min(count, 40)
+    assert ("... and 1,461 more tasks" in text) == (count == 1500)
+    assert ("... and 1 more edges" in text) == (count == 41)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path
@@ -17,58 +15,46 @@ import time
 
 from dagprofiler import DAG, Config, task
 
-
 @task(outputs=["numbers"], config_deps=["N"])
 def read(cfg):
     return {"numbers": list(range(cfg.N))}
-
 
 @task(inputs=["numbers"], outputs=["total"])
 def add(numbers):
     return {"total": sum(numbers)}
 
-
 @task(inputs=["total"], outputs=["answer"], config_deps=["factor", "extra"])
 def show(total, cfg):
     return {"answer": total * cfg.factor}
-
 
 def build(n: int = 100, factor=2.0):
     tasks = {"read": read, "add": add, "show": show}
     config = Config(N=n, factor=factor, names=["a"], on=True, label="x", model=object())
     return DAG(tasks, [("read", "add"), ("add", "show")], config)
 
-
 def needs(size):
     return build(size)
-
 
 def broken():
     raise ValueError("no such cell")
 
-
 def not_one():
     return 3
-
 
 @task(inputs=["numbers"], outputs=["total"])
 def fails(numbers):
     raise ValueError("no such cell")
 
-
 def failing():
     return DAG({"read": read, "fails": fails}, [("read", "fails")], {"N": 3})
-
 
 @task(inputs=["numbers"], outputs=["total"])
 def waits(numbers):
     time.sleep(60)
 
-
 def waiting():
     tasks = {"read": read, "waits": waits, "add": add}
     return DAG(tasks, [("read", "waits"), ("read", "add")], {"N": 3})
-
 
 dag = build()
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -44,10 +42,7 @@ def test_a_target_that_is_none_is_a_line_that_says_why(refused, target, says):
         ("x = 1\n", "holds no DAG"),
         ("def make():\n    pass\n", "does one of these build it: "),
         ("def make() -> 'DAG': pass\ndef other(): pass\n", ":make?"),
-        (
-            "from dagprofiler import DAG\na, b = DAG({}), DAG({})\n",
-            "several DAGs; give one of ",
-        ),
+        ("from dagprofiler import DAG\na, b = DAG({}), DAG({})\n", "several DAGs; give one of "),
     ],
 )
 def test_a_file_that_does_not_import_or_holds_no_dag_is_a_line(refused, written, text, says):
@@ -213,15 +208,9 @@ def test_what_is_a_program_or_a_target_is_no_profile(refused):
         (["--format", "dott"], "did you mean 'dot'?"),
         (["-o", "{folder}/p.txt"], "give --format"),
         (["-o", ""], "output: expected the name of a file, got ''"),
-        (
-            ["--format", "dot", "--option", "cst=3"],
-            "'cst' (options: cost, statistic, fill)",
-        ),
+        (["--format", "dot", "--option", "cst=3"], "'cst' (options: cost, statistic, fill)"),
         (["--format", "chrome_trace", "--cost", "time"], "'chrome_trace' holds no costs"),
-        (
-            ["--format", "saga", "--option", "network=@none.json"],
-            "no such file or directory",
-        ),
+        (["--format", "saga", "--option", "network=@none.json"], "no such file or directory"),
     ],
 )
 def test_formats_and_their_options_are_checked(refused, shelf, folder, options, says):

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -108,13 +106,6 @@ def test_what_cannot_be_compared_has_exit_code_3_and_says_how_it_could_be(cli, w
     assert "inconclusive [1]" in out
     assert "compare --run BASE NEW" in " ".join(out.split())
     assert "run(rounds=" not in out
-
-
-def test_a_profile_of_one_plain_round_cannot_be_compared(cli, shelf, folder):
-    for name in ("one.json", "two.json"):
-        cli("run", shelf.target, "-q", "-o", f"{folder}/{name}")
-    out = cli("compare", f"{folder}/one.json", f"{folder}/two.json", code=3).out
-    assert "no samples of several rounds" in " ".join(out.split())
 
 
 def test_tasks_of_one_side_are_named_and_profiles_without_a_common_task_refused(

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -76,18 +74,6 @@ def test_completion_knows_the_commands_and_their_options(cli, shell):
         "shell": shell,
         "script": script[:-1],
     }
-
-
-def test_the_same_commands_say_in_json_what_they_wrote(cli, shelf, folder):
-    def said(*arguments):
-        return json.loads(cli(*arguments, "--json").out)
-
-    page, other = f"{folder}/r.html", f"{folder}/p.wfformat.json"
-    assert said("report", shelf.profile, "-o", page) == {"written": page, "left_out": []}
-    assert said("export", shelf.profile, "-o", other)["written"] == other
-    imported = f"{folder}/imported.json"
-    assert said("import", other, "-o", imported)["written"] == imported
-    assert [one["valid"] for one in said("validate", shelf.profile, imported)] == [True, True]
 
 
 def test_completion_of_an_unknown_shell_or_without_its_extra_is_refused(refused, monkeypatch):

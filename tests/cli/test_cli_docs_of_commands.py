@@ -5,8 +5,6 @@ code, and the lines below are what it prints, in which ``...`` stands for any te
 ``$ cat FILE`` are the file.
 """
 
-from __future__ import annotations
-
 import doctest
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What commands print with --json is what docs/cli.schema.json describes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The commands that predict: sweep, fit, predict, simulate, and runs along a schedule."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

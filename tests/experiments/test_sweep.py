@@ -1,7 +1,5 @@
 """Sweeps over configurations, and the calibration of an engine."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

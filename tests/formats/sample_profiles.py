@@ -1,7 +1,5 @@
 """Profiles to export: one for the golden files, and those with any names."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

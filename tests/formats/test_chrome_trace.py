@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 
@@ -103,14 +101,6 @@ def test_a_run_is_nested_and_its_arrows_find_their_spans():
     ]
 
 
-def test_moments_are_microseconds_from_the_start_of_the_run():
-    events = events_of(with_timeline([["a", 0, 0, 0, 1, 1.5, 2, 2.25, 3, 3.000001]]))
-    found = {e["name"]: (e["ts"], e["dur"]) for e in events if e["ph"] == "X"}
-    assert found["a"] == (1000, 2000.001)
-    assert found["compute"] == (2000, 250)
-    assert found["serialize"] == (3000, 0.001)
-
-
 def test_processes_and_threads_have_names_and_every_number_is_its_own():
     events = events_of(with_timeline([["a", 0, 0, 0, *range(6)], ["b", 0, 1, 0, *range(6)]]))
     processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
@@ -205,10 +195,7 @@ moment = st.one_of(st.none(), st.integers(0, 9), st.floats(0, 10))
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from("abcd"),
-            st.integers(0, 2),
-            st.sampled_from([None, 0, 1]),
-            *[moment] * 7,
+            st.sampled_from("abcd"), st.integers(0, 2), st.sampled_from([None, 0, 1]), *[moment] * 7
         ),
         unique_by=lambda record: record[:2],
         max_size=9,

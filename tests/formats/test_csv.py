@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -11,7 +9,6 @@ from sample_profiles import HOSTILE, golden_profile, names, profile_of, rendered
 from dagprofiler import Profile
 from dagprofiler.errors import FormatError
 from dagprofiler.formats._graph import legible_names
-from dagprofiler.formats.csv import EDGE_COLUMNS, TASK_COLUMNS
 
 
 def read(text):
@@ -21,21 +18,6 @@ def read(text):
 def name_in(cell):
     """What the docs say: one ' at the beginning is not part of the name."""
     return cell.removeprefix("'")
-
-
-def test_columns_are_always_the_same():
-    for profile in (golden_profile(), profile_of([])):
-        assert rendered("csv", profile).split("\r\n")[0] == ",".join(TASK_COLUMNS)
-        edges = rendered("csv", profile, table="edges").split("\r\n")
-        assert edges[0] == ",".join(EDGE_COLUMNS)
-
-
-def test_what_is_not_known_is_an_empty_cell():
-    rows = {row["task"]: row for row in read(rendered("csv", golden_profile()))}
-    assert rows["load"]["compute_time_ms"] == "5.625"
-    assert rows["load"]["weight_unit"] == "ms"
-    failed = rows["'=sum"]
-    assert {name for name, cell in failed.items() if cell} == {"task", "execution_order", "state"}
 
 
 @given(names(max_size=6))
@@ -50,20 +32,6 @@ def test_names_come_back_or_are_mapped_and_no_cell_is_a_formula(tasks):
     assert ends == list(zip(expected, expected[1:]))
     cells = [cell for row in (*rows, *edges) for cell in row.values()]
     assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) for cell in cells)
-
-
-def test_pandas_reads_hostile_names():
-    pandas = pytest.importorskip("pandas")
-    text = rendered("csv", profile_of(HOSTILE))
-    # As the docs say: of its own accord pandas takes "NA" for nothing and "007" for a number.
-    frame = pandas.read_csv(
-        io.StringIO(text, newline=""),
-        converters={"task": name_in},
-        keep_default_na=False,
-        na_values=[""],
-    )
-    assert list(frame["task"]) == list(legible_names(HOSTILE).values())
-    assert list(frame["weight"]) == list(range(1, len(HOSTILE) + 1))
 
 
 def test_fields_are_a_json_list_whatever_their_names_hold():

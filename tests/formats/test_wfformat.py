@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import json
 import random
@@ -27,7 +25,6 @@ from dagprofiler import (
 )
 from dagprofiler._document.checks import check_consistency
 from dagprofiler.formats import exporter, import_profile, importer
-from dagprofiler.formats.wfformat import identifiers
 from dagprofiler.schema import validate_profile
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -255,12 +252,6 @@ def test_sizes_are_payload_or_wire_and_an_edge_without_wire_size_is_named():
         render(profile, size="wire")
 
 
-def test_a_profile_of_0_1_0_has_what_it_has():
-    profile = Profile.load(DATA / "readme-sample.json")
-    assert [entry["id"] for entry in executed(profile)] == ["collect"]
-    assert any("2 tasks have no runtime" in loss for loss in render(profile).losses)
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -344,22 +335,6 @@ def test_which_of_two_sizes_an_edge_has_is_said_where_they_differ(measured):
     assert told(again(profile)) == []
 
 
-def test_identifiers_are_distinct_and_the_same_each_time():
-    assert identifiers(["a b", "a_b", "a?b", "a_b_2", "a b_2", ""], {}) == {
-        "a b": "a_b_3",
-        "a_b": "a_b",
-        "a?b": "a_b_4",
-        "a_b_2": "a_b_2",
-        "a b_2": "a_b_2_2",
-        "": "task",
-    }
-    assert identifiers(["x", "y", "z"], {"x": "1", "y": "1", "z": 7}) == {
-        "x": "1",
-        "y": "1_2",
-        "z": "z",
-    }
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -433,8 +408,14 @@ def test_any_profile_comes_back_with_its_graph_and_weights(profile, version):
 
 @pytest.mark.parametrize("version", ["1.4", "1.5", "1.6"])
 @pytest.mark.parametrize("name", EVERY)
-def test_what_is_imported_exported_and_imported_is_the_same(name, version):
+def test_what_is_imported_agrees_with_itself_and_is_the_same_when_it_is_exported(name, version):
     profile = load(name)
+    structure, whole = profile.dag_structure, profile.to_dict()
+    assert (len(structure["nodes"]), len(structure["edges"])) == EVERY[name]
+    assert validate_profile(whole)
+    check_consistency(whole)
+    assert Profile.loads(profile.dumps()) == profile
+    assert str(profile)
     second = again(profile, version=version)
     assert second.dag_structure == profile.dag_structure
     assert second.metrics.edge_weights == profile.metrics.edge_weights
@@ -449,18 +430,6 @@ def test_what_is_imported_exported_and_imported_is_the_same(name, version):
 
 
 # What is read
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_every_instance_becomes_a_profile_that_agrees_with_itself(name):
-    profile = load(name)
-    structure = profile.dag_structure
-    assert (len(structure["nodes"]), len(structure["edges"])) == EVERY[name]
-    whole = profile.to_dict()
-    assert validate_profile(whole)
-    check_consistency(whole)
-    assert Profile.loads(profile.dumps()) == profile
-    assert str(profile)
 
 
 def test_version_1_3_has_its_own_names_units_and_references():

@@ -4,8 +4,6 @@
 text, one file a program. Times are readings of the clock: they count how often it was read.
 """
 
-from __future__ import annotations
-
 import inspect
 import io
 import itertools
@@ -17,12 +15,11 @@ import re
 import sys
 import tempfile
 import time
-from typing import Any
 
 _TICKS = itertools.count()
 
 
-def _tick() -> float:
+def _tick():
     return next(_TICKS) / 1000
 
 
@@ -40,7 +37,6 @@ from dagprofiler import (  # noqa: E402
     DAG,
     Config,
     Journal,
-    Profile,
     RunError,
     Task,
     Tracer,
@@ -208,7 +204,7 @@ def masked(value):
     return [masked(v) for v in value] if isinstance(value, list) else value
 
 
-def told(profile: Profile) -> str:
+def told(profile):
     """Return all that is to be seen of a profile, as text."""
     document = masked(json.loads(profile.dumps()))
     pieces = [json.dumps(document, indent=1)]
@@ -226,7 +222,7 @@ def told(profile: Profile) -> str:
     return _STAMP.sub("-", "\n".join(pieces) + "\n")
 
 
-def signatures() -> str:
+def signatures():
     """Return the signature of every public function, class and method."""
     lines = []
     for name in dagprofiler.__all__:
@@ -243,14 +239,14 @@ def signatures() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _signature(name: str, value: Any) -> str:
+def _signature(name, value):
     try:
         return f"{name}{inspect.signature(value)}"
     except ValueError:
         return name
 
 
-def main(folder: str) -> None:
+def main(folder):
     with open(os.path.join(folder, "signatures.txt"), "w", encoding="utf-8") as file:
         file.write(signatures())
     for program in PROGRAMS:

@@ -3,8 +3,6 @@
 ``DAGPROFILER_GOLDEN=write pytest tests/golden`` writes the files anew; look at their diff.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pickle
 import re
 from collections import Counter
@@ -45,15 +43,6 @@ def message(edges, tasks=None):
     return str(caught.value)
 
 
-def test_no_tasks_at_all_is_a_valid_dag():
-    dag = DAG({}, [])
-    assert dag.execution_order == []
-    assert dict(dag.edges) == dict(dag.reverse_edges) == dict(dag.edge_fields) == {}
-    profile = dag.run()
-    assert profile.final_outputs == {}
-    assert profile.metrics.node_weights == {}
-
-
 class Apart(str):
     """A text that is equal to nothing but itself."""
 
@@ -92,22 +81,6 @@ def test_an_edge_without_fields_carries_what_the_names_share(edge):
     assert dag.edge_fields == {("a", "b"): ["x", "y"]}
 
 
-@pytest.mark.parametrize("inputs", [["w"], []])
-def test_an_edge_whose_names_do_not_match_carries_all_outputs(inputs):
-    dag = two(("a", "b"), outputs=["z", "x"], inputs=inputs)
-    assert dag.edge_fields["a", "b"] == ["x", "z"]
-    dag.run()
-    assert dag.tasks["b"].received == {"x": "X", "z": "Z"}
-
-
-@pytest.mark.parametrize("fields", [["labels", "data"], ("labels", "data")])
-def test_explicit_fields_override_the_resolution_by_names(fields):
-    dag = two(("a", "b", fields))
-    assert sorted(dag.edge_fields["a", "b"]) == ["data", "labels"]
-    dag.run()
-    assert dag.tasks["b"].received == {"data": "DATA", "labels": "LABELS"}
-
-
 @pytest.mark.parametrize("nothing", [[], (), {}])
 def test_an_edge_with_no_fields_only_orders(nothing):
     tasks = {"a": Node(inputs=["x"]), "z": Node(outputs=["x"])}
@@ -118,14 +91,6 @@ def test_an_edge_with_no_fields_only_orders(nothing):
     assert tasks["a"].received == {}
     assert profile.metrics.edge_weights == {"z->a": 0}
     assert [(e.data_fields, e.size_bytes) for e in profile.metrics.edge_metrics] == [([], 0)]
-
-
-@pytest.mark.parametrize("names", [("samples", "classes"), ("labels", "data")])
-def test_a_mapping_renames_fields_on_the_way_and_edge_fields_lists_the_outputs(names):
-    dag = two(("a", "b", dict(zip(("data", "labels"), names))))
-    assert dag.edge_fields == {("a", "b"): ["data", "labels"]}
-    dag.run()
-    assert dag.tasks["b"].received == dict(zip(names, ("DATA", "LABELS")))
 
 
 AB = "edge 'a' -> 'b': "

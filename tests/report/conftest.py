@@ -1,7 +1,5 @@
 """Where the sample profiles of the exporters' tests are found."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

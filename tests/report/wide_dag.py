@@ -1,7 +1,5 @@
 """A DAG of one task that feeds many, which feed one."""
 
-from __future__ import annotations
-
 from dagprofiler import DAG, task
 
 
