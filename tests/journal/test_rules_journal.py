@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import weakref
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from journal_files import cut_after
-from platforms import posix
 
 from dagprofiler import (
     DAG,
@@ -26,8 +21,7 @@ from dagprofiler import (
     Task,
     rng,
 )
-from dagprofiler.measure.random import load_generators
-from dagprofiler.rules import Rule, after, all_succeeded, map_over, reduce, rule
+from dagprofiler.rules import Rule, after, all_succeeded, map_over, rule
 
 #: How often each task has run in this process.
 ran: Counter[str] = Counter()
@@ -275,61 +269,6 @@ def test_rules_that_do_something_else_now_are_refused(journal):
     never = Rule(lambda graph: False, lambda graph: None, "branch")
     with pytest.raises(JournalError, match=r"no rule .* finished before: 'm"):
         program(rules=[other, never]).resume(journal)
-
-
-@pytest.mark.slow
-@posix
-def test_a_run_that_was_killed_while_it_grew_is_gone_on_with(tmp_path):
-    """The program kills itself in the middle of what a rule has added."""
-    command = [sys.executable, __file__, str(tmp_path)]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    for times in range(1, 4):
-        done = subprocess.run([*command, str(times)], check=False, env=env)
-        assert done.returncode == -9
-    last = subprocess.run([*command, "none"], check=False, capture_output=True, text=True, env=env)
-    assert last.returncode == 0, last.stderr
-    marks = (tmp_path / "marks").read_text().split()
-    assert sorted(marks) == sorted(set(marks)), "a task that had finished has run again"
-
-
-class Mark(Process):
-    """Leaves a mark, and kills the process instead where that is asked for."""
-
-    def __init__(self):
-        super().__init__()
-        self.directory, self.times = sys.argv[1:3]
-
-    def compute(self, file):
-        import os
-        import signal
-
-        marks = Path(self.directory, "marks")
-        lines = marks.read_text().split() if marks.exists() else []
-        if self.times != "none" and len(lines) >= 2 * int(self.times):
-            os.kill(os.getpid(), signal.SIGKILL)
-        with open(marks, "a") as stream:
-            stream.write(f"{file}\n")
-        return super().compute(file)
-
-
-def main(directory):
-    load_generators()
-    dag = DAG(
-        {"files": Files},
-        config=Config(n=8),
-        rules=[
-            map_over("files", "files", Mark, name="process", into="file"),
-            reduce("process", Merge, fields=["length"], after=[]),
-        ],
-    )
-    journal = Path(directory, "journal")
-    goes_on = (journal / "journal").exists()
-    profile = dag.resume(journal) if goes_on else dag.run(1, hooks=[Journal(journal)])
-    assert len(profile.final_outputs["all"]) == 8
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
 
 
 def test_bound_values_of_tasks_that_rules_add_are_compared(tmp_path):

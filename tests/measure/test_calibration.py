@@ -55,16 +55,13 @@ def test_a_plain_run_reports_a_calibration_only_if_the_program_asked_for_one():
     code = """
 import sys
 from dagprofiler import DAG, calibrate, task
-
 @task(outputs=["x"])
 def source():
     return {"x": 1}
-
 def reported(rounds):
     profile = DAG({"source": source}).run(rounds=rounds)
     weights = profile.sections["weights"]["nodes"] if "weights" in profile.sections else None
     return "calibration" in profile.sections["environment"], weights and weights["source"]
-
 before = reported(1)
 print("numpy" in sys.modules, before[0], reported(2)[0], reported(1) == before)
 calibrate()
@@ -125,10 +122,7 @@ def test_a_calibration_goes_into_json_and_comes_back_with_parts_of_later_version
         ({"parts": [1.0]}, "AttributeError"),
         ({"score": 10**400}, "OverflowError"),
         ({"kernel_version": "one"}, "ValueError"),
-        ("score", "KeyError: 'score'"),
-        ("parts", "KeyError: 'parts'"),
-        ("spread", "KeyError: 'spread'"),
-        ("kernel_version", "KeyError: 'kernel_version'"),
+        *((key, f"KeyError: {key!r}") for key in ("score", "parts", "spread", "kernel_version")),
     ],
 )
 def test_what_is_no_calibration_is_refused_in_words(change, message):

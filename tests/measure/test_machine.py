@@ -25,6 +25,7 @@ def test_the_environment_tells_the_interpreter_the_system_and_the_machine(tmp_pa
     monkeypatch.chdir(tmp_path)
     told = environment()
     told.pop("command", None)
+    expected_versions = {"numpy": np.__version__}
     expected = {
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
@@ -37,11 +38,18 @@ def test_the_environment_tells_the_interpreter_the_system_and_the_machine(tmp_pa
         "cores_usable": told["cores_usable"],
         "thread_settings": told["thread_settings"],
         "allocator_settings": told["allocator_settings"],
-        "versions": {"numpy": np.__version__},
+        "versions": {**expected_versions},
     }
     assert list(told.items()) == list(expected.items())
     assert told["cpu"] is None or isinstance(told["cpu"], str)
     assert json.loads(json.dumps(told)) == told
+    if sys.platform == "linux":
+        with open("/proc/meminfo", encoding="utf-8") as lines:
+            assert told["memory_bytes"] == int(next(lines).split()[1]) * 1024
+    # What a caller changes stays with the caller.
+    told["versions"]["numpy"] = told["python"] = "1.0"
+    again = environment()
+    assert (again["python"], again["versions"]) == (platform.python_version(), expected_versions)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is nobody else to ask")
@@ -49,7 +57,6 @@ def test_a_run_starts_no_process_to_ask_for_the_machine():
     code = """if True:
         import sys
         from dagprofiler import DAG
-
         events = []
         sys.addaudithook(lambda event, _: events.append(event))
         DAG({}).run(rounds=2)
@@ -59,18 +66,14 @@ def test_a_run_starts_no_process_to_ask_for_the_machine():
     assert told.stdout == "set()\n"
 
 
-def test_what_takes_time_to_find_is_told_on_request():
+def test_what_takes_time_to_find_is_told_on_request_and_known_to_the_schema():
     thorough = environment(thorough=True)
     assert set(thorough) - set(environment()) == {"cores_quota", "blas_threads"}
     assert thorough["versions"]["pytest"] == pytest.__version__
     assert json.loads(json.dumps(thorough)) == thorough
-
-
-def test_what_a_caller_changes_stays_with_the_caller():
-    environment()["python"] = "1.0"
-    environment()["versions"]["numpy"] = "1.0"
-    assert environment()["python"] == platform.python_version()
-    assert environment()["versions"]["numpy"] == np.__version__
+    described = PROFILE_SCHEMA["properties"]["environment"]
+    assert surely_satisfies(thorough, described)
+    assert set(thorough) <= set(described["properties"])
 
 
 def test_what_a_process_may_use_is_told_beside_what_there_is(monkeypatch):
@@ -85,15 +88,6 @@ def test_what_a_process_may_use_is_told_beside_what_there_is(monkeypatch):
             os.sched_setaffinity(0, before)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert environment()["cores_usable"] is None
-
-
-def test_the_memory_is_what_the_system_tells():
-    memory_bytes = environment()["memory_bytes"]
-    if sys.platform == "linux":
-        with open("/proc/meminfo", encoding="utf-8") as lines:
-            assert memory_bytes == int(next(lines).split()[1]) * 1024
-    else:
-        assert memory_bytes is None or memory_bytes > 0
 
 
 def test_settings_of_threads_are_told_as_they_are_set(monkeypatch):
@@ -226,13 +220,6 @@ def test_a_system_that_knows_no_sysconf_has_an_unknown_memory(monkeypatch, error
         os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": -1}.get, raising=False
     )
     assert told_anew()["memory_bytes"] is None
-
-
-def test_the_schema_knows_all_that_is_told():
-    described = PROFILE_SCHEMA["properties"]["environment"]
-    told = environment(thorough=True)
-    assert surely_satisfies(told, described)
-    assert set(told) <= set(described["properties"])
 
 
 def test_the_hostname_is_that_of_the_system_with_and_without_uname(monkeypatch):

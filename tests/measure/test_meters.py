@@ -88,7 +88,7 @@ def measure(chosen, *tasks, proc="/proc"):
 
 
 def value_of(name, work):
-    """Return what a meter says of some work; skip where it works not."""
+    """Return what a meter says of some work; skip if it does not work here."""
     values, reasons = measure(name, work)
     ((column, value),) = values.items()
     if value is None:
@@ -106,19 +106,9 @@ def fill(size_mib):
         np.frombuffer(memory, dtype=np.uint8)[:] = 1
 
 
-@pytest.mark.parametrize(
-    ("name", "unit", "column"),
-    [
-        ("cpu", "ms", "cpu_ms"),
-        ("peak_memory", "bytes", "peak_memory_bytes"),
-        ("page_faults", "1", "page_faults"),
-        ("page_faults", "", "page_faults"),
-        ("read_bytes", "bytes", "read_bytes"),
-        ("bytes", "bytes", "bytes_bytes"),
-    ],
-)
-def test_a_column_is_the_name_and_the_unit_once(name, unit, column):
-    assert column_of(SimpleNamespace(name=name, unit=unit)) == column
+def test_a_column_is_the_name_and_the_unit_once():
+    assert column_of(SimpleNamespace(name="page_faults", unit="")) == "page_faults"
+    assert column_of(SimpleNamespace(name="bytes", unit="bytes")) == "bytes_bytes"
 
 
 def test_sets_of_meters_are_all_but_allocation_which_is_a_pass_of_its_own():
@@ -206,15 +196,6 @@ SENT, POWER = Sent(), Own(name="power", unit="W")
 def test_a_meter_that_makes_no_sense_is_refused(chosen, told):
     with pytest.raises(ValidationError, match=re.escape(told)):
         select(chosen)
-
-
-def test_every_meter_has_a_number_or_a_reason():
-    values, reasons = measure("full", nothing)
-    assert list(values) == FULL_COLUMNS
-    for column, value in values.items():
-        assert (value is None) == (column in reasons)
-        assert value is None or type(value) in (int, float)
-    assert all(isinstance(reason, str) and reason for reason in reasons.values())
 
 
 @pytest.mark.parametrize("chosen", ["read_bytes", "written_bytes", "full"])
@@ -342,25 +323,6 @@ def test_ctrl_c_while_closed_meters_are_collected_is_not_lost(ctrl_c, tmp_path):
     del instruments
     with pytest.raises(KeyboardInterrupt):
         collect_with_ctrl_c(closed)
-
-
-def test_no_bytecode_runs_when_the_collector_says_what_it_does():
-    gc.collect()
-    opened, calls = select("gc").open(), []
-    opened.start()
-
-    def note(frame, event, _):
-        if event == "call":
-            calls.append(str(frame.f_globals.get("__name__")))
-
-    sys.setprofile(note)
-    try:
-        gc.collect()
-    finally:
-        sys.setprofile(None)
-        opened.close()
-    # Hypothesis has a callback of its own.
-    assert [name for name in calls if name.startswith("dagprofiler")] == []
 
 
 @pytest.mark.parametrize("earlier_mib", [0, 40])
@@ -578,17 +540,6 @@ def test_what_metering_costs_is_added_up(monkeypatch):
         opened.start()
         assert opened.stop("t") == []
     assert opened.cost_s == 3 * (0.5 + 0.5)
-
-
-@linux
-def test_closing_gives_everything_back():
-    fds, callbacks = sorted(os.listdir("/proc/self/fd")), [*gc.callbacks]
-    opened = select("full").open()
-    opened.start()
-    opened.close()
-    opened.close()
-    assert sorted(os.listdir("/proc/self/fd")) == fds
-    assert gc.callbacks == callbacks
 
 
 @needs_fork

@@ -87,13 +87,12 @@ def test_a_task_gets_random_as_seed_leaves_it():
         assert random.getstate() == random.Random(int.from_bytes(key, "big")).getstate()
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2**32, 2**63 - 1, np.int64(5), np.uint8(5)])
+@pytest.mark.parametrize("seed", [0, 2**63 - 1, np.uint8(5)])
 def test_seeds_are_integers_of_any_kind(seed):
     dag = independent("a")
     assert drawn(dag, seed) == drawn(dag, int(seed))
     recorded = dag.run(seed=seed).seed
-    assert recorded == seed
-    assert type(recorded) is int
+    assert (recorded, type(recorded)) == (seed, int)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 1.5, True, "42", b"1", [1], np.float64(1)])
@@ -165,14 +164,8 @@ def test_a_task_that_runs_a_dag_of_its_own_goes_on_in_its_own_stream():
 
 
 def test_runs_in_several_threads_keep_the_generators_of_their_tasks_apart():
-    class Own(Task):
-        outputs = ["numbers"]
-
-        def compute(self):
-            return {"numbers": rng().random(5).tolist()}
-
     def run(_):
-        return drawn(DAG({"a": Own(), "b": Own()}), 42)
+        return draw_through(lambda: rng().random(5).tolist())
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(run, range(4))) == [run(None)] * 4
@@ -211,33 +204,26 @@ def test_coroutines_of_a_task_share_its_generator(first):
     assert sorted(numbers) == sorted(draw_through(lambda: rng().random(6).tolist()))
 
 
-class DrawByRun(Draw):
-    """Has a run() of its own, as programs for version 0.1.0 may."""
+@pytest.mark.parametrize(
+    ("by_run", "ending"),
+    [(False, None), (False, ValueError()), (True, None), (True, ValueError()), (True, {})],
+    ids=repr,
+)
+def test_hooks_of_a_seeded_run_have_no_stream(by_run, ending):
+    class Ends(Draw):
+        def compute(self):
+            if isinstance(ending, ValueError):
+                rng()
+                raise ending
+            return super().compute()
 
-    def run(self, inputs, config=None):
-        return super().run(inputs, config)
+    class ByRun(Ends):
+        """Has a run() of its own, as programs for version 0.1.0 may."""
 
+        def run(self, inputs, config=None):
+            result = super().run(inputs, config)
+            return result if ending is None else ending
 
-class FailByRun(Draw):
-    def run(self, inputs, config=None):
-        rng()
-        raise ValueError
-
-
-class FailAfterRun(Draw):
-    def run(self, inputs, config=None):
-        rng()
-        return {}
-
-
-class Fail(Draw):
-    def compute(self):
-        rng()
-        raise ValueError
-
-
-@pytest.mark.parametrize("kind", [Draw, DrawByRun, Fail, FailByRun, FailAfterRun])
-def test_hooks_of_a_seeded_run_have_no_stream(kind):
     generators = []
 
     class Draws(Hook):
@@ -249,10 +235,10 @@ def test_hooks_of_a_seeded_run_have_no_stream(kind):
 
         task_failed = run_started = run_finished = task_finished
 
+    tasks = dict.fromkeys("ab", ByRun if by_run else Ends)
     with suppress(RunError):
-        DAG({"a": kind, "b": kind}).run(seed=1, hooks=[Draws()], on_error="finish")
-    assert len(generators) == 12
-    assert len({id(generator) for generator in generators}) == 12
+        DAG(tasks).run(seed=1, hooks=[Draws()], on_error="finish")
+    assert len({id(generator) for generator in generators}) == len(generators) == 12
 
 
 def test_an_unseeded_run_inside_a_seeded_task_has_no_stream():
@@ -282,16 +268,14 @@ def test_a_process_that_was_forked_while_another_thread_began_a_run_can_run():
 import os, signal
 from dagprofiler import DAG, task
 from dagprofiler.measure.random import _Generators
-
 @task(outputs=["x"])
 def draw():
     return {"x": 1}
-
 with _Generators._lock:  # as a run does while it saves the generators' states
     child = os.fork()
     if not child:
-        signal.alarm(20)
+        signal.alarm(120)
         os._exit(DAG({"draw": draw()}, []).run(seed=1).final_outputs["x"])
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)

@@ -165,13 +165,6 @@ def test_one_sample_each_has_a_ratio_and_an_interval_that_covers_nothing():
         assert (found.coverage, found.p, found.smallest_p) == (0.0, 1.0, 1.0)
 
 
-def test_hundreds_of_samples_are_compared_by_the_normal_approximation():
-    times, other = noisy(1, 120, factor=1.05), noisy(2, 90)
-    assert compare_unpaired(times, other).p < 1e-6
-    assert compare_paired(times[:90], other).p < 1e-6
-    assert compare_unpaired(times, noisy(3, 90, factor=1.05)).p == 1.0
-
-
 def test_pairs_need_a_partner_each():
     with pytest.raises(ValueError, match="3 and 2 samples: expected pairs"):
         compare_paired([1.0, 2.0, 3.0], [1.0, 2.0])

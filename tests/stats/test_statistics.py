@@ -21,11 +21,6 @@ from dagprofiler.stats import (
 SAMPLES = st.lists(st.floats(0.001, 1000.0), min_size=1, max_size=40)
 
 
-def noisy(seed, n, sigma=0.03, factor=1.0):
-    draw = random.Random(seed)
-    return [factor * math.exp(draw.gauss(0.0, sigma)) for _ in range(n)]
-
-
 @pytest.mark.parametrize(
     ("values", "middle", "deviation"),
     [
@@ -65,18 +60,13 @@ def test_of_nothing_there_is_no_median(function):
         (20, 6, 15, 0.9586105346679688),
         (30, 10, 21, 0.9572260547429323),
         (1000, 469, 532, 0.9537088026395019),
+        (5001, 2431, 2571, 0.9522736955323159),
     ],
 )
 def test_the_interval_of_the_median_is_a_pair_of_order_statistics(n, low, high, coverage):
     values = list(range(1, n + 1))
     random.Random(n).shuffle(values)
     assert median_interval(values) == (low, high, pytest.approx(coverage, abs=1e-15))
-
-
-def test_many_thousand_samples_have_an_interval():
-    low, high, coverage = median_interval(range(5001))
-    assert 2500 - 71 < low < 2500 < high < 2500 + 71
-    assert 0.95 <= coverage < 0.953
 
 
 @given(SAMPLES)
@@ -135,8 +125,6 @@ def test_a_corrected_time_is_between_cpu_and_wall(wall, delay, cpu, expected):
 
 
 STEADY = [10.0, 10.1, 9.9, 10.05, 9.95, 10.0, 10.02, 9.98]
-
-
 TENS, HUNDREDS = [10.0] * 8, [100.0] * 6
 RAW = [14.0, 10.0, 19.0, 10.0, 13.0, 30.0]
 
@@ -183,13 +171,6 @@ RAW = [14.0, 10.0, 19.0, 10.0, 13.0, 30.0]
 )
 def test_what_raises_a_flag_and_what_does_not(columns, raised):
     assert flags(*columns) == raised
-
-
-def test_every_flag_is_explained_in_one_sentence():
-    for sentence in FLAGS.values():
-        assert sentence[0].isupper()
-        assert sentence.endswith(".")
-        assert ". " not in sentence
 
 
 def test_halves_that_differ_by_over_10_percent_drift():

@@ -44,7 +44,7 @@ class Trace:
         program.write_text(code, encoding="utf-8")
         env = {**os.environ, "PYTHONPATH": str(ROOT), "PERFFLOW_OPTIONS": options}
         command = [sys.executable, *arguments, str(program)]
-        how = {"capture_output": True, "text": True, "timeout": 60}
+        how = {"capture_output": True, "text": True, "timeout": 300}
         done = subprocess.run(command, check=False, cwd=self.folder, env=env, **how)
         assert not check or done.returncode == 0, done.stderr
         assert not check or not done.stderr, done.stderr

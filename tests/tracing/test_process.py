@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from platforms import needs_fork
+from platforms import needs_fork, posix
 from trace_files import ROOT, events_of, read
 
 from dagprofiler import span, trace
@@ -62,13 +62,10 @@ KILLED = """
 import os, sys, time
 from dagprofiler import trace
 from dagprofiler.tracing import configure
-
 configure(interval_s=0.01)
-
 @trace
 def work():
     pass
-
 for i in range(1000):
     work()
 {end}
@@ -85,7 +82,7 @@ def test_a_program_that_is_killed_loses_the_last_moment_alone(traced):
         stdout=subprocess.PIPE,
     )
     process.stdout.readline()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not traced.files() or traced.files()[0].read_text().count('"ph": "X"') < 1000:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -100,17 +97,13 @@ def test_a_program_that_is_killed_loses_the_last_moment_alone(traced):
 FORK = """
 import os, sys
 from dagprofiler import trace, span
-
 @trace
 def parent(): pass
-
 @trace
 def child(): pass
-
 @trace
 def both():
     return os.fork()
-
 parent()
 pids = []
 for i in range(4):
@@ -126,42 +119,32 @@ for pid in pids:
 
 
 @needs_fork
-def test_each_process_of_a_fork_has_a_file_of_its_own(traced):
-    traced.run(FORK, "-W", "error")
+def test_each_process_of_a_fork_has_a_file_of_its_own_named_by_its_number(traced):
+    traced.run(FORK, "-W", "error", options="log-filename-include=name:name=job")
     documents = [read(file) for file in traced.files()]
+    pids = [document["otherData"]["pid"] for document in documents]
+    parents = {f"perfflow.job.{pid}.pfw" for pid in pids} - {file.name for file in traced.files()}
     assert len(documents) == 5
+    assert len(parents) == 1
     names = sorted(sorted(e["name"] for e in events_of(d)) for d in documents)
     assert names == [["both"] * 4 + ["parent"] * 5] + [["both", "child"]] * 4
-    for document in documents:
-        assert {e["pid"] for e in document["traceEvents"]} == {document["otherData"]["pid"]}
+    for document, pid in zip(documents, pids):
+        assert {e["pid"] for e in document["traceEvents"]} == {pid}
         assert all(e["ts"] >= 0 for e in events_of(document))
-
-
-@needs_fork
-@pytest.mark.slow
-def test_a_child_adds_its_number_where_the_name_of_the_file_has_none(traced):
-    traced.run(FORK, options="log-filename-include=name:name=job")
-    names = [file.name for file in traced.files()]
-    assert "perfflow.job.pfw" in names
-    assert len(set(names)) == 5
 
 
 THREADS = """
 import os, threading, warnings
 from dagprofiler import trace
 from dagprofiler.tracing import configure, flush
-
 warnings.simplefilter("ignore")
 configure(interval_s=0.001, limit=100)
-
 @trace
 def work(): pass
-
 stop = False
 def spin():
     while not stop:
         work()
-
 threads = [threading.Thread(target=spin) for _ in range(4)]
 for thread in threads:
     thread.start()
@@ -229,9 +212,8 @@ def test_a_full_disk_costs_the_program_nothing_and_is_said_once(traced, complain
     assert traced.names() == ["noop"]
 
 
+@posix
 def test_a_disk_that_fills_up_keeps_what_was_written_whole(traced):
-    resource = pytest.importorskip("resource")
-    assert resource
     program = (
         "import logging, resource, signal\n"
         "from dagprofiler import span\n"
@@ -266,23 +248,16 @@ def test_a_directory_is_made_and_one_that_cannot_be_costs_the_program_nothing(tr
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="removes a directory that is in use")
 def test_a_working_directory_that_is_gone_costs_the_program_nothing(traced):
     program = (
-        "import logging, os, tempfile\n"
+        "import logging, os\n"
+        "from dagprofiler import span\n"
         "logging.disable()\n"
-        "from dagprofiler import trace\n"
-        "from dagprofiler.tracing import flush\n"
-        "folder = tempfile.mkdtemp()\n"
-        "os.chdir(folder)\n"
-        "os.rmdir(folder)\n"
-        "@trace\n"
-        "def f(): return 3\n"
-        "assert f() == 3\n"
-        "flush()\n"
-        "print('done')\n"
+        "os.mkdir('a'), os.chdir('a'), os.rmdir('../a')\n"
+        "with span('b'): print('done')\n"
     )
-    if sys.platform.startswith("linux"):
-        assert traced.run(program) == "done\n"
+    assert traced.run(program) == "done\n"
 
 
 def test_more_than_the_limit_is_written_before_it_grows(traced):
@@ -328,21 +303,24 @@ def test_no_thread_of_ours_is_among_those_of_the_program(traced):
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no such signals")
 def test_signals_that_trace_in_the_midst_of_writing_do_no_harm(traced):
-    seen = []
+    seen, goes_on = [], [True]
 
     def handler(*_):
         noop()
         flush()
         seen.append(1)
+        # Not at intervals: on a busy machine one would come before this is done.
+        signal.setitimer(signal.ITIMER_REAL, 0.0005 * len(goes_on))
 
     before = signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    signal.setitimer(signal.ITIMER_REAL, 0.0005)
     try:
         for _ in range(300):
             for _ in range(20):
                 noop()
             flush()
     finally:
+        goes_on.clear()
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert len(traced.events()) == 6000 + len(seen)
@@ -351,24 +329,15 @@ def test_signals_that_trace_in_the_midst_of_writing_do_no_harm(traced):
 #: Interrupts itself at 300 moments, up to 0.3 ms after it began to trace and write.
 INTERRUPTED = """
 import signal
-
 from dagprofiler import trace
 from dagprofiler.tracing import configure, flush
-
-
 class Interrupt(BaseException):
     pass
-
-
 def handler(*_):
     raise Interrupt
-
-
 @trace
 def noop():
     pass
-
-
 configure(limit=20, interval_s=1000, filename="trace.pfw")
 # What Python imports at the first write is no concern of this.
 noop()
@@ -441,7 +410,7 @@ def test_a_program_continues_the_trace_of_one_that_has_ended(traced):
     assert [event["ts"] for event in events] == sorted(event["ts"] for event in events)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="locks of files are POSIX's here")
+@posix
 def test_a_program_whose_file_another_one_writes_takes_a_name_of_its_own(traced, complaints):
     configure(filename="same.pfw")
     with span("outer"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import gc
 import json
@@ -129,13 +128,14 @@ def test_spans_of_annotated_code_attach_to_their_task_worker_and_round(executor)
         assert row["thread"]["worker"] == of_task["worker"]
         assert of_task["compute_start_ms"] <= row["start_ms"]
         assert row["start_ms"] <= row["end_ms"] <= of_task["compute_end_ms"]
+    loaded = Profile.loads(profile.dumps())
+    assert loaded.sections["spans"] == profile.sections["spans"]
+    assert next(row for row in rows(loaded) if row["name"] == "read")["args"] == {"files": 2}
 
 
-@pytest.mark.parametrize("pool", [None, ProcessPoolExecutor])
-def test_threads_that_a_task_starts_record_into_it(pool):
-    with contextlib.ExitStack() as stack:
-        executor = None if pool is None else stack.enter_context(pool(1))
-        profile = chain(many=Pool).run(executor=executor)
+def test_threads_that_a_task_starts_record_into_it():
+    with ProcessPoolExecutor(1) as pool:
+        profile = chain(many=Pool).run(executor=pool)
     inside = [row for row in rows(profile) if row["task"] == "many"]
     assert [row["name"] for row in inside] == ["count_to"] * 4
     assert not any(row["thread"]["own"] for row in inside)
@@ -147,9 +147,9 @@ def test_a_thread_records_into_the_task_that_started_it_and_into_no_other():
     outlives, go_on, threads = threading.Barrier(2), threading.Event(), []
 
     def beats():
-        both_run.wait(10)
+        both_run.wait(60)
         traced_programs.count_to(1)
-        recorded.wait(10)
+        recorded.wait(60)
 
     def starts_another():
         inner = threading.Thread(target=traced_programs.count_to, args=(3,))
@@ -158,25 +158,25 @@ def test_a_thread_records_into_the_task_that_started_it_and_into_no_other():
 
     def stays():
         traced_programs.count_to(2)
-        outlives.wait(10)
-        go_on.wait(10)
+        outlives.wait(60)
+        go_on.wait(60)
         traced_programs.count_to(2)
 
     @task(outputs=[])
     def waits():
-        both_run.wait(10)
-        recorded.wait(10)
+        both_run.wait(60)
+        recorded.wait(60)
         return {}
 
     @task(outputs=["x"])
     def starts():
-        both_run.wait(10)
+        both_run.wait(60)
         threads.extend(threading.Thread(target=work) for work in (starts_another, stays))
         for thread in threads:
             thread.start()
         threads[0].join()
-        outlives.wait(10)
-        recorded.wait(10)
+        outlives.wait(60)
+        recorded.wait(60)
         return {"x": 1}
 
     @task(outputs=[])
@@ -202,15 +202,12 @@ import os
 import threading
 from dagprofiler import DAG, span, task
 from dagprofiler.tracing import flush
-
 def spans():
     with span("in a thread of the child"):
         pass
-
 @task(outputs=[])
 def other():
     return {}
-
 @task(outputs=[])
 def forks():
     child = os.fork()
@@ -226,7 +223,6 @@ def forks():
     os.waitpid(child, 0)
     with span("in the parent"):
         return {}
-
 section = DAG({"forks": forks}).run().sections["spans"]
 print([section["labels"][record[3]]["name"] for record in section["records"]])
 """
@@ -234,14 +230,6 @@ print([section["labels"][record[3]]["name"] for record in section["records"]])
     (trace,) = tmp_path.glob("*.pfw")
     names = [one["name"] for one in json.loads(trace.read_text())["traceEvents"]]
     assert {"in the child", "in a thread of the child"} <= set(names)
-
-
-def test_spans_outlast_saving_and_loading(tmp_path):
-    profile = chain().run()
-    profile.save(tmp_path / "profile.json")
-    loaded = Profile.load(tmp_path / "profile.json")
-    assert loaded.sections["spans"] == profile.sections["spans"]
-    assert next(r for r in rows(loaded) if r["name"] == "read")["args"] == {"files": 2}
 
 
 def test_a_task_that_fails_shows_what_it_did_until_then(executor):
@@ -256,46 +244,36 @@ def test_a_task_that_fails_shows_what_it_did_until_then(executor):
 IMPORTS = """
 import sys
 from dagprofiler import DAG, Task, task
-
 class Source(Task):
     outputs = ["x"]
-
     def compute(self):
         return {"x": 1}
-
 class Link(Task):
     inputs = ["x"]
     outputs = ["x"]
-
     def compute(self, x):
         return {"x": x}
-
 def chain(n):
     names = [f"t{i}" for i in range(n)]
     tasks = {"t0": Source(), **{name: Link() for name in names[1:]}}
     return DAG(tasks, list(zip(names, names[1:])))
-
 def calls(n):
     dag, events = chain(n), []
     sys.setprofile(lambda frame, event, _: events.append(event) if "call" in event else None)
     dag.run()
     sys.setprofile(None)
     return len(events)
-
 def per_task():
     calls(3)
     return (calls(30) - calls(20)) / 10
-
 @task(outputs=[])
 def annotated():
     from dagprofiler import span
     with span("inside"):
         return {}
-
 def seen(profile):
     labels = profile.sections.get("spans", {"labels": []})["labels"]
     return [label["name"] for label in labels], sorted(profile.sections["run"]["overhead"])
-
 chain(3).run(rounds=2)
 print(per_task(), "dagprofiler.tracing" in sys.modules, *chain(3).run().sections)
 first = seen(DAG({"annotated": annotated}).run())
@@ -318,19 +296,16 @@ def test_tasks_that_run_at_once_record_from_when_one_of_them_imports_tracing(tmp
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dagprofiler import DAG, task
-
 both_run, recorded = threading.Barrier(2), threading.Barrier(2)
-
 def imports(name):
     @task(outputs=[])
     def body():
-        both_run.wait(10)
+        both_run.wait(60)
         from dagprofiler import span
         with span(name):
-            recorded.wait(10)
+            recorded.wait(60)
         return {}
     return body
-
 with ThreadPoolExecutor(2) as pool:
     spans = DAG({"a": imports("a"), "b": imports("b")}).run(executor=pool).sections["spans"]
 print(*sorted((row[0], spans["labels"][row[3]]["name"]) for row in spans["records"]))
@@ -341,27 +316,21 @@ print(*sorted((row[0], spans["labels"][row[3]]["name"]) for row in spans["record
 @pytest.mark.slow
 def test_a_pool_whose_tasks_trace_is_asked_by_a_program_that_does_not(tmp_path):
     program = """
-import sys
+import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
-from tasks_that_trace import late
-from dagprofiler import DAG
+from dagprofiler import DAG, task
 from dagprofiler.tracing import configure
-
+@task(outputs=[])
+def late():
+    from dagprofiler import span
+    with span("inside"):
+        return {}
 if __name__ == "__main__":
-    for off in (False, True):
-        configure(enable=not off)
-        import multiprocessing
+    for on in (True, False):
+        configure(enable=on)
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
             print("spans" in DAG({"late": late}).run(executor=pool).sections)
 """
-    (tmp_path / "tasks_that_trace.py").write_text(
-        "from dagprofiler import task\n"
-        "@task(outputs=[])\n"
-        "def late():\n"
-        "    from dagprofiler import span\n"
-        "    with span('inside'):\n"
-        "        return {}\n"
-    )
     assert printed(program, tmp_path).split() == ["True", "False"]
 
 
@@ -371,13 +340,13 @@ def test_of_tasks_that_run_at_once_each_gets_what_its_context_records():
     def records(name):
         @task(outputs=[])
         def body():
-            both_run.wait(10)
+            both_run.wait(60)
 
             async def main():
                 await asyncio.to_thread(traced_programs.count_to, 3)
 
             asyncio.run(main())
-            both_run.wait(10)
+            both_run.wait(60)
             return {}
 
         return body
@@ -396,13 +365,13 @@ def test_a_copy_of_a_context_that_outlives_its_task_records_nothing_into_the_nex
         context = contextvars.copy_context()
         threads.append(threading.Thread(target=context.run, args=(begins,)))
         threads[0].start()
-        begun.wait(10)
+        begun.wait(60)
         return {"x": 1}
 
     def begins():
         traced_programs.count_to(1)
         begun.set()
-        go_on.wait(10)
+        go_on.wait(60)
         traced_programs.count_to(2)
 
     @task(outputs=[])
@@ -454,21 +423,6 @@ def test_of_few_spans_and_of_many_as_much_comes_back(many):
     dag = DAG({"counts": counts})
     for _ in range(2):
         assert [row["args"]["number"] for row in rows(dag.run())] == list(range(many))
-
-
-@pytest.mark.slow
-def test_what_a_run_has_collected_is_not_in_the_trace_of_the_process(tmp_path):
-    program = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from traced_programs import chain, count_to\n"
-        "chain().run()\n"
-    )
-    for ending, files in (("", 0), ("count_to(3)\n", 1)):
-        printed(program + ending, tmp_path)
-        found = list(tmp_path.glob("*.pfw"))
-        assert len(found) == files
-    events = json.loads(found[0].read_text())["traceEvents"]
-    assert [one["name"] for one in events if one["ph"] == "X"] == ["count_to"]
 
 
 def test_with_tracing_off_a_run_records_nothing_unless_a_tracer_asks_for_it():

@@ -49,52 +49,27 @@ class Unnamed(Exception, metaclass=Nameless):  # noqa: N818  (nobody's error)
 
 
 class NamelessThread(threading.Thread):
-    started = False
-
     @property
     def name(self):
-        if self.started:
-            raise RuntimeError("no name")
-        return "thread"
-
-    @name.setter
-    def name(self, value):
-        pass
+        raise RuntimeError("no name")
 
 
-def test_a_span_in_a_thread_that_does_not_say_its_name_raises_nothing(traced):
-    raised = []
-
-    def work():
-        thread.started = True
-        try:
-            with span("load"):
-                pass
-        except RuntimeError as error:
-            raised.append(error)
-        thread.started = False
-
-    thread = NamelessThread(target=work)
+def test_a_thread_that_does_not_say_its_name_has_spans(traced):
+    thread = NamelessThread(target=span("load").__enter__().__exit__, args=(None, None, None))
     thread.start()
     thread.join()
-    assert not raised
-    assert len(traced.events("X")) == 1
+    assert traced.names("X") == ["load"]
 
 
-def test_a_span_has_its_name_and_its_values(traced):
+def test_a_span_has_its_name_its_values_and_its_time_in_microseconds(traced):
+    begin = time.perf_counter()
     with span("load", path="data.csv", rows=3) as load:
+        time.sleep(0.002)
         load.args["bytes"] = 2**40
+    took = time.perf_counter() - begin
     (event,) = traced.events("X")
     assert (event["name"], event["cat"]) == ("load", "span")
     assert event["args"] == {"path": "data.csv", "rows": 3, "bytes": 2**40}
-
-
-def test_times_are_those_of_the_monotonic_clock_in_microseconds(traced):
-    begin = time.perf_counter()
-    with span("wait"):
-        time.sleep(0.002)
-    took = time.perf_counter() - begin
-    (event,) = traced.events("X")
     assert 2000 <= event["dur"] <= took * 1e6
 
 
@@ -112,26 +87,20 @@ def test_an_exception_ends_a_span_and_is_noted_in_it(traced, error, told):
     assert first["ts"] + first["dur"] <= second["ts"]
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        (3, "3"),
-        (None, "None"),
-        (b"bytes", "b'bytes'"),
-        (["a"], "['a']"),
-        ("", ""),
-        ('quote " \\ \n \x00 é \U0001f600', 'quote " \\ \n \x00 é \U0001f600'),
-        ("half \ud800", "half \ud800"),
-    ],
-)
-def test_names_are_taken_by_their_text_whatever_they_are(traced, name, shown):
-    with span(name):
-        pass
-    with span(name, x=1):
-        pass
-    instant(name)
-    counter(name, 1)
-    assert traced.names() == [shown] * 4
+#: Names of events, and how they are shown.
+NAMES = [
+    *((3, "3"), (None, "None"), (b"bytes", "b'bytes'"), (["a"], "['a']")),
+    *((name, name) for name in ("", 'quote " \\ \n \x00 é \U0001f600', "half \ud800")),
+]
+
+
+def test_names_are_taken_by_their_text_whatever_they_are(traced):
+    for name, _ in NAMES:
+        with span(name), span(name, x=1):
+            pass
+        instant(name)
+        counter(name, 1)
+    assert traced.names() == [shown for _, shown in NAMES for _ in range(4)]
 
 
 @pytest.mark.parametrize("kind", [Silent, Classless, Unhashable])
@@ -149,22 +118,11 @@ def test_names_and_values_that_have_no_text_cost_nobody_anything(traced, kind):
 
 
 def test_values_that_json_cannot_hold_are_taken_by_their_text(traced):
-    loop = []
-    loop.append(loop)
-    values = {
-        "nan": (float("nan"), "nan"),
-        "big": (2**80, str(2**80)),
-        "array": (np.arange(3), [0, 1, 2]),
-        "number": (np.float64(0.5), 0.5),
-        "complex": (1j, "1j"),
-        "keys": ({1: 2}, "{1: 2}"),
-        "nested": ({"a": (1, [2])}, {"a": [1, [2]]}),
-        "loop": (loop, "[[...]]"),
-    }
-    with span("values", **{name: value for name, (value, _) in values.items()}):
+    values = {"nan": float("nan"), "big": 2**80, "array": np.arange(3), "keys": {1: 2}}
+    shown = {"nan": "nan", "big": str(2**80), "array": [0, 1, 2], "keys": "{1: 2}"}
+    with span("values", **values):
         pass
-    (event,) = traced.events("X")
-    assert event["args"] == {name: shown for name, (_, shown) in values.items()}
+    assert traced.events("X")[0]["args"] == shown
 
 
 @pytest.mark.parametrize(
@@ -311,11 +269,11 @@ def test_instants_and_counters_are_events_of_their_own(traced):
     assert workers["args"] == {"busy": 2, "idle": 6}
 
 
-@pytest.mark.parametrize("value", [float("inf"), "text", None, True, 2**70])
-def test_a_counter_without_a_number_leaves_a_note(traced, value):
-    counter("queue", value)
-    (event,) = traced.events()
-    assert (event["ph"], event["name"]) == ("i", "counter without a number")
+def test_a_counter_without_a_number_leaves_a_note(traced):
+    for value in (float("inf"), "text", None, True, 2**70):
+        counter("queue", value)
+    notes = [(event["ph"], event["name"]) for event in traced.events()]
+    assert notes == [("i", "counter without a number")] * 5
 
 
 def test_with_tracing_off_nothing_is_left_of_what_ends_then(traced):

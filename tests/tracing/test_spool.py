@@ -5,6 +5,7 @@ import os
 from contextlib import suppress
 
 import pytest
+from platforms import posix
 from trace_files import read
 
 from dagprofiler.tracing._file import TraceFile
@@ -124,7 +125,7 @@ def test_a_file_that_is_no_closed_trace_stays_as_it_is(tmp_path, caplog, text):
     assert file.path in caplog.text
 
 
-@pytest.mark.skipif(os.name != "posix", reason="symbolic links need rights elsewhere")
+@posix
 @pytest.mark.parametrize("there", [False, True])
 def test_a_link_that_leads_out_of_its_folder_is_not_followed(file, tmp_path, there):
     (tmp_path / "a").mkdir()
@@ -147,7 +148,7 @@ def test_a_descriptor_is_such_a_link(tmp_path):
         assert victim.read() == b""
 
 
-@pytest.mark.skipif(os.name != "posix", reason="symbolic links need rights elsewhere")
+@posix
 def test_a_link_within_its_folder_is_followed(file, tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "target.pfw").touch()

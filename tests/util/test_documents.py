@@ -179,13 +179,6 @@ def test_a_file_is_read_by_name_path_or_stream(tmp_path):
     assert parse(read(io.StringIO("[1]"))) == parse(read(io.BytesIO(b"[1]"))) == [1]
 
 
-def test_a_missing_file_and_a_folder_are_the_systems_errors(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        read(tmp_path / "nowhere.json")
-    with pytest.raises(OSError, match=re.escape(tmp_path.name)):
-        read(tmp_path)
-
-
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 1}', '{"b": [{"x": {"a": 1, "c": 2, "a" : 3}}]}'])
 def test_a_key_that_stands_twice_in_one_object_is_refused(text):
     with pytest.raises(ProfileError, match=r"key 'a'.*twice"):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import io
 import os
 import re
@@ -12,11 +11,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from platforms import posix
 
 from dagprofiler import DAG, task
 from dagprofiler._util import files
@@ -26,17 +25,13 @@ from dagprofiler.cli import main
 from dagprofiler.tracing import merge
 from dagprofiler.tracing._file import TraceFile
 
-posix = pytest.mark.skipif(os.name != "posix", reason="permissions, links and pipes of POSIX")
-locks = pytest.mark.skipif(os.name != "posix", reason="leftovers are recognized by POSIX locks")
 linux = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="links to descriptors")
 
 PROGRAM = """\
 from dagprofiler import DAG, task
-
 @task(outputs=["x"])
 def source():
     return {"x": 1}
-
 dag = DAG({"source": source})
 """
 
@@ -449,7 +444,7 @@ def left_name():
     return name
 
 
-@locks
+@posix
 @writers(SAVERS, COMMANDS)
 def test_what_a_killed_writer_left_is_swept_by_the_next(writer, tmp_path, left_name):
     (tmp_path / left_name).write_text("half")
@@ -457,7 +452,7 @@ def test_what_a_killed_writer_left_is_swept_by_the_next(writer, tmp_path, left_n
     assert os.listdir(tmp_path) == ["file"]
 
 
-@locks
+@posix
 @writers(SAVERS, COMMANDS)
 def test_what_another_writes_at_the_same_time_stays(writer, tmp_path):
     def pieces():
@@ -470,19 +465,7 @@ def test_what_another_writes_at_the_same_time_stays(writer, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["first", "second"]
 
 
-def test_concurrent_writers_do_no_harm(tmp_path):
-    def work(number):
-        for i in range(50):
-            write(tmp_path / f"file-{i % 3}", [f"{number}" * 1000])
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(work, range(4)))
-    assert sorted(os.listdir(tmp_path)) == ["file-0", "file-1", "file-2"]
-    for path in tmp_path.iterdir():
-        assert path.read_text() in {f"{number}" * 1000 for number in range(4)}
-
-
-@locks
+@posix
 @pytest.mark.parametrize("swept", [False, True])
 def test_a_file_that_is_swept_before_it_is_locked_is_made_anew(tmp_path, monkeypatch, swept):
     def lock(descriptor):
@@ -520,7 +503,7 @@ def test_what_another_user_left_is_not_swept(tmp_path, left_name):
     assert left_name in os.listdir(tmp_path)
 
 
-@locks
+@posix
 @pytest.mark.parametrize("error", [ImportError, OSError])
 def test_without_locks_files_are_written_and_nothing_is_swept(
     tmp_path, monkeypatch, error, left_name
@@ -588,30 +571,13 @@ def test_a_new_file_holds_exactly_the_text_and_its_name_is_returned(tmp_path, mo
     assert os.listdir(tmp_path) == ["new.json"]
 
 
-@pytest.mark.parametrize("error", [ValueError("halfway"), KeyboardInterrupt(), MemoryError()])
+@pytest.mark.parametrize("error", [OSError("full"), KeyboardInterrupt()])
 def test_an_error_halfway_leaves_the_old_file_and_nothing_else(tmp_path, error):
     path = tmp_path / "file.json"
     path.write_text("old")
     with pytest.raises(type(error)) as caught:
         write(path, pieces_then(error))
     assert caught.value is error
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["file.json"]
-
-
-@posix
-def test_a_disk_that_refuses_the_new_file_leaves_the_old_one(tmp_path):
-    import resource
-
-    path = tmp_path / "file.json"
-    path.write_text("old")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    try:
-        with pytest.raises(OSError, match="too large"):
-            write(path, ["x" * 900] * 100)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["file.json"]
 
@@ -684,15 +650,6 @@ def test_text_and_binary_streams_get_what_they_take(tmp_path):
     with open(path, "wb", buffering=0) as raw:
         write(raw, ["raw"])
     assert path.read_text() == "raw"
-
-
-@pytest.mark.parametrize("mode", ["wt", "wb"])
-def test_a_compressed_stream_is_a_stream(tmp_path, mode):
-    path = tmp_path / "file.gz"
-    with gzip.open(path, mode) as stream:
-        write(stream, ["a", "b"])
-    with gzip.open(path) as stream:
-        assert read(stream) == b"ab"
 
 
 @pytest.mark.parametrize("mode", ["w+", "w+b"])

@@ -49,14 +49,14 @@ def test_a_module_is_seen_half_made_by_other_threads_alone_while_it_is_imported(
     tmp_path, monkeypatch
 ):
     (tmp_path / "slow_to_import.py").write_text(
-        "import sys\nbegun, go_on = sys.signals_of_the_test\nbegun.set()\ngo_on.wait(10)\n"
+        "import sys\nbegun, go_on = sys.signals_of_the_test\nbegun.set()\ngo_on.wait(60)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     signals = threading.Event(), threading.Event()
     monkeypatch.setattr(sys, "signals_of_the_test", signals, raising=False)
     thread = threading.Thread(target=__import__, args=("slow_to_import",))
     thread.start()
-    assert signals[0].wait(10)
+    assert signals[0].wait(60)
     assert "slow_to_import" in sys.modules
     assert imported("slow_to_import") is None
     signals[1].set()
@@ -132,14 +132,12 @@ def test_a_process_that_a_task_forks_computes_nothing():
 import os
 from dagprofiler import DAG, task
 from dagprofiler._util.interpreter import here, workers
-
 @task(outputs=[])
 def forks():
     child = os.fork()
     if not child:
         os._exit(here.worker.busy or len(workers()) != 1)
     return {"code": os.waitpid(child, 0)[1]}
-
 print(DAG({"forks": forks}).run().outputs["forks"]["code"])
 """
     command = [sys.executable, "-W", "ignore", "-c", program]

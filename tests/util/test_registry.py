@@ -13,15 +13,10 @@ OURS = ["chrome_trace", "csv", "dot", "graphml", "html", "mermaid", "node_link",
 
 MODULE = """
 from dagprofiler.formats import Export
-
-
 class Tasks:
     name, extension = {name!r}, {extension!r}
-
     def render(self, profile, *, end="\\n"):
         return Export(end.join(profile.dag_structure["nodes"]), ("only names",))
-
-
 EXPORTER = Tasks()
 """
 
