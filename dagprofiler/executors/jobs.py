@@ -6,6 +6,8 @@ import gc
 import pickle
 import threading
 from contextlib import nullcontext, suppress
+from io import BytesIO
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import PackedError, SerializationError, describe, short_repr
@@ -220,7 +222,7 @@ class PackedJob:
                 return worker, without_phases(), ()
             task, sent, inputs, decoders = pickle.loads(self._data)
             task.config = session.config
-            contract = _known_contract(sent) if type(sent) is bytes else sent
+            contract = _unpickled(sent) if type(sent) is bytes else sent
             work = self.name, task, contract, inputs, decoders, self.keep
         except Exception as error:  # noqa: BLE001  (modules of users are imported here)
             problem = SerializationError(
@@ -327,18 +329,16 @@ def _leaving(frames: Any, folder: str | None) -> Any:
     return FrameList(frames) if type(frames) is list else frames
 
 
-#: Contracts that this process has unpickled, by their pickles.
-_contracts: dict[bytes, Contract] = {}
-_CONTRACTS = 10_000
+#: What this process has unpickled for its latest session, by the pickles.
+_values: dict[bytes, Any] = {}
 
 
-def _known_contract(packed: bytes) -> Contract:
-    contract = _contracts.get(packed)
-    if contract is None:
-        if len(_contracts) >= _CONTRACTS:
-            _contracts.clear()
-        contract = _contracts[packed] = pickle.loads(packed)
-    return contract
+def _unpickled(packed: bytes) -> Any:
+    """Return the value of a pickle that many tasks of a session share."""
+    value = _values.get(packed)
+    if value is None:
+        value = _values[packed] = pickle.loads(packed)
+    return value
 
 
 #: The most recent sessions of this process, by key.
@@ -376,8 +376,24 @@ def _known_session(key: str, packed: bytes | None) -> Session | None:
             end_with(session.parent)
         for old in list(_sessions)[: 1 - _SESSIONS]:
             _sessions.pop(old, None)
+        # Classes that travelled by value may have changed since the last round.
+        _values.clear()
         _sessions[key] = session
     return session
+
+
+class _ByValue(pickle.Pickler):
+    """Pickles classes and functions of the main program as what `once` returns of them."""
+
+    def __init__(self, file: BytesIO, once: Callable[[Any, Any], bytes]) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self._once = once
+
+    def reducer_override(self, value: Any) -> Any:
+        """Return how to unpickle a value, as pickle asks; it does all others as always."""
+        if isinstance(value, (type, FunctionType)) and value.__module__ == "__main__":
+            return _unpickled, (self._once(value, _cloudpickle()),)
+        return NotImplemented
 
 
 class JobPickler:
@@ -386,8 +402,8 @@ class JobPickler:
     Parameters
     ----------
     by_value
-        Whether to pickle by value what the main program defines, which pickle
-        does by name.
+        Whether to pickle classes and functions of the main program by value, once each; pickle
+        does it by name.
 
     Notes
     -----
@@ -395,9 +411,9 @@ class JobPickler:
     """
 
     def __init__(self, *, by_value: bool) -> None:
-        self._by_value = by_value
-        #: Contracts and their pickles, by id; the reference keeps the id valid.
-        self._contracts: dict[int, tuple[Contract, bytes]] = {}
+        self._by_value = by_value and _cloudpickle() is not None
+        #: Contracts, classes and functions with their pickles, by id, which the reference keeps.
+        self._shared: dict[int, tuple[Any, bytes]] = {}
 
     def session(self, session: Session) -> bytes:
         """Return a session in bytes.
@@ -450,9 +466,12 @@ class JobPickler:
         """Return a contract as bytes; unchanged if it may reference its task."""
         if contract.encode is not PickleSerializer.dumps:
             return contract
-        known = self._contracts.get(id(contract))
+        return self._once(contract, self._pack)
+
+    def _once(self, value: Any, dumps: Callable[[Any], bytes]) -> bytes:
+        known = self._shared.get(id(value))
         if known is None:
-            known = self._contracts[id(contract)] = contract, self._pack(contract)
+            known = self._shared[id(value)] = value, dumps(value)
         return known[1]
 
     def _pack(self, value: Any) -> bytes:
@@ -463,10 +482,11 @@ class JobPickler:
             if dumps is None:
                 raise
             return dumps(value)
-        if self._by_value and b"__main__" in data:
-            dumps = _cloudpickle()
-            return data if dumps is None else dumps(value)
-        return data
+        if not (self._by_value and b"__main__" in data):
+            return data
+        file = BytesIO()
+        _ByValue(file, self._once).dump(value)
+        return file.getvalue()
 
     def _culprit(self, parts: Mapping[str, Any]) -> str | None:
         """Return the name of the first value that cannot be pickled; None if all can."""

@@ -145,7 +145,7 @@ def busy_gap_ms(
     The run has `count` tasks without edges, each with the time and the share of a core of `task`.
     At most all that the engine does for a task: the rest is what other programs took.
     """
-    least, most = 0.0, costs.gap_ms + costs.latency_ms + costs.driver_ms + costs.worker_ms
+    least, most = costs.gap_ms, costs.gap_ms + costs.latency_ms + costs.driver_ms + costs.worker_ms
     demands = Demands(*([each] * count for each in task))
     for _ in range(20):
         gap_ms = (least + most) / 2

@@ -131,17 +131,29 @@ from dagprofiler.executors.jobs import JobPickler
 
 class Mine(Task):
     outputs = ["x"]
+    value = 1
     def compute(self):
-        return {"x": 42}
+        return {"x": self.value}
 
-dag = DAG({"t": Mine})
-job = JobPickler(by_value=True).job("key", ("t", dag.tasks["t"], *dag._contracts, [], [], True), [])
-sys.stdout.buffer.write(job._data)
+def jobs(key):
+    packer, dag = JobPickler(by_value=True), DAG({"t": Mine, "u": Mine})
+    works = [(n, t, c, [], [], True) for (n, t), c in zip(dag.tasks.items(), dag._contracts)]
+    return [packer.job(key, work, []) for work in works]
+
+first = jobs("first")
+Mine.value = 2
+sys.stdout.buffer.write(pickle.dumps([*first, *jobs("second")]))
 """
 
 
-def test_what_the_main_program_defines_is_taken_along():
+def test_what_the_main_program_defines_is_taken_along_once_in_each_session():
     pytest.importorskip("cloudpickle")
     data = subprocess.run([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, check=True).stdout
-    task, *_ = pickle.loads(data)
-    assert task.compute() == {"x": 42}
+    one, other, changed, _ = pickle.loads(data)
+    tasks = [pickle.loads(job._data)[0] for job in (one, other)]
+    assert tasks[0].compute.__func__ is tasks[1].compute.__func__
+    values = []
+    for key, job in (("second", changed), ("first", one)):
+        _, record, _ = job.with_session(pickle.dumps(tuple(session(key))))([])
+        values.append(pickle.loads(record[3]["x"]))
+    assert values == [2, 1]
