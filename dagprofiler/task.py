@@ -375,7 +375,7 @@ def check_tags(words: Any, where: str, owner: Any = None) -> tuple[str, ...]:
         hint = f"; write [{short_repr(words)}]" if isinstance(words, str) else ""
         raise DeclarationError(f"{where} must be a list of words, got {short_repr(words)}{hint}")
     for word in words:
-        if not is_a(word, str) or not word:
+        if (type(word) is not str and not is_a(word, str)) or not word:
             raise DeclarationError(f"{where} holds {short_repr(word)}, expected a non-empty string")
     return tuple(words)
 

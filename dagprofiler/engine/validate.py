@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import compress, repeat
-from operator import attrgetter, is_not
+from operator import attrgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -53,11 +52,12 @@ class ContractReader:
 
     def read_all(self, names: Iterable[str], tasks: Sequence[Task]) -> list[Contract]:
         """Return the contracts of `tasks`, named `names`."""
-        shared = map(self._shared.get, map(type, tasks))
-        undeclared = map(_DECLARATIONS.isdisjoint, map(vars, tasks))
+        known, undeclared = self._shared.get, _DECLARATIONS.isdisjoint
         return [
-            contract if contract and alike else self.read(name, task)
-            for contract, alike, name, task in zip(shared, undeclared, names, tasks)
+            shared
+            if (shared := known(type(task))) and undeclared(vars(task))
+            else self.read(name, task)
+            for name, task in zip(names, tasks)
         ]
 
     def read(self, name: str, task: Task) -> Contract:
@@ -119,7 +119,6 @@ def problems_of(
     contracts: Sequence[Contract],
     outside: Mapping[int, Collection[str]],
     first: int = 0,
-    fine: dict[Any, Contract] | None = None,
 ) -> list[DagProfilerError]:
     """Return the problems with the inputs of the tasks from number `first` on.
 
@@ -129,23 +128,21 @@ def problems_of(
         Of these tasks.
     outside
         Task number to its inputs from outside the graph.
-    fine
-        Combinations that have passed this check; new ones are added.
     """
-    problems: list[DagProfilerError] = []
+    numbers, inputs = range(first, len(wiring.inputs)), wiring.inputs[first:]
     # Many tasks are alike: their inputs are bound once for all of them.
-    fine = {} if fine is None else fine
-    for i, (contract, fields) in enumerate(zip(contracts, wiring.inputs[first:]), first):
-        kind: Any = id(contract)
-        if fields is not contract.inputs and fields != contract.inputs:
-            kind = (kind, *fields)
-        if kind not in fine or i in outside:
-            wrong = list(input_problems(wiring, i, contract, outside.get(i, ())))
-            problems += wrong
-            if not wrong and i not in outside:
-                # Kept, so that the id stays valid.
-                fine[kind] = contract
-    return problems
+    alike = dict(zip(zip(map(id, contracts), map(id, inputs)), numbers))
+    wrong = {
+        kind
+        for kind, i in alike.items()
+        if any(input_problems(wiring, i, contracts[i - first], ()))
+    }
+    return [
+        problem
+        for i, contract, fields in (zip(numbers, contracts, inputs) if wrong or outside else ())
+        if i in outside or (id(contract), id(fields)) in wrong
+        for problem in input_problems(wiring, i, contract, outside.get(i, ()))
+    ]
 
 
 def estimates_of(
@@ -154,17 +151,17 @@ def estimates_of(
     """Return the estimates of cost models, by task number from `first` on, and their errors."""
     estimates: dict[int, int] = {}
     problems = []
-    models = map(attrgetter("estimate_instructions"), tasks)
-    modelled = map(is_not, models, repeat(Task.estimate_instructions))
-    for i, task in compress(enumerate(tasks), modelled):
-        task.config = config
-        try:
-            estimated = estimate(names[i], task, config)
-        except CostModelError as error:
-            problems.append(error)
-        else:
-            if estimated is not None:
-                estimates[first + i] = estimated
+    no_model = Task.estimate_instructions
+    for i, task in enumerate(tasks):
+        if task.estimate_instructions is not no_model:
+            task.config = config
+            try:
+                estimated = estimate(names[i], task, config)
+            except CostModelError as error:
+                problems.append(error)
+            else:
+                if estimated is not None:
+                    estimates[first + i] = estimated
     return estimates, problems
 
 

@@ -366,13 +366,13 @@ class Wiring:
         #: Where the next input of each task goes.
         places = self.first_input[:]
         for source, target, routes in edges.by_source(gathers):
-            first, place = first_slot[source], places[target]
-            places[target] = place + len(routes)
+            place = places[target]
             for position, field in routes:
-                slots[place] = slot = first + position
+                slots[place] = slot = first_slot[source] + position
                 fields[place] = field
                 uses[slot] += 1
                 place += 1
+            places[target] = place
         shared: dict[tuple[str, ...], list[str]] = {}
         self.inputs: list[list[str]] = [
             known
@@ -489,10 +489,7 @@ class GrowableWiring(Wiring):
         for target, begin in enumerate(first_source[:-1]):
             for source in sources[begin : first_source[target + 1]]:
                 self.after.setdefault(source, []).append(target)
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop the resolved edges after a change of the graph."""
+        #: The edges of the graph as it is; None after a change.
         self._resolved: Edges | None = None
 
     def add_items(self, source: int, field: str, count: int) -> int:
@@ -522,7 +519,7 @@ class GrowableWiring(Wiring):
         slots, inputs
             The slots that feed it, and the input that each feeds.
         """
-        self.forget()
+        self._resolved = None
         self.first_slot.append(len(self.owner))
         self.owner += [len(self.names)] * len(outputs)
         self.uses += [0] * len(outputs)
@@ -548,7 +545,7 @@ class GrowableWiring(Wiring):
         field
             The input that the item feeds.
         """
-        self.forget()
+        self._resolved = None
         count, number, slot = len(names), len(self.names), len(self.owner)
         width = len(outputs)
         inputs, sources = len(self.slots) + 1, len(self.sources) + 1
@@ -565,7 +562,7 @@ class GrowableWiring(Wiring):
 
     def cut(self, tasks: int, slots: int) -> None:
         """Truncate to the first `tasks` and `slots`."""
-        self.forget()
+        self._resolved = None
         del self.items[bisect_left(self.items, (slots,)) :]
         inputs, sources = self.first_input[tasks], self.first_source[tasks]
         for length, rows in (

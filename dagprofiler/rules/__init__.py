@@ -10,7 +10,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable
 
 from dagprofiler.errors import DeclarationError, class_name, short_repr
-from dagprofiler.rules.views import GraphEditor, GraphView, Rules, TaskView, edges_of, names_of
+from dagprofiler.rules.views import (
+    GraphEditor,
+    GraphView,
+    Rules,
+    TaskView,
+    edges_of,
+    have_succeeded,
+    names_of,
+)
 from dagprofiler.task import Task, check_tags
 
 if TYPE_CHECKING:
@@ -88,16 +96,15 @@ class Rule:
             name = getattr(then, "__name__", class_name(then))
         if not isinstance(name, str) or not name:
             raise DeclarationError(f"Rule: name must be a non-empty string, got {short_repr(name)}")
-        where = f"rule {name!r}"
         if not callable(when):
-            raise DeclarationError(f"{where}: when must be callable, got {short_repr(when)}")
+            raise DeclarationError(f"rule {name!r}: when must be callable, got {short_repr(when)}")
         if not callable(then):
-            raise DeclarationError(f"{where}: then must be callable, got {short_repr(then)}")
+            raise DeclarationError(f"rule {name!r}: then must be callable, got {short_repr(then)}")
         self.when = when
         self.then = then
         self.name = name
-        self.adds = adds if adds == () else check_tags(adds, f"{where}: adds")
-        declared = reads if reads == () else check_tags(names_of(reads), f"{where}: reads")
+        self.adds = adds if adds == () else check_tags(adds, f"rule {name!r}: adds")
+        declared = reads if reads == () else check_tags(names_of(reads), f"rule {name!r}: reads")
         self.reads = (*declared, *getattr(when, "reads", ()))
 
     def __repr__(self) -> str:
@@ -143,11 +150,7 @@ def _waiting(reads: tuple[str, ...], holds: Callable[..., bool], *arguments: Any
 def after(*tasks: str | TaskView) -> Predicate:
     """Wait until these tasks, given by name or as views, have succeeded."""
     names = check_tags(names_of(tasks), "after()")
-    return _waiting(names, _after, names)
-
-
-def _after(tasks: tuple[str, ...], graph: GraphView) -> bool:
-    return graph._succeeded(tasks)  # noqa: SLF001  (same package; once a task in a chain of rules)
+    return _waiting(names, have_succeeded, names)
 
 
 def complete(tag: str) -> Predicate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from itertools import chain
+from itertools import chain, product
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -77,8 +77,8 @@ class DynamicGraph:
         For each task its state.
     adders
         For each tag the number of pending rules that may add it.
-    kinds
-        Classes of tasks that have been checked.
+    kinds, growers
+        Classes of tasks that have been checked, and those of them that define ``grow()``.
     """
 
     def __init__(self, given: Wiring, rules: Rules, reader: ContractReader, config: Config) -> None:
@@ -101,7 +101,7 @@ class DynamicGraph:
         # These lists get longer as the graph grows.
         tasks = self._tasks = current.tasks
         self._contracts = current.contracts
-        slots = current.slots
+        slots = self._slots = current.slots
         self._keep, self._handles, self._uses = slots.kept, slots.handles, slots.uses
         self._outputs = current.results.outputs
         self._executor = current.executor
@@ -116,6 +116,7 @@ class DynamicGraph:
         self.by_tag: dict[str, list[int]] = {}
         self.unfinished: dict[str, int] = {}
         self.kinds: set[type] = set()
+        self.growers: set[type] = set()
         self.states = bytearray(count)
         #: For each task whether it has started.
         self._started = bytearray(count)
@@ -128,8 +129,8 @@ class DynamicGraph:
         #: Tasks without successors so far, whose outputs are kept because rules read them.
         self._ends: set[int] = set()
         self._matches = Matches()
-        #: Combinations of fields and inputs that have passed validation.
-        self._fine: dict[Any, Contract] = {}
+        #: Combinations of a contract and the inputs that arrive which have passed validation.
+        self._fine: set[tuple[Any, ...]] = set()
 
         #: The pending rules, by their numbers.
         self._open: dict[int, PendingRule] = {}
@@ -147,6 +148,8 @@ class DynamicGraph:
         self._never_added: dict[str, str] = {}
         self._branched = self._halted = False
         self._failures = 0
+        #: What all predicates look at the graph through.
+        self._view = GraphView(self)
 
         self._admit_tags({n: tuple(task.tags) for n, task in zip(self.names, tasks) if task.tags})
         for rule in self._limits.rules:
@@ -276,23 +279,25 @@ class DynamicGraph:
                 f"(outputs: {', '.join(map(repr, outputs)) or 'none'})"
                 f"{did_you_mean(field, outputs)}"
             )
-        if not self._reads(rule, number):
-            raise _undeclared(rule, name, f"output {field!r} of task {name!r} is read")
         position = outputs.index(field)
-        self._check_kept(number, position)
+        self._check_kept(rule, number, position, f"it reads output {field!r} of")
         return self._value(number, position)
 
     # The outputs that rules read.
 
-    def _reads(self, rule: PendingRule, number: int) -> bool:
-        return self.names[number] in rule.reads or not rule.reads.isdisjoint(self.tags[number])
-
-    def _check_kept(self, number: int, position: int) -> None:
-        if self._handles[self._wiring.first_slot[number] + position] is None:
+    def _check_kept(self, rule: PendingRule, number: int, position: int, what: str) -> None:
+        """Refuse to use an output that is not kept for the rule."""
+        name = self.names[number]
+        if name not in rule.reads and rule.reads.isdisjoint(self.tags[number]):
             raise GraphError(
-                f"outputs of task {self.names[number]!r} are no longer kept: it ended before "
-                "the rule that reads them was added; name it in reads= of the rule that adds "
-                "that rule too"
+                f"rule {rule.name!r}: {what} task {name!r}; the rule must declare it, so that it "
+                f"is kept: reads=[{name!r}], or a tag of that task"
+            )
+        handle = self._handles[self._wiring.first_slot[number] + position]
+        if handle is None and self.states[number] == SUCCEEDED:
+            raise GraphError(
+                f"outputs of task {name!r} are no longer kept: it ended before the rule that "
+                "reads them was added; name it in reads= of the rule that adds that rule too"
             )
 
     def _value(self, number: int, position: int) -> Any:
@@ -315,14 +320,7 @@ class DynamicGraph:
 
     def _release(self, number: int) -> None:
         first = self._wiring.first_slot[number]
-        self._drop_uses(range(first, first + len(self._wiring.outputs[number])))
-
-    def _drop_uses(self, slots: Iterable[int]) -> None:
-        uses = self._uses
-        for slot in slots:
-            uses[slot] = left = uses[slot] - 1
-            if not left:
-                self._handles[slot] = None
+        self._slots.release(range(first, first + len(self._wiring.outputs[number])))
 
     # Changes, and the rules that wait for them.
 
@@ -339,19 +337,18 @@ class DynamicGraph:
                 if not left:
                     self._wake(("all_ended", tag))
 
-    def _wake(self, *keys: Any) -> None:
+    def _wake(self, key: Any) -> None:
         """Queue the rules whose predicates looked at a key that has changed."""
-        for key in keys:
-            for number in self._watchers.pop(key, ()):
-                rule = self._open.get(number)
-                if rule is not None and not rule.woken and key in rule.looked:
-                    rule.woken = True
-                    heappush(self._dirty, number)
+        for number in self._watchers.pop(key, ()):
+            rule = self._open.get(number)
+            if rule is not None and not rule.woken and key in rule.looked:
+                rule.woken = True
+                heappush(self._dirty, number)
 
     def _wait(self, rule: PendingRule) -> None:
         """Let a rule wait for a change of what it looked at; close it if nothing can change."""
         for key in rule.looked:
-            if not self._is_final(rule, key):
+            if not (self.states[key] if type(key) is int else self._is_final(rule, key)):
                 break
         else:
             self._close(rule)
@@ -364,9 +361,7 @@ class DynamicGraph:
                 watchers[key] = {rule.number}
 
     def _is_final(self, rule: PendingRule, key: Any) -> bool:
-        """Tell whether what a rule has looked at can no longer change."""
-        if type(key) is int:
-            return bool(self.states[key])
+        """Tell whether a name or a tag that a rule has looked at can no longer change."""
         kind, word = key
         if kind in OF_NAMES:
             return not self.can_come(None, rule)
@@ -395,8 +390,8 @@ class DynamicGraph:
             self._growth.rules_s += perf_counter() - begun
 
     def _holds(self, rule: PendingRule) -> bool:
-        rule.looked = {}
-        view = GraphView(self, rule)
+        view = self._view
+        view._rule, view._looked = rule, {}  # noqa: SLF001  (same package)
         try:
             answer = rule.rule.when(view)
         except NotYet:
@@ -408,8 +403,8 @@ class DynamicGraph:
                     f"its predicate returned {short_repr(answer)}, expected True or False"
                 )
             answer = bool(answer)
+        rule.looked = {} if answer else view._looked  # noqa: SLF001  (same package)
         if not answer:
-            rule.looked = view._looked  # noqa: SLF001  (same package)
             self._wait(rule)
         return answer
 
@@ -424,7 +419,7 @@ class DynamicGraph:
         try:
             answer = rule.rule.then(editor)
         finally:
-            editor.close()
+            editor._open = False  # noqa: SLF001  (same package)
         if answer is not None:
             raise DeclarationError(f"its body returned {short_repr(answer)}, expected None")
         for added_rule in editor.rules_added:
@@ -432,12 +427,15 @@ class DynamicGraph:
                 tags = check_tags(added_rule.adds, f"rule {added_rule.name!r}: adds")
                 _check_tags(rule, tags)
         first = len(self.names)
-        growing = self._add_tasks(rule, editor) if editor.tasks_added else ()
+        if editor.tasks_added:
+            self._add_tasks(rule, editor)
         count = len(self.names)
         for added_rule in editor.rules_added:
             self._admit(added_rule)
-        for i in growing:
-            self._admit(GrowRule(self.names[i], self._tasks[i]))
+        if self.growers:
+            for i in range(first, count):
+                if type(self._tasks[i]) in self.growers:
+                    self._admit(GrowRule(self.names[i], self._tasks[i]))
         at_s = None if self._added_s is None else self._added_s(editor.tasks_added)
         at_s = at_s or perf_counter()
         growth.added_s += [at_s] * (count - first)
@@ -492,10 +490,12 @@ class DynamicGraph:
             left = self.adders[tag] = self.adders[tag] - 1
             # The last one may itself wait until the others can add no more.
             if left <= 1:
-                self._wake(*[(kind, tag) for kind in OF_TAGS])
+                for kind in OF_TAGS:
+                    self._wake((kind, tag))
         if self._watchers and len(self._open) <= 1:
-            general = [key for key in self._watchers if type(key) is tuple]
-            self._wake(*[key for key in general if key[0] in OF_NAMES or key[1] is None])
+            for key in [key for key in self._watchers if type(key) is tuple]:
+                if key[0] in OF_NAMES or key[1] is None:
+                    self._wake(key)
 
     def _leave(self, rule: PendingRule) -> None:
         """Remove a rule, and release the outputs that are kept for it."""
@@ -550,8 +550,8 @@ class DynamicGraph:
 
     # Adding the tasks of a body: all of them, or nothing.
 
-    def _add_tasks(self, rule: PendingRule, editor: GraphEditor) -> list[int]:
-        """Add the tasks of a body, if they are valid; return those that define ``grow()``.
+    def _add_tasks(self, rule: PendingRule, editor: GraphEditor) -> None:
+        """Add the tasks of a body, if they are valid.
 
         Raises
         ------
@@ -559,10 +559,11 @@ class DynamicGraph:
             If they are not; then nothing has changed.
         """
         names, tasks = list(editor.tasks_added), list(editor.tasks_added.values())
-        growing = self._check_tasks(rule, editor, tasks)
+        self._check_tasks(rule, editor, tasks)
         check_limits(self._executor, editor.tasks_added)
         put = self._executor.put
-        handles = [put(frames) for items in editor.items.values() for frames, _, _ in items]
+        items = chain.from_iterable(editor.items.values())
+        handles = [put(frames) for frames, _, _ in items] if editor.items else []
         contracts = self._reader.read_all(names, tasks)
         wiring = self._wiring
         first, slots = len(self.names), len(wiring.owner)
@@ -572,8 +573,8 @@ class DynamicGraph:
                 names = self._sorted(editor, names)
                 contracts = [contracts[places[name]] for name in names]
                 tasks = [tasks[places[name]] for name in names]
-            self._place(rule, editor, names, contracts)
-            problems = problems_of(wiring, contracts, {}, first, self._fine)
+            kinds = self._place(rule, editor, names, contracts)
+            problems = [] if kinds <= self._fine else problems_of(wiring, contracts, {}, first)
             estimates, failed = estimates_of(names, tasks, self.config, first)
             problems += failed
             if problems:
@@ -584,22 +585,16 @@ class DynamicGraph:
                 self.index.pop(name, None)
             raise
         # Nothing below is refused.
+        self._fine |= kinds
         self._tasks.extend(tasks)
         self._contracts.extend(contracts)
         self._growth.estimates.update(estimates)
         self._extend_lists(first, editor, handles)
         self._link(first)
-        self._keep.extend(i not in wiring.after for i in range(first, len(self.names)))
-        if self._asked:
-            for name in self._asked.intersection(editor.tasks_added):
-                self._keep[self.index[name]] = True
         self._admit_tags(editor.tags_added)
-        return [i for i, task in enumerate(tasks, first) if type(task) in growing]
 
-    def _check_tasks(
-        self, rule: PendingRule, editor: GraphEditor, tasks: list[Task]
-    ) -> set[type[Task]]:
-        """Refuse tasks that the rule may not add; return the classes that define ``grow()``."""
+    def _check_tasks(self, rule: PendingRule, editor: GraphEditor, tasks: list[Task]) -> None:
+        """Refuse tasks that the rule may not add."""
         grown = len(self.names) - self._wiring.given
         if grown + len(tasks) > self._limits.max_tasks:
             raise GraphError(
@@ -608,18 +603,16 @@ class DynamicGraph:
             )
         for tags in set(editor.tags_added.values()):
             _check_tags(rule, tags)
-        growing = {kind for kind in set(map(type, tasks)) if grows(kind)}
+        if self.growers:
+            for task in tasks:
+                if type(task) in self.growers:
+                    _check_tags(rule, task.adds)
         for name in self._never_added:
             if name in editor.tasks_added:
                 raise GraphError(
                     f"task {name!r} is added too late: rule {self._never_added[name]!r}, which "
                     "waits for it, was closed when no other rule could add it"
                 )
-        for task in tasks:
-            task.config = self.config
-            if growing and type(task) in growing:
-                _check_tags(rule, task.adds)
-        return growing
 
     def _sorted(self, editor: GraphEditor, names: list[str]) -> list[str]:
         """Return the new tasks in topological order."""
@@ -640,8 +633,14 @@ class DynamicGraph:
 
     def _place(
         self, rule: PendingRule, editor: GraphEditor, names: list[str], contracts: list[Contract]
-    ) -> None:
-        """Append all new tasks to the wiring, each after its predecessors."""
+    ) -> set[tuple[Any, ...]]:
+        """Append all new tasks to the wiring, each after its predecessors.
+
+        Returns
+        -------
+        set of tuple
+            Their contracts, by identity, each with the inputs that arrive.
+        """
         wiring, index, incoming = self._wiring, self.index, editor.incoming
         old = len(wiring.names)
         #: Tasks of maps that are not added in one step: the map, and the slot of the item.
@@ -655,18 +654,20 @@ class DynamicGraph:
             }
             for of_map in editor.maps.values():
                 members, item = of_map.names, first_items[of_map.source, of_map.field]
-                kinds = set(map(id, contracts[of_map.at : of_map.at + len(members)]))
-                if editor.ordered and len(kinds) == 1 and incoming.keys().isdisjoint(members):
+                of_members = set(map(id, contracts[of_map.at : of_map.at + len(members)]))
+                if editor.ordered and len(of_members) == 1 and incoming.keys().isdisjoint(members):
                     whole[members[0]] = of_map, item
                 else:
                     mapped.update((name, (of_map, item + i)) for i, name in enumerate(members))
         checked: set[int] = set()
+        kinds: set[tuple[Any, ...]] = set()
         number, count = 0, len(names)
         while number < count:
             name, contract = names[number], contracts[number]
             if name not in whole:
                 edges, item_of = incoming.get(name, ()), mapped.get(name)
-                self._place_one(rule, name, contract, edges, item_of, old, checked)
+                fields = self._place_one(rule, name, contract, edges, item_of, old, checked)
+                kinds.add((id(contract), *fields))
                 number += 1
                 continue
             of_map, item = whole[name]
@@ -674,6 +675,8 @@ class DynamicGraph:
             number += len(members)
             index.update(zip(members, range(begin, begin + len(members))))
             wiring.add_mapped(members, contract.outputs, index[of_map.source], item, of_map.into)
+            kinds.add((id(contract), of_map.into))
+        return kinds
 
     def _place_one(
         self,
@@ -684,7 +687,7 @@ class DynamicGraph:
         item: tuple[Mapped, int] | None,
         old: int,
         checked: set[int],
-    ) -> None:
+    ) -> list[str]:
         """Append a new task to the wiring; a task of a map with its item's slot.
 
         Parameters
@@ -693,6 +696,11 @@ class DynamicGraph:
             Number of tasks that are older than the current addition.
         checked
             Slots of their outputs whose edges have been checked; grows.
+
+        Returns
+        -------
+        list of str
+            Its inputs that arrive.
         """
         wiring, index = self._wiring, self.index
         outputs, first_slot, inputs = wiring.outputs, wiring.first_slot, contract.inputs
@@ -719,20 +727,16 @@ class DynamicGraph:
             for position, field in routes:
                 slot = first + position
                 if number < old and slot not in checked:
-                    self._check_source(rule, number, position)
+                    self._check_kept(rule, number, position, "an edge carries outputs of")
                     checked.add(slot)
                 slots.append(slot)
                 fields.append(field)
         index[name] = len(wiring.names)
-        wiring.add_task(name, contract.outputs, list(sources), slots, fields)
-
-    def _check_source(self, rule: PendingRule, source: int, position: int) -> None:
-        """Refuse an edge whose outputs are not kept for the rule."""
-        if not self._reads(rule, source):
-            name = self.names[source]
-            raise _undeclared(rule, name, f"an edge carries outputs of task {name!r}")
-        if self.states[source] == SUCCEEDED:
-            self._check_kept(source, position)
+        if fields == inputs:
+            # Tasks that are alike share one list.
+            fields = inputs
+        wiring.add_task(name, contract.outputs, [*sources], slots, fields)
+        return fields
 
     def _extend_lists(self, first: int, editor: GraphEditor, handles: list[Any]) -> None:
         """Extend the lists of the round to the new tasks and slots."""
@@ -755,33 +759,32 @@ class DynamicGraph:
 
     def _link(self, first: int) -> None:
         """Enter new tasks as successors of their predecessors; skip those after a failure."""
-        wiring, states, ready = self._wiring, self.states, self._ready
-        after, sources, begin = wiring.after, wiring.sources, wiring.first_source[first]
-        # The integers that `index` holds: others would take 32 bytes each, as in _admit_tags().
-        numbers = map(self.index.__getitem__, wiring.names[first:])
-        for i, end in zip(numbers, wiring.first_source[first + 1 :]):
+        wiring, states = self._wiring, self.states
+        after, sources, first_source = wiring.after, wiring.sources, wiring.first_source
+        for name in wiring.names[first:]:
+            # The integer that `index` holds: another would take 32 bytes, as in _admit_tags().
+            i = self.index[name]
             left, state = 0, PENDING
-            for source in sources[begin:end]:
+            for source in sources[first_source[i] : first_source[i + 1]]:
                 if source in after:
                     after[source].append(i)
                 else:
                     after[source] = [i]
-                    if source < first:
-                        self._gain_successor(source)
+                    self._gain_successor(source)
                 before = states[source]
                 if not before:
                     left += 1
                 elif before != SUCCEEDED:
                     state = SKIPPED
-            begin = end
+            self._keep.append(True)
             self._waiting.append(left)
             self._started.append(0)
             states.append(state)
             if state:
                 self._log.skipped.add(i)
-                self._drop_uses([slot for _, slot in wiring.feeds(i)])
+                self._slots.release(slot for _, slot in wiring.feeds(i))
             elif not left:
-                heappush(ready, i)
+                heappush(self._ready, i)
 
     def _gain_successor(self, number: int) -> None:
         """Stop returning the outputs of a task that was an exit task until now."""
@@ -794,8 +797,8 @@ class DynamicGraph:
 
     def _admit_tags(self, tags: Mapping[str, tuple[str, ...]]) -> None:
         """Enter new tasks under their tags, and wake the rules that wait for them."""
-        first = len(self.tags)
-        names, unfinished, watchers = self.names[first:], self.unfinished, self._watchers
+        first, watchers = len(self.tags), self._watchers
+        names, unfinished = self.names[first:], self.unfinished
         if tags:
             self.tags += [tags.get(name, ()) for name in names]
             for i, words in zip(map(self.index.__getitem__, names), self.tags[first:]):
@@ -805,10 +808,9 @@ class DynamicGraph:
         else:
             self.tags += [()] * len(names)
         if watchers:
-            new = [None, *{tag for words in tags.values() for tag in words}]
-            self._wake(*[(kind, tag) for kind in OF_TAGS for tag in new])
-            for kind in OF_NAMES:
-                self._wake(*watchers.keys() & {(kind, name) for name in names})
+            new = (None, *chain.from_iterable(tags.values()))
+            for key in watchers.keys() & {*product(OF_NAMES, names), *product(OF_TAGS, new)}:
+                self._wake(key)
 
 
 def _check_tags(rule: PendingRule, tags: Iterable[str]) -> None:
@@ -817,11 +819,3 @@ def _check_tags(rule: PendingRule, tags: Iterable[str]) -> None:
             raise GraphError(
                 f"tag {tag!r} is not one that the rule may add: declare adds=[{tag!r}]"
             )
-
-
-def _undeclared(rule: PendingRule, name: str, what: str) -> GraphError:
-    """Return the error for an output that a rule has not declared in ``reads``."""
-    return GraphError(
-        f"rule {rule.name!r}: {what}; the rule must declare it, so that it is kept: "
-        f"reads=[{name!r}], or a tag of that task"
-    )

@@ -20,7 +20,7 @@ from dagprofiler.errors import (
 )
 from dagprofiler.graph.edges import field_problem
 from dagprofiler.measure.pipeline import encoded_size
-from dagprofiler.task import Task, check_tags, instance_of
+from dagprofiler.task import Task, check_tags, grows, instance_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +114,7 @@ class PendingRule:
         self.adds = frozenset(rule.adds)
         self.reads = frozenset(rule.reads)
         self.held: list[int] = []
-        self.looked: Iterable[Any] = ()
+        self.looked: dict[Any, None] = {}
         self.waits = self.woken = True
 
 
@@ -136,7 +136,7 @@ class GrowRule:
 
     def when(self, graph: GraphView) -> bool:
         """Tell whether the task has succeeded."""
-        return graph[self.task].succeeded
+        return have_succeeded(self.reads, graph)
 
 
 PENDING, SUCCEEDED, FAILED, SKIPPED = range(4)
@@ -177,6 +177,7 @@ class GrowingGraph(Protocol):
     unfinished: dict[str, int]
     adders: dict[str, int]
     kinds: set[type]
+    growers: set[type]
 
     def can_come(self, tag: str | None, rule: PendingRule) -> bool:
         """Tell whether a rule other than `rule` may still add tasks with a tag."""
@@ -253,11 +254,13 @@ class GraphView:
     file, do not cause another evaluation.
     """
 
-    def __init__(self, growing: GrowingGraph, rule: PendingRule) -> None:
+    #: The rule whose predicate or body has the view.
+    _rule: PendingRule
+    #: What was looked at: task numbers, and (kind, word).
+    _looked: dict[Any, None]
+
+    def __init__(self, growing: GrowingGraph) -> None:
         self._growing = growing
-        self._rule = rule
-        #: What was looked at: task numbers, and (kind, word).
-        self._looked: dict[Any, None] = {}
 
     @property
     def config(self) -> Config:
@@ -323,18 +326,6 @@ class GraphView:
         self._growing.check_tag(self._rule, tag)
         return self._growing.by_tag.get(tag, ())
 
-    def _succeeded(self, names: Iterable[str]) -> bool:
-        """Tell whether tasks have succeeded; looks at them up to the first that has not."""
-        growing, looked = self._growing, self._looked
-        for name in names:
-            number = growing.index.get(name)
-            if number is None:
-                return self[name].succeeded
-            looked[number] = None
-            if growing.states[number] != SUCCEEDED:
-                return False
-        return True
-
     def _tags(self, name: str) -> tuple[str, ...]:
         return self._growing.tags[self._growing.index[name]]
 
@@ -347,6 +338,19 @@ class GraphView:
         if self._state(name) != SUCCEEDED:
             raise NotYet
         return self._growing.read(self._rule, self._growing.index[name], field)
+
+
+def have_succeeded(names: Iterable[str], graph: GraphView) -> bool:
+    """Tell whether tasks have succeeded; looks at them up to the first that has not."""
+    growing, looked = graph._growing, graph._looked  # noqa: SLF001  (same module)
+    for name in names:
+        number = growing.index.get(name)
+        if number is None:
+            return graph[name].succeeded
+        looked[number] = None
+        if growing.states[number] != SUCCEEDED:
+            return False
+    return True
 
 
 #: Source and output to its items: encoded, payload and length in bytes.
@@ -442,13 +446,15 @@ class GraphEditor(GraphView):
         GraphError, DeclarationError
             If the name exists already, or an argument is not valid.
         """
-        self._check_open()
+        if not self._open:
+            raise self._late()
         if type(name) is not str or not name or "->" in name:
             check_names({name: None})
         if name in self._growing.index or name in self.tasks_added:
             raise GraphError(f"task {name!r} exists already")
         made = self._made(name, task)
-        edges = self._sourced(edges_of(after, name))
+        made.config = self._growing.config
+        edges = self._sourced(after, name)
         if tags or made.tags:
             where = f"tags of task {name!r}"
             words = (*check_tags(made.tags, where), *check_tags(tags, where))
@@ -460,7 +466,8 @@ class GraphEditor(GraphView):
 
     def add_edge(self, source: Named, target: Named, fields: Any = None) -> None:
         """Add an edge to a new task; `fields` as for :class:`~dagprofiler.DAG`."""
-        self._check_open()
+        if not self._open:
+            raise self._late()
         source, target = _name(source), _name(target)
         if target not in self.tasks_added:
             if target in self._growing.index:
@@ -475,11 +482,12 @@ class GraphEditor(GraphView):
             )
         # The source may have been added after the target.
         self.ordered = self.ordered and source not in self.tasks_added
-        self.incoming.setdefault(target, []).extend(self._sourced([(source, fields)]))
+        self.incoming.setdefault(target, []).extend(self._sourced([(source, fields)], target))
 
     def add_rule(self, rule: Any) -> None:
         """Add a rule; it is first evaluated after this body has been applied."""
-        self._check_open()
+        if not self._open:
+            raise self._late()
         check_rule(rule)
         self.rules_added.append(rule)
 
@@ -516,10 +524,11 @@ class GraphEditor(GraphView):
         list of str
             The names of the tasks, in the order of the items.
         """
-        self._check_open()
+        if not self._open:
+            raise self._late()
         source = _name(source)
-        first = check_task(name, task)
-        edges = self._sourced(edges_of(after, name))
+        first = self._made(name, task)
+        edges = self._sourced(after, name)
         into = _item_input(first, field, name) if into is None else into
         problem = field_problem(into)
         if problem is not None:
@@ -535,7 +544,10 @@ class GraphEditor(GraphView):
         if edges:
             self.incoming.update((target, [*edges]) for target in names)
         at = len(self.tasks_added)
-        self.tasks_added.update(zip(names, _instances(first, task, count)))
+        instances = _instances(first, task, count)
+        for made in instances:
+            made.config = self._growing.config
+        self.tasks_added.update(zip(names, instances))
         own = check_tags(first.tags, f"tags of task {name!r}")
         tags = (*own, *check_tags(tags, f"map {name!r}"))
         if tags:
@@ -573,10 +585,6 @@ class GraphEditor(GraphView):
         self.items[source, field] = encoded
         return len(encoded)
 
-    def close(self) -> None:
-        """Refuse further additions: the body has returned."""
-        self._open = False
-
     def _made(self, name: str, task: Task | type[Task]) -> Task:
         """Return :func:`check_task` of a task, with its class checked only once."""
         kinds = self._growing.kinds
@@ -586,20 +594,22 @@ class GraphEditor(GraphView):
             return instance_of(task, f"task {name!r}")
         made = check_task(name, task)
         kinds.add(type(made))
+        if grows(type(made)):
+            self._growing.growers.add(type(made))
         return made
 
-    def _sourced(self, edges: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-        """Return the edges, after checking whether their sources exist already."""
+    def _sourced(self, after: Any, target: str) -> list[tuple[str, Any]]:
+        """Return :func:`edges_of`, after checking whether the sources exist already."""
+        edges = edges_of(after, target)
         for source, _ in edges:
             if source not in self._growing.index and source not in self.tasks_added:
                 self.ordered = False
         return edges
 
-    def _check_open(self) -> None:
-        if not self._open:
-            raise GraphError(
-                f"rule {self._rule.name!r}: its body has returned and can add nothing any more"
-            )
+    def _late(self) -> GraphError:
+        return GraphError(
+            f"rule {self._rule.name!r}: its body has returned and can add nothing any more"
+        )
 
     def __getitem__(self, name: Named) -> TaskView:
         """Return the task `name`."""
@@ -624,7 +634,7 @@ class GraphEditor(GraphView):
         return self._growing.read(self._rule, self._growing.index[name], field)
 
 
-def _instances(first: Task, task: Task | type[Task], count: int) -> Iterable[Task]:
+def _instances(first: Task, task: Task | type[Task], count: int) -> list[Task]:
     """Return `count` instances of a class, the first of which is `first`; or a task, repeated."""
     if first is task:
         return [first] * count
@@ -659,7 +669,7 @@ def edges_of(after: Any, target: str) -> list[tuple[str, Any]]:
 
 def names_of(tasks: Any) -> Any:
     """Return tasks or tags with each view replaced by its name."""
-    if not isinstance(tasks, (list, tuple, set, frozenset)):
+    if not isinstance(tasks, (list, tuple, set, frozenset)) or TaskView not in map(type, tasks):
         return tasks
     return [task.name if isinstance(task, TaskView) else task for task in tasks]
 

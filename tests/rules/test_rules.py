@@ -504,7 +504,7 @@ def adding(*steps):
             [("add_rule", Rule(after("a"), print, "s", adds=["t"]))],
             "tag 't' is not one that the rule may add: declare adds=['t']",
         ),
-        ([("map", "z", "n", process, "p")], "rule 'r': output 'n' of task 'z' is read"),
+        ([("map", "z", "n", process, "p")], "rule 'r': it reads output 'n' of task 'z'"),
         ([("map", "nn", "n", process, "p")], "there is no task 'nn'"),
         ([("map", "a", "m", process, "p")], "'m' is not an output of task 'a' (outputs: 'n')"),
     ],
@@ -566,7 +566,7 @@ def test_outputs_that_a_rule_does_not_declare_are_not_read():
     assert message == "task 'z' has not succeeded, so it has no output 'n' to read"
     message = body_fails(lambda g: g["0"].output("n"), {"a": Number(), "0": Number()})
     assert message == (
-        "rule 'r': output 'n' of task '0' is read; the rule must declare it, so that it "
+        "rule 'r': it reads output 'n' of task '0'; the rule must declare it, so that it "
         "is kept: reads=['0'], or a tag of that task"
     )
     message = body_fails(
