@@ -122,7 +122,7 @@ def compare_profiles(
         config_diff={
             name: {"self": new.config.get(name), "other": base.config.get(name)}
             for name in _union(new.config, base.config)
-            if not _same_parameter(new.config.get(name), base.config.get(name))
+            if not same_parameter(new.config.get(name), base.config.get(name))
         },
         node_weight_diff=_weight_diff(new.metrics.node_weights, base.metrics.node_weights),
         edge_weight_diff=_weight_diff(new.metrics.edge_weights, base.metrics.edge_weights),
@@ -161,7 +161,7 @@ def _alone(key: str, mine: Sequence[str], theirs: Sequence[str]) -> dict[str, li
     return {key: names} if names else {}
 
 
-def _same_parameter(mine: Any, theirs: Any) -> bool:
+def same_parameter(mine: Any, theirs: Any) -> bool:
     """Tell whether two values, or their JSON forms, are equal."""
     return same_value(mine, theirs) or jsonable({"": mine})[0] == jsonable({"": theirs})[0]
 

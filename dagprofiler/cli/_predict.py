@@ -104,7 +104,7 @@ def _models(paths: Sequence[str]) -> CostModels:
     files = []
     for path in paths:
         if os.path.isdir(path):
-            names = (name for name in sorted(os.listdir(path)) if name.endswith(".json"))
+            names = (n for n in sorted(os.listdir(path)) if n.endswith((".json", ".json.gz")))
             files += [os.path.join(path, name) for name in names]
         else:
             files.append(path)

@@ -72,7 +72,8 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         rounds: Rounds = rounds_of(self.rounds)
-        executor = as_executor(self._pinned(), rounds)
+        schedule = None if self.schedule is None else as_schedule(self.schedule)
+        executor = as_executor(self._pinned(schedule), rounds)
         checked = {
             "seed": as_seed(self.seed),
             "rounds": rounds,
@@ -81,24 +82,23 @@ class RunOptions:
             "on_error": choice("on_error", self.on_error, ("stop", "finish")),
             "executor": executor,
             "timeout": as_timeout(self.timeout, executor),
+            "schedule": schedule,
         }
         check_inputs(self.inputs)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
-    def _pinned(self) -> Any:
+    def _pinned(self, schedule: Mapping[str, Sequence[str]] | None) -> Any:
         """Return the executor, of a run along a schedule one that keeps tasks on their nodes."""
-        if self.schedule is None:
+        if schedule is None:
             return self.executor
-        if not (isinstance(self.schedule, Mapping) and self.schedule):
-            raise refused(f"schedule must be {{node: [tasks]}}, got {short_repr(self.schedule)}")
         if self.priorities is not None:
             raise refused("priorities: a schedule has the order of the tasks already")
         if self.on_error == "finish":
             raise refused("on_error: after a failure the order of a schedule cannot be kept")
         from dagprofiler.executors.pools import PinnedExecutor
 
-        return PinnedExecutor(self.executor, self.schedule)
+        return PinnedExecutor(self.executor, schedule)
 
     def instrumentation(self, store: Any, tracing: Any) -> tuple[Instrumentation | None, bool]:
         """Return what is measured in addition to the phases; a plain run imports no meters.
@@ -187,6 +187,16 @@ def _times(priorities: Any) -> Mapping[str, float]:
     }
 
 
+def as_schedule(schedule: Any) -> dict[str, list[str]]:
+    """Return a schedule with lists of names, or raise a ValidationError."""
+    if not (is_a(schedule, Mapping) and schedule):
+        raise refused(f"schedule must be {{node: [tasks]}}, got {short_repr(schedule)}")
+    return {
+        node: names(f"schedule: node {node!r}", tasks, "names of tasks")
+        for node, tasks in schedule.items()
+    }
+
+
 def orders_of(
     schedule: Mapping[str, Sequence[str]], graph: Wiring | NumberedGraph
 ) -> list[list[int]]:
@@ -199,13 +209,9 @@ def orders_of(
         edges.
     """
     index = {name: i for i, name in enumerate(graph.names)}
-    if not isinstance(schedule, Mapping):
-        raise refused(f"schedule must be {{node: [tasks]}}, got {short_repr(schedule)}")
     orders: list[list[int]] = []
     place: dict[str, Any] = {}
-    for node, tasks in schedule.items():
-        if isinstance(tasks, str):
-            raise refused(f"schedule: node {node!r} needs a list of tasks, got {short_repr(tasks)}")
+    for node, tasks in as_schedule(schedule).items():
         for name in tasks:
             if name not in index:
                 hint = did_you_mean(name, graph.names)

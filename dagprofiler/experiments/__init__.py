@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
@@ -20,11 +20,12 @@ from dagprofiler.measure.busy import busy
 from dagprofiler.stats.ranktests import DIFFERENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Generator, Sequence
 
     from dagprofiler._document.rounds import Rounds
     from dagprofiler._util.text import Block
     from dagprofiler.analysis.compare import ProfileComparison
+    from dagprofiler.config import Config
     from dagprofiler.dag import Inputs
     from dagprofiler.engine.hooks import Hook
     from dagprofiler.profile import PathLike, Profile
@@ -211,6 +212,8 @@ def sweep(
     >>> [profile.config.N for profile in sweep(dag, {"N": [100, 200, 400]})]
     [100, 200, 400]
     """
+    if not is_a(dag, DAG):
+        raise DeclarationError(f"sweep: expected a DAG, got {short_repr(dag)}")
     configs = _design(dag, over)
     if len(configs) > 1 and is_a(executor, Executor):
         raise refused(
@@ -225,7 +228,7 @@ def sweep(
     return _interleaved(cases, _watching(labels, progress=progress))
 
 
-def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[Config]:
     """Return the configurations of a sweep, each once."""
     if not is_a(over, Mapping) or not over:
         raise refused(f"sweep: over must be {{parameter: [values]}}, got {short_repr(over)}")
@@ -234,15 +237,16 @@ def _design(dag: DAG, over: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]
         if name not in dag.config:
             hint = did_you_mean(name, [*dag.config])
             raise refused(f"sweep: there is no parameter {short_repr(name)}{hint}")
-        values[name] = [] if is_a(several, str) else [*several]
+        listed = is_a(several, Iterable) and not is_a(several, str)
+        values[name] = [*several] if listed else []
         if not values[name]:
             raise refused(f"sweep: {name!r} needs a list of values, got {short_repr(several)}")
     first = {name: several[0] for name, several in values.items()}
     chosen = [{**first, name: value} for name, several in values.items() for value in several]
     chosen.append({name: several[-1] for name, several in values.items()})
-    found: list[dict[str, Any]] = []
+    found: list[Config] = []
     for each in chosen:
-        config = {**dag.config, **each}
+        config = dag.config.copy(**each)
         if config not in found:
             found.append(config)
     return found

@@ -87,6 +87,13 @@ class Engine:
     start_ms: float = 0.0
     arrays: float = 1.0
 
+    def __post_init__(self) -> None:
+        pairs = self.write_ms, self.read_ms, self.contention_range
+        if not self.contention or {*map(len, pairs)} != {2}:
+            raise TypeError(
+                "write_ms, read_ms and contention_range need two numbers, contention at least one"
+            )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the engine as stored in a profile's section ``engine``."""
         return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, product
 from math import log2
@@ -14,8 +15,9 @@ from dagprofiler._document.table import entries_of_tasks
 from dagprofiler._util.checks import number, plain_number
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import aligned, class_of, printable
+from dagprofiler.analysis.compare import same_parameter
 from dagprofiler.config import Config
-from dagprofiler.errors import ProfileError, did_you_mean, refused
+from dagprofiler.errors import ProfileError, did_you_mean, is_a, refused, short_repr
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.metrics import DAGMetrics, EdgeMetrics, TaskMetrics
 from dagprofiler.predict._normal_form import Fit, fit_points, longest_line
@@ -24,7 +26,7 @@ from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 #: Fewest values of a parameter.
 _LEAST = 3
@@ -226,18 +228,24 @@ class CostModels(Shown):
             differs although it did not vary.
         """
         base = self.profiles[-1]
+        if not is_a(config, Mapping):
+            raise refused(f"predict: config must be {{parameter: value}}, got {short_repr(config)}")
         given = {**base.config, **config}
         for name in config:
             if name not in base.config:
                 hint = did_you_mean(name, list(base.config))
                 raise refused(f"predict: there is no parameter {name!r}{hint}")
-            if name not in self.parameters and given[name] != base.config[name]:
+            if name not in self.parameters and not same_parameter(given[name], base.config[name]):
                 raise refused(
                     f"predict: {name!r} was {base.config[name]!r} in all profiles, so its "
                     f"effect is not known; got {given[name]!r}"
                 )
         point = [float(number(f"predict: {name!r}", given[name])) for name in self.parameters]
-        return _Prediction(self, Config(**given), point).profile()
+        try:
+            return _Prediction(self, Config(**given), point).profile()
+        except OverflowError as error:
+            at = ", ".join(f"{name}={x:g}" for name, x in zip(self.parameters, point))
+            raise refused(f"predict: {at}: a cost would exceed 2**63 - 1") from error
 
 
 def fit(profiles: Iterable[Profile]) -> CostModels:
@@ -283,8 +291,11 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
     >>> fit(runs).predict({"N": 8000}).metrics.edge_weights["source->sink"] // 8
     8000
     """
-    runs = tuple(profiles)
+    given: Any = profiles
+    runs: tuple[Profile, ...] = tuple(given) if is_a(given, Iterable) else (given,)
     for run in runs:
+        if not is_a(run, Profile):
+            raise refused(f"fit: expected profiles, got {short_repr(run)}")
         if "prediction" in run.sections:
             raise refused(f"fit: the profile with {run.config!r} is predicted, not measured")
     if len(runs) < _LEAST:
@@ -313,7 +324,7 @@ def _varied(runs: Sequence[Profile]) -> dict[str, tuple[float, ...]]:
     found = {}
     for name in runs[0].config:
         values = [run.config.get(name) for run in runs]
-        if all(value == values[0] for value in values):
+        if all(same_parameter(value, values[0]) for value in values):
             continue
         numbers = [plain_number(value) for value in values]
         if any(number is None or number <= 0 for number in numbers):
@@ -420,7 +431,7 @@ class _Prediction:
 
     def _distance(self, run: Profile) -> float:
         return sum(
-            abs(log2(value / float(run.config[name])))
+            abs(log2(value) - log2(run.config[name]))
             for name, value in zip(self.models.parameters, self.point)
         )
 
@@ -449,12 +460,12 @@ class _Prediction:
                     round(compute_ms, 6),
                     round(self.cost(name, "serializing", entry.serialize_time_ms or 0.0), 6),
                     round(self.cost(name, "deserializing", entry.deserialize_time_ms or 0.0), 6),
-                    bytes_in[name],
-                    round(self.cost(name, "outputs", entry.bytes_out)),
+                    _whole(bytes_in[name]),
+                    _whole(self.cost(name, "outputs", entry.bytes_out)),
                 )
             )
             estimated = self.known.get((class_of(name), "estimated"))
-            weights[name] = 0 if estimated is None else round(estimated.at(self.point, name))
+            weights[name] = 0 if estimated is None else _whole(estimated.at(self.point, name))
             sources[name] = self.sources(name, None if estimated is None else weights[name])
             model = self.known.get((class_of(name), "compute()"))
             if model is None:
@@ -502,7 +513,7 @@ class _Prediction:
         if (kind, "CPU time") in self.known:
             found["cpu_time_ms"] = round(self.cost(name, "CPU time", 0.0), 6)
         if (kind, "counted") in self.known:
-            found["counted_instructions"] = round(self.cost(name, "counted", 0.0))
+            found["counted_instructions"] = _whole(self.cost(name, "counted", 0.0))
         return found
 
     def edges(self, edges: Sequence[tuple[str, str]]) -> tuple[list[EdgeMetrics], dict[str, int]]:
@@ -514,10 +525,10 @@ class _Prediction:
         for source, target in edges:
             key = f"{source}->{target}"
             known = fields.get(class_of(key))
-            size = round(self.cost(key, "payload", 0.0 if known is None else known.size_bytes))
+            size = _whole(self.cost(key, "payload", 0.0 if known is None else known.size_bytes), 8)
             wire = None
             if known is not None and known.wire_bytes is not None:
-                wire = round(self.cost(key, "on the wire", known.wire_bytes))
+                wire = _whole(self.cost(key, "on the wire", known.wire_bytes))
             names = [] if known is None else known.data_fields
             metrics.append(EdgeMetrics(source, target, names, size, wire))
             weights[key] = 8 * size
@@ -583,14 +594,22 @@ def _numbers(name: str) -> tuple[list[int], str]:
     return [int(digits) for digits in re.findall(r"[0-9]+", name)], name
 
 
+def _whole(value: float, factor: int = 1) -> int:
+    """Return an integer that a profile can hold `factor` times, or raise an OverflowError."""
+    if factor * value >= 2**63:
+        raise OverflowError
+    return round(value)
+
+
 def _renamed(kind: str, members: Sequence[str], count: int) -> list[str]:
     """Return the names of `count` members of a class."""
     if count <= len(members):
         return [*members[:count]]
     if kind.count("*") != 1:
         raise refused(f"predict: the names of {count} tasks {kind!r} are not known")
-    first = _numbers(members[0])[0][0]
-    return [kind.replace("*", str(first + i)) for i in range(count)]
+    first = re.findall(r"[0-9]+", members[0])[0]
+    # Numbers may have leading zeros.
+    return [kind.replace("*", str(int(first) + i).zfill(len(first))) for i in range(count)]
 
 
 def _continued(

@@ -270,31 +270,16 @@ class _Search:
                     continue
                 if leverage[h].max() > 1 - 1e-9:
                     continue
-                found.append(
-                    (
-                        float(squares[h].mean()),
-                        float(squares[h].std() / k**0.5),
-                        _cost(terms),
-                        terms,
-                        c,
-                        float((residual[h] ** 2).sum()),
-                    )
-                )
+                error = float(squares[h].mean()), float(squares[h].std() / k**0.5)
+                found.append((*error, _cost(terms), terms, c, float((residual[h] ** 2).sum())))
         least = min(found, key=lambda entry: entry[0])
         # Below the noise of the measurements no form is better than another.
         most = max(least[0] + least[1], 2.5 * self.noise**2)
         chosen = min(
             (entry for entry in found if entry[0] <= most), key=lambda entry: (entry[2], entry[0])
         )
-        weights, forms, spreads = self.mixture(found)
-        return Fit(
-            NormalForm(chosen[3], tuple(map(float, chosen[4]))),
-            chosen[0] ** 0.5,
-            "",
-            weights,
-            forms,
-            spreads,
-        )
+        form = NormalForm(chosen[3], tuple(map(float, chosen[4])))
+        return Fit(form, chosen[0] ** 0.5, "", *self.mixture(found))
 
     def forms(self) -> list[tuple[Term, ...]]:
         """Return the sets of terms to try."""
@@ -320,12 +305,8 @@ class _Search:
         best: list[list[Power]] = []
         for p in range(self.parameters):
             line = longest_line(self.points, p)
-            search = _Search(
-                [[self.points[k][p]] for k in line],
-                [float(self.values[k]) for k in line],
-                self.noise,
-            )
-            fit = search.best()
+            values = [float(self.values[k]) for k in line]
+            fit = _Search([[self.points[k][p]] for k in line], values, self.noise).best()
             powers = [term[0] for form in (fit.form, *fit.forms[:6]) for term in form.terms]
             best.append([*dict.fromkeys(power for power in powers if power != _NONE)][:4])
         several: list[tuple[Term, ...]] = [(self.constant,)]
@@ -348,10 +329,7 @@ class _Search:
             p = len(terms)
             variance = max(rss / k, self.noise**2)
             score = k * numpy.log(variance) + 2 * p + 2 * cost
-            if k - p - 1 > 0:
-                score += 2 * p * (p + 1) / (k - p - 1)
-            else:
-                score += 2 * p * (p + 1)
+            score += 2 * p * (p + 1) / max(1, k - p - 1)
             scored.append((float(score), terms, c, rss))
         scored.sort(key=lambda entry: entry[0])
         least = scored[0][0]

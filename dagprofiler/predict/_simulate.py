@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from math import sqrt
+from math import hypot, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from dagprofiler._util.checks import integer, number
 from dagprofiler._util.html import Shown, paragraph, table, view
 from dagprofiler._util.text import aligned, class_of, is_of, printable, quantity
 from dagprofiler.engine.options import orders_of, ranking
-from dagprofiler.errors import ProfileError, counted, did_you_mean, is_a, refused
+from dagprofiler.errors import ProfileError, counted, did_you_mean, is_a, refused, short_repr
 from dagprofiler.formats.saga import network_of
 from dagprofiler.graph.wiring import NumberedGraph, numbered
 from dagprofiler.metrics import DAGMetrics, TaskMetrics
@@ -28,7 +28,7 @@ from dagprofiler.profile import Profile
 from dagprofiler.stats import median
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
 #: Student's t for 95 % and 1, 2, 3 ... degrees of freedom; the last entry serves for more.
 _T95 = (12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.2, 2.18, 2.16, 2.14, 2.13)
@@ -224,6 +224,10 @@ def simulate(
     True
     """
     counts = _counts(workers)
+    if not is_a(profile, Profile):
+        raise refused(f"simulate: expected a Profile, got {short_repr(profile)}")
+    if not (engine is None or is_a(engine, Engine)):
+        raise refused(f"simulate: engine must be an Engine, got {short_repr(engine)}")
     if engine is None and "engine" in profile.sections:
         engine = Engine.from_dict(profile.sections["engine"])
     graph = graph_of(profile)
@@ -242,7 +246,7 @@ def simulate(
         if orders is None:
             raise refused("bandwidth: links are between the nodes of a schedule, and there is none")
         transfers = _transfers(profile, graph, nodes[-1], orders, bandwidth)
-    times, ratios = _times(profile, graph, engine, _factors(graph.names, faster or {}))
+    times, ratios = _times(profile, graph, engine, _factors(graph.names, faster))
     core = _shares(profile, graph.names)
     gil = (core or [1.0] * len(times)) if engine is not None and engine.shares_memory else None
     # Rounds on as many threads have the waits for the interpreter's lock in their times.
@@ -364,10 +368,10 @@ class _Case:
             found.append(case.play(factor, self._varied(chance)).makespan_ms)
         # Times are above 0 and disturbances multiply; with few rounds the spread is uncertain.
         centre = sum(found) / times
-        deviation = sqrt(sum((ms - centre) ** 2 for ms in found) / (times - 1))
+        deviation = hypot(*(ms - centre for ms in found)) / sqrt(times - 1)
         width = _T95[min(self.rounds - 1, len(_T95)) - 1] * sqrt(1 + 1 / self.rounds) * deviation
         off = 0.0 if self.engine is None else 1.96 * self.engine.error
-        width = sqrt(width**2 + (off * centre) ** 2)
+        width = hypot(width, off * centre)
         ends = [makespan_ms, max(0.0, centre - width), centre + width]
         if self._other_allocator and self.engine is not None:
             arrays = self.engine.arrays
@@ -555,10 +559,7 @@ def _nodes(
     if workers is not None and (speeds is not None or schedule is not None):
         raise refused("workers: each node of speeds and schedule is a worker; omit it")
     if speeds is not None:
-        found = {
-            node: float(number(f"speeds: that of node {node!r}", speed))
-            for node, speed in speeds.items()
-        }
+        found = _numbers("speeds", speeds)
         for node in schedule or ():
             if node not in found:
                 hint = did_you_mean(node, [*speeds])
@@ -594,11 +595,19 @@ def _transfers(
     return found
 
 
-def _factors(names: Sequence[str], faster: Mapping[str, float]) -> list[float]:
+def _numbers(what: str, given: Any) -> dict[str, float]:
+    """Return numbers above 0 by name."""
+    if not (is_a(given, Mapping) and given):
+        raise refused(f"{what} must be {{name: number}}, got {short_repr(given)}")
+    return {
+        name: float(number(f"{what}: that of {name!r}", value)) for name, value in given.items()
+    }
+
+
+def _factors(names: Sequence[str], faster: Mapping[str, float] | None) -> list[float]:
     """Return the factor on the time of each task in compute()."""
     factors = [1.0] * len(names)
-    for wanted, factor in faster.items():
-        value = number(f"faster: that of {wanted!r}", factor)
+    for wanted, value in (_numbers("faster", faster) if faster else {}).items():
         found = [i for i, name in enumerate(names) if is_of(name, wanted)]
         if not found:
             raise refused(f"faster: there is no task {wanted!r}{did_you_mean(wanted, names)}")
@@ -742,7 +751,7 @@ def _shares(profile: Profile, names: Sequence[str]) -> list[float] | None:
 def _threads(profile: Profile) -> int:
     """Return on how many threads of one process the tasks ran; 0 if on several processes."""
     workers = profile.sections.get("timeline", {}).get("workers", [])
-    processes = {(worker["host"], worker["pid"]) for worker in workers}
+    processes = {(each.get("host"), each.get("pid", k)) for k, each in enumerate(workers)}
     return len(workers) if len(processes) == 1 else 0
 
 

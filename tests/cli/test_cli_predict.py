@@ -15,6 +15,9 @@ def test_a_sweep_is_fitted_predicted_and_simulated(cli, shelf, folder):
     said = cli("sweep", shelf.target, *over, "-o", f"{folder}/runs").out
     assert f"{folder}/runs/N=1000,factor=1.0.json" in said
     assert len([*Path(folder, "runs").iterdir()]) == 7
+    largest = f"{folder}/runs/N=1000,factor=1.0.json"
+    Profile.load(largest).save(f"{largest}.gz")
+    Path(largest).unlink()
     assert "N from 100 to 1,000" in cli("fit", f"{folder}/runs").out
     guess, found = f"{folder}/guess.json", f"{folder}/simulated.json"
     assert "PREDICTED" in cli("predict", f"{folder}/runs", "-c", "N=3e3", "-o", guess).out

@@ -68,6 +68,7 @@ def thread(count=1):
         ({"edge": ["s", *NAMES]}, {"edge": thread()}, ["'e'"]),
         ({"edge": ["s", *NAMES, "e", "q"]}, {"edge": thread()}, ["'edge'", "'q'"]),
         ({"edge": ["e", "s", *NAMES]}, {"edge": thread()}, ["'e' -> 's'", "forever"]),
+        ({"edge": None}, {"edge": thread()}, ["'edge'", "None"]),
         ([], None, ["schedule", "[]"]),
         ({}, {}, ["schedule", "{}"]),
     ],

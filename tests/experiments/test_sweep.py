@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 from dagprofiler import DAG, ValidationError, calibrate_engine, sweep, task
@@ -30,7 +31,9 @@ def test_rounds_of_all_configurations_take_turns():
 
 
 def test_a_sweep_of_several_parameters_is_sparse_and_enough_to_fit():
-    profiles = sweep(DAG_OF_ONE, {"N": [100, 200, 400], "M": [1, 2, 4]}, rounds=1)
+    rows = [np.arange(2), np.arange(2)]
+    dag = DAG_OF_ONE.with_config(DAG_OF_ONE.config.copy(rows=rows[0]))
+    profiles = sweep(dag, {"N": [100, 200, 400], "M": [1, 2, 4], "rows": rows}, rounds=1)
     points = [(profile.config.N, profile.config.M) for profile in profiles]
     assert points == [(100, 1), (200, 1), (400, 1), (100, 2), (100, 4), (400, 4)]
     predicted = fit(profiles).predict({"N": 1600, "M": 8})
@@ -49,6 +52,7 @@ def test_a_sweep_runs_on_a_pool():
         ({}, {}, ["over"]),
         ({"n": [1]}, {}, ["'n'", "'N'"]),
         ({"N": []}, {}, ["'N'"]),
+        ({"N": 5}, {}, ["'N'", "5"]),
         ({"mode": "slow"}, {}, ["'mode'", "'slow'"]),
         ({"N": [1, 2]}, {"executor": PoolExecutor(ThreadPoolExecutor(1))}, ["executor"]),
     ],

@@ -132,7 +132,7 @@ def test_tasks_of_a_class_share_a_form_and_keep_their_ratios():
 
 def growing(n, pairs):
     count = n // 1000
-    maps = [f"map_{i}" for i in range(count)]
+    maps = [f"map_{i + 5:02}" for i in range(count)]
     edges = [("split", name) for name in maps] + [*pairs(maps)]
     return profile_of({"split": 1, **dict.fromkeys(maps, 2)}, edges, config={"N": n})
 
@@ -196,8 +196,9 @@ def test_models_of_real_runs_have_estimates_and_instructions():
     def source(cfg):
         return {"x": bytes(cfg.N)}
 
-    dag = DAG({"source": source}, [], {"N": 1})
-    models = fit(dag.with_config({"N": n}).run() for n in (1000, 2000, 4000))
+    dag = DAG({"source": source}, [], {"N": 1, "table": np.arange(3), "unknown": float("nan")})
+    config = dag.config
+    models = fit(dag.with_config(config.copy(N=n)).run() for n in (1000, 2000, 4000))
     predicted = models.predict({"N": 16_000})
     assert predicted.metrics.node_weights == {"source": 160_000}
     assert predicted.metrics.task_metrics[0].bytes_out == pytest.approx(16_000, rel=0.01)
@@ -226,6 +227,8 @@ def test_what_cannot_be_fitted_is_refused_by_name(configs, words):
         ({"mode": "slow"}, ["'mode'", "'fast'", "'slow'"]),
         ({"N": 0}, ["'N'", "0"]),
         ({"N": "many"}, ["'N'", "'many'"]),
+        ({"N": 1e300}, ["N=1e+300", "2**63 - 1"]),
+        ("N", ["'N'"]),
     ],
 )
 def test_what_cannot_be_predicted_is_refused_by_name(config, words):

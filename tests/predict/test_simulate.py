@@ -188,16 +188,16 @@ def test_errors_of_earlier_predictions_on_the_engine_widen_the_interval():
     assert found.interval_ms == pytest.approx((100 - 19.6, 100 + 19.6))
 
 
-@pytest.mark.parametrize(("processes", "makespan_ms"), [(1, 10), (2, 20)])
+@pytest.mark.parametrize(("processes", "makespan_ms"), [([5, 5], 10), ([5, 6], 20), ([], 20)])
 def test_rounds_on_as_many_threads_contain_the_waits_for_the_interpreters_lock(
     processes, makespan_ms
 ):
-    workers = [{"host": "here", "pid": i % processes, "thread": i} for i in range(2)]
+    workers = [{"host": "here", "pid": pid} for pid in processes] or [{}, {}]
     timeline = {"columns": ["task", "round", "worker"], "workers": workers, "records": []}
     measured = profile_of({"a": 10, "b": 10}, rounds=[1.0] * 3, sections={"timeline": timeline})
     found = simulate(measured, engine=engine(shares_memory=True))
     assert found.makespan_ms == pytest.approx(makespan_ms)
-    assert any("lock" in reason for reason in found.reasons) == (processes == 2)
+    assert any("lock" in reason for reason in found.reasons) == (makespan_ms == 20)
     assert simulate(measured, workers=4, engine=engine(shares_memory=True)).makespan_ms >= 20
 
 
@@ -256,6 +256,9 @@ def test_reasons_for_distrust_are_named(given_engine, reason):
         ({"workers": [1, True]}, ["workers", "True"]),
         ({"workers": 2, "speeds": {"a": 1}}, ["workers", "speeds"]),
         ({"speeds": {"x": 0}}, ["'x'", "0"]),
+        ({"speeds": {}}, ["speeds", "{}"]),
+        ({"faster": ["a"]}, ["faster", "['a']"]),
+        ({"engine": {"workers": 2}}, ["engine", "{'workers': 2}"]),
         ({"bandwidth": 5}, ["bandwidth", "schedule"]),
         ({"faster": {"q": 2}}, ["faster", "'q'"]),
         ({"faster": {"a": 0}}, ["faster", "'a'"]),
@@ -263,7 +266,8 @@ def test_reasons_for_distrust_are_named(given_engine, reason):
         ({"schedule": {"x": ["a", "b"]}}, ["'c'"]),
         ({"schedule": {"x": ["a", "b", "c"], "y": ["a"]}}, ["'a'", "'x'", "'y'"]),
         ({"schedule": {"x": ["b", "a", "c"]}}, ["'a' -> 'b'", "forever"]),
-        ({"schedule": {"x": "abc"}}, ["list"]),
+        ({"schedule": {"x": "abc"}}, ["'x'", "names of tasks", "'abc'"]),
+        ({"schedule": {"x": None}}, ["'x'", "names of tasks", "None"]),
         ({"schedule": ["a"]}, ["schedule"]),
         ({"schedule": {"x": ["a", "b", "c"]}, "speeds": {"y": 1}}, ["'x'", "speed"]),
         ({"schedule": {"x": ["a", "b", "c"]}, "priorities": {"a": 1}}, ["priorities"]),
@@ -287,5 +291,6 @@ def test_a_task_without_a_time_and_a_broken_engine_are_refused():
     del partial["execution_metrics"][0]
     with pytest.raises(ProfileError, match="'a'"):
         simulate(Profile.from_dict(partial))
-    with pytest.raises(ProfileError, match="engine"):
-        Engine.from_dict({"executor": "x"})
+    for name, value in (("contention", []), ("write_ms", [1]), ("read_ms", [1, 2, 3]), ("q", 1)):
+        with pytest.raises(ProfileError, match=f"engine .*: TypeError: .*{name}"):
+            Engine.from_dict({**engine().to_dict(), name: value})
