@@ -1,43 +1,35 @@
 """Compare what libraries of graphs run themselves with the same under dagprofiler.
 
 ``python tests/benchmarks/bench_adapters.py [--rounds N]``
-
-Needs ``dagprofiler[dask,hamilton]``, ``dask[array,dataframe]`` and, for its row, perfflowaspect.
-Prints a Markdown table; README.md beside this file says how to read it.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
 from importlib.util import find_spec
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
-from bench_core import CHECKOUT
 from distributed import Client, LocalCluster
 from hamilton import driver
-
-sys.path.insert(0, str(CHECKOUT))
+from harness import CHECKOUT, NONE, print_rows
 
 from dagprofiler import DAG
 from dagprofiler.adapters.dask import profile_dask
 from dagprofiler.adapters.hamilton import profile_hamilton
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Row(NamedTuple):
@@ -48,36 +40,36 @@ class Row(NamedTuple):
     ours: Callable[[], tuple[Any, str]]
 
 
-def work(value: Any = 0.0) -> float:
+def work(value=0.0):
     """Compute for some 10 ms."""
     return float(value) + sum(map(float.__abs__, map(float, range(100_000)))) * 0
 
 
-def worked(block: Any) -> Any:
+def worked(block):
     """Return a block of an array, or a part of a dataframe, after the same work."""
     return block + work()
 
 
-def array(chunks: int) -> Any:
+def array(chunks):
     """Return a reduction whose blocks take 10 ms each."""
     x = da.random.default_rng(1).random((chunks * 10, 100), chunks=(10, 100))
     return (x.map_blocks(worked, meta=np.empty((0, 0))) - x.mean(axis=0)).std(axis=0)
 
 
-def part(number: int) -> pd.DataFrame:
+def part(number):
     """Return one part of a dataframe, made in 10 ms."""
     work()
     random = np.random.default_rng(number)
     return pd.DataFrame({"k": random.integers(0, 100, 200), "v": random.random(200)})
 
 
-def group_by(parts: int) -> Any:
+def group_by(parts):
     """Return a group-by of some 10 keys a part."""
     frame = dd.from_map(part, range(parts))
     return frame.groupby("k").v.agg(["mean", "std", "max"], split_out=8, shuffle_method="tasks")
 
 
-def hamilton_steps() -> ModuleType:
+def hamilton_steps():
     """Return Hamilton's hello world, each of whose functions takes 10 ms more."""
     module = ModuleType("hamilton_steps")
     module.__dict__.update(pd=pd, work=work)
@@ -117,7 +109,7 @@ print(sum(foo() for _ in range(200)))
 """
 
 
-def program(module: str) -> str:
+def program(module):
     """Run the tutorial with one import; return what it prints."""
     paths = [str(CHECKOUT), os.environ.get("PYTHONPATH")]
     with tempfile.TemporaryDirectory() as folder:
@@ -130,20 +122,20 @@ def program(module: str) -> str:
             check=True,
         )
         (trace,) = Path(folder).glob("*.pfw")
-        program.spans = trace.read_text().count('"bas"')  # type: ignore[attr-defined]
+        program.spans = trace.read_text().count('"bas"')
     return done.stdout
 
 
 @contextmanager
-def rows() -> Iterator[list[Row]]:
+def rows():
     """Yield the workloads, with what they need."""
 
-    def dag_of_dask(collection: Any) -> tuple[Any, str]:
+    def dag_of_dask(collection):
         profile = DAG.from_dask(collection).run()
         times = profile.metrics.task_metrics
         return profile.final_outputs["value"], f"{len(times):,} tasks, bytes of every edge"
 
-    def recorded(collection: Any) -> tuple[Any, str]:
+    def recorded(collection):
         with profile_dask(client) as recording:
             result = collection.compute()
         sections = recording.profile.sections
@@ -159,17 +151,17 @@ def rows() -> Iterator[list[Row]]:
     recording = profile_hamilton()
     profiled = driver.Builder().with_modules(hamilton_steps()).with_adapters(recording).build()
 
-    def dag_of_hamilton() -> tuple[Any, str]:
+    def dag_of_hamilton():
         profile = DAG.from_hamilton(plain, outputs, inputs=inputs).run()
         return profile.final_outputs["value"], f"{len(profile.metrics.task_metrics)} tasks"
 
-    def recorded_hamilton() -> tuple[Any, str]:
+    def recorded_hamilton():
         result = profiled.execute(outputs, inputs=inputs)
         return result, f"{len(recording.profile.metrics.task_metrics)} nodes"
 
-    def traced() -> tuple[Any, str]:
+    def traced():
         result = program("dagprofiler.tracing")
-        return result, f"{program.spans} spans of bas"  # type: ignore[attr-defined]
+        return result, f"{program.spans} spans of bas"
 
     reduction, grouped = array(100), group_by(100)
     with (
@@ -201,7 +193,7 @@ def rows() -> Iterator[list[Row]]:
             yield made
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one, other):
     """Tell whether two results are equal, to the bit."""
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
@@ -210,38 +202,31 @@ def same(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one, other))
 
 
-def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
+def seconds(call):
     """Return the time of a call, and its result."""
     begun = perf_counter()
     result = call()
     return perf_counter() - begun, result
 
 
-def main() -> None:
-    """Print the table, and how long 10,000 keys take to convert."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each row")
-    rounds = parser.parse_args().rounds
-    print("| workload | equal | own ms | here ms | ratio | recorded |\n|---|---|---|---|---|---|")
+def workloads(*, quick, rounds):
+    """Run each workload by its library and here in turns."""
     with rows() as made:
         for row in made:
-            turns = [(seconds(row.own), seconds(row.ours)) for _ in range(rounds + 1)][1:]
+            turns = range(1 + (1 if quick else rounds))
+            turns = [(seconds(row.own), seconds(row.ours)) for _ in turns][1:]
             equal = all(same(result, ours) for (_, result), (_, (ours, _)) in turns)
             own_ms, ours_ms = (median(turn[i][0] for turn in turns) * 1e3 for i in (0, 1))
             ratio = median(ours[0] / own[0] for own, ours in turns)
-            print(
-                f"| {row.name} | {'yes' if equal else 'no'} | {own_ms:,.0f} | {ours_ms:,.0f} "
-                f"| {ratio:.2f} | {turns[-1][1][1][1]} |",
-                flush=True,
-            )
+            figures = f"{own_ms:,.0f}", f"{ours_ms:,.0f}", f"{ratio:.2f}"
+            yield row.name, "yes" if equal else "no", *figures, turns[-1][1][1][1]
     many = dask.array.ones((3_200,), chunks=1)
     total = ((many + 1) * 2).sum(split_every=8)
-    took_s, dag = min(
-        (seconds(lambda: DAG.from_dask(total, optimize=False)) for _ in range(3)),
-        key=lambda t: t[0],
-    )
-    print(f"\n{len(dag.tasks):,} keys converted in {took_s:.2f} s")
+    took = [seconds(lambda: DAG.from_dask(total, optimize=False)) for _ in range(3)]
+    took_s, dag = min(took, key=itemgetter(0))
+    yield f"conversion of {len(dag.tasks):,} keys", NONE, NONE, f"{took_s * 1e3:,.0f}", NONE, NONE
 
 
 if __name__ == "__main__":
-    main()
+    head = "workload | equal | own ms | here ms | ratio | recorded"
+    print_rows(__doc__, {"workloads": workloads}, head, rounds=5)

@@ -1,22 +1,17 @@
 """Measure how often compare_runs is wrong: about identical DAGs, and about real slowdowns.
 
 ``python tests/benchmarks/bench_compare.py [--quick] [--heavy] [--pairs N] [--seed N]``
-
-Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
-how to read it.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import platform
 import random
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
-from bench_core import NONE, note, processor, run_where_installed, spread
+from harness import NONE, note, print_rows, run_where_installed, spread, timed
 
 if __name__ == "__main__":
     run_where_installed()
@@ -26,9 +21,6 @@ from bench_fidelity import burners
 
 from dagprofiler import DAG, Task
 from dagprofiler.experiments import compare_runs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 DIFFERENT = ("faster", "slower")
 #: Tasks take so many milliseconds, evenly on a logarithmic scale.
@@ -44,19 +36,19 @@ RECORD = {"id": 7, "name": "record", "tags": ["a", "b", "c"], "scores": [i / 7 f
 # -- units of work: a task does one of them over and over ----------------------------------
 
 
-def arithmetic() -> int:
+def arithmetic():
     total = 0
     for i in range(250):
         total += i * i % 7
     return total
 
 
-def vectors() -> None:
+def vectors():
     np.multiply(ROW, ROW, out=SUMS)
     np.add(ROW, SUMS, out=SUMS)
 
 
-UNITS: tuple[Callable[[], Any], ...] = (
+UNITS = (
     arithmetic,
     vectors,
     lambda: {word: position for position, word in enumerate(WORDS)},
@@ -74,27 +66,26 @@ class Work(Task):
     outputs = ["x"]
     gathers = ["x"]
 
-    def __init__(self, unit: Callable[[], Any], loops: int) -> None:
+    def __init__(self, unit, loops):
         super().__init__()
         self.unit = unit
         self.loops = loops
 
-    def compute(self, x: list[int]) -> dict[str, int]:
+    def compute(self, x):
         unit = self.unit
         for _ in range(self.loops):
             unit()
         return {"x": len(x)}
 
 
-def milliseconds(unit: Callable[[], Any]) -> float:
+def milliseconds(unit):
     """Return how long a unit takes, at best."""
-    fastest = float("inf")
-    for _ in range(20):
-        begun = perf_counter()
+
+    def fifty():
         for _ in range(50):
             unit()
-        fastest = min(fastest, perf_counter() - begun)
-    return fastest * 1e3 / 50
+
+    return min(timed(fifty) for _ in range(20)) * 1e3 / 50
 
 
 class Shape(NamedTuple):
@@ -104,13 +95,7 @@ class Shape(NamedTuple):
     edges: list[tuple[str, str]]
 
     @classmethod
-    def draw(
-        cls,
-        draw: random.Random,
-        unit_ms: Mapping[Callable[[], Any], float],
-        tasks: int,
-        shortest_ms: float = SHORTEST_MS,
-    ) -> Shape:
+    def draw(cls, draw, unit_ms, tasks, shortest_ms=SHORTEST_MS):
         work = []
         for _ in range(tasks):
             unit = draw.choice(UNITS)
@@ -124,7 +109,7 @@ class Shape(NamedTuple):
         ]
         return cls(work, edges)
 
-    def dag(self, slowed: int | None = None) -> DAG:
+    def dag(self, slowed=None):
         """Return such a DAG; one task may do a tenth more of its work."""
         tasks = {
             f"task {i}": Work(unit, loops * 11 // 10 if i == slowed else loops)
@@ -152,7 +137,7 @@ class Pair(NamedTuple):
     seconds: float
 
 
-def compared(shape: Shape, slowed: int | None, *, swap: bool) -> Pair:
+def compared(shape, slowed, *, swap):
     """Compare a DAG with itself, or with one of which a task was slowed."""
     plain, other = shape.dag(), shape.dag(slowed)
     begun = perf_counter()
@@ -177,61 +162,41 @@ def compared(shape: Shape, slowed: int | None, *, swap: bool) -> Pair:
     )
 
 
-def report(same: Sequence[Pair], slowed: Sequence[Pair]) -> None:
-    """Print the table."""
-    both = [*same, *slowed]
-    n = len(same)
-    errors = max(1, n // 30)
-    wrong = f"{sum(bool(pair.tasks) for pair in same)} of {n}"
-    found = f"{sum(pair.found for pair in slowed)} of {n}"
-    others = f"{sum(bool(pair.tasks) for pair in slowed)} of {n}"
-    edges = f"{sum(bool(pair.edges) for pair in both)} of {len(both)}"
-    ratios = [pair.ratio for pair in slowed if pair.ratio is not None]
-    rows = [
-        ("identical DAGs: pairs with any task called different", f"at most {errors}", wrong),
-        ("one task does 10 % more: pairs in which that was found", f"at least {n - errors}", found),
-        ("… by how much it is said to be slower", NONE, spread(ratios, "{:.3f}")),
-        ("… pairs with any other task called different", NONE, others),
-        ("pairs of both kinds with any edge called different", NONE, edges),
-        ("tasks that could not be judged", NONE, sum(len(pair.unjudged) for pair in both)),
-        ("rounds of each a pair", NONE, spread([pair.rounds for pair in both], "{:.0f}")),
-        ("seconds a pair", NONE, spread([pair.seconds for pair in both], "{:.1f}")),
-    ]
-    print("| what | goal | measured |")
-    print("|---|---|---|")
-    for what, goal, measured in rows:
-        print(f"| {what} | {goal} | {measured} |")
-
-
-def main() -> None:
-    """Compare all pairs and print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="3 pairs of each kind, 10 tasks each")
-    parser.add_argument(
-        "--heavy", action="store_true", help="10 tasks of 5 ms, beside four processes"
-    )
-    parser.add_argument("--pairs", type=int, help="so many of each kind (default: 30)")
-    parser.add_argument("--seed", type=int, default=1, help="of the DAGs and of the load")
-    options = parser.parse_args()
-    pairs = options.pairs or (3 if options.quick else 30)
-    print(f"Python {platform.python_version()}, numpy {np.__version__}, seed {options.seed}")
-    print(f"on {processor()}, {os.cpu_count()} cores, {platform.platform()}\n", flush=True)
+def pairs(*, quick, heavy, pairs, seed):
+    """Compare all pairs."""
+    n = pairs or (3 if quick else 30)
     unit_ms = {unit: milliseconds(unit) for unit in UNITS}
-    draw = random.Random(options.seed)
+    draw = random.Random(seed)
     same, slowed = [], []
     # A burner for every core: together with this program there is one too many, at times.
-    with burners(4 if options.heavy else os.cpu_count() or 1, seed=str(options.seed)):
-        for number in range(pairs):
-            few = options.quick or options.heavy
-            shortest_ms = LONGEST_MS if options.heavy else SHORTEST_MS
-            shape = Shape.draw(draw, unit_ms, 10 if few else draw.randint(10, 30), shortest_ms)
+    with burners(4 if heavy else os.cpu_count() or 1, seed=str(seed)):
+        for number in range(n):
+            shortest_ms = LONGEST_MS if heavy else SHORTEST_MS
+            tasks = 10 if quick or heavy else draw.randint(10, 30)
+            shape = Shape.draw(draw, unit_ms, tasks, shortest_ms)
             swap = bool(number % 2)
             same.append(compared(shape, None, swap=swap))
             slowed.append(compared(shape, draw.randrange(len(shape.work)), swap=swap))
             note(f"pair {number + 1}: identical {same[-1]}")
             note(f"pair {number + 1}: slowed    {slowed[-1]}")
-    report(same, slowed)
+    both = [*same, *slowed]
+    errors = max(1, n // 30)
+    wrong = f"{sum(bool(pair.tasks) for pair in same)} of {n}"
+    found = f"{sum(pair.found for pair in slowed)} of {n}"
+    others = f"{sum(bool(pair.tasks) for pair in slowed)} of {n}"
+    edges = f"{sum(bool(pair.edges) for pair in both)} of {len(both)}"
+    ratios = [pair.ratio for pair in slowed]
+    yield "identical DAGs: pairs with any task called different", f"at most {errors}", wrong
+    yield "one task does 10 % more: pairs in which that was found", f"at least {n - errors}", found
+    yield "… by how much it is said to be slower", NONE, spread(ratios, "{:.3f}")
+    yield "… pairs with any other task called different", NONE, others
+    yield "pairs of both kinds with any edge called different", NONE, edges
+    yield "tasks that could not be judged", NONE, sum(len(pair.unjudged) for pair in both)
+    yield "rounds of each a pair", NONE, spread([pair.rounds for pair in both], "{:.0f}")
+    yield "seconds a pair", NONE, spread([pair.seconds for pair in both], "{:.1f}")
 
 
 if __name__ == "__main__":
-    main()
+    using = [f"numpy {np.__version__}"]
+    head = "what | goal | measured"
+    print_rows(__doc__, {"pairs": pairs}, head, using, heavy=False, pairs=None, seed=1)

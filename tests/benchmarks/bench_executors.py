@@ -1,20 +1,12 @@
 """Measure what it costs to run tasks in processes.
 
 ``python tests/benchmarks/bench_executors.py [--quick] [--only ROW]``
-
-Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
-how to read it.
 """
 
-from __future__ import annotations
-
-import gc
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from statistics import median
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
 
-from bench_core import NONE, print_rows, run_where_installed, spread, times
+from harness import NONE, in_turns, over, print_rows, run_where_installed, spread, timed, times, us
 
 if __name__ == "__main__":
     run_where_installed()
@@ -22,18 +14,13 @@ if __name__ == "__main__":
 from dagprofiler import DAG, Rounds, Task
 from dagprofiler.executors import jobs
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    Row = tuple[str, str, str]
-
 WORKERS = 2
 
 
 class Nothing(Task):
     outputs = ["x"]
 
-    def compute(self) -> dict[str, Any]:
+    def compute(self):
         return {"x": None}
 
 
@@ -41,7 +28,7 @@ class Takes(Task):
     inputs = ["x"]
     outputs = ["y"]
 
-    def compute(self, x: Any) -> dict[str, Any]:
+    def compute(self, x):
         return {"y": x}
 
 
@@ -50,22 +37,22 @@ class Spin(Task):
 
     outputs = ["x"]
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps):
         super().__init__()
         self.steps = steps
 
-    def compute(self) -> dict[str, Any]:
+    def compute(self):
         return {"x": spin(self.steps)}
 
 
 class Array(Task):
     outputs = ["data"]
 
-    def __init__(self, nbytes: int) -> None:
+    def __init__(self, nbytes):
         super().__init__()
         self.nbytes = nbytes
 
-    def compute(self) -> dict[str, Any]:
+    def compute(self):
         import numpy as np
 
         return {"data": np.ones(self.nbytes // 8)}
@@ -76,61 +63,36 @@ class Sum(Task):
     outputs = ["sum"]
     gathers = ["data"]
 
-    def compute(self, data: list[Any]) -> dict[str, Any]:
+    def compute(self, data):
         return {"sum": sum(float(array[::512].sum()) for array in data)}
 
 
-def spin(steps: int) -> int:
+def spin(steps):
     total = 0
     for i in range(steps):
         total += i * i % 7
     return total
 
 
-def nothing() -> None:
+def nothing():
     return None
 
 
-def steps_for(seconds: float) -> int:
+def steps_for(seconds):
     """Return how many steps of spin() take so long on this machine when it is idle."""
     count = 200_000
     took = min(timed(lambda: spin(count)) for _ in range(5))
     return round(count * seconds / took)
 
 
-def timed(work: Callable[[], Any]) -> float:
-    begun = perf_counter()
-    work()
-    return perf_counter() - begun
-
-
-def in_turns(rounds: int, *works: Callable[[], Any]) -> list[list[float]]:
-    """Return how many seconds each of several took, one after the other and again."""
-    took: list[list[float]] = [[] for _ in works]
-    for _ in range(rounds):
-        for work, seconds in zip(works, took):
-            gc.collect()
-            seconds.append(timed(work))
-    return took
-
-
-def over(above: Iterable[float], below: Iterable[float]) -> list[float]:
-    return [a / b for a, b in zip(above, below)]
-
-
-def us(times_s: Iterable[float], count: int) -> str:
-    """Return the microseconds that one of `count` takes."""
-    return f"{median(times_s) / count * 1e6:.0f}"
-
-
-def pairs_of(count: int, first: Any, second: Any) -> DAG:
+def pairs_of(count, first, second):
     """Return a DAG of `count` edges, each between two tasks of its own."""
     names = [(f"a{i:03}", f"b{i:03}") for i in range(count)]
     tasks = {name: task for pair in names for name, task in zip(pair, (first, second))}
     return DAG(tasks, names)
 
 
-def independent(*, quick: bool) -> tuple[DAG, int, str]:
+def independent(*, quick):
     """Return eight tasks of pure Python, how many steps each takes, and what they are called."""
     seconds = 0.05 if quick else 0.2
     steps = steps_for(seconds)
@@ -138,14 +100,14 @@ def independent(*, quick: bool) -> tuple[DAG, int, str]:
     return DAG({f"t{i}": Spin(steps) for i in range(8)}), steps, name
 
 
-def warm_pool() -> Executor:
+def warm_pool():
     """Return a pool whose workers have started and know what tasks need."""
     pool = ProcessPoolExecutor(WORKERS)
     DAG({f"t{i}": Spin(500_000) for i in range(2 * WORKERS)}).run(executor=pool)
     return pool
 
 
-def speedup(*, quick: bool) -> Iterable[Row]:
+def speedup(*, quick):
     """Time eight independent tasks on two processes, against a serial run."""
     dag, _, work = independent(quick=quick)
     with warm_pool() as pool:
@@ -153,7 +115,7 @@ def speedup(*, quick: bool) -> Iterable[Row]:
     yield f"{work}: speed-up over a serial run", "1.9", spread(over(serial, ours))
 
 
-def submitting(*, quick: bool) -> Iterable[Row]:
+def submitting(*, quick):
     """Time tasks that do nothing, against bare submit() on the same pool."""
     count = 2_000 if quick else 10_000
     dag = DAG({f"t{i:05}": Nothing for i in range(count)})
@@ -168,11 +130,11 @@ def submitting(*, quick: bool) -> Iterable[Row]:
     yield "… a task: bare, and ours", NONE, f"{us(bare, count)} and {us(ours, count)} us"
 
 
-def submit_all(pool: Executor, count: int) -> list[Any]:
+def submit_all(pool, count):
     return [pool.submit(nothing) for _ in range(count)]
 
 
-def fidelity(*, quick: bool) -> Iterable[Row]:
+def fidelity(*, quick):
     """Compare times recorded beside another worker with serial ones beside a busy core."""
     seconds = (0.002, 0.005, 0.01, 0.02)
     dag = DAG({f"t{i}": Spin(steps_for(seconds[i % 4])) for i in range(16)})
@@ -191,11 +153,11 @@ def fidelity(*, quick: bool) -> Iterable[Row]:
     )
 
 
-def compute_ms(profile: Any) -> dict[str, float]:
+def compute_ms(profile):
     return {one.task: one.compute_time_ms for one in profile.metrics.task_metrics}
 
 
-def large_values(*, quick: bool) -> Iterable[Row]:
+def large_values(*, quick):
     """Time a large value on its way between two processes: in a file, and through the pipe."""
     threshold = jobs.SHARED_FILE_BYTES
     for nbytes in (32 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 10 << 20, 100 << 20):
@@ -211,7 +173,7 @@ def large_values(*, quick: bool) -> Iterable[Row]:
         )
 
 
-def between(dag: DAG, limit: int, *, quick: bool) -> list[float]:
+def between(dag, limit, *, quick):
     """Return how long runs take whose values of so many bytes and more go through files."""
     before, jobs.SHARED_FILE_BYTES = jobs.SHARED_FILE_BYTES, limit
     try:

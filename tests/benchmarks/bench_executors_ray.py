@@ -1,35 +1,24 @@
 """Measure what it costs to run tasks on Ray, and what passes through the driver.
 
 ``python tests/benchmarks/bench_executors_ray.py [--quick] [--only ROW]``
-
-Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
-how to read it.
 """
-
-from __future__ import annotations
 
 import os
 import socket
 import struct
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
 
-from bench_core import NONE, print_rows, run_where_installed, spread, times
+from harness import NONE, in_turns, over, print_rows, run_where_installed, spread, times, us
 
 if __name__ == "__main__":
     run_where_installed("numpy", "jsonschema", "cloudpickle", "ray")
 
 import ray
-from bench_executors import Array, Nothing, Sum, in_turns, over, us
+from bench_executors import Array, Nothing, Sum
 
 from dagprofiler import DAG, RayExecutor
 from dagprofiler.executors.ray import _path_for_workers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    Row = tuple[str, str, str]
 
 CPUS = 2
 #: Where Linux has the count of received bytes in a connection's TCP_INFO; those sent and
@@ -37,7 +26,7 @@ CPUS = 2
 TCP_INFO_ACKED = 120
 
 
-def driver_bytes() -> tuple[int, int]:
+def driver_bytes():
     """Return what this process has sent and received by TCP, and what it maps of the store."""
     passed = 0
     for name in os.listdir("/proc/self/fd"):
@@ -53,7 +42,7 @@ def driver_bytes() -> tuple[int, int]:
     return passed, mapped * 1024
 
 
-def through_the_driver(*, quick: bool) -> Iterable[Row]:
+def through_the_driver(*, quick):
     """Count what a large edge between two nodes moves through the process that drives the run."""
     from ray.cluster_utils import Cluster
 
@@ -94,7 +83,7 @@ def through_the_driver(*, quick: bool) -> Iterable[Row]:
         cluster.shutdown()
 
 
-def connect(address: str) -> None:
+def connect(address):
     ray.init(
         address,
         include_dashboard=False,
@@ -104,17 +93,26 @@ def connect(address: str) -> None:
     )
 
 
+@contextmanager
+def local_cluster():
+    """Start a cluster of this machine, whose workers find what this process finds."""
+    with _path_for_workers():
+        connect("local")
+    yield
+    ray.shutdown()
+
+
 @ray.remote
-def nothing() -> None:
+def nothing():
     return None
 
 
-def submitting(*, quick: bool) -> Iterable[Row]:
+def submitting(*, quick):
     """Time tasks that do nothing, against Ray's own."""
     count = 500 if quick else 2_000
     dag, executor = DAG({f"t{i:05}": Nothing for i in range(count)}), RayExecutor()
 
-    def at_once() -> None:
+    def at_once():
         ray.get([nothing.remote() for _ in range(count)])
 
     with local_cluster():
@@ -133,9 +131,9 @@ def submitting(*, quick: bool) -> Iterable[Row]:
     yield "… a task: Ray's all at once, as many, and ours", NONE, f"{each} us"
 
 
-def few_at_once(count: int) -> None:
+def few_at_once(count):
     """Run Ray's own tasks as the run loop does, with no more under way than it has."""
-    done: SimpleQueue[Any] = SimpleQueue()
+    done = SimpleQueue()
     under_way = 0
     for _ in range(count):
         nothing.remote().future().add_done_callback(done.put)
@@ -147,7 +145,7 @@ def few_at_once(count: int) -> None:
         done.get()
 
 
-def limits(*, quick: bool) -> Iterable[Row]:
+def limits(*, quick):
     """Time what a time limit costs a task."""
     count = 300 if quick else 1_000
     dag, executor = DAG({f"t{i:05}": Nothing for i in range(count)}), RayExecutor()
@@ -165,19 +163,8 @@ def limits(*, quick: bool) -> Iterable[Row]:
     )
 
 
-class local_cluster:  # noqa: N801  (a context manager)
-    """A cluster of this machine, whose workers find what this process finds."""
-
-    def __enter__(self) -> None:
-        with _path_for_workers():
-            connect("local")
-
-    def __exit__(self, *_: object) -> None:
-        ray.shutdown()
-
-
 ROWS = {"bytes": through_the_driver, "submit": submitting, "limit": limits}
 
 
 if __name__ == "__main__":
-    print_rows(__doc__, ROWS, using=f"Ray {ray.__version__}, ")
+    print_rows(__doc__, ROWS, using=[f"Ray {ray.__version__}"])

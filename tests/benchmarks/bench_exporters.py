@@ -1,9 +1,6 @@
 """Measure what exporting, analysing and importing cost beside JSON's own writer and reader.
 
 ``python tests/benchmarks/bench_exporters.py [--quick]``
-
-Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
-how to read it.
 """
 
 from __future__ import annotations
@@ -15,9 +12,9 @@ from functools import partial
 from importlib import import_module
 from statistics import median
 from time import process_time
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
-from bench_core import exponent, note, print_rows, run_where_installed, spread, times
+from harness import exponent, note, print_rows, run_where_installed, spread, times
 
 if __name__ == "__main__":
     run_where_installed()
@@ -28,14 +25,11 @@ from dagprofiler import DAG, Profile, task
 from dagprofiler._util.json import collector_paused, parse
 from dagprofiler.analysis import analyze
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 #: A task's predecessors are among so many tasks before it.
 REACH = 1000
 
 #: What is exported: a module of ``dagprofiler.exporters``, and options.
-EXPORTS: dict[str, tuple[str, dict[str, Any]]] = {
+EXPORTS = {
     "saga": ("saga", {"network": {"speeds": {"a": 1, "b": 2}, "bandwidth": 1e5}}),
     "wfformat": ("wfformat", {}),
     "node_link": ("node_link", {}),
@@ -57,11 +51,11 @@ class Row(NamedTuple):
 
 
 @task(inputs=["x"], outputs=["x"], gathers=["x"], estimate_fn=lambda _: 1000)
-def work(x: list[int]) -> dict[str, int]:
+def work(x):
     return {"x": len(x)}
 
 
-def document_of(tasks: int) -> dict[str, Any]:
+def document_of(tasks):
     """Return the profile of a run of so many tasks that do nothing, with two edges each."""
     draw = random.Random(tasks)
     edges = [
@@ -72,32 +66,30 @@ def document_of(tasks: int) -> dict[str, Any]:
     return DAG({f"task {i}": work for i in range(tasks)}, edges).run().to_dict()
 
 
-def exported(profile: Profile, module: str, options: Mapping[str, Any]) -> str:
+def exported(profile, module, options):
     """Return a profile as `Profile.export` writes it."""
     # By its module: in a checkout that is not installed there are no entry points.
     exporter = import_module(f"dagprofiler.formats.{module}").EXPORTER
     with collector_paused():
-        text: str = exporter.render(profile, **options).text
-    return text
+        return exporter.render(profile, **options).text
 
 
-def rows_of(document: dict[str, Any]) -> dict[str, Row]:
+def rows_of(document):
     """Return what is measured on a profile."""
     loaded = Profile.from_dict(document)
     importer = import_module("dagprofiler.formats.wfformat").IMPORTER
     instance = exported(copy.copy(loaded), "wfformat", {})
 
     # A profile keeps some of what it is asked for, a copy of one that was asked nothing does not.
-    def export(module: str, options: Mapping[str, Any]) -> str:
+    def export(module, options):
         return exported(copy.copy(loaded), module, options)
 
-    def analysed() -> str:
+    def analysed():
         return str(analyze(copy.copy(loaded), cost="wall_time", bandwidth_bits_per_s=1e9))
 
-    def imported() -> Profile:
+    def imported():
         with collector_paused():
-            found: Profile = importer.read(parse(instance))
-        return found
+            return importer.read(parse(instance))
 
     dumped = partial(json.dumps, document)
     rows = {
@@ -109,7 +101,7 @@ def rows_of(document: dict[str, Any]) -> dict[str, Row]:
     return rows
 
 
-def seconds(work: Callable[[], Any]) -> float:
+def seconds(work):
     """Return the CPU time of some work, which other programs on the machine do not change much."""
     begun = process_time()
     result = work()
@@ -118,12 +110,12 @@ def seconds(work: Callable[[], Any]) -> float:
     return taken
 
 
-def formats(*, quick: bool) -> Iterable[tuple[str, ...]]:
+def formats(*, quick):
     """Measure each row in rounds, in which rows and sizes take turns."""
     sizes = [2_500, 10_000] if quick else [25_000, 100_000]
     *smaller, largest = [rows_of(document_of(size)) for size in sizes]
-    works_s: dict[str, list[list[float]]] = {what: [] for what in largest}
-    ratios: dict[str, list[float]] = {what: [] for what in largest}
+    works_s = {what: [] for what in largest}
+    ratios = {what: [] for what in largest}
     for number in range(5):
         note(f"round {number + 1} of 5")
         for what, row in largest.items():
@@ -140,4 +132,4 @@ def formats(*, quick: bool) -> Iterable[tuple[str, ...]]:
 
 if __name__ == "__main__":
     head = "work | goal | to json.dumps | CPU time | grows with"
-    print_rows(__doc__, {"formats": formats}, head, using=f"numpy {np.__version__}, ")
+    print_rows(__doc__, {"formats": formats}, head, [f"numpy {np.__version__}"])

@@ -1,12 +1,7 @@
 """Measure how far the times and the memory that dagprofiler records are from the truth.
 
 ``python tests/benchmarks/bench_fidelity.py [--quick] [--only ROW]``
-
-Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
-how to read it.
 """
-
-from __future__ import annotations
 
 import gc
 import json
@@ -18,9 +13,8 @@ import time
 from contextlib import ExitStack, contextmanager
 from statistics import median, quantiles
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Callable
 
-from bench_core import NONE, print_rows, run_where_installed
+from harness import NONE, print_rows, run_where_installed, timed
 
 if __name__ == "__main__":
     run_where_installed()
@@ -29,9 +23,6 @@ import numpy as np
 from contender import Start, Step, make_plan, run_bare
 
 from dagprofiler import DAG, Rounds, Task
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 METERS = ("wall", "default", "full")
 #: The largest error of a recorded time, in percent, by the length of a busy loop in ms.
@@ -76,7 +67,7 @@ while True:
 
 
 @contextmanager
-def burners(count: int, seed: str = "") -> Iterator[None]:
+def burners(count, seed=""):
     """Keep processes computing beside this one, wherever the system puts them.
 
     With a seed each of them comes and goes, half a second at a time in the mean.
@@ -90,7 +81,6 @@ def burners(count: int, seed: str = "") -> Iterator[None]:
             )
             ends.enter_context(process)
             ends.callback(process.kill)
-            assert process.stdout is not None
             process.stdout.readline()
         yield
 
@@ -98,10 +88,10 @@ def burners(count: int, seed: str = "") -> Iterator[None]:
 # -- busy loops ----------------------------------------------------------------------------
 
 #: How long each spin took by its own clock, in seconds.
-SPUN: list[float] = []
+SPUN = []
 
 
-def spin(seconds: float) -> None:
+def spin(seconds):
     """Do nothing but look at the clock for so long; note how long it was."""
     begun = now = perf_counter()
     end = begun + seconds
@@ -113,22 +103,22 @@ def spin(seconds: float) -> None:
 class Spin(Task):
     outputs = ["done"]
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds):
         super().__init__()
         self.seconds = seconds
 
-    def compute(self) -> dict[str, bool]:
+    def compute(self):
         spin(self.seconds)
         return {"done": True}
 
 
-def bare_ms(seconds: float) -> float:
+def bare_ms(seconds):
     begun = perf_counter()
     spin(seconds)
     return (perf_counter() - begun) * 1e3
 
 
-def recorded_ms(dag: DAG, meters: str) -> list[float]:
+def recorded_ms(dag, meters):
     """Return what is recorded of each spin: in a plain run, or in two rounds, the first first."""
     if meters == "wall":
         return [metrics.compute_time_ms for metrics in dag.run().metrics.task_metrics]
@@ -137,14 +127,14 @@ def recorded_ms(dag: DAG, meters: str) -> list[float]:
     return [wall_ms for one in rounds for wall_ms in one]
 
 
-def column(profile: Any, task: str, name: str) -> list[Any]:
+def column(profile, task, name):
     """Return what the measured rounds have of one quantity."""
     samples = profile.sections["samples"]
     values = zip(samples["rounds"], samples["tasks"][task][name])
     return [value for kind, value in values if kind == "measured"]
 
 
-def percent(errors: Sequence[float]) -> str:
+def percent(errors):
     """Return the median of relative errors, and the range of nine tenths of them."""
     *_, high = cuts = quantiles(errors, n=20)
     values = (100 * value for value in (median(errors), cuts[0], high))
@@ -164,28 +154,28 @@ RECORDS = [
 ]
 
 
-def python_loop() -> None:
+def python_loop():
     total = 0
     for i in range(200_000):
         total += i * i % 7
 
 
-def through_a_file() -> None:
+def through_a_file():
     with tempfile.TemporaryFile() as file:
         file.write(bytes(1_000_000))
         file.seek(0)
         file.read()
 
 
-def repeated(count: int, work: Callable[[], Any]) -> Callable[[], None]:
-    def all_of_it() -> None:
+def repeated(count, work):
+    def all_of_it():
         for _ in range(count):
             work()
 
     return all_of_it
 
 
-KERNELS: dict[str, Callable[[], Any]] = {
+KERNELS = {
     "pure Python loop": python_loop,
     "building dicts": repeated(10, lambda: {key: i for i, key in enumerate(KEYS)}),
     "sorting": repeated(4, lambda: sorted(KEYS)),
@@ -210,11 +200,11 @@ KERNELS: dict[str, Callable[[], Any]] = {
 class Kernel(Task):
     outputs = ["done"]
 
-    def __init__(self, work: Callable[[], None]) -> None:
+    def __init__(self, work):
         super().__init__()
         self.work = work
 
-    def compute(self) -> dict[str, bool]:
+    def compute(self):
         self.work()
         return {"done": True}
 
@@ -222,7 +212,7 @@ class Kernel(Task):
 class Allocate(Task):
     outputs = ["done"]
 
-    def compute(self, cfg: Any) -> dict[str, bool]:
+    def compute(self, cfg):
         # Touches all of it, and lets go of it.
         np.ones(cfg.mb * 125_000)
         return {"done": True}
@@ -231,12 +221,12 @@ class Allocate(Task):
 # -- the rows ------------------------------------------------------------------------------
 
 
-def run_unclocked(plan: tuple[list[tuple[Any, ...]], int], cfg: Any) -> None:
+def run_unclocked(plan, cfg):
     """Do what contender.run_bare does, but for its clocks."""
     steps, count = plan
     dumps, loads = pickle.dumps, pickle.loads
     protocol = pickle.HIGHEST_PROTOCOL
-    blobs: list[Any] = [None] * count
+    blobs = [None] * count
     for compute, fields, gathered, results, dead in steps:
         inputs = {field: loads(blobs[value]) for field, value in fields}
         if gathered:
@@ -250,11 +240,11 @@ def run_unclocked(plan: tuple[list[tuple[Any, ...]], int], cfg: Any) -> None:
         del inputs, outputs
 
 
-def busy(*, quick: bool) -> Iterator[Sequence[str]]:
+def busy(*, quick):
     budget_ms = 2_000 if quick else 15_000
     for length_ms, goal in BUSY_GOALS.items():
         dag = DAG({f"spin {i}": Spin(length_ms / 1e3) for i in range(SPINS)}, [])
-        errors: dict[str, list[float]] = {kind: [] for kind in ("bare", *METERS)}
+        errors = {kind: [] for kind in ("bare", *METERS)}
         # In each turn every spin is done six times, and runs take some time themselves.
         for turn in range(2 + int(budget_ms / (6 * SPINS * length_ms + 20))):
             for kind, found in errors.items():
@@ -275,13 +265,11 @@ def busy(*, quick: bool) -> Iterator[Sequence[str]]:
             yield what, goal_of, percent(errors[kind])
 
 
-def load(*, quick: bool) -> Iterator[Sequence[str]]:
+def load(*, quick):
     dag = DAG({name: Kernel(work) for name, work in KERNELS.items()}, [])
     quantities = ("wall_ms", "corrected_ms", "cpu_ms")
-    ratios: dict[str, dict[str, list[float]]] = {
-        name: {quantity: [] for quantity in quantities} for name in KERNELS
-    }
-    idle_times_ms: dict[str, list[float]] = {name: [] for name in KERNELS}
+    ratios = {name: {quantity: [] for quantity in quantities} for name in KERNELS}
+    idle_times_ms = {name: [] for name in KERNELS}
     taken = left_out = 0
     if "corrected_ms" not in dag.run(rounds=2).sections["samples"]["tasks"]["sleep"]:
         yield "with two burners beside it", NONE, "no run-queue delay to be had on this system"
@@ -317,7 +305,7 @@ def load(*, quick: bool) -> Iterator[Sequence[str]]:
     yield "… idle samples left out, since other programs made them wait for a core", NONE, share
 
 
-def memory(*, quick: bool) -> Iterator[Sequence[str]]:
+def memory(*, quick):
     for mb in SIZES_MB:
         dag = DAG({"allocate": Allocate()}, [], {"mb": mb})
         rounds = Rounds(2 if quick else 5, fresh_process=True)
@@ -342,13 +330,13 @@ def memory(*, quick: bool) -> Iterator[Sequence[str]]:
     )
 
 
-def cost(*, quick: bool) -> Iterator[Sequence[str]]:
+def cost(*, quick):
     n = 300
-    tasks: dict[str, Task] = {"t0": Start()}
+    tasks = {"t0": Start()}
     tasks.update((f"t{i}", Step()) for i in range(1, n))
     edges = [(f"t{i}", f"t{i + 1}") for i in range(n - 1)]
     dag, plan = DAG(tasks, edges), make_plan(tasks, edges)
-    costs: dict[str, list[float]] = {what: [] for what in COST_LINES}
+    costs = {what: [] for what in COST_LINES}
     for _ in range(10 if quick else 40):
         unclocked_us = timed_us(lambda: run_unclocked(plan, dag.config)) / n
         clocked_us = timed_us(lambda: run_bare(plan, dag.config)) / n
@@ -370,7 +358,7 @@ def cost(*, quick: bool) -> Iterator[Sequence[str]]:
         yield what, goal, micro(costs_us)
 
 
-def undisturbed_ms(profile: Any, task: str) -> list[float]:
+def undisturbed_ms(profile, task):
     """Return the wall times of a task in the rounds in which it never waited for a core.
 
     What corrected times are held against must need no correction itself, and other programs
@@ -380,29 +368,24 @@ def undisturbed_ms(profile: Any, task: str) -> list[float]:
     return [wall_ms for wall_ms, delay_ms in samples if delay_ms <= IDLE * wall_ms]
 
 
-def timed_us(call: Callable[[], Any]) -> float:
+def timed_us(call):
     """Return how long `call` takes at best, in µs."""
     gc.collect()
-    fastest = float("inf")
-    for _ in range(3):
-        begun = perf_counter()
-        call()
-        fastest = min(fastest, perf_counter() - begun)
-    return fastest * 1e6
+    return min(timed(call) for _ in range(3)) * 1e6
 
 
-def in_plain_run_us(dag: DAG) -> float:
+def in_plain_run_us(dag):
     """Return how long a plain run takes at best once it is prepared, by a task, in µs."""
-    fastest_ms = float("inf")
+    took_ms = []
     for _ in range(3):
         gc.collect()
         profile = dag.run()
         prepare_ms = profile.sections["run"]["overhead"]["prepare_ms"]
-        fastest_ms = min(fastest_ms, profile.metrics.total_time_ms - prepare_ms)
-    return fastest_ms * 1e3 / len(dag.tasks)
+        took_ms.append(profile.metrics.total_time_ms - prepare_ms)
+    return min(took_ms) * 1e3 / len(dag.tasks)
 
 
-def in_rounds_us(dag: DAG, meters: str) -> tuple[float, float]:
+def in_rounds_us(dag, meters):
     """Return how long a round took and what meters took of it, by a task, in µs.
 
     The time of a round is the run's without what is between rounds, since the
@@ -414,7 +397,7 @@ def in_rounds_us(dag: DAG, meters: str) -> tuple[float, float]:
     return (run["elapsed_ms"] - between_ms) * 1e3 / n, overhead["meters_ms"] * 1e3 / n
 
 
-def micro(values_us: Sequence[float]) -> str:
+def micro(values_us):
     return f"{median(values_us):.2f} µs ({min(values_us):.2f} to {max(values_us):.2f})"
 
 
@@ -422,4 +405,4 @@ ROWS = {"busy": busy, "load": load, "memory": memory, "cost": cost}
 
 
 if __name__ == "__main__":
-    print_rows(__doc__, ROWS, "what | goal | measured", using=f"numpy {np.__version__}, ")
+    print_rows(__doc__, ROWS, "what | goal | measured", [f"numpy {np.__version__}"])

@@ -1,35 +1,21 @@
 """Measure what a journal costs.
 
 ``python tests/benchmarks/bench_journal.py [--quick] [--only ROW]``
-
-Writes in the user's cache folder, which XDG_CACHE_HOME moves to another disk. Needs nothing but
-Python and pip. Prints a Markdown table; README.md beside this file says
-how to read it.
 """
-
-from __future__ import annotations
 
 import os
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 from statistics import median
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
 
-from bench_core import CACHE, NONE, print_rows, run_where_installed, spread
+from harness import CACHE, NONE, in_turns, over, print_rows, run_where_installed, spread, timed
 
 if __name__ == "__main__":
     run_where_installed()
 
-from bench_executors import in_turns, over
-
 from dagprofiler import DAG, Hook, Journal, Task
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    Row = tuple[str, str, str]
 
 SIZES = {"100 bytes": 100, "10 kB": 10_000, "1 MB": 1_000_000, "20 MB": 20_000_000}
 
@@ -37,47 +23,46 @@ SIZES = {"100 bytes": 100, "10 kB": 10_000, "1 MB": 1_000_000, "20 MB": 20_000_0
 class Bytes(Task):
     outputs = ["x"]
 
-    def __init__(self, nbytes: int) -> None:
+    def __init__(self, nbytes):
         super().__init__()
         self.value = os.urandom(nbytes)
 
-    def compute(self) -> dict[str, Any]:
+    def compute(self):
         return {"x": self.value}
 
 
 class Beside(Hook):
     """Writes and syncs the same bytes by itself, in turns with the journal, and times it."""
 
-    def __init__(self, path: Path, data: bytes) -> None:
+    def __init__(self, path, data):
         self.data = data
-        self.took_s: list[float] = []
+        self.took_s = []
         self._file = path.open("xb")
 
-    def task_finished(self, record: Any) -> None:
-        begun = perf_counter()
+    def task_finished(self, record):
+        self.took_s.append(timed(self._write))
+
+    def _write(self):
         self._file.write(self.data)
         self._file.flush()
         os.fsync(self._file.fileno())
-        self.took_s.append(perf_counter() - begun)
 
-    def close(self) -> None:
+    def close(self):
         self._file.close()
 
 
 class Timed(Journal):
     """A journal that times its records."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory):
         super().__init__(directory)
-        self.took_s: list[float] = []
+        self.took_s = []
 
-    def task_finished(self, record: Any) -> None:
-        begun = perf_counter()
-        super().task_finished(record)
-        self.took_s.append(perf_counter() - begun)
+    def task_finished(self, record):
+        self.took_s.append(timed(partial(super().task_finished, record)))
 
 
-def cost(nbytes: int, count: int) -> tuple[float, float, float]:
+def cost(nbytes, count):
     """Return the seconds a task of a journal, of its records alone, and of writing bare."""
     dag = DAG({f"t{i:04}": Bytes(nbytes) for i in range(count)})
     directory = Path(tempfile.mkdtemp(dir=CACHE))
@@ -92,7 +77,7 @@ def cost(nbytes: int, count: int) -> tuple[float, float, float]:
         shutil.rmtree(directory)
 
 
-def writing(*, quick: bool) -> Iterable[Row]:
+def writing(*, quick):
     """Time what a journal writes of a task, beside the same bytes written and synced."""
     for name, nbytes in SIZES.items():
         count = max(2, min(100, 160_000_000 // nbytes) // (4 if quick else 1))
@@ -107,7 +92,7 @@ def writing(*, quick: bool) -> Iterable[Row]:
         )
 
 
-def resuming(*, quick: bool) -> Iterable[Row]:
+def resuming(*, quick):
     """Time to go on with a run of which all is done, against the run without a journal."""
     count = 200 if quick else 2_000
     dag = DAG(

@@ -1,12 +1,7 @@
 """Measure what it costs to let a graph grow while it runs.
 
 ``python tests/benchmarks/bench_rules.py [--quick] [--only ROW]``
-
-Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
-how to read it.
 """
-
-from __future__ import annotations
 
 import resource
 import subprocess
@@ -14,25 +9,27 @@ import sys
 from pathlib import Path
 from statistics import median
 from timeit import timeit
-from typing import TYPE_CHECKING, Any
 
-from bench_core import NONE, exponent, print_rows, run_where_installed, spread, times
+from harness import (
+    NONE,
+    exponent,
+    in_turns,
+    over,
+    print_rows,
+    run_where_installed,
+    spread,
+    timed,
+    times,
+    us,
+)
 
 if __name__ == "__main__":
     run_where_installed()
 
-from bench_executors import in_turns, over, submit_all, timed, us, warm_pool
+from bench_executors import submit_all, warm_pool
 
 from dagprofiler import DAG, Rule, Task, map_over, reduce, rule
 from dagprofiler.rules import after, complete
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dagprofiler import Profile
-    from dagprofiler.rules import GraphEditor, GraphView
-
-    Row = tuple[str, str, str]
 
 
 class Source(Task):
@@ -40,18 +37,18 @@ class Source(Task):
 
     outputs = ["items"]
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count):
         super().__init__()
         self.count = count
 
-    def compute(self) -> dict[str, Any]:
+    def compute(self):
         return {"items": list(range(self.count))}
 
 
 class Begin(Task):
     outputs = ["item"]
 
-    def compute(self) -> dict[str, Any]:
+    def compute(self):
         return {"item": 0}
 
 
@@ -59,7 +56,7 @@ class Step(Task):
     inputs = ["item"]
     outputs = ["item"]
 
-    def compute(self, item: int) -> dict[str, Any]:
+    def compute(self, item):
         return {"item": item}
 
 
@@ -68,16 +65,16 @@ class Merge(Task):
     gathers = ["item"]
     outputs = ["items"]
 
-    def compute(self, item: list[int]) -> dict[str, Any]:
+    def compute(self, item):
         return {"items": item}
 
 
-def mapped(count: int) -> DAG:
+def mapped(count):
     """Return a DAG that becomes one task, and one for each of its items."""
     return DAG({"source": Source(count)}, rules=[map_over("source", "items", Step)])
 
 
-def given(count: int) -> DAG:
+def given(count):
     """Return the same graph, given whole; each edge carries one item."""
     names = [f"Step[{i}]" for i in range(count)]
     return DAG(
@@ -85,11 +82,11 @@ def given(count: int) -> DAG:
     )
 
 
-def growing_chain(count: int) -> DAG:
+def growing_chain(count):
     """Return a DAG of one task, and a rule that adds a task and the next such rule."""
 
-    def link(number: int) -> Rule:
-        def body(graph: GraphEditor) -> None:
+    def link(number):
+        def body(graph):
             graph.add_task(f"t{number}", Step, after=f"t{number - 1}")
             if number + 1 < count:
                 graph.add_rule(link(number + 1))
@@ -99,13 +96,13 @@ def growing_chain(count: int) -> DAG:
     return DAG({"t0": Begin}, rules=[link(1)])
 
 
-def chain(count: int) -> DAG:
+def chain(count):
     """Return the same graph, given whole."""
-    tasks: dict[str, Any] = {"t0": Begin, **{f"t{i}": Step for i in range(1, count)}}
+    tasks = {"t0": Begin, **{f"t{i}": Step for i in range(1, count)}}
     return DAG(tasks, [(f"t{i - 1}", f"t{i}") for i in range(1, count)])
 
 
-def pool(*, quick: bool) -> Iterable[Row]:
+def pool(*, quick):
     """Time a map on two processes, against bare submit() on the same pool."""
     count = 2_000 if quick else 10_000
     with warm_pool() as processes:
@@ -122,7 +119,7 @@ def pool(*, quick: bool) -> Iterable[Row]:
     yield "… a task: bare, and ours", NONE, NONE, figures
 
 
-def inline(*, quick: bool) -> Iterable[Row]:
+def inline(*, quick):
     """Time a map in this process, against the same graph given statically."""
     count = 2_000 if quick else 10_000
     static, ours, alone = in_turns(
@@ -137,7 +134,7 @@ def inline(*, quick: bool) -> Iterable[Row]:
     yield "… a task", NONE, NONE, f"{median(ours) / count * 1e6:.1f} µs"
 
 
-def chains(*, quick: bool) -> Iterable[Row]:
+def chains(*, quick):
     """Time a chain each of whose tasks is added by the rule on the one before."""
     rounds = 3 if quick else 15
     static, ours = in_turns(rounds, lambda: chain(1_000).run(), lambda: growing_chain(1_000).run())
@@ -149,7 +146,7 @@ def chains(*, quick: bool) -> Iterable[Row]:
     yield f"… up to {sizes[-1]:,} tasks", NONE, "n^1", f"n^{slope:.2f}"
 
 
-def stages(*, quick: bool) -> Iterable[Row]:
+def stages(*, quick):
     """Time three maps of width 100, each over what the merge before it returned."""
     rules = []
     for stage in range(3):
@@ -162,11 +159,11 @@ def stages(*, quick: bool) -> Iterable[Row]:
     yield "map-reduce, width 100, 3 stages", "84 s", "0.1 s", f"{spread(took, '{:.4f}')} s"
 
 
-def large(*, quick: bool) -> Iterable[Row]:
+def large(*, quick):
     """Time and weigh a graph of many tasks, each run in a process of its own."""
     sizes = (6_250, 12_500, 25_000) if quick else (25_000, 50_000, 100_000)
     for shape in ("map", "pairs"):
-        seconds: dict[int, list[float]] = {size: [] for size in sizes}
+        seconds = {size: [] for size in sizes}
         memory, looked_at, beside = [], [], []
         for _ in range(1 if quick else 3):
             for size in sizes:
@@ -189,7 +186,7 @@ def large(*, quick: bool) -> Iterable[Row]:
         )
 
 
-def weighed(shape: str, size: int) -> list[float]:
+def weighed(shape, size):
     """Return how long a graph takes in a new process, and by how much its peak memory grows.
 
     The last number is the growth after a look at ``dag_structure``.
@@ -205,7 +202,7 @@ def weighed(shape: str, size: int) -> list[float]:
     return [float(number) for number in printed]
 
 
-def weigh(shape: str, size: int) -> None:
+def weigh(shape, size):
     """Construct and run a graph, and print what that takes."""
     make = {
         "grown map": mapped,
@@ -215,18 +212,18 @@ def weigh(shape: str, size: int) -> None:
     }[shape]
     make(10).run()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    profiles: list[Profile] = []
+    profiles = []
     print(timed(lambda: profiles.append(make(size).run())))
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     assert profiles[0].dag_structure
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 
-def growing_pairs(count: int) -> DAG:
+def growing_pairs(count):
     """Return a DAG of one task, and a rule that adds two tasks behind it and the next such rule."""
 
-    def add(number: int) -> Rule:
-        def body(graph: GraphEditor) -> None:
+    def add(number):
+        def body(graph):
             graph.add_task(f"a{number}", Step, after="t0")
             graph.add_task(f"b{number}", Step, after=f"a{number}")
             if 2 * number + 2 < count:
@@ -237,9 +234,9 @@ def growing_pairs(count: int) -> DAG:
     return DAG({"t0": Begin}, rules=[add(0)])
 
 
-def pairs(count: int) -> DAG:
+def pairs(count):
     """Return the same graph, given whole."""
-    tasks: dict[str, Any] = {"t0": Begin}
+    tasks = {"t0": Begin}
     edges = []
     for number in range(count // 2):
         tasks[f"a{number}"] = tasks[f"b{number}"] = Step
@@ -247,7 +244,7 @@ def pairs(count: int) -> DAG:
     return DAG(tasks, edges)
 
 
-def looking(*, quick: bool) -> Iterable[Row]:
+def looking(*, quick):
     """Time a look at a task by its name, and at the tasks with a tag."""
     sizes = (1_000, 10_000) if quick else (1_000, 100_000)
     by_name, by_tag = [], []
@@ -265,12 +262,12 @@ def looking(*, quick: bool) -> Iterable[Row]:
         )
 
 
-def looked(size: int) -> tuple[float, float]:
+def looked(size):
     """Return how long a look at a task takes, by its name and by its tag."""
-    seconds: list[float] = []
+    seconds = []
 
     @rule(complete("Step"))
-    def look(graph: GraphView) -> None:
+    def look(graph):
         name = f"Step[{size // 2}]"
         for look_up in (lambda: graph[name], lambda: graph.tasks("source")):
             # Nothing is held, or the garbage collector would go through the graph.

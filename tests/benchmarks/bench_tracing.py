@@ -1,30 +1,37 @@
 """Measure what tracing costs a call, a run, in memory, and when the trace is written.
 
 ``python tests/benchmarks/bench_tracing.py [--quick] [--rounds N]``
-
-Needs nothing but Python and pip. Prints a Markdown table; README.md beside this file says
-how to read it.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import tracemalloc
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time, thread_time
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import Callable, NamedTuple
 
-from bench_core import CHECKOUT, note, processor, run_where_installed, spread
+from harness import (
+    CHECKOUT,
+    NONE,
+    asked,
+    note,
+    over,
+    print_machine,
+    print_table,
+    run_where_installed,
+    spread,
+    timed,
+    times,
+)
 
 if __name__ == "__main__":
     run_where_installed()
@@ -32,37 +39,25 @@ if __name__ == "__main__":
 from dagprofiler import span, trace
 from dagprofiler.tracing import configure, flush
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 #: Seconds and spans that are not reached: nothing is written meanwhile.
-NEVER: dict[str, Any] = {"interval_s": 1e5, "limit": 10**8}
-USUAL: dict[str, Any] = {"interval_s": 0.25, "limit": 65_536}
+NEVER = {"interval_s": 1e5, "limit": 10**8}
+USUAL = {"interval_s": 0.25, "limit": 65_536}
 
 
 class Row(NamedTuple):
-    """What is measured: seconds that so many calls take, and what they may.
-
-    Attributes
-    ----------
-    goal
-        Microseconds a call; None for a peer, or a line that adds to the one above.
-    seconds
-        Takes the number of calls.
-    base
-        The row that is subtracted.
-    """
-
+    #: Microseconds that a call may take; None for a peer, or a line that adds to the one above.
     goal: float | None
+    #: Takes the number of calls, and returns their seconds.
     seconds: Callable[[int], float]
+    #: The row that is subtracted.
     base: str | None = "a plain call"
 
 
-def nothing() -> None:
+def nothing():
     pass
 
 
-async def nothing_async() -> None:
+async def nothing_async():
     pass
 
 
@@ -70,14 +65,14 @@ traced = trace(nothing)
 traced_async = trace(nothing_async)
 
 
-def bare(*args: Any, **kwargs: Any) -> None:
+def bare(*args, **kwargs):
     return nothing(*args, **kwargs)
 
 
-def calls(function: Callable[[], Any]) -> Callable[[int], float]:
+def calls(function):
     """Return what measures calls of a function, in CPU seconds of this thread."""
 
-    def seconds(number: int) -> float:
+    def seconds(number):
         begun = thread_time()
         for _ in repeat(None, number):
             function()
@@ -86,8 +81,8 @@ def calls(function: Callable[[], Any]) -> Callable[[int], float]:
     return seconds
 
 
-def awaits(function: Callable[[], Any]) -> Callable[[int], float]:
-    async def main(number: int) -> float:
+def awaits(function):
+    async def main(number):
         begun = thread_time()
         for _ in repeat(None, number):
             await function()
@@ -96,14 +91,14 @@ def awaits(function: Callable[[], Any]) -> Callable[[int], float]:
     return lambda number: asyncio.run(main(number))
 
 
-def empty(number: int) -> float:
+def empty(number):
     begun = thread_time()
     for _ in repeat(None, number):
         pass
     return thread_time() - begun
 
 
-def spans(number: int) -> float:
+def spans(number):
     begun = thread_time()
     for _ in repeat(None, number):
         with span("work"):
@@ -111,7 +106,7 @@ def spans(number: int) -> float:
     return thread_time() - begun
 
 
-def spans_with_a_value(number: int) -> float:
+def spans_with_a_value(number):
     begun = thread_time()
     for i in range(number):
         with span("work", number=i):
@@ -119,8 +114,8 @@ def spans_with_a_value(number: int) -> float:
     return thread_time() - begun
 
 
-def clock_and_append(number: int) -> float:
-    held: list[tuple[float, float]] = []
+def clock_and_append(number):
+    held = []
     begun = thread_time()
     for _ in repeat(None, number):
         start = perf_counter()
@@ -129,10 +124,10 @@ def clock_and_append(number: int) -> float:
     return thread_time() - begun
 
 
-def held(seconds: Callable[[int], float]) -> Callable[[int], float]:
+def held(seconds):
     """Return the same; what it recorded is written afterwards."""
 
-    def with_flush(number: int) -> float:
+    def with_flush(number):
         taken = seconds(number)
         flush()
         return taken
@@ -140,7 +135,7 @@ def held(seconds: Callable[[int], float]) -> Callable[[int], float]:
     return with_flush
 
 
-def written(number: int) -> float:
+def written(number):
     """Return CPU seconds of the whole process, until all is in the file."""
     configure(**USUAL)
     flush()
@@ -153,8 +148,8 @@ def written(number: int) -> float:
     return taken
 
 
-def off(seconds: Callable[[int], float]) -> Callable[[int], float]:
-    def switched(number: int) -> float:
+def off(seconds):
+    def switched(number):
         configure(enable=False)
         try:
             return seconds(number)
@@ -164,7 +159,7 @@ def off(seconds: Callable[[int], float]) -> Callable[[int], float]:
     return switched
 
 
-def viztracer() -> dict[str, Row]:
+def viztracer():
     """Return rows of VizTracer, where it is installed."""
     if find_spec("viztracer") is None:
         return {}
@@ -174,16 +169,16 @@ def viztracer() -> dict[str, Row]:
     tracer.start()
     tracer.stop()
 
-    def events(number: int) -> float:
+    def events(number):
         begun = thread_time()
         for _ in repeat(None, number):
             with tracer.log_event("work"):
                 pass
         return thread_time() - begun
 
-    def started(seconds: Callable[[int], float]) -> Callable[[int], float]:
+    def started(seconds):
         # While it is, Python 3.11 runs everything more slowly.
-        def with_start(number: int) -> float:
+        def with_start(number):
             tracer.start()
             taken = seconds(number)
             tracer.stop()
@@ -214,9 +209,9 @@ ROWS = {
 }
 
 
-def measured(rows: Mapping[str, Row], number: int, rounds: int) -> dict[str, list[float]]:
+def measured(rows, number, rounds):
     """Return microseconds a call over the row's base, of each round; rows take turns."""
-    found: dict[str, list[float]] = {what: [] for what in rows}
+    found = {what: [] for what in rows}
     for i in range(rounds):
         note(f"round {i + 1} of {rounds}")
         taken = {what: row.seconds(number) for what, row in rows.items()}
@@ -226,7 +221,7 @@ def measured(rows: Mapping[str, Row], number: int, rounds: int) -> dict[str, lis
     return found
 
 
-def bytes_of(number: int) -> tuple[int, int]:
+def bytes_of(number):
     """Return bytes that so many spans take in memory, afterwards and at most."""
     flush()
     tracemalloc.start()
@@ -239,7 +234,7 @@ def bytes_of(number: int) -> tuple[int, int]:
     return after - before, peak - before
 
 
-def bytes_at_most(limit: int, number: int) -> float:
+def bytes_at_most(limit, number):
     """Return bytes that are held at most, with what writing takes, for each span of the limit."""
     configure(limit=limit)
     _, most = bytes_of(number)
@@ -247,15 +242,13 @@ def bytes_at_most(limit: int, number: int) -> float:
     return most / limit
 
 
-def write_all(number: int) -> tuple[float, float]:
+def write_all(number):
     """Return seconds to write so many spans, and bytes a span in the file."""
-    before = Path(flush() or "").stat().st_size
+    before = Path(flush()).stat().st_size
     for _ in repeat(None, number):
         traced()
-    begun = perf_counter()
-    path = flush()
-    taken = perf_counter() - begun
-    return taken, (Path(path or "").stat().st_size - before) / number
+    taken = timed(flush)
+    return taken, (Path(flush()).stat().st_size - before) / number
 
 
 #: Prints CPU microseconds that a task takes, and a call of an annotated function outside of a run.
@@ -317,9 +310,9 @@ print(median(taken) / tasks * 1e6, (process_time() - begun) / tasks * 1e6)
 KINDS = [(imported, annotated) for imported in (False, True) for annotated in (False, True)]
 
 
-def report_runs(tasks: int, rounds: int) -> None:
-    """Measure and print what runs take, with tracing imported or not, and used or not."""
-    found: dict[tuple[bool, bool], list[tuple[float, float]]] = {kind: [] for kind in KINDS}
+def runs(tasks, rounds):
+    """Return what runs take, with tracing imported or not, and used or not."""
+    found = {kind: [] for kind in KINDS}
     env = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
     for i in range(rounds):
         note(f"runs, round {i + 1} of {rounds}")
@@ -329,69 +322,67 @@ def report_runs(tasks: int, rounds: int) -> None:
                 done = subprocess.run(
                     command, cwd=folder, env=env, check=True, capture_output=True, text=True
                 )
-            task_us, call_us = map(float, done.stdout.split())
-            found[kind].append((task_us, call_us))
-    print(f"\n| µs a task, {tasks:,} tasks | not annotated | one annotated call a task |")
-    print("|---|---|---|")
+            found[kind].append((*map(float, done.stdout.split()),))
+    return found
+
+
+def lines_of_runs(found):
     for imported, what in ((False, "tracing not imported before the run"), (True, "imported")):
         cells = [spread([task for task, _ in found[imported, used]]) for used in (False, True)]
-        print(f"| {what} | {cells[0]} | {cells[1]} |")
-    plain, unused = found[False, False], found[True, False]
-    ratios = [with_it[0] / without[0] for with_it, without in zip(unused, plain)]
-    print("\n| what | goal | measured |\n|---|---|---|")
-    print(f"| imported and not annotated, over neither | 1.05 x | {spread(ratios)} x |")
+        yield what, *cells
+
+
+def ratios_of_runs(found):
+    plain, unused = ([task for task, _ in found[imported, False]] for imported in (False, True))
+    yield "imported and not annotated, over neither", "1.05 x", times(over(unused, plain))
     for imported, what in ((True, "imported"), (False, "imported by the first task")):
         # The call itself is measured where tracing is on, outside of a run.
-        over = [
-            task - without[0] - call for (task, call), without in zip(found[imported, True], plain)
-        ]
+        more = [task - base - call for (task, call), base in zip(found[imported, True], plain)]
         label = f"annotated, {what}: over neither and the call's own cost, µs a task"
-        print(f"| {label} | 3 | {spread(over)} |", flush=True)
+        yield label, 3, spread(more)
 
 
-def report(rows: Mapping[str, Row], found: Mapping[str, list[float]]) -> None:
-    print("| what, µs a call | goal | measured |")
-    print("|---|---|---|")
+def lines_of_calls(rows, found):
     for what, values in found.items():
         if what != "nothing":
             goal = rows[what].goal
-            over = {"a plain call": " over a plain call", "an awaited call": " over that"}
-            label = what + over.get(rows[what].base or "", "")
-            print(f"| {label} | {'-' if goal is None else goal} | {spread(values)} |", flush=True)
+            base = {"a plain call": " over a plain call", "an awaited call": " over that"}
+            label = what + base.get(rows[what].base, "")
+            yield label, NONE if goal is None else goal, spread(values)
 
 
-def report_sizes(scale: int) -> None:
-    """Measure and print what spans take in memory and in the file."""
+def lines_of_sizes(scale):
+    """Measure what spans take in memory and in the file."""
     number = 100_000 // scale
     memory = [bytes_of(number)[0] / number for _ in range(3)]
-    print(f"| memory a span | 80 B | {spread(memory, '{:.0f}')} B |")
+    yield "memory a span", "80 B", f"{spread(memory, '{:.0f}')} B"
     most = [bytes_at_most(10_000, 300_000 // scale) for _ in range(3)]
     what = "… at most, while it is written, with `limit=10_000`, for each of these"
-    print(f"| {what} | - | {spread(most, '{:.0f}')} B |")
+    yield what, NONE, f"{spread(most, '{:.0f}')} B"
     number = 1_000_000 // scale
     writes = [write_all(number) for _ in range(3)]
-    print(f"| writing {number:,} spans | 3 s | {spread([taken for taken, _ in writes])} s |")
-    print(f"| … in the file, each | - | {median(size for _, size in writes):.0f} B |")
+    yield f"writing {number:,} spans", "3 s", f"{spread([taken for taken, _ in writes])} s"
+    yield "… in the file, each", NONE, f"{median(size for _, size in writes):.0f} B"
 
 
-def main() -> None:
-    """Measure all rows and print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a tenth of the calls")
-    parser.add_argument("--rounds", type=int, default=15, help="so many of each (default: 15)")
-    options = parser.parse_args()
-    print(f"Python {platform.python_version()}")
-    print(f"on {processor()}, {os.cpu_count()} cores, {platform.platform()}\n", flush=True)
-    scale = 10 if options.quick else 1
+def main():
+    """Measure all rows and print the tables."""
+    options = asked(__doc__, rounds=15)
+    scale, rounds = 10 if options["quick"] else 1, options["rounds"]
+    print_machine()
     with tempfile.TemporaryDirectory() as folder:
         configure(directory=folder, enable=True, **NEVER)
         # The first span of a process also opens its file.
         traced()
         rows = {**ROWS, **viztracer()}
-        report(rows, measured(rows, 50_000 // scale, options.rounds))
-        report_sizes(scale)
+        calls_of_all = lines_of_calls(rows, measured(rows, 50_000 // scale, rounds))
+        print_table("what, µs a call | goal | measured", chain(calls_of_all, lines_of_sizes(scale)))
         configure(enable=False)
-    report_runs(10_000 // scale, options.rounds)
+    tasks = 10_000 // scale
+    found = runs(tasks, rounds)
+    head = f"µs a task, {tasks:,} tasks | not annotated | one annotated call a task"
+    print_table(head, lines_of_runs(found))
+    print_table("what | goal | measured", ratios_of_runs(found))
 
 
 if __name__ == "__main__":

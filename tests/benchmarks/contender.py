@@ -19,7 +19,6 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import Any, Callable
 
 import numpy as np
 
@@ -34,22 +33,22 @@ CONSUMERS = 16
 # -- the bare loop -------------------------------------------------------------------------
 
 
-def make_plan(tasks: dict[str, Task], edges: Edges) -> tuple[list[tuple[Any, ...]], int]:
+def make_plan(tasks, edges):
     """Return what the bare loop needs, one step a task, and the number of values.
 
     `tasks` must be in topological order. A value is known by its index: a step holds the
     bound ``compute``, the fields to load with their values, the fields that gather lists of
     values, the fields to dump with their values, and the values whose last consumer it is.
     """
-    incoming: dict[str, list[str]] = {name: [] for name in tasks}
+    incoming = {name: [] for name in tasks}
     for source, target in edges:
         incoming[target].append(source)
-    values: dict[tuple[str, str], int] = {}
-    last_use: dict[int, int] = {}
-    steps: list[tuple[Any, ...]] = []
+    values = {}
+    last_use = {}
+    steps = []
     for number, (name, task) in enumerate(tasks.items()):
-        loads: list[tuple[str, int]] = []
-        gathered: dict[str, list[int]] = {field: [] for field in getattr(task, "gathers", ())}
+        loads = []
+        gathered = {field: [] for field in getattr(task, "gathers", ())}
         for source in incoming[name]:
             for field in tasks[source].outputs:
                 if field not in task.inputs:
@@ -68,13 +67,13 @@ def make_plan(tasks: dict[str, Task], edges: Edges) -> tuple[list[tuple[Any, ...
     return steps, len(values)
 
 
-def run_bare(plan: tuple[list[tuple[Any, ...]], int], cfg: Any) -> list[tuple[float, ...]]:
+def run_bare(plan, cfg):
     """Call the tasks of a plan: the least that a run which measures its phases must do."""
     steps, count = plan
     dumps, loads, clock = pickle.dumps, pickle.loads, perf_counter
     protocol = pickle.HIGHEST_PROTOCOL
-    blobs: list[Any] = [None] * count
-    times: list[tuple[float, ...]] = []
+    blobs = [None] * count
+    times = []
     for compute, fields, gathered, results, dead in steps:
         t0 = clock()
         inputs = {field: loads(blobs[value]) for field, value in fields}
@@ -96,7 +95,7 @@ def run_bare(plan: tuple[list[tuple[Any, ...]], int], cfg: Any) -> list[tuple[fl
     return times
 
 
-def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+def timed(call):
     """Return the CPU time of `call`, after a garbage collection, and what it returned."""
     gc.collect()
     start = process_time()
@@ -131,7 +130,7 @@ class Gather(Task):
         return {"z": 1}
 
 
-def starts(field: str) -> type[Task]:
+def starts(field):
     """Return a class of tasks without inputs and with the output `field`."""
 
     class First(Task):
@@ -143,7 +142,7 @@ def starts(field: str) -> type[Task]:
     return First
 
 
-def joins(field: str) -> type[Task]:
+def joins(field):
     """Return a class of tasks with the inputs a, b, c and the output `field`."""
 
     class Join(Task):
@@ -198,17 +197,17 @@ class CountedQuarry(Quarry):
         return {"x": super().compute(cfg)["x"].view(CountedArray)}
 
 
-def chain(n: int) -> tuple[dict[str, Task], Edges]:
+def chain(n):
     names = [f"t{i:07d}" for i in range(n)]
     tasks = {name: Step() if i else Start() for i, name in enumerate(names)}
     return tasks, list(zip(names, names[1:]))
 
 
-def layered(n: int, width: int = 99) -> tuple[dict[str, Task], Edges]:
+def layered(n, width=99):
     """A layered random DAG: each task reads a, b and c from three tasks of the layer above."""
     pick = random.Random(0)
     names = [f"t{i:07d}" for i in range(n)]
-    tasks: dict[str, Task] = {}
+    tasks = {}
     edges = []
     for i, name in enumerate(names):
         above = (i // width - 1) * width
@@ -218,22 +217,22 @@ def layered(n: int, width: int = 99) -> tuple[dict[str, Task], Edges]:
     return tasks, edges
 
 
-def fan(n: int) -> tuple[dict[str, Task], Edges]:
+def fan(n):
     names = [f"worker{i}" for i in range(n)]
     tasks = {"a": Start(), **{name: Step() for name in names}, "z": Gather()}
     return tasks, [("a", name) for name in names] + [(name, "z") for name in names]
 
 
-def broadcast(source: Task) -> tuple[dict[str, Task], Edges]:
+def broadcast(source):
     names = [f"t{i:02d}" for i in range(CONSUMERS)]
     return {"a": source, **{name: Peek() for name in names}}, [("a", name) for name in names]
 
 
-def sparse(n: int, width: int = 99) -> tuple[dict[str, Task], Edges]:
+def sparse(n, width=99):
     """A layered DAG of n no-op tasks, in-degree 1 to 3 (2 in the mean)."""
     pick = random.Random(0)
     names = [f"t{i:07d}" for i in range(n)]
-    tasks: dict[str, Task] = {}
+    tasks = {}
     edges = []
     for i, name in enumerate(names):
         above = (i // width - 1) * width
@@ -243,11 +242,11 @@ def sparse(n: int, width: int = 99) -> tuple[dict[str, Task], Edges]:
     return tasks, edges
 
 
-def make_sparse(n: int) -> Any:
+def make_sparse(n):
     return DAG(*sparse(n), Config())
 
 
-def sparse_class(field: str, degree: int) -> type[Task]:
+def sparse_class(field, degree):
     """Return a class of tasks that read the first `degree` of a, b, c and make `field`."""
 
     class Sparse(Task):
@@ -266,10 +265,10 @@ SPARSE = {(k, degree): sparse_class("abc"[k], degree) for k in range(3) for degr
 # -- the measurements ----------------------------------------------------------------------
 
 SHAPES = {"chain": chain, "layered": layered}
-ready: dict[Any, Any] = {}
+ready = {}
 
 
-def once(make: Callable[..., Any], *args: Any) -> Any:
+def once(make, *args):
     """Return ``make(*args)``, made at the first call."""
     key = (make, args)
     if key not in ready:
@@ -278,18 +277,18 @@ def once(make: Callable[..., Any], *args: Any) -> Any:
     return ready[key]
 
 
-def make_run(shape: str, n: int) -> tuple[Any, ...]:
+def make_run(shape, n):
     tasks, edges = SHAPES[shape](n)
     construct = partial(DAG, tasks, edges, Config())
     return construct, construct(), make_plan(tasks, edges)
 
 
-def read_all(profile: Any) -> Any:
+def read_all(profile):
     metrics = profile.metrics
     return (metrics.task_metrics, metrics.edge_metrics, metrics.node_weights, metrics.edge_weights)
 
 
-def measure_run(shape: str, n: int) -> dict[str, float]:
+def measure_run(shape, n):
     """Construct and run n no-op tasks, without and with a seed.
 
     `read` is `run` and a first look at all metrics.
@@ -305,7 +304,7 @@ def measure_run(shape: str, n: int) -> dict[str, float]:
     return {"bare": bare, "construct": construct, "run": run, "seeded": seeded, "read": read}
 
 
-def measure_fan(n: int) -> dict[str, float]:
+def measure_fan(n):
     """Construct and run one source, n workers and one sink."""
     tasks, edges = fan(n)
     plan, cfg = make_plan(tasks, edges), Config()
@@ -315,10 +314,10 @@ def measure_fan(n: int) -> dict[str, float]:
     return {"bare": bare, "run": run, "seeded": seeded}
 
 
-def make_broadcast(n: int, no_copy: bool) -> tuple[Any, Any, Any]:
+def make_broadcast(n, no_copy):
     tasks, edges = broadcast(Quarry())
     cfg = Config(n=n)
-    options: dict[str, Any] = {}
+    options = {}
     if no_copy:
         from dagprofiler.serializers import OutOfBandPickle
 
@@ -326,7 +325,7 @@ def make_broadcast(n: int, no_copy: bool) -> tuple[Any, Any, Any]:
     return DAG(tasks, edges, cfg, **options), make_plan(tasks, edges), cfg
 
 
-def measure_array(n: int = ARRAY_BYTES, no_copy: bool = False) -> dict[str, float]:
+def measure_array(n=ARRAY_BYTES, no_copy=False):
     """Run one producer of an n-byte array and 16 consumers that read its first item."""
     dag, plan, cfg = once(make_broadcast, n, no_copy)
     bare, _ = timed(partial(run_bare, plan, cfg))
@@ -334,7 +333,7 @@ def measure_array(n: int = ARRAY_BYTES, no_copy: bool = False) -> dict[str, floa
     return {"bare": bare, "run": run}
 
 
-def count_serializations(no_copy: bool = False) -> int:
+def count_serializations(no_copy=False):
     """Count how often the array of the broadcast is pickled in one run."""
     tasks, edges = broadcast(CountedQuarry())
     CountedArray.pickled.clear()
@@ -342,7 +341,7 @@ def count_serializations(no_copy: bool = False) -> int:
     return CountedArray.pickled["times"]
 
 
-def peak_mib() -> float:
+def peak_mib():
     """Return the largest resident size of this process so far."""
     import resource
 
@@ -350,10 +349,10 @@ def peak_mib() -> float:
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def measure_memory(length: int, bare: bool = False) -> float:
+def measure_memory(length, bare=False):
     """Run a chain that passes 20 MB on; return the growth of the peak. Once a process."""
     names = [f"t{i:04d}" for i in range(length)]
-    tasks: dict[str, Task] = {name: Add() if i else Quarry() for i, name in enumerate(names)}
+    tasks = {name: Add() if i else Quarry() for i, name in enumerate(names)}
     edges, cfg = list(zip(names, names[1:])), Config(n=BLOCK_BYTES)
     before = peak_mib()
     if bare:
@@ -363,7 +362,7 @@ def measure_memory(length: int, bare: bool = False) -> float:
     return peak_mib() - before
 
 
-def document_of(profile: Any) -> dict[str, Any]:
+def document_of(profile):
     """Return the document that saving a profile writes."""
     if hasattr(profile, "to_dict"):
         return profile.to_dict()
@@ -378,7 +377,7 @@ def document_of(profile: Any) -> dict[str, Any]:
     }
 
 
-def measure_json(n: int) -> dict[str, float]:
+def measure_json(n):
     """Save and load the profile of n tasks; json's time for the same document beside it."""
     profile = once(make_sparse, n).run()
     compact = json.JSONEncoder(separators=(",", ":")).encode
@@ -402,7 +401,7 @@ def measure_json(n: int) -> dict[str, float]:
     }
 
 
-def measure_overhead() -> dict[str, float]:
+def measure_overhead():
     """Run the README's Quick Start; return what share of its time went where.
 
     `reported` is what the profile calls overhead, `unknown` is in no figure at all.
@@ -421,7 +420,7 @@ def measure_overhead() -> dict[str, float]:
     return {"reported": reported / total, "unknown": 1 - (phases + reported) / total}
 
 
-def measure_million(n: int, shape: str) -> dict[str, float]:
+def measure_million(n, shape):
     """Construct, run, save and load n no-op tasks; `peak` is of the whole process."""
     tasks, edges = {"chain": chain, "sparse": sparse}[shape](n)
     with tempfile.TemporaryDirectory() as folder:
@@ -434,7 +433,7 @@ def measure_million(n: int, shape: str) -> dict[str, float]:
     return {"construct": construct, "run": run, "save": save, "load": load, "peak": peak_mib()}
 
 
-MEASUREMENTS: dict[str, Callable[..., Any]] = {
+MEASUREMENTS = {
     "versions": lambda: [sys.version.split()[0], np.__version__],
     "run": measure_run,
     "fan": measure_fan,
@@ -447,7 +446,7 @@ MEASUREMENTS: dict[str, Callable[..., Any]] = {
 }
 
 
-def main() -> None:
+def main():
     """Answer the requests on standard input until it ends."""
     for line in sys.stdin:
         name, arguments = json.loads(line)
