@@ -28,7 +28,7 @@ LIMITS = {
     "private modules that another package imports": 0,
     "class names that exist twice": 0,
     "lines of code": 26_122,
-    "lines of tests": 40_840,
+    "lines of tests": 39_424,
     "parameters of Run": 6,
     "attributes of Run": 15,
     "methods of Run": 15,

@@ -64,6 +64,7 @@ def test_a_program_runs_and_measures_and_its_profile_has_what_0_1_0_reads():
     tasks = {"T0": Collect("first", None), "T1": Double(), "T2": Add()}
     dag = DAG(tasks, [("T0", "T1"), ("T0", "T2"), ("T1", "T2", ["z"])], Config(N=100))
     assert dag.execution_order == ["T0", "T1", "T2"]
+    assert all(task.config is dag.config for task in dag.tasks.values())
     profile = dag.run(42)
     metrics = profile.metrics
     assert profile.seed == 42

@@ -11,7 +11,7 @@ from dagprofiler import Config, DeclarationError
 from dagprofiler.config import same_value
 
 
-def test_a_config_is_a_mapping_in_the_order_given():
+def test_a_config_is_a_mapping_in_the_order_given_and_has_attributes():
     cfg = Config(b=1, a=2)
     assert isinstance(cfg, Mapping)
     assert [*cfg.items()] == [*dict(**cfg).items()] == [("b", 1), ("a", 2)]
@@ -19,6 +19,12 @@ def test_a_config_is_a_mapping_in_the_order_given():
     assert "a" in cfg
     assert "c" not in cfg
     assert repr(Config(N=1, name="x")) == "Config(N=1, name='x')"
+    cfg = Config(**{"N": 1, "cell count": 2})
+    assert hasattr(cfg, "N")
+    assert not hasattr(cfg, "__array__")
+    assert getattr(cfg, "M", 3) == 3
+    assert {"N", "copy"} <= {*dir(cfg)}
+    assert "cell count" not in dir(cfg)
 
 
 def test_a_config_cannot_be_changed():
@@ -54,15 +60,6 @@ def test_an_unknown_attribute_says_which_parameters_there_are():
         _ = Config().N
 
 
-def test_hasattr_getattr_and_dir_work_as_on_any_object():
-    cfg = Config(**{"N": 1, "cell count": 2})
-    assert hasattr(cfg, "N")
-    assert not hasattr(cfg, "__array__")
-    assert getattr(cfg, "M", 3) == 3
-    assert {"N", "copy"} <= {*dir(cfg)}
-    assert "cell count" not in dir(cfg)
-
-
 @pytest.mark.parametrize(
     "name", ["get", "copy", "keys", "items", "to_dict", "_params", "self", "cell count"]
 )
@@ -74,13 +71,18 @@ def test_a_key_that_is_no_attribute_is_reached_by_item(name):
     assert pickle.loads(pickle.dumps(cfg)) == cfg
 
 
-def test_equality_looks_at_names_and_values_not_at_order():
+def test_equality_and_hash_look_at_names_and_values_not_at_order():
     assert Config(a=1, b=2) == Config(b=2, a=1)
     for other in (Config(a=2), Config(b=1), Config(a=1, b=None), 1):
         assert Config(a=1) != other
     assert Config(a=1) == {"a": 1}
     for other in ((1,), [1, 2]):
         assert Config(a=[1]) != Config(a=other)
+    assert hash(Config(a=1, b="x")) == hash(Config(b="x", a=1))
+    assert {Config(a=1): "one"}[Config(a=1)] == "one"
+    assert len({Config(a=1), Config(a=1.0), Config(a=2)}) == 2
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Config(a=[1]))
 
 
 def ragged(last):
@@ -160,14 +162,6 @@ def test_configs_of_equal_parameters_are_equal_and_survive_copying(parameters):
     assert cfg.to_dict() == parameters
     assert pickle.loads(pickle.dumps(cfg)) == cfg
     assert copy.deepcopy(cfg) == copy.copy(cfg) == cfg
-
-
-def test_a_config_is_hashable_when_its_values_are():
-    assert hash(Config(a=1, b="x")) == hash(Config(b="x", a=1))
-    assert {Config(a=1): "one"}[Config(a=1)] == "one"
-    assert len({Config(a=1), Config(a=1.0), Config(a=2)}) == 2
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(Config(a=[1]))
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))

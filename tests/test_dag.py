@@ -150,7 +150,7 @@ def test_an_argument_of_run_that_is_none_is_refused(arguments, message):
 Gather = make("Gather", ["got"], ["x"], ["x"])
 
 
-def test_gathered_inputs_arrive_in_the_order_of_the_edges_or_as_they_are_given():
+def test_gathered_inputs_arrive_in_the_order_of_the_edges_as_lists_of_their_own():
     tasks = {"a": constant(x=1), "b": constant(x=2), "c": constant(x=3), "z": Gather}
     assert received(DAG(tasks, [("c", "z"), ("a", "z"), ("b", "z")])) == {"x": [3, 1, 2]}
     renamed = [("a", "z", {"q": "x"}), ("b", "z"), ("a", "z", {"p": "x"})]
@@ -158,9 +158,6 @@ def test_gathered_inputs_arrive_in_the_order_of_the_edges_or_as_they_are_given()
     assert received(DAG(tasks, renamed)) == {"x": [2, 3, 1]}
     assert received(DAG({"z": Gather})) == {"x": []}
     assert received(DAG({"z": Gather}), inputs={"z": {"x": [1, 2]}}) == {"x": [1, 2]}
-
-
-def test_gathered_lists_are_not_shared():
     grows = make("Grows", ["got"], ["x"], ["x"], lambda self, x: x.append(0) or {"got": x})
     dag = DAG({"a": constant(x=1), "y": grows, "z": grows}, [("a", "y"), ("a", "z")])
     assert dag.run().outputs == {name: {"got": [1, 0]} for name in "yz"}
@@ -380,16 +377,6 @@ def test_a_run_never_changes_the_dag():
     ]
 
 
-def test_partial_methods_of_two_classes_are_distinguished():
-    scaled = partialmethod(lambda self, x, factor: {"y": x * factor}, factor=3)
-    shifted = partialmethod(lambda self, y, by: {"z": y + by}, by=1)
-    shifts = make("Shifts", ["z"], ["y"], compute=shifted)
-    scales = make("Scales", ["y"], ["x"], compute=scaled)
-    tasks = {"a": constant(x=2), "b": scales, "c": shifts, "d": shifts}
-    profile = DAG(tasks, [("a", "b"), ("b", "c"), ("b", "d")]).run()
-    assert profile.outputs == {"c": {"z": 7}, "d": {"z": 7}}
-
-
 @pytest.mark.parametrize("names", ["bc", "cb"])
 def test_a_function_is_a_method_in_one_class_and_static_in_another(names):
     def add(x, y=5):
@@ -405,7 +392,7 @@ def test_a_function_is_a_method_in_one_class_and_static_in_another(names):
     assert problem.startswith(f"task '{method}': compute() does not take 'x' from 'a'")
 
 
-def test_a_wrapper_may_add_an_argument():
+def test_a_wrapper_may_add_an_argument_and_so_may_partial_methods():
     def compute(self, x, factor):
         return {"y": x * factor}
 
@@ -413,6 +400,13 @@ def test_a_wrapper_may_add_an_argument():
     kind = make("Scaled", ["y"], ["x"], compute=scaled)
     assert DAG({"a": constant(x=2), "b": kind}, [("a", "b")]).run().final_outputs == {"y": 6}
     assert kind().run({"x": 2})["outputs_raw"] == {"y": 6}
+    scaled = partialmethod(lambda self, x, factor: {"y": x * factor}, factor=3)
+    shifted = partialmethod(lambda self, y, by: {"z": y + by}, by=1)
+    shifts = make("Shifts", ["z"], ["y"], compute=shifted)
+    scales = make("Scales", ["y"], ["x"], compute=scaled)
+    tasks = {"a": constant(x=2), "b": scales, "c": shifts, "d": shifts}
+    profile = DAG(tasks, [("a", "b"), ("b", "c"), ("b", "d")]).run()
+    assert profile.outputs == {"c": {"z": 7}, "d": {"z": 7}}
 
 
 def passing_on(function):

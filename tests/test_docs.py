@@ -94,16 +94,7 @@ profile-format saga serializers standard tracing tutorial
 """
 
 
-def test_every_page_that_teaches_by_example_has_examples():
-    found = {
-        page.stem
-        for page in PAGES
-        if any(block.kind == "python" for block in blocks(page.read_text(encoding="utf-8")))
-    }
-    assert found >= {*WITH_EXAMPLES.split()}
-
-
-def test_every_page_is_in_a_table_of_contents():
+def test_every_page_is_in_a_table_of_contents_and_has_examples_if_it_teaches_by_them():
     listed = {
         page.parent / f"{line}.md"
         for page in PAGES
@@ -113,17 +104,20 @@ def test_every_page_is_in_a_table_of_contents():
         if line and not line.startswith(":")
     }
     assert listed == {*PAGES} - {ROOT / "README.md", ROOT / "docs" / "index.md"}
+    found = {
+        page.stem
+        for page in PAGES
+        if any(block.kind == "python" for block in blocks(page.read_text(encoding="utf-8")))
+    }
+    assert found >= {*WITH_EXAMPLES.split()}
 
 
-def test_samples_of_a_profile_load():
+def test_samples_of_a_profile_load_and_have_the_keys_of_a_real_one_in_their_order(tmp_path):
     texts = [page.read_text(encoding="utf-8") for page in PAGES]
     samples = [block.text for text in texts for block in blocks(text) if block.kind == "json"]
     for sample in samples:
         Profile.loads(sample)
     assert len(samples) >= 2
-
-
-def test_sample_of_the_quick_start_has_the_keys_of_a_real_one_in_their_order(tmp_path):
     page = (ROOT / "docs" / "profile-format.md").read_text(encoding="utf-8")
     sample = [block.text for block in blocks(page) if block.kind == "json"][1]
     written = tmp_path / "profile.json"
@@ -204,21 +198,15 @@ def table(*head):
     return [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in rows][1:]
 
 
-def test_measurements_page_says_of_every_flag_what_to_do():
+def test_measurements_page_names_flags_meters_fields_of_rounds_and_sources():
     rows = table("flag", "is raised when", "what to do")
     assert [flag.strip("`") for flag, _, _ in rows] == list(FLAGS_OF_A_TASK)
-
-
-def test_measurements_page_names_every_meter_and_its_column():
     rows = table("name", "column of `samples`")
     found = {name.strip("`"): column.strip("`") for name, column, *_ in rows}
     names = ["delay", "cpu", *METER_SETS["full"]]
     assert found.pop("wall") == "wall_ms"
     assert found.pop("allocation") == "allocation_bytes"
     assert found == {name: select(name).columns[0] for name in names}
-
-
-def test_measurements_page_has_the_fields_of_rounds_and_their_defaults():
     rows = table("field", "default", "means")
     defaults = {field.strip("`"): default for field, default, _ in rows}
     fields_of_rounds = {field.name: field.default for field in dataclasses.fields(Rounds)}
@@ -227,9 +215,6 @@ def test_measurements_page_has_the_fields_of_rounds_and_their_defaults():
     assert {
         name: ast.literal_eval(default.strip("`")) for name, default in defaults.items()
     } == fields_of_rounds
-
-
-def test_measurements_page_has_the_order_in_which_weights_are_tried():
     rows = table("source", "unit", "is")
     assert tuple(source.strip("`") for source, *_ in rows) == tuple(SOURCES)
 
@@ -243,13 +228,10 @@ def test_measurements_page_has_the_coverage_that_intervals_really_have():
         assert round(100 * coverage, 1) == float(percent)
 
 
-def test_api_pages_name_every_public_name():
+def test_api_pages_name_every_public_name_and_the_architecture_page_every_room():
     pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "api").glob("*.md")]
     named = re.findall(r"(?m)auto\w+:: dagprofiler\.(?:\w+\.)?(\w+)$", "\n".join(pages))
     assert {*dagprofiler.__all__} - {*named} == {"__version__"}
-
-
-def test_the_architecture_page_names_every_room():
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     tree = page[page.index("dagprofiler/\n") : page.index("## Floors")]
     package = Path(dagprofiler.__file__).parent

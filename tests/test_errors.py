@@ -98,15 +98,6 @@ def test_of_a_long_cycle_the_message_names_some_tasks():
     assert len(error.cycle) == 100_001
 
 
-def test_a_validation_error_lists_all_its_problems():
-    assert str(ValidationError([GraphError("input 'x' is missing")])) == "input 'x' is missing"
-    error = ValidationError([GraphError("first"), CostModelError("second")])
-    assert str(error) == "2 problems:\n  - first\n  - second"
-    loaded = pickle.loads(pickle.dumps(error))
-    assert [type(problem) for problem in loaded.problems] == [GraphError, CostModelError]
-    assert [str(problem) for problem in loaded.problems] == ["first", "second"]
-
-
 @pytest.mark.parametrize(
     ("task", "failed", "message"),
     [
@@ -135,20 +126,19 @@ class Fails(Task):
         raise LookupError("no such cell")
 
 
-def test_describe_names_the_class_and_keeps_to_one_line():
+def test_describe_and_did_you_mean_keep_to_one_line():
     rude = type("Rude", (Exception,), {"__str__": lambda self: 1 / 0})
     assert describe(ValueError("no\n  such   cell")) == "ValueError: no such cell"
     assert describe(ValueError()) == "ValueError"
     assert describe(KeyboardInterrupt()) == "KeyboardInterrupt"
     assert describe(rude()).startswith("Rude")
-
-
-def test_did_you_mean_ignores_case_and_is_silent_where_nothing_is_near():
     for name in ("dta", "DATA"):
         assert did_you_mean(name, ["data", "labels"]) == "; did you mean 'data'?"
     assert did_you_mean("n_ue", ["N_UE"]) == "; did you mean 'N_UE'?"
     assert did_you_mean("zzz", ["data", "labels"]) == ""
     assert did_you_mean(5, []) == ""
+    assert shorten("abcdefgh", 8) == "abcdefgh"
+    assert shorten("abcdefghi", 8) == "abcd ... fghi"
 
 
 class Unpicklable(Exception):  # noqa: N818  (a name that a user may choose)
@@ -252,8 +242,3 @@ def test_of_a_long_traceback_the_first_and_the_last_frames_are_kept():
     assert len(frames) == 20
     assert frames[0]["text"] == "task.fall(50)"
     assert frames_of(ValueError("never raised")) == []
-
-
-def test_only_a_text_that_is_longer_than_its_limit_is_shortened():
-    assert shorten("abcdefgh", 8) == "abcdefgh"
-    assert shorten("abcdefghi", 8) == "abcd ... fghi"

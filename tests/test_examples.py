@@ -71,13 +71,10 @@ def test_example_writes_a_profile_into_the_current_folder_or_where_it_is_told_an
     assert list(Profile.load(str(folder / "here.json")).metrics.node_weights) == TASKS[name]
 
 
-def test_every_example_is_tested():
+def test_every_example_is_tested_and_the_quickstart_has_the_weights_of_its_readme():
     # These are in tests/executors/test_own.py and in test_rules_examples.py.
     elsewhere = {"own_executor", "growing_graphs", "word_counts"}
     assert {file.stem for file in EXAMPLES.glob("*.py")} == {*TASKS, *elsewhere}
-
-
-def test_quickstart_has_the_weights_that_its_readme_shows():
     metrics = quickstart.build_dag().run(seed=42).metrics
     assert metrics.node_weights == {"collect": 100_000, "process": 1_000_000, "classify": 0}
     assert metrics.edge_weights["collect->process"] == 6_400_000
@@ -97,7 +94,7 @@ def window(request):
     return {"N_PRB": request.param, **outcome(N_PRB=request.param)}
 
 
-def test_slice_scheduler_makes_one_state_for_each_ue():
+def test_slice_scheduler_makes_a_state_for_each_ue_and_better_cqi_for_better_sinr():
     state = outcome(N_UE=300, N_CELL=7, N_SLICE=5, K=6)
     for field in ("Q", "CQI", "SINR", "cell", "slice"):
         assert state[field].shape == (300,)
@@ -106,9 +103,6 @@ def test_slice_scheduler_makes_one_state_for_each_ue():
     assert set(state["slice"]) <= set(range(5))
     assert state["Q"].min() >= 0
     assert np.all(state["Q"] <= state["features"].sum(axis=1))
-
-
-def test_slice_scheduler_reports_a_better_cqi_for_a_better_sinr():
     state = outcome(N_UE=2000)
     assert set(state["CQI"]) <= set(range(16))
     assert np.all(np.diff(state["CQI"][np.argsort(state["SINR"])]) >= 0)
@@ -153,22 +147,16 @@ def test_a_window_keeps_within_its_queues_budgets_and_blocks(window):
     assert np.all((window["utilisation"] >= 0) & (window["utilisation"] <= 1))
 
 
-def test_jain_index_is_1_for_equals_and_1_over_n_for_one_who_has_all():
+def test_blocks_are_split_fairly_and_cells_keep_their_guarantees():
     values = np.array([3.0, 3.0, 5.0, 0.0, 0.0, 0.0])
     group = np.array([0, 0, 1, 1, 1, 2])
     assert slices.jain_index(values, group, 4).tolist() == pytest.approx([1, 1 / 3, 1, 1])
-
-
-def test_a_slice_gets_its_guarantee_however_much_the_others_want():
     budget = slices.split_cells(np.array([[10.0, 1e6, 1e6], [300.0, 0.0, 1e6]]), 1000)
     assert budget.sum(axis=1).tolist() == [1000, 1000]
     assert budget[:, 0].tolist() == [10, 166]
     assert budget[1, 1] == 0
     wanted = np.array([[10.0, 20.0, 30.0]])
     assert slices.split_cells(wanted, 1000).tolist() == [[10, 20, 30]]
-
-
-def test_blocks_go_first_to_those_who_were_served_least():
     granted = slices.fill_fairly(
         need=np.array([50.0, 50.0, 50.0, 2.0]),
         past=np.array([0.0, 10.0, 90.0, 0.0]),
@@ -196,11 +184,17 @@ def test_the_same_seed_schedules_the_same_window_and_another_seed_another():
     assert not np.array_equal(first["Q"], other["Q"])
 
 
-def test_source_files_come_in_the_order_of_their_paths():
+def test_text_index_reads_files_in_the_order_of_their_paths_as_many_as_it_may():
     folder = Path(sysconfig.get_paths()["stdlib"])
     paths = [file.relative_to(folder).as_posix() for file in index.source_files(folder, 10_000)]
     assert paths == sorted(set(paths))
     assert {"ast.py", "json/decoder.py", "xml/dom/minidom.py"} <= set(paths)
+    profile = index.build_dag(max_files=7).run(keep=["read"])
+    assert len(profile.outputs["read"]["paths"]) == len(profile.outputs["read"]["texts"]) == 7
+    weights = profile.metrics.node_weights
+    assert [name for name, weight in weights.items() if weight == 0] == ["tfidf"]
+    words = index.words("def parseHTTPHeader(raw_data2, x):")
+    assert words == ["def", "parse", "http", "header", "raw", "data"]
 
 
 @pytest.mark.parametrize(
@@ -214,15 +208,6 @@ def test_a_source_is_decoded_by_its_cookie_or_read_all_the_same(content, text, t
     file = tmp_path / "source.py"
     file.write_bytes(content)
     assert text in index.read_source(file)
-
-
-def test_text_index_reads_as_many_files_as_it_may_and_has_one_task_without_a_cost_model():
-    profile = index.build_dag(max_files=7).run(keep=["read"])
-    assert len(profile.outputs["read"]["paths"]) == len(profile.outputs["read"]["texts"]) == 7
-    weights = profile.metrics.node_weights
-    assert [name for name, weight in weights.items() if weight == 0] == ["tfidf"]
-    words = index.words("def parseHTTPHeader(raw_data2, x):")
-    assert words == ["def", "parse", "http", "header", "raw", "data"]
 
 
 def test_weights_are_tf_times_idf_in_vectors_of_length_1():

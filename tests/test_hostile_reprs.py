@@ -378,15 +378,13 @@ def test_a_short_repr_is_the_repr_on_one_line(value, text):
     assert short_repr(value) == text
 
 
-def test_a_short_repr_keeps_both_ends():
+def test_a_short_repr_keeps_both_ends_and_interrupts_are_no_part_of_a_message():
     text = short_repr(["first", *range(100_000), "last"])
     assert text.startswith("['first', 0, 1")
     assert text.endswith("99999, 'last']")
     assert len(text) < 310
     assert len(short_repr("\ud800" * 1000)) < 310
 
-
-def test_an_interrupt_in_a_repr_is_no_part_of_a_message():
     class Interrupted:
         def __repr__(self):
             raise KeyboardInterrupt

@@ -5,12 +5,20 @@ import numpy as np
 from dagprofiler import DAG, DAGMetrics, EdgeMetrics, Task
 
 
-def test_edge_metrics_show_what_was_recorded_of_their_fields():
+def test_an_edge_of_several_fields_records_and_shows_each_of_them():
     # What else metrics are is in test_compatibility.py.
     recorded = {"wire_bytes": 7, "fields": {"x": {"size_bytes": 5, "wire_bytes": 7}}}
     edge = EdgeMetrics("a", "b", ["x"], 5, *recorded.values())
     assert edge.to_dict() == {**EdgeMetrics("a", "b", ["x"], 5).to_dict(), **recorded}
     assert edge != EdgeMetrics("a", "b", ["x"], 4)
+    tasks = {"first": Produce(), "second": Consume()}
+    (edge,) = DAG(tasks, [("first", "second", ["data", "label"])]).run().metrics.edge_metrics
+    data, label = (len(Task.serialize(value)) for value in (np.zeros(10), "x"))
+    assert edge.field_bytes == {
+        "data": {"size_bytes": 80, "wire_bytes": data},
+        "label": {"size_bytes": label, "wire_bytes": label},
+    }
+    assert (edge.size_bytes, edge.wire_bytes) == (80 + label, data + label)
 
 
 class Produce(Task):
@@ -47,14 +55,3 @@ def test_the_metrics_of_a_run_carry_the_names_in_the_dag_and_are_plain_numbers()
     assert (edge.source, edge.target, edge.data_fields) == ("first", "second", ["data"])
     assert (edge.size_bytes, edge.wire_bytes, edge.field_bytes) == (80, data, sizes)
     assert json.loads(json.dumps(metrics.to_dict())) == metrics.to_dict()
-
-
-def test_an_edge_of_several_fields_records_each_of_them():
-    tasks = {"first": Produce(), "second": Consume()}
-    (edge,) = DAG(tasks, [("first", "second", ["data", "label"])]).run().metrics.edge_metrics
-    data, label = (len(Task.serialize(value)) for value in (np.zeros(10), "x"))
-    assert edge.field_bytes == {
-        "data": {"size_bytes": 80, "wire_bytes": data},
-        "label": {"size_bytes": label, "wire_bytes": label},
-    }
-    assert (edge.size_bytes, edge.wire_bytes) == (80 + label, data + label)

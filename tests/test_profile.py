@@ -166,7 +166,7 @@ def test_a_measured_profile_equals_the_one_that_was_saved_whatever_was_looked_at
         assert list(weights.values) == profile.dag_structure["nodes"]
 
 
-def test_a_loaded_profile_has_what_the_measured_one_has_but_outputs(measured):
+def test_a_loaded_profile_has_what_the_measured_one_has_but_outputs_in_a_fixed_order(measured):
     loaded = Profile.loads(measured.dumps())
     assert loaded.config == Config(N=4, shape=[2, 2], rates=[0, 1, 2])
     for name in ("dag_structure", "metrics", "sections", "seed", "timestamp", "hostname"):
@@ -177,9 +177,6 @@ def test_a_loaded_profile_has_what_the_measured_one_has_but_outputs(measured):
     assert measured.final_outputs == {"classes": [0, 1, 2, 3]}
     assert measured.outputs == {"classify": {"classes": [0, 1, 2, 3]}}
     assert loaded.final_outputs == loaded.outputs == {}
-
-
-def test_the_document_satisfies_the_schema_has_a_fixed_order_and_agrees_with_itself(measured):
     document = strict(measured.dumps())
     assert document == measured.to_dict()
     assert validate_profile(document)
@@ -228,7 +225,7 @@ def test_profiles_are_equal_when_their_documents_are_and_cannot_be_hashed():
         hash(by_hand())
 
 
-def test_the_arguments_of_0_1_0_may_be_given_by_position():
+def test_a_profile_by_hand_has_the_arguments_of_0_1_0_by_position_and_is_saved_as_json():
     metrics = DAGMetrics([], [], {"a": 1, "b": 2}, {"a->b": 8}, 4.5)
     where = ("2026-02-12T09:30:00", "lab-7")
     profile = Profile(Config(), STRUCTURE, metrics, {"x": 1}, 3, *where)
@@ -238,9 +235,6 @@ def test_the_arguments_of_0_1_0_may_be_given_by_position():
     profile = by_hand(timestamp=None, hostname=None)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", profile.timestamp)
     assert profile.hostname
-
-
-def test_what_is_given_by_hand_is_saved_as_json_and_loaded():
     profile = by_hand(
         metadata={"operator": "ada"},
         sections={"energy": {"a": {"joules": 3.5}}, "levels": {1: "one"}},
@@ -458,10 +452,6 @@ REFUSED = {
             "against the edge 'collect->process'"
         ),
     ),
-    "a newer format": (
-        lambda d: d["metadata"].update(schema_version=2),
-        f"$.metadata.schema_version: the profile has schema version 2, {NEWER}",
-    ),
     "a newer format of unknown shape": (
         lambda d: (d.clear(), d.update(metadata={"schema_version": 99})),
         f"$.metadata.schema_version: the profile has schema version 99, {NEWER}",
@@ -493,7 +483,7 @@ def test_what_is_no_document_is_refused(document):
     with pytest.raises(ProfileError):
         Profile.loads(json.dumps(document))
     if not isinstance(document, str):
-        with pytest.raises(ProfileError, match="expected JSON text, got"):
+        with pytest.raises(ProfileError, match=r"^\$: expected JSON text, got"):
             Profile.loads(document)
 
 

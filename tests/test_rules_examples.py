@@ -20,15 +20,12 @@ def edges(profile):
     return {(edge["source"], edge["target"]) for edge in profile.dag_structure["edges"]}
 
 
-def test_files_are_processed_as_they_are_found_and_merged():
+def test_files_are_processed_as_they_are_found_and_merged_when_no_more_can_come():
     profile = growing.files(3).run()
     assert profile.final_outputs == {"text": "file 0 file 1 file 2"}
     names = profile.dag_structure["nodes"]
     assert names == ["download", "process[0]", "process[1]", "process[2]", "merge"]
     assert growing.files(0).run().final_outputs == {"text": ""}
-
-
-def test_pdfs_are_merged_when_no_more_can_come():
     profile = growing.book().run()
     assert profile.final_outputs == {"book": ["title", "page on rules", "page on graphs"]}
     fired = [firing["rule"] for firing in profile.sections["origins"]["fired"]]
@@ -40,14 +37,11 @@ def test_only_the_branch_that_matches_exists(quality, branch):
     assert edges(growing.branches(quality).run()) == {("check", branch)}
 
 
-def test_a_recursion_unrolls_down_to_one():
+def test_a_recursion_unrolls_down_to_one_and_a_late_merge_has_all_producers():
     profile = growing.recursion(6).run(keep=["start", *[f"step {i}" for i in range(1, 9)]])
     results = [profile.outputs[name]["n"] for name in profile.dag_structure["nodes"]]
     assert results == [6, 3, 10, 5, 16, 8, 4, 2, 1]
     assert len(edges(profile)) == 8
-
-
-def test_a_late_merge_has_the_tasks_of_all_producers():
     profile = growing.late_merge().run()
     assert profile.final_outputs == {"total": 1 + 10 + 20 + 20}
     assert len(profile.dag_structure["nodes"]) == 7

@@ -114,7 +114,7 @@ def test_a_serializer_is_an_instance_or_a_property_that_returns_one(given):
         DAG({"a": own(given)})
 
 
-def test_declarations_of_an_instance_are_checked_when_it_enters_a_dag():
+def test_declarations_of_an_instance_are_checked_when_it_enters_a_dag_and_fixed_then():
     class Sized(Task):
         outputs = property(lambda self: [f"x{i}" for i in range(len(self.name))])
 
@@ -127,9 +127,6 @@ def test_declarations_of_an_instance_are_checked_when_it_enters_a_dag():
         DAG({"fine": Source(), "wrong": wrong})
     dag = DAG({"one": Sized("a"), "two": Sized("bb")})
     assert dag.run().outputs == {"one": {"x0": 0}, "two": {"x0": 0, "x1": 0}}
-
-
-def test_declarations_changed_after_the_dag_was_made_change_nothing():
     first, second = Source(), Source()
     first.outputs, second.outputs = ["x"], ["x"]
     dag = DAG({"a": first, "b": second})
@@ -138,7 +135,7 @@ def test_declarations_changed_after_the_dag_was_made_change_nothing():
     assert dag.run().outputs == {"a": {"x": 1}, "b": {"x": 1}}
 
 
-def test_a_task_is_named_after_its_class_whether_or_not_it_calls_init():
+def test_a_task_is_named_after_its_class_and_has_to_compute():
     bare = type("Bare", (Source,), {"__init__": lambda self: None})
     assert (Source().name, Source("s").name, Source(name="t").name) == ("Source", "s", "t")
     assert (bare().name, bare().config) == ("Bare", None)
@@ -146,8 +143,6 @@ def test_a_task_is_named_after_its_class_whether_or_not_it_calls_init():
     with pytest.raises(DeclarationError, match=r"'Source': name .* 3; .*compute\(\)"):
         Source(3)
 
-
-def test_compute_must_be_implemented():
     class Idle(Task):
         outputs = ["x"]
 
@@ -179,11 +174,20 @@ def test_compute_gets_cfg_only_if_it_accepts_it(place):
     assert made().run({}, config)["outputs_raw"]["seen"] == expected
 
 
-def test_self_config_is_the_config_of_the_dag_that_runs():
+def test_an_instance_reads_and_its_cost_model_gets_the_config_of_the_dag_that_runs():
     shared = type("Reads", (Source,), {"compute": lambda self: {"x": self.config.N}})()
     one, two = (DAG({"t": shared}, [], Config(N=n)) for n in (1, 2))
     seen = [dag.run().final_outputs["x"] for dag in (one, two, one, two, two, one)]
     assert seen == [1, 2, 1, 2, 2, 1]
+
+    class Sized(Source):
+        def estimate_instructions(self, cfg):
+            return len(self.name) * cfg.N + self.config.N
+
+    tasks = {"a": Sized("aa"), "b": Sized("bbb")}
+    first, second = (DAG(tasks, [], Config(N=n)) for n in (10, 20))
+    for dag, n in ((first, 10), (second, 20), (first, 10)):
+        assert dag.run().metrics.node_weights == {"a": 3 * n, "b": 4 * n}
 
 
 def test_one_instance_under_two_names_is_two_tasks_with_one_state():
@@ -263,7 +267,7 @@ def test_run_returns_serialized_and_raw_outputs_and_metrics():
     assert result["metrics"].bytes_in == array.nbytes
 
 
-def test_run_takes_the_config_of_the_task_by_default():
+def test_run_takes_the_config_and_the_serializer_of_the_task_and_nothing_for_what_it_gathers():
     assert Scale(config=Config(factor=5)).run({"x": 2})["outputs_raw"] == {"y": 10}
     assert Scale(config=Config(factor=5)).run({"x": 2}, Config(factor=7))["outputs_raw"]["y"] == 14
     takes = seeing(SIGNATURES[0])
@@ -272,8 +276,6 @@ def test_run_takes_the_config_of_the_task_by_default():
         assert isinstance(cfg, Config)
         assert cfg == Config()
 
-
-def test_run_uses_the_serializer_of_the_task_for_inputs_and_outputs():
     class Zero(Scale):
         serializer = dagprofiler.serializers.OutOfBandPickle()
 
@@ -281,6 +283,9 @@ def test_run_uses_the_serializer_of_the_task_for_inputs_and_outputs():
     second = Zero().run({"x": first["outputs"]["y"]}, Config(factor=3))
     assert second["outputs_raw"]["y"][1] == 6
     assert second["metrics"].bytes_in == first["metrics"].bytes_out >= 8000
+    made = task(outputs=["got"], gathers=["p", "q"])(lambda p, q: {"got": (p, q)})()
+    assert made.run({})["outputs_raw"] == {"got": ([], [])}
+    assert made.run({"q": [1]})["outputs_raw"] == {"got": ([], [1])}
 
 
 def cut_off(data):
@@ -384,23 +389,6 @@ def test_all_cost_models_are_evaluated_before_the_first_task_runs():
     assert seen == ["estimate"] * 3 + ["run"] * 3
 
 
-def test_a_cost_model_may_be_a_method_of_an_instance_that_two_dags_share():
-    class Sized(Source):
-        def estimate_instructions(self, cfg):
-            return len(self.name) * cfg.N + self.config.N
-
-    tasks = {"a": Sized("aa"), "b": Sized("bbb")}
-    first, second = (DAG(tasks, [], Config(N=n)) for n in (10, 20))
-    for dag, n in ((first, 10), (second, 20), (first, 10)):
-        assert dag.run().metrics.node_weights == {"a": 3 * n, "b": 4 * n}
-
-
-def test_run_of_a_task_that_gathers_gives_an_empty_list_where_nothing_is_given():
-    made = task(outputs=["got"], gathers=["p", "q"])(lambda p, q: {"got": (p, q)})()
-    assert made.run({})["outputs_raw"] == {"got": ([], [])}
-    assert made.run({"q": [1]})["outputs_raw"] == {"got": ([], [1])}
-
-
 def test_inputs_may_be_a_property_where_some_are_gathered():
     declared = {"gathers": ["x"], "outputs": ["got"], "inputs": property(lambda self: ["x"])}
     gathers = type("Gathers", (Task,), {**declared, "compute": lambda self, x: {"got": x}})
@@ -448,7 +436,7 @@ def test_one_function_serves_many_nodes_with_bound_arguments():
     assert Profile.loads(profile.dumps()) == profile
 
 
-def test_binding_leaves_the_original_alone_and_takes_arguments_of_compute():
+def test_binding_leaves_the_original_alone_and_takes_arguments_that_no_edge_feeds():
     original = Power()
     bound = original.bind(exponent=3)
     assert (original.inputs, original.bound) == (["x", "exponent"], {})
@@ -456,9 +444,6 @@ def test_binding_leaves_the_original_alone_and_takes_arguments_of_compute():
     for name in ("factr", "cfg"):
         with pytest.raises(DeclarationError, match=f"'scale'.*'{name}'.*'factor'"):
             scale.bind(**{name: 1})
-
-
-def test_an_edge_cannot_feed_a_bound_argument():
     dag = DAG(
         {"a": scale.bind(factor=1, x=1), "b": scale.bind(factor=1)}, [("a", "b", {"y": "factor"})]
     )

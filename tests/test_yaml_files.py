@@ -100,13 +100,10 @@ def test_what_is_left_out_is_empty(read, text):
     assert dag.execution_order == []
 
 
-def test_a_file_that_is_no_text_is_refused(read):
+def test_a_file_that_is_no_text_is_refused_and_a_missing_pyyaml_names_the_extra(read, monkeypatch):
     read[1].write_bytes(b"tasks: \xff\xfe\xfa")
     with pytest.raises(GraphError, match="not YAML"):
         DAG.from_yaml(read[1])
-
-
-def test_a_missing_pyyaml_is_an_error_that_names_the_extra(read, monkeypatch):
     read[1].write_text(HEAD)
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(MissingExtraError) as caught:
@@ -164,9 +161,6 @@ def test_what_is_no_dag_is_refused_with_the_place_in_the_file(read, text, expect
         *(
             (f"{HEAD}edges: [{edge}]", message)
             for edge, message in (
-                ("[collect, clasify]", "there is no task 'clasify'; did you mean 'classify'"),
-                ("[collect, classify, [label]]", "field 'label' is not an output of 'collect'"),
-                ("[collect, collect]", "a task cannot feed itself"),
                 ("collect", r"expected \(source, target\) or \(source, target, fields\)"),
                 ("{source: collect, target: classify, data: data}", "expected a list of fields"),
                 ("[collect, no]", "there is no task False"),

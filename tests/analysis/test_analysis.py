@@ -122,9 +122,15 @@ def test_bounds_refuse_what_is_no_number_of_workers(workers):
         analyze(example(), cost="wall_time").speedup_bound(workers)
 
 
-def test_text_of_an_analysis_is_the_golden_one():
+def test_text_is_the_golden_one_and_of_a_large_graph_it_is_cut():
     text = str(analyze(example(), cost="wall_time", bandwidth_bits_per_s=LINK))
     assert f"{text}\n" == (Path(__file__).parent.parent / "data" / "analysis.txt").read_text()
+    names = [f"t{i:03d}" for i in range(50)]
+    profile = profile_of(dict.fromkeys(names, 1.0), dict.fromkeys(zip(names, names[1:]), 1))
+    text = str(analyze(profile, cost="wall_time"))
+    assert "t004 -> t005 -> ... 39 more ... -> t045 -> t046 ->" in text
+    assert "... and 10 more bottlenecks" in text
+    assert text.endswith("... and 10 more tasks")
 
 
 @pytest.mark.parametrize(
@@ -143,15 +149,6 @@ def test_text_is_singular_names_both_paths_and_escapes_names(costs, sizes, expec
     text = str(analyze(profile_of(costs, sizes), cost="wall_time", bandwidth_bits_per_s=LINK))
     assert expected in text
     assert "\x1b" not in text
-
-
-def test_text_of_a_large_graph_is_cut():
-    names = [f"t{i:03d}" for i in range(50)]
-    profile = profile_of(dict.fromkeys(names, 1.0), dict.fromkeys(zip(names, names[1:]), 1))
-    text = str(analyze(profile, cost="wall_time"))
-    assert "t004 -> t005 -> ... 39 more ... -> t045 -> t046 ->" in text
-    assert "... and 10 more bottlenecks" in text
-    assert text.endswith("... and 10 more tasks")
 
 
 @st.composite
@@ -280,15 +277,12 @@ def test_where_nothing_costs_anything_the_first_names_are_the_path():
     assert "0 tasks in 0 levels of up to 0" in str(found)
 
 
-def test_a_long_chain_needs_no_recursion():
+def test_a_long_chain_needs_no_recursion_and_a_cycle_is_named():
     names = [str(i) for i in range(20_000)]
     pairs = dict.fromkeys(zip(names, names[1:]), 1)
     found = analyze(profile_of(dict.fromkeys(names, 0.5), pairs), cost="wall_time")
     assert found.span == 10_000
     assert found.without_communication.critical_path == tuple(names)
-
-
-def test_a_cycle_in_a_profile_made_by_hand_is_named():
     profile = profile_of({"a": 1.0, "b": 1.0}, {("a", "b"): 1, ("b", "a"): 1})
     with pytest.raises(CycleError, match="'a' -> 'b' -> 'a'"):
         analyze(profile, cost="wall_time")
@@ -297,7 +291,7 @@ def test_a_cycle_in_a_profile_made_by_hand_is_named():
 ESTIMATED = {"read": 10, "clean": 30, "count": 5, "rank": 20, "write": 5}
 
 
-def test_instructions_stay_whole_and_have_no_communication():
+def test_instructions_stay_whole_without_communication_or_become_times_at_a_speed():
     found = analyze(example(estimated=ESTIMATED), cost="best")
     assert (found.weights.source, found.weights.unit) == ("estimated", "instructions")
     assert (found.work, found.span) == (70, 65)
@@ -306,9 +300,6 @@ def test_instructions_stay_whole_and_have_no_communication():
     assert "communication: unknown: times cannot be added to instructions; give" in str(found)
     assert "span with communication" not in str(found)
     assert "communication / computation             -\n" in str(found)
-
-
-def test_instructions_become_times_at_a_speed():
     found = analyze(
         example(estimated=ESTIMATED),
         cost="estimated",
@@ -326,7 +317,7 @@ def test_instructions_become_times_at_a_speed():
     assert "cannot be added to instructions, and no bandwidth_bits_per_s is given" in str(found)
 
 
-def test_edges_cost_what_was_measured():
+def test_edges_cost_what_was_measured_scaled_like_reference_times():
     profile = with_samples(example(), [99.0, 1.0, 3.0], [99.0, 0.25, 0.75])
     found = analyze(profile, cost="wall_time")
     # Rounds of 1.25 and 3.75 ms; warm-up does not count.
@@ -338,9 +329,6 @@ def test_edges_cost_what_was_measured():
     assert found.communication_note == (
         "measured serialize + deserialize, and spec bits / 1,000,000 a second"
     )
-
-
-def test_measured_times_of_edges_are_scaled_like_reference_times():
     profile = with_samples(example(), [9.0, 1.0, 1.0], [9.0, 0.5, 0.5])
     profile.sections["environment"] = {"calibration": CALIBRATION}
     found = analyze(profile, cost="reference_time")
@@ -365,16 +353,13 @@ def test_edges_without_times_count_as_nothing_and_are_named():
     assert "serialize + deserialize where that was measured, and" in found.communication_note
 
 
-def test_sizes_on_the_wire_are_taken_where_they_are_asked_for_and_known():
+def test_sizes_on_the_wire_are_taken_where_known_and_edges_that_carry_nothing_cost_nothing():
     profile = example(wire={pair: 2 * size for pair, size in BYTES.items()})
     options = {"cost": "wall_time", "bandwidth_bits_per_s": LINK, "size": "wire"}
     assert analyze(profile, **options).communication["read->clean"] == 16.0
     found = analyze(example(), **options)
     assert found.communication is None
     assert found.communication_note == "unknown: the profile has no wire sizes of its edges"
-
-
-def test_edges_that_carry_nothing_cost_nothing():
     profile = profile_of(COSTS, dict.fromkeys(BYTES, 0), fields=())
     found = analyze(profile, cost="wall_time")
     assert set(found.communication.values()) == {0}

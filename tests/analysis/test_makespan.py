@@ -50,7 +50,7 @@ def test_every_moment_of_every_worker_belongs_to_one_part(compared):
     assert "waiting" in compared._repr_html_()
 
 
-def test_workers_without_a_task_count_on_both_sides_and_those_of_other_rounds_on_none():
+def test_only_workers_of_the_predicted_round_count_and_only_predictions_are_judged():
     def one_task(worker, *, predicted=False):
         found = profile_of(("a", worker, 0, 0, 0, 6, 6), predicted=predicted)
         found.sections["timeline"]["workers"] = [{}, {}, {}]
@@ -63,9 +63,6 @@ def test_workers_without_a_task_count_on_both_sides_and_those_of_other_rounds_on
     rows = fresh.sections["timeline"]["records"]
     rows += [[*rows[0][:1], n, n, *rows[0][3:]] for n in range(1, 5)]
     assert fresh.compare(one_task(1, predicted=True))["prediction"]["parts"] == parts
-
-
-def test_measured_profiles_and_those_without_a_timeline_have_no_prediction_to_judge():
     assert "prediction" not in REAL.compare(REAL)
     bare = profile_of(predicted=True)
     assert "prediction" not in REAL.compare(bare)

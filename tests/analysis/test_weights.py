@@ -96,7 +96,7 @@ def test_other_statistics_are_taken_over_the_measured_samples(statistic, a, b):
     assert estimated.provenance == "what the cost models of the tasks say; none of it is measured"
 
 
-def test_provenance_names_the_conditions():
+def test_provenance_names_the_conditions_and_a_partial_run():
     conditions = {"fresh_process": True, "busy_cores": 1}
     run = {"state": "complete", "rounds": 4, "conditions": conditions}
     assert weights_of(sampled(run=run), "cpu_time").provenance == (
@@ -109,6 +109,14 @@ def test_provenance_names_the_conditions():
     assert weights_of(profile, "counted").provenance == (
         "counted instructions, median of 3 to 4 measured rounds on an unknown host, "
         "3 other cores kept busy"
+    )
+    partial = {"state": "partial", "rounds": 3}
+    assert weights_of(sampled(run=partial), "wall_time").provenance == (
+        "wall time, median of 3 to 4 measured rounds of a partial run on host 'lab-7'"
+    )
+    medians = profile_of({"a": sources(wall_time_ms=5.0)}, run=partial)
+    assert weights_of(medians, "wall_time").provenance == (
+        "wall time, median of 3 measured rounds of a partial run on host 'lab-7'"
     )
 
 
@@ -144,7 +152,7 @@ def test_times_of_two_machines_are_on_one_scale_by_their_scores_or_by_a_declared
         weights_of(wrong, "reference_time")
 
 
-def test_reference_times_are_wall_times_where_no_delay_was_measured():
+def test_reference_times_are_wall_times_where_no_delay_was_measured_and_finite():
     weights = weights_of(sampled(["wall_ms"]), "reference_time")
     assert weights.values == {"a": 9.0, "b": 40.0}
     assert weights.provenance.startswith("wall time, median")
@@ -152,18 +160,20 @@ def test_reference_times_are_wall_times_where_no_delay_was_measured():
     profile = sampled()
     profile.sections["samples"]["tasks"]["b"]["corrected_ms"] = [None] * 6
     assert weights_of(profile, "reference_time").values == {"a": 9.0, "b": 40.0}
+    profile = sampled()
+    profile.sections["samples"]["tasks"]["b"]["corrected_ms"] = [1e6] * 6
+    with pytest.raises(WeightError, match=r"'b': the weight at rate=1e\+308") as caught:
+        weights_of(profile, "reference_time", rate=1e308)
+    assert caught.value.tasks == ["b"]
 
 
-def test_one_plain_round_on_a_calibrated_machine_has_reference_times():
+def test_one_plain_round_and_medians_without_their_samples_have_reference_times():
     entry = sources(wall_time_ms=3.0, reference_time_ms=6.0)
     profile = profile_of({"a": entry}, environment={"calibration": CALIBRATION})
     weights = weights_of(profile, "reference_time", "max")
     assert weights.values == {"a": 6.0}
     assert weights.provenance.startswith("wall time, one round on host 'lab-7'; times")
     assert weights_of(profile, "reference_time", rate=1000).values == {"a": 3.0}
-
-
-def test_medians_without_their_samples_are_still_reference_times():
     entry = sources(wall_time_ms=5.0, reference_time_ms=6.0)
     environment = {"calibration": CALIBRATION}
     profile = profile_of({"a": entry}, rounds=8, environment=environment)
@@ -174,15 +184,7 @@ def test_medians_without_their_samples_are_still_reference_times():
         weights_of(profile, "reference_time", "mean")
 
 
-def test_a_rate_that_leads_beyond_all_floats_is_refused():
-    profile = sampled()
-    profile.sections["samples"]["tasks"]["b"]["corrected_ms"] = [1e6] * 6
-    with pytest.raises(WeightError, match=r"'b': the weight at rate=1e\+308") as caught:
-        weights_of(profile, "reference_time", rate=1e308)
-    assert caught.value.tasks == ["b"]
-
-
-def test_best_takes_the_first_source_that_has_a_value_for_every_task():
+def test_best_takes_the_first_source_that_has_a_value_for_every_task_and_can_be_trusted():
     profile = sampled()
     assert list(SOURCES) == ["counted", "estimated", "reference_time", "cpu_time", "wall_time"]
     assert weights_of(profile) == weights_of(profile, "counted")
@@ -195,31 +197,17 @@ def test_best_takes_the_first_source_that_has_a_value_for_every_task():
     assert weights_of(profile) == weights_of(profile, "cpu_time")
     profile.sections["samples"]["tasks"]["a"]["cpu_ms"][2:] = [None] * 4
     assert weights_of(profile) == weights_of(profile, "wall_time")
+    flagged = sampled(statistics={"flags": {"a": ["short", "several_threads"]}})
+    assert weights_of(flagged).source == "estimated"
+    assert weights_of(flagged, "counted").source == "counted"
+    assert weights_of(sampled(statistics={"flags": {"a": ["short"]}})).source == "counted"
 
 
-def test_best_says_what_stands_against_each_source():
-    with pytest.raises(WeightError) as caught:
-        weights_of(profile_of({"a": sources(None)}))
-    with pytest.raises(WeightError, match=r"no source .* any task:") as filled:
-        weights_of(profile_of({"a": sources(None)}), fill=9)
-    assert len(str(filled.value).splitlines()) == 1 + len(SOURCES)
-    empty = DAG({}).run()
-    provenance = weights_of(empty).provenance
-    assert weights_of(empty) == Weights({}, "instructions", "counted", "median", provenance)
-    lines = str(caught.value).splitlines()
-    assert lines[0] == "weights from 'best': no source has a value for every task:"
-    assert [line.split("'")[1] for line in lines[1:]] == list(SOURCES)
-    assert lines[2] == "  - weights from 'estimated': none for 'a': the task has no cost model"
-
-
-def test_a_default_of_0_is_no_weight():
+def test_a_default_of_0_is_no_weight_and_the_error_names_five_tasks():
     profile = profile_of({"a": sources(None), "b": sources(0), "c": sources(None)})
     with pytest.raises(WeightError, match=r"'estimated': .*'a', 'c': .*cost model") as caught:
         weights_of(profile, "estimated")
     assert (caught.value.source, caught.value.tasks) == ("estimated", ["a", "c"])
-
-
-def test_the_error_names_five_tasks_and_counts_the_rest():
     profile = profile_of({f"t{i}": sources(None) for i in range(8)})
     with pytest.raises(WeightError, match="'t0', 't1', 't2', 't3', 't4' and 3 more: the") as caught:
         weights_of(profile, "estimated")
@@ -233,16 +221,13 @@ def test_what_could_not_be_measured_says_why(key):
         weights_of(profile_of({"a": sources()}, environment=environment), "counted")
 
 
-def test_a_task_that_did_not_finish_is_named_with_the_reason_of_the_profile():
+def test_a_task_that_did_not_finish_and_a_run_without_a_measured_round_say_why():
     unfinished = sources(wall_time_ms=None, reasons={"wall_time_ms": "the task did not finish"})
     profile = profile_of({"a": sources(wall_time_ms=1.0), "b": unfinished})
     for source, rate in (("wall_time", None), ("reference_time", 1.0)):
         with pytest.raises(WeightError, match=r"'b': .*not finish") as caught:
             weights_of(profile, source, "mean", rate)
         assert caught.value.source == source
-
-
-def test_a_run_without_a_measured_round_has_no_times():
     profile = profile_of({"a": sources(wall_time_ms=1.0)}, rounds=0)
     with pytest.raises(WeightError, match="'a': no round"):
         weights_of(profile, "wall_time")
@@ -263,7 +248,7 @@ def test_one_round_has_one_value_whatever_the_statistic(statistic):
             weights_of(medians, "wall_time", statistic)
 
 
-def test_profiles_of_0_1_0_have_wall_times_where_names_match():
+def test_entries_of_0_1_0_go_by_their_names_where_these_match():
     profile = profile_of(None, weights={"a": 5, "b": 6}, times=[("a", 1.0), ("b", 2.0)])
     del profile.sections["run"], profile.metadata["schema_version"]
     assert weights_of(profile, "wall_time", "mean").values == {"a": 1.0, "b": 2.0}
@@ -273,6 +258,10 @@ def test_profiles_of_0_1_0_have_wall_times_where_names_match():
         profile.metrics.node_weights["b"] = weight
         with pytest.raises(WeightError, match=r"'b': .* weight_sources"):
             weights_of(profile, "estimated")
+    profile = of_0_1_0("b")
+    assert times_of_tasks(profile) == {"b": 1.0}
+    with pytest.raises(WeightError, match=r"'a': .* no entry"):
+        weights_of(profile, "wall_time")
 
 
 def of_0_1_0(*names):
@@ -307,13 +296,6 @@ def test_entries_that_may_be_any_tasks_are_not_guessed_at(names, reason):
     assert times_of_tasks(profile) == {}
 
 
-def test_entries_of_some_tasks_only_go_by_their_names():
-    profile = of_0_1_0("b")
-    assert times_of_tasks(profile) == {"b": 1.0}
-    with pytest.raises(WeightError, match=r"'a': .* no entry"):
-        weights_of(profile, "wall_time")
-
-
 NO_NUMBERS = [-1.0, float("nan"), float("inf"), 10**400, True, "3", np.ones(2), 1j]
 
 
@@ -346,13 +328,18 @@ def test_an_argument_that_is_none_is_refused(arguments, message):
         assert "did you mean" not in str(caught.value)
 
 
-def test_fill_is_for_tasks_without_a_value_and_they_are_named():
+def test_fill_is_for_tasks_without_a_value_in_the_unit_of_the_weights():
     profile = profile_of({"a": sources(None), "b": sources(60), "c": sources(0)})
     weights = weights_of(profile, "estimated", fill=7.5)
     assert weights.values == {"a": 7.5, "b": 60, "c": 0}
     assert list(weights.values) == ["a", "b", "c"]
     assert weights.filled == ("a",)
     assert profile.weights("estimated", fill=0).values == {"a": 0, "b": 60, "c": 0}
+    profile = sampled()
+    profile.sections["samples"]["tasks"]["b"].update(corrected_ms=[None] * 6, wall_ms=[None] * 6)
+    weights = weights_of(profile, "reference_time", fill=3)
+    assert weights.values == {"a": 8.0, "b": 3}
+    assert weights_of(profile, "reference_time", rate=1000, fill=3).values == {"a": 4.0, "b": 3}
 
 
 def test_samples_of_some_tasks_are_used_unless_more_tasks_have_medians():
@@ -369,15 +356,7 @@ def test_samples_of_some_tasks_are_used_unless_more_tasks_have_medians():
         weights_of(profile, "wall_time", "mean", fill=1)
 
 
-def test_fill_is_in_the_unit_of_the_weights():
-    profile = sampled()
-    profile.sections["samples"]["tasks"]["b"].update(corrected_ms=[None] * 6, wall_ms=[None] * 6)
-    weights = weights_of(profile, "reference_time", fill=3)
-    assert weights.values == {"a": 8.0, "b": 3}
-    assert weights_of(profile, "reference_time", rate=1000, fill=3).values == {"a": 4.0, "b": 3}
-
-
-def test_best_takes_the_source_that_lacks_fewest():
+def test_best_takes_the_source_that_lacks_fewest_and_says_what_stands_against_each():
     entries = {
         "a": sources(None, wall_time_ms=1.0),
         "b": sources(None, wall_time_ms=2.0),
@@ -389,6 +368,18 @@ def test_best_takes_the_source_that_lacks_fewest():
     del entries["b"]["wall_time_ms"]
     weights = weights_of(profile_of(entries), fill=9)
     assert (weights.source, weights.values) == ("estimated", {"a": 4, "b": 9, "c": 5})
+    with pytest.raises(WeightError) as caught:
+        weights_of(profile_of({"a": sources(None)}))
+    with pytest.raises(WeightError, match=r"no source .* any task:") as filled:
+        weights_of(profile_of({"a": sources(None)}), fill=9)
+    assert len(str(filled.value).splitlines()) == 1 + len(SOURCES)
+    empty = DAG({}).run()
+    provenance = weights_of(empty).provenance
+    assert weights_of(empty) == Weights({}, "instructions", "counted", "median", provenance)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "weights from 'best': no source has a value for every task:"
+    assert [line.split("'")[1] for line in lines[1:]] == list(SOURCES)
+    assert lines[2] == "  - weights from 'estimated': none for 'a': the task has no cost model"
 
 
 @pytest.mark.parametrize(
@@ -411,24 +402,6 @@ def test_one_round_has_one_sample_and_medians_alone_have_none():
     medians = profile_of({"a": sources(wall_time_ms=3.0)}, rounds=6)
     with pytest.raises(WeightError, match="distribution needs samples"):
         samples_behind(medians, weights_of(medians, "wall_time"))
-
-
-def test_best_leaves_counts_out_where_threads_of_one_task_count_into_others():
-    flagged = sampled(statistics={"flags": {"a": ["short", "several_threads"]}})
-    assert weights_of(flagged).source == "estimated"
-    assert weights_of(flagged, "counted").source == "counted"
-    assert weights_of(sampled(statistics={"flags": {"a": ["short"]}})).source == "counted"
-
-
-def test_weights_of_a_partial_run_say_so():
-    partial = {"state": "partial", "rounds": 3}
-    assert weights_of(sampled(run=partial), "wall_time").provenance == (
-        "wall time, median of 3 to 4 measured rounds of a partial run on host 'lab-7'"
-    )
-    medians = profile_of({"a": sources(wall_time_ms=5.0)}, run=partial)
-    assert weights_of(medians, "wall_time").provenance == (
-        "wall time, median of 3 measured rounds of a partial run on host 'lab-7'"
-    )
 
 
 @pytest.mark.parametrize("statistic", ["median", "mean"])

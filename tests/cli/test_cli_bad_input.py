@@ -170,17 +170,13 @@ def test_files_that_are_no_profile_say_what_to_do(refused, folder, shelf, writte
     assert "is in no format known; give --format (known: wfformat)" in line
 
 
-def test_standard_input_can_be_read_once(refused):
+def test_standard_input_can_be_read_once_and_a_program_is_no_profile(refused):
     assert "can be read only once" in refused("compare", "-", "-")
     assert "can be read only once" in refused("report", "-", "--base", "-")
-
-
-@pytest.mark.parametrize(
-    ("text", "says"), [("a: [\n", "not YAML: "), ("- a\n", "expected a mapping, got ['a']")]
-)
-def test_a_yaml_file_that_says_something_else_is_a_line(refused, written, text, says):
-    pytest.importorskip("yaml")
-    assert says in refused("run", written("run.yaml", text))
+    for target in ("pipeline_of_tests.py", "pipeline_of_tests.py:dag"):
+        assert f"dagprofiler run {target} -o" in refused("show", target)
+    for target in ("pipeline_of_tests.py", "pipeline_of_tests:dag"):
+        assert "compare --run BASE NEW" in refused("compare", target, target)
 
 
 def test_a_cycle_is_located_in_the_file_of_the_user(refused, written):
@@ -191,13 +187,6 @@ def test_a_cycle_is_located_in_the_file_of_the_user(refused, written):
     )
     path = written("cycle_of_tests.py", text)
     assert refused("run", path).endswith(f"({path}, line 5)")
-
-
-def test_what_is_a_program_or_a_target_is_no_profile(refused):
-    for target in ("pipeline_of_tests.py", "pipeline_of_tests.py:dag"):
-        assert f"dagprofiler run {target} -o" in refused("show", target)
-    for target in ("pipeline_of_tests.py", "pipeline_of_tests:dag"):
-        assert "compare --run BASE NEW" in refused("compare", target, target)
 
 
 @pytest.mark.parametrize(
@@ -217,12 +206,10 @@ def test_formats_and_their_options_are_checked(refused, shelf, folder, options, 
     assert says in refused("export", shelf.profile, *(o.format(folder=folder) for o in options))
 
 
-def test_commands_that_do_not_exist_and_none_at_all_are_refused(refused, cli):
+def test_what_is_no_command_and_an_error_that_nobody_expected_are_lines(refused, cli, monkeypatch):
     assert "invalid choice: 'shw'" in refused("shw")
     assert cli(code=2).err.endswith("dagprofiler: a command is missing\n")
 
-
-def test_an_error_that_nobody_expected_is_a_line_too(refused, monkeypatch):
     def fails(_):
         raise ZeroDivisionError("by zero")
 

@@ -35,9 +35,13 @@ def test_every_command_has_json_and_help(capsys, name):
     assert "--json" in capsys.readouterr().out
 
 
-def test_the_version_is_that_of_the_package(shelf):
+def test_the_version_is_that_of_the_package_and_python_warnings_are_lines(shelf, written):
     done = command("--version", cwd=shelf.folder, code=0)
     assert done.stdout == f"dagprofiler {dagprofiler.__version__}\n"
+    text = "import warnings\nwarnings.warn('old')\nfrom dagprofiler import DAG\ndag = DAG({})\n"
+    path = written("warns.py", text)
+    done = command("run", path, "-q", cwd=shelf.folder, code=0)
+    assert done.stderr == "dagprofiler: warning: UserWarning: old\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes break otherwise there")
@@ -71,19 +75,12 @@ def test_a_standard_output_that_is_full_is_named(shelf, words):
     assert done.returncode == 2
 
 
-def test_python_warnings_are_lines(shelf, written):
-    text = "import warnings\nwarnings.warn('old')\nfrom dagprofiler import DAG\ndag = DAG({})\n"
-    path = written("warns.py", text)
-    done = command("run", path, "-q", cwd=shelf.folder, code=0)
-    assert done.stderr == "dagprofiler: warning: UserWarning: old\n"
-
-
 class Terminal(io.StringIO):
     def isatty(self):
         return True
 
 
-def test_text_is_the_same_without_rich(monkeypatch):
+def test_text_is_the_same_without_rich_and_ctrl_c_has_its_exit_code(monkeypatch, capsys):
     with_rich, without = Terminal(), Terminal()
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
@@ -93,8 +90,6 @@ def test_text_is_the_same_without_rich(monkeypatch):
     assert without.getvalue() == "task  verdict\na     slower\n"
     assert re.sub(r"\x1b\[[\d;]*m", "", with_rich.getvalue()) == without.getvalue()
 
-
-def test_ctrl_c_has_its_exit_code(monkeypatch, capsys):
     def interrupted(_):
         raise KeyboardInterrupt
 

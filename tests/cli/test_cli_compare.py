@@ -91,9 +91,6 @@ def test_fail_if_larger_looks_at_the_bytes_of_edges(cli, write, base):
     cli("compare", base, new, "--fail-if", "larger > 10%")
     out = cli("compare", base, new, "--fail-if", "larger > 5%", code=1).out
     assert "failed: larger > 5%: a->b (+10.0%)" in out
-
-
-def test_of_an_edge_that_carried_nothing_anything_is_larger(cli, write, base):
     empty = write("empty.json", edge_bytes=0, a=1.0, b=1.0)
     out = cli("compare", empty, base, "--fail-if", "larger > 900%", code=1).out
     assert "failed: larger > 900%: a->b (0 -> 100 bytes)" in out
@@ -119,10 +116,17 @@ def test_tasks_of_one_side_are_named_and_profiles_without_a_common_task_refused(
     assert "have no task in common: they are profiles of different DAGs" in line
 
 
-def test_several_profiles_are_compared_with_one_base(cli, write, base):
+def test_several_profiles_are_compared_with_one_base_also_from_standard_input(
+    cli, write, base, folder, shelf
+):
     good, bad = write("good.json", a=1.0, b=1.0), write("bad.json", a=1.5, b=1.0)
     out = cli("compare", base, good, bad, "--fail-if", "slower", code=1).out
     assert out.split().count("against") == 2
+    new = write("new.json", a=1.2, b=1.0)
+    text = Path(base).read_text(encoding="utf-8")
+    options = ["--fail-if", "slower > 5%"]
+    done = command("compare", "-", new, *options, cwd=shelf.folder, input=text, code=1)
+    assert "failed: slower > 5%: a (+20.0%)" in done.stdout
 
 
 def test_markdown_is_a_table_in_which_names_are_text(cli, write, base, folder):
@@ -131,14 +135,6 @@ def test_markdown_is_a_table_in_which_names_are_text(cli, write, base, folder):
     out = cli("compare", first, second, "--markdown").out
     assert "| a\\|\\<b\\>\\*x\\*\\@me | " in out
     assert "|---|---:|---:|---:|---:|---|" in out
-
-
-def test_a_base_comes_from_standard_input(write, base, folder, shelf):
-    new = write("new.json", a=1.2, b=1.0)
-    text = Path(base).read_text(encoding="utf-8")
-    options = ["--fail-if", "slower > 5%"]
-    done = command("compare", "-", new, *options, cwd=shelf.folder, input=text, code=1)
-    assert "failed: slower > 5%: a (+20.0%)" in done.stdout
 
 
 TARGET = """\

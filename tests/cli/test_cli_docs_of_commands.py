@@ -14,12 +14,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from check_page import CHECKER, FLAGS, blocks
 from cli_runner import environment
 
 ROOT = Path(__file__).resolve().parents[2]
-FENCE = re.compile(r"(?ms)^```(?P<kind>\w+)\n(?P<text>.*?)^```$")
-CHECKER = doctest.OutputChecker()
-FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def printed_by(line, folder):
@@ -45,8 +43,8 @@ def printed_by(line, folder):
 
 def steps(text):
     """Yield each command of a page with what it prints; of a page's code also what it is."""
-    for block in FENCE.finditer(text):
-        for step in re.split(r"^\$ ", block["text"], flags=re.MULTILINE)[1:]:
+    for block in blocks(text):
+        for step in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
             command, _, expected = step.partition("\n")
             yield command, expected
 
@@ -54,7 +52,7 @@ def steps(text):
 @pytest.mark.slow
 def test_commands_of_the_page_print_what_it_says(tmp_path):
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    code = next(block["text"] for block in FENCE.finditer(page) if block["kind"] == "python")
+    code = next(block.text for block in blocks(page) if block.kind == "python")
     (tmp_path / "pipeline.py").write_text(code, encoding="utf-8")
     last, asked = 0, True
     for command, expected in steps(page):
@@ -79,11 +77,9 @@ def test_commands_of_the_page_print_what_it_says(tmp_path):
 def test_yaml_of_the_page_runs(tmp_path):
     pytest.importorskip("yaml")
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    blocks = list(FENCE.finditer(page))
-    code = next(block["text"] for block in blocks if block["kind"] == "python")
-    (tmp_path / "pipeline.py").write_text(code, encoding="utf-8")
-    (text,) = (block["text"] for block in blocks if block["kind"] == "yaml")
-    (tmp_path / "pipeline.yaml").write_text(text, encoding="utf-8")
+    for kind, name in (("python", "pipeline.py"), ("yaml", "pipeline.yaml")):
+        text = next(block.text for block in blocks(page) if block.kind == kind)
+        (tmp_path / name).write_text(text, encoding="utf-8")
     _, code = printed_by("dagprofiler run pipeline.yaml --rounds 2 -q", tmp_path)
     assert code == 0
 
@@ -91,8 +87,8 @@ def test_yaml_of_the_page_runs(tmp_path):
 @pytest.mark.slow
 def test_commands_of_the_readme_run(tmp_path):
     page = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = [block["text"] for block in FENCE.finditer(page) if block["kind"] == "console"]
-    lines = [line for block in blocks for line in block.splitlines()]
+    found = [block.text for block in blocks(page) if block.kind == "console"]
+    lines = [line for text in found for line in text.splitlines()]
     commands = [line for line in lines if line.startswith("dagprofiler ")]
     shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
     assert len(commands) >= 4

@@ -18,7 +18,7 @@ def saved(folder, name="p.json"):
     return Profile.load(os.path.join(folder, name))
 
 
-def test_run_writes_a_profile_and_shows_it_in_short(shelf):
+def test_run_writes_a_profile_and_shows_it_in_short_or_says_how_to_keep_it(shelf, cli):
     profile = Profile.load(shelf.profile)
     assert profile.seed == 1
     assert profile.sections["run"]["rounds"] == 7
@@ -26,6 +26,9 @@ def test_run_writes_a_profile_and_shows_it_in_short(shelf):
     assert "critical path: " in shelf.first.stdout
     assert shelf.first.stdout.endswith(f"profile: {shelf.profile}\n")
     assert shelf.first.stderr == ""
+    assert "use -o profile.json" in cli("run", shelf.target).out
+    done = cli("run", shelf.target, "--quiet")
+    assert (done.out, done.err) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -41,13 +44,7 @@ def test_a_target_is_a_dag_in_a_module_or_a_file_or_a_function_that_builds_one(c
     assert "3 tasks" in cli("run", target).out
 
 
-def test_without_output_a_run_says_how_to_keep_its_profile_unless_it_is_quiet(cli, shelf):
-    assert "use -o profile.json" in cli("run", shelf.target).out
-    done = cli("run", shelf.target, "--quiet")
-    assert (done.out, done.err) == ("", "")
-
-
-def test_parameters_have_the_type_of_what_they_replace(cli, folder, shelf):
+def test_parameters_have_the_type_of_what_they_replace_or_are_arguments(cli, folder, shelf):
     given = ["N=2e2", "factor=3", 'names=["b"]', "on=no", "label=7", "extra=[1]"]
     options = [word for one in given for word in ("--config", one)]
     cli("run", shelf.target, "-o", f"{folder}/p.json", *options)
@@ -56,16 +53,15 @@ def test_parameters_have_the_type_of_what_they_replace(cli, folder, shelf):
     expected = {"N": 200, "factor": 3.0, "names": ["b"], "on": False, "label": "7", "extra": [1]}
     assert config == expected
     assert isinstance(config["factor"], float)
-
-
-def test_what_a_function_takes_is_given_as_a_parameter(cli, folder):
     cli("run", "pipeline_of_tests:build", "-c", "n=7", "-c", "label=y", "-o", f"{folder}/p.json")
     cli("run", "pipeline_of_tests:needs", "-c", "size=8", "-o", f"{folder}/q.json")
     assert (saved(folder).config.N, saved(folder).config.label) == (7, "y")
     assert saved(folder, "q.json").config.N == 8
 
 
-def test_rounds_meters_and_where_are_those_that_were_asked_for(cli, folder, shelf):
+def test_meters_and_executor_are_asked_for_and_a_made_pool_ends(
+    cli, folder, shelf, refused, written
+):
     options = ["--rounds", "6", "--warmup", "1", "--meters", "wall,cpu", "--executor", "threads:2"]
     cli("run", shelf.target, *options, "-o", f"{folder}/p.json")
     sections = saved(folder).sections
@@ -73,9 +69,6 @@ def test_rounds_meters_and_where_are_those_that_were_asked_for(cli, folder, shel
     assert sections["run"]["conditions"]["warmup"] == 1
     assert sections["run"]["executor"] == "ThreadPoolExecutor"
     assert "cpu_ms" in sections["samples"]["tasks"]["add"]
-
-
-def test_a_pool_that_a_function_in_a_file_makes_ends_with_the_run(cli, shelf, refused, written):
     text = (
         "from concurrent.futures import ThreadPoolExecutor\n"
         "made = []\n"
@@ -141,20 +134,6 @@ def test_a_file_in_a_package_is_imported_as_its_module(cli, folder, written):
     text = "from dagprofiler import DAG\nfrom .sizes import N\ndag = DAG({}, [], {'N': N})\n"
     target = written("package_of_tests/inside.py", text)
     assert "0 tasks" in " ".join(cli("run", target).out.split())
-
-
-YAML = """\
-config: {N: 5}
-tasks:
-  read: {module: pipeline_of_tests, class: read}
-  add: {module: pipeline_of_tests, class: add}
-edges: [[read, add]]
-"""
-
-
-def test_a_yaml_file_holds_a_dag(cli, shelf):
-    (shelf.folder / "dag.yaml").write_text(YAML, encoding="utf-8")
-    assert "2 tasks, 1 edge" in cli("run", "dag.yaml", "--config", "N=6").out
 
 
 def test_a_run_that_failed_leaves_the_partial_profile_says_where_and_writes_its_report(
@@ -415,13 +394,12 @@ def test_a_command_file_that_was_edited_is_refused(cli, refused, folder, shelf, 
     cli("resume", "-q", f"{folder}/journal", shelf.target)
 
 
-def test_a_run_does_not_write_over_the_journal_of_another(cli, refused, folder, shelf):
-    cli("run", shelf.target, "--journal", f"{folder}/journal", "-q")
-    line = refused("run", shelf.target, "--journal", f"{folder}/journal")
-    assert line.startswith(f"--journal: '{folder}/journal' already holds the journal of a run")
-
-
-def test_resume_takes_a_target_where_no_command_began(refused, cli, folder, shelf):
+def test_no_journal_is_written_over_and_one_that_no_command_began_needs_a_target(
+    cli, refused, folder, shelf
+):
+    cli("run", shelf.target, "--journal", f"{folder}/full", "-q")
+    line = refused("run", shelf.target, "--journal", f"{folder}/full")
+    assert line.startswith(f"--journal: '{folder}/full' already holds the journal of a run")
     cli("run", "-q", shelf.target, "--journal", f"{folder}/journal", "-c", "model=1", code=2)
     cli("run", "-q", "pipeline_of_tests:failing", "--journal", f"{folder}/journal", code=4)
     os.unlink(f"{folder}/journal/command.json")

@@ -27,16 +27,13 @@ def test_a_name_that_is_too_long_loses_its_middle():
     assert fitted("abc", 9) == "abc"
 
 
-def test_costs_are_of_the_source_that_was_asked_for(cli, shelf, refused):
+def test_costs_are_of_the_source_that_was_asked_for_in_the_table_and_the_path(cli, shelf, refused):
     shown = cli("show", shelf.profile, "--cost", "cpu_time").out
     assert "task  cpu_time ms" in shown
     found = json.loads(cli("show", shelf.profile, "--cost", "cpu_time", "--json").out)
     assert found["summary"]["cost"] == "cpu_time"
     assert found["path"]["work"] == pytest.approx(sum(task["cost"] for task in found["tasks"]))
     assert "none for" in refused("show", shelf.profile, "--cost", "counted")
-
-
-def test_work_critical_path_and_the_table_are_of_the_same_times():
     found = figures(DAG({"a": hostile, "b": hostile}, [("a", "b", [])]).run(rounds=6))
     times = {task["task"]: task["time_ms"] for task in found["tasks"]}
     assert {task["task"]: task["cost"] for task in found["tasks"]} == times
@@ -59,14 +56,11 @@ def test_tasks_are_sorted_as_asked_and_the_rest_is_counted(cli, shelf, options, 
     assert [line.split()[0] for line in out.splitlines()[1:]] == expected
 
 
-def test_json_has_the_same_figures(cli, shelf):
+def test_json_has_the_same_figures_and_a_profile_comes_from_standard_input(cli, shelf):
     found = json.loads(cli("show", shelf.profile, "--json").out)
     assert list(found) == [part for part in PARTS if part != "meters"]
     assert {task["task"] for task in found["tasks"]} == {"read", "add", "show"}
     assert found["path"]["tasks"] == ["read", "add", "show"]
-
-
-def test_a_profile_comes_from_standard_input(shelf):
     text_of_it = Path(shelf.profile).read_text(encoding="utf-8")
     done = command("show", "-", "--part", "summary", cwd=shelf.folder, code=0, input=text_of_it)
     assert done.stdout.startswith(f"{shelf.target}, 3 tasks")
@@ -88,9 +82,6 @@ def test_what_a_profile_does_not_say_is_not_shown_as_0():
     assert found["summary"]["total_time_ms"] is None
     assert found["tasks"][0]["time_ms"] is None
     assert "-" in text(found, parts=("tasks",), top=0)
-
-
-def test_a_profile_without_tasks_and_one_without_costs_can_be_shown():
     assert text(figures(DAG({}).run())).startswith("0 tasks, 0 edges")
 
     @task(outputs=["x"])

@@ -42,16 +42,13 @@ def ended(child):
     return re.sub(r"\x1b\[[\d;]*m", "", child.before), child.exitstatus
 
 
-def test_progress_says_how_far_a_run_is_and_goes_away(terminal, shelf):
+def test_progress_says_how_far_a_run_is_and_goes_away_and_quiet_draws_none(terminal, shelf):
     child = terminal("run", shelf.target, "--rounds", "3", "--eta-from", shelf.profile)
     child.expect(r"0 of 3 tasks \| warm-up 1 of 2 \| \d.\d s, \d.\d s left")
     rest, code = ended(child)
     assert code == 0
     # A line of blanks goes over it, and what is said of the run begins there.
     assert re.search(r"\r +\rpipeline_of_tests.py:dag, 3 tasks, 2 edges", rest)
-
-
-def test_quiet_draws_nothing(terminal, shelf):
     rest, code = ended(terminal("run", shelf.target, "-q"))
     assert (rest, code) == ("", 0)
 

@@ -66,15 +66,14 @@ def test_rounds_and_warm_up_alternate_and_so_does_who_goes_first(rounds, order):
     assert "".join(said) == order
 
 
-def test_the_pass_that_counts_allocations_comes_in_turn():
+def test_the_pass_for_allocations_comes_in_turn_and_more_rounds_of_one_are_run_alone(
+    monkeypatch,
+):
     said, dag_a, dag_b = two()
     found = compare_runs(dag_a, dag_b, rounds=Rounds(2, warmup=0), meters="allocation")
     assert "".join(said) == "abbaab"
     for profile in (found.base, found.new):
         assert profile.sections["samples"]["rounds"] == ["measured", "measured", "allocation"]
-
-
-def test_whoever_needs_more_rounds_goes_on_alone(monkeypatch):
     said = []
     dag_a, dag_b = DAG({"t": Says(said, "a")}), DAG({"u": Says(said, "b")})
     monkeypatch.setattr(
@@ -97,7 +96,7 @@ def test_a_mapping_is_another_config_of_the_same_dag():
     assert said[-1] == "a"
 
 
-def test_both_profiles_are_whole():
+def test_both_profiles_are_whole_and_have_the_meters_given_one_by_one():
     _, dag_a, dag_b = two()
     found = compare_runs(dag_a, dag_b, rounds=6, seed=7)
     assert isinstance(found, RunComparison)
@@ -107,6 +106,10 @@ def test_both_profiles_are_whole():
         assert profile.sections["run"]["rounds"] == 6
         assert profile.final_outputs == {"x": 1}
         assert dagprofiler.Profile.loads(profile.dumps()) == profile
+    found = compare_runs(*two()[1:], rounds=Rounds(2, warmup=0), meters=iter(["cpu", "delay"]))
+    for profile in (found.base, found.new):
+        for columns in profile.sections["samples"]["tasks"].values():
+            assert "corrected_ms" in columns
 
 
 def test_both_get_the_same_inputs_and_the_same_numbers():
@@ -202,9 +205,7 @@ def test_what_either_froze_is_thawed_when_one_fails(thawed):
     ("new", "arguments", "error", "problem"),
     [
         (None, {"rounds": 0}, ValidationError, "n must be an integer of at least 1"),
-        (None, {"rounds": "six"}, ValidationError, "'six'"),
         (None, {"meters": "cpuu"}, ValidationError, "'cpuu' is unknown"),
-        (None, {"seed": -1}, ValidationError, "seed"),
         (None, {"inputs": {"u": {}}}, ValidationError, "there is no task 'u'"),
         (None, {"rounds": Rounds(6, busy_cores=10_000)}, ValidationError, "busy_cores=10000"),
         (DAG({"passes": passes}), {}, ValidationError, "'passes'"),
@@ -246,10 +247,3 @@ def test_one_set_of_cores_is_kept_busy_for_both():
     compare_runs(DAG({"t": looks}), DAG({"t": looks}), rounds=Rounds(2, warmup=0, busy_cores=1))
     assert seen == [len(cores) - 1] * 4
     assert os.sched_getaffinity(0) == cores
-
-
-def test_meters_given_one_by_one_are_those_of_both():
-    found = compare_runs(*two()[1:], rounds=Rounds(2, warmup=0), meters=iter(["cpu", "delay"]))
-    for profile in (found.base, found.new):
-        for columns in profile.sections["samples"]["tasks"].values():
-            assert "corrected_ms" in columns

@@ -22,12 +22,15 @@ def note(cfg):
 DAG_OF_ONE = DAG({"note": note}, [], {"N": 1, "M": 1, "mode": "fast"})
 
 
-def test_rounds_of_all_configurations_take_turns():
+def test_rounds_of_all_configurations_take_turns_also_on_a_pool():
     SEEN.clear()
     profiles = sweep(DAG_OF_ONE, {"N": [1, 2, 3]}, rounds=2)
     assert SEEN[:6] == [1, 2, 3, 3, 2, 1]
     assert [profile.config.N for profile in profiles] == [1, 2, 3]
     assert all(profile.sections["run"]["rounds"] == 2 for profile in profiles)
+    with ThreadPoolExecutor(2) as pool:
+        profiles = sweep(DAG_OF_ONE, {"N": [1, 2]}, rounds=1, executor=pool)
+    assert {run.sections["run"]["executor"] for run in profiles} == {"ThreadPoolExecutor"}
 
 
 def test_a_sweep_of_several_parameters_is_sparse_and_enough_to_fit():
@@ -38,12 +41,6 @@ def test_a_sweep_of_several_parameters_is_sparse_and_enough_to_fit():
     assert points == [(100, 1), (200, 1), (400, 1), (100, 2), (100, 4), (400, 4)]
     predicted = fit(profiles).predict({"N": 1600, "M": 8})
     assert predicted.metrics.task_metrics[0].bytes_out == pytest.approx(12_800, rel=0.02)
-
-
-def test_a_sweep_runs_on_a_pool():
-    with ThreadPoolExecutor(2) as pool:
-        profiles = sweep(DAG_OF_ONE, {"N": [1, 2]}, rounds=1, executor=pool)
-    assert {run.sections["run"]["executor"] for run in profiles} == {"ThreadPoolExecutor"}
 
 
 @pytest.mark.parametrize(

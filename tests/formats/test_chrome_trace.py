@@ -101,13 +101,17 @@ def test_a_run_is_nested_and_its_arrows_find_their_spans():
     ]
 
 
-def test_processes_and_threads_have_names_and_every_number_is_its_own():
+def test_processes_and_threads_have_names_also_where_no_worker_is_known():
     events = events_of(with_timeline([["a", 0, 0, 0, *range(6)], ["b", 0, 1, 0, *range(6)]]))
     processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     threads = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
     assert list(processes.values()) == ["run", "h, pid 1", "h, pid 2"]
     assert list(threads.values()) == ["rounds", "thread 5", "thread 5"]
     assert not processes.keys() & threads.keys()
+    events = events_of(with_timeline([["a", 0, None, 0, *range(6)]]))
+    (span,) = [e for e in events if e["ph"] == "X" and e["cat"] == "task"]
+    names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert names[span["pid"]] == "unknown worker"
 
 
 def test_a_failed_task_ends_with_the_last_moment_that_is_known_and_says_why():
@@ -130,13 +134,6 @@ def test_a_failed_task_ends_with_the_last_moment_that_is_known_and_says_why():
     }
     assert "1 record of the timeline has no start, and so no span" in export.losses
     assert "1 task never began: no span" in export.losses
-
-
-def test_a_task_that_no_worker_took_but_has_moments_is_shown_beside_them():
-    events = events_of(with_timeline([["a", 0, None, 0, *range(6)]]))
-    (span,) = [e for e in events if e["ph"] == "X" and e["cat"] == "task"]
-    names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
-    assert names[span["pid"]] == "unknown worker"
 
 
 def test_what_tracing_saw_lies_within_its_task_or_on_the_track_of_its_thread():
@@ -215,20 +212,14 @@ def test_whatever_the_moments_are_spans_nest_and_arrows_find_them(records):
     check_flows(events, expected)
 
 
-def test_moments_beyond_every_clock_are_written():
-    far = [1.7e308] * 6
-    events = events_of(with_timeline([["a", 0, 0, 0, *far], ["b", 0, 0, 1e308, *range(6)]]))
-    (late,) = [e for e in events if e["name"] == "a"]
-    assert late["ts"] > 1e300
-
-
-def test_columns_are_found_by_their_names_and_may_be_missing():
+def test_columns_are_found_by_their_names_and_moments_beyond_every_clock_are_written():
     columns = ("task", "round", "worker", "compute_end_ms", "more", "compute_start_ms")
     events = events_of(with_timeline([["a", 0, 0, 2, "?", 1]], columns=columns))
     assert [e["name"] for e in events if e["ph"] == "X"] == ["round 0", "a", "compute"]
     assert [e["args"] for e in events if e.get("cat") == "task"] == [{"round": 0}]
-
-
-def test_a_profile_without_timeline_is_refused():
+    far = [1.7e308] * 6
+    events = events_of(with_timeline([["a", 0, 0, 0, *far], ["b", 0, 0, 1e308, *range(6)]]))
+    (late,) = [e for e in events if e["name"] == "a"]
+    assert late["ts"] > 1e300
     with pytest.raises(FormatError, match="no section 'timeline'"):
         rendered("chrome_trace", profile_of(["a"]))

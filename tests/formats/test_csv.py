@@ -9,6 +9,7 @@ from sample_profiles import HOSTILE, golden_profile, names, profile_of, rendered
 from dagprofiler import Profile
 from dagprofiler.errors import FormatError
 from dagprofiler.formats._graph import legible_names
+from dagprofiler.formats.csv import EDGE_COLUMNS
 
 
 def read(text):
@@ -34,7 +35,7 @@ def test_names_come_back_or_are_mapped_and_no_cell_is_a_formula(tasks):
     assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) for cell in cells)
 
 
-def test_fields_are_a_json_list_whatever_their_names_hold():
+def test_fields_are_a_json_list_and_there_are_two_tables():
     document = profile_of(["a", "b"]).to_dict()
     fields = ["=x", 'a"b,\n\ud800\x00é', "\x85"]
     columns = ["data_fields", "size_bytes", "wire_bytes"]
@@ -42,8 +43,7 @@ def test_fields_are_a_json_list_whatever_their_names_hold():
     (row,) = read(rendered("csv", Profile.from_dict(document), table="edges"))
     assert json.loads(row["data_fields"]) == fields
     assert (row["size_bits"], row["size_bytes"], row["wire_bytes"]) == ("8", "1", "2")
-
-
-def test_a_table_that_does_not_exist_is_refused():
+    empty = rendered("csv", profile_of([]), table="edges")
+    assert empty == f"{','.join(EDGE_COLUMNS)}\r\n"
     with pytest.raises(FormatError, match="table must be 'tasks' or 'edges', got 'nodes'"):
         rendered("csv", golden_profile(), table="nodes")

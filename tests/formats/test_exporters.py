@@ -109,12 +109,6 @@ def test_the_golden_files_are_what_is_written(name, file, options):
     assert rendered(name, golden_profile(), **options) == golden(file)
 
 
-def test_the_name_of_a_format_counts_for_more_than_the_ending(profile, tmp_path):
-    path = tmp_path / "x.dot"
-    profile.export(path, "saga")
-    assert "tasks" in json.loads(path.read_text())
-
-
 @pytest.mark.parametrize(
     ("path", "name", "options", "message"),
     [
@@ -141,7 +135,7 @@ def test_an_exporter_with_options_of_any_name_takes_them(profile, tmp_path, plug
     assert (tmp_path / "x.names").read_text() == "['first', 'second']"
 
 
-def test_streams_of_text_and_bytes_take_an_export_whose_format_their_name_may_say(
+def test_streams_take_an_export_and_a_named_format_counts_for_more_than_an_ending(
     profile, tmp_path
 ):
     text, raw, path = io.StringIO(), io.BytesIO(), tmp_path / "x.saga.json"
@@ -153,6 +147,9 @@ def test_streams_of_text_and_bytes_take_an_export_whose_format_their_name_may_sa
     assert [raw.getvalue().decode(), text.getvalue(), path.read_text()] == [expected] * 3
     with pytest.raises(FormatError, match=r"^a stream without a name .*give"):
         profile.export(io.StringIO())
+    path = tmp_path / "x.dot"
+    profile.export(path, "saga")
+    assert "tasks" in json.loads(path.read_text())
 
 
 def test_what_cannot_be_exported_leaves_the_old_file(profile, tmp_path):
@@ -202,13 +199,7 @@ def test_profiles_of_0_1_0_are_imported_as_they_are_loaded(name):
     assert import_profile(path) == Profile.load(path)
 
 
-def test_a_profile_that_is_not_valid_is_refused_with_its_place():
-    text = '{"metadata": {"timestamp": 5}, "dag_structure": {}, "node_weights": {}}'
-    with pytest.raises(ProfileError, match=r"\$"):
-        import_profile(io.StringIO(text))
-
-
-def test_a_file_that_nobody_recognizes_is_named_and_the_formats_are_listed(tmp_path):
+def test_a_file_that_nobody_recognizes_is_named_and_a_profile_that_is_not_valid_refused(tmp_path):
     path = tmp_path / "x.json"
     path.write_text('{"what": "else"}')
     with pytest.raises(FormatError, match=r"x\.json' .*; give format=.*wfforma"):
@@ -219,6 +210,10 @@ def test_a_file_that_nobody_recognizes_is_named_and_the_formats_are_listed(tmp_p
         import_profile(io.StringIO("{}"))
     with pytest.raises(FormatError, match=r"'wformat' among the importers .* did you mea"):
         import_profile(io.StringIO("{}"), "wformat")
+    text = '{"metadata": {"timestamp": 5}, "dag_structure": {}, "node_weights": {}}'
+    for refused in (text, '{"a": NaN}'):
+        with pytest.raises(ProfileError, match=r"\$"):
+            import_profile(io.StringIO(refused))
 
 
 @pytest.mark.parametrize("read", [import_profile, Profile.load])
@@ -253,11 +248,6 @@ def test_a_file_of_another_tool_that_is_loaded_points_to_the_import(profile, tmp
             load(given)
 
 
-def test_what_no_importer_recognizes_is_refused_as_the_profile_that_it_is_not(plugin):
-    with pytest.raises(ProfileError, match="is a required property"):
-        Profile.loads('{"metadata": {"timestamp": "2026-11-20T23:59:32Z"}}')
-
-
 def test_an_importer_of_others_that_fails_to_recognize_keeps_nobody_from_it(
     profile, tmp_path, plugin
 ):
@@ -269,8 +259,10 @@ def test_an_importer_of_others_that_fails_to_recognize_keeps_nobody_from_it(
         import_profile(io.StringIO("{}"))
 
 
-def test_a_file_that_two_recognize_needs_a_word(profile, plugin):
+def test_a_file_that_two_recognize_needs_a_word_one_that_none_does_is_no_profile(profile, plugin):
     text = exporter("wfformat").render(profile).text
     with pytest.raises(FormatError, match=r"names, wfformat; give format="):
         import_profile(io.StringIO(text))
     assert import_profile(io.StringIO(text), "wfformat").dag_structure["nodes"]
+    with pytest.raises(ProfileError, match="is a required property"):
+        Profile.loads('{"metadata": {"timestamp": "2026-11-20T23:59:32Z"}}')

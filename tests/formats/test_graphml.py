@@ -55,7 +55,7 @@ def test_names_come_back_or_are_mapped(tasks):
     assert edges == list(zip(expected, expected[1:]))
 
 
-def test_names_of_fields_come_back_whatever_they_hold():
+def test_fields_come_back_and_what_is_said_of_the_whole_cannot_break_out():
     document = profile_of(["a", "b"]).to_dict()
     fields = ["<&>\x00\ud800é\x85", '"\n']
     columns = ["data_fields", "size_bytes", "wire_bytes"]
@@ -63,9 +63,6 @@ def test_names_of_fields_come_back_whatever_they_hold():
     root = read(rendered("graphml", Profile.from_dict(document)))
     (found,) = [data for data in root.iter(f"{NS}data") if data.get("key") == "edge_data_fields"]
     assert json.loads(found.text) == fields
-
-
-def test_what_is_said_of_the_whole_cannot_break_out():
     profile = golden_profile()
     profile.hostname = "</data>\x00\r\ud800<x>"
     root = read(rendered("graphml", profile))

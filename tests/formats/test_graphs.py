@@ -51,20 +51,14 @@ def test_every_text_can_be_written_as_utf_8(form, tmp_path):
     assert (tmp_path / "file").read_text(encoding="utf-8")
 
 
-def test_missing_weights_are_absent_and_the_provenance_says_how_many():
+def test_missing_weights_are_absent_or_filled_in_and_the_provenance_says_how_many():
     costs = costs_of(golden_profile(), "best", "median", None)
     assert costs.source == "estimated"
     assert set(costs.values) == {"load", 'the "join" <&>', "report"}
     assert costs.provenance.endswith("none for 1 of 4 tasks")
-
-
-def test_missing_weights_can_be_filled_in():
     costs = costs_of(golden_profile(), "estimated", "median", 3)
     assert costs.values["=sum"] == 3
     assert costs.provenance.endswith("none of it is measured; 3 given for 1 of 4 tasks")
-
-
-def test_a_source_that_no_task_has_gives_no_weights_and_the_reason():
     graph = graph_of(golden_profile(), "counted", "median", None)
     assert not any("weight" in values for values in graph.tasks.values())
     assert graph.costs.source is None
@@ -72,33 +66,34 @@ def test_a_source_that_no_task_has_gives_no_weights_and_the_reason():
     assert "node_weight_source" not in graph.attributes
 
 
-def test_a_profile_without_edge_metrics_does_not_say_that_edges_carry_nothing():
-    edge = graph_of(profile_of(["a", "b"]), None, "median", None).edges["a", "b"]
-    assert edge == {"weight": 8, "size_bytes": 1}
-
-
-def test_weights_of_edges_are_those_of_the_profile_even_if_they_make_no_whole_bytes():
+def test_edges_have_the_weights_of_the_profile_and_only_what_is_known():
     document = profile_of(["a", "b"]).to_dict()
     document.pop("edge_metrics", None)
     document["metadata"].pop("schema_version", None)
     document["edge_weights"]["a->b"] = 11
     edge = graph_of(Profile.from_dict(document), None, "median", None).edges["a", "b"]
     assert edge["weight"] == 11
+    edge = graph_of(profile_of(["a", "b"]), None, "median", None).edges["a", "b"]
+    assert edge == {"weight": 8, "size_bytes": 1}
 
 
-def test_edges_that_a_profile_repeats_are_there_once_and_it_is_said():
+def test_losses_name_repeated_edges_sections_left_out_and_names_that_changed():
     document = profile_of(["a", "b"]).to_dict()
     document["metadata"].pop("schema_version", None)
     document["dag_structure"]["edges"] *= 2
     graph = graph_of(Profile.from_dict(document), None, "median", None)
     assert list(graph.edges) == [("a", "b")]
     assert any("more than once" in loss for loss in graph.losses)
-
-
-def test_losses_name_the_sections_that_are_left_out():
     (loss,) = exporter("graphml").render(golden_profile()).losses
     left_out = loss.rpartition(": ")[2].split(", ")
     assert set(left_out) == {"configuration", "run", "weight_sources", "timeline"}
+    profile = profile_of([chr(i) for i in range(1, 9)])
+    (loss,) = [loss for loss in exporter("dot").render(profile).losses if "names with" in loss]
+    assert "'\\x01' is '\\\\u0001'" in loss
+    assert loss.endswith("and 3 more")
+    profile = profile_of([chr(i) for i in range(1, 6)])
+    (loss,) = [loss for loss in exporter("dot").render(profile).losses if "names with" in loss]
+    assert loss.endswith("'\\x05' is '\\\\u0005'")
 
 
 @given(names(max_size=6))
@@ -109,13 +104,3 @@ def test_legible_names_are_distinct_and_those_that_are_legible_stay(tasks):
     for name, text in mapped.items():
         assert legible(text) == text
         assert legible(name) != name or text == name
-
-
-def test_losses_name_the_first_names_that_changed():
-    profile = profile_of([chr(i) for i in range(1, 9)])
-    (loss,) = [loss for loss in exporter("dot").render(profile).losses if "names with" in loss]
-    assert "'\\x01' is '\\\\u0001'" in loss
-    assert loss.endswith("and 3 more")
-    profile = profile_of([chr(i) for i in range(1, 6)])
-    (loss,) = [loss for loss in exporter("dot").render(profile).losses if "names with" in loss]
-    assert loss.endswith("'\\x05' is '\\\\u0005'")

@@ -40,20 +40,14 @@ def test_in_a_label_there_is_nothing_that_means_something():
             assert not re.search(r"#(?!\d+;)", inside)
 
 
-def test_simple_names_stay_legible():
+def test_simple_names_stay_legible_and_the_comment_is_one_line_and_no_directive():
     text = rendered("mermaid", profile_of(["load_data-2.1 é 中文"]))
     assert '["load_data-2.1 é 中文<br/>1 instructions"]' in text
-
-
-def test_the_comment_is_one_line_and_no_directive():
     profile = golden_profile()
     profile.hostname = "x\n%%{init: {}}%%\u2028click t0 href\r"
     lines = rendered("mermaid", profile, cost="wall_time").split("\n")
     assert lines[1].startswith("    %% weights: wall_time in ms (wall time")
     assert not set("{}%\u2028\r") & set(lines[1].replace("%%", "", 1))
     assert lines[2].startswith("    t0[")
-
-
-def test_the_losses_say_that_it_is_a_picture():
     losses = exporter("mermaid").render(golden_profile()).losses
     assert any("a picture" in loss for loss in losses)

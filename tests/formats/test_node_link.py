@@ -26,17 +26,21 @@ def test_the_live_graph_has_attributes_with_units(networkx):
     assert graph.nodes["load"]["weight"] == 5.625
     assert graph.nodes["=sum"] == {"execution_order": 2, "state": "failed"}
     assert graph.edges["=sum", "report"] == {}
-    filled = to_networkx(golden_profile(), cost="wall_time", fill=2)
+    filled = to_networkx(golden_profile(), cost="estimated", fill=2)
+    assert filled.graph["node_weight_unit"] == "instructions"
     assert filled.nodes["=sum"]["weight"] == 2
     assert list(to_networkx(profile_of(HOSTILE))) == HOSTILE
 
 
-def test_edges_stand_under_the_key_that_is_asked_for():
+def test_edges_stand_under_the_key_that_is_asked_for_and_networkx_is_an_extra(monkeypatch):
     for edges, keys in (("edges", ["edges"]), ("links", ["links"]), ("both", ["edges", "links"])):
         document = json.loads(rendered("node_link", golden_profile(), edges=edges))
         assert [key for key in document if key in ("edges", "links")] == keys
     with pytest.raises(FormatError, match="edges must be 'both', 'edges' or 'links'"):
         rendered("node_link", golden_profile(), edges="arcs")
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with pytest.raises(MissingExtraError, match=r"dagprofiler\[networkx\]"):
+        to_networkx(golden_profile())
 
 
 @given(names(max_size=6))
@@ -44,9 +48,3 @@ def test_names_stay_what_they_are(tasks):
     document = json.loads(rendered("node_link", profile_of(tasks)))
     assert [node["id"] for node in document["nodes"]] == tasks
     assert [(e["source"], e["target"]) for e in document["edges"]] == list(zip(tasks, tasks[1:]))
-
-
-def test_without_networkx_the_live_graph_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(MissingExtraError, match=r"dagprofiler\[networkx\]"):
-        to_networkx(golden_profile())

@@ -69,15 +69,12 @@ def run(**options):
 # The graph
 
 
-def test_without_a_network_it_is_the_task_graph():
+def test_without_a_network_it_is_the_task_graph_with_one_a_problem_instance():
     document, _ = export(made())
     assert document == {
         "tasks": [{"name": "a", "cost": 3}, {"name": "b", "cost": 4}],
         "dependencies": [{"source": "a", "target": "b", "size": 80}],
     }
-
-
-def test_with_a_network_it_is_a_problem_instance():
     network = {"speeds": {"n": 2}}
     document, _ = export(made(), network=network, instance_name="small")
     assert list(document) == ["name", "task_graph", "network"]
@@ -99,11 +96,16 @@ def test_sizes_are_by_the_standard_or_on_the_wire_in_bits_or_bytes(options, size
     assert export(made(), **options)[0]["dependencies"][0]["size"] == size
 
 
-def test_bits_that_make_no_whole_bytes_are_kept():
+def test_bits_that_make_no_whole_bytes_are_kept_and_repeated_edges_are_one():
     profile = profile_of(["a", "b"])
     profile.metrics.edge_weights["a->b"] = 12
     assert export(profile)[0]["dependencies"][0]["size"] == 12
     assert export(profile, size_unit="bytes")[0]["dependencies"][0]["size"] == 1.5
+    profile = made()
+    profile.dag_structure["edges"] *= 2
+    document, losses = export(profile)
+    assert len(document["dependencies"]) == 1
+    assert "1 edge is listed more than once in the profile, but once here" in losses
 
 
 def test_costs_are_the_weights_of_the_source_and_the_statistic():
@@ -112,14 +114,6 @@ def test_costs_are_the_weights_of_the_source_and_the_statistic():
         document, _ = export(profile, cost=options[0], statistic=options[1])
         costs = {one["name"]: one["cost"] for one in document["tasks"]}
         assert costs == profile.weights(*options).values
-
-
-def test_an_edge_that_the_profile_lists_twice_is_one_edge():
-    profile = made()
-    profile.dag_structure["edges"] *= 2
-    document, losses = export(profile)
-    assert len(document["dependencies"]) == 1
-    assert "1 edge is listed more than once in the profile, but once here" in losses
 
 
 @given(names().filter(lambda tasks: not {"__super_source__", "__super_sink__"} & set(tasks)))
@@ -158,15 +152,12 @@ def test_samples_that_are_no_costs_are_refused(cost):
         export(profile, cost="wall_time", stochastic=True)
 
 
-def test_what_has_no_samples_has_its_one_value():
+def test_what_has_no_samples_has_its_one_value_and_no_file_holds_a_stochastic_network():
     document, _ = export(made(), stochastic=True)
     assert document == {
         "tasks": [{"name": "a", "cost": {"samples": [3]}}, {"name": "b", "cost": {"samples": [4]}}],
         "dependencies": [{"source": "a", "target": "b", "size": {"samples": [80]}}],
     }
-
-
-def test_stochastic_graphs_and_networks_share_no_file():
     with pytest.raises(FormatError, match="stochastic graph with a network"):
         export(made(), stochastic=True, network={"speeds": {"n": 1}})
 
@@ -174,16 +165,13 @@ def test_stochastic_graphs_and_networks_share_no_file():
 # What SAGA would fail on later
 
 
-def test_tasks_without_a_weight_are_listed_or_filled():
+def test_tasks_without_a_weight_and_edges_without_a_size_are_listed_or_filled():
     profile = golden_profile()
     with pytest.raises(WeightError, match="none for"):
         export(profile, cost="estimated")
     document, losses = export(profile, cost="estimated", fill=7.5, fill_size=0)
     assert [one["name"] for one in document["tasks"] if one["cost"] == 7.5] == ["=sum"]
     assert "tasks cannot be marked as filled in: '=sum'" in losses
-
-
-def test_edges_without_a_size_are_listed_or_filled():
     profile = made(sizes=[(("a", "b"), 10, None)])
     with pytest.raises(FormatError, match=r"on the wire .*'a' - 'b'; give fill_size="):
         export(profile, size="wire")
@@ -195,12 +183,15 @@ def test_edges_without_a_size_are_listed_or_filled():
         export(profile)
 
 
-def test_a_cycle_is_refused():
+def test_a_cycle_is_refused_and_a_graph_that_costs_nothing():
     profile = made(sizes=[(("a", "b"), 1, 1), (("b", "a"), 1, 1)])
     with pytest.raises(CycleError, match="'a' -> 'b' -> 'a'"):
         export(profile)
     # An order that is not complete is none.
     assert export(made(order=["b"])) == export(made())
+    assert export(made([("a", 0), ("b", 1)]))[0]["tasks"][0]["cost"] == 0
+    with pytest.raises(FormatError, match=r"'estimated' are 0, .*; give cost="):
+        export(made([("a", 0), ("b", 0)]))
 
 
 @pytest.mark.parametrize("value", [float("nan"), INFINITY, -8, 10**400])
@@ -212,12 +203,6 @@ def test_costs_and_sizes_that_are_none_are_refused(value):
         export(profile, cost="wall_time")
     with pytest.raises(FormatError, match="size of edge 'a' -> 'b' must"):
         export(made(sizes=[(("a", "b"), value, 1)]))
-
-
-def test_a_task_may_be_free_but_not_all():
-    assert export(made([("a", 0), ("b", 1)]))[0]["tasks"][0]["cost"] == 0
-    with pytest.raises(FormatError, match=r"'estimated' are 0, .*; give cost="):
-        export(made([("a", 0), ("b", 0)]))
 
 
 def test_names_that_saga_takes_for_something_else_and_ends_that_are_no_tasks_are_refused():
@@ -252,16 +237,13 @@ def test_an_argument_that_is_none_is_quoted(options, message):
 # Losses
 
 
-def test_losses_say_what_the_numbers_are_and_what_is_left_out():
+def test_losses_say_what_the_numbers_are_and_what_is_left_out_and_lacking():
     losses = export(run(seed=3), cost="wall_time")[1]
     assert losses[0].startswith("SAGA's numbers have no units: costs are ms (wall_time: wall time,")
     assert losses[0].endswith("), sizes bits (spec)")
     together = " ".join(losses)
     for word in ("serialize", "seed", "fields", "timeline", "environment"):
         assert word in together
-
-
-def test_a_file_without_a_network_says_that_it_lacks_one_and_what_it_is():
     assert export(run())[1][-1] == (
         "the profile holds no network, so the file is only SAGA's TaskGraph; with network= it is "
         "a ProblemInstance, which schedulers need"
@@ -275,7 +257,7 @@ def test_a_file_without_a_network_says_that_it_lacks_one_and_what_it_is():
 # The network
 
 
-def test_a_network_becomes_a_full_mesh_with_finite_loops():
+def test_a_network_becomes_a_full_mesh_of_links_without_direction():
     network = network_of({"speeds": {"b": 1, "a": np.float64(2)}, "bandwidth": np.int64(5)})
     assert network == {
         "nodes": [{"name": "b", "speed": 1}, {"name": "a", "speed": 2.0}],
@@ -286,17 +268,6 @@ def test_a_network_becomes_a_full_mesh_with_finite_loops():
         ],
     }
     assert {type(one["speed"]) for one in network["nodes"]} == {int, float}
-
-
-def links(network):
-    return {
-        frozenset((one["source"], one["target"])): one["speed"]
-        for one in network_of(network)["edges"]
-        if one["source"] != one["target"]
-    }
-
-
-def test_links_are_pairs_or_text_and_have_no_direction_and_names_may_hold_dashes():
     for link in (("a", "b"), ("b", "a"), "a-b", "b-a"):
         network = {"speeds": TWO, "bandwidth": {link: 7}}
         assert links(network) == {frozenset("ab"): 7}
@@ -305,6 +276,14 @@ def test_links_are_pairs_or_text_and_have_no_direction_and_names_may_hold_dashes
     names = {"a": 1, "b-c": 1, "a-b": 1, "c": 1}
     with pytest.raises(FormatError, match="'a-b-c' could be several"):
         network_of({"speeds": names, "bandwidth": {"a-b-c": 7}})
+
+
+def links(network):
+    return {
+        frozenset((one["source"], one["target"])): one["speed"]
+        for one in network_of(network)["edges"]
+        if one["source"] != one["target"]
+    }
 
 
 @pytest.mark.parametrize("loop", [None, INFINITY, 1e18])

@@ -138,7 +138,7 @@ def measured():
 # What is written
 
 
-def test_version_1_5_holds_specification_and_execution():
+def test_version_1_5_holds_specification_and_execution_1_4_everything_with_the_task():
     profile = made(["a", "b"], {("a", "b"): 24}, [1001.0, 2.5])
     expected = """{"name": "dagprofiler", "schemaVersion": "1.5",
         "runtimeSystem": {"name": "dagprofiler", "version": "VERSION"},
@@ -158,9 +158,6 @@ def test_version_1_5_holds_specification_and_execution():
                 "machines": [{"nodeName": "node-1", "cpu": {}}]}}}"""
     version = profile.metadata["dagprofiler_version"]
     assert instance(profile) == json.loads(expected.replace("VERSION", version))
-
-
-def test_version_1_4_holds_everything_with_the_task():
     profile = made(["a", "b"], {("a", "b"): 24})
     workflow = instance(profile, version="1.4", workflow="mine")["workflow"]
     assert workflow["makespanInSeconds"] == 0.01025
@@ -185,7 +182,7 @@ def test_what_was_measured_satisfies_the_schema(measured, version):
     assert len(execution["tasks"]) == 3
 
 
-def test_what_was_metered_goes_with_the_task():
+def test_what_was_metered_and_what_the_machine_is_is_written_as_far_as_known():
     row = {
         "wall_ms": [9.0, 2.0, 4.0, 3.0],
         "process_cpu_ms": [9.0, 1.5, None, 1.5],
@@ -213,9 +210,6 @@ def test_what_was_metered_goes_with_the_task():
     ]
     # WRENCH divides by it.
     assert "avgCPU" not in written(process_cpu_ms=[None, 1e-9] * 2)[0]
-
-
-def test_the_machine_is_described_as_far_as_it_is_known():
     environment = {
         "os": "Linux-6.1.0-x86_64",
         "machine": "x86_64",
@@ -242,7 +236,7 @@ def test_the_machine_is_described_as_far_as_it_is_known():
     assert "machines" not in execution["tasks"][0]
 
 
-def test_sizes_are_payload_or_wire_and_an_edge_without_wire_size_is_named():
+def test_sizes_are_payload_or_wire_and_which_it_is_is_said_where_they_differ(measured):
     profile = made(["a", "b"], {("a", "b"): 24})
     for size, size_bytes in (("spec", 24), ("wire", 49)):
         (file,) = instance(profile, size=size)["workflow"]["specification"]["files"]
@@ -250,6 +244,19 @@ def test_sizes_are_payload_or_wire_and_an_edge_without_wire_size_is_named():
     profile.metrics.edge_metrics[0].wire_bytes = None
     with pytest.raises(FormatError, match=r"wire size .*'a' -> 'b'"):
         render(profile, size="wire")
+
+    def told(profile, **options):
+        losses = render(profile, **options).losses
+        return [loss.rpartition("; ")[2] for loss in losses if "one size" in loss]
+
+    profile = Profile.loads(measured.dumps())
+    for edge in profile.metrics.edge_metrics:
+        edge.wire_bytes = edge.size_bytes
+    assert told(profile) == []
+    profile.metrics.edge_metrics[0].wire_bytes += 5
+    assert told(profile) == ["size='wire' writes the other"]
+    assert told(profile, size="wire") == ["size='spec' writes the other"]
+    assert told(again(profile)) == []
 
 
 @pytest.mark.parametrize(
@@ -266,13 +273,24 @@ def test_runtimes_are_weights_of_the_cost_and_statistic_that_was_asked_for(measu
     assert {t["id"]: t["runtimeInSeconds"] * 1e3 for t in tasks} == pytest.approx(weights)
 
 
-def test_a_task_without_runtime_is_absent_or_filled():
+def test_a_task_without_runtime_is_absent_or_filled_and_an_edge_without_size_has_no_file():
     profile = made(["a", "b"], {("a", "b"): 8}, [1.0, None])
     assert [entry["id"] for entry in executed(profile)] == ["a"]
     assert "1 task has no runtime: readers may take it for 0" in render(profile).losses
     filled = executed(profile, fill=2000)
     assert [entry["runtimeInSeconds"] for entry in filled] == [0.001, 2.0]
     assert "1 task has no runtime: fill= stands for it" in render(profile, fill=2000).losses
+    profile = made(["a", "b"], {("a", "b"): 8})
+    profile.metrics.edge_weights.clear()
+    profile.metrics.edge_metrics.clear()
+    first, second = instance(profile)["workflow"]["specification"]["tasks"]
+    assert (first["children"], second["parents"]) == (["b"], ["a"])
+    assert "outputFiles" not in first
+    assert "inputFiles" not in second
+    assert again(profile).metrics.edge_weights == {}
+    words = "1 edge has no known size, and so no file"
+    assert words in render(profile).losses
+    assert f"{words}; readers may take it for 0" in render(profile, version="1.4").losses
 
 
 @pytest.mark.parametrize("fill", [None, 2000, np.float64(2000)])
@@ -296,21 +314,7 @@ def test_an_unknown_total_is_the_sum_of_runtimes_at_most_the_largest_number(
     assert "makespanInSeconds is the sum" in render(profile).losses[0]
 
 
-def test_an_edge_of_unknown_size_has_no_file():
-    profile = made(["a", "b"], {("a", "b"): 8})
-    profile.metrics.edge_weights.clear()
-    profile.metrics.edge_metrics.clear()
-    first, second = instance(profile)["workflow"]["specification"]["tasks"]
-    assert (first["children"], second["parents"]) == (["b"], ["a"])
-    assert "outputFiles" not in first
-    assert "inputFiles" not in second
-    assert again(profile).metrics.edge_weights == {}
-    words = "1 edge has no known size, and so no file"
-    assert words in render(profile).losses
-    assert f"{words}; readers may take it for 0" in render(profile, version="1.4").losses
-
-
-def test_what_the_format_cannot_hold_is_listed(measured):
+def test_what_the_format_cannot_hold_is_listed_and_a_profile_without_tasks_refused(measured):
     losses = "\n".join(render(measured).losses)
     for words in ("node weights", "the configuration", "the seed", "3 rounds", "timeline"):
         assert words in losses
@@ -318,21 +322,8 @@ def test_what_the_format_cannot_hold_is_listed(measured):
     losses = render(made(["a b"], {}, sections={"run": {"state": "partial"}})).losses
     assert "that the run is partial, and why, is left out" in losses
     assert losses[-1].startswith("1 task name is no identifier of WfFormat: 'a b'")
-
-
-def test_which_of_two_sizes_an_edge_has_is_said_where_they_differ(measured):
-    def told(profile, **options):
-        losses = render(profile, **options).losses
-        return [loss.rpartition("; ")[2] for loss in losses if "one size" in loss]
-
-    profile = Profile.loads(measured.dumps())
-    for edge in profile.metrics.edge_metrics:
-        edge.wire_bytes = edge.size_bytes
-    assert told(profile) == []
-    profile.metrics.edge_metrics[0].wire_bytes += 5
-    assert told(profile) == ["size='wire' writes the other"]
-    assert told(profile, size="wire") == ["size='spec' writes the other"]
-    assert told(again(profile)) == []
+    with pytest.raises(FormatError, match="without tasks"):
+        render(made([], {}))
 
 
 @pytest.mark.parametrize(
@@ -350,11 +341,6 @@ def test_which_of_two_sizes_an_edge_has_is_said_where_they_differ(measured):
 def test_an_option_that_is_none_is_refused(measured, options, words):
     with pytest.raises((FormatError, WeightError), match=words):
         render(measured, **options)
-
-
-def test_a_profile_without_tasks_is_refused():
-    with pytest.raises(FormatError, match="without tasks"):
-        render(made([], {}))
 
 
 @pytest.mark.parametrize(
@@ -455,7 +441,7 @@ def test_version_1_3_has_its_own_names_units_and_references():
     assert (row["read_bytes"], row["written_bytes"]) == ([10], [20])
 
 
-def test_edges_say_which_files_they_carry_and_each_reader_of_a_file_has_its_own():
+def test_edges_say_which_files_they_carry_and_tasks_go_by_their_names_if_these_are_distinct():
     metrics = load("v14").metrics
     assert metrics.edge_weights == {"read->count": 5120, "read->draw": 5120, "count->draw": 160}
     (edge,) = [edge for edge in metrics.edge_metrics if edge.source == "count"]
@@ -464,15 +450,13 @@ def test_edges_say_which_files_they_carry_and_each_reader_of_a_file_has_its_own(
         "sums": {"size_bytes": 16, "wire_bytes": 16},
         "log": {"size_bytes": 4, "wire_bytes": 4},
     }
-
-
-def test_tasks_go_by_their_names_and_those_that_share_one_by_their_identifiers():
     profile = load("v15")
     assert profile.dag_structure["nodes"] == ["p/1", "p/2", "d/1", "d/2", "add"]
     assert profile.sections["imported"]["tasks"]["d/1"]["name"] == "DIFF"
     profile = load("v16-partial")
     assert profile.dag_structure["nodes"] == ["make data", "use data", "report"]
-    assert profile.sections["imported"]["ids"]["use data"] == "ID2"
+    for read_again in (profile, again(profile)):
+        assert read_again.sections["imported"]["ids"]["use data"] == "ID2"
 
 
 def test_edges_follow_from_files_only_where_no_task_names_another():
@@ -484,9 +468,6 @@ def test_edges_follow_from_files_only_where_no_task_names_another():
     profile = read(declared)
     assert len(profile.dag_structure["edges"]) == 5
     assert profile.sections["imported"]["notes"][0].startswith("1 time a task reads a file")
-
-
-def test_a_file_that_all_write_and_all_read_travels_on_declared_edges_alone():
     count = 5000
     names = [f"t{i}" for i in range(count)]
     chain = zip(names, [[], *([name] for name in names)], [*([name] for name in names[1:]), []])
@@ -522,7 +503,7 @@ def test_the_only_machine_is_the_environment_and_several_are_none():
     assert [machine["nodeName"] for machine in machines] == ["w1", "w2"]
 
 
-def test_a_specification_alone_says_that_nothing_was_measured():
+def test_figures_that_the_file_lacks_are_not_measured_and_it_says_so():
     profile = load("v16-specification")
     assert profile.metrics.task_metrics == []
     assert profile.metrics.total_time_ms is None
@@ -536,9 +517,6 @@ def test_a_specification_alone_says_that_nothing_was_measured():
     assert "size_bytes" in said
     with pytest.raises(WeightError, match="no round was measured"):
         profile.weights("wall_time")
-
-
-def test_a_task_without_runtime_lacks_that_figure_alone():
     profile = load("v16-partial")
     assert [task.task for task in profile.metrics.task_metrics] == ["make data", "use data"]
     entry = profile.sections["weight_sources"]["report"]
@@ -547,9 +525,6 @@ def test_a_task_without_runtime_lacks_that_figure_alone():
     assert profile.sections["run"]["reason"].endswith("no runtime of 1 of 3 tasks")
     with pytest.raises(WeightError, match=r"'report'.*no runtime"):
         profile.weights("wall_time")
-
-
-def test_bytes_of_tasks_without_lists_of_files_are_0_and_it_is_said():
     spoiled = document("v15")
     assert not {"bytes_in", "size_bytes"} & {*read(spoiled).sections["environment"]["not_measured"]}
     for entry in spoiled["workflow"]["specification"]["tasks"]:
@@ -562,7 +537,7 @@ def test_bytes_of_tasks_without_lists_of_files_are_0_and_it_is_said():
     assert {entry.bytes_out for entry in profile.metrics.task_metrics} == {0}
 
 
-def test_instructions_are_a_default_and_never_known_but_a_runtime_of_0_is():
+def test_instructions_are_never_known_and_a_date_that_is_not_iso_8601_is_not_taken():
     profile = load("v14")
     assert profile.metrics.node_weights == {"read": 0, "count": 0, "draw": 0}
     assert profile.sections["weight_sources"]["read"]["node_weight"] == "default"
@@ -570,9 +545,6 @@ def test_instructions_are_a_default_and_never_known_but_a_runtime_of_0_is():
         with pytest.raises(WeightError, match="no instructions"):
             profile.weights(source)
     assert walls(profile) == {"read": 1001.0, "count": 10000.0, "draw": 0.0}
-
-
-def test_a_date_that_is_not_iso_8601_is_kept_but_not_taken():
     profile = load("v13")
     assert profile.timestamp == "2020-01-02T03:04:05Z"
     assert profile.sections["imported"]["executed_at"] == "01-02-20T03:04:05Z"
@@ -581,7 +553,7 @@ def test_a_date_that_is_not_iso_8601_is_kept_but_not_taken():
     assert "import" in read(undated).sections["environment"]["not_measured"]["timestamp"]
 
 
-def test_what_is_said_beyond_a_profile_is_kept_and_written_again():
+def test_what_is_said_beyond_a_profile_is_kept_finite_and_written_again():
     kept = load("v14").sections["imported"]
     assert kept["author"]["email"] == "nobody@example.org"
     assert kept["runtime_system"]["name"] == "Pegasus"
@@ -594,15 +566,9 @@ def test_what_is_said_beyond_a_profile_is_kept_and_written_again():
     assert (task["avgPowerInW"], task["priority"], task["machines"]) == (3.5, 2, ["m1"])
     row = second.sections["samples"]["tasks"]["read"]
     assert (row["read_bytes"], row["written_bytes"]) == ([77], [88])
-
-
-def test_what_a_later_version_does_not_know_does_not_mean_something_in_an_earlier_one():
     odd = document("v15")
     odd["workflow"]["execution"]["machines"][0]["memory"] = "plenty"
     assert again(read(odd), version="1.4").dag_structure["nodes"]
-
-
-def test_what_is_kept_is_finite_and_else_refused_with_its_place_in_the_file():
     spoiled = document("v15")
     spoiled["workflow"]["execution"]["tasks"][1]["priority"] = float("inf")
     place = r"\$\.workflow\.execution\.tasks\[1\]\.priority: inf is not a finite number"
@@ -610,18 +576,15 @@ def test_what_is_kept_is_finite_and_else_refused_with_its_place_in_the_file():
         read(spoiled)
 
 
-def test_a_file_with_a_key_twice_is_not_half_imported():
+def test_it_recognizes_what_has_a_version_and_a_workflow_and_reads_no_key_twice():
+    recognizes = importer("wfformat").recognizes
+    assert recognizes(document("v13"))
+    assert not any(map(recognizes, ([], None, "x", {"schemaVersion": "1.5"}, {"metadata": {}})))
     text = path_of("v15").read_text(encoding="utf-8")
     twice = text.replace('"tasks": [', '"tasks": [], "tasks": [', 1)
     with pytest.raises(ProfileError, match=r"key 'tasks'.*twice"):
         import_profile(io.StringIO(twice))
     assert import_profile(io.StringIO(text)) == load("v15")
-
-
-def test_it_recognizes_what_has_a_version_and_a_workflow():
-    recognizes = importer("wfformat").recognizes
-    assert recognizes(document("v13"))
-    assert not any(map(recognizes, ([], None, "x", {"schemaVersion": "1.5"}, {"metadata": {}})))
 
 
 # What is refused

@@ -45,7 +45,7 @@ def words(drawing):
     return [one.text for one in parsed(drawing)["text"]]
 
 
-def test_a_dag_draws_itself_before_it_has_run():
+def test_a_dag_draws_itself_before_it_has_run_and_a_large_one_in_groups():
     drawing = wide(2, ORDER).draw()
     assert isinstance(drawing, Drawing)
     assert repr(drawing) == "<Drawing: 4 tasks, 5 edges>"
@@ -54,9 +54,6 @@ def test_a_dag_draws_itself_before_it_has_run():
         *("part_0", "part", "part_1", "part"),
     ]
     assert {"load → part_0\nrows", "load → merge\norder only"} <= {*titles(drawing)}
-
-
-def test_a_large_dag_is_folded_as_one_asks_and_says_so():
     dag = wide(500, ORDER)
     drawing = dag.draw()
     assert drawing.caption == "502 tasks, 1,001 edges, in 3 groups"
@@ -81,7 +78,7 @@ def test_a_number_of_nodes_that_cannot_be_is_refused(nodes):
         wide(2).draw(nodes=nodes)
 
 
-def test_a_picture_is_saved_as_svg(tmp_path):
+def test_a_picture_is_saved_as_svg_and_notebooks_get_three_forms(tmp_path):
     drawing = wide(2).draw()
     path = str(tmp_path / "dag.svg")
     assert drawing.save(path) == path
@@ -89,9 +86,6 @@ def test_a_picture_is_saved_as_svg(tmp_path):
     stream = io.StringIO()
     drawing.save(stream)
     assert stream.getvalue() == drawing.svg
-
-
-def test_notebooks_are_given_a_picture_on_their_own_paper_in_three_forms():
     drawing = wide(2).draw()
     bundle = drawing._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html", "image/svg+xml"}
@@ -114,19 +108,13 @@ def test_a_profile_draws_costs_bytes_and_the_critical_path():
     assert Profile.loads(profile.dumps()).draw(cost="estimated").svg == drawing.svg
 
 
-def test_tasks_that_did_not_succeed_are_dashed():
+def test_what_did_not_succeed_is_dashed_and_what_is_not_known_is_not_drawn():
     with pytest.raises(RunError) as caught:
         DAG({"load": load, "fails": fails}, [("load", "fails")]).run()
     boxes = parsed(caught.value.profile.draw())["rect"][1:]
     assert [box.get("stroke-dasharray") for box in boxes] == [None, "4 3"]
-
-
-def test_a_profile_of_0_1_0_is_drawn_without_saying_what_edges_carry():
     drawing = profile_of(["a", "b"]).draw()
     assert "a → b\n1 B" in titles(drawing)
-
-
-def test_a_dag_without_tasks_is_a_small_picture():
     for drawing in (DAG({}).draw(), DAG({}).run().draw()):
         assert drawing.caption == "0 tasks, 0 edges"
         assert parsed(drawing)["rect"] != []
@@ -152,6 +140,9 @@ def test_boxes_do_not_overlap_and_all_is_within_the_picture():
     for wire in scene.wires:
         assert all(0 <= x <= scene.width and 0 <= y <= scene.height for x, y in wire.points)
         assert len(wire.points) % 3 == 1
+    edges = [(i, i + 1) for i in range(6)] + [(0, 6), (0, 5), (1, 6), (0, 4)]
+    scene = scene_of(Sketch([str(i) for i in range(7)], edges), 60)
+    assert all(0 <= y <= scene.height for wire in scene.wires for _, y in wire.points)
 
 
 def sketch_of(profile):
@@ -161,20 +152,11 @@ def sketch_of(profile):
     return Sketch(names, [(numbers[e["source"]], numbers[e["target"]]) for e in edges])
 
 
-def test_a_line_that_runs_below_the_lowest_box_is_within_the_picture():
-    edges = [(i, i + 1) for i in range(6)] + [(0, 6), (0, 5), (1, 6), (0, 4)]
-    scene = scene_of(Sketch([str(i) for i in range(7)], edges), 60)
-    assert all(0 <= y <= scene.height for wire in scene.wires for _, y in wire.points)
-
-
-def test_long_texts_are_cut_and_whole_where_the_pointer_rests():
+def test_long_texts_are_cut_and_stay_legible_on_dark_boxes():
     drawing = draw(Sketch(["x" * 80], []), 60)
     (text,) = parsed(drawing)["text"]
     assert (len(text.text), text.get("font-size")) == (22, "12")
     assert titles(drawing) == ["x" * 80]
-
-
-def test_a_box_is_the_darker_the_more_its_task_costs_and_its_text_stays_legible():
     shades = [darkness(part / 10) for part in range(11)]
     assert shades == sorted(set(shades))
     assert 0 < shades[0] < shades[-1] <= 0.5
@@ -254,34 +236,19 @@ def test_a_graph_that_needs_no_crossing_has_none():
     assert lay_out(200, chains).crossings == 0
 
 
-def test_a_chain_is_straight():
+def test_small_graphs_are_laid_out_as_one_would_draw_them():
     laid_out = lay_out(5, [(i, i + 1) for i in range(4)])
     assert laid_out.layers == [0, 1, 2, 3, 4]
     assert set(laid_out.places) == {0.5}
-
-
-def test_a_long_edge_goes_around_the_tasks_between():
     laid_out = lay_out(4, [(0, 1), (1, 2), (2, 3), (0, 3)])
     (bends,) = (bends for bends in laid_out.bends if bends)
     assert all(abs(bend - laid_out.places[1]) >= 0.6 for bend in bends)
-
-
-def test_what_nothing_leads_to_stands_beside_its_first_consumer():
     assert layers_of(4, [(0, 1), (1, 2), (3, 2)]) == [0, 1, 2, 1]
-
-
-def test_nodes_without_edges_fill_a_square():
     laid_out = lay_out(100, [])
     assert max(laid_out.layers) == 9
     assert max(laid_out.places) == 9.5
-
-
-def test_a_cycle_is_refused():
     with pytest.raises(ValueError, match="2 nodes are on cycles"):
         lay_out(3, [(0, 1), (1, 2), (2, 1)])
-
-
-def test_a_drawing_is_the_same_every_time():
     edges = random_graph(300, reach=99)
     assert lay_out(300, edges) == lay_out(300, edges)
 

@@ -76,11 +76,6 @@ def test_a_block_holds_what_was_put_in_and_no_character_of_markup(value):
     assert not set(text) & set("<>&")
 
 
-def test_what_is_no_number_of_json_is_no_block():
-    with pytest.raises(ValueError, match="JSON"):
-        block({"value": float("nan")})
-
-
 def test_the_policy_lets_in_our_script_and_style_and_nothing_else():
     elements = Elements(page({}))
     ((meta, _),) = [one for one in elements.of("meta") if "http-equiv" in one[0]]
@@ -93,28 +88,24 @@ def test_the_policy_lets_in_our_script_and_style_and_nothing_else():
         assert policy[kind] == f"'sha256-{digest}'"
 
 
-def test_the_page_points_nowhere():
+def test_the_page_points_nowhere_and_makes_no_markup_of_texts():
     elements = Elements(page({}))
     for attributes in elements.attributes:
         assert not {"src", "srcset", "action"} & attributes.keys()
         assert attributes.get("href", "#").startswith("#")
     assert "link" not in elements.tags
     assert set(re.findall(r"https?://[^\s\"']+", page({}))) == {"http://www.w3.org/2000/svg"}
-
-
-def test_the_script_makes_no_markup_and_no_code_from_texts():
     words = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(")
     assert [word for word in words if word in page({})] == []
 
 
-def test_all_assets_are_in_the_page_and_in_the_package():
+def test_all_assets_are_in_the_page_which_is_small_and_holds_json_alone():
     folder = files("dagprofiler.report").joinpath("assets")
     names = {entry.name for entry in folder.iterdir()}
     assert names == {*_SCRIPTS, "report.css", "report.html"}
     text = page({})
     for name in names - {"report.html"}:
         assert folder.joinpath(name).read_text(encoding="utf-8") in text
-
-
-def test_a_page_without_data_is_small():
     assert len(page({})) < 150_000
+    with pytest.raises(ValueError, match="JSON"):
+        block({"value": float("nan")})

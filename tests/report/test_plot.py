@@ -54,12 +54,15 @@ def test_a_plot_draws_on_the_axes_it_is_given_or_makes_a_figure_of_its_own(draw,
         assert rendered(draw(profile)).figure is not figure
 
 
-def test_a_gantt_has_a_row_for_each_task_in_the_order_of_their_starts(profile):
+def test_a_gantt_has_a_row_for_each_task_and_names_them_unless_they_are_many(profile):
     ax = rendered(plot.gantt(profile))
     assert rows(ax) == ["load", "part_0", "part_1", "merge"]
     names = [one.get_text() for one in ax.get_legend().get_texts()]
     assert names == ["waiting", "deserialize", "compute", "serialize"]
     assert min(bar.get_x() for bars in ax.containers for bar in bars) == 0
+    ax = rendered(plot.gantt(large_profile(500)))
+    assert rows(ax) == []
+    assert ax.get_ylabel() == "500 tasks"
 
 
 def test_a_gantt_by_workers_has_a_row_for_each():
@@ -69,12 +72,15 @@ def test_a_gantt_by_workers_has_a_row_for_each():
     assert 1 <= len(rows(ax)) <= 2
 
 
-def test_a_gantt_is_of_the_round_that_one_asks_for(profile):
+def test_a_gantt_is_of_the_round_that_one_asks_for_and_of_what_ran_before_a_failure(profile):
     first, second = (
         [bar.get_width() for bars in plot.gantt(profile, round=i).containers for bar in bars]
         for i in (0, 1)
     )
     assert first != second
+    with pytest.raises(RunError) as caught:
+        DAG({"load": load, "fails": fails}, [("load", "fails")]).run()
+    assert rows(rendered(plot.gantt(caught.value.profile)))[0] == "load"
 
 
 @pytest.mark.parametrize(
@@ -91,28 +97,13 @@ def test_a_gantt_that_can_not_be_is_refused(options, expected, profile):
         plot.gantt(profile_of(["a"]))
 
 
-def test_a_gantt_shows_the_tasks_that_ran_before_one_failed():
-    with pytest.raises(RunError) as caught:
-        DAG({"load": load, "fails": fails}, [("load", "fails")]).run()
-    assert rows(rendered(plot.gantt(caught.value.profile)))[0] == "load"
-
-
-def test_many_rows_are_counted_instead_of_named():
-    ax = rendered(plot.gantt(large_profile(500)))
-    assert rows(ax) == []
-    assert ax.get_ylabel() == "500 tasks"
-
-
-def test_a_dag_shows_outputs_and_that_of_a_profile_costs_and_the_critical_path(profile):
+def test_a_dag_shows_outputs_or_costs_and_is_folded_as_one_asks(profile):
     rendered(plot.dag(DAG({})))
     assert words(rendered(plot.dag(wide(1))))[:2] == ["load", "rows, labels"]
     ax = rendered(plot.dag(profile, cost="estimated"))
     assert words(ax)[:2] == ["load", "40 instructions"]
     boxes = [patch for patch in ax.patches if type(patch).__name__ == "FancyBboxPatch"]
     assert sum(box.get_linewidth() == 2 for box in boxes) == 3
-
-
-def test_a_large_dag_is_folded_as_one_asks():
     assert len(words(rendered(plot.dag(wide(500))))) == 3 + 2
     assert len(words(plot.dag(wide(80), nodes=82))) == 2 * 82
 
@@ -148,14 +139,11 @@ def test_names_are_text_whatever_they_hold():
     rendered(plot.gantt(DAG({"load": load, **dict.fromkeys(names, load)}).run()))
 
 
-def test_a_missing_matplotlib_says_which_extra_has_it(profile, monkeypatch):
+def test_matplotlib_is_an_extra_that_is_imported_when_it_draws(profile, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"dagprofiler\[plot\]") as caught:
         plot.gantt(profile)
     assert caught.value.extra == "plot"
-
-
-def test_importing_plots_does_not_import_matplotlib():
     code = "import sys, dagprofiler.report.plot; print('matplotlib' in sys.modules)"
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

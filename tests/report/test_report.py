@@ -108,7 +108,7 @@ def test_headline_has_makespan_path_and_parallelism(profile, found):
     assert {one["name"] for one in summary["bottlenecks"]} == {"read", "add", "read->add"}
 
 
-def test_tasks_and_edges_have_their_figures_in_columns_with_units(profile, found):
+def test_tasks_edges_and_their_samples_have_figures_in_columns(profile, found):
     columns = figures(found["tasks"])
     assert columns["compute_time_ms"]["unit"] == "ms"
     assert columns["compute_time_ms"]["values"] == [
@@ -120,9 +120,6 @@ def test_tasks_and_edges_have_their_figures_in_columns_with_units(profile, found
     edges = found["edges"]
     assert (edges["source"], edges["target"], edges["fields"]) == ([0], [1], ["rows"])
     assert {"size_bytes", "wire_bytes", "serialize_ms"} <= figures(edges).keys()
-
-
-def test_samples_hold_every_round_and_the_statistics(profile, found):
     samples = found["samples"]
     section = profile.sections["samples"]
     assert samples["rounds"] == section["rounds"]
@@ -139,14 +136,11 @@ def test_timeline_has_phases_of_every_round_and_begins_with_a_typical_one(profil
     assert timeline["workers"] == ["worker 0"]
 
 
-def test_flags_come_with_their_words(found):
+def test_flags_come_with_their_words_and_machine_run_and_configuration_are_rows_of_text(found):
     assert found["flags"]
     for one in found["flags"]:
         assert one["meaning"] == FLAGS[one["flag"]]
         assert one["tasks"]
-
-
-def test_machine_run_and_configuration_are_rows_of_text(found):
     assert ["n", "100"] in found["configuration"]
     assert dict(found["machine"])["Python"].startswith("3.")
     assert dict(found["machine"])["numpy"] == np.__version__
@@ -246,12 +240,9 @@ def test_a_base_gives_verdicts_and_what_differs(profile):
     assert [8 * mine, 8 * theirs] == [one["read->add"] for one in weights]
 
 
-def test_tasks_that_only_one_side_has_are_named(profile):
+def test_tasks_of_one_side_are_named_and_machines_differ_in_what_both_sides_know(profile):
     found = data_of(profile, base=profile_of(["read", "gone"]))["comparison"]
     assert (found["added"], found["removed"], found["tasks"]) == (["add"], ["gone"], [])
-
-
-def test_a_machine_differs_in_what_both_sides_know_and_not_in_measured_speeds(profile):
     document = profile.to_dict()
     environment = document["environment"]
     environment["calibration"]["score"] *= 2
@@ -302,7 +293,7 @@ def test_a_large_dag_is_shown_in_groups_first_and_whole_beside_unless_it_is_huge
     assert any("groups of tasks" in loss for loss in huge.losses)
 
 
-def test_rounds_that_are_too_many_for_a_page_are_left_out(profile, monkeypatch):
+def test_rounds_and_samples_that_are_too_many_for_a_page_are_left_out(profile, monkeypatch):
     monkeypatch.setattr(series, "_RECORDS", 5)
     export = EXPORTER.render(profile)
     assert "rounds" in export.losses[0]
@@ -311,22 +302,17 @@ def test_rounds_that_are_too_many_for_a_page_are_left_out(profile, monkeypatch):
     assert shown == set(timeline["round"])
     assert timeline["first"] in shown
     assert len(shown) + timeline["left_out"] == len(profile.sections["samples"]["rounds"])
-
-
-def test_samples_that_are_too_many_for_a_page_are_left_out_but_for_times(profile, monkeypatch):
+    monkeypatch.undo()
     monkeypatch.setattr(series, "_SAMPLES", 1)
     export = EXPORTER.render(profile)
     assert export.losses[0].startswith("samples that are too many")
     assert [column["key"] for column in data_of(profile)["samples"]["columns"]] == ["corrected_ms"]
 
 
-def test_numbers_that_no_float_holds_are_cut():
+def test_numbers_that_no_float_holds_are_cut_and_workers_told_apart_by_what_differs():
     old = profile_of(["a", "b"], {"a": 10**400, "b": -(10**400)})
     values = figures(data_of(old)["tasks"])["node_weight"]["values"]
     assert values[0] == -values[1] == pytest.approx(1.7976931348623157e308)
-
-
-def test_workers_are_told_apart_by_what_differs():
     workers = [{"host": "h", "pid": 1, "thread": 7}, {"host": "h", "pid": 2, "thread": 7}]
     assert series._workers(workers) == ["worker 0, pid 1", "worker 1, pid 2"]
     assert series._workers([{}, {}]) == ["worker 0", "worker 1"]
