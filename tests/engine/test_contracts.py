@@ -30,11 +30,6 @@ def changed(task, **declarations):
     return task
 
 
-def test_tasks_of_one_class_share_a_contract():
-    first, second, third = read(Step(), Step("other"), changed(Step(), state=1))
-    assert first is second is third
-
-
 def test_an_instance_that_declares_something_else_has_a_contract_of_its_own():
     tasks = [Step(), changed(Step(), outputs=["z"]), Step()]
     for place in range(3):
@@ -43,6 +38,8 @@ def test_an_instance_that_declares_something_else_has_a_contract_of_its_own():
 
 
 def test_instances_that_declare_the_same_share_a_contract():
+    first, second, third = read(Step(), Step("other"), changed(Step(), state=1))
+    assert first is second is third
     first, second = read(changed(Step(), inputs=["q"]), changed(Step(), inputs=["q"]))
     assert first is second
 
@@ -52,28 +49,26 @@ def test_what_an_instance_declares_is_checked_after_others_of_its_class():
         read(Step(), changed(Step(), outputs=["z", "z"]))
 
 
-def test_a_property_is_asked_of_every_instance():
-    class Named(Step):
-        outputs = property(lambda self: [self.name])
-
-    assert outputs_of(Named("a"), Named("b"), Named("a")) == [["a"], ["b"], ["a"]]
+class Named(Step):
+    outputs = property(lambda self: [self.name])
 
 
-def test_a_declaration_in_a_slot_is_read_from_every_instance():
-    class Slotted(Step):
-        __slots__ = ("gathers",)
-
-    first, second = Slotted(), Slotted()
-    first.gathers, second.gathers = ["x"], []
-    assert [contract.gathers for contract in read(first, second)] == [["x"], []]
+class Odd(Step):
+    def __getattribute__(self, name):
+        return [self.name] if name == "outputs" else super().__getattribute__(name)
 
 
-def test_a_class_that_looks_attributes_up_by_itself_is_asked_for_every_instance():
-    class Odd(Step):
-        def __getattribute__(self, name):
-            return [self.name] if name == "outputs" else super().__getattribute__(name)
+class Slotted(Step):
+    __slots__ = ("outputs",)
 
-    assert outputs_of(Odd("a"), Odd("b")) == [["a"], ["b"]]
+    def __init__(self, name):
+        super().__init__(name)
+        self.outputs = [name]
+
+
+@pytest.mark.parametrize("kind", [Named, Odd, Slotted])
+def test_a_class_whose_instances_may_differ_is_asked_for_each(kind):
+    assert outputs_of(kind("a"), kind("b"), kind("a")) == [["a"], ["b"], ["a"]]
 
 
 def test_serializing_by_a_method_is_bound_to_each_instance():

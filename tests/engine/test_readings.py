@@ -22,40 +22,22 @@ WIRING = DIAMOND._wiring
 A, B, C = range(3)
 
 
-def a_round(*computes_s, begin=0.0):
-    """Return a round in which tasks decode in 0.25 s, compute so long, and encode in 0.5 s."""
+def a_round(*wire_bytes, payload=None, undeclared=None, failed=None):
+    """Return a round in which each task takes 1 s a phase, and number `failed` fails."""
     one = RoundLog.of("measured", WIRING, [])
-    now = begin
-    for i, compute_s in enumerate(computes_s):
-        if compute_s is None:
-            continue
-        moments = [now, now + 0.25, now + 0.25, now + 0.25 + compute_s]
-        one.times[6 * i : 6 * i + 6] = [*moments, moments[-1], moments[-1] + 0.5]
-        now = moments[-1] + 0.5
-    return one
-
-
-def failed(one, i):
-    """Make task number `i` fail in compute()."""
-    one.times[6 * i + 4 : 6 * i + 6] = [None, None]
-    one.errors[i] = "ValueError: boom"
-    return one
-
-
-def sized(*wire_bytes, payload=None, undeclared=None, computes_s=(1.0, 1.0, 1.0)):
-    one = a_round(*computes_s)
+    one.times[:] = [float(moment) for moment in range(len(one.times))]
     one.wire_bytes[: len(wire_bytes)] = wire_bytes
     one.payload_bytes.update(payload or {})
     one.undeclared_bytes.update(undeclared or {})
+    if failed is not None:
+        one.times[6 * failed + 4 : 6 * failed + 6] = [None, None]
+        one.errors[failed] = "ValueError: boom"
     return one
 
 
 def readings(decode_s=(), encode_s=None, **others):
     fields = {"meters": [], "digest": None, "reasons": {}, "meters_s": 0.0, "garbage_s": 0.0}
     return Readings(list(decode_s), encode_s or {}, **{**fields, **others})
-
-
-# One round
 
 
 SPANS = Packed(
@@ -102,42 +84,22 @@ def test_what_happened_to_a_task_is_the_same_after_it_was_written_and_read(
     assert here.spans.keys() == there.spans.keys()
 
 
-# Figures
-
-
-@pytest.mark.parametrize(
-    ("sizes", "middle"), [((1, 2, 3), 2), ((4, 1, 3, 2), 2), ((5, 5), 5), ((0, 9), 0)]
-)
-def test_sizes_have_the_lower_median(sizes, middle):
-    found = figures([sized(size, 1, 1) for size in sizes], WIRING)
-    assert found.wire_bytes[0] == middle
-
-
-def test_sizes_of_rounds_in_which_the_task_failed_do_not_count():
-    rounds = [sized(10, 20, 30), failed(sized(10, 20, 0), B), sized(10, 20, 40)]
+def test_sizes_are_medians_of_rounds_in_which_the_task_did_not_fail():
+    rounds = [a_round(10, 20, 30), a_round(10, 20, 0, failed=B), a_round(10, 20, 40)]
     assert list(figures(rounds, WIRING).wire_bytes[:3]) == [10, 20, 30]
-
-
-def test_payloads_are_told_where_they_differ_from_the_length():
-    rounds = [sized(10, 20, 30, payload={0: payload}) for payload in (4, 6, 5)]
+    rounds = [a_round(undeclared={A: 8}), a_round(), a_round(undeclared={A: 6})]
+    assert figures(rounds, WIRING).undeclared_bytes == {A: 6}
+    # Payloads are told where they differ from the length in most rounds.
+    rounds = [a_round(10, 20, 30, payload={0: payload}) for payload in (4, 6, 5)]
     assert figures(rounds, WIRING).payload_bytes == {0: 5}
-    # In one round it was counted otherwise, in most it was not.
-    rounds = [sized(10, 20, 30), sized(10, 20, 30, payload={0: 4}), sized(10, 20, 30)]
+    rounds = [a_round(10, 20, 30), rounds[0], a_round(10, 20, 30)]
     assert figures(rounds, WIRING).payload_bytes == {}
 
 
-def test_undeclared_outputs_of_some_rounds_have_a_median_too():
-    rounds = [sized(undeclared={A: 8}), sized(), sized(undeclared={A: 6})]
-    assert figures(rounds, WIRING).undeclared_bytes == {A: 6}
-
-
-def test_a_round_is_complete_once_all_tasks_have_ended_and_none_has_failed():
-    assert a_round(1.0, 1.0, 1.0).complete
-    assert not failed(a_round(1.0, 1.0, 1.0), B).complete
-    for missing in (A, B, C):
-        one = a_round(*(None if i == missing else 1.0 for i in range(3)))
-        assert not one.complete
-    for last in (A, B, C):
-        one = a_round(1.0, 1.0, 1.0)
-        one.times[6 * last + 5] = None
-        assert not one.complete
+@pytest.mark.parametrize("task", [A, B, C])
+def test_a_round_is_complete_once_all_tasks_have_ended_and_none_has_failed(task):
+    assert a_round().complete
+    assert not a_round(failed=task).complete
+    unfinished = a_round()
+    unfinished.times[6 * task + 5] = None
+    assert not unfinished.complete

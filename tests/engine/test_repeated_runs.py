@@ -37,70 +37,39 @@ def kinds(measured, warmup=2):
     return [*["cold", *["warm_up"] * (warmup - 1)][:warmup], *["measured"] * measured]
 
 
-# One round
-
-
 @pytest.mark.parametrize("arguments", [{}, {"rounds": 1}, {"rounds": Rounds(1)}])
-def test_a_plain_run_is_one_round_without_samples(arguments):
+def test_a_plain_run_is_one_round_without_samples_unless_it_is_metered(arguments):
     document = chain().run(**arguments).to_dict()
     assert not {"samples", "statistics"} & set(document)
     assert set(document["run"]) == {"state", "overhead", "executor", "rounds"}
     assert set(document["run"]["overhead"]) == {"prepare_ms", "loop_ms", "hooks_ms"}
-    assert [record[:2] for record in document["timeline"]["records"]] == [
-        [name, 0] for name in "abc"
-    ]
-
-
-def test_one_round_with_meters_has_samples_but_no_statistics():
-    document = chain().run(meters="default").to_dict()
+    assert [row[:2] for row in document["timeline"]["records"]] == [[name, 0] for name in "abc"]
+    document = chain().run(**arguments, meters="default").to_dict()
     assert document["samples"]["rounds"] == ["measured"]
-    assert len(document["samples"]["tasks"]["a"]["wall_ms"]) == 1
     assert "statistics" not in document
-    assert document["run"]["rounds"] == 1
-    assert document["run"]["conditions"]["n"] == 1
-
-
-# Several rounds
-
-
-def test_rounds_are_of_the_whole_dag():
-    order = []
-    tasks = {name: Calls(lambda _, name=name: order.append(name) or {"x": 1}) for name in "ab"}
-    DAG(tasks).run(rounds=Rounds(3, warmup=0))
-    assert "".join(order) == "ababab"
-
-
-def test_several_rounds_are_metered_by_the_default_set():
-    several = chain().run(rounds=2).to_dict()["samples"]["tasks"]["a"]
-    default = chain().run(rounds=2, meters="default").to_dict()["samples"]["tasks"]["a"]
-    assert set(several) == set(default)
-    wall = chain().run(rounds=2, meters="wall").to_dict()["samples"]["tasks"]["a"]
+    assert (document["run"]["rounds"], document["run"]["conditions"]["n"]) == (1, 1)
+    one = document["samples"]["tasks"]["a"]
+    assert len(one["wall_ms"]) == 1
+    # Several rounds are metered by the default set.
+    assert chain().run(rounds=2).sections["samples"]["tasks"]["a"].keys() == one.keys()
+    wall = chain().run(rounds=2, meters="wall").sections["samples"]["tasks"]["a"]
     assert set(wall) == {"wall_ms", "serialize_ms", "deserialize_ms"}
 
 
 def test_all_samples_are_kept_and_the_figures_are_the_medians_of_the_measured_ones(clock):
     first = Timed(clock, [50, 20, 3, 9, 2, 8, 4, 100])
     second = Timed(clock, [60, 30, 5, 5, 5, 7, 7, 7], inputs=["x"], outputs=[])
-    document = DAG({"a": first, "b": second}, [("a", "b")]).run(rounds=6).to_dict()
+    profile = DAG({"a": first, "b": second}, [("a", "b")]).run(rounds=6)
+    document = profile.to_dict()
     samples = document["samples"]
-    milliseconds = [1000.0 * s for s in (50, 20, 3, 9, 2, 8, 4, 100)]
-    assert samples["tasks"]["a"]["wall_ms"] == milliseconds
+    assert samples["tasks"]["a"]["wall_ms"] == [1000.0 * s for s in first.seconds]
     assert samples["tasks"]["a"]["serialize_ms"] == [1000.0] * 8
     assert samples["tasks"]["b"]["deserialize_ms"] == [4000.0] * 8
     assert samples["total_ms"] == [1000.0 * s for s in (115, 55, 13, 19, 12, 20, 16, 112)]
-    assert document["execution_metrics"] == [
-        {
-            "task": name,
-            "compute_time_ms": compute,
-            "serialize_time_ms": serialize,
-            "deserialize_time_ms": deserialize,
-            "bytes_in": bytes_in,
-            "bytes_out": bytes_out,
-        }
-        for name, compute, serialize, deserialize, bytes_in, bytes_out in [
-            ("a", 6000.0, 1000.0, 0.0, 0, len(pickle.dumps(1))),
-            ("b", 6000.0, 0.0, 4000.0, len(pickle.dumps(1)), 0),
-        ]
+    nbytes = len(pickle.dumps(1))
+    assert profile.metrics.task_metrics == [
+        TaskMetrics("a", 6000.0, 1000.0, 0.0, 0, nbytes),
+        TaskMetrics("b", 6000.0, 0.0, 4000.0, nbytes, 0),
     ]
     assert document["total_time_ms"] == 17500.0
     assert document["run"]["elapsed_ms"] == sum(samples["total_ms"])
@@ -166,14 +135,6 @@ def test_a_dag_without_tasks_has_rounds_too(rounds):
     assert Profile.loads(profile.dumps()) == profile
 
 
-def test_rounds_leave_the_dag_as_it_was():
-    dag = chain()
-    first = dag.run(rounds=3)
-    assert dag.run().final_outputs == first.final_outputs
-    assert "samples" not in dag.run().sections
-    assert dag.run(rounds=3).metrics.edge_weights == first.metrics.edge_weights
-
-
 def test_flags_are_shown_and_explained_in_words(clock):
     drifts = Timed(clock, [1, 1, 10, 10, 10, 20, 20, 20])
     profile = DAG({"drifts": drifts, "steady": Timed(clock)}).run(rounds=6, meters="wall")
@@ -182,9 +143,6 @@ def test_flags_are_shown_and_explained_in_words(clock):
     for name in ("wide_interval", "drifting"):
         assert name in text
         assert FLAGS[name].split(":")[0].rstrip(".") in text
-
-
-# Auto
 
 
 @pytest.mark.parametrize(
@@ -340,12 +298,10 @@ def test_garbage_is_collected_before_each_of_several_rounds_only(rounds, collect
     assert Counter(seen)["start", 2] == collections
 
 
-needs_freeze = pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
-TASKS = Rounds(2, warmup=0, collect_garbage="tasks")
-
-
-def counting_frozen(counts, error=None):
-    """Return a DAG whose task notes how many objects are frozen."""
+@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="PyPy cannot freeze")
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+def test_what_is_alive_is_frozen_while_a_task_runs_and_thawed_afterwards(error, thawed):
+    counts = []
 
     def count(_):
         counts.append(gc.get_freeze_count())
@@ -353,50 +309,13 @@ def counting_frozen(counts, error=None):
             raise error
         return {"x": 1}
 
-    return DAG({"a": Calls(count)})
-
-
-@needs_freeze
-@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
-def test_what_is_alive_is_frozen_while_a_task_runs_and_thawed_afterwards(error, thawed):
-    counts = []
     with contextlib.suppress(RunError, KeyboardInterrupt):
-        counting_frozen(counts, error).run(rounds=TASKS)
+        DAG({"a": Calls(count)}).run(rounds=Rounds(2, warmup=0, collect_garbage="tasks"))
     assert min(counts) > 1000
     assert gc.get_freeze_count() <= thawed
 
 
-@needs_freeze
-@pytest.mark.usefixtures("thawed")
-def test_what_the_user_froze_stays_frozen_and_nothing_else_is():
-    kept = [Cycle() for _ in range(100)]
-    counts = []
-    dag = counting_frozen(counts)
-    gc.freeze()
-    before = gc.get_freeze_count()
-    dag.run(rounds=TASKS)
-    # Single frozen objects may die; none is added, and they are not thawed.
-    assert all(before - 100 < count <= before for count in (*counts, gc.get_freeze_count()))
-    assert len(kept) == 100
-
-
-@needs_freeze
-@pytest.mark.usefixtures("thawed")
-def test_what_a_task_freezes_stays_frozen():
-    def freezes(_):
-        global _kept  # noqa: PLW0603  (it must be alive after the run)
-        _kept = [Cycle() for _ in range(5000)]
-        gc.freeze()
-        return {"x": 1}
-
-    DAG({"a": Calls(freezes)}).run(rounds=Rounds(1, collect_garbage="tasks"))
-    assert gc.get_freeze_count() >= 5000
-
-
-_kept = []
-
-
-def test_outputs_of_a_round_are_gone_before_the_next_begins():
+def test_outputs_are_those_of_the_last_round_and_of_the_others_gone_before_the_next_begins():
     made, alive = [], []
 
     def makes(_):
@@ -405,19 +324,14 @@ def test_outputs_of_a_round_are_gone_before_the_next_begins():
         made.append(weakref.ref(array))
         return {"x": array}
 
-    profile = DAG({"a": Calls(makes)}).run(rounds=3)
+    tasks = {"a": Calls(makes), "b": Calls(lambda k, x: {"y": k}, "y", "x")}
+    profile = DAG(tasks, [("a", "b")]).run(rounds=3, keep=["a"])
     assert alive == [0] * 5
     assert profile.outputs["a"]["x"] is made[-1]()
+    assert profile.outputs["b"] == {"y": 4}
 
 
 # Outputs and seeds
-
-
-def test_outputs_are_those_of_the_last_round():
-    tasks = {"a": Calls(lambda k: {"x": k}), "b": Calls(lambda k, x: {"y": (k, x)}, "y", "x")}
-    profile = DAG(tasks, [("a", "b")]).run(rounds=6, keep=["a"])
-    assert profile.outputs == {"a": {"x": 7}, "b": {"y": (7, 7)}}
-    assert profile.final_outputs == {"y": (7, 7)}
 
 
 def draws(drawn):
@@ -431,17 +345,19 @@ def draws(drawn):
 
 def test_the_same_seed_gives_the_same_outputs_in_each_round_and_in_each_run():
     drawn = []
-    dag = DAG({"a": draws(drawn)})
+    dag = three_tasks(draws(drawn))
     random.seed(1)
     np.random.seed(1)
     before = random.getstate(), np.random.get_state()[1].tolist()
-    dag.run(7, rounds=3)
+    rounds = Rounds(3, check_outputs=True)
+    assert differing(dag.run(7, rounds=rounds)) == set()
     dag.run(7)
     assert (len(drawn), len(set(drawn))) == (6, 1)
-    dag.run(8, rounds=2)
-    assert len(set(drawn)) == 2
     # The caller's generators are as before.
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+    assert differing(dag.run(rounds=rounds)) == {"a"}
+    dag.run(8)
+    assert len(set(drawn)) == 7
 
 
 def differing(profile):
@@ -459,18 +375,6 @@ def test_tasks_whose_outputs_differ_between_rounds_are_flagged_and_no_others(rou
     dag = three_tasks(Calls(lambda k: {"x": k}))
     assert differing(dag.run(rounds=Rounds(**rounds, check_outputs=True))) == {"a"}
     assert differing(dag.run(rounds=3)) == set()
-
-
-def test_values_that_move_from_one_output_to_another_differ():
-    dag = DAG({"a": Calls(lambda k: dict(zip("xy", [k % 2, 1 - k % 2])), "xy")})
-    assert differing(dag.run(rounds=Rounds(2, check_outputs=True))) == {"a"}
-
-
-def test_with_a_seed_random_outputs_do_not_differ():
-    dag = three_tasks(draws([]))
-    rounds = Rounds(3, check_outputs=True)
-    assert differing(dag.run(rounds=rounds)) == {"a"}
-    assert differing(dag.run(5, rounds=rounds)) == set()
 
 
 # Meters
@@ -491,20 +395,6 @@ class Counts:
         return self.starts
 
 
-class Broken(Counts):
-    name = "broken"
-
-    def stop(self):
-        raise OSError("no sensor")
-
-
-class Silent(Counts):
-    name, unit, reason = "energy", "J", "no sensor in this machine"
-
-    def stop(self):
-        return None
-
-
 def test_a_meter_of_ones_own_has_a_column():
     meter = Counts()
     profile = chain().run(rounds=2, meters=["default", meter])
@@ -516,23 +406,6 @@ def test_a_meter_of_ones_own_has_a_column():
     ]
     assert profile.sections["statistics"]["tasks"]["c"]["starts"]["median"] == 10.5
     assert "cpu_ms" in tasks["a"]
-    assert Profile.loads(profile.dumps()) == profile
-
-
-@pytest.mark.parametrize(
-    ("meter", "column", "reason"),
-    [
-        (Broken(), "broken", "task 'a': stop() raised OSError: no sensor"),
-        (Silent(), "energy_J", "no sensor in this machine"),
-    ],
-)
-@pytest.mark.parametrize("rounds", [1, 3])
-def test_a_meter_that_knows_nothing_is_a_null_with_the_reason(meter, column, reason, rounds):
-    profile = chain().run(rounds=rounds, meters=meter)
-    assert profile.sections["run"]["state"] == "complete"
-    for columns in profile.sections["samples"]["tasks"].values():
-        assert set(columns[column]) == {None}
-    assert profile.sections["environment"]["not_measured"][column] == reason
     assert Profile.loads(profile.dumps()) == profile
 
 
@@ -586,23 +459,25 @@ def edge(profile, name, column):
 
 
 def test_an_edge_takes_the_time_of_its_own_fields(clock):
-    source = Timed(clock, outputs=["p", "q", "r"])
-    one = Timed(clock, inputs=["p"], outputs=[])
-    two = Timed(clock, inputs=["q", "r"], outputs=[])
-    renamed = Timed(clock, inputs=["x"], outputs=[])
-    tasks = {"s": source, "one": one, "two": two, "after": Timed(clock, outputs=[]), "new": renamed}
+    tasks = {
+        "s": Timed(clock, outputs=["p", "q", "r"]),
+        "one": Timed(clock, inputs=["p"], outputs=[]),
+        "two": Timed(clock, inputs=["q", "r"], outputs=[]),
+        "after": Timed(clock, outputs=[]),
+        "new": Timed(clock, inputs=["x"], outputs=[]),
+    }
     edges = [("s", "one"), ("s", "two"), ("two", "after", []), ("s", "new", {"q": "x"})]
-    profile = DAG(tasks, edges).run(rounds=2)
-    assert edge(profile, "s->one", "serialize_ms") == [1000.0] * 4
-    assert edge(profile, "s->one", "deserialize_ms") == [4000.0] * 4
-    assert edge(profile, "s->two", "serialize_ms") == [2000.0] * 4
-    assert edge(profile, "s->two", "deserialize_ms") == [8000.0] * 4
-    assert edge(profile, "s->two", "wire_bytes") == [2 * len(pickle.dumps(1))] * 4
-    assert edge(profile, "s->new", "serialize_ms") == [1000.0] * 4
-    # An edge that only orders carries nothing, and that takes no time.
-    for column in ("serialize_ms", "deserialize_ms", "size_bytes", "wire_bytes"):
-        assert edge(profile, "two->after", column) == [0] * 4
-    assert profile.sections["samples"]["tasks"]["s"]["serialize_ms"] == [3000.0] * 4
+    samples = DAG(tasks, edges).run(rounds=2).sections["samples"]
+    nbytes = len(pickle.dumps(1))
+    for name, fields in {"s->one": 1, "s->two": 2, "s->new": 1, "two->after": 0}.items():
+        # An edge that only orders carries nothing, and that takes no time.
+        assert samples["edges"][name] == {
+            "serialize_ms": [1000.0 * fields] * 4,
+            "deserialize_ms": [4000.0 * fields] * 4,
+            "size_bytes": [nbytes * fields] * 4,
+            "wire_bytes": [nbytes * fields] * 4,
+        }
+    assert samples["tasks"]["s"]["serialize_ms"] == [3000.0] * 4
 
 
 class Seconds(Task):
@@ -648,13 +523,6 @@ def test_values_from_outside_come_in_every_round(clock):
     assert second.bytes_in == first.bytes_out + len(pickle.dumps(10))
 
 
-def test_gathered_values_from_outside_come_in_every_round():
-    seen = []
-    gathers = Calls(lambda _, x: seen.append(list(x)) or x.clear() or {}, "", "x", "x")
-    DAG({"g": gathers}).run(rounds=2, inputs={"g": {"x": [1, 2]}})
-    assert seen == [[1, 2]] * 4
-
-
 # Tasks that override run(), as programs for 0.1.0 may
 
 
@@ -682,8 +550,7 @@ def test_a_task_that_overrides_run_has_rounds_too():
     dag = DAG({"a": Calls(always(x=1)), "b": Claims}, [("a", "b")])
     profile = dag.run(rounds=Rounds(3, check_outputs=True))
     columns = profile.sections["samples"]["tasks"]["b"]
-    assert columns["wall_ms"] == [0.0] * 5
-    assert columns["cpu_ms"] == [None] * 5
+    assert (columns["wall_ms"], columns["cpu_ms"]) == ([0.0] * 5, [None] * 5)
     why = profile.sections["weight_sources"]["b"]["reasons"]["cpu_time_ms"]
     assert "run()" in why
     assert "did not finish" not in why
@@ -696,28 +563,23 @@ def test_a_task_that_overrides_run_has_rounds_too():
 # Hooks
 
 
-def test_hooks_are_told_of_each_round():
-    notes, told = Notes(), []
-    chain().run(rounds=Rounds(2, warmup=1), hooks=[notes])
+def test_hooks_are_told_of_each_round_and_what_it_took(clock):
+    class Walls(Notes):
+        def task_finished(self, record):
+            super().task_finished(record)
+            if record.task == "a":
+                took = record.metrics.compute_time_ms
+                start, end = record.phases["compute_start_ms"], record.phases["compute_end_ms"]
+                walls.append((record.round, record.metrics.loop_idx, took, end - start))
+
+    walls, told, notes = [], [], Walls()
+    dag = DAG({"a": Timed(clock, [3, 1, 2]), "b": Timed(clock)}, [("a", "b", [])])
+    dag.run(rounds=Rounds(2, warmup=1), hooks=[notes])
     for number in range(3):
-        told += [(method, name) for name in "abc" for method in ("task_started", "task_finished")]
+        told += [(method, name) for name in "ab" for method in ("task_started", "task_finished")]
         told.append(("round_finished", number))
     assert notes.calls == [("run_started",), *told, ("run_finished",), ("close",)]
-
-
-def test_a_hook_is_told_what_each_round_took(clock):
-    class Walls(Hook):
-        seen = []
-
-        def task_finished(self, record):
-            assert record.metrics.loop_idx == record.round
-            took = record.metrics.compute_time_ms
-            self.seen.append((record.round, took))
-            start, end = record.phases["compute_start_ms"], record.phases["compute_end_ms"]
-            assert end - start == took
-
-    DAG({"a": Timed(clock, [3, 1, 2])}).run(rounds=Rounds(2, warmup=1), hooks=[Walls()])
-    assert Walls.seen == [(0, 3000.0), (1, 1000.0), (2, 2000.0)]
+    assert walls == [(k, k, 1000.0 * s, 1000.0 * s) for k, s in enumerate((3, 1, 2))]
 
 
 def test_a_hook_that_fails_in_a_later_round_ends_the_run_with_the_rounds_before():
@@ -765,8 +627,9 @@ def failed(clock, *, at=4, rounds=6, meters="wall", **options):
     return error.profile
 
 
-def test_a_task_that_fails_in_round_3_of_6_leaves_rounds_1_and_2(clock):
-    profile = failed(clock)
+@pytest.mark.parametrize("on_error", ["stop", "finish"])
+def test_a_task_that_fails_in_round_3_of_6_leaves_rounds_1_and_2(clock, on_error):
+    profile = failed(clock, on_error=on_error)
     run = profile.sections["run"]
     assert run["state"] == "partial"
     assert run["reason"] == "task 'b' failed in round 3 of 6: ValueError: boom"
@@ -775,15 +638,16 @@ def test_a_task_that_fails_in_round_3_of_6_leaves_rounds_1_and_2(clock):
     assert run["tasks"] == {
         "b": {"state": "failed", "error": "ValueError: boom", "round": 4},
         "c": {"state": "skipped", "round": 4},
-        "d": {"state": "cancelled", "round": 4},
+        **({"d": {"state": "cancelled", "round": 4}} if on_error == "stop" else {}),
     }
     samples = profile.sections["samples"]
+    # No further round begins; what is independent of the failure finishes this one.
     assert samples["rounds"] == kinds(3)
     assert {name: columns["wall_ms"] for name, columns in samples["tasks"].items()} == {
         "a": [1000.0, 2000.0, 3000.0, 4000.0, 50000.0],
         "b": [5000.0, 6000.0, 7000.0, 9000.0, None],
         "c": [2000.0] * 4 + [None],
-        "d": [2000.0] * 4 + [None],
+        "d": [2000.0] * 4 + [None if on_error == "stop" else 2000.0],
     }
     assert edge(profile, "a->b", "serialize_ms") == [1000.0] * 5
     assert edge(profile, "a->b", "deserialize_ms") == [4000.0] * 4 + [None]
@@ -795,40 +659,32 @@ def test_a_task_that_fails_in_round_3_of_6_leaves_rounds_1_and_2(clock):
     # A round that was not finished has no total.
     assert samples["total_ms"][-1] is None
     assert profile.metrics.total_time_ms == median(samples["total_ms"][2:4])
-
-
-def test_what_is_independent_of_a_failure_finishes_its_round(clock):
-    profile = failed(clock, on_error="finish")
-    run = profile.sections["run"]
-    assert run["reason"] == "task 'b' failed in round 3 of 6: ValueError: boom"
-    assert {name: state["state"] for name, state in run["tasks"].items()} == {
-        "b": "failed",
-        "c": "skipped",
-    }
-    samples = profile.sections["samples"]
-    # No further round begins.
-    assert samples["rounds"] == kinds(3)
-    assert samples["tasks"]["d"]["wall_ms"] == [2000.0] * 5
     assert Profile.loads(profile.dumps()) == profile
 
 
 @pytest.mark.parametrize(
-    ("at", "rounds", "where"),
+    ("at", "asked", "where", "measured"),
     [
-        (0, 6, "in the cold round"),
-        (1, 6, "in the warm-up round"),
-        (2, 6, "in round 1 of 6"),
-        (3, "auto", "in round 2"),
-        (0, Rounds(2, warmup=0), "in round 1 of 2"),
+        (0, {"rounds": 6}, "in the cold round", 0),
+        (1, {"rounds": 6}, "in the warm-up round", 0),
+        (2, {"rounds": 6}, "in round 1 of 6", 0),
+        (3, {"rounds": "auto"}, "in round 2", 1),
+        (0, {"rounds": Rounds(2, warmup=0)}, "in round 1 of 2", 0),
+        (4, {"rounds": 2, "meters": "allocation"}, "in the allocation round", 2),
     ],
 )
-def test_the_reason_says_in_which_round(clock, at, rounds, where):
-    profile = failed(clock, at=at, rounds=rounds)
-    assert profile.sections["run"]["reason"] == f"task 'b' failed {where}: ValueError: boom"
+def test_the_reason_says_in_which_round(clock, at, asked, where, measured):
+    profile = failed(clock, at=at, **asked)
+    run = profile.sections["run"]
+    assert (run["reason"], run["rounds"]) == (
+        f"task 'b' failed {where}: ValueError: boom",
+        measured,
+    )
+    walls = profile.sections["samples"]["tasks"]["b"]["wall_ms"]
+    assert walls == [*[5e3, 6e3, 7e3, 9e3][:at], None]
     assert Profile.loads(profile.dumps()) == profile
-    if where == "in the cold round":
+    if at == 0:
         assert [one.task for one in profile.metrics.task_metrics] == ["a"]
-        assert profile.sections["run"]["rounds"] == 0
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
@@ -843,16 +699,6 @@ def test_an_interrupt_leaves_the_rounds_before_it(clock, interrupt):
     assert run["reason"].endswith("in round 3 of 6")
     assert profile.sections["samples"]["tasks"]["b"]["wall_ms"] == [5e3, 6e3, 7e3, 9e3, None]
     assert profile.metrics.task_metrics[1].compute_time_ms == 8000.0
-    assert Profile.loads(profile.dumps()) == profile
-
-
-def test_a_failure_in_the_pass_that_counts_allocations_leaves_all_rounds(clock):
-    profile = failed(clock, rounds=2, meters="allocation")
-    assert profile.sections["run"]["reason"] == (
-        "task 'b' failed in the allocation round: ValueError: boom"
-    )
-    assert profile.sections["run"]["rounds"] == 2
-    assert profile.sections["samples"]["tasks"]["b"]["wall_ms"] == [5e3, 6e3, 7e3, 9e3, None]
     assert Profile.loads(profile.dumps()) == profile
 
 

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import gc
-import os
 import pickle
 import sys
-import threading
 import weakref
 import zlib
 from collections import Counter
@@ -17,10 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from steps import Calls, Clock, Slow, Timed, failure, spent_ms
 
-import dagprofiler
 from dagprofiler import DAG, Config, Hook, Profile, RunError, Task, ValidationError
+from dagprofiler.errors import describe
 from dagprofiler.executors.serial import SerialExecutor
-from dagprofiler.serializers import OutOfBandPickle
 
 # A brute-force reference in plain dicts, and random programs for it.
 
@@ -408,9 +405,6 @@ def test_values_are_gone_when_their_consumer_returns():
     assert not Value.alive
 
 
-# What an edge weighs
-
-
 class Gives(Task):
     outputs = ["x"]
 
@@ -420,61 +414,6 @@ class Gives(Task):
 
     def compute(self):
         return {"x": self.value}
-
-
-def edge_of(producer, **options):
-    """Return the metrics of the only edge of a DAG of two tasks."""
-    dag = DAG({"a": producer, "b": Step([])}, [("a", "b")], **options)
-    (edge,) = dag.run().metrics.edge_metrics
-    return edge
-
-
-VALUES = [
-    (b"", 0),
-    (b"12345", 5),
-    (np.zeros((3, 4)), 96),
-    (np.zeros((10, 10))[::2, ::5], 80),
-    (np.float32(1), None),
-    (bytearray(b"123"), None),
-    (np.array([1, "two"], dtype=object), None),
-    (np.zeros(2, dtype=[("a", "i4"), ("b", "O")]), None),
-    (np.array("2026-01-01", dtype="M8[D]"), 8),
-    ([b"12345"], None),
-    ({"a": np.zeros(100)}, None),
-    (None, None),
-]
-
-
-@pytest.mark.parametrize(("value", "size"), VALUES, ids=lambda v: repr(v)[:30])
-def test_sizes_under_the_default_serializer_are_those_of_the_specification(value, size):
-    edge = edge_of(Gives(value))
-    assert edge.wire_bytes == wire(value)
-    assert edge.size_bytes == (wire(value) if size is None else size)
-    assert edge.size_bits == 8 * edge.size_bytes
-    sizes = {"size_bytes": edge.size_bytes, "wire_bytes": edge.wire_bytes}
-    assert edge.field_bytes == {"x": sizes}
-
-
-class Doubled(Gives):
-    """Writes everything twice."""
-
-    @staticmethod
-    def serialize(data):
-        return pickle.dumps(data) * 2
-
-    @staticmethod
-    def deserialize(data):
-        return pickle.loads(data)
-
-
-@pytest.mark.parametrize("value", [b"12345", np.zeros(100), [1, 2]], ids=repr)
-def test_sizes_under_a_serializer_of_their_own_are_what_it_made(value):
-    edge = edge_of(Doubled(value))
-    assert edge.size_bytes == edge.wire_bytes == 2 * len(pickle.dumps(value))
-    serializer = OutOfBandPickle()
-    length = sum(memoryview(frame).nbytes for frame in serializer.dumps(value))
-    for edge in (edge_of(Gives(value, serializer)), edge_of(Gives(value), serializer=serializer)):
-        assert edge.size_bytes == edge.wire_bytes == length
 
 
 # Which serializer is used
@@ -527,32 +466,27 @@ class SeesAndOverrides(Sees):
 
 
 @pytest.mark.parametrize("consumer", [Sees, SeesInItsOwnWay, SeesAndOverrides])
-@pytest.mark.parametrize(
-    ("producer", "serializer", "seen"),
-    [
-        (Gives("v"), None, "v"),
-        (Gives("v"), Marked("dag"), "v by dag"),
-        (Gives("v", Marked("task")), None, "v by task"),
-        (Gives("v", Marked("task")), Marked("dag"), "v by task"),
-        (Own("v"), None, "v by own"),
-        (Own("v"), Marked("dag"), "v by own"),
-        (Own("v", Marked("task")), Marked("dag"), "v by own"),
-    ],
-)
-def test_the_producer_decides_on_the_format_and_its_decoder_decodes(
-    producer, serializer, seen, consumer
-):
-    dag = DAG({"a": producer, "b": consumer}, [("a", "b")], serializer=serializer)
-    assert dag.run().final_outputs == {"seen": {"x": seen}}
-
-
-def test_each_input_is_decoded_by_its_own_producer_even_if_only_that_instance_overrides_it():
-    changed = Gives("y")
+@pytest.mark.parametrize("serializer", [None, Marked("dag")])
+def test_the_producer_decides_on_the_format_and_its_decoder_decodes(serializer, consumer):
+    changed = Gives("t")
     changed.serialize, changed.deserialize = Own.serialize, Own.deserialize
-    tasks = {"a": Gives("v"), "b": Own("w"), "c": Gives("x", Marked("task")), "d": changed}
-    edges = [(name, "z", {"x": field}) for name, field in zip("abcd", "pqrs")]
-    assert DAG({**tasks, "z": Sees}, edges).run().final_outputs == {
-        "seen": {"p": "v", "q": "w by own", "r": "x by task", "s": "y by own"}
+    producers = [
+        Gives("p"),
+        Gives("q", Marked("task")),
+        Own("r"),
+        Own("s", Marked("task")),
+        changed,
+    ]
+    tasks = {one.value: one for one in producers}
+    dag = DAG(
+        {**tasks, "z": consumer},
+        [(name, "z", {"x": name}) for name in tasks],
+        serializer=serializer,
+    )
+    assert dag.run().final_outputs["seen"] == {
+        "p": "p by dag" if serializer else "p",
+        "q": "q by task",
+        **{name: f"{name} by own" for name in "rst"},
     }
 
 
@@ -560,17 +494,6 @@ def test_inputs_from_outside_travel_in_the_format_of_the_task_that_takes_them():
     profile = DAG({"b": SeesInItsOwnWay}).run(inputs={"b": {"x": "v"}})
     assert profile.final_outputs == {"seen": {"x": "v by consumer"}}
     assert profile.metrics.task_metrics[0].bytes_in == len(Marked("consumer").dumps("v"))
-
-
-def test_large_buffers_are_shared_read_only_by_the_serializer_that_does_not_copy():
-    array = np.arange(100_000)
-    tasks = {"a": Gives(array), "b": Sees, "c": Sees}
-    dag = DAG(tasks, [("a", "b"), ("a", "c")], serializer=OutOfBandPickle())
-    for outputs in dag.run().outputs.values():
-        seen = outputs["seen"]["x"]
-        assert np.shares_memory(seen, array)
-        assert not seen.flags.writeable
-        assert (seen == array).all()
 
 
 # Outputs
@@ -599,83 +522,55 @@ def chain(error):
 
 
 @pytest.mark.parametrize("on_error", ["stop", "finish"])
-def test_a_failure_carries_a_partial_profile_that_saves_and_loads(on_error, tmp_path):
-    error = ValueError("no such\n  cell")
-    run_error = failure(chain(error), on_error=on_error)
-    assert isinstance(run_error, RuntimeError)
-    assert str(run_error) == "task 'b' failed: ValueError: no such cell"
-    assert (run_error.task, run_error.failures) == ("b", {"b": error})
-    assert run_error.__cause__ is error
-    profile = run_error.profile
-    assert Profile.load(profile.save(tmp_path / "partial.json")) == profile
+@pytest.mark.parametrize(
+    "error", [ValueError("no such\n  cell"), KeyboardInterrupt(), SystemExit(3), GeneratorExit()]
+)
+def test_whatever_ends_a_run_takes_along_a_partial_profile_that_saves_and_loads(on_error, error):
+    hook, closed = Hook(), []
+    hook.close = lambda: closed.append(True)
+    with pytest.raises((RunError, type(error))) as caught:
+        chain(error).run(on_error=on_error, hooks=[hook])
+    assert closed == [True]
+    profile = caught.value.profile
+    assert Profile.loads(profile.dumps()) == profile
     run = profile.to_dict()["run"]
-    assert (run["state"], run["reason"]) == ("partial", str(run_error))
-    del run["tasks"]["b"]["traceback"]
+    assert run["state"] == "partial"
+    run["tasks"]["b"].pop("traceback", None)
+    goes_on = on_error == "finish" and isinstance(error, ValueError)
     assert run["tasks"] == {
-        "b": {"state": "failed", "error": "ValueError: no such cell"},
+        "b": {"state": "failed", "error": describe(error)},
         "c": {"state": "skipped"},
         "d": {"state": "skipped"},
-        **({"e": {"state": "cancelled"}} if on_error == "stop" else {}),
+        **({} if goes_on else {"e": {"state": "cancelled"}}),
     }
+    assert [one.task for one in profile.metrics.task_metrics] == ["a", *(["e"] if goes_on else [])]
     assert list(profile.metrics.edge_weights) == ["a->b"]
-    assert "e" in str(profile)
-
-
-def test_all_failures_are_told_the_first_one_first():
-    error = failure(
-        DAG({name: Step([], error=ValueError(name)) for name in "cab"}), on_error="finish"
-    )
-    assert list(error.failures) == ["a", "b", "c"]
-    assert error.task == "a"
-    assert error.__cause__ is error.failures["a"]
-    assert str(error) == "task 'a' failed: ValueError: a (and 2 more: 'b', 'c')"
-
-
-class MuteError(Exception):
-    def __str__(self):
-        raise ValueError
+    if isinstance(error, ValueError):
+        run_error = caught.value
+        assert isinstance(run_error, RuntimeError)
+        assert str(run_error) == run["reason"] == "task 'b' failed: ValueError: no such cell"
+        assert (run_error.task, run_error.failures) == ("b", {"b": error})
+        assert run_error.__cause__ is error
+    else:
+        assert caught.value is error
+        assert run["reason"].startswith(f"interrupted by {type(error).__name__}")
 
 
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (ValueError(), "ValueError"),
         (ValueError("\ud800 \0"), r"ValueError: \ud800 \x00"),
-        (MuteError(), "MuteError: (its __str__ raised an error)"),
         (StopIteration("end"), "StopIteration: end"),
         (RecursionError("deep"), "RecursionError: deep"),
     ],
-    ids=["empty", "surrogate", "mute", "stop", "recursion"],
+    ids=["surrogate", "stop", "recursion"],
 )
-def test_any_failure_can_be_told_and_saved(error, words, tmp_path):
+def test_any_failure_can_be_told_and_saved(error, words):
     run_error = failure(DAG({"a": Step([], error=error)}))
     assert str(run_error) == f"task 'a' failed: {words}"
     profile = run_error.profile
-    assert Profile.load(profile.save(tmp_path / "profile.json")) == profile
-    assert profile.to_dict()["run"]["tasks"]["a"]["error"] == words
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
-@pytest.mark.parametrize("on_error", ["stop", "finish"])
-def test_interrupts_pass_through_and_take_the_profile_along(error, on_error):
-    hook, closed = Hook(), []
-    hook.close = lambda: closed.append(True)
-    with pytest.raises(type(error)) as caught:
-        chain(error).run(on_error=on_error, hooks=[hook])
-    assert caught.value is error
-    assert closed == [True]
-    profile = error.profile
-    run = profile.to_dict()["run"]
-    assert run["state"] == "partial"
-    assert run["reason"].startswith(f"interrupted by {type(error).__name__}")
-    assert {name: task["state"] for name, task in run["tasks"].items()} == {
-        "b": "failed",
-        "c": "skipped",
-        "d": "skipped",
-        "e": "cancelled",
-    }
-    assert [one.task for one in profile.metrics.task_metrics] == ["a"]
     assert Profile.loads(profile.dumps()) == profile
+    assert profile.to_dict()["run"]["tasks"]["a"]["error"] == words
 
 
 def test_a_dag_runs_again_after_a_failure():
@@ -684,15 +579,6 @@ def test_a_dag_runs_again_after_a_failure():
     profile = dag.run()
     assert profile.final_outputs == {"seen": {"x": 1}}
     assert profile.to_dict()["run"]["state"] == "complete"
-
-
-# Random streams
-
-
-def test_a_task_of_two_names_has_two_streams():
-    draws = Calls(lambda _: {"x": dagprofiler.rng().random()})
-    first, second = DAG({"a": draws, "b": draws}).run(5).outputs.values()
-    assert first != second
 
 
 # Time
@@ -732,27 +618,6 @@ def test_every_second_is_in_one_figure(clock):
     overhead = {"prepare_ms": 32000.0, "loop_ms": 0.0, "hooks_ms": 40000.0}
     assert profile.to_dict()["run"]["overhead"] == overhead
     assert profile.metrics.total_time_ms == 32000 + 4000 + 11000 + 40000
-
-
-def test_the_timeline_holds_start_and_end_of_each_phase(clock):
-    tasks = {"a": Estimated(clock), "b": Estimated(clock), "c": Estimated(clock, outputs="")}
-    timeline = DAG(tasks, [("a", "c"), ("b", "c", [])]).run().to_dict()["timeline"]
-    assert timeline["columns"] == [
-        *("task", "round", "worker", "ready_ms"),
-        *("deserialize_start_ms", "deserialize_end_ms"),
-        *("compute_start_ms", "compute_end_ms"),
-        *("serialize_start_ms", "serialize_end_ms"),
-    ]
-    # The cost models of the three took 48 s.
-    seconds = [
-        ["a", 0, 0, 48, 48, 48, 48, 50, 50, 51],
-        ["b", 0, 0, 48, 51, 51, 51, 53, 53, 54],
-        ["c", 0, 0, 54, 54, 58, 58, 60, 60, 60],
-    ]
-    assert timeline["records"] == [[*row[:3], *(1000.0 * t for t in row[3:])] for row in seconds]
-    (worker,) = timeline["workers"]
-    assert worker.pop("host")
-    assert worker == {"pid": os.getpid(), "thread": threading.get_ident()}
 
 
 def test_the_time_of_the_hooks_last_calls_is_in_no_figure(clock):
@@ -850,71 +715,24 @@ def test_a_long_chain_and_a_wide_stage_run():
     assert len(profile.metrics.edge_metrics) == len(wide)
 
 
-def row_of(profile, name):
-    """Return the times of a task in the timeline, in seconds from its first one."""
-    (row,) = [row for row in profile.to_dict()["timeline"]["records"] if row[0] == name]
-    return [None if t is None else (t - row[4]) / 1000 for t in row[4:]]
-
-
-def test_an_interrupted_task_keeps_the_time_it_took(clock):
-    tasks = {"a": Timed(clock), "b": Timed(clock, error=KeyboardInterrupt())}
-    with pytest.raises(KeyboardInterrupt) as caught:
-        DAG(tasks, [("a", "b")]).run()
-    profile = caught.value.profile
-    assert row_of(profile, "b") == [0, 4, 4, 6, None, None]
-    assert profile.to_dict()["run"]["tasks"]["b"]["error"] == "KeyboardInterrupt"
-    assert_that_all_time_is_in_some_figure(profile)
-    assert Profile.loads(profile.dumps()) == profile
-
-
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()], ids=["error", "ctrl-c"])
-def test_an_own_run_that_fails_keeps_the_time_it_took(clock, error):
+def test_a_task_that_fails_keeps_the_time_it_took(clock, error):
     class ByRun(Timed):
         def run(self, inputs, config=None):
             self.clock.passes(32)
             raise error
 
-    with pytest.raises((RunError, KeyboardInterrupt)) as caught:
-        DAG({"a": ByRun(clock), "b": Timed(clock)}, [("a", "b", [])]).run()
-    profile = caught.value.profile
-    start, _, compute_start, compute_end, *rest = row_of(profile, "a")
-    assert (start, compute_start, compute_end, rest) == (0, 0, 32, [None, None])
-    assert profile.to_dict()["run"]["overhead"]["loop_ms"] == 0.0
-    assert profile.to_dict()["run"]["tasks"]["b"] == {"state": "skipped"}
-
-
-@pytest.mark.parametrize(("factor", "phases"), [(1, [0, 0, 2, 3]), (8, [0, 0, 2, 3])])
-def test_an_own_run_cannot_claim_more_time_than_passed(clock, factor, phases):
-    class ByRun(Timed):
-        def run(self, inputs, config=None):
-            result = super().run(inputs, config)
-            metrics = result["metrics"]
-            metrics.compute_time_ms *= factor
-            metrics.serialize_time_ms *= factor
-            return result
-
-    profile = DAG({"a": ByRun(clock)}).run()
-    times = row_of(profile, "a")
-    assert [times[0], times[1], times[3], times[5]] == pytest.approx(phases)
-    assert_that_all_time_is_in_some_figure(profile)
-
-
-@pytest.mark.parametrize(
-    "claim", [(-1, 2, 0), (-2, 1, 0), (np.nan, 0, 0), (0, np.inf, 0)], ids=repr
-)
-def test_whatever_time_an_own_run_claims_the_profile_can_be_saved(claim):
-    class ByRun(Step):
-        def run(self, inputs, config=None):
-            result = super().run(inputs, config)
-            metrics = result["metrics"]
-            metrics.deserialize_time_ms, metrics.compute_time_ms, metrics.serialize_time_ms = claim
-            return result
-
-    profile = DAG({"a": ByRun(["x"])}).run()
-    assert Profile.loads(profile.dumps()) == profile
-    times = row_of(profile, "a")
-    assert times == sorted(times)
-    assert profile.metrics.total_time_ms >= times[-1] * 1000
+    for task, took_s in ((Timed(clock, error=error), 2), (ByRun(clock), 32)):
+        with pytest.raises((RunError, KeyboardInterrupt)) as caught:
+            DAG({"a": task, "b": Timed(clock)}, [("a", "b", [])]).run()
+        document = caught.value.profile.to_dict()
+        (row,) = document["timeline"]["records"]
+        times = [None if t is None else (t - row[4]) / 1000 for t in row[4:]]
+        assert times == [0, 0, 0, took_s, None, None]
+        assert document["run"]["overhead"]["loop_ms"] == 0.0
+        assert document["run"]["tasks"]["a"]["error"].startswith(type(error).__name__)
+        assert document["run"]["tasks"]["b"] == {"state": "skipped"}
+        assert_that_all_time_is_in_some_figure(caught.value.profile)
 
 
 class BrokenMapping(Mapping):
@@ -952,11 +770,3 @@ def test_edges_come_by_source_as_in_0_1_0():
     assert [(e["source"], e["target"]) for e in profile.dag_structure["edges"]] == by_source
     assert [(e.source, e.target) for e in profile.metrics.edge_metrics] == by_source
     assert list(profile.metrics.edge_weights) == ["a->x", "a->z", "b->z"]
-
-
-def test_what_is_gathered_comes_in_the_order_of_the_edges():
-    gathers = Calls(lambda _, p, r: {"got": p}, ["got"], "pr", "p")
-    tasks = {"a": Step(["r"]), "b": Step(["q"]), "c": Step(["s"]), "x": Step([]), "z": gathers}
-    edges = [("a", "x", []), ("b", "z", {"q": "p"}), ("c", "z", {"s": "p"}), ("a", "z", ["r"])]
-    for more in ([], [("c", "x", [])]):
-        assert DAG(tasks, [*more, *edges]).run().final_outputs == {"got": ["q", "s"]}

@@ -9,7 +9,7 @@ from dagprofiler import DAG, Hook, Profile, Rounds
 from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP
 from dagprofiler._util.json import held
 from dagprofiler.engine.log import RoundLog
-from dagprofiler.engine.sections import TIMELINE_COLUMNS, Tables
+from dagprofiler.engine.sections import Tables
 
 
 def tables(*rounds, reason=None, calibration=None, **tasks):
@@ -22,17 +22,11 @@ def tables(*rounds, reason=None, calibration=None, **tasks):
     return Tables(log)
 
 
-def a_round(*computes_s, kind=MEASURED, begin=0.0, total_s=0.0, **metered):
-    """Return a round of tasks that decode in 1 s, compute so long, and encode in 2 s."""
-    count = len(computes_s)
-    one = RoundLog(kind, None, [], [0] * count, [], started_s=begin, total_s=total_s)
+def a_round(*computes_s, kind=MEASURED, total_s=0.0, **metered):
+    """Return a round of tasks that compute so long."""
+    one = RoundLog(kind, None, [], [0] * len(computes_s), [], started_s=0.0, total_s=total_s)
     for computes in computes_s:
-        if computes is None:
-            one.times += [None] * 6
-            continue
-        begun, done = begin + 1, begin + 1 + computes
-        one.times += [begin, begun, begun, done, done, done + 2]
-        begin = done + 2
+        one.times += [None] * 6 if computes is None else [0, 0, 0, computes, computes, computes]
     one.columns = list(metered)
     one.meters = dict(enumerate(map(list, zip(*metered.values())))) if metered else {}
     return one
@@ -50,35 +44,13 @@ def test_where_no_round_was_measured_figures_are_of_what_warmed_up():
     assert [one.compute_time_ms for one in made.metrics().task_metrics] == [85000.0, 90000.0]
 
 
-def test_without_any_round_there_are_no_figures():
-    made = tables(reason="boom")
-    assert made.metrics().task_metrics == []
-    run = sections(made)["run"]
-    assert (run["rounds"], run["state"]) == (0, "partial")
-    assert run["tasks"] == {name: {"state": "cancelled"} for name in "ab"}
-
-
 def test_the_total_is_that_of_a_measured_round():
-    rounds = [a_round(1, 1, kind=COLD, total_s=100)]
-    rounds += [a_round(1, 1, total_s=total_s) for total_s in (3, 5, 4, 60)]
-    rounds += [a_round(1, 1, kind=ALLOCATION, total_s=1000)]
-    assert tables(*rounds).metrics().total_time_ms == 4500.0
+    rounds = [a_round(1, 1, total_s=total_s) for total_s in (3, 5, 4, 60)]
+    others = [a_round(1, 1, kind=kind, total_s=1000) for kind in (COLD, ALLOCATION)]
+    assert tables(others[0], *rounds, others[1]).metrics().total_time_ms == 4500.0
 
 
 # The timeline
-
-
-def test_the_timeline_goes_round_by_round():
-    made = tables(a_round(4, 5, kind=COLD, begin=10), a_round(1, None, begin=50))
-    timeline = sections(made)["timeline"]
-    assert timeline["columns"] == list(TIMELINE_COLUMNS)
-    seconds = [
-        ["a", 0, 0, 10, 10, 11, 11, 15, 15, 17],
-        ["b", 0, 0, 10, 17, 18, 18, 23, 23, 25],
-        # b did not begin in the second round.
-        ["a", 1, 0, 50, 50, 51, 51, 52, 52, 54],
-    ]
-    assert timeline["records"] == [[*row[:3], *(1000.0 * t for t in row[3:])] for row in seconds]
 
 
 def test_a_task_is_ready_when_its_last_producer_of_that_round_is_done():
@@ -125,54 +97,55 @@ def test_every_candidate_that_was_measured_is_told_with_its_median():
         # Without the delay, and twice as long on the reference machine.
         "reference_time_ms": 2000.0,
     }
-    assert sources["b"]["reference_time_ms"] == 9000.0
     assert sections(made)["environment"]["not_measured"] == {
         "estimated_instructions": "the task has no cost model"
     }
+    # Where no meter tells delays, times are those of the wall clock.
+    unmetered = tables(a_round(1, 4), a_round(2, 5), calibration=2.0)
+    assert sections(unmetered)["weight_sources"]["a"]["reference_time_ms"] == 3000.0
 
 
-def test_without_a_meter_of_delays_reference_times_are_of_the_wall_clock():
-    made = tables(a_round(1, 4), a_round(2, 5), calibration=2.0)
-    assert sections(made)["weight_sources"]["a"]["reference_time_ms"] == 3000.0
-
-
-def test_what_no_task_has_is_told_once_with_the_reason():
+def test_what_no_task_has_is_told_once_with_the_reason_of_its_meter_or_what_to_ask_for():
     found = sections(tables(a_round(1, 4)))
     assert found["weight_sources"] == {}
     not_measured = found["environment"]["not_measured"]
     assert "meters='full'" in not_measured["counted_instructions"]
     assert "meters='default'" in not_measured["cpu_time_ms"]
     assert "not calibrated" in not_measured["reference_time_ms"]
-
-
-def test_what_a_meter_says_is_the_reason_that_is_told():
     one = a_round(1, 4, instructions=[None, None])
     one.reasons = {"instructions": "no hardware counters on this machine"}
     not_measured = sections(tables(one))["environment"]["not_measured"]
-    assert not_measured["instructions"] == "no hardware counters on this machine"
-    assert not_measured["counted_instructions"] == "no hardware counters on this machine"
-
-
-def test_a_task_that_did_not_finish_says_so_for_every_candidate():
-    made = tables(
-        a_round(1, None, kind=COLD),
-        a_round(1, None, cpu_ms=[1.0, None], delay_ms=[0.0, None]),
-        calibration=1.0,
-        reason="boom",
+    assert (
+        not_measured["instructions"]
+        == not_measured["counted_instructions"]
+        == ("no hardware counters on this machine")
     )
-    reasons = sections(made)["weight_sources"]["b"]["reasons"]
-    for candidate in ("cpu_time_ms", "reference_time_ms"):
-        assert reasons[candidate] == "the task did not finish"
 
 
-def test_a_task_that_finished_is_not_said_to_have_not():
-    # Its meter read nothing, that of the other task did.
-    one = a_round(1, 4, cpu_ms=[1.0, None], delay_ms=[0.0, None])
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_task_says_that_it_did_not_finish_or_what_its_meter_said(finished):
+    # Of the other task the meter read something.
+    one = a_round(1, 4 if finished else None, cpu_ms=[1.0, None], delay_ms=[0.0, None])
     one.reasons = {"cpu_ms": "task 'b': stop() raised OSError"}
-    made = tables(a_round(1, 1, kind=COLD), one, calibration=1.0)
+    made = tables(a_round(1, 1 if finished else None, kind=COLD), one, calibration=1.0)
     reasons = sections(made)["weight_sources"]["b"]["reasons"]
-    assert reasons["cpu_time_ms"] == "task 'b': stop() raised OSError"
-    assert reasons.get("reference_time_ms") != "the task did not finish"
+    unfinished = "the task did not finish"
+    assert reasons["cpu_time_ms"] == (one.reasons["cpu_ms"] if finished else unfinished)
+    assert (reasons.get("reference_time_ms") == unfinished) is not finished
+
+
+def test_consumers_of_the_same_fields_share_no_lists_and_tasks_no_reasons():
+    tasks = {"a": Calls(always(x=1, y=2), "xy"), **dict.fromkeys("bc", Calls(always(), "", "xy"))}
+    tasks["a"].estimate_instructions = lambda cfg: 5
+    profile = DAG(tasks, [("a", "b"), ("a", "c")]).run()
+    first, second = profile.metrics.edge_metrics
+    first.data_fields.append("more")
+    first.field_bytes["x"]["size_bytes"] = -1
+    assert second.data_fields == ["x", "y"]
+    assert second.field_bytes["x"]["size_bytes"] > 0
+    sources = profile.sections["weight_sources"]
+    sources["b"]["reasons"].clear()
+    assert sources["c"]["reasons"] == {"estimated_instructions": "the task has no cost model"}
 
 
 # The run
@@ -195,6 +168,7 @@ def test_a_hook_that_fails_before_the_first_round_leaves_a_profile(rounds):
     profile = failure(dag, rounds=rounds, hooks=[hook]).profile
     run = profile.sections["run"]
     assert run["reason"] == "hook 'Hook.run_started' failed: ZeroDivisionError: division by zero"
+    assert (run["rounds"], run["state"]) == (0, "partial")
     assert run["tasks"] == {name: {"state": "cancelled"} for name in "ab"}
     assert profile.metrics.task_metrics == []
     assert Profile.loads(profile.dumps()) == profile
