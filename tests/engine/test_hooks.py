@@ -137,7 +137,7 @@ class Interrupts(Hook):
         {"inputs": {"a": {"cfg": 1}}},
         {"hooks": [Interrupts()]},
     ],
-    ids=repr,
+    ids=" ".join,
 )
 def test_hooks_are_closed_even_if_nothing_could_start_or_closing_is_interrupted(arguments):
     class Needs(Task):

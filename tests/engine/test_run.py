@@ -490,6 +490,12 @@ def test_the_producer_decides_on_the_format_and_its_decoder_decodes(serializer, 
     }
 
 
+def test_an_edge_from_a_task_that_serializes_itself_weighs_what_it_made():
+    dag = DAG({"a": Own(b"12345"), "b": Sees}, [("a", "b")])
+    (edge,) = dag.run().metrics.edge_metrics
+    assert edge.size_bytes == edge.wire_bytes == len(Own.serialize(b"12345"))
+
+
 def test_inputs_from_outside_travel_in_the_format_of_the_task_that_takes_them():
     profile = DAG({"b": SeesInItsOwnWay}).run(inputs={"b": {"x": "v"}})
     assert profile.final_outputs == {"seen": {"x": "v by consumer"}}

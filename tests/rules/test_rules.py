@@ -120,6 +120,13 @@ def test_a_map_over_items_in_order_and_its_merge_take_three_lines(items):
     assert profile.dag_structure["nodes"] == ["list", *mapped, "total"]
 
 
+def test_an_edge_to_a_mapped_task_carries_its_item_alone():
+    edges = map_reduce([b"a", b"b" * 1000]).run().metrics.edge_metrics
+    carried = [(edge.data_fields, edge.size_bytes) for edge in edges[:2]]
+    assert carried == [(["files[0]"], 1), (["files[1]"], 1000)]
+    assert edges[1].wire_bytes > 1000 > edges[0].wire_bytes
+
+
 @pytest.mark.parametrize("items", ["text", b"bytes", {"a": 1}, {"a"}, 3, None, np.array(3)])
 def test_what_has_no_items_in_order_cannot_be_mapped(items):
     found = failures(map_reduce(items))
