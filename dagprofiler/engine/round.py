@@ -307,6 +307,8 @@ class Round:
                 # Tracebacks of failures keep this object alive; release its values.
                 self.slots.handles.clear()
                 self._outside.clear()
+                # A dynamic graph refers to this object, too.
+                del self._frontier
 
     def start_clock(self, now_s: float) -> None:
         """Count the time of the round from now on, in addition to what its log holds already."""

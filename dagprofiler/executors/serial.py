@@ -42,7 +42,6 @@ class SerialExecutor:
     """
 
     name = "serial"
-    capacity = 1
     serial = True
     enforces_timeout = False
 
@@ -54,6 +53,8 @@ class SerialExecutor:
                 "thread": threading.get_ident(),
             }
         ]
+        # Of the instance: the run loop asks before each task, and finds it faster there.
+        self.capacity = 1
         self._config = config
         self._streams = None if seed is None else Streams(seed)
         self._submitted: tuple[int, tuple[Any, ...], list[Any]]

@@ -222,9 +222,9 @@ class Matches(dict[tuple[int, int], tuple[Route, ...]]):
     def kinds(self, declared: Sequence[list[str]]) -> list[int]:
         """Return the kinds of tasks that declare these fields."""
         kinds = list(map(id, declared))
-        for kind, fields in dict(zip(kinds, declared)).items():
-            if kind not in self._places:
-                self._places[kind] = {field: i for i, field in enumerate(fields)}, fields
+        for kind in set(kinds).difference(self._places):
+            fields = declared[kinds.index(kind)]
+            self._places[kind] = {field: i for i, field in enumerate(fields)}, fields
         return kinds
 
     def __missing__(self, kinds: tuple[int, int]) -> tuple[Route, ...]:

@@ -215,6 +215,8 @@ class DynamicGraph:
         for i in [i for i in self._outputs if i in wiring.after]:
             if self.names[i] not in self._asked:
                 del self._outputs[i]
+        # Refers to this object, too.
+        del self._view
 
     def _conclude(self) -> None:
         """Fetch the outputs of exit tasks, and fail on unfired rules that look like mistakes."""
@@ -642,7 +644,6 @@ class DynamicGraph:
             Their contracts, by identity, each with the inputs that arrive.
         """
         wiring, index, incoming = self._wiring, self.index, editor.incoming
-        old = len(wiring.names)
         #: Tasks of maps that are not added in one step: the map, and the slot of the item.
         mapped: dict[str, tuple[Mapped, int]] = {}
         #: First task of each other map to the map, and the slot of the first item.
@@ -666,7 +667,7 @@ class DynamicGraph:
             name, contract = names[number], contracts[number]
             if name not in whole:
                 edges, item_of = incoming.get(name, ()), mapped.get(name)
-                fields = self._place_one(rule, name, contract, edges, item_of, old, checked)
+                fields = self._place_one(rule, name, contract, edges, item_of, checked)
                 kinds.add((id(contract), *fields))
                 number += 1
                 continue
@@ -685,24 +686,21 @@ class DynamicGraph:
         contract: Contract,
         edges: Iterable[tuple[str, Any]],
         item: tuple[Mapped, int] | None,
-        old: int,
         checked: set[int],
     ) -> list[str]:
         """Append a new task to the wiring; a task of a map with its item's slot.
 
         Parameters
         ----------
-        old
-            Number of tasks that are older than the current addition.
         checked
-            Slots of their outputs whose edges have been checked; grows.
+            Slots of older tasks whose edges have been checked; grows.
 
         Returns
         -------
         list of str
             Its inputs that arrive.
         """
-        wiring, index = self._wiring, self.index
+        wiring, index, old = self._wiring, self.index, len(self.states)
         outputs, first_slot, inputs = wiring.outputs, wiring.first_slot, contract.inputs
         sources: dict[int, Any] = {}
         slots: list[int] = []

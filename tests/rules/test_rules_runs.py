@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
+import weakref
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 
@@ -404,7 +406,7 @@ def test_the_graph_at_a_moment_can_be_had_from_the_profile():
 
 
 def test_values_go_when_nobody_needs_them_any_more():
-    frames = []
+    frames, grown = [], []
 
     class Source(Task):
         outputs = ["x"]
@@ -414,6 +416,7 @@ def test_values_go_when_nobody_needs_them_any_more():
 
     def body(graph):
         frames.append([handle is not None for handle in graph._growing._handles[:2]])
+        grown.append(weakref.ref(graph._growing))
 
     dag = DAG(
         {"a": Source, "b": Source},
@@ -422,8 +425,13 @@ def test_values_go_when_nobody_needs_them_any_more():
             Rule(after("b"), lambda g: g.add_rule(Rule(after("b"), body, "late")), "one"),
         ],
     )
-    dag.run()
+    gc.disable()
+    try:
+        dag.run()
+    finally:
+        gc.enable()
     assert frames == [[True, True], [True, True]]
+    assert grown[0]() is None, "the graph waits for the garbage collector"
 
 
 def test_ten_thousand_tasks_with_a_tag_ask_a_waiting_rule_once_more():
