@@ -971,19 +971,10 @@ def _task_rows(found: Analysis) -> list[Sequence[str]]:
     """Return a head and the tasks by their earliest start."""
     paths = found.with_communication or found.without_communication
     starts = paths.earliest_start
-    rows: list[Sequence[str]] = [
-        ("task", "level", "cost", "earliest start", "latest start", "slack")
-    ]
-    for name in sorted(starts, key=lambda name: (starts[name], found.levels[name], name)):
-        figures = (
-            found.levels[name],
-            found.weights.values[name],
-            starts[name],
-            paths.latest_start[name],
-            paths.slack[name],
-        )
-        rows.append((printable(name), *map(number, figures)))
-    return rows
+    columns = found.levels, found.weights.values, starts, paths.latest_start, paths.slack
+    names = sorted(starts, key=lambda name: (starts[name], found.levels[name], name))
+    rows = ((printable(name), *(number(column[name]) for column in columns)) for name in names)
+    return [("task", "level", "cost", "earliest start", "latest start", "slack"), *rows]
 
 
 def route(names: Sequence[str]) -> str:

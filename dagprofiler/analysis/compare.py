@@ -351,22 +351,16 @@ class _Judge(NamedTuple):
         return result
 
     def _entry(self, pair: _Pair, result: RankResult, verdict: Verdict) -> dict[str, Any]:
-        spread = min(result.n) > 1
         base_ms, new_ms = (
             median([value for value in side if value is not None])
             for side in (pair.theirs, pair.mine)
         )
-        entry = {
-            "quantity": pair.quantity,
-            "base_ms": base_ms,
-            "new_ms": new_ms,
-            "ratio": result.ratio if self.paired else result.ratio_of_medians,
-            "low": result.low if spread else None,
-            "high": result.high if spread else None,
-            "coverage": result.coverage if spread else None,
-            "verdict": verdict.verdict,
-        }
-        return {**entry, "reason": verdict.reason} if verdict.reason else entry
+        entry = _entry(base_ms, new_ms, pair.quantity, verdict.reason)
+        entry["ratio"] = result.ratio if self.paired else result.ratio_of_medians
+        entry["verdict"] = verdict.verdict
+        if min(result.n) > 1:
+            entry.update(low=result.low, high=result.high, coverage=result.coverage)
+        return entry
 
 
 def _lacking(mine: _Side, theirs: _Side) -> str:
@@ -383,16 +377,16 @@ def _unjudged(mine: _Side, theirs: _Side, name: str) -> dict[str, Any]:
 def _entry(
     base_ms: float | None, new_ms: float | None, quantity: str, reason: str
 ) -> dict[str, Any]:
-    """Return what is said of times without samples."""
-    return {
+    """Return what is said of times without samples; `reason` may be empty."""
+    entry = {
         "quantity": quantity,
         "base_ms": base_ms,
         "new_ms": new_ms,
         "ratio": new_ms / base_ms if base_ms and new_ms is not None else None,
         **dict.fromkeys(("low", "high", "coverage")),
         "verdict": INCONCLUSIVE,
-        "reason": reason,
     }
+    return {**entry, "reason": reason} if reason else entry
 
 
 class ProfileComparison(ShownInBlocks, dict[str, Any]):

@@ -20,21 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["entry", "main"]
 
-#: The module and the function behind each command.
+#: The module of each command; in it the command is a function.
 _COMMANDS = {
-    "run": ("_run", "run"),
-    "resume": ("_run", "resume"),
-    "show": ("_convert", "show"),
-    "compare": ("_compare", "compare"),
-    "sweep": ("_predict", "sweep"),
-    "fit": ("_predict", "fit"),
-    "predict": ("_predict", "predict"),
-    "simulate": ("_predict", "simulate"),
-    "report": ("_convert", "report"),
-    "export": ("_convert", "export"),
-    "import": ("_convert", "import_"),
-    "validate": ("_convert", "validate"),
-    "completion": ("_convert", "completion"),
+    **dict.fromkeys(("run", "resume"), "_run"),
+    **dict.fromkeys(("show", "report", "export", "import", "validate", "completion"), "_convert"),
+    **dict.fromkeys(("sweep", "fit", "predict", "simulate"), "_predict"),
+    "compare": "_compare",
 }
 
 #: Exit codes, by shell convention, after SIGINT, SIGPIPE and SIGTERM.
@@ -97,8 +88,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parse(words)
         from importlib import import_module
 
-        module, function = _COMMANDS[arguments.command]
-        code: int = getattr(import_module(f"dagprofiler.cli.{module}"), function)(arguments)
+        name = arguments.command
+        module = import_module(f"dagprofiler.cli.{_COMMANDS[name]}")
+        code: int = getattr(module, "import_" if name == "import" else name)(arguments)
     except KeyboardInterrupt as interrupt:
         _say(debug, str(interrupt) or "interrupted")
         return TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED

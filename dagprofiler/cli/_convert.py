@@ -53,8 +53,9 @@ def report(arguments: argparse.Namespace) -> int:
     check_one_stdin(arguments.profile, arguments.base)
     output = arguments.output
     if output is None:
-        name = "report" if arguments.profile == "-" else _stem(arguments.profile)
-        output = f"{name}.html"
+        # Beside the profile, without its endings.
+        stem = os.path.splitext(arguments.profile.removesuffix(COMPRESSED))[0]
+        output = "report.html" if arguments.profile == "-" else f"{stem}.html"
     check_outputs(output, read=[arguments.profile, *filter(None, [arguments.base])])
     profile = load_profile(arguments.profile)
     base = None if arguments.base is None else load_profile(arguments.base)
@@ -67,11 +68,6 @@ def report(arguments: argparse.Namespace) -> int:
         )
     _print_written(arguments, output, losses)
     return 0
-
-
-def _stem(path: str) -> str:
-    """Return the path of a profile without its endings, ``.json`` and ``.gz``."""
-    return os.path.splitext(path.removesuffix(COMPRESSED))[0]
 
 
 def export(arguments: argparse.Namespace) -> int:

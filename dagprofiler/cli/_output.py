@@ -165,9 +165,8 @@ def check_outputs(*paths: str | None, read: Sequence[str] = ()) -> None:
         raise CommandError(f"output: {files[0]!r} is given twice; give each its own file")
     for path in files:
         problem = _unwritable(path)
-        if os.path.exists(path) and any(
-            os.path.exists(o) and os.path.samefile(path, o) for o in read
-        ):
+        inputs = filter(os.path.exists, read if os.path.exists(path) else ())
+        if any(os.path.samefile(path, other) for other in inputs):
             problem = "is also an input of the command; give another file"
         if problem:
             raise CommandError(f"output {path!r}: {problem}")

@@ -392,7 +392,7 @@ def _at(error: BaseException) -> str:
 
 
 def _only_dag(target: str, module: ModuleType) -> DAG:
-    dags = {name: value for name, value in vars(module).items() if isinstance(value, DAG)}
+    dags = _dags(module)
     different = {id(value): value for value in dags.values()}
     if len(different) == 1:
         return next(iter(different.values()))
@@ -404,12 +404,15 @@ def _only_dag(target: str, module: ModuleType) -> DAG:
     raise CommandError(f"target {target!r} holds no DAG{_what_there_is(target, module)}")
 
 
+def _dags(module: ModuleType) -> dict[str, DAG]:
+    return {name: value for name, value in vars(module).items() if isinstance(value, DAG)}
+
+
 def _candidates(module: ModuleType) -> list[str]:
     """Return the names of a module's DAGs, then of its own functions."""
-    values = vars(module).items()
-    return [name for name, value in values if isinstance(value, DAG)] + [
+    return [*_dags(module)] + [
         name
-        for name, value in values
+        for name, value in vars(module).items()
         if getattr(value, "__module__", "") == module.__name__
         and type(value).__name__ == "function"
         and not name.startswith("_")
@@ -418,7 +421,7 @@ def _candidates(module: ModuleType) -> list[str]:
 
 def _what_there_is(where: str, module: ModuleType) -> str:
     """Return a hint with the DAGs of a module, or else its functions."""
-    names = [name for name, value in vars(module).items() if isinstance(value, DAG)]
+    names = list(_dags(module))
     if names:
         return f"; it has {', '.join(f'{where}:{name}' for name in names[:5])}"
     names = _candidates(module)

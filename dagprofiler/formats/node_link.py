@@ -100,9 +100,7 @@ def to_networkx(
     graph = graph_of(profile, cost, statistic, fill)
     result: networkx.DiGraph[Any] = networkx.DiGraph(**graph.attributes)
     result.add_nodes_from(graph.tasks.items())
-    result.add_edges_from(
-        (source, target, values) for (source, target), values in graph.edges.items()
-    )
+    result.add_edges_from((*ends, values) for ends, values in graph.edges.items())
     return result
 
 

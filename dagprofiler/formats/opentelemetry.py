@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -143,9 +142,7 @@ class _Sender:
         """Send the phases of a task, and the traced spans in them."""
         section = self._profile.sections.get("spans", {})
         labels, threads = section.get("labels", ()), section.get("threads", ())
-        phases = []
-        for phase, start, end in ran.phases:
-            phases.append((start, end, self._span(phase, span, start, {})))
+        phases = [(at, end, self._span(phase, span, at, {})) for phase, at, end in ran.phases]
         around: list[tuple[int, Any]] = []
         last_thread = None
         for _, _, thread, label, start_ms, end_ms, _, args, *_ in seen:
@@ -238,12 +235,12 @@ class _Sender:
 
 def _epoch_ns(timestamp: str | None) -> int:
     """Return the start of the run, in ns since 1970."""
-    moment = None
-    with suppress(ValueError):
+    try:
         # Before Python 3.11 it does not know the Z.
         moment = datetime.fromisoformat((timestamp or "").replace("Z", "+00:00"))
-    if moment is None:
-        raise FormatError(f"metadata.timestamp: {short_repr(timestamp)} is not a valid timestamp")
+    except ValueError:
+        problem = f"{short_repr(timestamp)} is not a valid timestamp"
+        raise FormatError(f"metadata.timestamp: {problem}") from None
     if moment.tzinfo is None:
         # 0.1.0 wrote the local time of the host.
         moment = moment.astimezone()
@@ -269,9 +266,7 @@ def _attributes(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _attribute(value: Any) -> Any:
-    if isinstance(value, (bool, float)):
-        return value
-    if isinstance(value, int) and -(2**63) <= value < 2**63:
+    if isinstance(value, float) or (isinstance(value, int) and -(2**63) <= value < 2**63):
         return value
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return [legible(item) for item in value]

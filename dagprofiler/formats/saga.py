@@ -85,17 +85,14 @@ def network_of(network: Any) -> dict[str, Any]:
         if not isinstance(name, str):
             raise FormatError(f"a node's name must be text, got {name!r}")
     shown = legible_names(list(speeds))
+    for name, speed in speeds.items():
+        speeds[name] = number(f"the speed of node {name!r}", speed, error=FormatError)
+    mesh = _mesh(list(speeds), links)
     return {
-        "nodes": [
-            {
-                "name": shown[name],
-                "speed": number(f"the speed of node {name!r}", speed, error=FormatError),
-            }
-            for name, speed in speeds.items()
-        ],
+        "nodes": [{"name": shown[name], "speed": speed} for name, speed in speeds.items()],
         "edges": [
             {"source": shown[a], "target": shown[b], "speed": bandwidth}
-            for (a, b), bandwidth in _mesh(list(speeds), links).items()
+            for (a, b), bandwidth in mesh.items()
         ],
     }
 

@@ -1192,11 +1192,8 @@ class _Import:
             row: dict[str, Any] = {"wall_ms": wall_ms}
             if "avgCPU" in task.figures:
                 row["process_cpu_ms"] = min(task.figures["avgCPU"] / 100 * wall_ms, 1e308)
-            row.update(
-                (column, task.figures[key])
-                for key, column in METERED.items()
-                if key in task.figures
-            )
+            figures = task.figures.items()
+            row.update((METERED[key], value) for key, value in figures if key in METERED)
             rows[name] = {column: [value] for column, value in row.items()}
         makespan_s = self._instance.makespan_s
         total_ms = None if makespan_s is None else shifted(makespan_s, 3)

@@ -98,17 +98,6 @@ def _hash(text: str) -> str:
 _NODES, _COLUMNS, _NAMED = 60, 6, 5
 
 
-def excerpt(profile: Profile) -> str:
-    """Return the outcome of the run, the DAG, and folded tables of tasks and edges."""
-    words = [] if profile.name is None else [profile.name]
-    about = paragraph("; ".join([*words, origin(profile)]), quiet=True)
-    if not is_drawn_unasked(len(profile.dag_structure["nodes"])):
-        return view(paragraph(repr(profile)), about)
-    subject = ReportSource(profile)
-    picture = draw(sketch(subject), _NODES).markup()
-    return view(*_head(subject), about, picture, *_flags(subject), *_tables(subject))
-
-
 def _head(subject: ReportSource) -> Iterator[Markup]:
     """Yield total time, critical path and work; and why the run is partial."""
     total_ms = subject.profile.metrics.total_time_ms
@@ -198,8 +187,14 @@ class Report:
         return draw(sketch(ReportSource(profile, cost, statistic)), nodes)
 
     def excerpt(self, profile: Profile) -> str:
-        """Return the HTML that a notebook shows for a profile."""
-        return excerpt(profile)
+        """Return the HTML that a notebook shows: the outcome, the DAG, and folded tables."""
+        words = [] if profile.name is None else [profile.name]
+        about = paragraph("; ".join([*words, origin(profile)]), quiet=True)
+        if not is_drawn_unasked(len(profile.dag_structure["nodes"])):
+            return view(paragraph(repr(profile)), about)
+        subject = ReportSource(profile)
+        picture = draw(sketch(subject), _NODES).markup()
+        return view(*_head(subject), about, picture, *_flags(subject), *_tables(subject))
 
 
 def _losses(data: dict[str, Any]) -> list[str]:

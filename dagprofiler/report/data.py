@@ -152,17 +152,12 @@ def _spans(subject: ReportSource) -> dict[str, Any] | None:
         return None
     place = {name: i for i, name in enumerate(section["columns"])}
     kept = [record for record in section["records"] if record[place["end_ms"]] is not None]
-    made: dict[str, Any] = {
-        key: [record[place[column]] for record in kept[:_RECORDS]]
-        for key, column in (
-            *(("round", "round"), ("thread", "thread"), ("label", "label")),
-            *(("start", "start_ms"), ("end", "end_ms")),
-        )
-    }
+    shown = kept[:_RECORDS]
+    columns = ("round", "thread", "label", "start_ms", "end_ms")
     critical = None if subject.analysis is None else subject.analysis.critical_spans
     return {
-        **made,
-        "task": [subject.numbers[record[place["task"]]] for record in kept[:_RECORDS]],
+        **{name.removesuffix("_ms"): [row[place[name]] for row in shown] for name in columns},
+        "task": [subject.numbers[row[place["task"]]] for row in shown],
         "labels": section["labels"],
         "threads": section["threads"],
         "left_out": max(0, len(kept) - _RECORDS),
@@ -465,13 +460,8 @@ def pictures(subject: ReportSource) -> list[dict[str, Any]]:
     folding = fold(subject.names, edges, kinds=subject.kinds)
     if not whole or len(folding.groups) < _FEWER * count:
         groups = of_groups(folding)
-        picture = {
-            "kind": "groups",
-            "labels": groups.labels,
-            "tasks": groups.tasks,
-            "of": groups.of,
-            **_picture_columns(groups),
-        }
+        picture = {"labels": groups.labels, "tasks": groups.tasks, "of": groups.of}
+        picture = {"kind": "groups", **picture, **_picture_columns(groups)}
         made.insert(0 if count > _MANY else len(made), picture)
     return made
 
@@ -600,16 +590,14 @@ def _summary(subject: ReportSource) -> dict[str, Any]:
 
 def _tasks(subject: ReportSource) -> dict[str, Any]:
     found, paths, numbers = subject.analysis, subject.paths, subject.numbers
+    run = subject.sections.get("run", {})
     tasks: dict[str, Any] = {
         "names": subject.names,
         "figures": [column._asdict() for column in subject.task_figures],
-        "states": {
-            numbers[name]: entry
-            for name, entry in subject.sections.get("run", {}).get("tasks", {}).items()
-        },
+        "states": {numbers[name]: entry for name, entry in run.get("tasks", {}).items()},
         "bound": {
             numbers[name]: [[key, _text(value)] for key, value in values.items()]
-            for name, values in subject.sections.get("run", {}).get("bound", {}).items()
+            for name, values in run.get("bound", {}).items()
             if name in numbers
         },
     }

@@ -10,9 +10,10 @@ from itertools import accumulate, chain
 from math import ceil, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dagprofiler._util.checks import integer
 from dagprofiler._util.html import Drawing, text
 from dagprofiler._util.text import BYTES, printable, quantity, share
-from dagprofiler.errors import counted, short_repr
+from dagprofiler.errors import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
@@ -455,13 +456,6 @@ class Picture(NamedTuple):
     layout: Layout
 
 
-def picture_of(names: Sequence[str], edges: list[tuple[int, int]], nodes: int) -> Picture:
-    """Return a picture of the tasks, or, if these are more than `nodes`, of groups."""
-    if len(names) <= nodes:
-        return of_tasks(names, edges)
-    return of_groups(fold(names, edges, nodes))
-
-
 def of_tasks(names: Sequence[str], edges: list[tuple[int, int]]) -> Picture:
     """Return a picture in which each task is a node."""
     tasks, of = [[i] for i in range(len(names))], [[k] for k in range(len(edges))]
@@ -559,7 +553,10 @@ class Scene(NamedTuple):
 
 def scene_of(sketch: Sketch, nodes: int) -> Scene:
     """Return the picture of a DAG of at most `nodes` nodes; larger ones are folded."""
-    picture = picture_of(sketch.names, sketch.edges, nodes)
+    if len(sketch.names) <= nodes:
+        picture = of_tasks(sketch.names, sketch.edges)
+    else:
+        picture = of_groups(fold(sketch.names, sketch.edges, nodes))
     labels = [_label(sketch, picture, node) for node in range(len(picture.tasks))]
     costs = [_sum(sketch.costs, tasks) for tasks in picture.tasks]
     notes = [_note(sketch, tasks, cost) for tasks, cost in zip(picture.tasks, costs)]
@@ -774,9 +771,7 @@ def draw(sketch: Sketch, nodes: int) -> Drawing:
     ValueError
         If `nodes` is not an integer of at least 2.
     """
-    if type(nodes) is not int or nodes < 2:
-        raise ValueError(f"nodes must be an integer of at least 2, got {short_repr(nodes)}")
-    return Drawing(scene_of(sketch, nodes), svg_of)
+    return Drawing(scene_of(sketch, integer("nodes", nodes, 2, error=ValueError)), svg_of)
 
 
 def is_drawn_unasked(tasks: int) -> bool:

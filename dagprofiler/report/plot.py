@@ -138,16 +138,14 @@ def gantt(
 
 
 def _round(known: Mapping[str, Any], number: int | None) -> int:
-    if number is None:
-        first: int = known["first"]
-        return first
+    chosen: int = known["first"] if number is None else number
     numbers = [number for number, _ in known["rounds"]]
-    if number not in numbers:
+    if chosen not in numbers:
         raise ValueError(
             f"round must be one of those in the timeline ({', '.join(map(str, numbers))}), "
             f"got {short_repr(number)}"
         )
-    return number
+    return chosen
 
 
 def _start(known: Mapping[str, Any], record: int) -> float:
@@ -249,10 +247,8 @@ def _draw_wire(ax: Axes, wire: Wire) -> None:
     from matplotlib.path import Path
 
     codes = [Path.MOVETO, *[Path.CURVE4] * (len(wire.points) - 1)]
-    look = {
-        "color": CRITICAL if wire.critical else rcParams["text.color"],
-        "alpha": 0.9 if wire.critical else 0.45,
-    }
+    colour = CRITICAL if wire.critical else rcParams["text.color"]
+    look = {"color": colour, "alpha": 0.9 if wire.critical else 0.45}
     dashes = "--" if wire.orders_only else "-"
     curve = Path(wire.points, codes)
     ax.add_patch(PathPatch(curve, fill=False, linewidth=wire.width, linestyle=dashes, **look))
@@ -356,8 +352,7 @@ def samples(
 
 def _column(known: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
     columns: dict[str, Mapping[str, Any]] = {column["key"]: column for column in known["columns"]}
-    if key is None:
-        return next(iter(columns.values()))
+    key = next(iter(columns)) if key is None else key
     if key not in columns:
         raise ValueError(
             f"column must be one of {', '.join(columns)}, got {short_repr(key)}"
