@@ -27,7 +27,7 @@ LIMITS = {
     "modules in import circles": 0,
     "private modules that another package imports": 0,
     "class names that exist twice": 0,
-    "lines of code": 26_122,
+    "lines of code": 26_085,
     "lines of tests": 39_424,
     "parameters of Run": 6,
     "attributes of Run": 15,

@@ -57,18 +57,6 @@ def test_classes_and_instances_pickle_and_can_be_copied(made):
     assert one.compute([1], one.config) == {"result": [2]}
 
 
-def test_cloudpickle_takes_tasks_made_inside_a_function():
-    factor = 3
-
-    @task(outputs=["y"])
-    def scale(x):
-        return {"y": factor * x}
-
-    loaded = pickle.loads(cloudpickle.dumps(scale(name="s")))
-    assert loaded.name == "s"
-    assert loaded.compute(2) == {"y": 6}
-
-
 def test_a_class_reads_like_its_function():
     assert source.__name__ == source.__qualname__ == "source"
     assert source.__module__ == __name__
@@ -108,13 +96,22 @@ def test_the_decorator_without_outputs_says_what_it_needs():
             task(**wrong)(double)
 
 
-def test_a_decorated_task_can_be_subclassed():
+def test_a_decorated_task_can_be_subclassed_and_made_inside_a_function():
     class Loud(add_up):
         def compute(self, result):
             return {"total": 10 * sum(result)}
 
     profile = DAG({"loud": Loud}).run(inputs={"loud": {"result": [1, 2]}})
     assert profile.final_outputs == {"total": 30}
+    factor = 3
+
+    @task(outputs=["y"])
+    def scale(x):
+        return {"y": factor * x}
+
+    loaded = pickle.loads(cloudpickle.dumps(scale(name="s")))
+    assert loaded.name == "s"
+    assert loaded.compute(2) == {"y": 6}
 
 
 def test_dag_infers_edges_from_the_fields_unless_they_are_given():

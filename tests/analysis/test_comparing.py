@@ -83,7 +83,7 @@ def test_tasks_and_edges_are_families_of_their_own():
     assert entry["reason"].startswith("6 rounds are too few for 60 comparisons: at least")
 
 
-def test_times_without_delay_are_compared_where_both_have_them():
+def test_times_without_delay_are_compared_if_both_have_them_and_edges_by_both_ends():
     slow = {"wall_ms": [3 * time for time in TEN], "corrected_ms": TEN}
     both = {"wall_ms": TEN, "corrected_ms": [2 * time for time in TEN]}
     entry = task_a(profile_of({"a": slow}), profile_of({"a": both}))
@@ -91,9 +91,6 @@ def test_times_without_delay_are_compared_where_both_have_them():
     for lacking in ({"wall_ms": TEN}, {"wall_ms": TEN, "corrected_ms": [None] * 10}):
         entry = task_a(profile_of({"a": slow}), profile_of({"a": lacking}))
         assert (entry["quantity"], entry["ratio"]) == ("wall_ms", pytest.approx(3.0))
-
-
-def test_edges_are_compared_by_what_both_ends_spend_in_the_same_round():
     edge = {"serialize_ms": [1.0, 5.0, None, 2.0], "deserialize_ms": [3.0, 1.0, 9.0, None]}
     other = {"serialize_ms": [1.0] * 4, "deserialize_ms": [1.0] * 4}
     ends = {"a": {"wall_ms": [1.0] * 4}, "b": {"wall_ms": [1.0] * 4}}
@@ -258,7 +255,7 @@ def test_conditions_that_differ_cannot_be_compared(name, value, usual, paired):
     assert task_a(mine, mine, paired=paired)["verdict"] == NO_DIFFERENCE
 
 
-def test_calibrated_machines_are_put_on_one_scale_that_is_told():
+def test_calibrated_machines_are_put_on_one_scale_and_all_against_a_verdict_is_said():
     mine = timed(3.0, host="fast", calibration={**CALIBRATION, "score": 0.5})
     theirs = timed(host="slow", calibration=CALIBRATION)
     result = compare_profiles(mine, theirs)
@@ -272,6 +269,14 @@ def test_calibrated_machines_are_put_on_one_scale_that_is_told():
         "times of host 'fast' are multiplied by its calibration score of 0.5, those of host "
         "'slow' by its score of 2: milliseconds on the reference machine"
     )
+    mine = timed(host="x", conditions={"fresh_process": False, "busy_cores": 1})
+    reason = task_a(mine, timed(host="y"))["reason"]
+    assert "different machines" in reason
+    assert "busy_cores is 1 here, 0 there" in reason
+    assert "single process" in reason
+    assert "different machines" in task_a(timed(cpu="old"), timed(cpu="new"))["reason"]
+    mine.hostname = None
+    assert "hostname" in task_a(mine, timed())["reason"]
 
 
 @pytest.mark.parametrize("calibration", [{}, {"calibration": {**CALIBRATION, "kernel_version": 2}}])
@@ -288,17 +293,6 @@ def test_machines_without_a_common_scale_are_compared_by_raw_times(calibration):
     assert "scale" not in result
     assert result["task_times"]["a"]["ratio"] == pytest.approx(3.0)
     assert result["task_times"]["a"]["verdict"] == SLOWER
-
-
-def test_everything_that_stands_against_a_verdict_is_said():
-    mine = timed(host="x", conditions={"fresh_process": False, "busy_cores": 1})
-    reason = task_a(mine, timed(host="y"))["reason"]
-    assert "different machines" in reason
-    assert "busy_cores is 1 here, 0 there" in reason
-    assert "single process" in reason
-    assert "different machines" in task_a(timed(cpu="old"), timed(cpu="new"))["reason"]
-    mine.hostname = None
-    assert "hostname" in task_a(mine, timed())["reason"]
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_a_partial_profile_says_so_and_why_first():
     assert states == {"collect": "succeeded", "process": "failed", "classify": "skipped"}
 
 
-def test_what_is_unknown_is_no_number():
+def test_what_is_unknown_is_no_number_and_an_imported_profile_says_from_what():
     document = json.loads(example().dumps())
     del document["total_time_ms"], document["edge_metrics"], document["metadata"]["hostname"]
     document["node_weights"] = {"collect": 7}
@@ -149,9 +149,6 @@ def test_what_is_unknown_is_no_number():
     document["edge_weights"] = {}
     document["dag_structure"]["edges"] = []
     assert "on the wire" not in str(Profile.from_dict(document))
-
-
-def test_an_imported_profile_says_from_what_and_nothing_that_it_does_not_know():
     imported = import_profile(WFFORMAT / "v16-specification.json")
     head, partial, origin, *_ = str(imported).split("\n")
     assert head == "3 tasks, 3 edges, total time unknown"

@@ -49,8 +49,16 @@ def test_a_file_that_does_not_import_or_holds_no_dag_is_a_line(refused, written,
     assert says in refused("run", written("broken_of_tests.py", text))
 
 
-def test_a_file_with_the_name_of_a_module_that_is_loaded_has_to_be_renamed(refused, written):
+def test_a_file_named_like_a_module_and_a_dag_that_is_not_valid_are_refused(refused, written, cli):
     assert "there is another module 'json'" in refused("run", written("json.py", "x = 1\n"))
+    text = (
+        "from dagprofiler import DAG, task\n"
+        "@task(inputs=['x'], outputs=['y'])\ndef a(x):\n    return {}\n"
+        "dag = DAG({'a': a, 'b': a})\n"
+    )
+    lines = cli("run", written("invalid.py", text), code=2).err.splitlines()
+    assert lines[0] == "dagprofiler: 2 problems:"
+    assert len(lines) == 3
 
 
 @pytest.mark.parametrize(
@@ -122,11 +130,6 @@ def test_an_option_that_does_not_fit_is_a_line(refused, options, says):
     assert says in refused(*RUN, *options)
 
 
-def test_a_table_has_no_negative_number_of_rows(refused, shelf):
-    line = refused("show", shelf.profile, "--top", "-1")
-    assert "argument --top: expected a number of rows, or 0 for all, got '-1'" in line
-
-
 def test_no_command_replaces_what_it_reads(refused, shelf):
     profile, before = shelf.profile, Path(shelf.profile).read_bytes()
     says = "is also an input of the command"
@@ -136,17 +139,6 @@ def test_no_command_replaces_what_it_reads(refused, shelf):
     assert says in refused("import", profile, "-o", profile)
     assert says in refused(*RUN, "-o", "pipeline_of_tests.py")
     assert Path(profile).read_bytes() == before
-
-
-def test_a_dag_that_is_not_valid_says_all_that_is_wrong(cli, written):
-    text = (
-        "from dagprofiler import DAG, task\n"
-        "@task(inputs=['x'], outputs=['y'])\ndef a(x):\n    return {}\n"
-        "dag = DAG({'a': a, 'b': a})\n"
-    )
-    lines = cli("run", written("invalid.py", text), code=2).err.splitlines()
-    assert lines[0] == "dagprofiler: 2 problems:"
-    assert len(lines) == 3
 
 
 @pytest.mark.parametrize("command_line", [["show", "-"], ["validate", "-"], ["report", "-"]])
@@ -168,6 +160,8 @@ def test_files_that_are_no_profile_say_what_to_do(refused, folder, shelf, writte
     assert refused("import", folder) == f"{folder}: cannot be read: Is a directory"
     line = refused("import", written("other.json", '{"a": 1}'))
     assert "is in no format known; give --format (known: wfformat)" in line
+    line = refused("show", shelf.profile, "--top", "-1")
+    assert "argument --top: expected a number of rows, or 0 for all, got '-1'" in line
 
 
 def test_standard_input_can_be_read_once_and_a_program_is_no_profile(refused):

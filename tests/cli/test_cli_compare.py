@@ -151,15 +151,16 @@ def build(n=5000):
 
 def test_two_targets_are_measured_in_turns(cli, folder, written):
     target = f"{written('spins.py', TARGET)}:build"
-    options = ["--rounds", "8", "--warmup", "0", "--config", "N=4000", "--new-config", "N=40000"]
+    # So much that no other program can hide it.
+    options = ["--rounds", "8", "--warmup", "0", "--config", "N=1000", "--new-config", "N=2e6"]
     outputs = [f"{folder}/base.json", f"{folder}/new.json"]
     options += ["-o", *outputs, "--json", "--report", f"{folder}/page.html"]
     found = cli("compare", "--run", target, target, *options).out
     (one,) = json.loads(found)["comparisons"]
 
-    assert one["config_diff"] == {"N": {"self": 40000, "other": 4000}}
+    assert one["config_diff"] == {"N": {"self": 2_000_000, "other": 1000}}
     assert one["task_times"]["spin"]["verdict"] == "slower"
-    assert Profile.load(outputs[1]).config.N == 40000
+    assert Profile.load(outputs[1]).config.N == 2_000_000
     # The page has the verdicts of rounds in turns, which two profiles would not have.
     page = Path(folder, "page.html").read_text(encoding="utf-8")
     assert '"verdicts":{"slower":1}' in page

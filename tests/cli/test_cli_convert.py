@@ -22,16 +22,13 @@ def test_report_writes_a_page_beside_the_profile_or_to_standard_output(shelf, te
     assert done.stdout.startswith("<!doctype html>")
 
 
-def test_export_takes_the_format_from_the_ending_and_says_what_is_left_out(cli, shelf, folder):
+def test_export_takes_the_format_from_the_ending_and_options_of_a_file(cli, shelf, folder):
     path = f"{folder}/p.dot"
     done = cli("export", shelf.profile, "-o", path)
     assert done.out == f"written: {path}\n"
     assert "are left out: " in done.err
     assert Path(path).read_text(encoding="utf-8").startswith("digraph")
     assert cli("export", shelf.profile, "--format", "mermaid").out.startswith("flowchart")
-
-
-def test_options_of_a_format_are_typed_and_may_be_in_a_file(cli, shelf, folder):
     Path(folder, "network.json").write_text(
         '{"speeds": {"here": 1, "there": 2}, "bandwidth": 5}', encoding="utf-8"
     )

@@ -127,13 +127,16 @@ def test_what_tasks_print_is_not_in_the_profile_on_standard_output(folder, writt
     assert done.stderr == "hello\n"
 
 
-def test_a_file_in_a_package_is_imported_as_its_module(cli, folder, written):
+def test_a_file_in_a_package_is_its_module_and_debug_shows_the_traceback(cli, folder, written):
     Path(folder, "package_of_tests").mkdir()
     written("package_of_tests/__init__.py", "")
     written("package_of_tests/sizes.py", "N = 3\n")
     text = "from dagprofiler import DAG\nfrom .sizes import N\ndag = DAG({}, [], {'N': N})\n"
     target = written("package_of_tests/inside.py", text)
     assert "0 tasks" in " ".join(cli("run", target).out.split())
+    done = cli("run", "pipeline_of_tests:broken", "--debug", code=2)
+    assert "Traceback" in done.err
+    assert done.err.splitlines()[-1].startswith("dagprofiler: target")
 
 
 def test_a_run_that_failed_leaves_the_partial_profile_says_where_and_writes_its_report(
@@ -314,12 +317,6 @@ def test_a_partial_profile_follows_no_link(refused, folder, second_places):
     line = refused("run", "pipeline_of_tests:failing", "-o", f"{folder}/p.json", code=4)
     assert victim.read_text(encoding="utf-8") == "precious"
     assert second_places.only(line).sections["run"]["state"] == "partial"
-
-
-def test_debug_shows_the_traceback_and_then_the_line(cli):
-    done = cli("run", "pipeline_of_tests:broken", "--debug", code=2)
-    assert "Traceback" in done.err
-    assert done.err.splitlines()[-1].startswith("dagprofiler: target")
 
 
 #: A pipeline of which a task fails until there is a file.

@@ -89,7 +89,7 @@ def check_flows(events, expected):
     assert found == sorted(expected)
 
 
-def test_a_run_is_nested_and_its_arrows_find_their_spans():
+def test_a_run_is_nested_its_arrows_find_their_spans_and_overlaps_are_put_side_by_side():
     profile = DAG({"a": source, "b": sink, "c": sink}, [("a", "b"), ("a", "c")]).run(rounds=3)
     events = events_of(profile)
     check_nesting(events)
@@ -99,6 +99,9 @@ def test_a_run_is_nested_and_its_arrows_find_their_spans():
     assert names == [
         f"round {i} ({kind})" for i, kind in enumerate(profile.sections["samples"]["rounds"])
     ]
+    events = events_of(with_timeline([["a", 0, 0, 0, *range(6)], ["b", 0, 0, 0, *range(6)]]))
+    assert len(check_nesting(events)) == 3
+    assert "thread 5 (2)" in [e["args"]["name"] for e in events if e["name"] == "thread_name"]
 
 
 def test_processes_and_threads_have_names_also_where_no_worker_is_known():
@@ -178,12 +181,6 @@ def test_what_tracing_saw_lies_within_its_task_or_on_the_track_of_its_thread():
     processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     assert [processes[inner[n]["pid"]] for n in (1, 3)] == ["h, pid 2", "unknown worker"]
     assert "2 spans inside tasks had no room in the profile" in export.losses
-
-
-def test_spans_of_one_thread_that_overlap_are_put_side_by_side():
-    events = events_of(with_timeline([["a", 0, 0, 0, *range(6)], ["b", 0, 0, 0, *range(6)]]))
-    assert len(check_nesting(events)) == 3
-    assert "thread 5 (2)" in [e["args"]["name"] for e in events if e["name"] == "thread_name"]
 
 
 moment = st.one_of(st.none(), st.integers(0, 9), st.floats(0, 10))

@@ -182,7 +182,7 @@ def test_numbers_of_numpy_in_a_profile_made_by_hand_are_written_as_those_they_ar
 # Importing
 
 
-def test_a_file_is_imported_by_who_recognizes_it(profile, tmp_path):
+def test_a_file_is_imported_by_who_recognizes_it_which_loading_points_to(profile, tmp_path):
     path = tmp_path / "x.json"
     profile.export(path, "wfformat")
     imported = import_profile(path)
@@ -191,6 +191,16 @@ def test_a_file_is_imported_by_who_recognizes_it(profile, tmp_path):
         assert import_profile(file) == imported
     with open(path, "rb") as file:
         assert import_profile(file, "wfformat") == imported
+    path = tmp_path / "x.json"
+    profile.export(path, "wfformat")
+    text = path.read_text()
+    for load, given in [
+        (Profile.load, path),
+        (Profile.loads, text),
+        (Profile.from_dict, json.loads(text)),
+    ]:
+        with pytest.raises(ProfileError, match=r"not a profile but wfformat, .*import_profile\(\)"):
+            load(given)
 
 
 @pytest.mark.parametrize("name", ["readme-sample.json", "standard-sample.json"])
@@ -233,19 +243,6 @@ def test_a_file_that_is_no_json_is_named(tmp_path, read, content):
         pytest.raises(ProfileError, match=nameless),
     ):
         read(file)
-
-
-def test_a_file_of_another_tool_that_is_loaded_points_to_the_import(profile, tmp_path):
-    path = tmp_path / "x.json"
-    profile.export(path, "wfformat")
-    text = path.read_text()
-    for load, given in [
-        (Profile.load, path),
-        (Profile.loads, text),
-        (Profile.from_dict, json.loads(text)),
-    ]:
-        with pytest.raises(ProfileError, match=r"not a profile but wfformat, .*import_profile\(\)"):
-            load(given)
 
 
 def test_an_importer_of_others_that_fails_to_recognize_keeps_nobody_from_it(
