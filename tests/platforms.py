@@ -1,4 +1,4 @@
-"""Marks for tests that need what not every system has; each says why."""
+"""What tests need and not every system has: without it they are skipped, and say why."""
 
 import os
 
@@ -6,3 +6,11 @@ import pytest
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX: signals, pipes, limits")
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+
+def found(what, where):
+    """Return where something is; without it the test is skipped, or fails if it must not be."""
+    if where:
+        return where
+    missing = pytest.fail if os.environ.get("DAGPROFILER_EXTERNAL") == "required" else pytest.skip
+    return missing(f"{what} is not there")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -35,8 +35,10 @@ _UNKNOWN = {
 _SHUFFLES = {"P2PBarrierTask", "maybe_buffered_partd"}
 
 
-class _DaskResult:
-    """Puts the collections' results together, as ``compute()`` of Dask does.
+def _put_together(
+    parts: Sequence[tuple[Any, Any, Any]], repack: Callable[..., Any], values: Mapping[Any, Any]
+) -> Any:
+    """Return the collections' results, as ``compute()`` of Dask does.
 
     Parameters
     ----------
@@ -44,17 +46,11 @@ class _DaskResult:
         For each collection its keys, nested, and the function and arguments that finish it.
     repack
         Returns the object that held the collections, given their results.
+    values
+        The values of all keys.
     """
-
-    def __init__(self, parts: Sequence[tuple[Any, Any, Any]], repack: Callable[..., Any]) -> None:
-        self._parts = parts
-        self._repack = repack
-
-    def __call__(self, values: Mapping[Any, Any]) -> Any:
-        done = [
-            finish(_nested(keys, values), *arguments) for keys, finish, arguments in self._parts
-        ]
-        return self._repack(done)[0]
+    done = [finish(_nested(keys, values), *arguments) for keys, finish, arguments in parts]
+    return repack(done)[0]
 
 
 def _nested(keys: Any, values: Mapping[Any, Any]) -> Any:
@@ -90,8 +86,7 @@ def from_dask(collection: Any, *, optimize: bool) -> Converted:
     except Exception as error:
         raise GraphError(f"from_dask(): Dask makes no graph: {describe(error)}") from error
     wanted = list(dict.fromkeys(flatten([keys for keys, *_ in parts])))
-    nodes = _nodes(graph)
-    return _converted(nodes, wanted, _DaskResult(parts, repack))
+    return _converted(_nodes(graph), wanted, partial(_put_together, parts, repack))
 
 
 def _optimized(collections: Sequence[Any]) -> list[Any]:
@@ -126,7 +121,9 @@ def _nodes(graph: Mapping[Any, Any]) -> dict[Any, Any]:
     return nodes
 
 
-def _converted(nodes: Mapping[Any, Any], wanted: Sequence[Any], result: _DaskResult) -> Converted:
+def _converted(
+    nodes: Mapping[Any, Any], wanted: Sequence[Any], result: Callable[..., Any]
+) -> Converted:
     """Return the tasks and edges of the keys that are wanted, and of those they need."""
     from dask._task_spec import Alias, DataNode
 
@@ -475,8 +472,7 @@ def _profile(keys: dict[Any, dict[str, Any]], workers: dict[str, Any], version: 
 
 def _state_of(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the state of a key that was not computed."""
-    if "error" not in entry:
-        return {"state": "cancelled"}
-    if entry["error"] is None:
-        return {"state": "skipped"}
-    return {"state": "failed", "error": entry["error"]}
+    error = entry.get("error")
+    if error is not None:
+        return {"state": "failed", "error": error}
+    return {"state": "skipped" if "error" in entry else "cancelled"}

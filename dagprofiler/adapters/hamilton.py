@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from functools import partial
 from inspect import iscoroutinefunction
 from threading import get_ident
 from time import perf_counter, time
@@ -22,7 +24,7 @@ from dagprofiler.errors import (
 from dagprofiler.graph.edges import field_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from dagprofiler.profile import Profile
     from dagprofiler.task import Task
@@ -31,34 +33,14 @@ if TYPE_CHECKING:
 _UNKNOWN = {"estimated_instructions": "Hamilton's graphs have no cost models"}
 
 
-class _Node:
-    """A function of keyword arguments as one of a mapping."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    def __call__(self, values: Mapping[str, Any]) -> Any:
-        return self._function(**values)
+def _called(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """Return the result of a node's function."""
+    return function(**values)
 
 
-class _HamiltonResult:
-    """Makes what the driver's ``execute()`` returns of the outputs.
-
-    Parameters
-    ----------
-    names
-        The outputs, in their order.
-    build
-        The driver's result builder; None for a dict.
-    """
-
-    def __init__(self, names: list[str], build: Callable[..., Any] | None) -> None:
-        self._names = names
-        self._build = build
-
-    def __call__(self, values: Mapping[str, Any]) -> Any:
-        outputs = {name: values[name] for name in self._names}
-        return outputs if self._build is None else self._build(**outputs)
+def _built(build: Callable[..., Any], names: Sequence[str], values: Mapping[str, Any]) -> Any:
+    """Return what the driver's ``execute()`` makes of the outputs, in their order."""
+    return build(**{name: values[name] for name in names})
 
 
 def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]) -> Converted:
@@ -116,12 +98,12 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
         known = {needed: given[needed] for needed in names if needed in given}
         edges += [(needed, name, {fields[needed]: "values"}) for needed in arriving]
         if name == result:
-            finish = _HamiltonResult(wanted, _builder_of(driver))
+            finish = partial(_built, _builder_of(driver), wanted)
             tasks[name] = GatherTask(finish, name, arriving, known)
         else:
             node = nodes[name]
             tasks[name] = GatherTask(
-                _Node(node.callable),
+                partial(_called, node.callable),
                 name,
                 arriving,
                 known,
@@ -131,10 +113,10 @@ def from_hamilton(driver: Any, outputs: Iterable[Any], inputs: Mapping[str, Any]
     return Converted(tasks, edges, _UNKNOWN)
 
 
-def _builder_of(driver: Any) -> Callable[..., Any] | None:
-    """Return what makes the result of ``execute()``; None for a dict."""
+def _builder_of(driver: Any) -> Callable[..., Any]:
+    """Return what makes the result of ``execute()``."""
     if not driver.adapter.does_method("do_build_result", is_async=False):
-        return None
+        return dict
     builders = [a for a in driver.adapter.adapters if hasattr(a, "build_result")]
     build: Callable[..., Any] = builders[-1].build_result
     return build
@@ -232,8 +214,6 @@ class _Recorded:
 
     def profile(self) -> Profile:
         """Return the profile of the run."""
-        from os import getpid
-
         parts: dict[str, list[str | None]] = {}
         for node, part in self.begun:
             parts.setdefault(node, []).append(part)
@@ -270,7 +250,7 @@ class _Recorded:
                 states[name] = {"state": "failed", "error": describe(error)}
             else:
                 states[name] = {"state": "cancelled"}
-        host = {"host": hostname(), "pid": getpid()}
+        host = {"host": hostname(), "pid": os.getpid()}
         unknown = dict.fromkeys(
             ("size_bytes", "wire_bytes", "bytes_in", "bytes_out"),
             "Hamilton passes values in one process, and serializes none",

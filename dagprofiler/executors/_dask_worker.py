@@ -44,13 +44,8 @@ class Held:
 class _Gone:
     """In place of outputs that could not be recomputed after their worker died."""
 
-    __slots__ = ("_why",)
-
     def __init__(self, why: str) -> None:
         self._why = why
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Gone, (self._why,)
 
     def __getitem__(self, _: str) -> _Gone:
         return self

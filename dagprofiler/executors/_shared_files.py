@@ -10,6 +10,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from dagprofiler.errors import describe, refused, short_repr
 from dagprofiler.serializers import FrameList
 
 if TYPE_CHECKING:
@@ -47,13 +48,13 @@ class SharedFile:
 
     __slots__ = ("__weakref__", "lengths", "path", "whole")
 
-    def __init__(self, path: str, lengths: Sequence[int], *, whole: bool) -> None:
+    def __init__(self, path: str, lengths: Sequence[int], whole: bool) -> None:  # noqa: FBT001  (pickle passes it)
         self.path = path
         self.lengths = lengths
         self.whole = whole
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _shared_file, (self.path, self.lengths, self.whole)
+        return SharedFile, (self.path, self.lengths, self.whole)
 
     @classmethod
     def of(cls, frames: Any, folder: str) -> SharedFile:
@@ -79,7 +80,7 @@ class SharedFile:
             view.nbytes if isinstance(part, bytes) else -view.nbytes
             for part, view in zip(parts, views)
         ]
-        return cls(path, lengths, whole=parts is not frames)
+        return cls(path, lengths, parts is not frames)
 
     def frames(self, decode: Codec) -> Any:
         """Return the frames for `decode`: views of the file, but bytes for bytes objects.
@@ -96,10 +97,6 @@ class SharedFile:
             start += abs(length)
             frames.append(bytes(frame) if length >= 0 else frame)
         return frames
-
-
-def _shared_file(path: str, lengths: Sequence[int], whole: bool) -> SharedFile:  # noqa: FBT001  (pickle's)
-    return SharedFile(path, lengths, whole=whole)
 
 
 class OwnedFiles:
@@ -156,13 +153,21 @@ class SharedFiles:
     ----------
     folder
         Its path, with a random name.
+
+    Raises
+    ------
+    ValidationError
+        If it cannot be created.
     """
 
     def __init__(self, within: str | None = None) -> None:
         from tempfile import mkdtemp
 
         place = _roomy() if within is None else within
-        self.folder = mkdtemp(prefix=_PREFIX, dir=place)
+        try:
+            self.folder = mkdtemp(prefix=_PREFIX, dir=place)
+        except (OSError, TypeError) as error:
+            raise refused(f"executor: folder {short_repr(within)}: {describe(error)}") from error
         self._lock: int | None = None
         if place is _MEMORY:
             # The sweep of another run may have locked or removed it: it is ours once it is locked.

@@ -8,7 +8,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from dagprofiler.errors import MissingExtraError, ValidationError, describe, refused, short_repr
+from dagprofiler.errors import MissingExtraError, describe, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.executors._shared_files import SharedFiles
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 #: The module that workers must import.
 _WORKER_MODULE = "dagprofiler.executors.celery_worker"
 
-#: How long to wait for answers to a roll call, and how long until the next one.
+#: How long to wait for answers to a roll call, where nobody has answered a first one, and how
+#: long until the next one.
 _ROLL_CALL_S = 1.0
+_LONG_ROLL_CALL_S = 5.0
 _PAUSE_S = 0.5
 
 #: How long the thread that receives results waits before it checks whether it is still needed,
@@ -42,11 +44,10 @@ class _Worker:
 
     def __init__(self, answer: dict[str, Any], heard_s: float) -> None:
         self.pid: int = answer["pid"]
-        self.pool: str = answer["pool"]
         self.processes: int = answer["processes"]
         self.reaches: bool = answer["reaches"]
         self.heard_s = heard_s
-        self.answers = self.pool in _ANSWERING
+        self.answers = answer["pool"] in _ANSWERING
 
 
 class _PendingTask:
@@ -161,21 +162,26 @@ class CeleryExecutor(Executor):
         self._backend = self._app.backend
         if isinstance(self._backend, DisabledBackend):
             raise refused("CeleryExecutor: the app has no result backend: Celery(..., backend=...)")
-        try:
-            self._shared_files = SharedFiles(self._shared_folder)
-        except OSError as error:
-            raise refused(f"CeleryExecutor: folder: {describe(error)}") from error
+        self._shared_files = SharedFiles(self._shared_folder)
         try:
             self._introduce()
-        except ValidationError:
-            raise
         except Exception as error:
             raise refused(
                 f"CeleryExecutor: the workers cannot be reached: {describe(error)}"
             ) from error
-        self._check_workers()
-        if all(worker.reaches for worker in self._workers.values()):
+        if not self._workers:
+            raise refused(
+                f"CeleryExecutor: no worker of app {self._app.main!r} takes jobs from queue "
+                f"{self._queue()!r}: start one, of an app with include=[{_WORKER_MODULE!r}]"
+            )
+        apart = [name for name, worker in self._workers.items() if not worker.reaches]
+        if not apart:
             self.folder = self._shared_files.folder
+        elif self._shared_folder is not None:
+            raise refused(
+                f"CeleryExecutor: folder: worker {apart[0]!r} cannot write into "
+                f"{self._shared_folder!r}, or it is not the same folder there"
+            )
         self._closed = threading.Event()
         self._taker = self._start(self._take_results)
         self._start(self._watch)
@@ -194,19 +200,9 @@ class CeleryExecutor(Executor):
             self._note(self._call_roll([], self._answers))
         if not known or self._workers.keys() < known.keys():
             self._note(self._call_roll([], None))
-
-    def _check_workers(self) -> None:
         if not self._workers:
-            raise refused(
-                f"CeleryExecutor: no worker of app {self._app.main!r} takes jobs from queue "
-                f"{self._queue()!r}: start one, of an app with include=[{_WORKER_MODULE!r}]"
-            )
-        for name, worker in self._workers.items():
-            if self._shared_folder is not None and not worker.reaches:
-                raise refused(
-                    f"CeleryExecutor: folder: worker {name!r} cannot write into "
-                    f"{self._shared_folder!r}, or it is not the same folder there"
-                )
+            # Those of a busy machine take longer to answer.
+            self._note(self._call_roll([], None, _LONG_ROLL_CALL_S))
 
     def _queue(self) -> str:
         """Return the name of the queue that jobs go to."""
@@ -215,13 +211,15 @@ class CeleryExecutor(Executor):
         queue: str = self._app.amqp.router.route({**self._options}, JOB)["queue"].name
         return queue
 
-    def _call_roll(self, jobs: Iterable[str], expected: int | None) -> dict[str, dict[str, Any]]:
+    def _call_roll(
+        self, jobs: Iterable[str], expected: int | None, within_s: float = _ROLL_CALL_S
+    ) -> dict[str, dict[str, Any]]:
         """Return the answers of the workers that would take a job, by their names."""
         from dagprofiler.executors.celery_worker import ROLL_CALL
 
         arguments = {"jobs": list(jobs), "folder": self._shared_files and self._shared_files.folder}
         replies = self._app.control.broadcast(
-            ROLL_CALL, arguments=arguments, reply=True, timeout=_ROLL_CALL_S, limit=expected
+            ROLL_CALL, arguments=arguments, reply=True, timeout=within_s, limit=expected
         )
         self._answers = len(replies or ())
         queue = self._queue()
@@ -338,8 +336,7 @@ class CeleryExecutor(Executor):
     def _is_ready(self, pending: _PendingTask) -> bool:
         """Tell whether the backend has a result; asking also makes it arrive."""
         with suppress(Exception):
-            ready: bool = pending.result.ready()
-            return ready
+            return bool(pending.result.ready())
         return False
 
     def _lose(self, jobs: Iterable[str], reason: str) -> None:

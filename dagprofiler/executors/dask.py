@@ -322,16 +322,15 @@ class DaskExecutor(Executor):
             )
 
     def _check_workers(self, client: Any) -> None:
-        if not self._workers and client is self._client:
-            self._give_up(f"the cluster has had no worker for {_WITHOUT_WORKERS_S:g} s")
-
-    def _give_up(self, why: str) -> None:
+        """Give up if no worker has come meanwhile."""
+        if self._workers or client is not self._client:
+            return
         with self._lock:
-            self._broken = why
+            self._broken = f"the cluster has had no worker for {_WITHOUT_WORKERS_S:g} s"
             waiting = [*self._waiting.values()]
             self._waiting.clear()
         for mine, theirs, _ in waiting:
-            mine.set_exception(BrokenExecutor(why))
+            mine.set_exception(BrokenExecutor(self._broken))
             theirs.release()
 
     def _was_lost(self, key: str, worker: str) -> None:

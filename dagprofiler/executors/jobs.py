@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dagprofiler.errors import PackedError, SerializationError, describe, short_repr
 from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile
-from dagprofiler.executors.worker import Worker, end_with, perform_limited, this_worker
+from dagprofiler.executors.worker import Worker, beside, end_with, this_worker
 from dagprofiler.measure.pipeline import perform
 from dagprofiler.measure.random import Streams, generators_restored
 from dagprofiler.serializers import FrameList, PickleSerializer, frames_bytes
@@ -205,7 +205,7 @@ class PackedJob:
         with suppress(Exception):
             _known_session(self._key, self._session)
         outcome: tuple[Any, ...] | Exception | None
-        worker, outcome = perform_limited(self, frames, self.limit_s)
+        worker, outcome = beside.perform(self, frames, self.limit_s)
         if isinstance(outcome, Exception):
             return worker, without_phases(PackedError(outcome)), ()
         return outcome

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.checks import integer
 from dagprofiler._util.text import printable
-from dagprofiler.errors import class_name, describe, is_a, refused, short_repr
+from dagprofiler.errors import class_name, is_a, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.executors._shared_files import SharedFiles
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
@@ -105,12 +105,7 @@ class PoolExecutor(Executor):
             problem = "runs a job on all its engines; use client.load_balanced_view().executor"
             raise refused(f"executor: a {type(self._view).__name__} {problem}")
         if self.starts_workers or self._shared_folder is not None:
-            try:
-                self._shared_files = SharedFiles(self._shared_folder)
-            except (OSError, TypeError) as error:
-                raise refused(
-                    f"executor: folder {self._shared_folder!r}: {describe(error)}"
-                ) from error
+            self._shared_files = SharedFiles(self._shared_folder)
             self.folder = self._shared_files.folder
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:

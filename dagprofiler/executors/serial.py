@@ -47,11 +47,7 @@ class SerialExecutor:
 
     def __init__(self, config: Config, seed: int | None) -> None:
         self.workers: list[dict[str, Any]] = [
-            {
-                "host": hostname(),
-                "pid": os.getpid(),
-                "thread": threading.get_ident(),
-            }
+            {"host": hostname(), "pid": os.getpid(), "thread": threading.get_ident()}
         ]
         # Of the instance: the run loop asks before each task, and finds it faster there.
         self.capacity = 1

@@ -109,7 +109,7 @@ class LimitedJob(Protocol):
         """Perform the task in this thread."""
 
 
-class _Beside(threading.local):
+class Beside(threading.local):
     """The process beside this thread of a worker, while there is one."""
 
     process: Any = None
@@ -120,7 +120,28 @@ class _Beside(threading.local):
     worker: tuple[Any, ...]
 
     def perform(self, job: LimitedJob, frames: list[Any], limit_s: float) -> _Ended:
-        """Perform a job, and end the process at the time limit; see :func:`perform_limited`."""
+        """Perform a job in the process, and end that at the time limit.
+
+        Parameters
+        ----------
+        job
+            It has its session.
+        frames
+            Its inputs.
+        limit_s
+            In seconds, above 0; it counts from the moment at which the process has the job.
+
+        Returns
+        -------
+        tuple
+            The fields of the worker that the process was, and those of the job's result, or a
+            TaskTimeoutError, or a WorkerError if the process has ended.
+
+        Raises
+        ------
+        RuntimeError
+            If the process cannot be started.
+        """
         data = pickle.dumps((job, frames), pickle.HIGHEST_PROTOCOL)
         frames.clear()
         error: Exception
@@ -204,33 +225,8 @@ class _Beside(threading.local):
             process.join()
 
 
-_beside = _Beside()
-
-
-def perform_limited(job: LimitedJob, frames: list[Any], limit_s: float) -> _Ended:
-    """Perform a job in the process beside this thread, and end that at the time limit.
-
-    Parameters
-    ----------
-    job
-        It has its session.
-    frames
-        Its inputs.
-    limit_s
-        In seconds, above 0; it counts from the moment at which the process has the job.
-
-    Returns
-    -------
-    tuple
-        The fields of the worker that the process was, and those of the job's result, or a
-        TaskTimeoutError, or a WorkerError if the process has ended.
-
-    Raises
-    ------
-    RuntimeError
-        If the process cannot be started.
-    """
-    return _beside.perform(job, frames, limit_s)
+#: That of each thread.
+beside = Beside()
 
 
 def _serve(connection: Connection[Any, Any], parent: int) -> None:

@@ -117,13 +117,10 @@ def test_a_key_may_be_named_as_the_result_is():
     assert dag.run().final_outputs == {"value": 2}
 
 
-def test_the_profile_says_what_a_graph_of_dask_cannot_give():
+def test_a_graph_of_dask_runs_in_rounds_and_in_other_processes_and_says_what_it_cannot_give():
     profile = DAG.from_dask(by_hand()).run(rounds=3)
     assert "name no fields" in profile.sections["environment"]["not_measured"]["data_fields"]
     assert Profile.loads(profile.dumps()) == profile
-
-
-def test_keys_go_to_other_processes():
     with ProcessPoolExecutor(2, get_context("spawn")) as executor:
         assert DAG.from_dask(by_hand()).run(executor=executor).final_outputs == {"value": 50}
 
@@ -236,7 +233,7 @@ def test_what_a_cluster_holds_is_data(client):
         DAG.from_dask(dask.delayed(inc)(dask.delayed(fails)().persist()))
 
 
-def test_a_recording_without_its_client_hides_no_error(client):
+def test_a_recording_needs_a_client_that_is_there_and_an_end_and_hides_no_error(client):
     second = distributed.Client(client.cluster, set_as_default=False)
     recorded = profile_dask(second)
     recording = recorded.__enter__()
@@ -245,13 +242,9 @@ def test_a_recording_without_its_client_hides_no_error(client):
     assert not recorded.__exit__(None, None, None)
     with pytest.raises(DagProfilerError, match="client was closed"):
         _ = recording.profile
-    with pytest.raises(DeclarationError, match="connected"), profile_dask(second):
-        pass
-
-
-def test_a_recording_needs_a_client_and_an_end(client):
-    with pytest.raises(DeclarationError, match=r"'a client'"), profile_dask("a client"):
-        pass
+    for given, words in ((second, "connected"), ("a client", "'a client'")):
+        with pytest.raises(DeclarationError, match=words), profile_dask(given):
+            pass
     with profile_dask(client) as recording, pytest.raises(DagProfilerError, match="after"):
         _ = recording.profile
     with pytest.raises(DagProfilerError, match="nothing"):

@@ -87,18 +87,17 @@ def test_tasks_and_fields_have_the_names_of_the_nodes():
 def test_what_hamilton_would_refuse_or_grow_is_refused_by_name(outputs, inputs, error, word):
     with pytest.raises(error, match=word):
         DAG.from_hamilton(built(), outputs, inputs=inputs)
-
-
-def test_what_is_no_driver_is_refused():
     with pytest.raises(DeclarationError, match="'a driver'"):
-        DAG.from_hamilton("a driver", [])
+        DAG.from_hamilton("a driver", outputs)
 
 
-def test_a_recording_has_the_nodes_of_the_last_run():
+def test_a_recording_has_the_nodes_of_the_last_run_but_what_is_overridden():
     recording, made = recorded()
     with pytest.raises(DagProfilerError, match="nothing"):
         _ = recording.profile
-    made.execute(["lag_1"], inputs={"rows": 6})
+    made.execute(["spend_mean"], inputs={}, overrides={"spend": pandas.Series([1.0])})
+    assert recording.profile.sections["run"]["state"] == "complete"
+    assert recording.profile.dag_structure["nodes"] == ["spend_mean"]
     made.execute(["spend_zero_mean"], inputs={"rows": 6})
     profile = recording.profile
     assert Profile.loads(profile.dumps()) == profile
@@ -132,11 +131,3 @@ def test_a_recording_has_what_its_process_runs_each_time(remote):
     twice = {("part", "same"), ("part", "same #2"), ("same", "parts"), ("same #2", "parts")}
     told = profile.sections["environment"]["not_measured"].get("dag_structure")
     assert (edges, told and told[-4:]) in [(twice, None), (set(), "same")]
-
-
-def test_a_recording_leaves_out_what_is_overridden():
-    recording, made = recorded()
-    made.execute(["spend_mean"], inputs={}, overrides={"spend": pandas.Series([1.0])})
-    profile = recording.profile
-    assert profile.sections["run"]["state"] == "complete"
-    assert profile.dag_structure["nodes"] == ["spend_mean"]

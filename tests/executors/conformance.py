@@ -6,12 +6,14 @@ import pickle
 import threading
 import time
 from collections import Counter
+from concurrent.futures import Future
 
 import programs
 import pytest
 
 from dagprofiler import (
     DAG,
+    Executor,
     Journal,
     Profile,
     Rounds,
@@ -56,6 +58,35 @@ def until(true, within_s=60):
 
 def equal(a, b):
     return repr(a) == repr(b)
+
+
+class Here(Executor):
+    """Runs each job at once, as a worker in another process would; `methods` take place of its."""
+
+    name = "here"
+    capacity = 2
+
+    def __init__(self, **methods):
+        self.calls = []
+        vars(self).update(methods)
+
+    def open(self):
+        self.calls.append("open")
+
+    def close(self):
+        self.calls.append("close")
+
+    def submit(self, job, handles):
+        self.calls.append(job.name)
+        future = Future()
+        try:
+            future.set_result(self.answer(pickle.loads(pickle.dumps(job)), handles))
+        except Exception as error:  # noqa: BLE001  (what became of the job)
+            future.set_exception(error)
+        return future
+
+    def answer(self, job, handles):
+        return pickle.loads(pickle.dumps(job(handles)))
 
 
 def goes_on_from_its_journal(executor, dag, until, directory, asked):
@@ -121,14 +152,25 @@ class Conformance:
         batches_of(request.param)
         return request.param
 
-    def test_outputs_and_edge_bytes_are_those_of_a_serial_run(self, executor):
+    @pytest.mark.parametrize("timeout", [None, 60])
+    def test_what_is_recorded_is_as_of_a_serial_run_and_on_one_clock(self, executor, timeout):
+        if timeout and not self.can_die:
+            pytest.skip("threads cannot be ended")
         dag = programs.program()
-        serial, profile = dag.run(**WHOLE), dag.run(**WHOLE, executor=executor)
+        serial = dag.run(**WHOLE)
+        profile = dag.run(**WHOLE, executor=executor, timeout=timeout)
         assert equal(profile.outputs, serial.outputs)
         assert equal(profile.final_outputs, serial.final_outputs)
         assert edge_bytes(profile) == edge_bytes(serial)
         assert profile.metrics.node_weights == serial.metrics.node_weights
         assert profile.sections["run"]["state"] == "complete"
+        assert Profile.loads(profile.dumps()) == profile
+        timeline = profile.sections["timeline"]
+        rows = {row[0]: dict(zip(timeline["columns"][2:], row[2:])) for row in timeline["records"]}
+        assert {row["worker"] for row in rows.values()} <= set(range(len(timeline["workers"])))
+        for source, target in (("draw", "scale0"), ("scale2", "merge"), ("merge", "last")):
+            before, after = rows[source], rows[target]
+            assert before["serialize_end_ms"] <= after["ready_ms"] <= after["deserialize_start_ms"]
 
     def test_a_graph_that_grows_does_so_as_in_a_serial_run(self, executor):
         dag = programs.growing()
@@ -146,16 +188,6 @@ class Conformance:
         dag = DAG({"bad": programs.Act("raise"), "fine": programs.Act("list")}, rules=rules)
         error = failure(dag, executor, on_error="finish")
         assert done(error.profile) == {"fine", "p[0]", "p[1]"}
-
-    def test_what_is_recorded_loads_and_is_on_one_clock(self, executor):
-        profile = programs.program().run(seed=5, inputs=programs.OUTSIDE, executor=executor)
-        timeline = profile.sections["timeline"]
-        rows = {row[0]: dict(zip(timeline["columns"][2:], row[2:])) for row in timeline["records"]}
-        assert Profile.loads(profile.dumps()) == profile
-        assert {row["worker"] for row in rows.values()} <= set(range(len(timeline["workers"])))
-        for source, target in (("draw", "scale0"), ("scale2", "merge"), ("merge", "last")):
-            before, after = rows[source], rows[target]
-            assert before["serialize_end_ms"] <= after["ready_ms"] <= after["deserialize_start_ms"]
 
     def test_a_seed_reaches_the_legacy_generators_of_a_process_with_one_task(self, executor):
         dag = programs.failing("legacy")
@@ -321,15 +353,6 @@ class Conformance:
         assert (late.task, late.limit_s) == ("bad", 0.1)
         assert late.took_s >= 0.1
         assert done(error.profile) == {"beside", "other"}
-
-    def test_a_time_limit_that_is_kept_changes_nothing(self, executor):
-        if not self.can_die:
-            pytest.skip("threads cannot be ended")
-        serial = programs.program().run(**WHOLE)
-        profile = programs.program().run(**WHOLE, executor=executor, timeout=60)
-        assert equal(profile.outputs, serial.outputs)
-        assert edge_bytes(profile) == edge_bytes(serial)
-        assert Profile.loads(profile.dumps()) == profile
         error = failure(programs.failing("exit"), executor, timeout=60, on_error="finish")
         assert isinstance(error.failures["bad"], WorkerError)
         assert "exit code 3" in str(error)

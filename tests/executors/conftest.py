@@ -56,16 +56,3 @@ def start(tmp_path):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-
-
-@pytest.fixture(scope="session")
-def found():
-    """Return a function that returns what it finds, and else skips the test, or fails it."""
-
-    def found(what, where):
-        if not where:
-            required = os.environ.get("DAGPROFILER_EXTERNAL") == "required"
-            (pytest.fail if required else pytest.skip)(f"{what} is not there")
-        return where
-
-    return found

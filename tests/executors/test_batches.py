@@ -137,19 +137,6 @@ def test_each_task_of_a_batch_has_its_own_record(takes):
     assert follows.finished == 2 * names
 
 
-def test_a_failure_in_a_batch_leaves_its_other_tasks_alone(takes):
-    takes({"s": 0.0})
-    tasks = {f"s{i}": programs.Act("raise" if i == 1 else "list") for i in range(4)}
-    dag = DAG({**tasks, "t": programs.passes}, [("s1", "t")])
-    error = failure(dag, Records(1), on_error="finish")
-    assert [*error.failures] == ["s1"]
-    states = error.profile.sections["run"]["tasks"]
-    assert {name: state["state"] for name, state in states.items()} == {
-        "s1": "failed",
-        "t": "skipped",
-    }
-
-
 def test_all_tasks_of_a_lost_batch_are_lost_and_named(takes):
     class Loses(Records):
         def check(self):
@@ -161,11 +148,3 @@ def test_all_tasks_of_a_lost_batch_are_lost_and_named(takes):
     assert failures.keys() == {"s0", "s1", "s2"}
     assert all(isinstance(lost, WorkerError) for lost in failures.values())
     assert failures["s1"].in_flight == ["s0", "s2"]
-
-
-def test_what_cannot_travel_fails_without_the_tasks_beside_it(takes):
-    takes({"s": 0.0})
-    stays = programs.Act("nothing")
-    stays.lock = (i for i in range(3))
-    dag = DAG({"s0": programs.last, "s1": stays, "s2": programs.last})
-    assert [*failure(dag, Records(1), on_error="finish").failures] == ["s1"]

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-import pickle
-from concurrent.futures import Future
 from time import perf_counter
 
 import programs
 import pytest
+from conformance import Here
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagprofiler import Executor
 from dagprofiler.executors import jobs
 from dagprofiler.executors.dispatch import Clocks
 
@@ -55,27 +53,19 @@ def test_the_error_holds_whatever_the_delays(ahead_s, tasks):
     assert abs(clocks.ahead_s("there") - ahead_s) <= clocks.error_s("there") + 1e-9
 
 
-class OtherHost(Executor):
-    """Runs jobs at once, on what says that it is a host with another clock."""
-
-    name = "other"
-    capacity = 2
-    ahead_s = 1000.0
-
-    def submit(self, job, handles):
-        future = Future()
-        answer = pickle.loads(pickle.dumps(job))(handles)
-        if answer is not None:
-            _, (times, *rest), attempts = answer
-            times = tuple(moment and moment + self.ahead_s for moment in times)
-            answer = ("far", 7, 1, "far's clock", True), (times, *rest), attempts
-        future.set_result(answer)
-        return future
+def far(job, handles):
+    """Return the answer of a job as of a host whose clock is 1000 s ahead."""
+    answer = Here().answer(job, handles)
+    if answer is None:
+        return None
+    _, (times, *rest), attempts = answer
+    times = tuple(moment and moment + 1000 for moment in times)
+    return ("far", 7, 1, "far's clock", True), (times, *rest), attempts
 
 
 def test_times_of_another_host_are_brought_to_this_clock():
     begun = perf_counter()
-    profile = programs.failing("nothing").run(executor=OtherHost())
+    profile = programs.failing("nothing").run(executor=Here(answer=far))
     took_ms = (perf_counter() - begun) * 1e3
     timeline = profile.sections["timeline"]
     (worker,) = timeline["workers"]

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -175,13 +174,10 @@ def test_outputs_that_cannot_be_made_again_are_an_error_that_says_so(alone, tmp_
 
 
 def test_workers_that_come_while_tasks_run_get_some(alone, tmp_path):
-    class Scale(Hook):
-        def task_started(self, task):
-            if task == "a1":
-                alone.cluster.scale(2)
-
+    hook = Hook()
+    hook.task_started = lambda task: task == "a1" and alone.cluster.scale(2)
     dag = DAG({f"a{i}": programs.Act("meet", str(tmp_path)) for i in range(4)})
-    profile = dag.run(executor=DaskExecutor(alone), hooks=[Scale()])
+    profile = dag.run(executor=DaskExecutor(alone), hooks=[hook])
     assert len(profile.sections["timeline"]["workers"]) == 2
 
 
@@ -191,72 +187,53 @@ def test_workers_that_come_while_tasks_run_get_some(alone, tmp_path):
 class Processes:
     """Processes of Dask's command line, which end with the test."""
 
-    def __init__(self):
-        self.started = []
-        self._readers = []
+    def __init__(self, folder):
+        self.started, self._file = [], str(folder / "scheduler.json")
 
     def scheduler(self):
-        one = self._start("scheduler", "--port", "0", "--dashboard-address", ":0")
-        line = next(line for line in one.stderr if "Scheduler at:" in line)
-        self._drain(one)
-        return line.split()[-1]
+        """Start a scheduler; return its address."""
+        self._start("scheduler", "--port", "0")
+        with self._client() as client:
+            return client.scheduler.address
 
-    def worker(self, address, **environ):
-        options = "--no-nanny", "--nthreads", "1", "--dashboard-address", ":0"
-        self._drain(self._start("worker", address, *options, **environ))
-        with distributed.Client(address, set_as_default=False) as client:
+    def worker(self, **environ):
+        self._start("worker", "--no-nanny", "--nthreads", "1", **environ)
+        with self._client() as client:
             client.wait_for_workers(1, timeout=LONG_S)
 
+    def _client(self):
+        return distributed.Client(scheduler_file=self._file, set_as_default=False, timeout=LONG_S)
+
     def _start(self, what, *options, **environ):
-        here = os.pathsep.join(sys.path)
         command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *options]
         one = subprocess.Popen(
-            command,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": here, **environ},
+            [*command, "--dashboard-address", ":0", "--scheduler-file", self._file],
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environ},
             cwd="/",
         )
         self.started.append(one)
-        return one
-
-    def _drain(self, one):
-        self._readers.append(threading.Thread(target=one.stderr.read, daemon=True))
-        self._readers[-1].start()
 
     def end(self):
         for one in self.started:
             one.kill()
-        for reader in self._readers:
-            reader.join()
-        for one in self.started:
             one.wait()
-            one.stderr.close()
 
 
 @pytest.fixture
-def processes():
-    all_of_them = Processes()
+def processes(tmp_path):
+    all_of_them = Processes(tmp_path)
     yield all_of_them
     all_of_them.end()
 
 
-class Kill(Hook):
-    def __init__(self, process):
-        self._process = process
-
-    def task_started(self, task):
-        self._process.kill()
-
-
 def test_a_scheduler_that_dies_is_an_error(processes, tmp_path):
-    address = processes.scheduler()
-    processes.worker(address)
+    address, hook = processes.scheduler(), Hook()
+    processes.worker()
+    hook.task_started = lambda _: processes.started[0].kill()
     dag = DAG({name: programs.Act("sleep", str(tmp_path / "begun")) for name in "abcd"})
     with pytest.raises(RunError, match=r"connection .* lost") as caught:
-        dag.run(
-            executor=DaskExecutor(address), hooks=[Kill(processes.started[0])], on_error="finish"
-        )
+        dag.run(executor=DaskExecutor(address), hooks=[hook], on_error="finish")
     assert caught.value.failures.keys() <= {"a", "b"}
 
 
@@ -265,7 +242,7 @@ def test_a_cluster_without_workers_is_waited_for_so_long_and_no_longer(processes
     address = processes.scheduler()
     with pytest.raises(RunError, match=r"no worker for 0\.5 s"):
         programs.failing("nothing").run(executor=DaskExecutor(address))
-    processes.worker(address)
+    processes.worker()
     # No nanny starts another worker.
     with pytest.raises(RunError, match=r"no worker for 0\.5 s"):
         programs.failing("exit").run(executor=DaskExecutor(address, retries=1))
@@ -274,7 +251,7 @@ def test_a_cluster_without_workers_is_waited_for_so_long_and_no_longer(processes
 def test_workers_without_this_library_are_refused(processes, tmp_path):
     (tmp_path / "dagprofiler.py").write_text("raise ImportError('not installed')")
     address = processes.scheduler()
-    processes.worker(address, PYTHONPATH=str(tmp_path))
+    processes.worker(PYTHONPATH=str(tmp_path))
     with pytest.raises(ValidationError, match=r"ImportError: .* tcp://"):
         programs.failing("nothing").run(executor=DaskExecutor(address))
 

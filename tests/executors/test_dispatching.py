@@ -11,7 +11,7 @@ from time import perf_counter
 
 import programs
 import pytest
-from conformance import done, failure
+from conformance import Here, done, failure
 
 from dagprofiler import (
     DAG,
@@ -35,32 +35,13 @@ def _alone(batches_of):
     batches_of(1)
 
 
-class Here(Executor):
-    """Runs each job at once, as a worker in another process would."""
+def raises(error):
+    """Return a function that raises an error, whatever it is called with."""
 
-    name = "here"
-    capacity = 2
+    def fails(*_):
+        raise error
 
-    def __init__(self):
-        self.calls = []
-
-    def open(self):
-        self.calls.append("open")
-
-    def close(self):
-        self.calls.append("close")
-
-    def submit(self, job, handles):
-        self.calls.append(job.name)
-        future = Future()
-        try:
-            future.set_result(self.answer(pickle.loads(pickle.dumps(job)), handles))
-        except Exception as error:  # noqa: BLE001  (what became of the job)
-            future.set_exception(error)
-        return future
-
-    def answer(self, job, handles):
-        return pickle.loads(pickle.dumps(job(handles)))
+    return fails
 
 
 def independent(*names):
@@ -133,34 +114,35 @@ def test_outputs_can_stay_where_they_are_and_only_those_that_are_wanted_are_fetc
     assert {type(frames) for frames in values} == {FrameList}
 
 
-class Loses(Here):
-    """Loses the job of the task `bad`, in one way or another."""
+def loses(error):
+    """Return an executor that loses the job of the task `bad`."""
 
-    def __init__(self, error):
-        super().__init__()
-        self.error = error
+    def answer(job, handles):
+        return raises(error)() if job.name == "bad" else Here().answer(job, handles)
 
-    def answer(self, job, handles):
-        return self.lose() if job.name == "bad" else super().answer(job, handles)
-
-    def lose(self, *_):
-        raise self.error
+    return Here(answer=answer)
 
 
 def test_a_task_that_was_lost_is_named_with_the_reason_and_others_go_on():
-    error = failure(programs.failing("nothing"), Loses(ConnectionError("gone")), on_error="finish")
+    error = failure(programs.failing("nothing"), loses(ConnectionError("gone")), on_error="finish")
     lost = error.failures["bad"]
     assert isinstance(lost, WorkerError)
     assert (lost.task, lost.in_flight, lost.reason) == ("bad", ["beside"], "ConnectionError: gone")
     assert isinstance(lost.__cause__, ConnectionError)
     assert done(error.profile) == {"beside", "other"}
     assert str(pickle.loads(pickle.dumps(lost))) == str(lost)
+    # An executor can say itself what it lost.
+    own = loses(WorkerError("bad", ["x"], "the host is down"))
+    said = str(failure(programs.failing("nothing"), own).__cause__)
+    assert said.endswith("the host is down (also in flight: 'x')")
+    fetches_none = Here(fetch=raises(ConnectionError("gone")))
+    said = str(failure(independent("a"), fetches_none).__cause__)
+    assert said == "task 'a' was lost by its executor: ConnectionError: gone"
 
 
 def test_an_executor_that_says_that_it_is_broken_gets_nothing_any_more():
-    executor = Loses(BrokenExecutor("all gone"))
-    dag = DAG({name: programs.Act("nothing") for name in ["bad", "c", "d", "e"]})
-    error = failure(dag, executor, on_error="finish")
+    executor = loses(BrokenExecutor("all gone"))
+    error = failure(independent("bad", "c", "d", "e"), executor, on_error="finish")
     assert executor.calls == ["open", "bad", "c", "c", "close"]
     assert error.failures.keys() == {"bad"}
     states = error.profile.sections["run"]["tasks"]
@@ -185,53 +167,32 @@ def finished(result):
 def test_an_executor_that_does_not_hand_on_what_jobs_return_is_told_so(
     submit, words, shares_memory
 ):
-    executor = Here()
-    executor.shares_memory, executor.submit = shares_memory, submit
+    executor = Here(submit=submit, shares_memory=shares_memory)
     error = failure(independent("a", "b"), executor)
     assert isinstance(error.__cause__, WorkerError)
     assert words in str(error)
     assert executor.calls == ["open", "close"]
 
 
-def test_an_executor_that_takes_no_job_gets_no_other():
-    class Closed(Here):
-        def submit(self, job, handles):
-            super().submit(job, handles)
-            raise RuntimeError("closed")
-
-    executor = Closed()
-    error = failure(independent("a", "b", "c"), executor)
-    assert str(error.__cause__) == "task 'a' was lost by its executor: RuntimeError: closed"
-    # As many as it was said to take at once.
-    assert executor.calls == ["open", "a", "b", "close"]
-    assert error.profile.sections["run"]["tasks"]["c"] == {"state": "cancelled"}
-
-
 @pytest.mark.usefixtures("impatient")
-def test_jobs_that_an_executor_gives_up_fail_and_it_gets_no_others():
-    class Silent(Here):
+@pytest.mark.parametrize("where", ["submit", "check"])
+def test_an_executor_that_takes_no_job_or_gives_up_gets_no_other(where):
+    class Ends(Here):
         def submit(self, job, handles):
             self.calls.append(job.name)
-            return Future()
+            return Future() if where == "check" else self.check()
 
         def check(self):
-            raise ConnectionError("the server is gone")
+            raise ConnectionError("gone")
 
-    executor = Silent()
+    executor = Ends()
     error = failure(independent("a", "b", "c"), executor, on_error="finish")
+    assert "'a' was lost by its executor: ConnectionError: gone" in str(error.failures["a"])
+    # As many as it was said to take at once.
     assert executor.calls == ["open", "a", "b", "close"]
+    assert {lost.reason for lost in error.failures.values()} == {"ConnectionError: gone"}
     assert error.failures.keys() == {"a", "b"}
-    assert {lost.reason for lost in error.failures.values()} == {
-        "ConnectionError: the server is gone"
-    }
     assert error.profile.sections["run"]["tasks"]["c"] == {"state": "cancelled"}
-
-
-def test_an_executor_can_say_itself_what_it_lost():
-    error = failure(
-        programs.failing("nothing"), Loses(WorkerError("bad", ["x"], "the host is down"))
-    )
-    assert str(error.__cause__).endswith("the host is down (also in flight: 'x')")
 
 
 def test_earlier_attempts_are_recorded_by_round():
@@ -247,11 +208,8 @@ def test_earlier_attempts_are_recorded_by_round():
 
 
 def test_a_job_that_no_worker_is_known_for_has_none():
-    class Refuses(Here):
-        def answer(self, job, handles):
-            return None, without_phases(ValueError("not here")), ()
-
-    error = failure(independent("a"), Refuses())
+    answer = None, without_phases(ValueError("not here")), ()
+    error = failure(independent("a"), Here(answer=lambda *_: answer))
     assert repr(error.__cause__) == "ValueError('not here')"
     assert error.profile.sections["timeline"]["workers"] == []
 
@@ -277,33 +235,21 @@ def test_an_output_that_cannot_be_decoded_here_is_named():
 
 
 def test_an_executor_that_cannot_be_opened_is_closed():
-    class Unreachable(Here):
-        def open(self):
-            super().open()
-            raise ConnectionError("nobody there")
-
-    executor = Unreachable()
+    executor = Here(open=raises(ConnectionError("nobody there")))
     with pytest.raises(ConnectionError, match="nobody there"):
         independent("a").run(executor=executor)
-    assert executor.calls == ["open", "close"]
+    assert executor.calls == ["close"]
 
 
 @pytest.mark.usefixtures("impatient")
 def test_after_ctrl_c_what_has_not_begun_is_cancelled():
-    class Never(Here):
-        def submit(self, job, handles):
-            self.calls.append(Future())
-            return self.calls[-1]
-
-        def check(self):
-            raise KeyboardInterrupt
-
-    executor = Never()
+    futures = [Future(), Future()]
+    left = iter(futures)
+    executor = Here(submit=lambda *_: next(left), check=raises(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt) as caught:
         independent("a", "b").run(executor=executor)
     assert caught.value.profile.sections["run"]["state"] == "partial"
-    opened, *futures, closed = executor.calls
-    assert (opened, closed) == ("open", "close")
+    assert executor.calls == ["open", "close"]
     assert [future.cancelled() for future in futures] == [True, True]
 
 
@@ -366,13 +312,6 @@ def test_what_is_announced_need_not_be_sent_with_a_job():
     assert len(executor.keys) == len(set(executor.keys)) > 1
     first, *others = [["a", "b"]] + [["a", "a", "b"]] * (len(executor.keys) - 1)
     assert executor.calls[1:] == sum(others, first)
-
-
-def test_an_output_that_cannot_be_fetched_is_lost():
-    executor = Here()
-    executor.fetch = Loses(ConnectionError("gone")).lose
-    error = failure(independent("a"), executor)
-    assert str(error.__cause__) == "task 'a' was lost by its executor: ConnectionError: gone"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conformance import Conformance, failure
+from platforms import found
 from programs import ASKED, PYTHONPATH, Act, last, program
 
 from dagprofiler import DAG, PoolExecutor, RunError, Task, ValidationError, WorkerError
@@ -42,7 +43,7 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def clusters(tmp_path_factory, found):
+def clusters(tmp_path_factory):
     """Return a function that starts a cluster."""
     found("the package ipyparallel", find_spec("ipyparallel"))
     started = []
@@ -91,7 +92,7 @@ class Mine(Task):
         return {"x": 5}
 
 
-def test_tasks_of_the_main_program_travel(cluster, monkeypatch, found):
+def test_tasks_of_the_main_program_travel(cluster, monkeypatch):
     found("the package cloudpickle", find_spec("cloudpickle"))
     monkeypatch.setattr(Mine, "__module__", "__main__")
     monkeypatch.setattr(sys.modules["__main__"], "Mine", Mine, raising=False)
@@ -142,7 +143,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_dag_comes_out_as_in_a_serial_run_on_processes_of_mpi(start, found):
+def test_a_dag_comes_out_as_in_a_serial_run_on_processes_of_mpi(start):
     found("the package mpi4py", find_spec("mpi4py"))
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     mpiexec = found("mpiexec", shutil.which("mpiexec", path=beside))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import pickle
 import re
 import subprocess
@@ -8,19 +7,18 @@ import sys
 import threading
 
 import pytest
-from programs import Act, Fill, passes, scale
+from programs import Act, passes, scale
 
 from dagprofiler import DAG, Config, SerializationError
 from dagprofiler.executors import jobs
-from dagprofiler.executors._shared_files import SHARED_FILE_BYTES, SharedFile
 from dagprofiler.executors.jobs import JobPickler, PackedJob, Session
 
 
-def job_of(task, key="key", *, keep=False, outputs=("x",), inputs=(), decoders=()):
+def job_of(task, key="key", *, keep=False, outputs=("x",)):
     """Return the job of a task, before it is sent to a worker."""
     dag = DAG({"t": task})
     (contract,) = dag._contracts
-    work = "t", dag.tasks["t"], contract, [*inputs], [*decoders], keep
+    work = "t", dag.tasks["t"], contract, [], [], keep
     return JobPickler(by_value=False).job(key, work, [*outputs])
 
 
@@ -33,19 +31,6 @@ def make(task, session, **options):
 def session(key, **fields):
     given = {"config": Config(), "seed": None, "instrumentation": None}
     return Session(**{"key": key, "collects": False, "folder": None, **given, **fields})
-
-
-def test_a_worker_that_does_not_know_the_session_says_so():
-    one = session("unknown here")
-    job, packed = make(Act("nothing"), one)
-    assert job([]) is None
-    worker, record, attempts = job.with_session(packed)([])
-    assert record[3] == {"x": pickle.dumps(None, pickle.HIGHEST_PROTOCOL)}
-    assert worker == jobs.this_worker()
-    assert worker[1:3] == (os.getpid(), threading.get_ident())
-    assert attempts == ()
-    # From now on it does.
-    assert job([])[1][5] is None
 
 
 def test_sessions_that_are_not_used_any_more_are_forgotten():
@@ -72,18 +57,6 @@ def test_what_cannot_be_unpacked_fails_and_names_the_task():
     error = record[5].unpacked()
     assert isinstance(error, SerializationError)
     assert re.match("task 't'.*UnpicklingError", str(error))
-
-
-def test_large_outputs_leave_as_files_where_there_is_a_folder(tmp_path):
-    one = session("large", folder=str(tmp_path))
-    job, packed = make(Fill(SHARED_FILE_BYTES), one, outputs=["data"])
-    _, record, _ = job.with_session(packed)([])
-    shared = record[3]["data"]
-    assert type(shared) is SharedFile
-    assert record[2]["data"] == os.path.getsize(shared.path) > SHARED_FILE_BYTES
-    after = job_of(passes(), one.key, keep=True, inputs=["x"], decoders=[pickle.loads])
-    _, record, _ = after([shared])
-    assert type(record[3]["y"]) is SharedFile
 
 
 def test_a_task_travels_without_the_config_which_its_session_has():

@@ -6,14 +6,14 @@ import os
 import re
 import subprocess
 import sys
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 
 import programs
 import pytest
 from conformance import failure
 
-from dagprofiler import DAG, Executor, PoolExecutor
+from dagprofiler import DAG, Executor
 
 pytestmark = pytest.mark.usefixtures("impatient")
 
@@ -77,14 +77,6 @@ def test_late_results_of_jobs_that_were_given_up_change_nothing():
 
     error = failure(DAG({"a": programs.last}), Late(runs=0))
     assert [*error.failures] == ["a"]
-
-
-def test_a_folder_can_be_given_for_the_large_values_of_a_pool(tmp_path):
-    with ThreadPoolExecutor(1) as pool:
-        executor = PoolExecutor(pool, folder=str(tmp_path))
-        profile = DAG({"a": programs.last}).run(executor=executor)
-    assert profile.final_outputs == {"done": True}
-    assert list(tmp_path.iterdir()) == []
 
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "docs" / "examples"

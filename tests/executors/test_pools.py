@@ -210,19 +210,13 @@ def test_a_file_goes_when_its_last_consumer_is_done_and_the_folder_at_the_end(ma
     watch = Watch(made)
     with ProcessPoolExecutor(2) as pool:
         profile = chain(5).run(executor=pool, hooks=[watch])
-    assert profile.outputs["t4"]["data"].sum() == 4 * 300_000
-    assert max(watch.files.values()) <= 2
-    assert watch.files["t0"] == 1
-    assert not os.path.exists(made[0].folder)
-
-
-def test_the_folder_goes_also_where_the_run_fails(made):
-    dag = DAG(
-        {"fill": programs.Fill(1_000_000), "bad": programs.Act("raise")}, [("fill", "bad", [])]
-    )
-    with ProcessPoolExecutor(2) as pool, pytest.raises(RunError):
-        dag.run(executor=pool)
-    assert not os.path.exists(made[0].folder)
+        assert profile.outputs["t4"]["data"].sum() == 4 * 300_000
+        assert max(watch.files.values()) <= 2
+        assert watch.files["t0"] == 1
+        fill, bad = programs.Fill(1_000_000), programs.Act("raise")
+        with pytest.raises(RunError):
+            DAG({"fill": fill, "bad": bad}, [("fill", "bad", [])]).run(executor=pool)
+    assert not any(os.path.exists(one.folder) for one in made)
 
 
 def test_large_values_go_through_the_pool_where_no_file_can_be_written(made):
@@ -243,17 +237,13 @@ def _write_no_more():
 
 def test_a_pool_that_does_not_say_how_many_workers_it_has_can_be_told():
     class Ours(futures.Executor):
-        def __init__(self):
-            self.pool = ThreadPoolExecutor(1)
-
         def submit(self, work, /, *args, **kwargs):
-            return self.pool.submit(work, *args, **kwargs)
+            return pool.submit(work, *args, **kwargs)
 
-    ours = Ours()
-    with ours.pool:
-        assert PoolExecutor(ours).capacity == 2 * (os.cpu_count() or 1)
-        assert PoolExecutor(ours, workers=3).capacity == 6
-        assert DAG({"a": Counts}).run(executor=ours).final_outputs == {"x": 1}
+    with ThreadPoolExecutor(1) as pool:
+        assert PoolExecutor(Ours()).capacity == 2 * (os.cpu_count() or 1)
+        assert PoolExecutor(Ours(), workers=3).capacity == 6
+        assert DAG({"a": Counts}).run(executor=Ours()).final_outputs == {"x": 1}
 
 
 class Imports(Task):
@@ -429,21 +419,20 @@ def test_a_schedule_on_interpreters_keeps_no_time_limit():
         )
 
 
-@pytest.mark.parametrize("workers", [0, -1, True, 2.5, "2"])
-def test_a_number_of_workers_that_is_none_is_refused(workers):
-    with ThreadPoolExecutor(1) as pool, pytest.raises(ValidationError) as caught:
-        PoolExecutor(pool, workers)
-    assert str(caught.value).startswith("executor: workers must be ")
-    assert str(caught.value).endswith(f"got {workers!r}")
-
-
-@pytest.mark.parametrize("folder", ["nowhere", 3])
-def test_a_folder_that_cannot_be_used_is_refused(folder, tmp_path):
-    if isinstance(folder, str):
-        folder = str(tmp_path / folder)
-    with ThreadPoolExecutor(1) as pool, pytest.raises(ValidationError) as caught:
-        programs.failing("nothing").run(executor=PoolExecutor(pool, folder=folder))
-    assert str(caught.value).startswith(f"executor: folder {folder!r}: ")
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        *(
+            ({"workers": count}, f"workers must be .*, got {count!r}$")
+            for count in (0, True, 2.5, "2")
+        ),
+        *(({"folder": folder}, f"folder {folder!r}: ") for folder in ("nowhere", 3)),
+    ],
+    ids=repr,
+)
+def test_workers_that_are_no_number_and_a_folder_that_cannot_be_used_are_refused(options, words):
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ValidationError, match=f"^executor: {words}"):
+        DAG({"a": Counts}).run(executor=PoolExecutor(pool, **options))
 
 
 ORPHANS = """

@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from outside import found
+from platforms import found
 
 for folder in ("formats", "report", "tracing"):
     sys.path.append(str(Path(__file__).resolve().parent.parent / folder))

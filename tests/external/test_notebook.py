@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from outside import found
+from platforms import found
 
 pytestmark = pytest.mark.external
 

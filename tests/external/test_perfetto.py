@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 
 import pytest
 from sample_profiles import HOSTILE, golden_profile, large_profile, profile_of, rendered
@@ -26,10 +25,10 @@ FLOWS = """
 
 @pytest.fixture
 def loaded(trace_processor):
-    @contextmanager
     def load(profile):
         trace_processor.load(rendered("chrome_trace", profile).encode())
-        yield trace_processor
+        assert trace_processor.rows(ERRORS) == []
+        return trace_processor
 
     return load
 
@@ -53,37 +52,30 @@ def shown(name):
 
 
 def test_the_golden_profile_is_loaded_as_it_is(loaded):
-    with loaded(golden_profile()) as engine:
-        assert engine.rows(ERRORS) == []
-        assert engine.rows("select count(*) from slice where dur < 0") == [(0,)]
-        spans = engine.rows("select name, ts, dur from slice where category = 'task' order by ts")
-        assert spans[:2] == [
-            ("load", 1_000_000, 6_125_000),
-            ('the "join" <&>', 8_000_000, 1_235_750_000),
-        ]
-        assert len(spans) == 7
-        phases = engine.rows(
-            "select p.name above, s.name below "
-            "from slice s join slice p on p.id = s.parent_id order by s.ts"
-        )
-        assert phases[:2] == [("load", "compute"), ("load", "serialize")]
-        assert (
-            len(phases) == engine.rows("select count(*) from slice where category = 'phase'")[0][0]
-        )
-        workers = engine.rows(
-            "select process.name host, thread.name name from thread join process using (upid) "
-            "where thread.name is not null and not is_main_thread order by tid"
-        )
-        assert ("worker-01, pid 4711", "thread 140294440143744") in workers
-        errors = engine.rows("select display_value from args where key = 'args.error'")
-        assert errors == [("ValueError: no <number>",)]
-
-
-def test_arrows_lead_from_source_to_target(loaded):
-    profile = golden_profile()
-    edges = [(e["source"], e["target"]) for e in profile.dag_structure["edges"]]
-    with loaded(profile) as engine:
-        flows = engine.rows(FLOWS)
+    engine = loaded(golden_profile())
+    assert engine.rows("select count(*) from slice where dur < 0") == [(0,)]
+    spans = engine.rows("select name, ts, dur from slice where category = 'task' order by ts")
+    assert spans[:2] == [
+        ("load", 1_000_000, 6_125_000),
+        ('the "join" <&>', 8_000_000, 1_235_750_000),
+    ]
+    assert len(spans) == 7
+    phases = engine.rows(
+        "select p.name above, s.name below "
+        "from slice s join slice p on p.id = s.parent_id order by s.ts"
+    )
+    assert phases[:2] == [("load", "compute"), ("load", "serialize")]
+    assert len(phases) == engine.rows("select count(*) from slice where category = 'phase'")[0][0]
+    workers = engine.rows(
+        "select process.name host, thread.name name from thread join process using (upid) "
+        "where thread.name is not null and not is_main_thread order by tid"
+    )
+    assert ("worker-01, pid 4711", "thread 140294440143744") in workers
+    errors = engine.rows("select display_value from args where key = 'args.error'")
+    assert errors == [("ValueError: no <number>",)]
+    flows = engine.rows(FLOWS)
+    # Arrows lead from source to target.
+    edges = [(e["source"], e["target"]) for e in golden_profile().dag_structure["edges"]]
     assert [flow[:2] for flow in flows] == edges + edges[:-1]
     assert flows[0] == ("load", 'the "join" <&>', "serialize", "deserialize")
 
@@ -91,14 +83,13 @@ def test_arrows_lead_from_source_to_target(loaded):
 def test_a_run_of_several_rounds_is_loaded_as_it_is(loaded):
     profile = DAG({"a": source, "b": sink, "c": sink}, [("a", "b"), ("a", "c")]).run(rounds=3)
     rounds = len(profile.sections["samples"]["rounds"])
-    with loaded(profile) as engine:
-        assert engine.rows(ERRORS) == []
-        (counted,) = engine.rows("select count(*) from slice where category = 'task'")
-        assert counted == (3 * rounds,)
-        flows = engine.rows(FLOWS)
-        assert [flow[:2] for flow in flows] == [("a", "b"), ("a", "c")] * rounds
-        depths = engine.rows("select distinct category, depth from slice order by 1, 2")
-        assert depths == [("phase", 1), ("round", 0), ("task", 0)]
+    engine = loaded(profile)
+    (counted,) = engine.rows("select count(*) from slice where category = 'task'")
+    assert counted == (3 * rounds,)
+    flows = engine.rows(FLOWS)
+    assert [flow[:2] for flow in flows] == [("a", "b"), ("a", "c")] * rounds
+    depths = engine.rows("select distinct category, depth from slice order by 1, 2")
+    assert depths == [("phase", 1), ("round", 0), ("task", 0)]
 
 
 def test_hostile_names_are_told_apart_and_legible(loaded):
@@ -108,16 +99,14 @@ def test_hostile_names_are_told_apart_and_legible(loaded):
         "columns": ["task", "round", "worker", "compute_start_ms", "compute_end_ms"],
         "records": [[name, 0, 0, 2 * i, 2 * i + 1] for i, name in enumerate(HOSTILE)],
     }
-    with loaded(profile) as engine:
-        assert engine.rows(ERRORS) == []
-        names = engine.rows("select name from slice where category = 'task' order by ts")
-        assert [name for (name,) in names] == list(map(shown, HOSTILE))
-        assert engine.rows("select count(*) from flow") == [(len(HOSTILE) - 1,)]
+    engine = loaded(profile)
+    names = engine.rows("select name from slice where category = 'task' order by ts")
+    assert [name for (name,) in names] == list(map(shown, HOSTILE))
+    assert engine.rows("select count(*) from flow") == [(len(HOSTILE) - 1,)]
 
 
 def test_a_trace_of_thousands_of_tasks_is_loaded_whole(loaded):
     profile = large_profile(2000)
-    with loaded(profile) as engine:
-        assert engine.rows(ERRORS) == []
-        assert engine.rows("select count(*) from slice where category = 'task'") == [(2000,)]
-        assert engine.rows("select count(*) from flow") == [(len(profile.dag_structure["edges"]),)]
+    engine = loaded(profile)
+    assert engine.rows("select count(*) from slice where category = 'task'") == [(2000,)]
+    assert engine.rows("select count(*) from flow") == [(len(profile.dag_structure["edges"]),)]

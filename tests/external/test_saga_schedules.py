@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from outside import found
+from platforms import found
 
 pytestmark = pytest.mark.external
 

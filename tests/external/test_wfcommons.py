@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from outside import found
+from platforms import found
 
 from dagprofiler import DAG, Config, task
 from dagprofiler.formats import exporter, import_profile

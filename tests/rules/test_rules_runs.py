@@ -387,6 +387,15 @@ def test_a_rule_that_fails_in_a_round_leaves_the_samples_of_what_ran():
     assert [columns["serialize_ms"] for columns in edges.values()] == [[None], [None]]
 
 
+def test_profiles_of_graphs_that_grew_differently_are_compared():
+    one, three = map_reduce([1]).run(), map_reduce([1, 2, 3]).run()
+    difference = one.compare(three)
+    assert difference["only_in_other"] == ["p[1]", "p[2]"]
+    assert "only_in_self" not in difference
+    assert "only in base, so not compared: p[1], p[2]" in str(difference)
+    assert three.compare(one)["only_in_self"] == ["p[1]", "p[2]"]
+
+
 def test_the_graph_at_a_moment_can_be_had_from_the_profile():
     profile = map_reduce([1, 2]).run()
     loaded = Profile.loads(profile.dumps())
