@@ -250,21 +250,29 @@ class CeleryExecutor(Executor):
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
         """Send the job to the broker."""
+        from celery import uuid
+
         from dagprofiler.executors.celery_worker import JOB, as_text
 
-        result = self._app.send_task(
-            JOB,
-            (as_text((job, handles)),),
-            ignore_result=False,
-            # Shown by monitors.
-            argsrepr=f"({job.name!r},)",
-            **self._options,
-        )
-        pending = _PendingTask(result)
+        text, key = as_text((job, handles)), uuid()
+        # Known before it is sent: a Ctrl-C in the middle takes it back, too.
+        pending = self._pending[key] = _PendingTask(self._app.AsyncResult(key))
+        try:
+            self._app.send_task(
+                JOB,
+                (text,),
+                task_id=key,
+                ignore_result=False,
+                # Shown by monitors.
+                argsrepr=f"({job.name!r},)",
+                **self._options,
+            )
+        except Exception:
+            self._pending.pop(key, None)
+            raise
         with self._changed:
-            self._pending[result.id] = pending
             self._changed.notify_all()
-        result.then(self._arrived)
+        pending.result.then(self._arrived)
         return pending.future
 
     def _arrived(self, result: Any) -> None:
