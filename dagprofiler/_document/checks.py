@@ -11,7 +11,7 @@ from functools import cache
 from itertools import chain, repeat
 from math import inf, isclose
 from operator import eq, itemgetter, le, mul
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dagprofiler._document.rounds import MEASURED, MOMENTS, counting, measured_of
 from dagprofiler._document.sections import ProfileDocument
@@ -558,13 +558,6 @@ def _quote(name: Any) -> str:
 _EACH, _KEYS = "*", "keys"
 
 
-class _Reference(NamedTuple):
-    """Values of a document that name, or are the index of, something in it."""
-
-    path: tuple[Any, ...]
-    to: str
-
-
 def check_references(
     data: Mapping[str, Any], names: Mapping[str, Mapping[str, Any]], *, versioned: bool
 ) -> None:
@@ -614,22 +607,22 @@ def check_references(
 
 
 @cache
-def _references() -> list[_Reference]:
-    """Return the references that the shapes declare."""
+def _references() -> list[tuple[tuple[Any, ...], str]]:
+    """Return where a document names, or has the index of, something in it, and of what."""
     return list(_declared(ProfileDocument, ()))
 
 
-def _declared(shape: type, path: tuple[Any, ...]) -> Iterator[_Reference]:
+def _declared(shape: type, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], str]]:
     for i, (name, kind, field) in enumerate(fields_of(shape)):
         here = (*path, i if issubclass(shape, Row) else name)
         if field.keys:
-            yield _Reference((*here, _KEYS), field.keys)
+            yield (*here, _KEYS), field.keys
         innermost: Any = kind
         while isinstance(innermost, ast.Subscript):
             innermost = getattr(innermost.slice, "elts", [innermost.slice])[-1]
             here = (*here, _EACH)
         if field.ref:
-            yield _Reference(here, field.ref)
+            yield here, field.ref
         inner = inner_shape(shape, innermost)
         if inner is not None:
             yield from _declared(inner, here)

@@ -170,7 +170,14 @@ class Journal(Hook):
         unsure = [name for name, now in sources.items() if None in (now, recorded.get(name))]
         unknown.update((f"sources.{name}", "its source is not known") for name in unsure)
         changed = [n for n, now in sources.items() if n not in unsure and now != recorded[n]]
-        _warn_of([name for name in changed if name in past.finished])
+        reused = [name for name in changed if name in past.finished]
+        if reused:
+            warnings.warn(
+                f"resume: the source of {listed(reused, 10)} has changed; recorded results are "
+                "reused",
+                DagProfilerWarning,
+                stacklevel=3,
+            )
         self._complete = past.totals is not None
         if not self._complete:
             self._first = past.resume(
@@ -321,15 +328,6 @@ def _packed_meters(meters: Any, directory: str) -> Any:
     except Exception as error:
         problem = f"the meters cannot be recorded: {describe(error)}"
         raise JournalError(directory, [problem]) from error
-
-
-def _warn_of(tasks: Sequence[str]) -> None:
-    if tasks:
-        warnings.warn(
-            f"resume: the source of {listed(tasks, 10)} has changed; recorded results are reused",
-            DagProfilerWarning,
-            stacklevel=4,
-        )
 
 
 def _worker(worker: dict[str, Any] | None, ahead_s: float) -> dict[str, Any] | None:

@@ -102,7 +102,6 @@ class OpenStore(Holder):
         # At most one segment is open; the thread of a worker ends without notice.
         super().__init__(_close)
         self._store = store
-        self._directory = store.directory
         self._segment = ""
 
     def begin(self) -> None:
@@ -116,7 +115,7 @@ class OpenStore(Holder):
         if self._held:
             return
         try:
-            os.stat(self._directory)
+            os.stat(self._store.directory)
             if not os.path.exists(self._store.token):
                 raise self._unreachable(
                     "on this worker it is another directory, or holds another journal"
@@ -127,7 +126,7 @@ class OpenStore(Holder):
 
     def _unreachable(self, why: str) -> JournalError:
         worker = f"worker {hostname()} (process {os.getpid()})"
-        return JournalError(self._directory, [f"{worker} cannot write there: {why}"])
+        return JournalError(self._store.directory, [f"{worker} cannot write there: {why}"])
 
     def _new_segment(self) -> IO[bytes]:
         worker = f"{hostname()}-{os.getpid()}-{threading.get_ident()}".replace(os.sep, "_")
@@ -135,8 +134,8 @@ class OpenStore(Holder):
             # Other hosts and containers may have the same names and numbers.
             with suppress(FileExistsError):
                 self._segment = f"{worker}-{number}.segment"
-                file = self._store.new_file(os.path.join(self._directory, self._segment))
-                sync_directory(self._directory)
+                file = self._store.new_file(os.path.join(self._store.directory, self._segment))
+                sync_directory(self._store.directory)
                 return file
         raise AssertionError  # pragma: no cover  (count() has no end)
 
@@ -177,7 +176,7 @@ class OpenStore(Holder):
             self.close()
             if not isinstance(error, OSError):
                 raise
-            path = os.path.join(self._directory, self._segment)
+            path = os.path.join(self._store.directory, self._segment)
             raise JournalError(path, [f"outputs cannot be written: {describe(error)}"]) from error
         return {"segment": self._segment, "fields": fields}
 

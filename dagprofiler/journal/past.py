@@ -696,7 +696,7 @@ class ReplayLog:
                 self._rounds.pop()
 
     def frontier(self, inner: Callable[[int], Frontier]) -> Callable[[int], Frontier]:
-        """Return what returns the frontier of a round, which takes over what finished.
+        """Return a function from a round's number to its frontier, which takes over finished tasks.
 
         Parameters
         ----------

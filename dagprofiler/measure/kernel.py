@@ -242,8 +242,6 @@ class EventCounter(Holder):
 
     Parameters
     ----------
-    name
-        Of the meter.
     event
         Type and config, as ``perf_event_open(2)`` numbers them.
     calls
@@ -261,10 +259,7 @@ class EventCounter(Holder):
     as it is for a thread on a core with another kind of counters.
     """
 
-    unit = "1"
-
-    def __init__(self, name: str, event: tuple[int, int], calls: Any = None) -> None:
-        self.name = name
+    def __init__(self, event: tuple[int, int], calls: Any = None) -> None:
         self.reason: str | None = None
         self._calls = SystemCalls() if calls is None else calls
         super().__init__(self._calls.close)

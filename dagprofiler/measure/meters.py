@@ -94,7 +94,7 @@ def _open_cpu(_: KernelFiles) -> ReadingGrowth:
 
 
 def _open_instructions(files: KernelFiles) -> EventCounter:
-    return EventCounter("instructions", INSTRUCTIONS, SystemCalls(files.next))
+    return EventCounter(INSTRUCTIONS, SystemCalls(files.next))
 
 
 def _open_process_cpu(_: KernelFiles) -> ReadingGrowth:

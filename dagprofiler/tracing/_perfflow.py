@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from functools import partial
+from itertools import chain
 from typing import Any, Callable, NamedTuple, overload
 
 from dagprofiler._util.checks import choice
@@ -98,7 +99,8 @@ def sync_event(pointcut: str, name: Any, category: Any) -> None:
     """
     choice("pointcut", pointcut, _SYNC, error=TraceError)
     if not state.off:
-        _open.sync(pointcut, text_of(name), text_of(category))
+        label = Label(SPAN, text_of(name), text_of(category))
+        _open.mark(pointcut, label, label.category, threading.get_ident())
 
 
 def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: Any = None) -> None:  # noqa: A002  (PerfFlowAspect's)
@@ -124,9 +126,11 @@ def async_event(pointcut: str, name: Any, category: Any, scope: Any = None, id: 
     """
     choice("pointcut", pointcut, _ASYNC, error=TraceError)
     if not state.off:
-        where = (text_of(category), text_of(scope or ""))
+        category, scope = text_of(category), text_of(scope or "")
+        args = plain({"scope": scope}) if scope else None
+        label = Label(ASYNC, text_of(name), category, args, new_id())
         place = _place() if id is None else text_of(id)
-        _open.asynchronous(pointcut, text_of(name), where, place)
+        _open.mark(pointcut, label, place, (category, scope), exact=id is not None)
 
 
 def _marking(function: Any, *, pointcut: str, scope: str) -> Any:
@@ -137,98 +141,87 @@ def _marking(function: Any, *, pointcut: str, scope: str) -> Any:
         mark = partial(async_event, when, label.name, label.category, scope)
     else:
         mark = partial(sync_event, when, label.name, label.category)
-    marks = _Marks(mark, None) if when == "before" else _Marks(None, mark)
-    return signed(within(function, lambda: marks), function)
+    return signed(within(function, partial(_Marked, mark, before=when == "before")), function)
 
 
-class _Marks:
-    """Calls one function at the start, or one at the end, also after an exception."""
+class _Marked:
+    """Calls a function at the start, or at the end, also after an exception."""
 
-    __slots__ = ("_after", "_before")
+    __slots__ = ("_before", "_mark")
 
-    def __init__(self, before: Callable[[], None] | None, after: Callable[[], None] | None) -> None:
-        self._before, self._after = before, after
+    def __init__(self, mark: Callable[[], None], *, before: bool) -> None:
+        self._mark, self._before = mark, before
 
     def __enter__(self) -> None:
-        if self._before is not None:
-            self._before()
+        if self._before:
+            self._mark()
 
     def __exit__(self, *_: object) -> None:
-        if self._after is not None:
-            self._after()
+        if not self._before:
+            self._mark()
 
 
 class _Begun(NamedTuple):
-    """Work that was begun and has not ended: its name, its place, and when it began."""
+    """Work that was begun and has not ended: what it is, its place, and when it began."""
 
-    name: str
+    label: Label
     place: Any
     start: float
-    number: int
 
 
 class _Open:
-    """Work that was begun by hand: by thread and category, or by category and scope."""
+    """Work that was begun by hand: by thread, or by category and scope."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._sync: dict[int, list[_Begun]] = {}
-        self._async: dict[tuple[str, str], list[_Begun]] = {}
+        self._begun: dict[Any, list[_Begun]] = {}
 
-    def sync(self, pointcut: str, name: str, category: str) -> None:
-        recorder.start()
-        now, me = clock(), threading.get_ident()
-        with self._lock:
-            begun = self._sync.setdefault(me, [])
-            if pointcut == "before":
-                oldest = _begin(begun, _Begun(name, category, now, 0))
-                if oldest is not None:
-                    _instant(oldest, oldest.place, "no 'after' came")
-                return
-            found = _end(begun, name, category)
-            if not begun:
-                # Numbers of threads come back.
-                del self._sync[me]
-        if found is None:
-            _instant(_Begun(name, None, now, 0), category, "no 'before' came")
-        else:
-            record(Label(SPAN, found.name, found.place), found.start, now)
+    def mark(
+        self, pointcut: str, label: Label, place: Any, among: Any, *, exact: bool = False
+    ) -> None:
+        """Begin or end work, or record an instant in it.
 
-    def asynchronous(self, pointcut: str, name: str, where: tuple[str, str], place: Any) -> None:
+        Parameters
+        ----------
+        label, place
+            What the work is, and where: an end matches best if name and place are those of the
+            begin, then if the place is.
+        among
+            The work with which it is matched.
+        exact
+            Whether the place must match.
+        """
         recorder.start()
         now = clock()
         with self._lock:
-            begun = self._async.setdefault(where, [])
+            begun = self._begun.setdefault(among, [])
             if pointcut == "before":
-                oldest = _begin(begun, _Begun(name, place, now, new_id()))
-                if oldest is not None:
-                    _instant(oldest, where[0], "no 'after' came")
+                begun.append(_Begun(label, place, now))
+                if len(begun) > _MOST_OPEN:
+                    oldest = begun.pop(0)
+                    _instant(oldest.label, oldest.start, "no 'after' came")
                 return
-            found = _end(
-                begun, name, place, exact=isinstance(place, str), keep=pointcut == "instant"
-            )
+            i = _match(begun, label.name, place, exact=exact)
+            found = None if i is None else begun[i]
+            if i is not None and pointcut == "after":
+                del begun[i]
             if not begun:
-                del self._async[where]
-        args = plain({"scope": where[1]}) if where[1] else None
+                # Numbers of threads come back.
+                del self._begun[among]
         if pointcut == "instant":
-            number = new_id() if found is None else found.number
-            record(Label(ASYNC_INSTANT, name, where[0], args, number), now, now)
+            number = label.id if found is None else found.label.id
+            record(label._replace(kind=ASYNC_INSTANT, id=number), now, now)
         elif found is None:
-            _instant(_Begun(name, None, now, 0), where[0], "no 'before' came")
+            _instant(label, now, "no 'before' came")
         else:
-            record(Label(ASYNC, found.name, where[0], args, found.number), found.start, now)
+            record(found.label, found.start, now)
 
     def finish(self) -> None:
         """End open work at the end of the process."""
         now, note = clock(), {"unfinished": True}
         with self._lock:
-            for begun in self._sync.values():
-                for work in begun:
-                    label = Label(ASYNC, work.name, work.place, note, new_id())
-                    record(label, work.start, now)
-            for where, begun in self._async.items():
-                for work in begun:
-                    record(Label(ASYNC, work.name, where[0], note, work.number), work.start, now)
+            for label, _, start in chain.from_iterable(self._begun.values()):
+                record(label._replace(kind=ASYNC, args=note, id=label.id or new_id()), start, now)
             self.forget()
 
     def forget(self) -> None:
@@ -236,28 +229,14 @@ class _Open:
         self.__init__()  # type: ignore[misc]
 
 
-def _begin(begun: list[_Begun], work: _Begun) -> _Begun | None:
-    """Add begun work; return the oldest if there is too much."""
-    begun.append(work)
-    return begun.pop(0) if len(begun) > _MOST_OPEN else None
-
-
-def _end(
-    begun: list[_Begun], name: str, place: Any, *, exact: bool = False, keep: bool = False
-) -> _Begun | None:
-    """Remove the last that matches best: by name and place, by place, or any.
-
-    With `exact`, the place must match.
-    """
+def _match(begun: list[_Begun], name: str, place: Any, *, exact: bool) -> int | None:
+    """Return the index of the last work that matches best; None if none does."""
     last: dict[int, int] = {}
     for i, work in enumerate(begun):
-        fit = 2 * (work.place == place) + (work.name == name)
+        fit = 2 * (work.place == place) + (work.label.name == name)
         if fit > 1 or not exact:
             last[fit] = i
-    if not last:
-        return None
-    i = last[max(last)]
-    return begun[i] if keep else begun.pop(i)
+    return last[max(last)] if last else None
 
 
 def _place() -> Any:
@@ -269,8 +248,8 @@ def _place() -> Any:
     return threading.get_ident()
 
 
-def _instant(work: _Begun, category: str, why: str) -> None:
-    record(Label(INSTANT, work.name, category, {"note": why}), work.start, work.start)
+def _instant(label: Label, moment: float, why: str) -> None:
+    record(Label(INSTANT, label.name, label.category, {"note": why}), moment, moment)
 
 
 _open = _Open()

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 _PARTS = ("name", "instance-path", "hostname", "pid")
 
+_EVENTS = ("compact", "verbose")
 _BOOLEANS = {"true": True, "false": False}
-_EVENTS = {"compact": "compact", "verbose": "verbose"}
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Options:
                 f"filename_include={short_repr(parts)}: expected some of "
                 f"{', '.join(map(repr, _PARTS))}"
             )
-        choice("events", self.events, [*_EVENTS], error=TraceError)
+        choice("events", self.events, _EVENTS, error=TraceError)
         boolean("enable", self.enable, error=TraceError)
         boolean("cpu_mem_usage", self.cpu_mem_usage, error=TraceError)
         integer("limit", self.limit, 1, error=TraceError)
@@ -144,34 +144,27 @@ def from_environment(text: str | None) -> tuple[Options, list[str]]:
             problems += [f"log-filename-include: {part!r} is not known" for part in unknown]
         elif key in _CHOICES:
             option, choices = _CHOICES[key]
-            if value.lower() in choices:
-                given[option] = choices[value.lower()]
-            else:
+            word = value.lower()
+            if word not in choices:
                 problems.append(f"{key}={short_repr(value)}: expected {' or '.join(choices)}")
-        elif key in _ELSEWHERE:
-            problems += _problem_elsewhere(key, value)
+            elif option:
+                given[option] = _BOOLEANS.get(word, word)
+            elif (key, word) == ("caliper-enable", "true"):
+                problems.append(f"{key}={value}: there is no Caliper here")
         else:
             problems.append(f"option {short_repr(key)} is not known{did_you_mean(key, _KEYS)}")
     return Options(**given), problems
 
 
-_CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
-    "log-enable": ("enable", _BOOLEANS),
-    "cpu-mem-usage": ("cpu_mem_usage", _BOOLEANS),
+#: Option to the field that it sets, and its values; those of other versions set none.
+_CHOICES = {
+    "log-enable": ("enable", [*_BOOLEANS]),
+    "cpu-mem-usage": ("cpu_mem_usage", [*_BOOLEANS]),
     "log-event": ("events", _EVENTS),
+    "log-format": ("", ("array", "object")),
+    "caliper-enable": ("", [*_BOOLEANS]),
 }
-#: Options of other versions that change nothing here, and their values.
-_ELSEWHERE = {"log-format": ("array", "object"), "caliper-enable": ("true", "false")}
-_KEYS = ["name", "log-dir", "log-filename-include", *_CHOICES, *_ELSEWHERE]
-
-
-def _problem_elsewhere(key: str, value: str) -> list[str]:
-    """Return what a user has to know of an option that changes nothing here."""
-    if value.lower() not in _ELSEWHERE[key]:
-        return [f"{key}={short_repr(value)}: expected {' or '.join(_ELSEWHERE[key])}"]
-    if key == "caliper-enable" and value.lower() == "true":
-        return [f"{key}={value}: there is no Caliper here; spans are recorded without it"]
-    return []
+_KEYS = ["name", "log-dir", "log-filename-include", *_CHOICES]
 
 
 def _instance_path() -> str:

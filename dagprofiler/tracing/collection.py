@@ -179,7 +179,7 @@ class Collection:
         del buffer[self._limit :]
 
     def share(self) -> Sink:
-        """Return its sink for a thread that may outlive the work, whose end closes the sink."""
+        """Return its sink for a thread that may outlive the work; the end of the work closes it."""
         if not self.others:
             self.others.append(Buffer(self, self._limit))
         return self.sink
@@ -408,7 +408,9 @@ class _Shared:
     def take(self, tracing: Tracing) -> FunctionCollector:
         with self._lock:
             if tracing not in self._collectors:
-                self._collectors[tracing] = _collector(tracing)
+                self._collectors[tracing] = FunctionCollector(
+                    (), floor_ms=tracing.floor_ms, collected_only=True, places=tracing.places
+                )
             collector = self._collectors[tracing]
             if self._users.get(tracing):
                 collector.join()
@@ -425,11 +427,6 @@ class _Shared:
                 self._collectors[tracing].leave()
             else:
                 self._collectors[tracing].stop()
-
-
-def _collector(tracing: Tracing) -> FunctionCollector:
-    floor_ms, places = tracing.floor_ms, tracing.places
-    return FunctionCollector((), floor_ms=floor_ms, collected_only=True, places=places)
 
 
 _shared = _Shared()

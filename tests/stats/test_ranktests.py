@@ -277,20 +277,6 @@ def test_a_difference_counts_even_where_few_rounds_had_to_be_unanimous():
     assert found["few"].verdict == SLOWER
 
 
-def test_whole_dags_that_are_alike_are_called_alike_and_a_slow_task_is_found():
-    alike = found = 0
-    for dag in range(30):
-        tasks = {
-            str(i): compare_paired(noisy(100 * dag + i, 20), noisy(9000 + 100 * dag + i, 20))
-            for i in range(10)
-        }
-        alike += {v.verdict for v in verdicts(tasks).values()} == {NO_DIFFERENCE}
-        tasks["3"] = compare_paired(noisy(dag, 20, factor=1.1), noisy(7000 + dag, 20))
-        found += verdicts(tasks)["3"].verdict == SLOWER
-    assert alike >= 29
-    assert found >= 29
-
-
 def test_interleaved_rounds_are_judged_by_whichever_test_sees_more():
     draw = random.Random(7)
     shared = [math.exp(draw.gauss(0.0, 0.2)) for _ in range(20)]

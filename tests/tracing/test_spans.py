@@ -155,23 +155,6 @@ def test_a_span_closed_twice_or_entered_twice_leaves_a_note(traced):
     assert again["name"] == "span closed that was not open"
 
 
-def test_spans_closed_in_the_wrong_order_do_not_overlap_on_their_thread(traced):
-    first, second = span("first"), span("second")
-    first.__enter__()
-    with span("before"):
-        pass
-    second.__enter__()
-    with span("between"):
-        pass
-    first.__exit__(None, None, None)
-    with span("after"):
-        pass
-    second.__exit__(None, None, None)
-    events = {e["name"]: e for e in traced.events() if e["ph"] != "e"}
-    nested = dict.fromkeys(["before", "between", "first", "after"], "X")
-    assert {name: e["ph"] for name, e in events.items()} == {**nested, "second": "b"}
-
-
 def test_a_span_left_open_across_a_call_stands_apart_only_if_it_must():
     track = Track(1, (1, "main"), 0.0, verbose=False)
     rows = [
@@ -209,20 +192,6 @@ def test_the_spans_and_labels_that_are_remembered_are_bounded():
     rows = [part for i in range(5000) for part in (f"name {i}", i, i + 0.5)]
     assert [json.loads(line)["name"] for line in track.lines(rows)] == rows[::3]
     assert len(track._heads) <= 1024
-
-
-def test_a_span_across_threads_is_no_slice_of_either(traced):
-    one = span("across").__enter__()
-
-    def close():
-        with span("own"):
-            pass
-        one.__exit__(None, None, None)
-
-    thread = threading.Thread(target=close)
-    thread.start()
-    thread.join()
-    assert sorted(traced.names()) == ["across", "own"]
 
 
 def test_where_an_event_loop_runs_spans_stand_apart(traced):
