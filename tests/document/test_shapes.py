@@ -13,6 +13,7 @@ ANNOTATIONS = {"$schema", "title", "description", "format"}
 SIZE = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
 TIME = {"type": ["number", "null"], "minimum": 0, "maximum": 1e308}
 WORD = {"type": ["string", "null"]}
+X = {"type": "object", "properties": {"x": SIZE}}
 
 
 def subschemas(schema):
@@ -43,23 +44,17 @@ def test_the_check_follows_every_keyword_of_the_profile_schema(subschema):
 @pytest.mark.parametrize(
     ("value", "schema"),
     [
-        (0, SIZE),
-        (2**63 - 1, SIZE),
-        (-1, {"type": "integer"}),
-        ([10**400, -(10**400)], {"type": "array", "items": {"type": "integer"}}),
-        (-1, {"type": "integer", "maximum": 0}),
+        *((value, SIZE) for value in (0, 2**63 - 1)),
+        *((value, TIME) for value in (0.5, 0, None)),
+        *((value, WORD) for value in (None, "")),
+        *((-1, {"type": "integer"}), (-1, {"type": "integer", "maximum": 0})),
         (10**400, {"type": "integer", "minimum": 0}),
-        (0.5, TIME),
-        (0, TIME),
-        (None, TIME),
-        (None, WORD),
-        ("", WORD),
+        ([10**400, -(10**400)], {"type": "array", "items": {"type": "integer"}}),
         ([], {"type": "array", "items": SIZE}),
         ([0, 1.5, None], {"type": "array", "items": TIME}),
         ([None, None], {"type": "array", "items": WORD}),
         (["a", 1], {"type": "array", "items": TIME, "prefixItems": [WORD]}),
-        ({"x": 1, "y": math.nan}, {"type": "object", "required": [], "properties": {"x": SIZE}}),
-        ({}, {"type": "object", "required": [], "properties": {"x": SIZE}}),
+        *((value, {**X, "required": []}) for value in ({"x": 1, "y": math.nan}, {})),
         ({}, {"type": "object", "additionalProperties": SIZE}),
         ({"a": {"b": 1}}, {"type": "object", "additionalProperties": True}),
     ],
@@ -72,26 +67,22 @@ def test_certainly_valid(value, schema):
 @pytest.mark.parametrize(
     ("value", "schema"),
     [
-        (True, SIZE),
-        (-1, SIZE),
-        (2**63, SIZE),
-        ("1", SIZE),
-        (1, {"type": "integer", "maximum": 0}),
-        (-1, {"type": "integer", "minimum": 0}),
-        (math.nan, TIME),
-        (math.inf, TIME),
-        (10**400, TIME),
-        ([1.5, 10**400], {"type": "array", "items": TIME}),
-        ([1.0, math.nan, 2.0], {"type": "array", "items": TIME}),
-        ([math.inf, -math.inf], {"type": "array", "items": TIME}),
-        ([1.0, -0.5], {"type": "array", "items": TIME}),
+        *((value, SIZE) for value in (True, -1, 2**63, "1")),
+        *((1, {"type": "integer", "maximum": 0}), (-1, {"type": "integer", "minimum": 0})),
+        *((value, TIME) for value in (math.nan, math.inf, 10**400)),
+        *(
+            (values, {"type": "array", "items": TIME})
+            for values in ([1.5, 10**400], [1.0, math.nan], [math.inf, -math.inf], [1.0, -0.5])
+        ),
         ("x", {"type": "string", "enum": ["y"]}),
         ([], {"type": "array", "items": SIZE, "minItems": 1}),
         ([[]], {"type": "array", "items": {"type": "array", "items": SIZE, "minItems": 1}}),
-        (["a", "b"], {"type": "array", "items": SIZE, "prefixItems": [WORD]}),
-        ([3, 1], {"type": "array", "items": SIZE, "prefixItems": [WORD]}),
-        ({}, {"type": "object", "required": ["x"], "properties": {"x": SIZE}}),
-        ({"x": None}, {"type": "object", "required": [], "properties": {"x": SIZE}}),
+        *(
+            (row, {"type": "array", "items": SIZE, "prefixItems": [WORD]})
+            for row in (["a", "b"], [3, 1])
+        ),
+        ({}, {**X, "required": ["x"]}),
+        ({"x": None}, {**X, "required": []}),
         ({"a": -1}, {"type": "object", "additionalProperties": SIZE}),
     ],
 )

@@ -153,7 +153,7 @@ def test_a_task_that_a_rule_added_says_when(journals):
 
 
 @pytest.mark.parametrize(
-    "numbers", [range(40), pytest.param(range(40, 440), marks=pytest.mark.slow)]
+    "numbers", [range(90), pytest.param(range(90, 440), marks=pytest.mark.slow)]
 )
 def test_mutated_journals_are_resumed_or_refused(journals, numbers):
     assert len(numbers) / 2 <= try_mutations(journals, numbers) < len(numbers)

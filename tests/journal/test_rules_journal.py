@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from journal_files import cut_after
@@ -136,19 +136,6 @@ def test_what_finished_is_not_run_again_and_the_graph_grows_on(journal, count):
     ran.clear()
     assert program().resume(journal).outputs == whole.outputs
     assert not ran
-
-
-@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
-def test_on_an_executor_as_well(journal, pool):
-    whole = program().run(**ASKED)
-    for count in (2, 6, 9):
-        cut_after(journal, count)
-        with pool(2) as workers:
-            profile = program().resume(journal, executor=workers)
-        assert profile.outputs == whole.outputs
-        assert edge_bytes(profile) == edge_bytes(whole)
-        rows = {row[0]: row for row in profile.sections["timeline"]["records"]}
-        assert len(rows) == TASKS
 
 
 class Ticket:

@@ -189,28 +189,6 @@ def test_a_generators_span_lasts_from_the_first_value_until_it_is_exhausted(trac
     assert traced.events()[3].get("args") is None
 
 
-def test_a_generator_gets_what_is_sent_and_thrown_and_returns_what_it_returns(traced):
-    @trace
-    def echo():
-        got = None
-        while got != "enough":
-            try:
-                got = yield got
-            except ValueError as error:
-                got = error
-        return "done"
-
-    generator = echo()
-    next(generator)
-    assert generator.send(1) == 1
-    problem = ValueError("no")
-    assert generator.throw(problem) is problem
-    with pytest.raises(StopIteration) as stop:
-        generator.send("enough")
-    assert stop.value.value == "done"
-    assert len(traced.events()) == 2
-
-
 def test_a_coroutines_span_lasts_until_it_returns(traced):
     @trace
     async def slow():

@@ -223,7 +223,9 @@ def merged_or_refused(seed, folder):
     return read(path)
 
 
-@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(500), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "seeds", [range(100), pytest.param(range(100, 500), marks=pytest.mark.slow)]
+)
 def test_what_is_wrong_in_a_trace_is_refused_by_name_or_left_out(tmp_path, seeds):
     for seed in seeds:
         try:

@@ -70,27 +70,16 @@ def test_the_collector_stays_paused_until_the_outermost_pause_ends_in_an_error_t
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (None, None),
-        (True, True),
-        (3, 3),
-        (-(2**63), -(2**63)),
-        (2**63 - 1, 2**63 - 1),
-        (0.5, 0.5),
-        ("text", "text"),
-        ("\ud800", "\ud800"),
+        *((value, value) for value in (None, True, 3, -(2**63), 2**63 - 1, 0.5, "text", "\ud800")),
         ([1, [2.5, None]], [1, [2.5, None]]),
         ((1, (2,)), [1, [2]]),
         ({"a": {"b": (1,)}}, {"a": {"b": [1]}}),
         (Config(a=1), {"a": 1}),
         (Colour.RED, 3),
-        (np.int32(7), 7),
-        (np.uint64(7), 7),
-        (np.float32(0.5), 0.5),
-        (np.float64(0.5), 0.5),
-        (np.bool_(1), True),
-        (np.str_("n"), "n"),
+        *((kind(7), 7) for kind in (np.int32, np.uint64)),
+        *((kind(0.5), 0.5) for kind in (np.float32, np.float64)),
+        *((np.bool_(1), True), (np.str_("n"), "n"), (np.array(3), 3)),
         (np.arange(3), [0, 1, 2]),
-        (np.array(3), 3),
         (np.eye(2), [[1.0, 0.0], [0.0, 1.0]]),
         (np.zeros((0, 2)), []),
         ([np.arange(2), np.int8(1)], [[0, 1], 1]),
@@ -107,35 +96,19 @@ def test_what_json_can_hold_is_stored_as_json(value, expected):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    "value",
     [
-        (math.nan, "nan"),
-        (-math.inf, "-inf"),
-        (np.float32("nan"), "nan"),
-        (np.array([1.0, np.nan]), "[ 1. nan]"),
-        ([1, math.inf], "[1, inf]"),
-        ({"a": math.nan}, "{'a': nan}"),
-        (2**63, "9223372036854775808"),
-        (-(2**63) - 1, "-9223372036854775809"),
-        ([2**64], "[18446744073709551616]"),
-        (complex(1, 2), "(1+2j)"),
-        (b"raw", "b'raw'"),
-        ({1: 2}, "{1: 2}"),
-        ({(1, 2): 3}, "{(1, 2): 3}"),
-        (frozenset([1]), "frozenset({1})"),
-        (range(3), "range(0, 3)"),
-        (np.datetime64("2026-02-12"), "2026-02-12"),
-        (np.datetime64("2026-11-20T23:59:32.123456789"), "2026-11-20T23:59:32.123456789"),
-        (np.timedelta64(5, "ns"), "5 nanoseconds"),
-        ([np.timedelta64(5, "ns")], str([np.timedelta64(5, "ns")])),
-        (Dictable, str(Dictable)),
-        (Path("here"), "here"),
-        (int, "<class 'int'>"),
+        *(math.nan, -math.inf, np.float32("nan"), np.array([1.0, np.nan]), [1, math.inf]),
+        *({"a": math.nan}, {1: 2}, {(1, 2): 3}, 2**63, -(2**63) - 1, [2**64]),
+        *(complex(1, 2), b"raw", frozenset([1]), range(3), Dictable, Path("here"), int),
+        *(np.datetime64("2026-02-12"), np.datetime64("2026-11-20T23:59:32.123456789")),
+        *(np.timedelta64(5, "ns"), [np.timedelta64(5, "ns")]),
     ],
     ids=repr,
 )
-def test_what_json_cannot_hold_is_stored_as_text_and_listed(value, text):
-    assert jsonable({"n": 1, "parameter": value}) == ({"n": 1, "parameter": text}, ["parameter"])
+def test_what_json_cannot_hold_is_stored_as_text_and_listed(value):
+    stored = {"n": 1, "parameter": str(value)}
+    assert jsonable({"n": 1, "parameter": value}) == (stored, ["parameter"])
 
 
 @pytest.mark.parametrize(
