@@ -277,11 +277,17 @@ def test_an_asynchronous_generator_gets_what_is_sent_and_thrown_and_closes_what_
 
 
 def test_context_managers_last_until_they_are_left_and_keep_their_kind(traced):
+    thrown = []
+
     @trace
     @contextlib.contextmanager
     def outside(x=0):
         """Manage."""
-        yield x
+        try:
+            yield x
+        except KeyError as error:
+            thrown.append(error)
+            raise
 
     @contextlib.contextmanager
     @trace
@@ -300,6 +306,7 @@ def test_context_managers_last_until_they_are_left_and_keep_their_kind(traced):
     assert outside()(add)(1) == 2
     with pytest.raises(KeyError), outside():
         raise KeyError("k")
+    assert len(thrown) == 1
     assert traced.events()[-1]["args"] == {"error": "KeyError: 'k'"}
 
 
