@@ -200,7 +200,7 @@ def test_formats_and_their_options_are_checked(refused, shelf, folder, options, 
     assert says in refused("export", shelf.profile, *(o.format(folder=folder) for o in options))
 
 
-def test_what_is_no_command_and_an_error_that_nobody_expected_are_lines(refused, cli, monkeypatch):
+def test_an_unknown_command_and_an_unexpected_error_are_one_line_each(refused, cli, monkeypatch):
     assert "invalid choice: 'shw'" in refused("shw")
     assert cli(code=2).err.endswith("dagprofiler: a command is missing\n")
 

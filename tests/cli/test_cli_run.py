@@ -59,9 +59,7 @@ def test_parameters_have_the_type_of_what_they_replace_or_are_arguments(cli, fol
     assert saved(folder, "q.json").config.N == 8
 
 
-def test_meters_and_executor_are_asked_for_and_a_made_pool_ends(
-    cli, folder, shelf, refused, written
-):
+def test_a_run_is_as_requested_and_a_pool_made_for_it_ends(cli, folder, shelf, refused, written):
     options = ["--rounds", "6", "--warmup", "1", "--meters", "wall,cpu", "--executor", "threads:2"]
     cli("run", shelf.target, *options, "-o", f"{folder}/p.json")
     sections = saved(folder).sections

@@ -182,7 +182,7 @@ def test_numbers_of_numpy_in_a_profile_made_by_hand_are_written_as_those_they_ar
 # Importing
 
 
-def test_a_file_is_imported_by_who_recognizes_it_which_loading_points_to(profile, tmp_path):
+def test_a_file_is_imported_in_the_format_that_fits_and_loading_it_names_that(profile, tmp_path):
     path = tmp_path / "x.json"
     profile.export(path, "wfformat")
     imported = import_profile(path)
@@ -256,7 +256,7 @@ def test_an_importer_of_others_that_fails_to_recognize_keeps_nobody_from_it(
         import_profile(io.StringIO("{}"))
 
 
-def test_a_file_that_two_recognize_needs_a_word_one_that_none_does_is_no_profile(profile, plugin):
+def test_a_file_that_fits_two_formats_needs_a_name_and_one_of_none_is_no_profile(profile, plugin):
     text = exporter("wfformat").render(profile).text
     with pytest.raises(FormatError, match=r"names, wfformat; give format="):
         import_profile(io.StringIO(text))
