@@ -9,7 +9,9 @@ from functools import partialmethod
 
 import pytest
 
-from dagprofiler import Hook, RunError, Task
+from dagprofiler import DAG, Hook, RunError, Task
+from dagprofiler._document.rounds import MEASURED
+from dagprofiler.engine.log import RoundLog
 
 
 class Clock:
@@ -103,6 +105,33 @@ def failure(dag, *arguments, **options):
     with pytest.raises(RunError) as caught:
         dag.run(*arguments, **options)
     return caught.value
+
+
+def log_of(*rounds, tasks="ab"):
+    """Return the log of a run of tasks without edges, with these rounds for its own."""
+    log = DAG(dict.fromkeys(tasks, Calls(always(), ""))).run()._tables.log
+    log.rounds, log.started = list(rounds), 0.0
+    for round_log in log.rounds:
+        round_log.times += [None] * (6 * len(tasks) - len(round_log.times))
+    return log
+
+
+def a_round(*walls_s, kind=MEASURED, total_s=0.0, **metered):
+    """Return a round of tasks with these times in compute(); None for a task that failed there.
+
+    `metered` has each column's reading of each task.
+    """
+    ran_on = [0] * len(walls_s)
+    round_log = RoundLog(kind, None, [], ran_on, [], started_s=0.0, total_s=total_s)
+    for i, wall_s in enumerate(walls_s):
+        if wall_s is None:
+            round_log.times += [0.0, 0.0, 0.0, 1.0, None, None]
+            round_log.errors[i] = "ValueError: boom"
+        else:
+            round_log.times += [0.0, 0.0, 0.0, wall_s, wall_s, wall_s]
+    round_log.columns = list(metered)
+    round_log.meters = dict(enumerate(map(list, zip(*metered.values()))))
+    return round_log
 
 
 def spent_ms(document):

@@ -172,9 +172,6 @@ def _none_is_left(tmp_path_factory, monkeypatch):
     assert os.listdir(folder) == []
 
 
-# What rounds in new processes are
-
-
 @pytest.fixture(scope="module")
 def measured(tasks, tmp_path_factory):
     """Return a program that has run for three rounds, and its profile."""
@@ -224,9 +221,6 @@ def test_two_dags_in_turns_have_processes_of_their_own(program):
     # The third turn begins with the first DAG again.
     assert outputs == [5, 6]
     assert found.task_times["b"]["verdict"] == "inconclusive"
-
-
-# What goes there, and what comes back
 
 
 @pytest.mark.slow
@@ -327,9 +321,6 @@ def test_hooks_are_told_of_each_round_here(program):
     assert (failed.round, type(failed.error)) == (1, LookupError)
 
 
-# Errors of tasks
-
-
 def test_the_error_of_a_task_comes_back_with_its_type(program):
     error = failure(program.dag(at=2, action="fail"), rounds=FRESH)
     assert error.task == "b"
@@ -394,9 +385,6 @@ def test_what_ends_a_process_ends_the_run_with_the_rounds_before(program, action
     assert Profile.loads(profile.dumps()) == profile
 
 
-# DAGs that cannot travel
-
-
 def test_a_dag_that_cannot_travel_is_refused_before_anything_runs():
     class Local(Task):
         outputs = ["x"]
@@ -421,9 +409,6 @@ def test_a_meter_that_cannot_travel_is_refused_before_anything_runs(program, tas
 def test_outputs_that_cannot_travel_back_are_an_error_that_says_so(tasks):
     with pytest.raises(SerializationError, match=r"fresh_process=True.*back by pickle"):
         DAG({"a": tasks.Cannot}).run(rounds=FRESH)
-
-
-# Programs
 
 
 class Script:

@@ -3,43 +3,15 @@ from __future__ import annotations
 from statistics import median
 
 import pytest
+from steps import a_round, log_of
 
-from dagprofiler import DAG, Task
-from dagprofiler._document.rounds import COLD, MEASURED, WARM_UP
-from dagprofiler.engine.log import RoundLog
+from dagprofiler._document.rounds import COLD, WARM_UP
 from dagprofiler.engine.sections import differing_outputs, is_precise, samples_of
 
 
-class Nothing(Task):
-    def compute(self):
-        return {}
-
-
-def log_of(*rounds, tasks="ab"):
-    """Return the log of a run of tasks without edges, with these rounds for its own."""
-    log = DAG(dict.fromkeys(tasks, Nothing)).run()._tables.log
-    log.rounds = list(rounds)
-    for round_log in log.rounds:
-        round_log.times += [None] * (6 * len(tasks) - len(round_log.times))
-    return log
-
-
-def a_round(*walls_s, kind=MEASURED, columns=(), meters=(), total_s=0.0):
-    """Return a round of tasks with these times in compute(); None for a task that failed there."""
-    round_log = RoundLog(kind, None, [], [], [], total_s=total_s, columns=list(columns))
-    for i, wall_s in enumerate(walls_s):
-        if wall_s is None:
-            round_log.times += [0.0, 0.0, 0.0, 1.0, None, None]
-            round_log.errors[i] = "ValueError: boom"
-        else:
-            round_log.times += [0.0, 0.0, 0.0, wall_s, wall_s, wall_s]
-    round_log.meters = dict(enumerate(map(list, meters)))
-    return round_log
-
-
 def test_what_was_not_measured_is_null():
-    metered = {"columns": ["energy_J"], "meters": [[5], [6]]}
-    log = log_of(a_round(1, 1, **metered), a_round(1, None, **metered), a_round(1, 1))
+    metered = [a_round(1, last, energy_J=[5, 6]) for last in (1, None)]
+    log = log_of(*metered, a_round(1, 1))
     tasks = samples_of(log)["tasks"]
     assert tasks["a"]["energy_J"] == [5, 5, None]
     # What was read of a task that failed is no measurement of it.
@@ -48,26 +20,22 @@ def test_what_was_not_measured_is_null():
 
 
 def test_rounds_with_other_meters_share_their_columns():
-    log = log_of(
-        a_round(1, columns=["x", "y"], meters=[[1, 2]]),
-        a_round(1, columns=["y", "z"], meters=[[3, 4]]),
-        tasks="a",
-    )
+    log = log_of(a_round(1, x=[1], y=[2]), a_round(1, y=[3], z=[4]), tasks="a")
     columns = samples_of(log)["tasks"]["a"]
     assert [columns[name] for name in "xyz"] == [[1, None], [2, 3], [None, 4]]
 
 
 @pytest.mark.parametrize(
-    ("columns", "read", "corrected_ms"),
+    ("metered", "corrected_ms"),
     [
-        (["delay_ms"], [300.0], 700.0),
-        (["delay_ms", "cpu_ms"], [300.0, 900.0], 900.0),
-        (["delay_ms", "cpu_ms"], [300.0, None], 700.0),
-        (["delay_ms", "cpu_ms"], [None, 300.0], None),
+        ({"delay_ms": [300.0]}, 700.0),
+        ({"delay_ms": [300.0], "cpu_ms": [900.0]}, 900.0),
+        ({"delay_ms": [300.0], "cpu_ms": [None]}, 700.0),
+        ({"delay_ms": [None], "cpu_ms": [300.0]}, None),
     ],
 )
-def test_wall_times_are_corrected_for_the_delay(columns, read, corrected_ms):
-    log = log_of(a_round(1.0, columns=columns, meters=[read]), tasks="a")
+def test_wall_times_are_corrected_for_the_delay(metered, corrected_ms):
+    log = log_of(a_round(1.0, **metered), tasks="a")
     assert samples_of(log)["tasks"]["a"]["corrected_ms"] == [corrected_ms]
 
 
@@ -127,7 +95,7 @@ def test_a_task_of_less_than_a_hundredth_of_the_total_does_not_matter(factor, pr
 
 def test_waiting_for_a_core_makes_no_task_imprecise():
     rounds = [
-        a_round(10.0 + delay_s, columns=["delay_ms", "cpu_ms"], meters=[[delay_s * 1e3, 1e4]])
+        a_round(10.0 + delay_s, delay_ms=[delay_s * 1e3], cpu_ms=[1e4])
         for delay_s in (0.0, 5.0, 0.0, 8.0, 3.0, 20.0)
     ]
     log = log_of(*rounds, tasks="a")

@@ -3,40 +3,26 @@
 from __future__ import annotations
 
 import pytest
-from steps import Calls, always, failure
+from steps import Calls, a_round, always, failure, log_of
 
 from dagprofiler import DAG, Hook, Profile, Rounds
-from dagprofiler._document.rounds import ALLOCATION, COLD, MEASURED, WARM_UP
+from dagprofiler._document.rounds import ALLOCATION, COLD, WARM_UP
 from dagprofiler._util.json import held
-from dagprofiler.engine.log import RoundLog
 from dagprofiler.engine.sections import Tables
 
 
-def tables(*rounds, reason=None, calibration=None, **tasks):
+def tables(*rounds, reason=None, calibration=None):
     """Return the tables of a run with these rounds of two tasks without edges."""
-    log = DAG(dict.fromkeys("ab", Calls(always(), ""))).run()._tables.log
-    log.rounds, log.reason, log.started = list(rounds), reason, 0.0
+    log = log_of(*rounds)
+    log.reason = reason
     log.environment.pop("calibration", None)
     if calibration is not None:
         log.environment["calibration"] = {"score": calibration}
     return Tables(log)
 
 
-def a_round(*computes_s, kind=MEASURED, total_s=0.0, **metered):
-    """Return a round of tasks that compute so long."""
-    one = RoundLog(kind, None, [], [0] * len(computes_s), [], started_s=0.0, total_s=total_s)
-    for computes in computes_s:
-        one.times += [None] * 6 if computes is None else [0, 0, 0, computes, computes, computes]
-    one.columns = list(metered)
-    one.meters = dict(enumerate(map(list, zip(*metered.values())))) if metered else {}
-    return one
-
-
 def sections(made):
     return {name: held(section) for name, section in made.sections()}
-
-
-# Figures
 
 
 def test_where_no_round_was_measured_figures_are_of_what_warmed_up():
@@ -48,9 +34,6 @@ def test_the_total_is_that_of_a_measured_round():
     rounds = [a_round(1, 1, total_s=total_s) for total_s in (3, 5, 4, 60)]
     others = [a_round(1, 1, kind=kind, total_s=1000) for kind in (COLD, ALLOCATION)]
     assert tables(others[0], *rounds, others[1]).metrics().total_time_ms == 4500.0
-
-
-# The timeline
 
 
 def test_a_task_is_ready_when_its_last_producer_of_that_round_is_done():
@@ -77,9 +60,6 @@ def test_tables_are_whole_however_large(rounds):
     if rounds > 1:
         assert list(document["weight_sources"]) == names
     assert Profile.loads(profile.dumps()) == profile
-
-
-# Candidates for weights
 
 
 def test_every_candidate_that_was_measured_is_told_with_its_median():
@@ -146,9 +126,6 @@ def test_consumers_of_the_same_fields_share_no_lists_and_tasks_no_reasons():
     sources = profile.sections["weight_sources"]
     sources["b"]["reasons"].clear()
     assert sources["c"]["reasons"] == {"estimated_instructions": "the task has no cost model"}
-
-
-# The run
 
 
 @pytest.mark.parametrize("arguments", [{"rounds": 6}, {"meters": "default"}])

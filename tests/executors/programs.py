@@ -120,18 +120,21 @@ class Act(Task):
         os.kill(os.getppid(), signal.SIGKILL)
         time.sleep(1)
 
-    def _exit_once(self):
+    def _is_first(self):
         try:
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
-            return "the second time"
-        os._exit(3)
+            return False
+        return True
+
+    def _exit_once(self):
+        if self._is_first():
+            os._exit(3)
+        return "the second time"
 
     def _raise_again(self):
-        try:
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL))
-        except FileExistsError as error:
-            raise ValueError("not a second time") from error
+        if not self._is_first():
+            raise ValueError("not a second time")
         return "the first time"
 
     def _lambda(self):

@@ -105,9 +105,6 @@ def scale(page):
     return float(camera(page).partition("scale(")[2].rstrip(")"))
 
 
-# It opens
-
-
 PROFILES = {
     "example quickstart": lambda: example("quickstart"),
     "example text_index": lambda: example("text_index", max_files=20),
@@ -170,9 +167,6 @@ def test_twenty_thousand_tasks_open_in_groups(opened):
     page.get_by_label("Filter: Tasks").fill("t012345")
     page.locator("#tasks tbody button").click()
     assert page.locator(".panel h3").inner_text() == "t012345"
-
-
-# It answers
 
 
 def test_a_click_on_a_task_shows_its_figures_samples_and_ends(opened, measured):
@@ -367,9 +361,6 @@ def test_a_base_is_shown_beside_it_with_verdicts(opened, measured):
     assert "in all (" in page.locator("#overview .finding").inner_text()
     assert page.locator("#colour").input_value() == "change"
     assert "%" in page.locator("#graph .node", has_text="part_1").text_content()
-
-
-# Everybody can use it
 
 
 def test_a_prediction_is_shown_with_the_real_run_and_over_the_workers(opened, measured):
