@@ -601,6 +601,7 @@ class EngineSection:
     worker_ms: float = may(
         "CPU time of a worker's process for each task, beside the task, in milliseconds."
     )
+    always: float = may("Cores that its processes use all the time, for each worker.")
     write_ms: list[float] = may(
         "Time of the worker that made a value to hand it over, of 0.2e6 and of 2e6 bytes, in "
         "milliseconds.",

@@ -385,14 +385,12 @@ def _known_session(key: str, packed: bytes | None) -> Session | None:
 class _ByValue(pickle.Pickler):
     """Pickles classes and functions of the main program as what `once` returns of them."""
 
-    def __init__(self, file: BytesIO, once: Callable[[Any, Any], bytes]) -> None:
-        super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self._once = once
+    once: Callable[[Any, Any], bytes]
 
     def reducer_override(self, value: Any) -> Any:
         """Return how to unpickle a value, as pickle asks; it does all others as always."""
         if isinstance(value, (type, FunctionType)) and value.__module__ == "__main__":
-            return _unpickled, (self._once(value, _cloudpickle()),)
+            return _unpickled, (self.once(value, _cloudpickle()),)
         return NotImplemented
 
 
@@ -485,7 +483,9 @@ class JobPickler:
         if not (self._by_value and b"__main__" in data):
             return data
         file = BytesIO()
-        _ByValue(file, self._once).dump(value)
+        pickler = _ByValue(file, pickle.HIGHEST_PROTOCOL)
+        pickler.once = self._once
+        pickler.dump(value)
         return file.getvalue()
 
     def _culprit(self, parts: Mapping[str, Any]) -> str | None:

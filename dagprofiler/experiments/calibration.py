@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["calibrate_engine"]
 
-#: Tasks of a chain; tasks for each worker that wait for it, and how long each takes.
-_CHAIN, _WAITING, _WAIT_S = 20, 8, 4e-3
+#: Tasks of a chain; tasks for each worker that wait for it, and how long each takes; long ones.
+_CHAIN, _WAITING, _WAIT_S, _LONG_S = 20, 8, 4e-3, 0.1
 #: Runs of each DAG.
 _RUNS = 5
 #: How many arrays are made; the allocator learns from the first ones.
@@ -43,7 +43,7 @@ class Probe(Task):
     gathers = ["x"]  # noqa: RUF012  (how tasks declare)
     outputs = ["x", "used"]  # noqa: RUF012  (the same)
 
-    def __init__(self, seconds: float = _WAIT_S, share: float = 0.0, size: int = 1) -> None:
+    def __init__(self, share: float = 0.0, seconds: float = _WAIT_S, size: int = 1) -> None:
         super().__init__()
         self.seconds, self.share, self.size = seconds, share, size
 
@@ -124,57 +124,58 @@ def calibrate_engine(executor: Any) -> Engine:
 
     Notes
     -----
-    Takes a few seconds. A chain of tasks that compute tells the latency; tasks that sleep,
-    more than there are workers, tell the gap and the CPU time of the driver and of the workers'
-    processes, and what the first ones take more; of tasks that compute on all cores counts the
-    gap with which a simulation of them takes as long; tasks that hand over values of two sizes tell
-    what that costs; the kernels of :func:`~dagprofiler.calibrate`, on one worker and on more,
-    tell the contention. Waits add up in a run, so those of each run count by their mean;
-    figures are medians over the runs. Last comes a graph of tasks that compute, predicted and run.
+    Takes a few seconds; on nodes, they take the tasks in turns. A chain of tasks that compute
+    tells the latency; tasks that sleep, more than there are workers, tell the gap and the CPU time
+    of the driver and of the workers' processes, and what the first ones take more; those that
+    sleep long tell what these processes use all the time; of tasks that compute on all cores
+    counts the gap with which they begin as late in a simulation; tasks that hand over values of
+    two sizes tell what that costs; the kernels of :func:`~dagprofiler.calibrate`, on one worker
+    and on more, tell the contention. Waits add up in a run, so those of each run count by their
+    mean; figures are medians over the runs. Last comes a graph of tasks that compute, predicted
+    and run.
     """
     nodes: Mapping[str, Any] = executor if isinstance(executor, Mapping) else {}
-    if nodes:
-        executor = next(iter(nodes.values()))
-    engine = as_executor(executor, Rounds())
+    engine = as_executor(next(iter(nodes.values())) if nodes else executor, Rounds())
     if engine is None:
         raise refused("calibrate_engine: a serial run has no engine; give an executor")
-    found = DAG({"surroundings": Surroundings()}).run(executor=executor).outputs["surroundings"]
+
+    def run(dag: DAG, **options: Any) -> Profile:
+        if nodes:
+            # Each node in its turn.
+            names = [*dag.tasks]
+            options["schedule"] = {node: names[k :: len(nodes)] for k, node in enumerate(nodes)}
+        return dag.run(executor=executor, **options)
+
+    found = run(DAG({"surroundings": Surroundings()})).outputs["surroundings"]
     here = Surroundings().compute()
     arrays = found["arrays_s"] / here["arrays_s"] if here["arrays_s"] else 1.0
     waiting = _probes(4 * (os.cpu_count() or 1) + 8)
-    waiting.run(executor=executor)
-    own = len(_spans(waiting.run(executor=executor)))
-    workers = len(nodes) or own
+    run(waiting)
+    workers = len(nodes) or len({worker for (_, worker), _ in _rows(run(waiting))})
     chain = _probes(_CHAIN, 1.0, steps=[1])
-    chain_ms = [
-        _mean(_between(span for _, span in _rows(profile))) for profile in _rounds(chain, executor)
-    ]
-    driver_ms, worker_ms = _cpu_ms(executor, own)
+    spans = ([span for _, span in _rows(profile)] for profile in _rounds(chain, run))
+    chain_ms = median([_mean(_between(several)) for several in spans])
+    driver_ms, worker_ms, always = _cpu(run, workers)
     # What it does beside its threads is no more than what a chain waits for.
-    driver_ms = min(driver_ms, median(chain_ms))
-    latency_ms = median(chain_ms) - driver_ms
-    waits = _rounds(_probes(own * _WAITING), executor)
+    driver_ms = min(driver_ms, chain_ms)
+    latency_ms = chain_ms - driver_ms
+    waits = _rounds(_probes(workers * _WAITING), run)
     gap_ms = median([_mean(_gaps_of(profile)) for profile in waits])
     first_ms = median([min(span[0] for _, span in _rows(profile)) for profile in waits])
-    write_ms, read_ms = _handing_over(executor, own, median(chain_ms), gap_ms)
+    write_ms, read_ms = _handing_over(run, workers, chain_ms, gap_ms)
     busy = min(workers, found["cores"])
-
-    def at_once(dag: DAG) -> Profile:
-        if not nodes:
-            return dag.run(executor=executor)
-        return dag.run(executor=nodes, schedule={n: [t] for n, t in zip(nodes, dag.tasks)})
-
-    contention, between = _contention(at_once, busy, threads=engine.shares_memory)
+    contention, between = _contention(run, busy, threads=engine.shares_memory)
     plain = Engine(
         executor=engine.name,
         host=hostname(),
         workers=workers,
-        latency_ms=round(max(0.0, latency_ms), 6),
+        latency_ms=round(latency_ms, 6),
         gap_ms=round(max(0.0, gap_ms), 6),
         busy_gap_ms=round(max(0.0, gap_ms), 6),
         start_ms=round(max(0.0, first_ms - (latency_ms + driver_ms) / 2), 6),
         driver_ms=round(driver_ms, 6),
         worker_ms=round(worker_ms, 6),
+        always=round(always, 6),
         write_ms=write_ms,
         read_ms=read_ms,
         cores=found["cores"],
@@ -185,13 +186,13 @@ def calibrate_engine(executor: Any) -> Engine:
         arrays=1.0 if found["allocator"] == here["allocator"] else round(arrays, 4),
     )
     if not engine.shares_memory:  # threads that compute wait for the interpreter's lock
-        plain = replace(plain, busy_gap_ms=round(_busy_gap_ms(executor, own, plain), 6))
-    return replace(plain, error=round(_error(executor, replace(plain, workers=own)), 4))
+        plain = replace(plain, busy_gap_ms=round(_busy_gap_ms(run, plain), 6))
+    return replace(plain, error=round(_error(run, plain), 4))
 
 
-def _rounds(dag: DAG, executor: Any) -> list[Profile]:
+def _rounds(dag: DAG, run: Callable[[DAG], Profile]) -> list[Profile]:
     """Run a DAG several times, after once to warm up."""
-    return [dag.run(executor=executor) for _ in range(_RUNS + 1)][1:]
+    return [run(dag) for _ in range(_RUNS + 1)][1:]
 
 
 def _rows(profile: Profile) -> Iterator[tuple[tuple[str, int], tuple[float, float]]]:
@@ -208,82 +209,93 @@ def _between(spans: Iterable[tuple[float, float]]) -> list[float]:
     return [after[0] - before[1] for before, after in zip(several, several[1:])]
 
 
-def _probes(count: int, share: float = 0.0, *, steps: Sequence[int] = ()) -> DAG:
+def _probes(
+    count: int, share: float = 0.0, seconds: float = _WAIT_S, *, steps: Sequence[int] = ()
+) -> DAG:
     """Return tasks that compute for a share of their time, each after those so many before it.
 
     After no-ops processes wake up faster than after tasks: those that follow others compute.
     """
     names = [f"probe_{i:03}" for i in range(count)]
     edges = [(a, b, ORDER_ONLY) for step in steps for a, b in zip(names, names[step:])]
-    return DAG({name: Probe(share=share) for name in names}, edges)
+    return DAG({name: Probe(share, seconds) for name in names}, edges)
 
 
-def _cpu_ms(executor: Any, workers: int) -> tuple[float, float]:
-    """Return the CPU time of this process and of a worker's for each task that sleeps.
+def _cpu(run: Callable[[DAG], Profile], workers: int) -> tuple[float, float, float]:
+    """Return the CPU time of this process and of a worker's for each task that sleeps, in ms.
 
-    Here it is what more tasks cost more, there what is used from task to task.
+    And the share of a core that they use all the time, for each worker. Here it is told by runs
+    of more tasks, and of longer ones; there by what is used from task to task.
     """
-    few, many = _probes(workers), _probes(workers * (1 + _WAITING))
-    here, there = [], []
-    for _ in range(3):
-        used = []
-        for dag in (few, many):
-            begun = process_time()
-            outputs = dag.run(executor=executor).outputs
-            used.append(process_time() - begun)
-        here.append((used[1] - used[0]) / (workers * _WAITING) * 1e3)
-        readings: dict[int, list[float]] = {}
-        for values in outputs.values():
-            pid, used_s = values["used"]
-            if pid != os.getpid():
+    from numpy.linalg import solve
+
+    more, long = workers * _WAITING, 2 * workers
+    dags = [_probes(workers), _probes(workers + more), _probes(long, seconds=_LONG_S)]
+    found = []
+    for _ in range(_RUNS):
+        used, there = [], []
+        for dag in dags:
+            begun = process_time(), perf_counter()
+            outputs = run(dag).outputs
+            used.append((process_time() - begun[0], perf_counter() - begun[1]))
+            readings: dict[int, list[float]] = {}
+            for pid, used_s in (values["used"] for values in outputs.values()):
                 readings.setdefault(pid, []).append(used_s)
-        spans = [max(several) - min(several) for several in readings.values()]
-        there.append(sum(spans) / max(1, len(outputs) - len(spans)) * 1e3)
-    return max(0.0, median(here)), median(there)
-
-
-def _spans(profile: Profile) -> dict[int, list[tuple[float, float]]]:
-    """Return when the tasks of each worker began and ended."""
-    spans: dict[int, list[tuple[float, float]]] = {}
-    for (_, worker), span in _rows(profile):
-        spans.setdefault(worker, []).append(span)
-    return spans
+            readings.pop(os.getpid(), None)
+            spans = [max(several) - min(several) for several in readings.values()]
+            there.append(sum(spans) / max(1, len(outputs) - len(spans)))
+        (few_s, few_took), *others = used
+        tasks_and_times = zip([more, long - workers], [took - few_took for _, took in others])
+        here = solve([*map(list, tasks_and_times)], [used_s - few_s for used_s, _ in others])
+        beside = (there[2] - there[1]) / (_LONG_S - _WAIT_S)
+        each = there[1] - beside * _WAIT_S
+        found.append((here[0] * 1e3, each * 1e3, here[1] / workers + beside))
+    driver_ms, worker_ms, always = (max(0.0, float(median(several))) for several in zip(*found))
+    return driver_ms, worker_ms, always
 
 
 def _gaps_of(profile: Profile) -> Iterator[float]:
-    for several in _spans(profile).values():
+    """Yield the times between two tasks of a worker."""
+    spans: dict[int, list[tuple[float, float]]] = {}
+    for (_, worker), span in _rows(profile):
+        spans.setdefault(worker, []).append(span)
+    for several in spans.values():
         # The first may have found its worker idle, the last ones wait for the driver.
         yield from _between(several)[1:-2]
 
 
-def _busy_gap_ms(executor: Any, workers: int, engine: Engine) -> float:
-    """Return the gap with which runs that compute on all cores take as long if simulated."""
-    share, count = min(1.0, engine.cores / workers), workers * _WAITING
-    runs, each = _rounds(_probes(count, share), executor), (_WAIT_S * 1e3, share)
-    times_ms = [profile.metrics.total_time_ms for profile in runs]
-    return median([busy_gap_ms(engine.costs(), workers, count, each, ms) for ms in times_ms])
+def _busy_gap_ms(run: Callable[[DAG], Profile], engine: Engine) -> float:
+    """Return the gap with which tasks that compute on all cores begin as late if simulated."""
+    share, count = min(1.0, engine.cores / engine.workers), engine.workers * _WAITING
+    found, each = [], (_WAIT_S * 1e3, share)
+    for profile in _rounds(_probes(count, share), run):
+        begun = sorted(span[0] for _, span in _rows(profile))
+        between_ms = begun[-1] - begun[0]
+        found.append(busy_gap_ms(engine.costs(), engine.workers, count, each, between_ms))
+    return median(found)
 
 
-def _error(executor: Any, engine: Engine) -> float:
+def _error(run: Callable[..., Profile], engine: Engine) -> float:
     """Return how far predictions of single runs of a known graph are off, relative to the runs."""
     workers, share = engine.workers, min(1.0, engine.cores / engine.workers)
     dag = _probes((workers + 1) * _WAITING, share, steps=[workers, workers + 1])
-    measured = dag.run(executor=executor, rounds=Rounds(_RUNS, warmup=1))
-    found_ms = simulate(measured, engine=engine).makespan_ms
-    errors = [found_ms / real.metrics.total_time_ms - 1 for real in _rounds(dag, executor)]
+    measured = run(dag, rounds=Rounds(_RUNS, warmup=1))
+    schedule = measured.sections.get("schedule")
+    found_ms = simulate(measured, engine=engine, schedule=schedule).makespan_ms
+    errors = [found_ms / real.metrics.total_time_ms - 1 for real in _rounds(dag, run)]
     return sqrt(_mean(error**2 for error in errors))
 
 
 def _handing_over(
-    executor: Any, workers: int, empty_ms: float, gap_ms: float
+    run: Callable[[DAG], Profile], workers: int, empty_ms: float, gap_ms: float
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return the times to write a value, outside the tasks, and to read it, of two sizes."""
     names = [f"read_{i:03}" for i in range(workers * _WAITING)]
     write_ms, read_ms = [0.0], [0.0]
     for size in Engine.VALUE_BYTES:
         whole, part = [], []
-        tasks = {"write": Probe(0.0, size=size), **{name: Probe() for name in names}}
-        for profile in _rounds(DAG(tasks, [("write", name) for name in names]), executor):
+        tasks = {"write": Probe(0.0, 0.0, size), **{name: Probe() for name in names}}
+        for profile in _rounds(DAG(tasks, [("write", name) for name in names]), run):
             moments = {name: span for (name, _), span in _rows(profile)}
             whole.append(min(moments[name][0] for name in names) - moments["write"][1] - empty_ms)
             part += [ms - gap_ms for ms in _gaps_of(profile)]
@@ -294,12 +306,9 @@ def _handing_over(
 
 
 def _contention(
-    at_once: Callable[[DAG], Profile], workers: int, *, threads: bool
+    run: Callable[[DAG], Profile], workers: int, *, threads: bool
 ) -> tuple[list[float], tuple[float, float]]:
-    """Return how much longer kernels take on 1, 2, ... workers at once, and their range.
-
-    `at_once` runs a DAG of tasks without edges, each on a worker of its own.
-    """
+    """Return how much longer kernels take on 1, 2, ... workers at once, and their range."""
     # Threads that run Python code share the interpreter's lock, which is no contention.
     names = ["matrix", "memory"] if threads else ["python", "matrix", "memory"]
     counts = sorted({1, min(2, workers), (workers + 1) // 2, workers})
@@ -309,7 +318,7 @@ def _contention(
         for _ in range(_RUNS):
             for count in counts:
                 dag = DAG({f"kernel_{i:03}": KernelRun(name) for i in range(count)})
-                for outputs in at_once(dag).outputs.values():
+                for outputs in run(dag).outputs.values():
                     passes[count].append(median(outputs["passes"]))
         for count, found in factors.items():
             found.append(max(1.0, median(passes[count]) / median(passes[1])))

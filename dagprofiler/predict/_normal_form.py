@@ -126,8 +126,6 @@ class Fit:
                 deviation = (variance * (float(row @ inverse @ row) + middle**2)) ** 0.5
                 drawn += list(middle + deviation * chance.standard_t(free, count))
         middle = self.form(point)
-        if not drawn:
-            return middle, middle
         low, high = numpy.quantile(drawn, [0.025, 0.975])
         return max(0.0, min(middle, float(low))), max(middle, float(high))
 
@@ -213,8 +211,6 @@ def _scaled(fit: Fit, by: float, regime: str) -> Fit:
 def _rises(xs: Sequence[Sequence[float]], ys: Sequence[float], flat: int) -> bool:
     """Tell whether values rise before they are flat as steeply as a saturating one does."""
     rise = len(ys) - flat
-    if rise < 1:
-        return False
     before = log2(ys[rise] / ys[0]) / log2(xs[rise][0] / xs[0][0]) if ys[0] > 0 else inf
     return before > 0.25
 

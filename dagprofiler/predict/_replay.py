@@ -33,6 +33,8 @@ class EngineCosts(NamedTuple):
     worker_ms
         CPU time of a worker's process for each job, beside its task: no worker waits for it, but
         it takes a core.
+    always
+        Cores that the engine uses all the time, for each worker.
     cores
         Cores that workers and driver share; infinite if each has one of its own.
     contention
@@ -48,6 +50,7 @@ class EngineCosts(NamedTuple):
     contention: Sequence[float] = (1.0,)
     busy_gap_ms: float = 0.0
     start_ms: float = 0.0
+    always: float = 0.0
 
 
 class Demands(NamedTuple):
@@ -165,7 +168,9 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
         pop, done = ready_queue(*graph) if ranked is None else ready_queue_by(ranked, *graph)
         home, capacity = [], JOBS_PER_WORKER * workers
     work_ms, core, gil = demands
-    latency_ms, gap_ms, driver_ms, beside_ms, cores, contention, busy_gap_ms, start_ms = costs
+    latency_ms, gap_ms, driver_ms, beside_ms, cores, contention, busy_gap_ms, start_ms, always = (
+        costs
+    )
     busy_gap_ms = max(gap_ms, busy_gap_ms)
     each_way_ms, half_ms = latency_ms / 2, driver_ms / 2
     begun, ended = [0.0] * count, [0.0] * count
@@ -184,7 +189,8 @@ def replay(  # noqa: C901, PLR0912, PLR0915  (hot: one loop, as the run's own)
     blocked: set[int] = set()
     now = makespan = 0.0
     running = caused = 0
-    active = core_sum = gil_sum = 0.0
+    active = gil_sum = 0.0
+    core_sum = always * workers
     driver: tuple[int, int] | None = None
     plain = core is None and gil is None
 

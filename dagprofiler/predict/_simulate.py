@@ -21,7 +21,7 @@ from dagprofiler.engine.options import orders_of, ranking
 from dagprofiler.errors import ProfileError, counted, did_you_mean, is_a, refused, short_repr
 from dagprofiler.formats.saga import network_of
 from dagprofiler.graph.wiring import NumberedGraph, numbered
-from dagprofiler.metrics import DAGMetrics, TaskMetrics
+from dagprofiler.metrics import TaskMetrics
 from dagprofiler.predict._engine import Engine
 from dagprofiler.predict._replay import Demands, EngineCosts, Replay, replay
 from dagprofiler.profile import Profile
@@ -492,7 +492,12 @@ class _Case:
                 **simulation.figures(),
                 "reasons": [*simulation.reasons],
             },
-            "weight_sources": predicted_sources(source),
+            # Its estimates: what was measured is of another run.
+            "weight_sources": {
+                name: {key: entry.get(key) for key in ("node_weight", "estimated_instructions")}
+                for name, entry in source.sections.get("weight_sources", {}).items()
+                if entry["node_weight"] in ("default", "estimated_instructions")
+            },
         }
         if engine is not None:
             sections["engine"] = engine.to_dict()
@@ -502,16 +507,11 @@ class _Case:
             }
         if "environment" in source.sections:
             sections["environment"] = source.sections["environment"]
-        given_metrics = source.metrics
         return Profile(
             source.config,
             source.dag_structure,
-            DAGMetrics(
-                metrics,
-                given_metrics.edge_metrics,
-                given_metrics.node_weights,
-                given_metrics.edge_weights,
-                round(found.makespan_ms, 6),
+            replace(
+                source.metrics, task_metrics=metrics, total_time_ms=round(found.makespan_ms, 6)
             ),
             seed=source.seed,
             hostname=source.hostname,
@@ -522,15 +522,6 @@ class _Case:
 def sources_of(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
     """Return what the section ``prediction`` says of the profiles behind it."""
     return [{"timestamp": profile.timestamp, "hostname": profile.hostname} for profile in profiles]
-
-
-def predicted_sources(source: Profile) -> dict[str, Any]:
-    """Return the section ``weight_sources`` of a predicted profile: its estimates."""
-    return {
-        name: {key: entry.get(key) for key in ("node_weight", "estimated_instructions")}
-        for name, entry in source.sections.get("weight_sources", {}).items()
-        if entry["node_weight"] in ("default", "estimated_instructions")
-    }
 
 
 def _moments(times: _Times, begun: float, ended: float) -> list[float]:

@@ -104,18 +104,15 @@ from dagprofiler.executors.jobs import JobPickler
 
 class Mine(Task):
     outputs = ["x"]
-    value = 1
     def compute(self):
         return {"x": self.value}
 
-def jobs(key):
-    packer, dag = JobPickler(by_value=True), DAG({"t": Mine, "u": Mine})
-    works = [(n, t, c, [], [], True) for (n, t), c in zip(dag.tasks.items(), dag._contracts)]
-    return [packer.job(key, work, []) for work in works]
-
-first = jobs("first")
-Mine.value = 2
-sys.stdout.buffer.write(pickle.dumps([*first, *jobs("second")]))
+dag, jobs = DAG({"t": Mine, "u": Mine}), []
+for Mine.value, key in ((1, "first"), (2, "second")):
+    pack = JobPickler(by_value=True).job
+    for work in zip(dag.tasks, dag.tasks.values(), dag._contracts):
+        jobs.append(pack(key, (*work, [], [], True), []))
+sys.stdout.buffer.write(pickle.dumps(jobs))
 """
 
 

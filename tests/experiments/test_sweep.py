@@ -64,6 +64,7 @@ def test_what_cannot_be_swept_is_refused_by_name(over, options, words):
 def quick(monkeypatch):
     monkeypatch.setattr(calibration, "_RUNS", 1)
     monkeypatch.setattr(calibration, "_CHAIN", 5)
+    monkeypatch.setattr(calibration, "_LONG_S", 0.02)
     monkeypatch.setattr(calibration, "_KERNEL_S", 0.01)
 
 

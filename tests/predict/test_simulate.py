@@ -56,6 +56,8 @@ def chain(count, ms=1):
         ({"a": 10, "b": 10}, [], {"engine": engine(shares_memory=True)}, 20),
         # What a worker's process does for a takes a core from b: 5 ms each of 10.
         (*chain(2, 10), {"engine": engine(worker_ms=5, cores=1)}, 25),
+        # And what it does all the time: a core of two while both work.
+        ({"a": 10, "b": 10}, [], {"engine": engine(always=0.5, cores=2)}, 15),
         # The bytes: one MB written once, and read by both.
         (*FORK, {"engine": engine(write_ms=(0.2, 2), read_ms=(0.1, 1)), "workers": 1}, 12),
         # Of its times for 0.2 and 2 MB, that of 1 MB is on the line between them.
