@@ -162,7 +162,7 @@ def calibrate_engine(executor: Any) -> Engine:
     waits = _rounds(_probes(workers * _WAITING), run)
     gap_ms = median([_mean(_gaps_of(profile)) for profile in waits])
     first_ms = median([min(span[0] for _, span in _rows(profile)) for profile in waits])
-    write_ms, read_ms = _handing_over(run, workers, chain_ms, gap_ms)
+    write_ms, read_ms = _handing_over(run, workers)
     busy = min(workers, found["cores"])
     contention, between = _contention(run, busy, threads=engine.shares_memory)
     plain = Engine(
@@ -224,8 +224,8 @@ def _probes(
 def _cpu(run: Callable[[DAG], Profile], workers: int) -> tuple[float, float, float]:
     """Return the CPU time of this process and of a worker's for each task that sleeps, in ms.
 
-    And the share of a core that they use all the time, for each worker. Here it is told by runs
-    of more tasks, and of longer ones; there by what is used from task to task.
+    And the share of a core that they use all the time, for each worker. Runs of more tasks, and
+    of longer ones, tell this process's share; what is used from task to task that of workers.
     """
     from numpy.linalg import solve
 
@@ -267,12 +267,12 @@ def _gaps_of(profile: Profile) -> Iterator[float]:
 def _busy_gap_ms(run: Callable[[DAG], Profile], engine: Engine) -> float:
     """Return the gap with which tasks that compute on all cores begin as late if simulated."""
     share, count = min(1.0, engine.cores / engine.workers), engine.workers * _WAITING
-    found, each = [], (_WAIT_S * 1e3, share)
-    for profile in _rounds(_probes(count, share), run):
-        begun = sorted(span[0] for _, span in _rows(profile))
-        between_ms = begun[-1] - begun[0]
-        found.append(busy_gap_ms(engine.costs(), engine.workers, count, each, between_ms))
-    return median(found)
+    rounds = _rounds(_probes(count, share), run)
+    begun = [sorted(span[0] for _, span in _rows(profile)) for profile in rounds]
+    # The least: other programs only take time.
+    between_ms = min(several[-1] - several[0] for several in begun)
+    each = _WAIT_S * 1e3, share
+    return busy_gap_ms(engine.costs(), engine.workers, count, each, between_ms)
 
 
 def _error(run: Callable[..., Profile], engine: Engine) -> float:
@@ -287,22 +287,28 @@ def _error(run: Callable[..., Profile], engine: Engine) -> float:
 
 
 def _handing_over(
-    run: Callable[[DAG], Profile], workers: int, empty_ms: float, gap_ms: float
+    run: Callable[[DAG], Profile], workers: int
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the times to write a value, outside the tasks, and to read it, of two sizes."""
+    """Return the times to write a value, outside the tasks, and to read it, of two sizes.
+
+    That is what takes longer than with a value of one byte.
+    """
     names = [f"read_{i:03}" for i in range(workers * _WAITING)]
-    write_ms, read_ms = [0.0], [0.0]
-    for size in Engine.VALUE_BYTES:
-        whole, part = [], []
+    wholes: list[float] = []
+    parts: list[float] = []
+    for size in (1, *Engine.VALUE_BYTES):
+        whole: list[float] = []
+        part: list[float] = []
         tasks = {"write": Probe(0.0, 0.0, size), **{name: Probe() for name in names}}
         for profile in _rounds(DAG(tasks, [("write", name) for name in names]), run):
             moments = {name: span for (name, _), span in _rows(profile)}
-            whole.append(min(moments[name][0] for name in names) - moments["write"][1] - empty_ms)
-            part += [ms - gap_ms for ms in _gaps_of(profile)]
-        # What is larger takes no less time.
-        read_ms.append(max(read_ms[-1], round(median(part), 6)))
-        write_ms.append(max(write_ms[-1], round(median(whole) - read_ms[-1], 6)))
-    return (write_ms[1], write_ms[2]), (read_ms[1], read_ms[2])
+            whole.append(min(moments[name][0] for name in names) - moments["write"][1])
+            part += _gaps_of(profile)
+        # What is larger takes no less time; other programs only take more.
+        parts.append(max([*parts, median(part)]))
+        wholes.append(max([*wholes, min(whole) - parts[-1]]))
+    write, read = ([round(ms - of[0], 6) for ms in of[1:]] for of in (wholes, parts))
+    return (write[0], write[1]), (read[0], read[1])
 
 
 def _contention(
