@@ -224,17 +224,17 @@ class PackedJob:
             task.config = session.config
             contract = _unpickled(sent) if type(sent) is bytes else sent
             work = self.name, task, contract, inputs, decoders, self.keep
+            frames = [
+                data.frames(decode) if type(data) is SharedFile else data
+                for data, decode in zip(frames, decoders)
+            ]
         except Exception as error:  # noqa: BLE001  (modules of users are imported here)
             problem = SerializationError(
-                f"task {short_repr(self.name)} cannot be unpickled by a worker: "
+                f"task {short_repr(self.name)} and its inputs cannot be read by a worker: "
                 f"{describe(error)}; its modules must be importable there"
             )
             problem.__cause__ = error
             return worker, without_phases(PackedError(problem)), ()
-        frames = [
-            data.frames(decode) if type(data) is SharedFile else data
-            for data, decode in zip(frames, decoders)
-        ]
         record = _carry_out(session, work, frames, alone=worker[-1])
         times, payload, wire, encoded, _, failure, readings, spans = record
         if failure is not None:

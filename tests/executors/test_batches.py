@@ -9,7 +9,7 @@ import programs
 import pytest
 from conformance import failure
 
-from dagprofiler import DAG, Executor, Rounds, WorkerError
+from dagprofiler import DAG, ORDER_ONLY, Executor, Rounds, WorkerError
 from dagprofiler.executors import dispatch as batching
 
 
@@ -135,6 +135,24 @@ def test_each_task_of_a_batch_has_its_own_record(takes):
     for before, after in zip(rows[:4], rows[1:5]):
         assert before["serialize_end_ms"] <= after["deserialize_start_ms"]
     assert follows.finished == 2 * names
+
+
+def test_an_input_that_cannot_be_read_fails_its_task_alone(takes, tmp_path):
+    class Forgets(Records):
+        folder = str(tmp_path)
+
+        def check(self):
+            for file in tmp_path.iterdir():
+                file.unlink()
+            super().check()
+
+    takes({"s": 0.0})
+    short = dict.fromkeys(["s0", "s2"], programs.last)
+    edges = [("fill", "s1"), *(("fill", name, ORDER_ONLY) for name in short)]
+    dag = DAG({"fill": programs.Fill(10**6), "s1": programs.length, **short}, edges)
+    failures = failure(dag, Forgets(1), on_error="finish").failures
+    assert [*failures] == ["s1"]
+    assert "FileNotFoundError" in str(failures["s1"])
 
 
 def test_all_tasks_of_a_lost_batch_are_lost_and_named(takes):
