@@ -433,8 +433,8 @@ def _rounds(text: str) -> int | str:
 
 def _counts(text: str) -> list[int]:
     """Return numbers of workers: of one number or of a range, whose ends are included."""
-    first, _, last = text.partition("..")
-    ends = (first, last or first)
+    first, dots, last = text.partition("..")
+    ends = (first, last if dots else first)
     if not all(end.isdecimal() and int(end) for end in ends) or int(ends[0]) > int(ends[1]):
         raise argparse.ArgumentTypeError(
             f"expected a number of at least 1, or a range like 1..16, got {text!r}"

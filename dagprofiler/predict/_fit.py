@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, product
+from itertools import chain, combinations, product
 from math import log2
 from typing import TYPE_CHECKING, Any
 
@@ -349,21 +349,15 @@ def _check_design(names: Sequence[str], points: Sequence[Sequence[float]]) -> li
             raise refused(
                 f"fit: {name!r} needs {_LEAST} values{f' with {at}' if at else ''}, got {have}"
             )
-    if len(names) < 2:
-        return []
-    base = [min(point[p] for point in points) for p in range(len(names))]
+    least, most = ([of(values) for values in zip(*points)] for of in (min, max))
     open_pairs = []
-    for p in range(len(names)):
-        for q in range(p):
-            if not any(point[p] != base[p] and point[q] != base[q] for point in points):
-                far = [
-                    max(point[r] for point in points) if r in (p, q) else base[r]
-                    for r in range(len(names))
-                ]
-                at = ", ".join(f"{name}={value:g}" for name, value in zip(names, far))
-                open_pairs.append(
-                    f"whether {names[q]} and {names[p]} add or multiply is not known; measure {at}"
-                )
+    for q, p in combinations(range(len(names)), 2):
+        if not any(point[p] != least[p] and point[q] != least[q] for point in points):
+            far = [(most if r in (p, q) else least)[r] for r in range(len(names))]
+            at = ", ".join(f"{name}={value:g}" for name, value in zip(names, far))
+            open_pairs.append(
+                f"whether {names[q]} and {names[p]} add or multiply is not known; measure {at}"
+            )
     return open_pairs
 
 

@@ -271,9 +271,8 @@ class _Search:
         least = min(found, key=lambda entry: entry[0])
         # Below the noise of the measurements no form is better than another.
         most = max(least[0] + least[1], 2.5 * self.noise**2)
-        chosen = min(
-            (entry for entry in found if entry[0] <= most), key=lambda entry: (entry[2], entry[0])
-        )
+        good = [entry for entry in found if entry[0] <= most]
+        chosen = min(good, key=lambda entry: (entry[2], entry[0]))
         form = NormalForm(chosen[3], tuple(map(float, chosen[4])))
         return Fit(form, chosen[0] ** 0.5, "", *self.mixture(found))
 
@@ -338,14 +337,10 @@ class _Search:
             scale[scale == 0] = 1.0
             inner = numpy.linalg.pinv((design / scale).T @ (design / scale))
             free = max(1, k - len(terms))
-            spreads.append(
-                (inner / numpy.outer(scale, scale), max(rss / free, self.noise**2), free)
-            )
-        return (
-            tuple(weight / sum(raw) for weight in raw),
-            tuple(NormalForm(terms, tuple(map(float, c))) for _, terms, c, _ in kept),
-            tuple(spreads),
-        )
+            inverse = inner / numpy.outer(scale, scale)
+            spreads.append((inverse, max(rss / free, self.noise**2), free))
+        forms = tuple(NormalForm(terms, tuple(map(float, c))) for _, terms, c, _ in kept)
+        return tuple(weight / sum(raw) for weight in raw), forms, tuple(spreads)
 
 
 @cache

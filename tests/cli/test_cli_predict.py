@@ -51,6 +51,7 @@ def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder):
         ("fit {folder}", ["3", "0"]),
         ("fit {profile} {profile} {profile}", ["parameter"]),
         ("simulate {profile} --workers 4..1", ["4..1"]),
+        ("simulate {profile} --workers 4..", ["'4..'"]),
         ("simulate {profile} --workers 0", ["'0'"]),
         ("simulate {profile} --faster add=x", ["--faster add", "'x'"]),
         ("simulate {profile} --faster ad=2", ["'ad'", "'add'"]),
