@@ -158,7 +158,11 @@ class DaskExecutor(Executor):
         """Announce the session in all workers, including later ones."""
         from dagprofiler.executors._dask_worker import Announcement
 
-        self._client.register_plugin(Announcement(key, session), name=self._run)
+        try:
+            self._client.register_plugin(Announcement(key, session), name=self._run)
+        except OSError:
+            # A worker has just died, and others may not have been told.
+            return False
         return True
 
     def submit(self, job: Any, handles: list[Any]) -> Future[JobResult]:
@@ -382,7 +386,8 @@ def _checked(client: Any) -> int:
     except Exception as error:  # noqa: BLE001  (the scheduler's import may raise anything)
         versions["the scheduler"] = error
     for where, theirs in versions.items():
-        if theirs != ours:
+        # A worker that has just died cannot be reached.
+        if theirs != ours and not isinstance(theirs, OSError):
             what = describe(theirs) if isinstance(theirs, Exception) else theirs
             raise refused(f"DaskExecutor: expected dagprofiler {ours}, got {what} at {where}")
     return count

@@ -316,6 +316,8 @@ def fit(profiles: Iterable[Profile]) -> CostModels:
     hosts = {run.hostname for run in runs}
     if len(hosts) > 1:
         reasons.append(f"the profiles were taken on {len(hosts)} hosts")
+    if any(run.sections.get("run", {}).get("state") == "partial" for run in runs):
+        reasons.append("tasks of some profiles failed or did not run, so their costs are not known")
     return CostModels(parameters, models, runs, tuple(reasons))
 
 
@@ -435,7 +437,10 @@ class _Prediction:
 
     def profile(self) -> Profile:
         nodes, edges = self.graph()
-        entries = entries_of_tasks(self.base)[0]
+        entries: dict[str, TaskMetrics] = {}
+        # The nearest configuration counts; a run that failed lacks tasks.
+        for run in sorted(self.models.profiles, key=self._distance):
+            entries = {**entries_of_tasks(run)[0], **entries}
         by_class = {class_of(name): entry for name, entry in entries.items()}
         edge_metrics, edge_weights = self.edges(edges)
         bytes_in = dict.fromkeys(nodes, 0)
@@ -467,8 +472,8 @@ class _Prediction:
             else:
                 ends = model.spread(self.point)
                 intervals[name] = [round(compute_ms * end, 6) for end in ends]
-        run, kept = self.base.sections.get("run", {}), ("environment", "engine")
-        executor = {"executor": run["executor"]} if "executor" in run else {}
+        own, kept = self.base.sections.get("run", {}), ("environment", "engine")
+        executor = {"executor": own["executor"]} if "executor" in own else {}
         unknown: Any = None  # the total time, which depends on the workers
         return Profile(
             self.config,

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from conformance import Conformance, check_schedule, until
 from relay import Relay
 
-from dagprofiler import DAG, Hook, RunError, ValidationError, WorkerError
+from dagprofiler import DAG, Hook, Rounds, RunError, ValidationError, WorkerError
 from dagprofiler.executors.dask import DaskExecutor
 from dagprofiler.executors.pools import PoolExecutor
 
@@ -179,6 +180,30 @@ def test_workers_that_come_while_tasks_run_get_some(alone, tmp_path):
     dag = DAG({f"a{i}": programs.Act("meet", str(tmp_path)) for i in range(4)})
     profile = dag.run(executor=DaskExecutor(alone), hooks=[hook])
     assert len(profile.sections["timeline"]["workers"]) == 2
+
+
+@pytest.mark.parametrize("done", [0, 4], ids=["opens", "begins another round"])
+def test_a_worker_that_dies_as_a_run_asks_all_costs_nothing(client, done):
+    class Dies(Hook):
+        left = done
+
+        def task_finished(self, record):
+            self.left -= 1
+            if not self.left:
+                pid = client.run(os.getpid).popitem()[1]
+                # Stopped, it gets what is sent to all, and does not answer.
+                os.kill(pid, signal.SIGSTOP)
+                threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
+
+    client.wait_for_workers(2, timeout=LONG_S)
+    dies = Dies()
+    if not done:
+        dies.left = 1
+        dies.task_finished(None)
+    rounds = Rounds(2, warmup=0)
+    dag = programs.failing("nothing")
+    profile = dag.run(executor=DaskExecutor(client, retries=1), rounds=rounds, hooks=[dies])
+    assert profile.sections["run"]["state"] == "complete"
 
 
 # A scheduler and workers in processes of their own

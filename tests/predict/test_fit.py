@@ -130,6 +130,16 @@ def test_tasks_of_a_class_share_a_form_and_keep_their_ratios():
     assert [model.of for model in models.models if model.quantity == "compute()"] == ["m_*", "s"]
 
 
+def test_what_a_run_that_failed_lacks_is_known_from_the_others():
+    runs = runs_of(SHAPES["linear"])
+    failed = runs[-1].to_dict()
+    del failed["execution_metrics"][1], failed["samples"]["tasks"]["sink"]
+    failed["run"] = {"state": "partial"}
+    models = fit([*runs[:-1], Profile.from_dict(failed)])
+    assert compute(models.predict({"N": 64_000}), "sink") == 1.0
+    assert any("failed" in reason for reason in models.reasons)
+
+
 def growing(n, pairs):
     count = n // 1000
     maps = [f"map_{i + 5:02}" for i in range(count)]
