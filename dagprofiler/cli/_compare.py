@@ -203,7 +203,9 @@ def _compared(new: Profile, base: Profile, names: tuple[str, str], **how: Any) -
 
 def _blocks(comparison: ProfileComparison) -> list[Block]:
     """Return the blocks of a comparison; the way out is the one on a command line."""
-    way_out = [] if _is_judged(comparison) else [f"for a verdict: {_ON_A_COMMAND_LINE}"]
+    # A prediction has no samples, however its base was measured.
+    over = _is_judged(comparison) or "prediction" in comparison
+    way_out = [] if over else [f"for a verdict: {_ON_A_COMMAND_LINE}"]
     failed = (f"failed: {text}: {', '.join(names)}" for text, names in comparison["failed"].items())
     blocks = [*comparison.blocks(), Block(notes=way_out), Block(notes=failed)]
     return [

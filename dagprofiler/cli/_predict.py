@@ -104,7 +104,9 @@ def _models(paths: Sequence[str]) -> CostModels:
     files = []
     for path in paths:
         if os.path.isdir(path):
-            names = (n for n in sorted(os.listdir(path)) if n.endswith((".json", ".json.gz")))
+            names = [n for n in sorted(os.listdir(path)) if n.endswith((".json", ".json.gz"))]
+            if not names:
+                raise CommandError(f"{path}: there is no profile (*.json) in this directory")
             files += [os.path.join(path, name) for name in names]
         else:
             files.append(path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagprofiler._util.checks import integer
 from dagprofiler._util.text import printable
-from dagprofiler.errors import class_name, is_a, refused, short_repr
+from dagprofiler.errors import class_name, is_a, listed, refused, short_repr
 from dagprofiler.executors import Executor
 from dagprofiler.executors._shared_files import SharedFiles
 from dagprofiler.graph.wiring import JOBS_PER_WORKER
@@ -237,4 +237,7 @@ def _pinned(node: str, executors: Mapping[str, Any]) -> Executor:
             f"schedule: the executor of node {short_repr(node)} must be a "
             f"concurrent.futures.Executor or one of dagprofiler, got {short_repr(executors[node])}"
         )
+    sharing = [other for other, given in executors.items() if given is executors[node]]
+    if len(sharing) > 1 and isinstance(executor, PoolExecutor):
+        raise refused(f"schedule: nodes {listed(sharing)} need a pool each, got the same one")
     return executor.pinned(node)

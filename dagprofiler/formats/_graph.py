@@ -122,12 +122,9 @@ class GraphExporter:
         -----
         Characters that a file of the format cannot hold stand as ``\uXXXX``; `losses` says so.
         """
-        return self.export(graph_of(profile, cost, statistic, fill))
-
-    def export(self, graph: Graph) -> Export:
-        """Return the text of the graph, and what it lacks."""
+        graph = graph_of(profile, cost, statistic, fill)
         names = legible_names(list(graph.tasks))
-        notes = (self.note,) if self.note else ()
+        notes = filter(None, [self.note])
         return Export(self.text(graph, names), (*graph.losses, *notes, *renamed(names)))
 
     def text(self, graph: Graph, names: Mapping[str, str]) -> str:
@@ -224,7 +221,8 @@ def graph_of(profile: Profile, cost: str | None, statistic: str, fill: float | N
         "edge_weight_unit": "bits",
     }
     edges = _edges(profile)
-    losses = (*left_out(profile, ()), *listed_again(len(structure["edges"]) - len(edges)))
+    again = listed_again(len(structure["edges"]) - len(edges))
+    losses = (*predicted(profile), *left_out(profile, ()), *again)
     return Graph(_known(attributes), _tasks(profile, costs), edges, costs, losses)
 
 
@@ -260,13 +258,17 @@ def _known(attributes: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if value is not None}
 
 
+def predicted(profile: Profile) -> tuple[str, ...]:
+    """Return a sentence if a profile is predicted, the first of all losses; else nothing."""
+    words = "the figures are predicted, not measured"
+    return (words,) if "prediction" in profile.sections else ()
+
+
 def left_out(profile: Profile, held: Iterable[str]) -> tuple[str, ...]:
     """Return a sentence on the sections that are not in `held`, or nothing if all are."""
     sections = [*(("configuration",) if profile.config else ()), *profile.sections]
     missing = [name for name in sections if name not in held]
-    predicted = ("the figures are predicted, not measured",) if "prediction" in sections else ()
-    lost = (f"these sections are left out: {', '.join(missing)}",) if missing else ()
-    return predicted + lost
+    return (f"these sections are left out: {', '.join(missing)}",) if missing else ()
 
 
 def listed_again(number: int) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dagprofiler._util.json import plain_number
 from dagprofiler.analysis import analyze
 from dagprofiler.errors import CycleError, WeightError, counted
 from dagprofiler.formats import Export
-from dagprofiler.formats._graph import left_out, legible
+from dagprofiler.formats._graph import left_out, legible, predicted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -203,6 +203,7 @@ class ChromeTrace:
             "hostname": profile.hostname,
             "timestamp": profile.timestamp,
             "dagprofiler_version": profile.metadata.get("dagprofiler_version"),
+            "prediction": " ".join(predicted(profile)),
         }
         text = (
             '{"displayTimeUnit": "ms", '
@@ -350,6 +351,7 @@ def _lanes(spans: Iterable[TaskSpan]) -> list[list[TaskSpan]]:
 
 def _losses(profile: Profile, timeline: Mapping[str, Any], spans: Sequence[Any]) -> tuple[str, ...]:
     losses = [
+        *predicted(profile),
         "weights of tasks and sizes of edges are left out",
         *left_out(profile, ("timeline", "spans")),
     ]

@@ -69,22 +69,17 @@ class Csv(GraphExporter):
         forms), a tab or an end of line; also before those that begin with ``'``, so that a
         leading ``'`` is never part of a name. What a file cannot hold stands as ``\uXXXX``.
         """
-        choice("table", table, ("tasks", "edges"), error=FormatError)
+        choice("table", table, [*_TABLES], error=FormatError)
+        columns, rows, other = _TABLES[table]
         graph = graph_of(profile, cost, statistic, fill)
         names = legible_names(list(graph.tasks))
         cells = {name: _defused(text) for name, text in names.items()}
         stream = io.StringIO(newline="")
         writer = csv.writer(stream)
-        if table == "tasks":
-            writer.writerow(TASK_COLUMNS)
-            writer.writerows(_task_rows(graph, cells))
-            other = "edges"
-        else:
-            writer.writerow(EDGE_COLUMNS)
-            writer.writerows(_edge_rows(graph, cells))
-            other = "tasks"
+        writer.writerow(columns)
+        writer.writerows(rows(graph, cells))
         note = f"the {other} are in another table: table={other!r}"
-        return Export(stream.getvalue(), (note, *graph.losses, *renamed(names)))
+        return Export(stream.getvalue(), (*graph.losses, note, *renamed(names)))
 
 
 def _task_rows(graph: Graph, cells: Mapping[str, str]) -> Iterator[list[Any]]:
@@ -106,5 +101,11 @@ def _edge_rows(graph: Graph, cells: Mapping[str, str]) -> Iterator[list[Any]]:
 def _defused(text: str) -> str:
     return _QUOTE + text if text.startswith((*_FORMULAS, _QUOTE)) else text
 
+
+#: Table to its columns, what yields its rows, and the other table.
+_TABLES = {
+    "tasks": (TASK_COLUMNS, _task_rows, "edges"),
+    "edges": (EDGE_COLUMNS, _edge_rows, "tasks"),
+}
 
 EXPORTER = Csv()

@@ -95,7 +95,8 @@ class _Sender:
             by_round.setdefault(ran.round, []).append(ran)
         if not by_round:
             return 0
-        attributes = {"dag.tasks": len(self._profile.dag_structure["nodes"])}
+        nodes, sections = self._profile.dag_structure["nodes"], self._profile.sections
+        attributes = {"dag.tasks": len(nodes), "dag.predicted": "prediction" in sections or None}
         root = self._span("dag run", None, min(ran.start for ran in everything), attributes)
         seen = self._seen_by_task()
         for number, of_round in by_round.items():

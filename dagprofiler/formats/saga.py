@@ -17,7 +17,7 @@ from dagprofiler._util.json import plain_number
 from dagprofiler.analysis.weights import samples_behind
 from dagprofiler.errors import FormatError, MissingExtraError, did_you_mean, listed, short_repr
 from dagprofiler.formats import Export
-from dagprofiler.formats._graph import left_out, legible_names, listed_again, renamed
+from dagprofiler.formats._graph import left_out, legible_names, listed_again, predicted, renamed
 from dagprofiler.graph.wiring import kahn_order
 
 if TYPE_CHECKING:
@@ -429,6 +429,7 @@ class _Graph:
     def losses(self) -> Iterator[str]:
         """Yield what SAGA's format does not hold, a sentence each."""
         weights, profile = self._weights, self._profile
+        yield from predicted(profile)
         yield (
             f"SAGA's numbers have no units: costs are {weights.unit} ({weights.source}: "
             f"{weights.provenance}), sizes {self._size_unit} ({self._size})"

@@ -26,6 +26,7 @@ from dagprofiler.errors import (
     shorten,
 )
 from dagprofiler.formats import Export
+from dagprofiler.formats._graph import left_out, predicted
 from dagprofiler.graph.wiring import kahn_order
 from dagprofiler.metrics import EDGE_COLUMNS, DAGMetrics
 from dagprofiler.profile import Profile
@@ -219,6 +220,8 @@ class Instance:
         for key, kept in (("description", "description"), ("createdAt", "created_at")):
             if text_in(imported, kept):
                 document[key] = imported[kept]
+        for words in predicted(profile):
+            document["description"] = words
         document["schemaVersion"] = self._version
         software = str(profile.metadata.get("dagprofiler_version") or "unknown")
         system = {"name": "dagprofiler", "version": software}
@@ -334,6 +337,7 @@ class Instance:
 
     def losses(self) -> Iterator[str]:
         """Yield what the file does not hold."""
+        yield from predicted(self._profile)
         yield from self._losses
         yield from self._lost_of_tasks()
         if self._unknown_sizes:
@@ -403,8 +407,6 @@ def _metered(
 
 
 def _lost_sections(profile: Profile) -> Iterator[str]:
-    if profile.config:
-        yield "the configuration is left out"
     if profile.seed is not None:
         yield "the seed is left out"
     rounds = profile.sections.get("samples", {}).get("rounds", []).count(MEASURED)
@@ -414,9 +416,7 @@ def _lost_sections(profile: Profile) -> Iterator[str]:
         yield "that the run is partial, and why, is left out"
     if profile.sections.get("environment", {}).keys() - {"not_measured"}:
         yield "of the environment all but the machine is left out"
-    others = [name for name in profile.sections if name not in _HELD]
-    if others:
-        yield f"these sections are left out: {', '.join(map(shorten, others))}"
+    yield from left_out(profile, _HELD)
 
 
 _WRITTEN = VERSIONS[1:]

@@ -233,8 +233,8 @@ class CostModels(Shown):
         given = {**base.config, **config}
         for name in config:
             if name not in base.config:
-                hint = did_you_mean(name, list(base.config))
-                raise refused(f"predict: there is no parameter {name!r}{hint}")
+                hint = f"(parameters: {', '.join(base.config)}){did_you_mean(name, [*base.config])}"
+                raise refused(f"predict: there is no parameter {name!r} {hint}")
             if name not in self.parameters and not same_parameter(given[name], base.config[name]):
                 raise refused(
                     f"predict: {name!r} was {base.config[name]!r} in all profiles, so its "
@@ -445,7 +445,7 @@ class _Prediction:
         edge_metrics, edge_weights = self.edges(edges)
         bytes_in = dict.fromkeys(nodes, 0)
         for edge in edge_metrics:
-            bytes_in[edge.target] += edge.size_bytes
+            bytes_in[edge.target] += edge.size_bytes if edge.wire_bytes is None else edge.wire_bytes
         metrics, weights, sources, intervals = [], {}, {}, {}
         order = kahn_order(nodes, edges)
         for name in order:

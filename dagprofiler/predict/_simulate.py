@@ -251,22 +251,12 @@ def simulate(
     gil = (core or [1.0] * len(times)) if engine is not None and engine.shares_memory else None
     # Rounds on as many threads have the waits for the interpreter's lock in their times.
     threads = _threads(profile)
+    budget = _SIMULATED_TASKS // len(counts)
+    case = _Case(
+        profile, graph, times, ratios, core, gil, engine, {}, orders, transfers, ranked, budget
+    )
     cases = [
-        _Case(
-            profile,
-            graph,
-            times,
-            ratios,
-            core,
-            None if len(several) == threads else gil,
-            engine,
-            [*several],
-            [*several.values()],
-            orders,
-            transfers,
-            ranked,
-            _SIMULATED_TASKS // len(counts),
-        )
+        replace(case, nodes=several, gil=None if len(several) == threads else gil)
         for several in nodes
     ]
     return _simulated(cases[-1], tuple(map(_simulated, cases[:-1])))
@@ -312,8 +302,8 @@ class _Case:
     core: list[float] | None
     gil: list[float] | None
     engine: Engine | None
-    nodes: list[str]
-    speeds: list[float]
+    #: Worker, or node of a schedule, to its speed.
+    nodes: Mapping[str, float]
     orders: list[list[int]] | None
     transfers: dict[int, list[tuple[int, float]]] | None
     ranked: Sequence[int] | None
@@ -335,7 +325,7 @@ class _Case:
             self.graph.targets,
             self.graph.first_target,
             Demands(work, self.core, self.gil),
-            self.speeds,
+            [*self.nodes.values()],
             costs,
             ranked=self.ranked,
             orders=self.orders,
@@ -601,7 +591,8 @@ def _factors(names: Sequence[str], faster: Mapping[str, float] | None) -> list[f
     for wanted, value in (_numbers("faster", faster) if faster else {}).items():
         found = [i for i, name in enumerate(names) if is_of(name, wanted)]
         if not found:
-            raise refused(f"faster: there is no task {wanted!r}{did_you_mean(wanted, names)}")
+            hint = did_you_mean(wanted, [*names, *map(class_of, names)])
+            raise refused(f"faster: there is no task or class {wanted!r}{hint}")
         for i in found:
             factors[i] /= value
     return factors

@@ -40,6 +40,9 @@ def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder):
     profiles = Profile.load(planned), Profile.load(real)
     assert [profile.sections["schedule"] for profile in profiles] == [PLAN, PLAN]
     assert profiles[0].sections["engine"]["shares_memory"]
+    compared = cli("compare", planned, real, code=3).out
+    assert "of the error" in compared
+    assert "for a verdict" not in compared
 
 
 @pytest.mark.parametrize(
@@ -48,7 +51,7 @@ def test_a_schedule_is_simulated_and_kept_for_real(cli, shelf, folder):
         ("sweep {target} --over n=1 -o {folder}", ["--over", "'n'", "'N'"]),
         ("sweep {target} --over N=1,x -o {folder}", ["--over N", "'x'"]),
         ("sweep {target} --over N=1 -o sweep.json", ["sweep.json", "directory"]),
-        ("fit {folder}", ["3", "0"]),
+        ("fit {folder}", ["no profile", "*.json"]),
         ("fit {profile} {profile} {profile}", ["parameter"]),
         ("simulate {profile} --workers 4..1", ["4..1"]),
         ("simulate {profile} --workers 4..", ["'4..'"]),

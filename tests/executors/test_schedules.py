@@ -65,6 +65,7 @@ def thread(count=1):
         (PLAN, {"edge": thread(), "cloud": thread(2)}, ["'cloud'", "one worker", "2"]),
         (PLAN, {"edge": thread(), "cloud": ProcessPoolExecutor(1)}, ["one kind"]),
         (PLAN, {"edge": thread(), "cloud": 3}, ["'cloud'", "3"]),
+        (PLAN, dict.fromkeys(PLAN, thread()), ["'edge'", "'cloud'", "same"]),
         ({"edge": ["s", *NAMES]}, {"edge": thread()}, ["'e'"]),
         ({"edge": ["s", *NAMES, "e", "q"]}, {"edge": thread()}, ["'edge'", "'q'"]),
         ({"edge": ["e", "s", *NAMES]}, {"edge": thread()}, ["'e' -> 's'", "forever"]),

@@ -20,6 +20,7 @@ from dagprofiler import (
     TaskMetrics,
     WeightError,
     import_profile,
+    simulate,
     task,
 )
 from dagprofiler.formats import exporter, exporter_names
@@ -91,6 +92,11 @@ def test_every_format_is_written_by_its_ending_and_says_its_losses(profile, name
     assert all(isinstance(loss, str) and loss for loss in losses)
     # So does a profile that was loaded.
     assert found.render(Profile.loads(profile.dumps())) == expected
+    guess = found.render(simulate(profile, workers=2).profile)
+    words = "predicted, not measured"
+    assert name == "html" or words in guess.losses[0]
+    # SAGA's files and tables of figures have no place for it.
+    assert name in ("saga", "csv") or "not measured" in guess.text
 
 
 @pytest.mark.parametrize(

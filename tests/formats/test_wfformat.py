@@ -316,7 +316,7 @@ def test_an_unknown_total_is_the_sum_of_runtimes_at_most_the_largest_number(
 
 def test_what_the_format_cannot_hold_is_listed_and_a_profile_without_tasks_refused(measured):
     losses = "\n".join(render(measured).losses)
-    for words in ("node weights", "the configuration", "the seed", "3 rounds", "timeline"):
+    for words in ("node weights", "configuration", "the seed", "3 rounds", "timeline"):
         assert words in losses
     assert "partial" not in losses
     losses = render(made(["a b"], {}, sections={"run": {"state": "partial"}})).losses

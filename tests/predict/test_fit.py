@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from plans import profile_of
 
-from dagprofiler import DAG, Profile, ValidationError, task
+from dagprofiler import DAG, Config, Profile, ValidationError, task
 from dagprofiler.predict import fit, simulate
 
 SIZES = [1000 * 2**k for k in range(6)]
@@ -206,12 +206,18 @@ def test_models_of_real_runs_have_estimates_and_instructions():
     def source(cfg):
         return {"x": bytes(cfg.N)}
 
-    dag = DAG({"source": source}, [], {"N": 1, "table": np.arange(3), "unknown": float("nan")})
-    config = dag.config
-    models = fit(dag.with_config(config.copy(N=n)).run() for n in (1000, 2000, 4000))
-    predicted = models.predict({"N": 16_000})
-    assert predicted.metrics.node_weights == {"source": 160_000}
-    assert predicted.metrics.task_metrics[0].bytes_out == pytest.approx(16_000, rel=0.01)
+    @task(inputs=["x"], outputs=[])
+    def sink(x):
+        return {}
+
+    config = Config(N=1, table=np.arange(3), unknown=float("nan"))
+    dag = DAG({"source": source, "sink": sink}, [("source", "sink")], config)
+    sizes = (1000, 2000, 4000, 16_000)
+    *measured, real = (dag.with_config(config.copy(N=n)).run() for n in sizes)
+    predicted = fit(measured).predict({"N": 16_000})
+    assert predicted.metrics.node_weights == {"source": 160_000, "sink": 0}
+    for got, expected in zip(predicted.metrics.task_metrics, real.metrics.task_metrics):
+        assert (got.bytes_in, got.bytes_out) == (expected.bytes_in, expected.bytes_out)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +239,7 @@ def test_what_cannot_be_fitted_is_refused_by_name(configs, words):
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"M": 1}, ["'M'"]),
+        ({"M": 1}, ["'M'", "N, mode"]),
         ({"mode": "slow"}, ["'mode'", "'fast'", "'slow'"]),
         ({"N": 0}, ["'N'", "0"]),
         ({"N": "many"}, ["'N'", "'many'"]),
