@@ -330,7 +330,8 @@ class ProfileError(DagProfilerError, ValueError):
         self.path = path
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
+        # An error of the whole needs no path.
+        return self.message if self.path == "$" else f"{self.path}: {self.message}"
 
 
 class JournalError(DagProfilerError, ValueError):

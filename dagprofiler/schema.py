@@ -64,7 +64,7 @@ def validate_profile(data: Any) -> bool:
     --------
     >>> validate_profile({"metadata": []})
     Traceback (most recent call last):
-    dagprofiler.errors.ProfileError: $: 'configuration' is a required property
+    dagprofiler.errors.ProfileError: 'configuration' is a required property
     """
     _refuse_newer(data)
     if not surely_satisfies(data, PROFILE_SCHEMA):

@@ -15,7 +15,6 @@ from dagprofiler.cli._output import (
     note_left_out,
     print_json,
     print_text,
-    problem_of,
     source_name,
     text,
     writing_to,
@@ -135,7 +134,7 @@ def import_(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise CommandError(f"{name}: cannot be read: {error.strerror}") from error
     except ProfileError as error:
-        raise CommandError(f"{name}: {problem_of(error)}") from error
+        raise CommandError(f"{name}: {error}") from error
     except FormatError as error:
         where = "" if name in str(error) else f"{name}: "
         raise CommandError(f"{where}{error}".replace("format=", "--format")) from error

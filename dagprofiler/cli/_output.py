@@ -117,12 +117,7 @@ def load_profile(path: str) -> Profile:
         program = _program_in(path)
         raise CommandError(f"{name}: cannot be read: {error.strerror}{program}") from error
     except ProfileError as error:
-        raise CommandError(f"{name}: {problem_of(error)}{_way_out(path, error)}") from error
-
-
-def problem_of(error: ProfileError) -> str:
-    """Return the problem of a document, with its path unless that is the root."""
-    return error.message if error.path == "$" else f"{error.path}: {error.message}"
+        raise CommandError(f"{name}: {error}{_way_out(path, error)}") from error
 
 
 def _program_in(path: str) -> str:

@@ -485,6 +485,7 @@ class _Prediction:
             DAGMetrics(metrics, edge_metrics, weights, edge_weights, unknown),
             seed=self.base.seed,
             hostname=self.base.hostname,
+            metadata={} if self.base.name is None else {"name": self.base.name},
             sections={
                 "run": {"state": "complete", **executor},
                 "weight_sources": sources,

@@ -152,6 +152,9 @@ class Simulation(Shown):
 #: Share of their time that tasks wait for a core from which on a machine is called busy.
 _BUSY = 0.05
 
+#: Error of predictions at the calibration from which on an engine is doubtful.
+_DOUBTFUL = 0.15
+
 #: Classes of tasks for which gains are simulated.
 _CLASSES = 10
 
@@ -418,6 +421,11 @@ class _Case:
                 f"the engine was calibrated on {engine.host}, the times were taken on "
                 f"{self.source.hostname}"
             )
+        if engine.error > _DOUBTFUL:
+            found.append(
+                f"predictions of single runs were off by {engine.error:.0%} when the engine was "
+                "calibrated, as where other programs run; calibrate it again"
+            )
         if self._other_allocator:
             known = sections["environment"]["allocator_settings"]
             found.append(
@@ -506,6 +514,7 @@ class _Case:
             seed=source.seed,
             hostname=source.hostname,
             sections=sections,
+            metadata={} if source.name is None else {"name": source.name},
         )
 
 

@@ -26,7 +26,9 @@ def test_a_sweep_is_fitted_predicted_and_simulated(cli, shelf, folder):
     said = cli("simulate", guess, *options).out
     assert "3 workers" in said
     assert said.splitlines()[-2:] == [f"profile: {found}", f"report: {folder}/page.html"]
-    curve = Profile.load(found).sections["prediction"]["curve"]
+    simulated = Profile.load(found)
+    assert simulated.name == shelf.target
+    curve = simulated.sections["prediction"]["curve"]
     assert [point["workers"] for point in curve] == [1, 2, 3]
 
 

@@ -238,12 +238,12 @@ def test_a_file_that_is_no_json_is_named(tmp_path, read, content):
     path = tmp_path / "p.dot"
     path.write_bytes(content)
     for given in (str(path), path):
-        with pytest.raises(ProfileError, match=r"^\$: not JSON: .* \(in '.*p\.dot'\)$") as caught:
+        with pytest.raises(ProfileError, match=r"^not JSON: .* \(in '.*p\.dot'\)$") as caught:
             read(given)
         assert isinstance(caught.value.__cause__, ValueError)
     with open(path, "rb") as file, pytest.raises(ProfileError, match=r"\(in '.*p\.dot'\)$"):
         read(file)
-    nameless = r"^\$: not JSON: [^(]*(\(char 0\))?$"
+    nameless = r"^not JSON: [^(]*(\(char 0\))?$"
     with (
         open(os.open(path, os.O_RDONLY), "rb") as file,
         pytest.raises(ProfileError, match=nameless),

@@ -188,6 +188,8 @@ def test_errors_of_earlier_predictions_on_the_engine_widen_the_interval():
     source = profile_of(*chain(5, 20), rounds=[1.0, 1.0, 1.0])
     found = simulate(source, engine=engine(error=0.1))
     assert found.interval_ms == pytest.approx((100 - 19.6, 100 + 19.6))
+    assert "off by" not in str(found)
+    assert "off by 20%" in str(simulate(source, engine=engine(error=0.2)))
 
 
 @pytest.mark.parametrize(("processes", "makespan_ms"), [([5, 5], 10), ([5, 6], 20), ([], 20)])

@@ -101,10 +101,17 @@ function adviceFor({ bottlenecks, with_edges: path, with_communication: edges, w
   return advice.sort((a, b) => b.gain - a.gain).map(({ words }) => words);
 }
 
+/** Return the interval of a predicted makespan, if it has one: that of the last number of workers. */
+function predictedInterval() {
+  const curve = (report.prediction || {}).curve || [];
+  const ends = curve.length && curve[curve.length - 1].interval_ms;
+  return ends ? `${time(ends[0])} to ${time(ends[1])} (95 %)` : null;
+}
+
 function headline(summary, base) {
   const { unit, total } = summary;
   const interval = total && total.low !== undefined && total.n > 1
-    ? `${time(total.low)} to ${time(total.high)} (${percent(total.coverage)})` : null;
+    ? `${time(total.low)} to ${time(total.high)} (${percent(total.coverage)})` : predictedInterval();
   const unknown = report.about.predicted ? "depends on the workers: simulate it" : "not recorded";
   const figures = [["Makespan", "total_ms", "ms", interval || (summary.total_ms === null ? unknown : "from the first task to the last")]];
   if (unit !== undefined) {
