@@ -93,8 +93,7 @@ def test_every_format_is_written_by_its_ending_and_says_its_losses(profile, name
     # So does a profile that was loaded.
     assert found.render(Profile.loads(profile.dumps())) == expected
     guess = found.render(simulate(profile, workers=2).profile)
-    words = "predicted, not measured"
-    assert name == "html" or words in guess.losses[0]
+    assert name == "html" or "predicted, not measured" in guess.losses[0]
     # SAGA's files and tables of figures have no place for it.
     assert name in ("saga", "csv") or "not measured" in guess.text
 
@@ -228,7 +227,7 @@ def test_a_file_that_nobody_recognizes_is_named_and_a_profile_that_is_not_valid_
         import_profile(io.StringIO("{}"), "wformat")
     text = '{"metadata": {"timestamp": 5}, "dag_structure": {}, "node_weights": {}}'
     for refused in (text, '{"a": NaN}'):
-        with pytest.raises(ProfileError, match=r"\$"):
+        with pytest.raises(ProfileError):
             import_profile(io.StringIO(refused))
 
 

@@ -171,6 +171,9 @@ def test_a_graph_whose_pattern_is_unknown_is_not_extended():
 
 def test_a_prediction_is_marked_is_read_and_is_simulated_with_an_interval():
     models = fit(runs_of(SHAPES["linear"]))
+    words = ("N from 1,000 to 32,000", "3 + 0.001 N", "163 + 8 N", "0.0%")
+    assert all(word in str(models) for word in words)
+    assert "<table" in models._repr_html_()
     near, far = models.predict({"N": 40_000}), models.predict({"N": 400_000})
     assert Profile.loads(near.dumps()) == near
     assert str(near).startswith("PREDICTED, not measured")
@@ -192,13 +195,6 @@ def test_a_prediction_is_marked_is_read_and_is_simulated_with_an_interval():
     assert any("12.5 times" in reason for reason in found.reasons)
     with pytest.raises(ValidationError, match=r"400000.* predicted"):
         fit([*runs_of(SHAPES["linear"]), far])
-
-
-def test_models_print_formula_unit_error_and_range():
-    models = fit(runs_of(SHAPES["linear"]))
-    words = ("N from 1,000 to 32,000", "3 + 0.001 N", "163 + 8 N", "0.0%")
-    assert all(word in str(models) for word in words)
-    assert "<table" in models._repr_html_()
 
 
 def test_models_of_real_runs_have_estimates_and_instructions():
