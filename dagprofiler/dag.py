@@ -692,9 +692,13 @@ class DAG(Shown):
         if self._rules is not None:
             if options.priorities is not None:
                 raise refused("priorities: not available for a graph that grows")
-        elif options.executor is not None and options.schedule is None:
-            return ranking(self._wiring, estimates, options.priorities)
-        return None, None
+            return None, None
+        is_serial = options.executor is None
+        if options.priorities is None and (is_serial or options.schedule is not None):
+            return None, None
+        ranked = ranking(self._wiring, estimates, options.priorities)
+        # A serial run takes Kahn's order, and refuses what a concurrent one refuses.
+        return (None, None) if is_serial else ranked
 
     def _executor(self, options: RunOptions) -> SerialExecutor | Dispatcher:
         """Return what runs the tasks."""
