@@ -53,7 +53,9 @@ def clusters(tmp_path_factory):
         return started[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", PYTHONPATH)
+        # Engines import this module, and so the helpers of all tests.
+        helpers = str(Path(__file__).parent.parent)
+        patch.setenv("PYTHONPATH", os.pathsep.join([PYTHONPATH, helpers]))
         patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipythondir")))
         yield start
         for cluster in started:
