@@ -53,7 +53,7 @@ def test_every_trace_of_the_suite_is_loaded_and_has_the_slices_it_says(loaded, t
     tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/tracing"]
     subprocess.run(tests, cwd=ROOT, env=env, check=True, stdout=subprocess.DEVNULL)
     traces = sorted(tmp_path.iterdir())
-    assert len(traces) > 100
+    assert len(traces) > 50
     for trace in traces:
         events = read(trace)["traceEvents"]
         slices = sum(event["ph"] in "XBbin" for event in events)
