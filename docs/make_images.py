@@ -165,7 +165,7 @@ def in_colours(line: dict[int, Any]) -> str:
     styles = groupby(characters, lambda one: (COLOURS.get(one.fg, INK), one.bold))
     return "".join(
         f"<span style='color: {colour}; font-weight: {700 if bold else 400}'>"
-        f"{escape(''.join(one.data for one in run))}</span>"
+        f"{escape(''.join(part.data for part in run))}</span>"
         for (colour, bold), run in styles
     )
 

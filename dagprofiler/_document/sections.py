@@ -622,7 +622,8 @@ class EngineSection:
     shares_memory: bool = may("Whether workers are threads of one process.")
     allocator: dict[str, str] = may("The workers' `MALLOC_*` variables, by name.", "Its text.")
     arrays: float = may(
-        "How many times longer arrays take there if these differ from the driver's."
+        "How many times longer an operation on an array takes there than where it was calibrated, "
+        "if these variables differ."
     )
     error: float = may(
         "How far predictions of single runs were off when it was calibrated, relative to them."

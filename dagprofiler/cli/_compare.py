@@ -35,8 +35,18 @@ if TYPE_CHECKING:
 
 #: Options for measuring two targets.
 _OF_RUNS = (
-    *("config", "new-config", "seed", "meters", "rounds", "warmup", "precision", "max-time"),
-    *("fresh-process", "busy-cores", "output", "report"),
+    "config",
+    "new-config",
+    "seed",
+    "meters",
+    "rounds",
+    "warmup",
+    "precision",
+    "max-time",
+    "fresh-process",
+    "busy-cores",
+    "output",
+    "report",
 )
 
 #: Exit codes: a condition of --fail-if holds; there is no verdict.

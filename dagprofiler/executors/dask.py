@@ -161,7 +161,7 @@ class DaskExecutor(Executor):
         try:
             self._client.register_plugin(Announcement(key, session), name=self._run)
         except OSError:
-            # A worker has just died, and others may not have been told.
+            # A worker has just died, and others may lack the session: jobs carry it then.
             return False
         return True
 

@@ -231,7 +231,8 @@ class PackedJob:
         except Exception as error:  # noqa: BLE001  (modules of users are imported here)
             problem = SerializationError(
                 f"task {short_repr(self.name)} and its inputs cannot be read by a worker: "
-                f"{describe(error)}; its modules must be importable there"
+                f"{describe(error)}; its modules must be importable, and files of large inputs "
+                "readable there"
             )
             problem.__cause__ = error
             return worker, without_phases(PackedError(problem)), ()
@@ -388,7 +389,7 @@ class _ByValue(pickle.Pickler):
     once: Callable[[Any, Any], bytes]
 
     def reducer_override(self, value: Any) -> Any:
-        """Return how to unpickle a value, as pickle asks; it does all others as always."""
+        """Return how to unpickle such a class or function; pickle decides for other values."""
         if isinstance(value, (type, FunctionType)) and value.__module__ == "__main__":
             return _unpickled, (self.once(value, _cloudpickle()),)
         return NotImplemented

@@ -173,11 +173,12 @@ class PinnedExecutor(Executor):
         self._node = {name: node for node, tasks in schedule.items() for name in tasks}
         several = [*self._nodes.values()]
         self._any = several[0]
-        if len({(type(one), one.shares_memory, one.starts_workers) for one in several}) > 1:
+        kinds = {(type(each), each.shares_memory, each.starts_workers) for each in several}
+        if len(kinds) > 1:
             raise refused("schedule: the executors of all nodes must be of one kind")
         self.shares_memory = self._any.shares_memory
         self.starts_workers = self._any.starts_workers
-        self.by_value = any(one.by_value for one in several)
+        self.by_value = any(each.by_value for each in several)
         self.name = printable(f"schedule on {self._any.name}")
         self._session = b""
         #: Nodes that have no job of this round yet.
@@ -186,7 +187,7 @@ class PinnedExecutor(Executor):
     @property
     def enforces_timeout(self) -> bool:
         """Whether those of all nodes do."""
-        return all(one.enforces_timeout for one in self._nodes.values())
+        return all(executor.enforces_timeout for executor in self._nodes.values())
 
     @property
     def capacity(self) -> int:
@@ -195,8 +196,8 @@ class PinnedExecutor(Executor):
 
     def open(self) -> None:
         """Open those of all nodes; large values go through the folder of the first."""
-        for one in self._nodes.values():
-            one.open()
+        for executor in self._nodes.values():
+            executor.open()
         self.folder = self._any.folder
 
     def announce(self, key: str, session: bytes) -> bool:  # noqa: ARG002  (jobs have the key)
@@ -223,8 +224,8 @@ class PinnedExecutor(Executor):
 
     def close(self) -> None:
         """Close those of all nodes."""
-        for one in self._nodes.values():
-            one.close()
+        for executor in self._nodes.values():
+            executor.close()
         self.folder = None
 
 

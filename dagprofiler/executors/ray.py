@@ -167,9 +167,9 @@ class RayExecutor(Executor):
 
     def pinned(self, node: str) -> RayExecutor:  # noqa: ARG002  (all can)
         """Return one whose tasks run in order in one actor, which has these options."""
-        one = copy(self)
-        one._is_pinned, one._waiting = True, set()  # noqa: SLF001  (of the same class)
-        return one
+        pinned = copy(self)
+        pinned._is_pinned, pinned._waiting = True, set()  # noqa: SLF001  (of the same class)
+        return pinned
 
     def close(self) -> None:
         """Cancel pending tasks; end the cluster, if :meth:`open` started it."""

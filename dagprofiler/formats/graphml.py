@@ -25,8 +25,15 @@ _HEAD = """\
 
 #: White space would come back as a blank from an attribute, and as a line feed from a text.
 _ESCAPES = str.maketrans(
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
-    | {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+    {
+        "&": "&amp;",
+        "<": "&lt;",
+        ">": "&gt;",
+        '"': "&quot;",
+        "\t": "&#9;",
+        "\n": "&#10;",
+        "\r": "&#13;",
+    }
 )
 
 

@@ -39,7 +39,8 @@ class Engine:
         CPU time of a worker's process for each task, beside the task: of threads that receive,
         send and keep account. 0 if that process is the driver.
     always
-        Cores that its processes use all the time, for each worker: what beats, samples or polls.
+        Cores that its processes use all the time, for each worker: for
+        heartbeats, samples and polling.
     write_ms, read_ms
         Time to hand over a value of 0.2 MB, and one of 2 MB, outside the phases of the tasks:
         of the worker that made it, and of each that reads it.
@@ -152,7 +153,7 @@ class Engine:
 def busy_gap_ms(
     costs: EngineCosts, workers: int, count: int, task: tuple[float, float], between_ms: float
 ) -> float:
-    """Return the ``busy_gap_ms`` with which the last task begins so long after the first.
+    """Return the gap with which, if simulated, the last task begins so long after the first.
 
     The run has `count` tasks without edges, each with the time and the share of a core of `task`.
     At most all that the engine does for a task: the rest is what other programs took.

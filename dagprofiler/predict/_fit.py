@@ -202,9 +202,9 @@ class CostModels(Shown):
 
     def _rows(self) -> list[Sequence[str]]:
         rows: list[Sequence[str]] = [("of", "quantity", "model", "unit", "error", "")]
-        for one in self.models:
-            of, formula, error = printable(one.of), printable(one.formula), f"{one.error:.1%}"
-            rows.append((of, one.quantity, formula, one.unit, error, one.regime))
+        for model in self.models:
+            of, formula, error = printable(model.of), printable(model.formula), f"{model.error:.1%}"
+            rows.append((of, model.quantity, formula, model.unit, error, model.regime))
         return rows
 
     def predict(self, config: Config | Mapping[str, Any]) -> Profile:

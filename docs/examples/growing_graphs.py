@@ -192,7 +192,7 @@ def main() -> None:
         profile = dag.run()
         print(*profile.dag_structure["nodes"], sep=", ")
         print(profile.final_outputs)
-        fired = [one["rule"] for one in profile.sections["origins"]["fired"]]
+        fired = [entry["rule"] for entry in profile.sections["origins"]["fired"]]
         print(f"rules that fired: {', '.join(fired)}\n")
 
 

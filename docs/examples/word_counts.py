@@ -69,7 +69,7 @@ def add_up(words: list[int], letter: list[Any]) -> dict[str, Any]:
 def merge_letters(graph: GraphEditor) -> None:
     """Add one merge for each letter that a word begins with."""
     counted = graph.tasks("count")
-    letters = set().union(*(one.output("counts") for one in counted))
+    letters = set().union(*(words.output("counts") for words in counted))
     for letter in sorted(letters):
         graph.add_task(f"letter {letter}", MergeLetter(letter), after=counted, tags=["letter"])
 
