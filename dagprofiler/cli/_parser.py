@@ -108,8 +108,8 @@ def build_parser() -> argparse.ArgumentParser:
             name, help=text, description=f"{text[0].upper()}{text[1:]}."
         )
         common = subparser.add_argument_group("for all commands")
-        common.add_argument("--json", action="store_true", help="print JSON, not text")
-        common.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        _add(common, "--json", "print JSON, not text")
+        _add(common, "--debug", "show the traceback of an error")
         return subparser
 
     _run(command("run", "run a DAG and measure it"))
@@ -125,36 +125,44 @@ def build_parser() -> argparse.ArgumentParser:
     _import(command("import", "convert another tool's file to a profile"))
     _validate(command("validate", "check that files are valid profiles"))
     completion = command("completion", "print a completion script for a shell")
-    completion.add_argument("shell", metavar="SHELL", help="bash, zsh, fish, ...")
+    _add(completion, "SHELL", "bash, zsh, fish, ...")
     return parser
 
 
+def _add(group: argparse._ActionsContainer, words: str, text: str = "", **options: Any) -> None:
+    """Add an argument, or an option, by the words with which the help shows it.
+
+    ``"TARGET"`` and ``"journal DIR"`` are arguments, the second with a name of its own;
+    ``"-o --output FILE"`` is an option, ``"--json"`` one without a value unless `options` say more.
+    """
+    *names, last = words.split()
+    if not last.startswith("-"):
+        options["metavar"] = last
+    else:
+        names.append(last)
+        options = options or {"action": "store_true"}
+    group.add_argument(*names or [last.lower()], help=text, **options)
+
+
+#: Of an option that may be given several times.
+_MANY: dict[str, Any] = {"action": "append", "default": []}
+
+_ONE_PROFILE = "a file, or - for standard input"
+_ONE_FILE = "the file to write; - for stdout"
+_SEVERAL = "files, or the directory of a sweep, with three configurations or more"
+
+
 def _run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "target",
-        metavar="TARGET",
-        help="module:dag, file.py:dag, a function that builds one, or a YAML file",
-    )
+    text = "module:dag, file.py:dag, a function that builds one, or a YAML file"
+    _add(parser, "TARGET", text)
     _measuring(parser, parser.add_argument_group("rounds"), usual="1")
-    parser.add_argument(
-        "--journal", metavar="DIR", help="record finished tasks, so that the run can be resumed"
-    )
+    _add(parser, "--journal DIR", "record finished tasks, so that the run can be resumed")
     _trust(parser)
-    parser.add_argument(
-        "--on-error",
-        choices=("stop", "finish"),
-        help="after a failure, stop, or finish the tasks that do not depend on the failed one",
-    )
+    text = "after a failure, stop, or finish the tasks that do not depend on the failed one"
+    _add(parser, "--on-error", text, choices=("stop", "finish"))
     _where(parser)
     _schedule(parser)
     _results(parser)
-
-
-def _repeatable(
-    group: argparse._ActionsContainer, *flags: str, metavar: str = "NAME=VALUE", **options: Any
-) -> None:
-    """Add an option that may be given several times."""
-    group.add_argument(*flags, metavar=metavar, action="append", **options)
 
 
 def _measuring(
@@ -162,264 +170,159 @@ def _measuring(
 ) -> None:
     """Add the options for parameters, rounds and meters."""
     text = "set a parameter; repeatable; the type is that of the DAG's own value"
-    _repeatable(group, "-c", "--config", default=[], help=text)
-    group.add_argument("--seed", type=int, metavar="N", help="seed of all random streams")
-    group.add_argument(
-        "--meters",
-        metavar="NAMES",
-        help="what to measure: default, full, or names separated by commas",
-    )
-    rounds.add_argument(
-        "--rounds", type=_rounds, metavar="N", help=f"number of rounds, or auto; by default {usual}"
-    )
-    rounds.add_argument("--warmup", type=int, metavar="N", help="rounds before the measured ones")
-    rounds.add_argument(
-        "--precision",
-        type=float,
-        metavar="SHARE",
-        help="precision at which auto stops; by default 0.05",
-    )
-    rounds.add_argument(
-        "--max-time", type=float, metavar="S", help="time limit of auto; by default 30 s"
-    )
-    rounds.add_argument(
-        "--fresh-process",
-        action="store_true",
-        help="each round in a new process, as comparing profiles requires",
-    )
-    rounds.add_argument(
-        "--busy-cores", type=int, metavar="N", help="number of other cores to keep busy"
-    )
+    _add(group, "-c --config NAME=VALUE", text, **_MANY)
+    _add(group, "--seed N", "seed of all random streams", type=int)
+    _add(group, "--meters NAMES", "what to measure: default, full, or names separated by commas")
+    _add(rounds, "--rounds N", f"number of rounds, or auto; by default {usual}", type=_rounds)
+    _add(rounds, "--warmup N", "rounds before the measured ones", type=int)
+    text = "precision at which auto stops; by default 0.05"
+    _add(rounds, "--precision SHARE", text, type=float)
+    _add(rounds, "--max-time S", "time limit of auto; by default 30 s", type=float)
+    _add(rounds, "--fresh-process", "each round in a new process, as comparing profiles requires")
+    _add(rounds, "--busy-cores N", "number of other cores to keep busy", type=int)
 
 
 def _executor(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--executor",
-        metavar="WHERE",
-        help="serial (the default), threads:4, processes:4, dask, dask:ADDRESS, ray, "
-        "ray:ADDRESS, or file.py:executor",
-    )
+    text = "dask, dask:ADDRESS, ray, ray:ADDRESS, or file.py:executor"
+    _add(parser, "--executor WHERE", f"serial (the default), threads:4, processes:4, {text}")
 
 
 def _schedule(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--schedule",
-        metavar="FILE",
-        help='JSON file with {"node": ["task", ...]}: keep this assignment and order; each node '
-        "is one worker",
-    )
+    text = 'JSON file with {"node": ["task", ...]}: keep this assignment and order'
+    _add(parser, "--schedule FILE", f"{text}; each node is one worker")
 
 
 def _where(parser: argparse.ArgumentParser) -> None:
     _executor(parser)
-    parser.add_argument("--timeout", type=float, metavar="S", help="time limit of a task")
+    _add(parser, "--timeout S", "time limit of a task", type=float)
 
 
 def _results(parser: argparse.ArgumentParser) -> None:
     results = _files(parser)
-    results.add_argument(
-        "--eta-from",
-        metavar="PROFILE",
-        help="an earlier profile, from which to estimate the end time",
-    )
-    results.add_argument(
-        "-q", "--quiet", action="store_true", help="print neither progress nor a summary"
-    )
+    text = "an earlier profile, from which to estimate the end time"
+    _add(results, "--eta-from PROFILE", text)
+    _add(results, "-q --quiet", "print neither progress nor a summary")
 
 
 def _files(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     results = parser.add_argument_group("results")
-    results.add_argument("-o", "--output", metavar="FILE", help="write the profile; - for stdout")
-    results.add_argument("--report", metavar="FILE", help="write the HTML report as well")
+    _add(results, "-o --output FILE", "write the profile; - for stdout")
+    _add(results, "--report FILE", "write the HTML report as well")
     return results
 
 
 def _resume(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("journal", metavar="DIR", help="the directory of run --journal")
-    parser.add_argument(
-        "target",
-        metavar="TARGET",
-        nargs="?",
-        help="as for run; by default the target of the journal's run",
-    )
+    _add(parser, "journal DIR", "the directory of run --journal")
+    _add(parser, "TARGET", "as for run; by default the target of the journal's run", nargs="?")
     text = "as for run; by default those of the journal's run"
-    _repeatable(parser, "-c", "--config", help=text)
+    _add(parser, "-c --config NAME=VALUE", text, action="append")
     _trust(parser)
     _where(parser)
     _results(parser)
 
 
 def _trust(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--trust-journal",
-        action="store_true",
-        help="allow a journal that other users own or can write to; code in it is executed",
-    )
+    text = "allow a journal that other users own or can write to; code in it is executed"
+    _add(parser, "--trust-journal", text)
 
 
 def _show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("profile", metavar="PROFILE", help="a file, or - for standard input")
-    parser.add_argument(
-        "--part",
-        action="append",
-        choices=("summary", "tasks", "edges", "path", "meters", "flags"),
-        help="show only this part; repeatable",
-    )
-    parser.add_argument(
-        "--sort",
-        choices=("time", "in", "out", "weight", "name", "order"),
-        default="time",
-        help="sort tasks by time (the default), bytes in, bytes out, instructions (weight), "
-        "name, or execution order",
-    )
+    _add(parser, "PROFILE", _ONE_PROFILE)
+    parts = ("summary", "tasks", "edges", "path", "meters", "flags")
+    _add(parser, "--part", "show only this part; repeatable", action="append", choices=parts)
+    text = "sort tasks by time (the default), bytes in, bytes out, instructions (weight)"
+    keys = ("time", "in", "out", "weight", "name", "order")
+    text = f"{text}, name, or execution order"
+    _add(parser, "--sort", text, choices=keys, default="time")
     _cost(parser)
-    parser.add_argument(
-        "--top", type=_rows, default=20, metavar="N", help="rows of each table; 0 for all"
-    )
+    _add(parser, "--top N", "rows of each table; 0 for all", type=_rows, default=20)
 
 
 def _cost(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--cost",
-        choices=_COSTS,
-        metavar="SOURCE",
-        help=f"costs of the tasks: {', '.join(_COSTS)}; by default time: wall time, without "
-        "run-queue delay where that was measured",
-    )
+    text = "by default time: wall time, without run-queue delay where that was measured"
+    text = f"costs of the tasks: {', '.join(_COSTS)}; {text}"
+    _add(parser, "--cost SOURCE", text, choices=_COSTS)
 
 
 def _compare(parser: argparse.ArgumentParser) -> None:
-    text = "the profile to compare with; - for standard input"
-    parser.add_argument("base", metavar="BASE", help=text)
-    parser.add_argument("new", metavar="NEW", nargs="+", help="the profiles to compare with BASE")
-    _repeatable(
-        parser,
-        "--fail-if",
-        metavar="CONDITION",
-        default=[],
-        help='exit with code 1 if it holds: "slower", "slower > 5%%" for tasks, "larger > 5%%" for '
-        "the bytes of edges",
-    )
-    parser.add_argument(
-        "--markdown", action="store_true", help="print tables as Markdown, for a pull request"
-    )
-    parser.add_argument(
-        "--run",
-        action="store_true",
-        help="BASE and NEW are targets as for run; measure them now, with interleaved rounds",
-    )
+    _add(parser, "BASE", "the profile to compare with; - for standard input")
+    _add(parser, "NEW", "the profiles to compare with BASE", nargs="+")
+    text = 'exit with code 1 if it holds: "slower", "slower > 5%%" for tasks'
+    _add(parser, "--fail-if CONDITION", f'{text}, "larger > 5%%" for the bytes of edges', **_MANY)
+    _add(parser, "--markdown", "print tables as Markdown, for a pull request")
+    text = "BASE and NEW are targets as for run; measure them now, with interleaved rounds"
+    _add(parser, "--run", text)
     runs = parser.add_argument_group("with --run")
     _measuring(runs, runs, usual="30")
-    _repeatable(runs, "--new-config", default=[], help="set a parameter of NEW only")
-    runs.add_argument(
-        "-o", "--output", nargs=2, metavar=("BASE.json", "NEW.json"), help="write both profiles"
-    )
-    runs.add_argument("--report", metavar="FILE", help="write the HTML report of NEW against BASE")
+    _add(runs, "--new-config NAME=VALUE", "set a parameter of NEW only", **_MANY)
+    files = ("BASE.json", "NEW.json")
+    _add(runs, "-o --output", "write both profiles", nargs=2, metavar=files)
+    _add(runs, "--report FILE", "write the HTML report of NEW against BASE")
 
 
 def _sweep(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", help="as for run")
-    _repeatable(
-        parser,
-        "--over",
-        metavar="NAME=VALUE,VALUE,...",
-        required=True,
-        help="a parameter and its values, three or more for fit; repeatable",
-    )
+    _add(parser, "TARGET", "as for run")
+    text = "a parameter and its values, three or more for fit; repeatable"
+    _add(parser, "--over NAME=VALUE,VALUE,...", text, action="append", required=True)
     _measuring(parser, parser.add_argument_group("rounds"), usual="5")
     _executor(parser)
-    parser.add_argument(
-        "-o", "--output", metavar="DIR", required=True, help="where to write the profiles"
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="print no progress")
+    _add(parser, "-o --output DIR", "where to write the profiles", required=True)
+    _add(parser, "-q --quiet", "print no progress")
 
 
 def _fit(parser: argparse.ArgumentParser) -> None:
-    text = "files, or the directory of a sweep, with three configurations or more"
-    parser.add_argument("profile", metavar="PROFILE", nargs="+", help=text)
+    _add(parser, "PROFILE", _SEVERAL, nargs="+")
 
 
 def _predict(parser: argparse.ArgumentParser) -> None:
     _fit(parser)
     text = "a parameter of the configuration to predict; repeatable"
-    _repeatable(parser, "-c", "--config", required=True, help=text)
+    _add(parser, "-c --config NAME=VALUE", text, action="append", required=True)
     _files(parser)
 
 
 def _simulate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("profile", metavar="PROFILE", help="a file, or - for standard input")
-    parser.add_argument(
-        "--workers", type=_counts, metavar="N", help="number of workers, or several, as 1..16"
-    )
-    _repeatable(
-        parser,
-        "--faster",
-        metavar="NAME=FACTOR",
-        default=[],
-        help="a task, or class of tasks without its numbers, that computes faster; repeatable",
-    )
+    _add(parser, "PROFILE", _ONE_PROFILE)
+    _add(parser, "--workers N", "number of workers, or several, as 1..16", type=_counts)
+    text = "a task, or class of tasks without its numbers, that computes faster; repeatable"
+    _add(parser, "--faster NAME=FACTOR", text, **_MANY)
     _schedule(parser)
-    _repeatable(
-        parser,
-        "--speed",
-        metavar="NODE=FACTOR",
-        default=[],
-        help="a node, which is one worker, and its speed; the profile's is 1; repeatable",
-    )
-    parser.add_argument(
-        "--bandwidth",
-        type=float,
-        metavar="BITS",
-        help="of the links between the nodes of a schedule, in bits per ms; 1 Gbit/s is 1e6",
-    )
-    parser.add_argument(
-        "--executor", metavar="WHERE", help="calibrate this executor first, and count what it adds"
-    )
+    text = "a node, which is one worker, and its speed; the profile's is 1; repeatable"
+    _add(parser, "--speed NODE=FACTOR", text, **_MANY)
+    text = "of the links between the nodes of a schedule, in bits per ms; 1 Gbit/s is 1e6"
+    _add(parser, "--bandwidth BITS", text, type=float)
+    text = "calibrate this executor first, and count what it adds"
+    _add(parser, "--executor WHERE", text)
     _files(parser)
 
 
 def _report(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("profile", metavar="PROFILE", help="a file, or - for standard input")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="the file to write; by default PROFILE with .html"
-    )
-    parser.add_argument("--base", metavar="PROFILE", help="another profile to compare with")
+    _add(parser, "PROFILE", _ONE_PROFILE)
+    _add(parser, "-o --output FILE", "the file to write; by default PROFILE with .html")
+    _add(parser, "--base PROFILE", "another profile to compare with")
     _cost(parser)
-    parser.add_argument("--statistic", choices=("median", "mean", "min", "max"), default="median")
+    statistics = ("median", "mean", "min", "max")
+    _add(parser, "--statistic", choices=statistics, default="median")
 
 
 def _export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("profile", metavar="PROFILE", help="a file, or - for standard input")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", default="-", help="the file to write; - for stdout"
-    )
-    parser.add_argument(
-        "--format",
-        metavar="NAME",
-        help="chrome_trace, csv, dot, graphml, html, mermaid, node_link, saga, wfformat; by "
-        "default, by the suffix of FILE",
-    )
+    _add(parser, "PROFILE", _ONE_PROFILE)
+    _add(parser, "-o --output FILE", _ONE_FILE, default="-")
+    text = "chrome_trace, csv, dot, graphml, html, mermaid, node_link, saga, wfformat"
+    _add(parser, "--format NAME", f"{text}; by default, by the suffix of FILE")
     _cost(parser)
-    _repeatable(
-        parser,
-        "--option",
-        default=[],
-        help="option of the format; repeatable: fill=0, network=@network.json (JSON file)",
-    )
+    text = "option of the format; repeatable: fill=0, network=@network.json (JSON file)"
+    _add(parser, "--option NAME=VALUE", text, **_MANY)
 
 
 def _import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a file, or - for standard input")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", default="-", help="the file to write; - for stdout"
-    )
-    parser.add_argument(
-        "--format", metavar="NAME", help="wfformat; by default detected from the file"
-    )
+    _add(parser, "FILE", _ONE_PROFILE)
+    _add(parser, "-o --output FILE", _ONE_FILE, default="-")
+    _add(parser, "--format NAME", "wfformat; by default detected from the file")
 
 
 def _validate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("profile", metavar="PROFILE", nargs="+", help="files, or - for stdin")
+    _add(parser, "PROFILE", "files, or - for stdin", nargs="+")
 
 
 def _rounds(text: str) -> int | str:
