@@ -18,646 +18,1061 @@ if TYPE_CHECKING:
 
 
 class MetadataSection:
-    """Where the profile comes from."""
+    """Where the profile comes from.
 
-    timestamp: str = must(
-        "When the run began: UTC with `Z`; without an offset (0.1.0) the host's local time.",
-        format="date-time",
-    )
-    dagprofiler_version: str = must("Version of the program that wrote the profile.")
-    name: str = may("Name of the DAG, or the target of the command; absent without one.")
-    schema_version: int = may(
-        "Version of this format, counted from 1; absent in profiles of 0.1.0.", least=1
-    )
-    seed: int | None = may("Seed of the run; null if it was not seeded.", least=-(2**63))
-    hostname: str = may("Host that drove the run.")
-    configuration_as_text: list[str] = may(
-        "Parameters that JSON cannot hold and whose text is stored instead.", "Name of a parameter."
-    )
+    Attributes
+    ----------
+    timestamp
+        When the run began: UTC with `Z`; without an offset (0.1.0) the host's local time.
+    dagprofiler_version
+        Version of the program that wrote the profile.
+    name
+        Name of the DAG, or the target of the command; absent without one.
+    schema_version
+        Version of this format, counted from 1; absent in profiles of 0.1.0.
+    seed
+        Seed of the run; null if it was not seeded.
+    hostname
+        Host that drove the run.
+    configuration_as_text
+        Parameters that JSON cannot hold and whose text is stored instead.
+
+        - Name of a parameter.
+    """
+
+    timestamp: str = must(format="date-time")
+    dagprofiler_version: str = must()
+    name: str = may()
+    schema_version: int = may(least=1)
+    seed: int | None = may(least=-(2**63))
+    hostname: str = may()
+    configuration_as_text: list[str] = may()
 
 
 class EdgeEntry:
-    """One edge."""
+    """One edge.
 
-    source: str = must("Task that the data comes from.")
-    target: str = must("Task that the data goes to.")
+    Attributes
+    ----------
+    source
+        Task that the data comes from.
+    target
+        Task that the data goes to.
+    """
+
+    source: str = must()
+    target: str = must()
 
 
 class StructureSection:
-    """The graph: tasks, edges and the order of execution."""
+    """The graph: tasks, edges and the order of execution.
 
-    nodes: list[str] = must("All tasks, each once.", "Name of a task in the DAG.")
-    edges: list[EdgeEntry] = must("All edges.")
-    execution_order: list[str] = must("Tasks in topological order.", "Name of a task in the DAG.")
+    Attributes
+    ----------
+    nodes
+        All tasks, each once.
+
+        - Name of a task in the DAG.
+    edges
+        All edges.
+    execution_order
+        Tasks in topological order.
+
+        - Name of a task in the DAG.
+    """
+
+    nodes: list[str] = must()
+    edges: list[EdgeEntry] = must()
+    execution_order: list[str] = must()
 
 
 class TaskEntry:
-    """One task."""
+    """One task.
 
-    task: str = must(
-        "Name of the task in the DAG (in profiles of 0.1.0 often its class).", ref="task"
-    )
-    compute_time_ms: float = must("Time in compute(), in milliseconds.")
-    serialize_time_ms: float = may("Time to serialize the outputs, in milliseconds.")
-    deserialize_time_ms: float = may("Time to deserialize the inputs, in milliseconds.")
-    bytes_in: int = must("Size of the serialized inputs, in bytes.")
-    bytes_out: int = must("Size of the serialized outputs, in bytes.")
+    Attributes
+    ----------
+    task
+        Name of the task in the DAG (in profiles of 0.1.0 often its class).
+    compute_time_ms
+        Time in compute(), in milliseconds.
+    serialize_time_ms
+        Time to serialize the outputs, in milliseconds.
+    deserialize_time_ms
+        Time to deserialize the inputs, in milliseconds.
+    bytes_in
+        Size of the serialized inputs, in bytes.
+    bytes_out
+        Size of the serialized outputs, in bytes.
+    """
+
+    task: str = must(ref="task")
+    compute_time_ms: float = must()
+    serialize_time_ms: float = may()
+    deserialize_time_ms: float = may()
+    bytes_in: int = must()
+    bytes_out: int = must()
 
 
 class FrameEntry:
-    """One frame."""
+    """One frame.
 
-    file: str = must("Path of the file.")
-    line: int = must("Number of the line, from 1.")
-    function: str = must("Name of the function.")
-    text: str = must("The line of code; empty if it cannot be read.")
+    Attributes
+    ----------
+    file
+        Path of the file.
+    line
+        Number of the line, from 1.
+    function
+        Name of the function.
+    text
+        The line of code; empty if it cannot be read.
+    """
+
+    file: str = must()
+    line: int = must()
+    function: str = must()
+    text: str = must()
 
 
 class FailureEntry:
-    """One task that did not succeed."""
+    """One task that did not succeed.
 
-    state: str = must(
-        (
-            "failed: the task raised; skipped: something upstream failed; cancelled: the run "
-            "was stopped before the task began."
-        ),
-        one_of=("failed", "skipped", "cancelled"),
-    )
-    error: str = may("What a failed task raised: class and message.")
-    traceback: list[FrameEntry] = may(
-        "Where it was raised: the frames outside of dagprofiler, the outermost first, at most 20."
-    )
-    round: int = may(
-        "Number of the round, from 0, warm-up included; absent in the first. Earlier "
-        "rounds have measured the task."
-    )
+    Attributes
+    ----------
+    state
+        failed: the task raised; skipped: something upstream failed; cancelled: the run was stopped
+        before the task began.
+    error
+        What a failed task raised: class and message.
+    traceback
+        Where it was raised: the frames outside of dagprofiler, the outermost first, at most 20.
+    round
+        Number of the round, from 0, warm-up included; absent in the first. Earlier rounds have
+        measured the task.
+    """
+
+    state: str = must(one_of=("failed", "skipped", "cancelled"))
+    error: str = may()
+    traceback: list[FrameEntry] = may()
+    round: int = may()
 
 
 class AttemptEntry:
-    """One lost attempt."""
+    """One lost attempt.
 
-    round: int = must("Number of the round, from 0, warm-up included.")
-    error: str = must("Why it was lost.")
+    Attributes
+    ----------
+    round
+        Number of the round, from 0, warm-up included.
+    error
+        Why it was lost.
+    """
+
+    round: int = must()
+    error: str = must()
 
 
 class ResumedEntry:
-    """One resumption of the run."""
+    """One resumption of the run.
 
-    timestamp: str = must("When, in UTC.")
-    at_ms: float = must(
-        "The same in milliseconds since the run began, on the clock of the timeline, "
-        "which is paused between attempts."
-    )
-    gap_ms: float = may("Time between the attempts, by the machines' own clocks, in milliseconds.")
-    round: int = may("Number of the round, from 0, warm-up included.")
-    tasks: int = may("Number of tasks of that round that had finished.")
-    executor_before: str = may("Name of the executor of the previous attempt.")
-    torn_bytes: int = may("Size of an incomplete last record, in bytes; it is dropped.")
-    dropped: list[str] = may(
-        "Tasks that had finished and ran again, because their outputs were incomplete.",
-        "Name of a task.",
-    )
-    compared: list[str] = may(
-        "What was compared with the previous attempt; only `sources` may differ.",
-        "One comparison.",
-        one_of=("dag", "config", "sources", "seed", "inputs"),
-    )
-    not_compared: dict[str, str] = may(
-        "What could not be compared: `config.` and a parameter, or `sources.` and a task.",
-        "The reason.",
-    )
-    changed: list[str] = may("Tasks whose source has changed.", "Name of a task.")
+    Attributes
+    ----------
+    timestamp
+        When, in UTC.
+    at_ms
+        The same in milliseconds since the run began, on the clock of the timeline, which is paused
+        between attempts.
+    gap_ms
+        Time between the attempts, by the machines' own clocks, in milliseconds.
+    round
+        Number of the round, from 0, warm-up included.
+    tasks
+        Number of tasks of that round that had finished.
+    executor_before
+        Name of the executor of the previous attempt.
+    torn_bytes
+        Size of an incomplete last record, in bytes; it is dropped.
+    dropped
+        Tasks that had finished and ran again, because their outputs were incomplete.
+
+        - Name of a task.
+    compared
+        What was compared with the previous attempt; only `sources` may differ.
+
+        - One comparison.
+    not_compared
+        What could not be compared: `config.` and a parameter, or `sources.` and a task.
+
+        - The reason.
+    changed
+        Tasks whose source has changed.
+
+        - Name of a task.
+    """
+
+    timestamp: str = must()
+    at_ms: float = must()
+    gap_ms: float = may()
+    round: int = may()
+    tasks: int = may()
+    executor_before: str = may()
+    torn_bytes: int = may()
+    dropped: list[str] = may()
+    compared: list[str] = may(one_of=("dag", "config", "sources", "seed", "inputs"))
+    not_compared: dict[str, str] = may()
+    changed: list[str] = may()
 
 
 class ConditionsEntry:
-    """The conditions of the rounds, as requested."""
+    """The conditions of the rounds, as requested.
 
-    n: int | str = may("Number of measured rounds, or `auto`.")
-    warmup: int = may("Number of warm-up rounds before them.")
-    max_rounds: int = may("Maximum number of measured rounds with `auto`.")
-    max_time_s: float = may("Time after which `auto` ends, in seconds.")
-    precision: float = may(
-        "Half-width of the intervals that `auto` aims at, relative to the median."
-    )
-    collect_garbage: str | None = may(
-        "When garbage was collected: before `rounds` or `tasks`; null if not."
-    )
-    fresh_process: bool = may("Whether each round had a process of its own.")
-    busy_cores: int = may("Number of other cores that were kept busy.")
-    check_outputs: bool = may("Whether outputs were compared between rounds.")
+    Attributes
+    ----------
+    n
+        Number of measured rounds, or `auto`.
+    warmup
+        Number of warm-up rounds before them.
+    max_rounds
+        Maximum number of measured rounds with `auto`.
+    max_time_s
+        Time after which `auto` ends, in seconds.
+    precision
+        Half-width of the intervals that `auto` aims at, relative to the median.
+    collect_garbage
+        When garbage was collected: before `rounds` or `tasks`; null if not.
+    fresh_process
+        Whether each round had a process of its own.
+    busy_cores
+        Number of other cores that were kept busy.
+    check_outputs
+        Whether outputs were compared between rounds.
+    """
+
+    n: int | str = may()
+    warmup: int = may()
+    max_rounds: int = may()
+    max_time_s: float = may()
+    precision: float = may()
+    collect_garbage: str | None = may()
+    fresh_process: bool = may()
+    busy_cores: int = may()
+    check_outputs: bool = may()
 
 
 class RunSection:
-    """How the run went."""
+    """How the run went.
 
-    state: str = must(
-        "complete: every task succeeded; partial: some did not.", one_of=("complete", "partial")
-    )
-    reason: str = may("Why the run is partial; absent if it is complete.")
-    tasks: dict[str, FailureEntry] = may(
-        "Tasks that did not succeed, by name; absent if all did.", keys="task"
-    )
-    overhead: dict[str, float] = may(
-        (
-            "Time that the run spent outside the tasks, by kind: `prepare_ms`, `loop_ms`, "
-            "`hooks_ms`; with several rounds or meters `meters_ms`, `garbage_ms` (collecting "
-            "it outside all clocks), `between_rounds_ms`; with a journal `journal_ms`; for a "
-            "graph that grows `rules_ms`."
-        ),
-        "Time of this kind over all rounds, in milliseconds.",
-    )
-    executor: str = may("Name of the executor that ran the tasks.")
-    bound: dict[str, dict[str, str]] = may(
-        "Arguments that were bound to tasks, by task; absent if there are none.",
-        "Argument -> its value.",
-        "As text, shortened.",
-        keys="task",
-    )
-    priorities: str = may(
-        "Source of the priorities among ready tasks; absent if Kahn's order was used.",
-        one_of=("profile", "given", "cost_models"),
-    )
-    legacy_generators: bool = may(
-        "false: tasks ran concurrently in threads, so the seed reached only "
-        "`dagprofiler.rng()`; absent otherwise."
-    )
-    attempts: dict[str, list[AttemptEntry]] = may(
-        "Tasks that were lost with a worker and run again, by name; absent without any.",
-        "The lost attempts, in order.",
-    )
-    resumed: list[ResumedEntry] = may(
-        "The resumptions of the run after it had ended early; absent without any."
-    )
-    rounds: int = may("Number of measured rounds, without warm-up.")
+    Attributes
+    ----------
+    state
+        complete: every task succeeded; partial: some did not.
+    reason
+        Why the run is partial; absent if it is complete.
+    tasks
+        Tasks that did not succeed, by name; absent if all did.
+    overhead
+        Time that the run spent outside the tasks, by kind: `prepare_ms`, `loop_ms`, `hooks_ms`;
+        with several rounds or meters `meters_ms`, `garbage_ms` (collecting it outside all clocks),
+        `between_rounds_ms`; with a journal `journal_ms`; for a graph that grows `rules_ms`.
+
+        - Time of this kind over all rounds, in milliseconds.
+    executor
+        Name of the executor that ran the tasks.
+    bound
+        Arguments that were bound to tasks, by task; absent if there are none.
+
+        - Argument -> its value.
+        - As text, shortened.
+    priorities
+        Source of the priorities among ready tasks; absent if Kahn's order was used.
+    legacy_generators
+        false: tasks ran concurrently in threads, so the seed reached only `dagprofiler.rng()`;
+        absent otherwise.
+    attempts
+        Tasks that were lost with a worker and run again, by name; absent without any.
+
+        - The lost attempts, in order.
+    resumed
+        The resumptions of the run after it had ended early; absent without any.
+    rounds
+        Number of measured rounds, without warm-up.
+    elapsed_ms
+        Wall-clock time of all rounds together, in milliseconds.
+    ended_by
+        What ended the measured rounds.
+    """
+
+    state: str = must(one_of=("complete", "partial"))
+    reason: str = may()
+    tasks: dict[str, FailureEntry] = may(keys="task")
+    overhead: dict[str, float] = may()
+    executor: str = may()
+    bound: dict[str, dict[str, str]] = may(keys="task")
+    priorities: str = may(one_of=("profile", "given", "cost_models"))
+    legacy_generators: bool = may()
+    attempts: dict[str, list[AttemptEntry]] = may()
+    resumed: list[ResumedEntry] = may()
+    rounds: int = may()
     conditions: ConditionsEntry = may()
-    elapsed_ms: float = may("Wall-clock time of all rounds together, in milliseconds.")
-    ended_by: str = may(
-        "What ended the measured rounds.", one_of=("n", "precision", "max_rounds", "max_time_s")
-    )
+    elapsed_ms: float = may()
+    ended_by: str = may(one_of=("n", "precision", "max_rounds", "max_time_s"))
 
 
 class FieldEntry:
-    """One field."""
+    """One field.
 
-    size_bytes: int = may("Payload by the standard's counting rule, in bytes.")
-    wire_bytes: int = may("Payload as serialized, in bytes.")
+    Attributes
+    ----------
+    size_bytes
+        Payload by the standard's counting rule, in bytes.
+    wire_bytes
+        Payload as serialized, in bytes.
+    """
+
+    size_bytes: int = may()
+    wire_bytes: int = may()
 
 
 class CarriedRecord(Row):
-    """Entries as `columns` says."""
+    """Entries as `columns` says.
 
-    data_fields: list[str] = must(
-        "The source's outputs that travel on this edge.", "Name of an output."
-    )
-    size_bytes: int = must("Payload by the standard's counting rule, in bytes.")
-    wire_bytes: int | None = must("Payload as serialized, in bytes; null if not recorded.")
-    rest: dict[str, FieldEntry] | None = may(
-        "Sizes of each of several fields, by name; null if there are none."
-    )
+    Attributes
+    ----------
+    data_fields
+        The source's outputs that travel on this edge.
+
+        - Name of an output.
+    size_bytes
+        Payload by the standard's counting rule, in bytes.
+    wire_bytes
+        Payload as serialized, in bytes; null if not recorded.
+    rest
+        Sizes of each of several fields, by name; null if there are none.
+    """
+
+    data_fields: list[str] = must()
+    size_bytes: int = must()
+    wire_bytes: int | None = must()
+    rest: dict[str, FieldEntry] | None = may()
 
 
 class CarriedSection:
-    """What each edge carried."""
+    """What each edge carried.
 
-    columns: list[str] = must(
-        "What the entries of a record are, in order.",
-        "Name of the entry; units are part of it.",
-        columns=CarriedRecord,
-        one_of=("fields",),
-    )
-    records: list[CarriedRecord | None] = must(
-        "One record for each edge of `dag_structure`, in its order; null if the source did not "
-        "succeed."
-    )
+    Attributes
+    ----------
+    columns
+        What the entries of a record are, in order.
+
+        - Name of the entry; units are part of it.
+    records
+        One record for each edge of `dag_structure`, in its order; null if the source did not
+        succeed.
+    """
+
+    columns: list[str] = must(columns=CarriedRecord, one_of=("fields",))
+    records: list[CarriedRecord | None] = must()
 
 
 class WeightEntry:
-    """One task."""
+    """One task.
 
-    node_weight: str = must(
-        "The candidate that is the node weight; `default` if none is (0 is no estimate)."
-    )
-    estimated_instructions: int | None = may(
-        "Result of the task's cost model, in instructions; null if it has none."
-    )
-    counted_instructions: int | None = may(
-        "Counted by the processor, in instructions of user code."
-    )
-    reference_time_ms: float | None = may(
-        "Time in compute() without run-queue delay, multiplied by the machine's "
-        "calibration score: milliseconds on the reference machine."
-    )
-    cpu_time_ms: float | None = may("CPU time of the thread, in milliseconds.")
-    wall_time_ms: float | None = may(
-        "Time in compute(), in milliseconds, if `execution_metrics` does not have it; null if "
-        "nothing does."
-    )
-    reasons: dict[str, str] = may("Why candidates are null, by candidate.", "Why this one is null.")
+    Attributes
+    ----------
+    node_weight
+        The candidate that is the node weight; `default` if none is (0 is no estimate).
+    estimated_instructions
+        Result of the task's cost model, in instructions; null if it has none.
+    counted_instructions
+        Counted by the processor, in instructions of user code.
+    reference_time_ms
+        Time in compute() without run-queue delay, multiplied by the machine's calibration score:
+        milliseconds on the reference machine.
+    cpu_time_ms
+        CPU time of the thread, in milliseconds.
+    wall_time_ms
+        Time in compute(), in milliseconds, if `execution_metrics` does not have it; null if nothing
+        does.
+    reasons
+        Why candidates are null, by candidate.
+
+        - Why this one is null.
+    """
+
+    node_weight: str = must()
+    estimated_instructions: int | None = may()
+    counted_instructions: int | None = may()
+    reference_time_ms: float | None = may()
+    cpu_time_ms: float | None = may()
+    wall_time_ms: float | None = may()
+    reasons: dict[str, str] = may()
 
 
 class SamplesSection:
-    """All values measured in several rounds, or in one with meters."""
+    """All values measured in several rounds, or in one with meters.
 
-    rounds: list[str] = must(
-        "Kind of each round, in order.",
-        "Figures come from `measured` rounds; the `allocation` pass counts allocations.",
-        one_of=("cold", "warm_up", "measured", "allocation"),
-    )
-    total_ms: list[float | None] = may(
-        "Wall-clock time of each round, in milliseconds.",
-        "In milliseconds; null for the allocation pass.",
-    )
-    tasks: dict[str, dict[str, list[float | None]]] = must(
-        "By task.",
-        "By quantity.",
-        "A value for each round.",
-        "In the unit of the column's name; null if it was not measured.",
-        keys="task",
-        least=-inf,
-    )
-    edges: dict[str, dict[str, list[float | None]]] = may(
-        (
-            "By edge key (src->dst): `serialize_ms`, `deserialize_ms` of its fields, "
-            "`size_bytes`, `wire_bytes`."
-        ),
-        "By quantity.",
-        "A value for each round.",
-        "In the unit of the column's name; null if it was not measured.",
-        keys="edge",
-        least=-inf,
-    )
+    Attributes
+    ----------
+    rounds
+        Kind of each round, in order.
+
+        - Figures come from `measured` rounds; the `allocation` pass counts allocations.
+    total_ms
+        Wall-clock time of each round, in milliseconds.
+
+        - In milliseconds; null for the allocation pass.
+    tasks
+        By task.
+
+        - By quantity.
+        - A value for each round.
+        - In the unit of the column's name; null if it was not measured.
+    edges
+        By edge key (src->dst): `serialize_ms`, `deserialize_ms` of its fields, `size_bytes`,
+        `wire_bytes`.
+
+        - By quantity.
+        - A value for each round.
+        - In the unit of the column's name; null if it was not measured.
+    """
+
+    rounds: list[str] = must(one_of=("cold", "warm_up", "measured", "allocation"))
+    total_ms: list[float | None] = may()
+    tasks: dict[str, dict[str, list[float | None]]] = must(keys="task", least=-inf)
+    edges: dict[str, dict[str, list[float | None]]] = may(keys="edge", least=-inf)
 
 
 class SummaryEntry:
-    """Statistics of one quantity over the measured rounds: in milliseconds, bytes or a count."""
+    """Statistics of one quantity over the measured rounds: in milliseconds, bytes or a count.
 
-    median: float = must("Median.", least=-inf)
-    mad: float = may("Median absolute deviation, not scaled.", least=-inf)
-    low: float = may("Lower end of the median's confidence interval.", least=-inf)
-    high: float = may("Upper end of the median's confidence interval.", least=-inf)
-    coverage: float = may("Probability that the interval covers the median.", most=1)
-    min: float = may("Smallest value.", least=-inf)
-    n: int = must("Number of values.", least=1)
+    Attributes
+    ----------
+    median
+        Median.
+    mad
+        Median absolute deviation, not scaled.
+    low
+        Lower end of the median's confidence interval.
+    high
+        Upper end of the median's confidence interval.
+    coverage
+        Probability that the interval covers the median.
+    min
+        Smallest value.
+    n
+        Number of values.
+    """
+
+    median: float = must(least=-inf)
+    mad: float = may(least=-inf)
+    low: float = may(least=-inf)
+    high: float = may(least=-inf)
+    coverage: float = may(most=1)
+    min: float = may(least=-inf)
+    n: int = must(least=1)
 
 
 class StatisticsSection:
-    """The statistics of the samples."""
+    """The statistics of the samples.
 
-    confidence: float = may("Coverage that the intervals aim at.", most=1)
+    Attributes
+    ----------
+    confidence
+        Coverage that the intervals aim at.
+    tasks
+        By task.
+
+        - By quantity.
+    edges
+        By edge key (src->dst).
+
+        - By quantity.
+    cold_ms
+        Time in compute() in the cold round, in milliseconds, by task.
+
+        - In milliseconds; null if the task did not finish there.
+    flags
+        Warnings about a task's figures, by task; tasks without a flag are absent.
+
+        - Flags.
+        - Name of a flag.
+    """
+
+    confidence: float = may(most=1)
     total_ms: SummaryEntry = may()
-    tasks: dict[str, dict[str, SummaryEntry]] = may("By task.", "By quantity.", keys="task")
-    edges: dict[str, dict[str, SummaryEntry]] = may(
-        "By edge key (src->dst).", "By quantity.", keys="edge"
-    )
-    cold_ms: dict[str, float | None] = may(
-        "Time in compute() in the cold round, in milliseconds, by task.",
-        "In milliseconds; null if the task did not finish there.",
-        keys="task",
-    )
-    flags: dict[str, list[str]] = may(
-        "Warnings about a task's figures, by task; tasks without a flag are absent.",
-        "Flags.",
-        "Name of a flag.",
-        keys="task",
-    )
+    tasks: dict[str, dict[str, SummaryEntry]] = may(keys="task")
+    edges: dict[str, dict[str, SummaryEntry]] = may(keys="edge")
+    cold_ms: dict[str, float | None] = may(keys="task")
+    flags: dict[str, list[str]] = may(keys="task")
 
 
 class WorkerEntry:
-    """One thread of one process."""
+    """One thread of one process.
 
-    host: str = may("Name of the host.")
-    pid: int = may("Process number.")
-    thread: int = may("Thread number.")
-    clock_ahead_ms: float = may(
-        (
-            "Offset of its clock from that of the process that drove the run, in "
-            "milliseconds; its times are corrected for it. Absent if it is the same clock."
-        ),
-        least=-inf,
-    )
-    clock_error_ms: float = may("Maximum error of this offset, in milliseconds.")
+    Attributes
+    ----------
+    host
+        Name of the host.
+    pid
+        Process number.
+    thread
+        Thread number.
+    clock_ahead_ms
+        Offset of its clock from that of the process that drove the run, in milliseconds; its times
+        are corrected for it. Absent if it is the same clock.
+    clock_error_ms
+        Maximum error of this offset, in milliseconds.
+    """
+
+    host: str = may()
+    pid: int = may()
+    thread: int = may()
+    clock_ahead_ms: float = may(least=-inf)
+    clock_error_ms: float = may()
 
 
 class MomentsRecord(Row):
-    """Entries as `columns` says."""
+    """Entries as `columns` says.
 
-    task: str = must("Name of the task in the DAG.", ref="task")
-    round: int = must("Round, counted from 0.", ref="round")
-    worker: int | None = must(
-        "Index into `workers`; null if no worker took the task.", ref="timeline.workers"
-    )
-    rest: float | None = may("Milliseconds since the run began; null if it was not reached.")
+    Attributes
+    ----------
+    task
+        Name of the task in the DAG.
+    round
+        Round, counted from 0.
+    worker
+        Index into `workers`; null if no worker took the task.
+    rest
+        Milliseconds since the run began; null if it was not reached.
+    """
+
+    task: str = must(ref="task")
+    round: int = must(ref="round")
+    worker: int | None = must(ref="timeline.workers")
+    rest: float | None = may()
 
 
 class TimelineSection:
-    """When each phase of each task began and ended, on one clock."""
+    """When each phase of each task began and ended, on one clock.
 
-    workers: list[WorkerEntry] = must("Where tasks ran.")
-    columns: list[str] = must(
-        "What the entries of a record are, in order.",
-        "A moment; its unit is part of the name.",
-        columns=MomentsRecord,
-        one_of=MOMENTS,
-    )
-    records: list[MomentsRecord] = must("One record for each task and round.")
+    Attributes
+    ----------
+    workers
+        Where tasks ran.
+    columns
+        What the entries of a record are, in order.
+
+        - A moment; its unit is part of the name.
+    records
+        One record for each task and round.
+    """
+
+    workers: list[WorkerEntry] = must()
+    columns: list[str] = must(columns=MomentsRecord, one_of=MOMENTS)
+    records: list[MomentsRecord] = must()
 
 
 class LabelEntry:
-    """One label."""
+    """One label.
 
-    kind: str = must(
-        (
-            "span: nests with the others of its thread; async: may overlap others; instant, "
-            "async_instant: without duration; counter: values at a moment."
-        ),
-        one_of=("span", "async", "instant", "async_instant", "counter"),
-    )
-    name: str = must("Its name.")
-    category: str = must("Module of a function, or another category.")
+    Attributes
+    ----------
+    kind
+        span: nests with the others of its thread; async: may overlap others; instant,
+        async_instant: without duration; counter: values at a moment.
+    name
+        Its name.
+    category
+        Module of a function, or another category.
+    """
+
+    kind: str = must(one_of=("span", "async", "instant", "async_instant", "counter"))
+    name: str = must()
+    category: str = must()
 
 
 class ThreadEntry:
-    """One thread."""
+    """One thread.
 
-    worker: int | None = must(
-        "Index into `timeline.workers` of the task's worker; null if unknown.",
-        ref="timeline.workers",
-    )
-    id: int = must("Its number in the operating system.")
-    name: str = must("Its name in Python.")
-    own: bool = must("Whether this thread ran the tasks.")
+    Attributes
+    ----------
+    worker
+        Index into `timeline.workers` of the task's worker; null if unknown.
+    id
+        Its number in the operating system.
+    name
+        Its name in Python.
+    own
+        Whether this thread ran the tasks.
+    """
+
+    worker: int | None = must(ref="timeline.workers")
+    id: int = must()
+    name: str = must()
+    own: bool = must()
 
 
 class SpanRecord(Row):
-    """Entries as `columns` says."""
+    """Entries as `columns` says.
 
-    task: str = must("Name of the task in the DAG.", ref="task")
-    round: int = must("Round, counted from 0.", ref="round")
-    thread: int = must("Index into `threads`.", ref="spans.threads")
-    label: int = must("Index into `labels`.", ref="spans.labels")
-    start_ms: float = must("Milliseconds since the run began.", least=-inf)
-    end_ms: float = must(
-        "Milliseconds since the run began; equal to the start for an instant.", least=-inf
-    )
-    id: str | None = must("Null unless asynchronous.")
-    args: dict[str, Any] | None = must("By name; null if there are none.")
-    rest: str | float | bool | None = may("Columns of later versions.")
+    Attributes
+    ----------
+    task
+        Name of the task in the DAG.
+    round
+        Round, counted from 0.
+    thread
+        Index into `threads`.
+    label
+        Index into `labels`.
+    start_ms
+        Milliseconds since the run began.
+    end_ms
+        Milliseconds since the run began; equal to the start for an instant.
+    id
+        Null unless asynchronous.
+    args
+        By name; null if there are none.
+    rest
+        Columns of later versions.
+    """
+
+    task: str = must(ref="task")
+    round: int = must(ref="round")
+    thread: int = must(ref="spans.threads")
+    label: int = must(ref="spans.labels")
+    start_ms: float = must(least=-inf)
+    end_ms: float = must(least=-inf)
+    id: str | None = must()
+    args: dict[str, Any] | None = must()
+    rest: str | float | bool | None = may()
 
 
 class SpansSection:
-    """Spans traced inside the tasks; absent if nothing was traced."""
+    """Spans traced inside the tasks; absent if nothing was traced.
 
-    labels: list[LabelEntry] = must("Kinds and names of spans.")
-    threads: list[ThreadEntry] = must("Threads that recorded spans.")
-    columns: list[str] = must(
-        "What the entries of a record are, in order.",
-        "A name; units are part of it.",
-        columns=SpanRecord,
-    )
-    records: list[SpanRecord] = must("One record for each span, instant or value of a counter.")
-    dropped: dict[str, int] = may(
-        "Tasks with spans that were dropped for lack of room, by name; absent without any.",
-        "Number of dropped spans in all rounds.",
-        least=1,
-        keys="task",
-    )
+    Attributes
+    ----------
+    labels
+        Kinds and names of spans.
+    threads
+        Threads that recorded spans.
+    columns
+        What the entries of a record are, in order.
+
+        - A name; units are part of it.
+    records
+        One record for each span, instant or value of a counter.
+    dropped
+        Tasks with spans that were dropped for lack of room, by name; absent without any.
+
+        - Number of dropped spans in all rounds.
+    """
+
+    labels: list[LabelEntry] = must()
+    threads: list[ThreadEntry] = must()
+    columns: list[str] = must(columns=SpanRecord)
+    records: list[SpanRecord] = must()
+    dropped: dict[str, int] = may(least=1, keys="task")
 
 
 class OriginRecord(Row):
-    """Entries as `columns` says."""
+    """Entries as `columns` says.
 
-    task: str = must("Name of the task in the DAG.", ref="task")
-    round: int = must("Round, counted from 0.")
-    rule: str = must("Name of the rule.")
-    at_ms: float = must("Milliseconds since the run began.")
-    rest: float | None = may("Columns of later versions.")
+    Attributes
+    ----------
+    task
+        Name of the task in the DAG.
+    round
+        Round, counted from 0.
+    rule
+        Name of the rule.
+    at_ms
+        Milliseconds since the run began.
+    rest
+        Columns of later versions.
+    """
+
+    task: str = must(ref="task")
+    round: int = must()
+    rule: str = must()
+    at_ms: float = must()
+    rest: float | None = may()
 
 
 class FiredEntry:
-    """One rule in one round."""
+    """One rule in one round.
 
-    round: int = must("Round, counted from 0.")
-    rule: str = must("Name of the rule.")
-    at_ms: float = must("When, in milliseconds since the run began.")
-    tasks: int = must("Number of tasks that it added.")
+    Attributes
+    ----------
+    round
+        Round, counted from 0.
+    rule
+        Name of the rule.
+    at_ms
+        When, in milliseconds since the run began.
+    tasks
+        Number of tasks that it added.
+    """
+
+    round: int = must()
+    rule: str = must()
+    at_ms: float = must()
+    tasks: int = must()
 
 
 class NeverFiredEntry:
-    """One rule in one round."""
+    """One rule in one round.
 
-    round: int = must("Round, counted from 0.")
-    rule: str = must("Name of the rule.")
-    reason: str = must("Why it did not fire.")
+    Attributes
+    ----------
+    round
+        Round, counted from 0.
+    rule
+        Name of the rule.
+    reason
+        Why it did not fire.
+    """
+
+    round: int = must()
+    rule: str = must()
+    reason: str = must()
 
 
 class OriginsSection:
-    """How the graph grew; absent for a graph that is fixed."""
+    """How the graph grew; absent for a graph that is fixed.
 
-    columns: list[str] = must(
-        "What the entries of a record are, in order.", "Name of the entry.", columns=OriginRecord
-    )
-    records: list[OriginRecord] = must(
-        "One record for each round and each task that a rule added in it; the other tasks"
-        " were given."
-    )
-    fired: list[FiredEntry] = must("The rules that fired, in order.")
-    never_fired: list[NeverFiredEntry] = must("The rules that did not fire.")
+    Attributes
+    ----------
+    columns
+        What the entries of a record are, in order.
+
+        - Name of the entry.
+    records
+        One record for each round and each task that a rule added in it; the other tasks were given.
+    fired
+        The rules that fired, in order.
+    never_fired
+        The rules that did not fire.
+    """
+
+    columns: list[str] = must(columns=OriginRecord)
+    records: list[OriginRecord] = must()
+    fired: list[FiredEntry] = must()
+    never_fired: list[NeverFiredEntry] = must()
 
 
 class CalibrationEntry:
-    """Speed of the machine at a built-in kernel; absent if it was not calibrated."""
+    """Speed of the machine at a built-in kernel; absent if it was not calibrated.
 
-    score: float = must(
-        (
-            "Speed relative to the reference machine: milliseconds measured here, times this,"
-            " are milliseconds there."
-        ),
-        least=float_info.min,
-    )
-    parts: dict[str, float] = must(
-        "The same for each kind of work, by name; the score is their geometric mean.",
-        "Speed relative to the reference machine.",
-        least=float_info.min,
-    )
-    spread: float = must(
-        "Half the width of the score's confidence interval, relative to the score."
-    )
-    kernel_version: int = must(
-        "Version of the kernel; scores of different versions do not compare.", least=1
-    )
-    taken_at: str = may("When it was taken, as ISO 8601 text in UTC.")
+    Attributes
+    ----------
+    score
+        Speed relative to the reference machine: milliseconds measured here, times this, are
+        milliseconds there.
+    parts
+        The same for each kind of work, by name; the score is their geometric mean.
+
+        - Speed relative to the reference machine.
+    spread
+        Half the width of the score's confidence interval, relative to the score.
+    kernel_version
+        Version of the kernel; scores of different versions do not compare.
+    taken_at
+        When it was taken, as ISO 8601 text in UTC.
+    """
+
+    score: float = must(least=float_info.min)
+    parts: dict[str, float] = must(least=float_info.min)
+    spread: float = must()
+    kernel_version: int = must(least=1)
+    taken_at: str = may()
 
 
 class GitEntry:
-    """The git repository of the current directory; absent outside of one."""
+    """The git repository of the current directory; absent outside of one.
 
-    commit: str = must("Hash of the commit that was checked out.")
-    clean: bool = may(
-        "Whether the files were those of the commit; absent if git was not asked, as only the "
-        "command does."
-    )
+    Attributes
+    ----------
+    commit
+        Hash of the commit that was checked out.
+    clean
+        Whether the files were those of the commit; absent if git was not asked, as only the command
+        does.
+    """
+
+    commit: str = must()
+    clean: bool = may()
 
 
 class EnvironmentSection:
-    """Machine and software of the run."""
+    """Machine and software of the run.
 
-    python: str = may("Version of Python.")
-    implementation: str = may("Implementation of Python.")
-    os: str = may("Operating system and its version.")
-    machine: str = may("Machine architecture.")
-    cpu: str | None = may("Model of the processor; null if unknown.")
-    cpu_mhz: float | None = may(
-        "Highest known frequency of the processor, in MHz; null if unknown."
-    )
-    cores: int | None = may("Logical processors of the host; null if unknown.")
-    cores_usable: int | None = may("Logical processors that the process may use; null if unknown.")
-    cores_quota: float | None = may(
-        "Processor time granted by control groups, in cores; null if it is not limited."
-    )
-    memory_bytes: int | None = may("Memory of the host, in bytes; null if unknown.")
-    thread_settings: dict[str, str | None] = may(
-        "Environment variables that set the threads of numerical libraries, by name.",
-        "The variable's text; null if it is not set.",
-    )
-    allocator_settings: dict[str, str] = may(
-        "Environment variables that set the C library's allocator (`MALLOC_*`), by name.",
-        "The variable's text.",
-    )
-    blas_threads: int | None = may(
-        "Threads of numpy's BLAS; null if unknown or numpy was not loaded."
-    )
-    versions: dict[str, str | None] = may(
-        "Versions of packages, by name.", "Version; null if the package was not loaded."
-    )
-    command: str = may("The command line of the program that ran the DAG.")
+    Attributes
+    ----------
+    python
+        Version of Python.
+    implementation
+        Implementation of Python.
+    os
+        Operating system and its version.
+    machine
+        Machine architecture.
+    cpu
+        Model of the processor; null if unknown.
+    cpu_mhz
+        Highest known frequency of the processor, in MHz; null if unknown.
+    cores
+        Logical processors of the host; null if unknown.
+    cores_usable
+        Logical processors that the process may use; null if unknown.
+    cores_quota
+        Processor time granted by control groups, in cores; null if it is not limited.
+    memory_bytes
+        Memory of the host, in bytes; null if unknown.
+    thread_settings
+        Environment variables that set the threads of numerical libraries, by name.
+
+        - The variable's text; null if it is not set.
+    allocator_settings
+        Environment variables that set the C library's allocator (`MALLOC_*`), by name.
+
+        - The variable's text.
+    blas_threads
+        Threads of numpy's BLAS; null if unknown or numpy was not loaded.
+    versions
+        Versions of packages, by name.
+
+        - Version; null if the package was not loaded.
+    command
+        The command line of the program that ran the DAG.
+    not_measured
+        Quantities that were not measured, by the name of their candidate or column.
+
+        - The reason.
+    """
+
+    python: str = may()
+    implementation: str = may()
+    os: str = may()
+    machine: str = may()
+    cpu: str | None = may()
+    cpu_mhz: float | None = may()
+    cores: int | None = may()
+    cores_usable: int | None = may()
+    cores_quota: float | None = may()
+    memory_bytes: int | None = may()
+    thread_settings: dict[str, str | None] = may()
+    allocator_settings: dict[str, str] = may()
+    blas_threads: int | None = may()
+    versions: dict[str, str | None] = may()
+    command: str = may()
     git: GitEntry = may()
     calibration: CalibrationEntry = may()
-    not_measured: dict[str, str] = may(
-        "Quantities that were not measured, by the name of their candidate or column.",
-        "The reason.",
-    )
+    not_measured: dict[str, str] = may()
 
 
 class PredictedFromEntry:
-    """One profile."""
+    """One profile.
 
-    timestamp: str | None = may("When its run began.")
-    hostname: str | None = may("Host that drove its run.")
+    Attributes
+    ----------
+    timestamp
+        When its run began.
+    hostname
+        Host that drove its run.
+    """
+
+    timestamp: str | None = may()
+    hostname: str | None = may()
 
 
 class CurveEntry:
-    """The makespan on one number of workers."""
+    """The makespan on one number of workers.
 
-    workers: int = must("Number of workers.", least=1)
-    makespan_ms: float = must("Predicted time of the whole run, in milliseconds.")
-    interval_ms: list[float] | None = may(
-        "Lower and upper end of its 95 % interval, in milliseconds; null without samples.",
-        "In milliseconds.",
-    )
+    Attributes
+    ----------
+    workers
+        Number of workers.
+    makespan_ms
+        Predicted time of the whole run, in milliseconds.
+    interval_ms
+        Lower and upper end of its 95 % interval, in milliseconds; null without samples.
+
+        - In milliseconds.
+    """
+
+    workers: int = must(least=1)
+    makespan_ms: float = must()
+    interval_ms: list[float] | None = may()
 
 
 class PredictionSection:
-    """What the profile predicts, instead of having measured it; absent if it was measured."""
+    """What the profile predicts, instead of having measured it; absent if it was measured.
 
-    kind: str = must(
-        "simulation: a run on other workers; cost_models: another configuration.",
-        one_of=("simulation", "cost_models"),
-    )
-    sources: list[PredictedFromEntry] = must("The profiles behind it.")
-    makespan_ms: float = may("Predicted time of the whole run, in milliseconds.")
-    interval_ms: list[float] | None = may(
-        "Lower and upper end of its 95 % interval, in milliseconds; null without samples.",
-        "In milliseconds.",
-    )
-    curve: list[CurveEntry] = may("The makespan on each number of workers that was simulated.")
-    beyond: float = may(
-        "Largest ratio of a parameter, or of its least measured value, to the largest "
-        "measured value; at most 1 within the measured range."
-    )
-    intervals_ms: dict[str, list[float]] = may(
-        "95 % interval of each task's time in compute(), in milliseconds.",
-        "Its lower and its upper end.",
-        "In milliseconds.",
-        keys="task",
-    )
-    models: dict[str, str] = may("Cost models as formulas, by quantity.", "A formula.")
-    reasons: list[str] = must("Why it may not be trusted.", "A sentence.")
+    Attributes
+    ----------
+    kind
+        simulation: a run on other workers; cost_models: another configuration.
+    sources
+        The profiles behind it.
+    makespan_ms
+        Predicted time of the whole run, in milliseconds.
+    interval_ms
+        Lower and upper end of its 95 % interval, in milliseconds; null without samples.
+
+        - In milliseconds.
+    curve
+        The makespan on each number of workers that was simulated.
+    beyond
+        Largest ratio of a parameter, or of its least measured value, to the largest measured value;
+        at most 1 within the measured range.
+    intervals_ms
+        95 % interval of each task's time in compute(), in milliseconds.
+
+        - Its lower and its upper end.
+        - In milliseconds.
+    models
+        Cost models as formulas, by quantity.
+
+        - A formula.
+    reasons
+        Why it may not be trusted.
+
+        - A sentence.
+    """
+
+    kind: str = must(one_of=("simulation", "cost_models"))
+    sources: list[PredictedFromEntry] = must()
+    makespan_ms: float = may()
+    interval_ms: list[float] | None = may()
+    curve: list[CurveEntry] = may()
+    beyond: float = may()
+    intervals_ms: dict[str, list[float]] = may(keys="task")
+    models: dict[str, str] = may()
+    reasons: list[str] = must()
 
 
 class EngineSection:
-    """What the executor adds to the times of tasks, as calibrated on it."""
+    """What the executor adds to the times of tasks, as calibrated on it.
 
-    executor: str = must("Name of the executor.")
-    host: str = must("Where it was calibrated.")
-    workers: int = must("Number of tasks that it ran at once.", least=1)
-    latency_ms: float = must(
-        "From sending a job to an idle worker until its record is back, without the task and "
-        "without `driver_ms`, in milliseconds."
-    )
-    gap_ms: float = must("Between two tasks of a worker if the second waited, in milliseconds.")
-    busy_gap_ms: float = may("The same while all cores compute, in milliseconds.")
-    start_ms: float = may("What the first task of each worker takes more, in milliseconds.")
-    driver_ms: float = must("CPU time of the driving process for each task, in milliseconds.")
-    worker_ms: float = may(
-        "CPU time of a worker's process for each task, beside the task, in milliseconds."
-    )
-    always: float = may("Cores that its processes use all the time, for each worker.")
-    write_ms: list[float] = may(
-        "Time of the worker that made a value to hand it over, of 0.2e6 and of 2e6 bytes, in "
-        "milliseconds.",
-        "A time.",
-    )
-    read_ms: list[float] = may("The same of each worker that reads it, in milliseconds.", "A time.")
-    cores: int = may("Cores that the workers share.", least=1)
-    contention: list[float] = may(
-        "How many times longer a computation takes while 1, 2, 3 ... workers compute.",
-        "A factor.",
-        least=float_info.min,
-    )
-    contention_range: list[float] = may(
-        "Least and most of this factor over kinds of work, with all workers busy.",
-        "A factor.",
-        least=float_info.min,
-    )
-    shares_memory: bool = may("Whether workers are threads of one process.")
-    allocator: dict[str, str] = may("The workers' `MALLOC_*` variables, by name.", "Its text.")
-    arrays: float = may(
-        "How many times longer an operation on an array takes there than where it was calibrated, "
-        "if these variables differ."
-    )
-    error: float = may(
-        "How far predictions of single runs were off when it was calibrated, relative to them."
-    )
+    Attributes
+    ----------
+    executor
+        Name of the executor.
+    host
+        Where it was calibrated.
+    workers
+        Number of tasks that it ran at once.
+    latency_ms
+        From sending a job to an idle worker until its record is back, without the task and without
+        `driver_ms`, in milliseconds.
+    gap_ms
+        Between two tasks of a worker if the second waited, in milliseconds.
+    busy_gap_ms
+        The same while all cores compute, in milliseconds.
+    start_ms
+        What the first task of each worker takes more, in milliseconds.
+    driver_ms
+        CPU time of the driving process for each task, in milliseconds.
+    worker_ms
+        CPU time of a worker's process for each task, beside the task, in milliseconds.
+    always
+        Cores that its processes use all the time, for each worker.
+    write_ms
+        Time of the worker that made a value to hand it over, of 0.2e6 and of 2e6 bytes, in
+        milliseconds.
+
+        - A time.
+    read_ms
+        The same of each worker that reads it, in milliseconds.
+
+        - A time.
+    cores
+        Cores that the workers share.
+    contention
+        How many times longer a computation takes while 1, 2, 3 ... workers compute.
+
+        - A factor.
+    contention_range
+        Least and most of this factor over kinds of work, with all workers busy.
+
+        - A factor.
+    shares_memory
+        Whether workers are threads of one process.
+    allocator
+        The workers' `MALLOC_*` variables, by name.
+
+        - Its text.
+    arrays
+        How many times longer an operation on an array takes there than where it was calibrated, if
+        these variables differ.
+    error
+        How far predictions of single runs were off when it was calibrated, relative to them.
+    """
+
+    executor: str = must()
+    host: str = must()
+    workers: int = must(least=1)
+    latency_ms: float = must()
+    gap_ms: float = must()
+    busy_gap_ms: float = may()
+    start_ms: float = may()
+    driver_ms: float = must()
+    worker_ms: float = may()
+    always: float = may()
+    write_ms: list[float] = may()
+    read_ms: list[float] = may()
+    cores: int = may(least=1)
+    contention: list[float] = may(least=float_info.min)
+    contention_range: list[float] = may(least=float_info.min)
+    shares_memory: bool = may()
+    allocator: dict[str, str] = may()
+    arrays: float = may()
+    error: float = may()
 
 
 class ProfileDocument:
-    """One execution of a DAG of tasks, measured. Sections not named here are allowed."""
+    """One execution of a DAG of tasks, measured. Sections not named here are allowed.
+
+    Attributes
+    ----------
+    configuration
+        Parameters of the run, by name; any JSON.
+    node_weights
+        Task name -> estimated instruction count.
+
+        - In instructions; 0 for a task without a cost model. From 0 to 2**63 - 1 where
+          `schema_version` is present.
+    edge_weights
+        Edge key (src->dst) -> data size in bits.
+
+        - In bits.
+    execution_metrics
+        What each task took; over several rounds the medians.
+    total_time_ms
+        Wall-clock time of the whole run, in milliseconds.
+    weight_sources
+        The candidates for each task's node weight, besides the time in `execution_metrics`. The
+        node weight of a task without an entry is a default. A candidate that no task has is absent;
+        `environment.not_measured` has the reason.
+    schedule
+        The schedule that the run followed, by node; absent if workers took tasks from one queue.
+
+        - The node's tasks in their order.
+        - Name of a task in the DAG.
+    """
 
     metadata: MetadataSection = must()
-    configuration: dict[str, Any] = must("Parameters of the run, by name; any JSON.")
+    configuration: dict[str, Any] = must()
     dag_structure: StructureSection = must()
-    node_weights: dict[str, int] = must(
-        "Task name -> estimated instruction count.",
-        (
-            "In instructions; 0 for a task without a cost model. From 0 to 2**63 - 1 where "
-            "`schema_version` is present."
-        ),
-        least=None,
-        keys="task",
-    )
-    edge_weights: dict[str, int] = must("Edge key (src->dst) -> data size in bits.", "In bits.")
-    execution_metrics: list[TaskEntry] = may(
-        "What each task took; over several rounds the medians."
-    )
-    total_time_ms: float = may("Wall-clock time of the whole run, in milliseconds.")
+    node_weights: dict[str, int] = must(least=None, keys="task")
+    edge_weights: dict[str, int] = must()
+    execution_metrics: list[TaskEntry] = may()
+    total_time_ms: float = may()
     run: RunSection = may()
     edge_metrics: CarriedSection = may()
-    weight_sources: dict[str, WeightEntry] = may(
-        "The candidates for each task's node weight, besides the time in `execution_metrics`. The "
-        "node weight of a task without an entry is a default. A candidate that no task has is "
-        "absent; `environment.not_measured` has the reason.",
-        keys="task",
-    )
+    weight_sources: dict[str, WeightEntry] = may(keys="task")
     samples: SamplesSection = may()
     statistics: StatisticsSection = may()
     timeline: TimelineSection = may()
@@ -666,9 +1081,4 @@ class ProfileDocument:
     environment: EnvironmentSection = may()
     prediction: PredictionSection = may()
     engine: EngineSection = may()
-    schedule: dict[str, list[str]] = may(
-        "The schedule that the run followed, by node; absent if workers took tasks from one queue.",
-        "The node's tasks in their order.",
-        "Name of a task in the DAG.",
-        ref="task",
-    )
+    schedule: dict[str, list[str]] = may(ref="task")

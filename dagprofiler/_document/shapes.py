@@ -1,12 +1,8 @@
 """Shapes: classes that say what a part of a document holds, and the JSON Schema made of them.
 
-The annotation of a field is its type, its value is made by :func:`must` or :func:`may`::
-
-    class Worker:
-        '''One thread of one process.'''
-
-        host: str = may("Name of the host.")
-        clock_error_ms: float = may("Maximum error of its clock, in milliseconds.")
+The docstring describes a shape and, under *Attributes*, its fields; what a list or a dict holds is
+described after dashes, level by level. The annotation of a field is its type, its value is made by
+:func:`must` or :func:`may`; see :func:`schema_of` for an example.
 
 Types are ``str``, ``bool``, ``int`` (by default from 0 to 2**63 - 1), ``float`` (by default finite
 and at least 0), ``None``, ``Any``, ``list[...]``, ``dict[str, ...]``, another shape, and
@@ -21,8 +17,10 @@ fraction of the time of ``json.loads``; jsonschema takes 20 times as long. The r
 from __future__ import annotations
 
 import ast
+import re
 import sys
-from functools import cache
+from functools import cache, partial
+from inspect import cleandoc
 from itertools import chain, islice
 from math import inf, isfinite
 from operator import itemgetter
@@ -48,9 +46,6 @@ class Field(NamedTuple):
 
     Attributes
     ----------
-    texts
-        Descriptions: of the field, and of what a list or a dict in it holds, level by level. A
-        shape describes itself.
     required
         Whether the document is invalid without it.
     least, most
@@ -68,7 +63,6 @@ class Field(NamedTuple):
         A keyword of JSON Schema.
     """
 
-    texts: tuple[str, ...]
     required: bool
     least: float | None = 0
     most: float | None = None
@@ -79,14 +73,9 @@ class Field(NamedTuple):
     format: str = ""
 
 
-def must(*texts: str, **rules: Any) -> Any:
-    """Return a required field; arguments as the attributes of :class:`Field`."""
-    return Field(texts, required=True, **rules)
-
-
-def may(*texts: str, **rules: Any) -> Any:
-    """Return an optional field; arguments as the attributes of :class:`Field`."""
-    return Field(texts, required=False, **rules)
+#: Return a required field, or an optional one; arguments as the attributes of :class:`Field`.
+must: Any = partial(Field, required=True)
+may: Any = partial(Field, required=False)
 
 
 class Row:
@@ -119,17 +108,27 @@ def schema_of(shape: type) -> dict[str, Any]:
     Examples
     --------
     >>> class Edge:
-    ...     '''One edge.'''
-    ...     size_bytes: int = must("Its payload, in bytes.", most=9)
-    >>> Edge.__annotations__ = {"size_bytes": "int"}
-    >>> schema_of(Edge)["properties"]["size_bytes"]
-    {'type': 'integer', 'description': 'Its payload, in bytes.', 'minimum': 0, 'maximum': 9}
+    ...     '''One edge.
+    ...
+    ...     Attributes
+    ...     ----------
+    ...     sizes
+    ...         Its payloads.
+    ...
+    ...         - In bytes.
+    ...     '''
+    ...     sizes: list[int] = must(most=9)
+    >>> Edge.__annotations__ = {"sizes": "list[int]"}
+    >>> sizes = schema_of(Edge)["properties"]["sizes"]
+    >>> sizes["description"], sizes["items"]
+    ('Its payloads.', {'type': 'integer', 'description': 'In bytes.', 'minimum': 0, 'maximum': 9})
     """
+    doc, texts = _descriptions(shape)
     fields = {
-        name: (field, _value(shape, kind, field.texts, field))
+        name: (field, _value(shape, kind, texts.get(name, []), field))
         for name, kind, field in fields_of(shape)
     }
-    schema: dict[str, Any] = {"description": _doc(shape)}
+    schema: dict[str, Any] = {"description": doc}
     if issubclass(shape, Row):
         *_, (_, rest) = fields.values()
         entries = [entry for name, (_, entry) in fields.items() if name != "rest"]
@@ -148,22 +147,28 @@ def schema_of(shape: type) -> dict[str, Any]:
     }
 
 
-def _doc(shape: type) -> str:
-    return " ".join((shape.__doc__ or "").split())
+def _descriptions(shape: type) -> tuple[str, dict[str, list[str]]]:
+    """Return what the docstring of a shape says of it, and of each field, level by level."""
+    doc, _, attributes = cleandoc(shape.__doc__ or "").partition("\n\nAttributes\n----------\n")
+    texts = {}
+    for entry in re.split(r"\n(?=\w)", attributes):
+        name, _, text = entry.partition("\n")
+        texts[name] = [" ".join(level.split()) for level in text.split("\n    - ")]
+    return " ".join(doc.split()), texts
 
 
 def _value(shape: type, kind: ast.expr, texts: Sequence[str], field: Field) -> dict[str, Any]:
     """Return the schema of a value; `texts` describe it and what is in it."""
     kinds = list(_alternatives(kind))
     names = [_JSON_TYPES.get(_name(part), "") for part in kinds]
-    described = {"description": texts[0]} if texts else {}
+    described = _described(texts)
     part = kinds[0]
     if isinstance(part, ast.Subscript):
         inner: Any = part.slice
         container = "array" if _name(part.value) == "list" else "object"
         schema = {"type": [container, *names[1:]] if names[1:] else container, **described}
         if field.columns is not None:
-            return {**schema, **_columns(field)}
+            return {**schema, **_columns(field, texts[1:])}
         values = getattr(inner, "elts", [inner])[-1]
         if _name(values) == "Any":
             return schema
@@ -183,14 +188,20 @@ def _value(shape: type, kind: ast.expr, texts: Sequence[str], field: Field) -> d
     return schema
 
 
-def _columns(field: Field) -> dict[str, Any]:
-    """Return what a list of the names of columns holds."""
-    item: dict[str, Any] = {"type": "string", "description": field.texts[1]}
+def _described(texts: Sequence[str]) -> dict[str, str]:
+    # Without docstrings (python -OO) there are none.
+    return {"description": texts[0]} if texts else {}
+
+
+def _columns(field: Field, texts: Sequence[str]) -> dict[str, Any]:
+    """Return what a list of the names of columns holds; `texts` describe any of them."""
+    item: dict[str, Any] = {"type": "string", **_described(texts)}
     if field.one_of:
         item["enum"] = list(field.one_of)
+    _, known_texts = _descriptions(field.columns)
     known = [
-        {"type": "string", "description": entry.texts[0], "enum": [name]}
-        for name, _, entry in fields_of(field.columns)
+        {"type": "string", **_described(known_texts.get(name, [])), "enum": [name]}
+        for name, *_ in fields_of(field.columns)
         if name != "rest"
     ]
     return {"items": item, "prefixItems": known, "minItems": len(known)}
