@@ -27,9 +27,8 @@ from dagprofiler.errors import ValidationError
 from dagprofiler.executors.serial import SerialExecutor
 from dagprofiler.journal._records import OutputStore
 from dagprofiler.measure import meters as metering
-from dagprofiler.measure import meters as probes
 from dagprofiler.measure.instruments import Instrumentation
-from dagprofiler.measure.meters import ALLOCATION, METER_SETS, column_of, select
+from dagprofiler.measure.meters import ALLOCATION, METER_SETS, select
 
 FULL_COLUMNS = [
     *("delay_ms", "cpu_ms", "instructions", "process_cpu_ms", "children_cpu_ms", "page_faults"),
@@ -67,11 +66,6 @@ class Own:
         return result
 
 
-class Pair(Own):
-    def __iter__(self):
-        return iter(())
-
-
 def measure(chosen, *tasks, proc="/proc"):
     """Return the columns of the last of some tasks, and the reasons."""
     opened = select(chosen).open(proc)
@@ -104,11 +98,6 @@ def fill(size_mib):
         np.frombuffer(memory, dtype=np.uint8)[:] = 1
 
 
-def test_a_column_is_the_name_and_the_unit_once():
-    assert column_of(SimpleNamespace(name="page_faults", unit="")) == "page_faults"
-    assert column_of(SimpleNamespace(name="bytes", unit="bytes")) == "bytes_bytes"
-
-
 def test_sets_of_meters_are_all_but_allocation_which_is_a_pass_of_its_own():
     assert select("default").columns == ["delay_ms", "cpu_ms", "kernel_ms"]
     assert select("full").columns == FULL_COLUMNS
@@ -117,6 +106,9 @@ def test_sets_of_meters_are_all_but_allocation_which_is_a_pass_of_its_own():
     assert chosen.allocation
     assert chosen.columns == ["cpu_ms"]
     assert ALLOCATION.columns == ["allocation_bytes"]
+    # The unit stands in a column once.
+    assert select(Own(name="bytes", unit="bytes")).columns == ["bytes_bytes"]
+    assert select(Own(name="faults", unit="")).columns == ["faults"]
 
 
 def test_users_meters_come_after_the_named_ones_in_their_own_order():
@@ -125,7 +117,7 @@ def test_users_meters_come_after_the_named_ones_in_their_own_order():
     assert chosen.own == (("second", second), ("first", first))
     assert chosen.columns == ["cpu_ms", "second", "first"]
     # One that can be iterated is one.
-    pair = Pair()
+    pair = type("Pair", (Own,), {"__iter__": lambda _: iter(())})()
     assert select(pair).own == (("own", pair),)
 
 
@@ -215,8 +207,8 @@ def test_io_is_counted_to_the_byte(chosen, tmp_path):
 
 def test_cpu_times_are_those_of_the_clocks(monkeypatch):
     # One trial, and then the task.
-    monkeypatch.setattr(time, "thread_time_ns", itertools.count(0, 1_500_000).__next__)
-    monkeypatch.setattr(time, "process_time_ns", itertools.count(0, 2_000_000).__next__)
+    for clock, step_ns in (("thread_time_ns", 1_500_000), ("process_time_ns", 2_000_000)):
+        monkeypatch.setattr(time, clock, itertools.count(0, step_ns).__next__)
     values, _ = measure(["cpu", "process_cpu"], nothing)
     assert values == {"cpu_ms": 1.5, "process_cpu_ms": 2.0}
 
@@ -226,35 +218,32 @@ def test_children_count_once_they_were_waited_for():
     resource = pytest.importorskip("resource")
     seen = []
 
+    def look():
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seen.append((usage.ru_utime + usage.ru_stime) * 1e3)
+
     def work():
+        look()
         for _ in range(2):
-            usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-            seen.append((usage.ru_utime + usage.ru_stime) * 1e3)
             child = os.fork()
             if child == 0:
                 sum(range(300_000))
                 os._exit(0)
             os.waitpid(child, 0)
-            usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-            seen.append((usage.ru_utime + usage.ru_stime) * 1e3)
+        look()
 
     assert value_of("children_cpu", work) == pytest.approx(seen[-1] - seen[0], abs=2e-3)
 
 
-def test_page_faults_are_counted():
-    def work():
-        np.ones(4 * MIB)
-
-    assert value_of("page_faults", work) > value_of("page_faults", nothing)
-
-
-def test_a_wait_is_a_voluntary_switch():
+def test_page_faults_and_waits_are_counted():
+    faults = value_of("page_faults", lambda: np.ones(4 * MIB))
+    assert faults > value_of("page_faults", nothing)
     assert value_of("voluntary_switches", lambda: time.sleep(0.001)) >= 1
 
 
 def test_the_collectors_time_is_taken_from_start_to_stop(monkeypatch):
     clock = SimpleNamespace(perf_counter_ns=itertools.count(0, 2_500_000).__next__)
-    monkeypatch.setattr(probes, "time", clock)
+    monkeypatch.setattr(metering, "time", clock)
     before = [*gc.callbacks]
     gc.disable()
     try:
@@ -332,18 +321,22 @@ def test_peak_memory_is_what_the_task_added_whatever_came_before(earlier_mib):
     assert values["peak_memory_bytes"] == pytest.approx(30 * MIB, rel=0.25)
 
 
-def test_a_peak_that_another_task_cut_is_not_known():
-    one = select("peak_memory").open()
-    two = select("peak_memory").open()
+@pytest.mark.parametrize(
+    ("chosen", "reason"),
+    [
+        (select("peak_memory"), "another task started in the same process before this one ended"),
+        (ALLOCATION, "another task was measured while this one ran"),
+    ],
+)
+def test_a_peak_that_another_task_cut_is_not_known(chosen, reason):
+    one, two = chosen.open(), chosen.open()
     if one.reasons:
-        pytest.skip(one.reasons["peak_memory_bytes"])
+        pytest.skip(str(one.reasons))
     one.start()
     two.start()
+    assert [type(value) for value in two.stop("two")] == [int]
     assert one.stop("one") == [None]
-    assert one.reasons == {
-        "peak_memory_bytes": "another task started in the same process before this one ended"
-    }
-    assert type(two.stop("two")[0]) is int
+    assert one.reasons == dict.fromkeys(chosen.columns, reason)
     one.close()
     two.close()
 
@@ -357,6 +350,7 @@ def test_the_kernel_tells_the_speed_of_the_core_and_its_time_is_in_no_other_mete
 
 
 def allocated(work):
+    """Return what the pass for allocations says of some work, and the reasons."""
     opened = ALLOCATION.open()
     opened.start()
     work()
@@ -365,32 +359,24 @@ def allocated(work):
     return value, opened.reasons
 
 
-def test_allocation_is_the_peak_over_the_start():
+@pytest.mark.parametrize("before_mib", [0, 5])
+def test_allocation_is_the_peak_over_the_start_and_a_users_own_tracing_stays_on(before_mib):
     assert not tracemalloc.is_tracing()
+    if before_mib:
+        tracemalloc.start()
+    kept = [bytearray(MIB)]
+    bytearray(before_mib * MIB)
 
     def work():
-        kept = bytearray(MIB)
+        kept.append(bytearray(MIB))
         bytearray(2 * MIB)
-        del kept
+        kept.pop()
 
-    value, _ = allocated(work)
-    assert 3 * MIB <= value < 3.01 * MIB
-    assert not tracemalloc.is_tracing()
-
-
-def test_a_users_own_tracing_stays_on_and_its_peak_does_not_count():
-    tracemalloc.start()
     try:
-        kept = bytearray(MIB)
-        bytearray(5 * MIB)
-
-        def two_mib():
-            bytearray(2 * MIB)
-
-        value, _ = allocated(two_mib)
-        assert 2 * MIB <= value < 2.01 * MIB
-        assert tracemalloc.is_tracing()
-        assert len(kept) == MIB
+        value, reasons = allocated(work)
+        assert 3 * MIB <= value < 3.01 * MIB
+        assert reasons == {}
+        assert tracemalloc.is_tracing() == bool(before_mib)
     finally:
         tracemalloc.stop()
 
@@ -473,40 +459,34 @@ def test_meters_start_from_the_outside_in_and_stop_from_the_inside_out():
 
 
 @pytest.mark.parametrize(
-    ("returned", "value"), [(3, 3), (-2.5, -2.5), (np.int16(7), 7), (Fraction(1, 4), 0.25)]
+    ("returned", "value", "reason"),
+    [
+        *((value, value, "") for value in (3, -2.5)),
+        *((np.int16(7), 7, ""), (Fraction(1, 4), 0.25, "")),
+        *((odd, None, f"{odd!r}, expected None or a") for odd in (float("nan"), True, "3", 2**63)),
+        ([1.0], None, "task 't0': stop() returned [1.0], expected None or a finite number"),
+        (None, None, "no sensor here"),
+        (None, None, "its meter returned None and no reason"),
+    ],
 )
-def test_numbers_of_all_kinds_become_plain_ones(returned, value):
-    values, reasons = measure(Own(returned), nothing)
-    assert (values, reasons) == ({"own": value}, {})
+def test_numbers_of_all_kinds_become_plain_ones_and_what_is_none_a_null_with_a_reason(
+    returned, value, reason
+):
+    meter = Own(returned)
+    meter.reason = reason if "sensor" in reason else ""
+    values, reasons = measure(meter, nothing)
+    assert values == {"own": value}
     assert type(values["own"]) is type(value)
-
-
-@pytest.mark.parametrize("returned", [float("nan"), True, "3", 2**63, [1.0]])
-def test_what_is_no_finite_number_becomes_a_null_with_a_reason(returned):
-    told = f"task 't0': stop() returned {returned!r}, expected None or a finite number"
-    values, reasons = measure(Own(returned), nothing)
-    assert values == {"own": None}
-    assert reasons["own"].startswith(told)
-
-
-@pytest.mark.parametrize(
-    ("reason", "told"),
-    [("no sensor here", "no sensor here"), ("", "its meter returned None and no reason")],
-)
-def test_a_meter_says_why_it_knows_nothing(reason, told):
-    meter = Own(None)
-    meter.reason = reason
-    assert measure(meter, nothing) == ({"own": None}, {"own": told})
+    assert [*reasons] == ["own"] * (value is None)
+    assert reason in reasons.get("own", "")
 
 
 def test_a_start_that_raises_is_a_null_and_is_not_stopped():
     log = []
-    meter = Own(5, log=log, start=[ValueError("boom")])
-    opened = select([meter, "cpu"]).open()
+    opened = select([Own(5, log=log, start=[ValueError("boom")]), "cpu"]).open()
     opened.start()
-    values = dict(zip(opened.columns, opened.stop("x")))
-    assert values["own"] is None
-    assert values["cpu_ms"] is not None
+    cpu_ms, own = opened.stop("x")
+    assert own is None is not cpu_ms
     assert opened.reasons == {"own": "task 'x': start() raised ValueError: boom"}
     assert log == ["own starts"]
     # The next task is measured again.
@@ -539,14 +519,6 @@ def test_what_metering_costs_is_added_up(monkeypatch):
         opened.start()
         assert opened.stop("t") == []
     assert opened.cost_s == 3 * (0.5 + 0.5)
-
-
-def test_a_task_that_drops_the_collectors_callbacks_fails_no_run():
-    before = [*gc.callbacks]
-    values, reasons = measure(["gc"], gc.callbacks.clear)
-    gc.callbacks[:] = before
-    assert values == {"gc_ms": None}
-    assert reasons["gc_ms"].startswith("task 't0': stop() raised ValueError")
 
 
 @linux
@@ -641,15 +613,6 @@ def _interrupted_at(moment, begin, end):
     return where
 
 
-def test_an_allocation_pass_inside_of_another_leaves_no_figure_of_the_outer_one():
-    outer, inner = ALLOCATION.open(), ALLOCATION.open()
-    outer.start()
-    inner.start()
-    assert inner.stop("inner") != [None]
-    assert outer.stop("outer") == [None]
-    assert outer.reasons["allocation_bytes"] == "another task was measured while this one ran"
-
-
 @pytest.mark.parametrize(
     ("stops", "reason"),
     [
@@ -672,7 +635,7 @@ def test_a_task_that_ends_the_tracing_or_clears_the_traces_has_no_allocation(sto
         tracemalloc.stop()
 
 
-def test_the_collector_is_watched_once_though_a_start_follows_a_start():
+def test_the_collector_is_watched_once_though_a_start_follows_a_start_and_a_task_may_drop_it():
     before = [*gc.callbacks]
     opened = select("gc").open()
     opened.start()
@@ -680,6 +643,10 @@ def test_the_collector_is_watched_once_though_a_start_follows_a_start():
     assert len(gc.callbacks) == len(before) + 1
     opened.close()
     assert gc.callbacks == before
+    values, reasons = measure(["gc"], gc.callbacks.clear)
+    gc.callbacks[:] = before
+    assert values == {"gc_ms": None}
+    assert reasons["gc_ms"].startswith("task 't0': stop() raised ValueError")
 
 
 @pytest.mark.parametrize(
@@ -693,8 +660,8 @@ def test_the_collector_is_watched_once_though_a_start_follows_a_start():
 def test_the_instructions_of_the_meters_themselves_are_not_counted(
     monkeypatch, results, value, reason
 ):
-    meter = probes.BUILT_IN["instructions"]._replace(open=lambda _: Own(*results))
-    monkeypatch.setitem(probes.BUILT_IN, "instructions", meter)
+    meter = metering.BUILT_IN["instructions"]._replace(open=lambda _: Own(*results))
+    monkeypatch.setitem(metering.BUILT_IN, "instructions", meter)
     values, reasons = measure("instructions", nothing)
     assert values == {"instructions": value}
     assert reason in reasons.get("instructions", "")

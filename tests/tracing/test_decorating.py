@@ -101,7 +101,7 @@ class Account:
     def __init__(self, balance):
         self.balance = balance
 
-    @trace
+    @critical_path
     def deposit(self, amount):
         self.balance += amount
         return self.balance
@@ -116,55 +116,34 @@ class Account:
     def opened_too(cls):
         return cls(1)
 
-    @trace
+    @critical_path
     @staticmethod
     def currency():
         return "EUR"
 
-    @property
-    @trace
-    def rich(self):
-        return self.balance > 100
-
-    @trace
-    def __enter__(self):
-        return self
-
-    @trace
-    def __exit__(self, *_):
-        self.balance = 0
-
 
 def test_methods_of_every_kind_are_traced(traced):
-    account = Account.opened()
-    assert account.deposit(5) == 5
+    assert Account.opened().deposit(5) == 5
     assert Account(2).opened_too().balance == 1
     assert Account.currency() == "EUR"
-    assert not account.rich
-    with account:
-        pass
-    names = "opened deposit opened_too currency rich __enter__ __exit__"
-    assert traced.names() == [f"Account.{name}" for name in names.split()]
+    names = "opened deposit opened_too currency"
+    assert traced.names("X") == [f"Account.{name}" for name in names.split()]
 
 
 def test_an_exception_ends_the_span_is_noted_and_passes_through(traced):
     @trace
     def outer():
         with contextlib.suppress(KeyError):
-            inner()
+            inner(KeyError("no such\nthing"))
         add(1)
 
     @trace
-    def inner():
-        raise KeyError("no such\nthing")
-
-    @trace
-    def leave():
-        raise SystemExit(3)
+    def inner(error):
+        raise error
 
     outer()
     with pytest.raises(SystemExit):
-        leave()
+        inner(SystemExit(3))
     failed, after, around, left = traced.events()
     assert left["args"] == {"error": "SystemExit: 3"}
     assert failed["args"] == {"error": "KeyError: 'no such\\nthing'"}
@@ -173,7 +152,7 @@ def test_an_exception_ends_the_span_is_noted_and_passes_through(traced):
     assert "args" not in around
 
 
-def test_a_generators_span_lasts_from_the_first_value_until_it_is_exhausted(traced):
+def test_a_generators_span_lasts_from_the_first_value_until_it_is_exhausted_or_closed(traced):
     generator = numbers(2)
     assert traced.events() == []
     next(generator)
@@ -185,8 +164,7 @@ def test_a_generators_span_lasts_from_the_first_value_until_it_is_exhausted(trac
     generator = numbers(5)
     next(generator)
     generator.close()
-    # Which is no error.
-    assert traced.events()[3].get("args") is None
+    assert [event.get("args") for event in traced.events("b")] == [None, None]
 
 
 def test_a_coroutines_span_lasts_until_it_returns(traced):
@@ -204,9 +182,8 @@ def test_a_coroutines_span_lasts_until_it_returns(traced):
     events = sorted(traced.events(), key=lambda e: e["ts"])
     names = [event["name"].rpartition(".")[2] for event in events]
     assert names == ["slow", "wait", "wait", "slow"]
-    first, second, *_ = ids = [event["id"] for event in events]
-    assert ids == [first, second, second, first]
-    assert first != second
+    first, second, *others = (event["id"] for event in events)
+    assert others == [second, first] != [first, second]
 
 
 def test_a_generator_that_can_be_awaited_still_can(traced):
@@ -325,12 +302,12 @@ def test_context_managers_of_coroutines_stand_apart_and_last_until_they_are_left
     async def main():
         with opened():
             async with manager(3) as x:
-                await wait(x)
+                assert await wait(x) == 3
 
     asyncio.run(main())
-    names = [name.rpartition(".")[2] for name in traced.names("b")]
-    assert names == ["wait", "manager", "opened"]
     waited, managed, around = traced.events("b")
+    names = [event["name"].rpartition(".")[2] for event in (waited, managed, around)]
+    assert names == ["wait", "manager", "opened"]
     assert around["ts"] < managed["ts"] < waited["ts"]
     assert len({waited["id"], managed["id"], around["id"]}) == 3
 

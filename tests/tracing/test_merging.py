@@ -21,15 +21,26 @@ with span({name!r}, pid=os.getpid()):
 """
 
 
-def written(folder, name, **changes):
-    """A trace of one span in our format, from a process of another machine or time."""
+def written(folder, name, *events, **changes):
+    """A trace of one span, or more, in our format, from a process of another machine or time."""
     clock = {"zero_s": 100.0, "epoch_s": 5000.0, "boot": "here", **changes.pop("clock", {})}
     about = {"name": "generic", "hostname": "h", "pid": 7, "clock": clock, **changes}
     event = {"ph": "X", "name": name, "cat": "c", "pid": 7, "tid": 7, "ts": 10.5, "dur": 2.0}
     path = folder / f"{name}.pfw"
     head = json.dumps({"displayTimeUnit": "ms", "otherData": about, "traceEvents": []})
-    path.write_text(f'{head[:-2]}\n{json.dumps(event)}\n], "dagprofiler": {{"closed": true}}}}\n')
+    lines = ",\n".join(json.dumps(event) for event in events or [event])
+    path.write_text(f'{head[:-2]}\n{lines}\n], "dagprofiler": {{"closed": true}}}}\n')
     return path
+
+
+def merged_events(*paths, notes=None):
+    """Return the events of a merge, whose notes have to be these."""
+    stream = io.BytesIO()
+    merged = merge(paths, stream)
+    document = json.loads(stream.getvalue())
+    assert merged.events == len(document["traceEvents"])
+    assert notes is None or notes == merged.notes == document["otherData"]["notes"]
+    return document["traceEvents"]
 
 
 def test_processes_of_one_machine_share_a_clock(traced):
@@ -53,12 +64,29 @@ def test_processes_of_one_machine_share_a_clock(traced):
 def test_clocks_of_two_machines_are_aligned_by_the_time_of_day_and_it_is_said(tmp_path, boot):
     here = written(tmp_path, "here", clock={"boot": boot and "here"})
     there = written(tmp_path, "there", clock={"zero_s": 3.0, "epoch_s": 5002.5, "boot": boot})
+    told = f"{there}: aligned by the time of day: its clock may be another machine's"
     for paths in ([here, there], [there, here])[: 1 if boot else 2]:
-        merged = merge(paths, tmp_path / "merged.pfw")
-        starts = {e["name"]: e["ts"] for e in read(merged.path)["traceEvents"]}
+        starts = {e["name"]: e["ts"] for e in merged_events(*paths, notes=[told])}
         assert starts == {"here": 10.5, "there": 10.5 + 2.5e6}
-        told = f"{there}: aligned by the time of day: its clock may be another machine's"
-        assert merged.notes == read(merged.path)["otherData"]["notes"] == [told]
+
+
+def test_only_times_and_numbers_of_processes_are_changed_whatever_stands_in_their_place(tmp_path):
+    kept = [
+        *({"ts": odd} for odd in (True, "soon", None, [1], 1e18, -1e18)),
+        *({"pid": odd, "id": "7.1"} for odd in ("7", 7.0, None, [7], 8, True)),
+        {"id": "7.1"},
+    ]
+    changed = [
+        ({"ts": -1.5}, {"ts": 999998.5}),
+        ({"ts": 9e17}, {"ts": 9e17 + 1e6}),
+        ({"pid": 7}, {"pid": 7 + 2**22}),
+        *(({"pid": 7, "id": odd}, {"pid": 7 + 2**22, "id": odd}) for odd in (7, None, ["7.1"])),
+        ({"pid": 7, "id": "7.1"}, {"pid": 7 + 2**22, "id": f"7.1 of {7 + 2**22}"}),
+    ]
+    events = [{"ph": "i", **event} for event in [*kept, *(before for before, _ in changed)]]
+    second = written(tmp_path, "second", *events, clock={"zero_s": 101.0})
+    found = merged_events(written(tmp_path, "first"), second, notes=[])[1:]
+    assert found == [{"ph": "i", **event} for event in [*kept, *(after for _, after in changed)]]
 
 
 def test_a_file_cut_anywhere_gives_what_is_whole_in_it(traced):
@@ -66,16 +94,14 @@ def test_a_file_cut_anywhere_gives_what_is_whole_in_it(traced):
         with span(f"a{i}", word="größer"):
             pass
     whole = Path(flush()).read_bytes()
-    first_event = whole.index(b"\n") + 1
     cut = traced.folder / "cut.trace"
-    for length in range(first_event, len(whole) - 1):
+    for length in range(whole.index(b"\n") + 1, len(whole) - 1):
         cut.write_bytes(whole[:length])
         stream = io.BytesIO()
-        merged = merge(cut, stream)
+        assert merge(cut, stream).notes
         names = [e["name"] for e in events_of(json.loads(stream.getvalue()))]
         assert names == [f"a{i}" for i in range(len(names))]
         assert len(names) >= whole[:length].count(b"}},\n") - 2
-        assert merged.notes
 
 
 def test_a_write_over_the_old_tail_that_was_cut_short_loses_that_line_alone(tmp_path):
@@ -91,57 +117,39 @@ def test_a_write_over_the_old_tail_that_was_cut_short_loses_that_line_alone(tmp_
 def test_a_trace_of_perfflowaspect_whose_end_is_open_is_merged(tmp_path):
     theirs = tmp_path / "theirs.pfw"
     event = {"ph": "B", "name": "foo", "cat": "m", "pid": 9, "tid": 9, "ts": 1700000000000000.0}
-    theirs.write_text("[\n" + f"{json.dumps(event)},\n{json.dumps({**event, 'ph': 'E'})},\n")
-    merged = merge([theirs, written(tmp_path, "ours")], tmp_path / "merged.pfw")
-    events = read(merged.path)["traceEvents"]
-    assert [e["ph"] for e in events] == ["B", "E", "X"]
-    assert events[0]["ts"] == 1700000000000000.0
-    assert merged.notes == [
-        f"{theirs}: has no start time: its times are unchanged",
-        f"{theirs}: its end was open",
-    ]
+    begin, end = event, {**event, "ph": "E"}
+    theirs.write_text(f"[\n{json.dumps(begin)},\n{json.dumps(end)},\n")
+    notes = ["has no start time: its times are unchanged", "its end was open"]
+    ours = written(tmp_path, "ours")
+    events = merged_events(theirs, ours, notes=[f"{theirs}: {note}" for note in notes])
+    assert events[:2] == [begin, end]
+    assert [e["ph"] for e in events[2:]] == ["X"]
+    # Its forked children write into one file, each with a beginning of its own.
+    children = [{**one, "pid": pid} for one in (begin, end) for pid in (8, 9)]
+    lines = "".join("[\n" * (one["ph"] == "B") + f"{json.dumps(one)},\n" for one in children)
+    theirs.write_text("[\n" + lines + '{"ph": "B", "na')
+    assert merged_events(theirs) == children
+    assert any("is no event" in note for note in merge(theirs, io.BytesIO()).notes)
 
 
-def test_a_file_into_which_forked_children_of_perfflowaspect_wrote_is_merged(tmp_path):
-    theirs = tmp_path / "perfflow.host.7.pfw"
-    lines = ["["]
-    for ph in "BE":
-        for pid in (8, 9):
-            lines += ["["] * (ph == "B")
-            event = {"ph": ph, "name": "foo", "cat": "m", "pid": pid, "tid": pid, "ts": 17.0}
-            lines.append(f"{json.dumps(event)},")
-    theirs.write_text("\n".join([*lines, '{"ph": "B", "na']))
-    merged = merge(theirs, tmp_path / "merged.pfw")
-    events = read(merged.path)["traceEvents"]
-    assert [(e["ph"], e["pid"]) for e in events] == [("B", 8), ("B", 9), ("E", 8), ("E", 9)]
-    assert any("is no event" in note for note in merged.notes)
+#: Traces with entries that are no events, or with numbers that JSON does not have.
+NO_EVENTS = '[\n{"ph": "X"},\n 3]', '{"traceEvents":\n[{"ph": "i"}, {"no": "ph"}]}'
+NO_JSON = (
+    '[{"ph": "X"}, {"ph": "C", "args": {"v": NaN}}]',
+    '[{"ph": "i", "ts": 1e999}, {"ph": "i"}]',
+)
 
 
 @pytest.mark.parametrize(
     ("texts", "told"),
-    [
-        (
-            ['[\n{"ph": "X"},\n 3]', '{"traceEvents":\n[{"ph": "i"}, {"no": "ph"}]}'],
-            "1 entries are no events",
-        ),
-        # JSON has no such numbers.
-        (
-            [
-                '[{"ph": "X"}, {"ph": "C", "args": {"v": NaN}}]',
-                '[{"ph": "i", "ts": 1e999}, {"ph": "i"}]',
-            ],
-            "an event is not passed on",
-        ),
-    ],
+    [(NO_EVENTS, "1 entries are no events"), (NO_JSON, "an event is not passed on")],
 )
 def test_traces_of_other_tools_are_merged_and_what_is_no_event_is_left_out(tmp_path, texts, told):
     paths = [tmp_path / f"{i}.json" for i in range(2)]
     for path, text in zip(paths, texts):
         path.write_text(text)
-    merged = merge(paths, tmp_path / "merged.pfw")
-    assert read(merged.path)["traceEvents"] == [{"ph": "X"}, {"ph": "i"}]
-    assert merged.events == 2
-    assert sum(told in note for note in merged.notes) == 2
+    assert merged_events(*paths) == [{"ph": "X"}, {"ph": "i"}]
+    assert sum(told in note for note in merge(paths, io.BytesIO()).notes) == 2
 
 
 @pytest.mark.parametrize(
@@ -156,17 +164,12 @@ def test_what_is_no_trace_is_refused_by_name(tmp_path, text):
 
 
 def test_a_head_that_says_nonsense_costs_the_alignment_alone(tmp_path):
-    paths = [
-        written(tmp_path, "a", clock={"zero_s": "soon"}),
-        written(tmp_path, "b", clock={"epoch_s": True}),
-        written(tmp_path, "c"),
-        written(tmp_path, "d"),
-    ]
-    paths[2].write_text(paths[2].read_text().replace('"clock": {', '"clock": 3, "was": {'))
-    text = paths[3].read_text()
-    paths[3].write_text(text[: text.index('"otherData"')] + '"otherData": 3, "traceEvents": [\n]}')
-    merged = merge(paths, tmp_path / "merged.pfw")
-    assert [e["name"] for e in read(merged.path)["traceEvents"]] == ["a", "b", "c"]
+    clocks = {"a": {"zero_s": "soon"}, "b": {"epoch_s": True}, "c": {}, "d": {}}
+    *_, c, d = paths = [written(tmp_path, name, clock=clock) for name, clock in clocks.items()]
+    c.write_text(c.read_text().replace('"clock": {', '"clock": 3, "was": {'))
+    text = d.read_text()
+    d.write_text(text[: text.index('"otherData"')] + '"otherData": 3, "traceEvents": [\n]}')
+    assert [e["name"] for e in merged_events(*paths)] == ["a", "b", "c"]
 
 
 def test_a_merge_can_be_merged_and_replace_what_it_reads(tmp_path):
@@ -176,24 +179,10 @@ def test_a_merge_can_be_merged_and_replace_what_it_reads(tmp_path):
     assert len({e["pid"] for e in read(twice.path)["traceEvents"]}) == 3
 
 
-#: What stands where something else should.
 ODD = [
-    *(
-        "null",
-        "true",
-        "0",
-        "-1",
-        "7",
-        "0.5",
-        "1e999",
-        "NaN",
-        f"{10**400}",
-        '""',
-        '"X"',
-        '"\\ud800"',
-    ),
-    *("[]", "[[]]", '[1, "a"]', "{}", '{"a": {}}', '{"clock": {"zero_s": "x"}}'),
-    *("", "[" * 5000, '{"a":' * 5000, "\n", "\x00", "]"),
+    *["null", "true", "0", "-1", "7", "0.5", "1e999", "NaN"],
+    *(f"{10**400}", '""', '"X"', '"\\ud800"', "[]", "[[]]", '[1, "a"]', "{}", '{"a": {}}'),
+    *('{"clock": {"zero_s": "x"}}', "", "[" * 5000, '{"a":' * 5000, "\n", "\x00", "]"),
 ]
 
 

@@ -46,27 +46,11 @@ def test_a_mistyped_pointcut_is_an_error_where_it_is_written(pointcut):
         async_event(pointcut, "name", "category")
 
 
-def test_without_parentheses_it_decorates(traced):
-    @critical_path
-    def foo():
-        return 7
-
-    class Thing:
-        @critical_path
-        @staticmethod
-        def bar():
-            return 8
-
-    assert (foo(), Thing.bar()) == (7, 8)
-    assert len(traced.events("X")) == 2
-
-
 def test_five_threads_of_three_calls_give_fifteen_slices_on_five_threads(traced):
     traced.run(THREADS)
     events = events_of(read(traced.files()[0]))
-    assert Counter(e["tid"] for e in events).most_common() == [(e["tid"], 3) for e in events[::3]]
     assert [e["ph"] for e in events] == ["X"] * 15
-    assert len({e["tid"] for e in events}) == 5
+    assert [*Counter(e["tid"] for e in events).values()] == [3] * 5
 
 
 def test_five_asynchronous_calls_are_five_finished_slices_with_ids_of_their_own(traced):
@@ -79,10 +63,9 @@ def test_five_asynchronous_calls_are_five_finished_slices_with_ids_of_their_own(
         return await asyncio.gather(*map(work, range(5)))
 
     assert asyncio.run(main()) == [0, 1, 2, 3, 4]
-    assert inspect.iscoroutinefunction(work)
-    begins, ends = traced.events("b"), {e["id"]: e for e in traced.events("e")}
+    ends = {e["id"]: e["ts"] for e in traced.events("e")}
     assert len(ends) == 5
-    assert all(ends[e["id"]]["ts"] - e["ts"] >= 1000 for e in begins)
+    assert all(ends[e["id"]] - e["ts"] >= 1000 for e in traced.events("b"))
 
 
 def test_before_begins_and_after_ends_a_span_of_the_thread(traced):
@@ -114,7 +97,9 @@ def test_before_begins_and_after_ends_a_span_of_the_thread(traced):
     assert traced.names("X")[2:] == ["open"]
 
 
-@pytest.mark.parametrize("pointcut", ["before", "before_async", "after", "after_async"])
+@pytest.mark.parametrize(
+    "pointcut", ["before", "before_async", "after", "after_async", "around_async"]
+)
 def test_marked_functions_keep_their_kind(traced, pointcut):
     @critical_path(pointcut=pointcut)
     async def coroutine(x):
@@ -139,7 +124,7 @@ def test_sync_events_are_matched_by_name_and_else_by_their_order(traced):
     assert traced.names("X") == ["b", "a"]
 
 
-def test_events_without_their_other_half_are_marks_in_the_trace(traced):
+def test_events_without_their_other_half_are_marks_in_the_trace_whatever_their_names(traced):
     configure(enable=False)
     sync_event("before", "a", "m")
     async_event("before", "b", "m")
@@ -148,6 +133,10 @@ def test_events_without_their_other_half_are_marks_in_the_trace(traced):
     async_event("after", "b", "m")
     notes = [(e["ph"], e["name"], e["args"]) for e in traced.events()]
     assert notes == [(("i"), name, {"note": "no 'before' came"}) for name in "ab"]
+    sync_event("before", 3, None)
+    sync_event("after", 3, None)
+    async_event("instant", {"a": 1}, object(), scope=[], id=object())
+    assert traced.names()[2:] == ["3", "{'a': 1}"]
 
 
 def test_what_never_ends_ends_with_the_program_and_says_so(traced):
@@ -219,13 +208,6 @@ def test_usage_is_sampled_only_after_a_while():
     assert usage.rows(1.0) == ()
     assert usage.rows(100.0)
     assert usage.rows(100.0) == ()
-
-
-def test_names_of_events_may_be_anything(traced):
-    sync_event("before", 3, None)
-    sync_event("after", 3, None)
-    async_event("instant", {"a": 1}, object(), scope=[], id=object())
-    assert len(traced.events()) == 2
 
 
 def test_counters_of_processor_and_memory_divide_by_no_zero(traced):

@@ -6,26 +6,28 @@ import asyncio
 import contextvars
 import gc
 import json
-import subprocess
 import sys
 import textwrap
 import threading
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import datetime
 from itertools import combinations
 from pathlib import Path
 
 import pytest
 from platforms import needs_fork
+from trace_files import events_of, read
 
-import dagprofiler
 from dagprofiler import (
     DAG,
     FormatError,
+    Hook,
     Journal,
     Profile,
+    Rounds,
     RunError,
     TraceError,
     Tracer,
@@ -78,16 +80,6 @@ def phases(profile):
         yield (row["task"], row["round"]), row
 
 
-def printed(program, folder):
-    """Run a program in a folder that may hold modules of its own; return what it prints."""
-    path = folder / "program.py"
-    path.write_text(program)
-    command = [sys.executable, "-W", "ignore", str(path)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder)
-    path.unlink()
-    return done.stdout.strip()
-
-
 def with_spans(*records, labels, times_ms=None):
     """A profile of one task with these spans: thread, label, start and end in ms, arguments."""
     profile = DAG({"fill": traced_programs.Fill}).run(inputs={"fill": {"text": ""}})
@@ -108,38 +100,27 @@ def with_spans(*records, labels, times_ms=None):
     return Profile.from_dict(document)
 
 
-@pytest.fixture(params=["serial", "threads", pytest.param("processes", marks=pytest.mark.slow)])
+@pytest.fixture(params=[None, ThreadPoolExecutor, ProcessPoolExecutor])
 def executor(request):
-    if request.param == "serial":
-        yield None
-    else:
-        pools = {"threads": ThreadPoolExecutor, "processes": ProcessPoolExecutor}
-        with pools[request.param](2) as pool:
-            yield pool
+    with nullcontext() if request.param is None else request.param(2) as pool:
+        yield pool
 
 
 def test_spans_of_annotated_code_attach_to_their_task_worker_and_round(executor):
-    profile = chain().run(executor=executor, rounds=2)
+    profile = chain(many=Pool).run(executor=executor, rounds=2)
     when = dict(phases(profile))
     for number in range(len(profile.sections["samples"]["rounds"])):
-        assert counted(profile, number) == SEEN
+        assert counted(profile, number) == {**SEEN, "many": {"count_to": 4}}
     for row in rows(profile):
         of_task = when[row["task"], row["round"]]
         assert row["thread"]["worker"] == of_task["worker"]
+        assert row["thread"]["own"] == (row["task"] != "many")
+        assert row["thread"]["own"] or row["thread"]["name"].startswith("ThreadPoolExecutor-")
         assert of_task["compute_start_ms"] <= row["start_ms"]
         assert row["start_ms"] <= row["end_ms"] <= of_task["compute_end_ms"]
     loaded = Profile.loads(profile.dumps())
     assert loaded.sections["spans"] == profile.sections["spans"]
     assert next(row for row in rows(loaded) if row["name"] == "read")["args"] == {"files": 2}
-
-
-def test_threads_that_a_task_starts_record_into_it():
-    with ProcessPoolExecutor(1) as pool:
-        profile = chain(many=Pool).run(executor=pool)
-    inside = [row for row in rows(profile) if row["task"] == "many"]
-    assert [row["name"] for row in inside] == ["count_to"] * 4
-    assert not any(row["thread"]["own"] for row in inside)
-    assert {row["thread"]["name"].split("-")[0] for row in inside} == {"ThreadPoolExecutor"}
 
 
 def test_a_thread_records_into_the_task_that_started_it_and_into_no_other():
@@ -196,7 +177,7 @@ def test_a_thread_records_into_the_task_that_started_it_and_into_no_other():
 
 
 @needs_fork
-def test_a_process_that_a_task_forks_does_not_keep_its_spans(tmp_path):
+def test_a_process_that_a_task_forks_does_not_keep_its_spans(traced):
     program = """
 import os
 import threading
@@ -226,10 +207,9 @@ def forks():
 section = DAG({"forks": forks}).run().sections["spans"]
 print([section["labels"][record[3]]["name"] for record in section["records"]])
 """
-    assert printed(program, tmp_path) == "['in the parent']"
-    (trace,) = tmp_path.glob("*.pfw")
-    names = [one["name"] for one in json.loads(trace.read_text())["traceEvents"]]
-    assert {"in the child", "in a thread of the child"} <= set(names)
+    assert traced.run(program, "-W", "ignore") == "['in the parent']\n"
+    names = {event["name"] for file in traced.files() for event in events_of(read(file))}
+    assert {"in the child", "in a thread of the child"} <= names
 
 
 def test_a_task_that_fails_shows_what_it_did_until_then(executor):
@@ -282,16 +262,16 @@ print(first == seen(DAG({"annotated": annotated}).run()), *first[0])
 """
 
 
-def test_what_a_run_does_and_reports_does_not_depend_on_what_is_imported(tmp_path):
-    before, after, spans = printed(IMPORTS, tmp_path).splitlines()
+def test_what_a_run_does_and_reports_does_not_depend_on_what_is_imported(traced):
+    before, after, spans = traced.run(IMPORTS).splitlines()
     sections = "run weight_sources timeline environment"
     assert before == f"19.0 False {sections}"
     assert after == f"19.0 True {sections}"
     assert spans == "True inside"
-    assert list(tmp_path.iterdir()) == []
+    assert traced.files() == []
 
 
-def test_tasks_that_run_at_once_record_from_when_one_of_them_imports_tracing(tmp_path):
+def test_tasks_that_run_at_once_record_from_when_one_of_them_imports_tracing(traced):
     program = """
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -310,11 +290,11 @@ with ThreadPoolExecutor(2) as pool:
     spans = DAG({"a": imports("a"), "b": imports("b")}).run(executor=pool).sections["spans"]
 print(*sorted((row[0], spans["labels"][row[3]]["name"]) for row in spans["records"]))
 """
-    assert printed(program, tmp_path) == "('a', 'a') ('b', 'b')"
+    assert traced.run(program) == "('a', 'a') ('b', 'b')\n"
 
 
 @pytest.mark.slow
-def test_a_pool_whose_tasks_trace_is_asked_by_a_program_that_does_not(tmp_path):
+def test_a_pool_whose_tasks_trace_is_asked_by_a_program_that_does_not(traced):
     program = """
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
@@ -331,7 +311,7 @@ if __name__ == "__main__":
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
             print("spans" in DAG({"late": late}).run(executor=pool).sections)
 """
-    assert printed(program, tmp_path).split() == ["True", "False"]
+    assert traced.run(program).split() == ["True", "False"]
 
 
 def test_of_tasks_that_run_at_once_each_gets_what_its_context_records():
@@ -405,10 +385,21 @@ def test_a_collection_gets_what_is_recorded_in_it_but_not_what_tasks_of_a_run_in
     assert [label.name for label, *_ in outside.packed().spans()] == ["after the run"]
 
 
-def test_the_pass_that_counts_allocations_adds_no_spans():
-    profile = chain().run(meters=["allocation"])
-    assert {row["round"] for row in rows(profile)} == {0}
-    assert counted(profile) == SEEN
+@pytest.mark.parametrize(
+    ("asked", "rounds"),
+    [
+        ({"meters": ["allocation"]}, [0]),
+        pytest.param(
+            {"rounds": Rounds(2, fresh_process=True), "hooks": [Tracer()]},
+            [0, 1],
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_fresh_processes_send_their_spans_and_the_pass_for_allocations_has_none(asked, rounds):
+    profile = chain().run(**asked)
+    assert sorted({row["round"] for row in rows(profile)}) == rounds
+    assert [counted(profile, number) for number in rounds] == [SEEN] * len(rounds)
 
 
 @pytest.mark.parametrize("many", [1, 32, 33, 1000])
@@ -425,34 +416,27 @@ def test_of_few_spans_and_of_many_as_much_comes_back(many):
         assert [row["args"]["number"] for row in rows(dag.run())] == list(range(many))
 
 
-def test_with_tracing_off_a_run_records_nothing_unless_a_tracer_asks_for_it():
+def test_with_tracing_off_a_run_records_nothing_unless_a_tracer_asks_and_nothing_stays_on():
     tracing.configure(enable=False)
     try:
         assert "spans" not in chain().run().sections
         assert counted(chain().run(hooks=[Tracer()])) == SEEN
+        with ThreadPoolExecutor(2) as pool:
+            chain().run(executor=pool, hooks=[Tracer([textwrap])])
+        gc.collect()
+        assert state.off
+        if sys.version_info >= (3, 12):
+            assert "dagprofiler" not in map(sys.monitoring.get_tool, range(6))
     finally:
         tracing.configure(enable=True)
 
 
-def test_a_tracer_records_functions_without_annotations(executor):
-    profile = chain().run(executor=executor, hooks=[Tracer([textwrap], floor_ms=0)])
-    found = {row["name"] for row in rows(profile) if row["category"] == "textwrap"}
-    assert {"wrap", "fill"} <= {name.split(".")[-1] for name in found} | {"fill"}
-    assert {row["task"] for row in rows(profile) if row["category"] == "textwrap"} == {"fill"}
-
-
-def test_functions_are_recorded_in_threads_that_a_task_starts_too():
-    @task(outputs=["x"])
-    def elsewhere():
-        thread = threading.Thread(target=textwrap.fill, args=("some words",))
-        thread.start()
-        thread.join()
-        return {"x": 1}
-
-    profile = DAG({"elsewhere": elsewhere}).run(hooks=[Tracer([textwrap], floor_ms=0)])
-    seen = [row for row in rows(profile) if row["category"] == "textwrap"]
-    assert seen
-    assert not any(row["thread"]["own"] for row in seen)
+def test_a_tracer_records_functions_without_annotations_in_all_threads_of_a_task(executor):
+    hooks = [Tracer([textwrap], floor_ms=0)]
+    profile = chain(many=Pool).run(executor=executor, hooks=hooks)
+    found = [row for row in rows(profile) if row["category"] == "textwrap"]
+    assert {"wrap", "fill"} <= {row["name"].split(".")[-1] for row in found}
+    assert {row["task"]: row["thread"]["own"] for row in found} == {"fill": True, "many": False}
 
 
 def test_what_a_tracer_asked_for_ends_with_its_run_and_calls_below_its_floor_leave_nothing():
@@ -461,6 +445,10 @@ def test_what_a_tracer_asked_for_ends_with_its_run_and_calls_below_its_floor_lea
         for hook in (Tracer(), Tracer(["json"]), Tracer(["textwrap"], floor_ms=60_000)):
             assert counted(chain().run(hooks=[hook])) == SEEN
         assert counted(chain().run(executor=pool)) == SEEN
+    first, second = FunctionCollector([textwrap]), FunctionCollector([json])
+    for step in [first.start, second.start, first.stop, second.stop] * 2:
+        step()
+    assert getattr(threading, "_profile_hook", None) is sys.getprofile() is None
 
 
 def test_a_run_inside_a_task_has_a_tracer_of_its_own():
@@ -472,35 +460,13 @@ def test_a_run_inside_a_task_has_a_tracer_of_its_own():
         return {"inner": inner}
 
     profile = DAG({"outer": outer}).run(hooks=[Tracer([textwrap], floor_ms=0)])
-    inside = counted(profile.outputs["outer"]["inner"])["fill"]
-    assert "wrap" in {name.split(".")[-1] for name in inside}
-    names = {name.split(".")[-1] for name in counted(profile)["outer"]}
-    assert {"fill", "dedent"} <= names
+    inner = profile.outputs["outer"]["inner"]
+    for seen, names in (
+        (counted(inner)["fill"], {"wrap"}),
+        (counted(profile)["outer"], {"fill", "dedent"}),
+    ):
+        assert names <= {name.split(".")[-1] for name in seen}
     assert sys.getprofile() is None
-
-
-def test_of_collectors_that_end_in_the_order_they_began_nothing_stays_on():
-    first, second = FunctionCollector([textwrap]), FunctionCollector([json])
-    for _ in range(2):
-        first.start()
-        second.start()
-        first.stop()
-        second.stop()
-    assert getattr(threading, "_profile_hook", None) is None
-    assert sys.getprofile() is None
-
-
-def test_of_a_pool_that_is_gone_nothing_stays_on():
-    tracing.configure(enable=False)
-    try:
-        with ThreadPoolExecutor(2) as pool:
-            chain().run(executor=pool, hooks=[Tracer([textwrap])])
-        gc.collect()
-        assert state.off
-        if sys.version_info >= (3, 12):
-            assert "dagprofiler" not in map(sys.monitoring.get_tool, range(6))
-    finally:
-        tracing.configure(enable=True)
 
 
 def test_what_did_not_fit_is_counted_and_told_where_it_is_missed(tmp_path):
@@ -534,33 +500,27 @@ def test_a_tracer_that_makes_no_sense_is_refused_where_it_is_written(wrong, why)
         Tracer(**wrong)
 
 
-@pytest.mark.parametrize("wrong", [False, "yes", Tracer])
-def test_a_hook_that_traces_in_a_way_of_its_own_is_refused(wrong):
-    hook = dagprofiler.Hook()
-    hook.tracing = wrong
-    with pytest.raises(ValidationError, match="'tracing' must be that of a Tracer"):
-        chain().run(hooks=[hook])
+def test_hooks_that_trace_in_a_way_of_their_own_or_twice_are_refused():
+    for wrong in (False, "yes", Tracer):
+        hook = Hook()
+        hook.tracing = wrong
+        with pytest.raises(ValidationError, match="'tracing' must be that of a Tracer"):
+            chain().run(hooks=[hook])
     with pytest.raises(ValidationError, match="one Tracer"):
         chain().run(hooks=[Tracer(), Tracer()])
-
-
-@pytest.mark.slow
-def test_rounds_in_fresh_processes_bring_their_spans_home():
-    profile = chain().run(rounds=dagprofiler.Rounds(2, fresh_process=True), hooks=[Tracer()])
-    assert counted(profile, 0) == SEEN
-    assert counted(profile, 1) == SEEN
 
 
 def test_spans_come_back_with_a_run_that_is_resumed(tmp_path):
     dag = chain(bad=Fails)
     with pytest.raises(RunError):
-        dag.run(hooks=[Journal(tmp_path / "journal")], on_error="finish")
+        dag.run(hooks=[Journal(tmp_path)], on_error="finish")
     with pytest.raises(RunError) as caught:
-        dag.resume(tmp_path / "journal")
-    seen = counted(caught.value.profile)
-    assert {task: seen[task] for task in SEEN} == SEEN
-    when = dict(phases(caught.value.profile))
-    for row in rows(caught.value.profile):
+        dag.resume(tmp_path)
+    profile = caught.value.profile
+    bad = {"bad": {"count_to": 1, "before it failed": 1, "fails": 1}}
+    assert counted(profile) == {**SEEN, **bad}
+    when = dict(phases(profile))
+    for row in rows(profile):
         at = when[row["task"], row["round"]]
         assert at["compute_start_ms"] <= row["start_ms"] + 1e-3
         assert row["end_ms"] <= at["compute_end_ms"] + 1e-3
@@ -627,24 +587,32 @@ def test_the_critical_path_by_span_says_where_its_time_goes():
     assert "(in no span)" in text
 
 
-def test_the_critical_path_by_span_covers_threads_that_a_task_starts():
-    spans = [(0, 0, 101, 103), (1, 1, 102, 108), (1, 2, 104, 105), (2, 1, 107, 115)]
+@pytest.mark.parametrize(
+    ("spans", "expected", "uncovered_ms"),
+    [
+        pytest.param(
+            [(0, 0, 101, 103), (1, 1, 102, 108), (1, 2, 104, 105), (2, 1, 107, 115)],
+            {"a": (1, 2, 2), "b": (2, 8, 8), "c": (1, 1, 1)},
+            1,
+            id="of threads that a task starts",
+        ),
+        pytest.param(
+            [(0, 0, *ends) for ends in ([102, 103], [101, 104], [100, 105])],
+            {"a": (3, 5, 5)},
+            5,
+            id="of recursive calls once",
+        ),
+    ],
+)
+def test_the_critical_path_by_span_covers_all_time(spans, expected, uncovered_ms):
     profile = with_spans(
         *((*span, None) for span in spans),
         labels=[("span", name) for name in "abc"],
         times_ms=[100.0, 110.0, 110.0, 110.0],
     )
     found = analyze(profile, cost="wall_time").critical_spans
-    times = {one.name: (one.total_ms, one.self_ms) for one in found.spans}
-    assert times == {"a": (2, 2), "b": (8, 8), "c": (1, 1)}
-    assert found.uncovered_ms == pytest.approx(1)
-
-
-def test_recursive_calls_count_once():
-    spans = [(0, 0, start, end, None) for start, end in ([2, 3], [1, 4], [0, 5])]
-    profile = with_spans(*spans, labels=[("span", "f")])
-    (one,) = analyze(profile, cost="wall_time").critical_spans.spans
-    assert (one.calls, one.total_ms, one.self_ms) == (3, 5, 5)
+    assert {one.name: (one.calls, one.total_ms, one.self_ms) for one in found.spans} == expected
+    assert found.uncovered_ms == pytest.approx(uncovered_ms)
 
 
 def test_a_task_of_which_no_start_is_known_is_left_out_of_the_critical_path_by_span():
@@ -698,33 +666,25 @@ def test_opentelemetry_gets_the_run_with_links_along_its_edges(telemetry):
         assert above.start_time <= one.start_time <= one.end_time <= above.end_time
 
 
-def test_opentelemetry_gets_spans_below_those_around_them(telemetry):
+def test_opentelemetry_gets_spans_below_those_around_them_and_what_it_can_hold(telemetry):
     provider, exporter = telemetry
-    labels = [("span", "outer"), ("async", "waits"), ("span", "inner"), ("span", "late")]
-    times = [(500, 900), (600, 950), (700, 800), (850, 900)]
-    spans = [(0, label, *ends, None) for label, ends in enumerate(times)]
-    to_opentelemetry(with_spans(*spans, labels=labels), provider)
+    args = {"big": 2**63, "n": 3, "list": [1], "none": None, "half \ud800": "\ud800", "x": 0.5}
+    error = {"error": "ValueError: \udfff"}
+    kinds = [("span", "outer"), ("async", "waits"), ("span", "inner"), ("span", "late")]
+    odd = [("span", "\ud800"), ("instant", "\udfff"), ("span", "fails")]
+    times = [(500, 900), (600, 950), (700, 800), (850, 900), (0, 1), (0, 0), (2, 3)]
+    values = [*[None] * 4, args, args, error]
+    spans = [(0, i, *ends, its) for i, (ends, its) in enumerate(zip(times, values))]
+    to_opentelemetry(with_spans(*spans, labels=[*kinds, *odd]), provider)
     seen = exporter.get_finished_spans()
     by_id = {one.context.span_id: one.name for one in seen}
     above = {one.name: by_id[one.parent.span_id] for one in seen if one.parent}
     assert (above["inner"], above["late"]) == ("outer", "outer")
     assert above["waits"] == above["outer"] == "fill"
-
-
-def test_opentelemetry_gets_what_it_can_hold(telemetry):
-    provider, exporter = telemetry
-    args = {"big": 2**63, "n": 3, "list": [1], "none": None, "half \ud800": "\ud800", "x": 0.5}
-    error = {"error": "ValueError: \udfff"}
-    labels = [("span", "\ud800"), ("instant", "\udfff"), ("span", "fails")]
-    spans = [(0, 0, 0, 1, args), (0, 1, 0, 0, args), (0, 2, 2, 3, error)]
-    to_opentelemetry(with_spans(*spans, labels=labels), provider)
-    seen = exporter.get_finished_spans()
-    one = next(one for one in seen if one.attributes.get("n") == 3)
-    assert one.attributes["big"] == str(2**63)
-    assert one.attributes["list"] == "[1]"
-    assert one.attributes["x"] == 0.5
+    (one,) = (one for one in seen if one.attributes.get("n") == 3)
+    assert {"big": str(2**63), "list": "[1]", "x": 0.5}.items() <= dict(one.attributes).items()
     assert "none" not in one.attributes
-    (fails,) = [one for one in seen if one.name == "fails"]
+    (fails,) = (one for one in seen if one.name == "fails")
     assert fails.status.status_code.name == "ERROR"
     for one in seen:
         for text in (one.name, *one.attributes, *(e.name for e in one.events)):
@@ -733,11 +693,10 @@ def test_opentelemetry_gets_what_it_can_hold(telemetry):
 
 @pytest.mark.slow
 def test_opentelemetry_drops_no_span_of_a_long_run(telemetry):
-    provider, _ = telemetry
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-    batches = InMemorySpanExporter()
+    provider, _ = telemetry
+    batches = type(telemetry[1])()
     provider.add_span_processor(BatchSpanProcessor(batches, max_queue_size=512))
     spans = [(0, 0, i, i + 1, None) for i in range(6000)]
     sent = to_opentelemetry(with_spans(*spans, labels=[("span", "one")]), provider)

@@ -62,6 +62,7 @@ class Pool(Task):
     def compute(self, lines):
         with ThreadPoolExecutor(2) as pool:
             assert list(pool.map(count_to, range(4))) == [0, 0, 1, 3]
+            pool.submit(textwrap.fill, "some words").result()
         return {}
 
 
