@@ -375,6 +375,12 @@ def known_values(weights: Weights) -> dict[str, Number]:
     return {name: value for name, value in weights.values.items() if name not in filled}
 
 
+def known_weights(profile: ProfileData, source: str, statistic: str, fill: float | None) -> Weights:
+    """Return weights of the tasks that have a value; with `fill` of all."""
+    found = weights_of(profile, source, statistic, fill=0 if fill is None else fill)
+    return found if fill is not None else replace(found, values=known_values(found))
+
+
 def samples_behind(profile: ProfileData, weights: Weights) -> dict[str, list[Number]]:
     """Return the measured samples behind weights, in the unit of the weights.
 

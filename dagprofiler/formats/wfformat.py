@@ -12,9 +12,10 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from dagprofiler._document.rounds import MEASURED, measured_of
+from dagprofiler._document.table import edges_of
 from dagprofiler._util.checks import choice, number
 from dagprofiler._util.json import mapping_in, plain_document, plain_number, text_in, utc_now
-from dagprofiler.analysis.weights import known_values
+from dagprofiler.analysis.weights import known_weights
 from dagprofiler.config import Config
 from dagprofiler.errors import (
     CycleError,
@@ -22,6 +23,7 @@ from dagprofiler.errors import (
     ProfileError,
     counted,
     json_path,
+    listed,
     short_repr,
     shorten,
 )
@@ -35,7 +37,12 @@ from dagprofiler.stats import median
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from dagprofiler.analysis.weights import Weights
+
     Path = tuple[Union[str, int], ...]
+
+    #: Key to its name before 1.5, and what to multiply the number there by.
+    _OldNumbers = Mapping[str, tuple[str, int]]
 
 
 #: The versions that can be read; those from 1.4 on can be written.
@@ -147,8 +154,11 @@ _HELD = {"run", "samples", "weight_sources", "environment", "imported"}
 class Instance:
     """Converts a profile to WfFormat."""
 
-    def __init__(self, profile: Profile, version: str, size: str) -> None:
+    def __init__(self, profile: Profile, version: str, size: str, runtimes_ms: Weights) -> None:
         self._profile = profile
+        #: Where they are known, or given.
+        self._runtimes_ms = runtimes_ms.values
+        self._filled = sum(name in self._runtimes_ms for name in runtimes_ms.filled)
         self._version = version
         self._is_nested = version in NESTED
         self._size = size
@@ -159,14 +169,10 @@ class Instance:
         self._ids = identifiers(self._nodes, known)
         self._ids_are_names = all(name == self._ids[name] for name in self._nodes)
         self._lay_out_edges()
-        self._runtimes_ms: Mapping[str, float] = {}
-        self._filled = 0
         self._losses: list[str] = []
 
     def _lay_out_edges(self) -> None:
-        edges = self._profile.dag_structure["edges"]
-        # Edges of 0.1.0 may repeat.
-        pairs = list(dict.fromkeys((edge["source"], edge["target"]) for edge in edges))
+        pairs = edges_of(self._profile)
         sizes = self._sizes(pairs)
         ids = self._ids
         self._parents: dict[str, list[str]] = {name: [] for name in self._nodes}
@@ -199,40 +205,30 @@ class Instance:
             pair for pair, size in zip(pairs, sizes) if size is not None and wire.get(pair) is None
         ]
         if lacking:
-            source, target = lacking[0]
-            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            edges = listed(lacking, 1, lambda pair: " -> ".join(map(repr, pair)))
             raise FormatError(
-                f"size='wire': the profile holds no wire size of the edge {source!r} -> "
-                f"{target!r}{more}; size='spec' takes the payload"
+                f"size='wire': the profile holds no wire size of the edge {edges}; size='spec' "
+                "takes the payload"
             )
         return [wire.get(pair) for pair in pairs]
-
-    def take_runtimes(self, cost: str, statistic: str, fill: float | None) -> None:
-        """Store the known runtimes, in milliseconds."""
-        found = self._profile.weights(cost, statistic, fill=0 if fill is None else fill)
-        self._runtimes_ms = known_values(found) if fill is None else found.values
-        self._filled = 0 if fill is None else len(found.filled)
 
     def document(self, workflow: str | None) -> dict[str, Any]:
         """Return the instance."""
         profile, imported = self._profile, self._imported
-        document: dict[str, Any] = {"name": workflow or text_in(imported, "name") or "dagprofiler"}
-        for key, kept in (("description", "description"), ("createdAt", "created_at")):
-            if text_in(imported, kept):
-                document[key] = imported[kept]
-        for words in predicted(profile):
-            document["description"] = words
-        document["schemaVersion"] = self._version
         software = str(profile.metadata.get("dagprofiler_version") or "unknown")
         system = {"name": "dagprofiler", "version": software}
-        if imported:
-            system = mapping_in(imported, "runtime_system")
-        if system:
-            document["runtimeSystem" if self._is_nested else "wms"] = system
-        if mapping_in(imported, "author"):
-            document["author"] = imported["author"]
-        document["workflow"] = self._nested() if self._is_nested else self._flat()
-        return document
+        document = {
+            "name": workflow or text_in(imported, "name") or "dagprofiler",
+            "description": "".join(predicted(profile)) or text_in(imported, "description"),
+            "createdAt": text_in(imported, "created_at"),
+            "schemaVersion": self._version,
+            ("runtimeSystem" if self._is_nested else "wms"): (
+                mapping_in(imported, "runtime_system") if imported else system
+            ),
+            "author": mapping_in(imported, "author"),
+            "workflow": self._nested() if self._is_nested else self._flat(),
+        }
+        return _known(document)
 
     def _nested(self) -> dict[str, Any]:
         """Return the workflow of 1.5 and 1.6."""
@@ -491,8 +487,7 @@ class WfFormat:
             fill = number("fill, in milliseconds,", fill, zero=True, error=FormatError)
         if not profile.dag_structure["nodes"]:
             raise FormatError("WfFormat has no workflows without tasks, and this profile has none")
-        instance = Instance(profile, version, size)
-        instance.take_runtimes(cost, statistic, fill)
+        instance = Instance(profile, version, size, known_weights(profile, cost, statistic, fill))
         document = instance.document(workflow)
         return Export("".join(_lines(document)) + "\n", tuple(instance.losses()))
 
@@ -549,6 +544,10 @@ class _Entry:
             raise self.error(f"expected {_KINDS[kind]} under {short_repr(key)}, which is missing")
         return self._checked(self.value[key], kind, key)
 
+    def optional(self, key: str, kind: type) -> Any:
+        """Return the value of a key; None if there is none."""
+        return self.part(key, kind) if self.has(key) else None
+
     def text(self, key: str) -> str:
         """Return a text that is not empty."""
         text: str = self.part(key, str)
@@ -558,9 +557,9 @@ class _Entry:
 
     def texts(self, key: str) -> list[str] | None:
         """Return a list of texts, each once; None if there is no list."""
-        if not self.has(key):
+        texts = self.optional(key, list)
+        if texts is None:
             return None
-        texts = self.part(key, list)
         return list(dict.fromkeys(self._checked(text, str, key, i) for i, text in enumerate(texts)))
 
     def object(self, key: str) -> _Entry:
@@ -574,8 +573,15 @@ class _Entry:
             raise self.error("expected at least one entry", key)
         return [_Entry(entry, *self.path, key, i) for i, entry in enumerate(entries)]
 
-    def number(self, key: str) -> float | None:
-        """Return a number of at least 0; None if there is none."""
+    def number(self, key: str, old: _OldNumbers | None = None) -> float | None:
+        """Return a number of at least 0; None if there is none.
+
+        Without the key it is that under the name in `old`, times the factor there.
+        """
+        if old and key in old and key not in self.value:
+            name, factor = old[key]
+            found = self.number(name)
+            return None if found is None else found * factor
         value = self.value.get(key)
         if value is None:
             return None
@@ -607,12 +613,13 @@ _PLACED = {
 _NEW_NAMES = {old: new for new, old in OLD_NAMES.items()}
 _NEW_CPU_NAMES = {old: new for new, old in OLD_CPU_NAMES.items()}
 
-#: What an import keeps of the whole instance, by its name there.
+#: What an import keeps of the whole instance, by its name there: the last one counts.
 _KEPT_OF_ALL: dict[str, tuple[str, type]] = {
     "name": ("name", str),
     "description": ("description", str),
     "createdAt": ("created_at", str),
     "author": ("author", dict),
+    "wms": ("runtime_system", dict),
     "runtimeSystem": ("runtime_system", dict),
 }
 
@@ -627,11 +634,9 @@ class ExecutedTask(NamedTuple):
     name: str
     #: May be empty before 1.5.
     id: str
-    parents: list[str] | None
-    children: list[str] | None
     inputs: list[str] | None
     outputs: list[str] | None
-    runtime_s: float | None
+    wall_ms: float | None
     #: ``avgCPU`` in percent, and what `METERED` names, in bytes.
     figures: dict[str, Any]
     #: What else is known of it, in the words of 1.5.
@@ -646,13 +651,13 @@ class ReadInstance:
     tasks: list[ExecutedTask]
     #: Size of each file, in bytes; None if the instance lists no files.
     file_bytes: dict[str, int] | None
-    makespan_s: float | None
+    total_ms: float | None
     #: As the instance has it.
     executed_at: str | None
     #: In the words of 1.5, each with a ``nodeName``.
     machines: list[dict[str, Any]]
     #: Name, description, date, author and runtime system of the instance.
-    kept: dict[str, Any] = field(default_factory=dict)
+    kept: dict[str, Any]
     #: Numbers of source and target to the files between them.
     edges: dict[tuple[int, int], list[str]] = field(default_factory=dict)
     #: What the files say that parents and children do not.
@@ -667,61 +672,92 @@ def read_instance(document: Any) -> ReadInstance:
         known = ", ".join(VERSIONS)
         what = "it is no WfFormat" if version is None else f"got {short_repr(version)}"
         raise top.error(f"expected a version of WfFormat ({known}); {what}", "schemaVersion")
-    workflow = top.object("workflow")
+    workflow = execution = top.object("workflow")
+    parts = {key: top.optional(key, kind) for key, (_, kind) in _KEPT_OF_ALL.items()}
+    kept = {_KEPT_OF_ALL[key][0]: part for key, part in parts.items() if part is not None}
+    old: _OldNumbers = {}
     if version in NESTED:
-        instance = _nested(workflow, version)
+        execution = _Entry(workflow.optional("execution", dict) or {}, *workflow.path, "execution")
+        tasks, file_bytes = _nested(workflow.object("specification"), execution)
     else:
-        system = mapping_in(document, "wms") or mapping_in(document, "runtimeSystem")
         # Before 1.4 these were in kilobytes, except in files of Pegasus.
-        in_bytes = "pegasus" in str(system.get("name")).lower()
-        instance = _flat(workflow, version, 1 if in_bytes else 1000)
-    for key, (kept, kind) in _KEPT_OF_ALL.items():
-        there = "wms" if key == "runtimeSystem" and key not in document else key
-        if top.has(there):
-            instance.kept[kept] = top.part(there, kind)
+        in_bytes = "pegasus" in str(kept.get("runtime_system", {}).get("name")).lower()
+        old = _old_numbers(1 if in_bytes else 1000)
+        tasks, file_bytes = _flat(workflow, old)
+    instance = ReadInstance(
+        version,
+        tasks,
+        file_bytes,
+        _ms(execution.number("makespanInSeconds", old)),
+        execution.optional("executedAt", str),
+        _machines(execution, old),
+        kept,
+    )
     _check_machines(instance)
     _find_edges(instance)
     return instance
 
 
-def _nested(workflow: _Entry, version: str) -> ReadInstance:
-    """Read the workflow of 1.5 and 1.6."""
-    specification = workflow.object("specification")
-    entries = specification.objects("tasks")
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else shifted(seconds, 3)
+
+
+def _old_numbers(byte_scale: int) -> _OldNumbers:
+    return {
+        "runtimeInSeconds": ("runtime", 1),
+        "makespanInSeconds": ("makespan", 1),
+        "readBytes": ("bytesRead", byte_scale),
+        "writtenBytes": ("bytesWritten", byte_scale),
+        "memoryInBytes": ("memory", 1000),
+    }
+
+
+def _nested(
+    specification: _Entry, execution: _Entry
+) -> tuple[list[ExecutedTask], dict[str, int] | None]:
+    """Return tasks and sizes of files of 1.5 and 1.6."""
     file_bytes = _file_sizes(specification) if specification.has("files") else None
-    execution = workflow.object("execution") if workflow.has("execution") else _Entry({})
     executed = _executed(execution)
     tasks = []
-    for entry in entries:
+    for entry in specification.objects("tasks"):
         identifier = entry.text("id")
         attributes = executed.pop(identifier, None) or _Entry({}, *entry.path)
-        tasks.append(
-            ExecutedTask(
-                entry,
-                identifier,
-                entry.text("name"),
-                identifier,
-                entry.texts("parents"),
-                entry.texts("children"),
-                entry.texts("inputFiles"),
-                entry.texts("outputFiles"),
-                attributes.number("runtimeInSeconds"),
-                _figures(attributes, {}),
-                {key: value for key, value in attributes.value.items() if key not in _PLACED},
-            )
-        )
+        files = entry.texts("inputFiles"), entry.texts("outputFiles")
         if file_bytes is not None:
             _check_files(entry, file_bytes)
+        tasks.append(
+            _task(entry, attributes, identifier, entry.text("name"), identifier, files, {})
+        )
     _check_distinct(tasks)
     for identifier, entry in executed.items():
         raise entry.error(f"there is no task {short_repr(identifier)}", "id")
-    return ReadInstance(
-        version,
-        tasks,
-        file_bytes,
-        execution.number("makespanInSeconds"),
-        execution.part("executedAt", str) if execution.has("executedAt") else None,
-        _machines(execution, {}),
+    return tasks, file_bytes
+
+
+def _task(
+    entry: _Entry,
+    attributes: _Entry,
+    reference: str,
+    name: str,
+    identifier: str,
+    files: tuple[list[str] | None, list[str] | None],
+    old: _OldNumbers,
+) -> ExecutedTask:
+    figures = {key: attributes.number(key, old) for key in ("avgCPU", *METERED)}
+    new_names = _NEW_NAMES if old else {}
+    return ExecutedTask(
+        entry,
+        reference,
+        name,
+        identifier,
+        *files,
+        _ms(attributes.number("runtimeInSeconds", old)),
+        {key: value for key, value in figures.items() if value is not None},
+        {
+            new_names.get(key, key): value
+            for key, value in attributes.value.items()
+            if key not in _PLACED or key in new_names
+        },
     )
 
 
@@ -742,54 +778,20 @@ def _executed(execution: _Entry) -> dict[str, _Entry]:
     return found
 
 
-def _flat(workflow: _Entry, version: str, byte_scale: int) -> ReadInstance:
-    """Read the workflow of 1.3 and 1.4."""
-    old_figures = {
-        "readBytes": ("bytesRead", byte_scale),
-        "writtenBytes": ("bytesWritten", byte_scale),
-        "memoryInBytes": ("memory", 1000),
-    }
+def _flat(workflow: _Entry, old: _OldNumbers) -> tuple[list[ExecutedTask], dict[str, int]]:
+    """Return tasks and sizes of files of 1.3 and 1.4."""
     file_bytes: dict[str, int] = {}
     tasks = []
     for entry in workflow.objects("tasks"):
-        name = entry.text("name")
-        inputs, outputs = _linked_files(entry, file_bytes)
-        extras = {
-            _NEW_NAMES.get(key, key): value
-            for key, value in entry.value.items()
-            if key not in _PLACED or key in _NEW_NAMES
-        }
+        reference, files = entry.text("name"), _linked_files(entry, file_bytes)
+        name = entry.optional("originalName", str)
+        name = reference if name is None else name
+        task = _task(entry, entry, reference, name, text_in(entry.value, "id"), files, old)
         if entry.has("machine"):
-            extras["machines"] = [entry.text("machine")]
-        tasks.append(
-            ExecutedTask(
-                entry,
-                name,
-                entry.part("originalName", str) if entry.has("originalName") else name,
-                text_in(entry.value, "id"),
-                entry.texts("parents"),
-                entry.texts("children"),
-                inputs,
-                outputs,
-                _seconds(entry, "runtimeInSeconds", "runtime"),
-                _figures(entry, old_figures),
-                extras,
-            )
-        )
+            task.extras["machines"] = [entry.text("machine")]
+        tasks.append(task)
     _check_distinct(tasks)
-    _resolve(tasks)
-    return ReadInstance(
-        version,
-        tasks,
-        file_bytes,
-        _seconds(workflow, "makespanInSeconds", "makespan"),
-        workflow.part("executedAt", str) if workflow.has("executedAt") else None,
-        _machines(workflow, _NEW_CPU_NAMES),
-    )
-
-
-def _seconds(entry: _Entry, key: str, old: str) -> float | None:
-    return entry.number(key if key in entry.value or old not in entry.value else old)
+    return tasks, file_bytes
 
 
 def _linked_files(
@@ -827,28 +829,19 @@ def _file_sizes(specification: _Entry) -> dict[str, int]:
     return sizes
 
 
-def _machines(execution: _Entry, new_names: Mapping[str, str]) -> list[dict[str, Any]]:
+def _machines(execution: _Entry, old: _OldNumbers) -> list[dict[str, Any]]:
     """Return the machines in the words of 1.5."""
+    new_names = _NEW_CPU_NAMES if old else {}
     machines = []
     for entry in execution.objects("machines", least=0) if execution.has("machines") else ():
         entry.text("nodeName")
         machine = {key: value for key, value in entry.value.items() if key != "memory"}
         if isinstance(machine.get("cpu"), dict):
             machine["cpu"] = {new_names.get(k, k): value for k, value in machine["cpu"].items()}
-        if new_names and "memoryInBytes" not in machine and "memory" in entry.value:
-            machine["memoryInBytes"] = 1000 * (entry.number("memory") or 0)
+        if old and "memoryInBytes" not in machine and "memory" in entry.value:
+            machine["memoryInBytes"] = entry.number("memoryInBytes", old) or 0
         machines.append(machine)
     return machines
-
-
-def _figures(entry: _Entry, old: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
-    figures = {}
-    for key in ("avgCPU", *METERED):
-        name, scale = old[key] if key not in entry.value and key in old else (key, 1)
-        value = entry.number(name)
-        if value is not None:
-            figures[key] = value * scale
-    return figures
 
 
 def _check_distinct(tasks: Sequence[ExecutedTask]) -> None:
@@ -891,18 +884,6 @@ def _check_machines(instance: ReadInstance) -> None:
                 )
 
 
-def _resolve(tasks: list[ExecutedTask]) -> None:
-    """Replace references by identifier with names, as versions before 1.5 require."""
-    names = {task.reference for task in tasks}
-    by_id: dict[str, str] = {}
-    for task in tasks:
-        if task.id and task.id not in names:
-            by_id.setdefault(task.id, task.reference)
-    for task in tasks:
-        for references in (task.parents or [], task.children or []):
-            references[:] = [by_id.get(reference, reference) for reference in references]
-
-
 def _find_edges(instance: ReadInstance) -> None:
     """Find the edges of an instance, and the files that travel on each."""
     tasks = instance.tasks
@@ -943,12 +924,16 @@ def _find_edges(instance: ReadInstance) -> None:
 def _declared(tasks: Sequence[ExecutedTask]) -> dict[tuple[int, int], list[str]]:
     """Return the edges that tasks name, each with a list for its files."""
     number = {task.reference: i for i, task in enumerate(tasks)}
+    # Before 1.5 tasks may refer to each other by identifiers, too.
+    for i, task in enumerate(tasks):
+        if task.id:
+            number.setdefault(task.id, i)
     above = _pairs(tasks, "parents", number)
     below = _pairs(tasks, "children", number)
     for pairs, others, end, key in ((above, below, 0, "children"), (below, above, 1, "parents")):
         for pair, place in pairs.items():
             lacking, other = tasks[pair[end]], tasks[pair[1 - end]]
-            if pair not in others and getattr(lacking, key) is not None:
+            if pair not in others and lacking.entry.has(key):
                 raise other.entry.error(
                     f"task {short_repr(other.reference)} names {short_repr(lacking.reference)}, "
                     f"whose {key}, at {json_path((*lacking.entry.path, key))}, do not name it",
@@ -963,7 +948,7 @@ def _pairs(
     """Return source and target of the edges that one kind of lists names, and the places."""
     pairs: dict[tuple[int, int], tuple[str, int]] = {}
     for i, task in enumerate(tasks):
-        for k, reference in enumerate(getattr(task, key) or ()):
+        for k, reference in enumerate(task.entry.texts(key) or ()):
             other = number.get(reference)
             if other is None:
                 raise task.entry.error(f"there is no task {short_repr(reference)}", key, k)
@@ -1047,13 +1032,13 @@ class _Import:
         self._instance = instance
         self._tasks = instance.tasks
         self._names = _names(instance.tasks)
-        self._timed = [task.runtime_s is not None for task in instance.tasks]
+        self._timed = [task.wall_ms is not None for task in instance.tasks]
         self._not_measured = dict(_NOT_IN_WFFORMAT)
 
     def document(self) -> dict[str, Any]:
         """Return the document of the profile."""
         instance, names = self._instance, self._names
-        if instance.makespan_s is None:
+        if instance.total_ms is None:
             self._not_measured["total_time_ms"] = "the file holds no makespan"
         pairs = [(names[source], names[target]) for source, target in instance.edges]
         carried = self._carried()
@@ -1076,8 +1061,8 @@ class _Import:
             "environment": self._environment(),
             "imported": self._imported(),
         }
-        if instance.makespan_s is not None:
-            document["total_time_ms"] = shifted(instance.makespan_s, 3)
+        if instance.total_ms is not None:
+            document["total_time_ms"] = instance.total_ms
         if any(self._timed):
             document["samples"] = self._samples()
         return document
@@ -1148,7 +1133,7 @@ class _Import:
         return [
             {
                 "task": name,
-                "compute_time_ms": _wall_ms(task),
+                "compute_time_ms": task.wall_ms,
                 "bytes_in": self._total_bytes(task.inputs, i),
                 "bytes_out": self._total_bytes(task.outputs, i),
             }
@@ -1157,16 +1142,14 @@ class _Import:
         ]
 
     def _run(self) -> dict[str, Any]:
-        missing, what = self._timed.count(False), f"imported from WfFormat {self._instance.version}"
+        missing, count = self._timed.count(False), len(self._tasks)
         if not missing:
             return {"state": "complete", "rounds": 1}
-        if missing == len(self._tasks):
-            reason = f"{what}, which holds no runtimes: nothing was measured"
-            return {"state": "partial", "reason": reason, "rounds": 0}
-        reason = (
-            f"{what}, which holds no runtime of {missing:,} of {counted(len(self._tasks), 'task')}"
-        )
-        return {"state": "partial", "reason": reason, "rounds": 1}
+        lacking = f"runtime of {missing:,} of {counted(count, 'task')}"
+        if missing == count:
+            lacking = "runtimes: nothing was measured"
+        reason = f"imported from WfFormat {self._instance.version}, which holds no {lacking}"
+        return {"state": "partial", "reason": reason, "rounds": int(missing < count)}
 
     def _weight_sources(self) -> dict[str, Any]:
         if not any(self._timed):
@@ -1176,8 +1159,8 @@ class _Import:
         return {
             name: {
                 "node_weight": "default",
-                "wall_time_ms": _wall_ms(task),
-                **({"reasons": why} if task.runtime_s is None else {}),
+                "wall_time_ms": task.wall_ms,
+                **({"reasons": why} if task.wall_ms is None else {}),
             }
             for name, task in zip(self._names, self._tasks)
         }
@@ -1186,18 +1169,16 @@ class _Import:
         """Return the measurements of each task, as one round."""
         rows: dict[str, Any] = {}
         for name, task in zip(self._names, self._tasks):
-            wall_ms = _wall_ms(task)
-            if wall_ms is None:
+            if task.wall_ms is None:
                 continue
-            row: dict[str, Any] = {"wall_ms": wall_ms}
+            row: dict[str, Any] = {"wall_ms": task.wall_ms}
             if "avgCPU" in task.figures:
-                row["process_cpu_ms"] = min(task.figures["avgCPU"] / 100 * wall_ms, 1e308)
+                row["process_cpu_ms"] = min(task.figures["avgCPU"] / 100 * task.wall_ms, 1e308)
             figures = task.figures.items()
             row.update((METERED[key], value) for key, value in figures if key in METERED)
             rows[name] = {column: [value] for column, value in row.items()}
-        makespan_s = self._instance.makespan_s
-        total_ms = None if makespan_s is None else shifted(makespan_s, 3)
-        return {"rounds": [MEASURED], "total_ms": [total_ms], "tasks": rows, "edges": {}}
+        total_ms = [self._instance.total_ms]
+        return {"rounds": [MEASURED], "total_ms": total_ms, "tasks": rows, "edges": {}}
 
     def _environment(self) -> dict[str, Any]:
         """Return the single machine, if known, and what was not measured."""
@@ -1242,10 +1223,6 @@ def _names(tasks: Sequence[ExecutedTask]) -> list[str]:
                 f"{short_repr(name)} holds '->', which joins names in edge weights"
             )
     return names
-
-
-def _wall_ms(task: ExecutedTask) -> float | None:
-    return None if task.runtime_s is None else shifted(task.runtime_s, 3)
 
 
 def _whole(mapping: Mapping[str, Any], key: str) -> int | None:
